@@ -1,0 +1,1 @@
+//! The connection table, TCP state and ageing.

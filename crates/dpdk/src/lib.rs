@@ -1,0 +1,1 @@
+//! Safe wrappers over DPDK: EAL, mempool, mbuf, port, ring, rte_flow.

@@ -1,0 +1,4 @@
+//! The hybrid load balancer: one program.
+#![forbid(unsafe_code)]
+
+fn main() {}

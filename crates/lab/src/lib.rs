@@ -1,0 +1,2 @@
+//! The lab: network namespaces with clients, backends and HNLB between them.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! The emulated NIC: match tables, queues, capacity, faults.
+#![forbid(unsafe_code)]

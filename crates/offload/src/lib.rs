@@ -1,0 +1,2 @@
+//! Encodings, rule life cycle, quiescing: the connection table in the NIC.
+#![forbid(unsafe_code)]

@@ -1,0 +1,83 @@
+use crate::PacketBuf;
+
+/// Bytes in front of a new frame, as DPDK's default headroom.
+const HEADROOM: usize = 128;
+
+/// A frame in ordinary memory.
+#[derive(Clone, Debug)]
+pub struct HeapPacket {
+    memory: Vec<u8>,
+    start: usize,
+    mark: Option<u32>,
+}
+
+impl HeapPacket {
+    /// A copy of `frame`, without a mark.
+    #[must_use]
+    pub fn new(frame: &[u8]) -> Self {
+        let mut memory = vec![0; HEADROOM + frame.len()];
+        memory[HEADROOM..].copy_from_slice(frame);
+        Self { memory, start: HEADROOM, mark: None }
+    }
+
+    /// The same frame with the mark of a matched rule.
+    #[must_use]
+    pub fn with_mark(mut self, mark: Option<u32>) -> Self {
+        self.mark = mark;
+        self
+    }
+}
+
+impl PacketBuf for HeapPacket {
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..]
+    }
+
+    fn mark(&self) -> Option<u32> {
+        self.mark
+    }
+
+    fn prepend(&mut self, n: usize) -> bool {
+        if n > self.start {
+            return false;
+        }
+        self.start -= n;
+        true
+    }
+
+    fn cut_front(&mut self, n: usize) -> bool {
+        if n > self.bytes().len() {
+            return false;
+        }
+        self.start += n;
+        true
+    }
+
+    fn resize(&mut self, len: usize) -> bool {
+        self.memory.resize(self.start + len, 0);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_and_shrinks_at_both_ends() {
+        let mut packet = HeapPacket::new(&[1, 2, 3]);
+        assert!(packet.prepend(2));
+        packet.bytes_mut()[..2].copy_from_slice(&[8, 9]);
+        assert_eq!(packet.bytes(), [8, 9, 1, 2, 3]);
+        assert!(packet.cut_front(3));
+        assert_eq!(packet.bytes(), [2, 3]);
+        assert!(packet.resize(1));
+        assert_eq!(packet.bytes(), [2]);
+        assert!(!packet.cut_front(2));
+        assert!(!packet.prepend(HEADROOM + 10));
+    }
+}

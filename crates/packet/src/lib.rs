@@ -1,0 +1,40 @@
+//! The packet buffer the stages work on, and one on the heap for tests and replay.
+//!
+//! Every stage above the driver is generic over [`PacketBuf`], so that it runs
+//! on DPDK mbufs in production and on [`HeapPacket`] in tests and in
+//! `hnlb replay`, with the same code and the same bytes.
+#![forbid(unsafe_code)]
+
+mod heap;
+
+pub use heap::HeapPacket;
+
+/// One received frame: a contiguous byte range with headroom in front of it
+/// and what the NIC said about it.
+pub trait PacketBuf {
+    /// The frame, from the first byte of the Ethernet header.
+    fn bytes(&self) -> &[u8];
+
+    /// The frame, writable.
+    fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// The mark (Flow Director soft id) of the rule that the NIC matched, if
+    /// it matched one that carries a mark.
+    fn mark(&self) -> Option<u32>;
+
+    /// Grows the frame by `n` bytes in front. `false`, and nothing happens, if
+    /// there is no headroom. The new bytes have no defined value.
+    #[must_use]
+    fn prepend(&mut self, n: usize) -> bool;
+
+    /// Cuts `n` bytes off the front. `false`, and nothing happens, if the frame
+    /// is shorter than that.
+    #[must_use]
+    fn cut_front(&mut self, n: usize) -> bool;
+
+    /// Makes the frame `len` bytes long, by cutting or growing its end. `false`,
+    /// and nothing happens, if there is no tailroom. New bytes have no defined
+    /// value.
+    #[must_use]
+    fn resize(&mut self, len: usize) -> bool;
+}

@@ -1,0 +1,2 @@
+//! Packets in batches: parse, match, act.
+#![forbid(unsafe_code)]
