@@ -1,1 +1,3 @@
 //! Safe wrappers over DPDK: EAL, mempool, mbuf, port, ring, rte_flow.
+
+pub mod flow;
