@@ -6,14 +6,21 @@
 mod apply;
 mod bytes;
 pub mod checksum;
+pub mod ethernet;
 pub mod flow;
 pub mod headers;
+pub mod ipv4;
+pub mod ipv6;
 pub mod mac;
 pub mod malformed;
 pub mod numbers;
 mod parse;
 pub mod rewrite;
+pub mod tcp;
 pub mod ttl;
+pub mod udp;
+mod view;
+pub mod vlan;
 
 pub use flow::{FlowKey, FlowV4, FlowV6, Transport};
 pub use headers::{Fragment, Headers, Net, TcpFlags};
