@@ -120,6 +120,18 @@ macro_rules! address {
 }
 address!(std::net::Ipv4Addr: 4, std::net::Ipv6Addr: 16);
 
+impl<const N: usize> Field<N> for [u8; N] {
+    #[inline]
+    fn from_wire(bytes: [u8; N]) -> Self {
+        bytes
+    }
+
+    #[inline]
+    fn to_wire(self) -> [u8; N] {
+        self
+    }
+}
+
 impl Field<6> for crate::Mac {
     #[inline]
     fn from_wire(bytes: [u8; 6]) -> Self {

@@ -58,8 +58,8 @@ pub fn set<P: PacketBuf>(packet: &mut P, headers: &mut Headers, id: Option<u16>)
         }
         (None, Some(new)) if headers.end <= u16::MAX - moved && push(packet, new) => {
             headers.vlan = Some(new & 0x0fff);
-            headers.l3 += moved;
-            headers.l4 += moved;
+            headers.l3 = headers.l3.saturating_add(moved);
+            headers.l4 = headers.l4.saturating_add(moved);
             headers.end += moved;
             true
         }
