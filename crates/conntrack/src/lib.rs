@@ -1,1 +1,5 @@
 //! The connection table, TCP state and ageing.
+
+mod id;
+
+pub use id::{ConnId, Hit};

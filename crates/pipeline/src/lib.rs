@@ -1,2 +1,4 @@
 //! Packets in batches: parse, match, act.
 #![forbid(unsafe_code)]
+
+pub mod encoding;

@@ -1,0 +1,2 @@
+//! The whole data path without a device: deterministic, by the capture's own clock.
+#![forbid(unsafe_code)]
