@@ -1,2 +1,26 @@
 //! The configuration file: TOML, its schema and its errors.
+//!
+//! [`Config::load`] gives either a configuration in which every reference,
+//! bound and address was checked, or [`ConfigErrors`] with everything that is
+//! wrong, each with line, column, key and what would be right.
 #![forbid(unsafe_code)]
+
+mod config;
+mod device;
+mod network;
+mod offload;
+mod services;
+mod status;
+mod tables;
+mod text;
+mod workers;
+
+pub use config::Config;
+pub use device::{Eal, HugePages, Nic, Port, Profile};
+pub use network::{Interface, Neighbour, Neighbours, Route};
+pub use offload::{Admit, Encoding, Offload};
+pub use services::{Backend, Mode, Pool, Protocol, Scheduler, Service};
+pub use status::Status;
+pub use tables::{Conntrack, Fragments};
+pub use text::{BadDuration, format_duration, parse_duration};
+pub use workers::{Idle, Workers};
