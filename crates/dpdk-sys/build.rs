@@ -95,7 +95,7 @@ fn generate_bindings(flags: &[String]) {
         .allowlist_function("rte_flow_(validate|create|destroy|query)")
         .allowlist_type("rte_flow_(attr|item|action|error|query_count|action_queue|action_mark|action_count|item_type|action_type|error_type)")
         .allowlist_type("hnlb_.*|rte_eth_event_type|rte_eth_rx_mq_mode")
-        .allowlist_var("RING_F_.*|RTE_PKTMBUF_HEADROOM|RTE_MAX_ETHPORTS|RTE_MEMPOOL_CACHE_MAX_SIZE")
+        .allowlist_var("HNLB_.*|RING_F_.*|RTE_PKTMBUF_HEADROOM|RTE_MAX_ETHPORTS|RTE_MEMPOOL_CACHE_MAX_SIZE")
         .allowlist_var("RTE_MAX_QUEUES_PER_PORT|RTE_PMD_RING_MAX_.*")
         // Packed and aligned at once or reached only by pointer: their bytes
         // are enough.

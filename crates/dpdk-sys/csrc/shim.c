@@ -173,16 +173,6 @@ size_t hnlb_log_release(char *out, size_t cap)
 
 /* ---- mbufs -------------------------------------------------------------- */
 
-uint64_t hnlb_mark_flags(void)
-{
-	return RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
-}
-
-uint64_t hnlb_rss_flag(void)
-{
-	return RTE_MBUF_F_RX_RSS_HASH;
-}
-
 struct rte_mbuf *hnlb_mbuf_alloc(struct rte_mempool *pool)
 {
 	return rte_pktmbuf_alloc(pool);
@@ -218,6 +208,11 @@ uint16_t hnlb_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 uint64_t hnlb_rss_five_tuple(void)
 {
 	return RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
+}
+
+uint64_t hnlb_rss_ports_v4(void)
+{
+	return RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP;
 }
 
 int hnlb_link(uint16_t port, int *up, uint32_t *speed)
@@ -279,4 +274,14 @@ unsigned int hnlb_ring_enqueue(struct rte_ring *ring, void *const *objects, unsi
 unsigned int hnlb_ring_dequeue(struct rte_ring *ring, void **objects, unsigned int n)
 {
 	return rte_ring_dequeue_burst(ring, objects, n, NULL);
+}
+
+unsigned int hnlb_ring_count(const struct rte_ring *ring)
+{
+	return rte_ring_count(ring);
+}
+
+unsigned int hnlb_ring_capacity(const struct rte_ring *ring)
+{
+	return rte_ring_get_capacity(ring);
 }

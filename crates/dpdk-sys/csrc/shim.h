@@ -37,6 +37,11 @@ enum hnlb_mbuf_layout {
 	HNLB_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len),
 };
 
+/* Flags of struct rte_mbuf: the mark (both, and the one for its number) and RSS. */
+static const uint64_t HNLB_MARK_FLAGS = RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+static const uint64_t HNLB_MARK_ID_FLAG = RTE_MBUF_F_RX_FDIR_ID;
+static const uint64_t HNLB_RSS_FLAG = RTE_MBUF_F_RX_RSS_HASH;
+
 /* Sizes of the specs of pattern items. */
 enum hnlb_item_size {
 	HNLB_ITEM_ETH_SIZE = sizeof(struct rte_flow_item_eth),
@@ -63,8 +68,6 @@ void hnlb_log_capture(void);
 size_t hnlb_log_release(char *out, size_t cap);
 
 /* Mbufs. */
-uint64_t hnlb_mark_flags(void);
-uint64_t hnlb_rss_flag(void);
 struct rte_mbuf *hnlb_mbuf_alloc(struct rte_mempool *pool);
 int hnlb_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n);
 void hnlb_mbuf_free(struct rte_mbuf *mbuf);
@@ -75,6 +78,8 @@ uint16_t hnlb_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 uint16_t hnlb_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 /* RSS on addresses and ports of TCP and UDP. */
 uint64_t hnlb_rss_five_tuple(void);
+/* The part of it for TCP and UDP ports over IPv4. */
+uint64_t hnlb_rss_ports_v4(void);
 /* 0 or a negative errno; speed in Mbit/s. */
 int hnlb_link(uint16_t port, int *up, uint32_t *speed);
 /* Every entry of the redirection table i to queues[i % n]; 0 or a negative errno. */
@@ -87,6 +92,9 @@ int hnlb_iface_running(const char *name);
 /* Rings. */
 unsigned int hnlb_ring_enqueue(struct rte_ring *ring, void *const *objects, unsigned int n);
 unsigned int hnlb_ring_dequeue(struct rte_ring *ring, void **objects, unsigned int n);
+
+unsigned int hnlb_ring_count(const struct rte_ring *ring);
+unsigned int hnlb_ring_capacity(const struct rte_ring *ring);
 
 /* The default mask of an item type that the shim knows, else NULL. */
 const void *hnlb_item_default_mask(uint32_t type);
