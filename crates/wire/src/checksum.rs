@@ -19,6 +19,7 @@ pub fn sum(bytes: &[u8], initial: u32) -> u32 {
 
 /// Folds a sum to 16 bits.
 #[must_use]
+#[inline]
 pub const fn fold(mut sum: u32) -> u16 {
     sum = (sum >> 16) + (sum & 0xffff);
     sum = (sum >> 16) + (sum & 0xffff);
@@ -48,6 +49,21 @@ pub const fn combine(a: u16, b: u16) -> u16 {
 
 /// The checksum field `field` after a change of the covered bytes by `delta`.
 #[must_use]
+#[inline]
 pub const fn update(field: u16, delta: u16) -> u16 {
     !fold((!field) as u32 + delta as u32)
+}
+
+/// As [`update`], for the checksum of UDP: zero means that there is none and
+/// stays, and a result of zero is sent as 0xffff (RFC 768).
+#[must_use]
+#[inline]
+pub const fn update_udp(field: u16, delta: u16) -> u16 {
+    if field == 0 {
+        return 0;
+    }
+    match update(field, delta) {
+        0 => 0xffff,
+        updated => updated,
+    }
 }
