@@ -2,7 +2,7 @@
 
 /// Lets `rate` events a second pass, and bursts up to as many.
 #[derive(Clone, Debug)]
-pub struct TokenBucket {
+pub(crate) struct TokenBucket {
     rate: u32,
     /// Thousandths of tokens.
     level: u64,
@@ -12,13 +12,13 @@ pub struct TokenBucket {
 impl TokenBucket {
     /// A full bucket.
     #[must_use]
-    pub fn new(rate: u32) -> Self {
+    pub(crate) fn new(rate: u32) -> Self {
         Self { rate, level: u64::from(rate) * 1000, filled_ms: 0 }
     }
 
     /// Takes one token, if there is one at `now_ms`.
     #[must_use]
-    pub fn take(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn take(&mut self, now_ms: u64) -> bool {
         let passed = now_ms.saturating_sub(self.filled_ms);
         self.filled_ms = self.filled_ms.max(now_ms);
         let full = u64::from(self.rate) * 1000;

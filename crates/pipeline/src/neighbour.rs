@@ -143,9 +143,7 @@ impl NeighbourTable {
     #[must_use]
     pub fn find(&self, interface: InterfaceId, addr: IpAddr) -> Option<HopId> {
         let key = key_of(interface, addr);
-        self.window(key).find_map(|(at, slot)| {
-            slot.holds(key).map(|word| hop_id(at, word))
-        })
+        self.window(key).find_map(|(at, slot)| slot.holds(key).map(|word| hop_id(at, word)))
     }
 
     /// The next hop `addr` on `interface`, entered as incomplete if it is new.
@@ -155,9 +153,7 @@ impl NeighbourTable {
             return Some(hop);
         }
         let key = key_of(interface, addr);
-        self.window(key).find_map(|(at, slot)| {
-            slot.claim(key, now_ms).map(|word| hop_id(at, word))
-        })
+        self.window(key).find_map(|(at, slot)| slot.claim(key, now_ms).map(|word| hop_id(at, word)))
     }
 
     /// Enters `addr` on `interface` with a fixed Ethernet address. `None`:
@@ -238,9 +234,7 @@ impl NeighbourTable {
 
     /// Forgets a `hop` that is stale or incomplete.
     pub(crate) fn forget(&self, hop: HopId) {
-        self.change(hop, |word| {
-            matches!(state_of(word), STALE | INCOMPLETE).then_some((0, FREE))
-        });
+        self.change(hop, |word| matches!(state_of(word), STALE | INCOMPLETE).then_some((0, FREE)));
     }
 
     /// Replaces address and state of `hop` as long as it is the same hop.

@@ -18,14 +18,21 @@ pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> 
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// Writes `value` at `at`. `false`, and nothing happens, if it doesn't fit.
+/// The `M` bytes at `AT` of a header; checked when compiled.
 #[inline]
-pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) -> bool {
-    match bytes.get_mut(at..).and_then(|tail| tail.first_chunk_mut()) {
-        Some(field) => {
-            *field = value;
-            true
-        }
-        None => false,
-    }
+pub(crate) fn field<const AT: usize, const M: usize, const N: usize>(header: &[u8; N]) -> [u8; M] {
+    const { assert!(AT + M <= N, "the field lies outside the header") };
+    let mut bytes = [0; M];
+    bytes.copy_from_slice(&header[AT..AT + M]);
+    bytes
+}
+
+/// Writes `M` bytes at `AT` of a header; checked when compiled.
+#[inline]
+pub(crate) fn set<const AT: usize, const M: usize, const N: usize>(
+    header: &mut [u8; N],
+    value: [u8; M],
+) {
+    const { assert!(AT + M <= N, "the field lies outside the header") };
+    header[AT..AT + M].copy_from_slice(&value);
 }

@@ -1,4 +1,5 @@
 //! The Internet checksum, whole and incremental (RFC 1071, RFC 1624).
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The ones' complement sum of `bytes` on top of `initial`, unfolded.
 #[must_use]
@@ -24,6 +25,38 @@ pub const fn fold(mut sum: u32) -> u16 {
     sum = (sum >> 16) + (sum & 0xffff);
     sum = (sum >> 16) + (sum & 0xffff);
     sum as u16
+}
+
+/// The checksum of `bytes` on top of the unfolded sum `initial`. The checksum
+/// field itself is zero in `bytes`.
+#[must_use]
+pub fn of(bytes: &[u8], initial: u32) -> u16 {
+    !fold(sum(bytes, initial))
+}
+
+/// The sum of the pseudo-header of TCP and UDP over IPv4 (RFC 9293 section
+/// 3.1); `len` is the transport header's and the data's length.
+#[must_use]
+pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, proto: u8, len: u16) -> u32 {
+    sum(&src.octets(), sum(&dst.octets(), u32::from(proto) + u32::from(len)))
+}
+
+/// The sum of the pseudo-header over IPv6 (RFC 8200 section 8.1); `len` is the
+/// transport header's and the data's length.
+#[must_use]
+pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, proto: u8, len: u32) -> u32 {
+    sum(&src.octets(), sum(&dst.octets(), sum(&len.to_be_bytes(), u32::from(proto))))
+}
+
+/// The sum of the pseudo-header of either family; `None` if the addresses are
+/// of different families.
+#[must_use]
+pub fn pseudo(src: IpAddr, dst: IpAddr, proto: u8, len: u16) -> Option<u32> {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Some(pseudo_v4(src, dst, proto, len)),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Some(pseudo_v6(src, dst, proto, u32::from(len))),
+        _ => None,
+    }
 }
 
 /// What must be added to the complement of a checksum when `old` becomes `new`
