@@ -35,6 +35,8 @@ impl Balancer {
         let socket = lab.dir().join("hnlb.sock");
         std::fs::write(&file, run.toml(&socket))
             .map_err(LabError::io(format!("write {}", file.display())))?;
+        // One that was killed leaves its socket behind.
+        let _ = std::fs::remove_file(&socket);
         let host = if run.device == Device::Tap { SWITCH } else { BALANCER };
         let (program, file) = (binary.display().to_string(), file.display().to_string());
         let pid = lab.spawn(host, NAME, &[&program, "run", "--config", &file])?;

@@ -121,6 +121,6 @@ mod tests {
         assert_eq!(status.workers, [Worker { util: 0.5, util_plus: 0.25 }]);
         assert_eq!(status.counters["rx"], 100);
         assert!((status.matches_since(&Status::default()).share() - 0.9).abs() < 1e-9);
-        assert!(Status::parse("[]").is_err() && Status::parse("").is_err());
+        assert!(Status::parse("7").is_err() && Status::parse("").is_err());
     }
 }
