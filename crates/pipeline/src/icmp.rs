@@ -99,22 +99,25 @@ fn translation(answers: &FlowKey, rewrite: &Rewrite) -> Option<Translation> {
 
 /// Source and destination of packets with `key` after `rewrite`.
 fn endpoints(key: &FlowKey, rewrite: &Rewrite) -> Option<(SocketAddr, SocketAddr)> {
-    let (mut src, mut dst) = (key.src(), key.dst());
-    let (side, port_side, ports) = match rewrite {
+    let (side, port_side, [a, b, c, d], addresses) = match rewrite {
         Rewrite::V4(plan) => {
-            let [a, b, c, d, e, f, g, h] = plan.addresses;
-            set(plan.side, &mut src, &mut dst, [a, b, c, d].into(), [e, f, g, h].into());
-            (plan.side, plan.port_side, plan.ports)
+            let src: [u8; 4] = *plan.addresses.first_chunk()?;
+            let dst: [u8; 4] = *plan.addresses.last_chunk()?;
+            (plan.side, plan.port_side, plan.ports, (src.into(), dst.into()))
         }
         Rewrite::V6(plan) => {
-            let from: [u8; 16] = *plan.addresses.first_chunk()?;
-            let to: [u8; 16] = *plan.addresses.last_chunk()?;
-            set(plan.side, &mut src, &mut dst, from.into(), to.into());
-            (plan.side, plan.port_side, plan.ports)
+            let src: [u8; 16] = *plan.addresses.first_chunk()?;
+            let dst: [u8; 16] = *plan.addresses.last_chunk()?;
+            (plan.side, plan.port_side, plan.ports, (src.into(), dst.into()))
         }
     };
-    let _ = side;
-    let [a, b, c, d] = ports;
+    let (mut src, mut dst) = (key.src(), key.dst());
+    if side != Side::Destination {
+        src.set_ip(addresses.0);
+    }
+    if side != Side::Source {
+        dst.set_ip(addresses.1);
+    }
     if matches!(port_side, Some(Side::Source | Side::Both)) {
         src.set_port(u16::from_be_bytes([a, b]));
     }

@@ -50,8 +50,12 @@ pub(crate) fn flags(headers: &Headers) -> Option<TcpFlags> {
 fn notice<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, event: Event) {
     let in_software = cx.shared.table.offloaded(conn) == Some(OffloadState::None);
     match event {
-        Event::Established | Event::Restored if cx.snapshot.admit != Admit::Off => want(cx, conn),
-        Event::Closing | Event::Reset if !in_software => tell(cx, conn, Offload::Closing),
+        Event::Established | Event::Restored if cx.snapshot.admit != Admit::Off => {
+            want(cx, conn);
+        }
+        Event::Closing | Event::Reset if !in_software => {
+            tell(cx, conn, Offload::Closing);
+        }
         Event::Reopened => {
             cx.count(Counter::Reopened);
             if !in_software {

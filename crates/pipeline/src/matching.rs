@@ -87,11 +87,7 @@ pub(crate) fn match_burst<B: PacketBuf, O>(
 
 /// What mark or queue say, not yet compared with the connection.
 #[inline]
-fn told_by_nic<B: PacketBuf, O>(
-    cx: &Context<'_, O>,
-    port: &PortShared,
-    flow: &Flow<B>,
-) -> Found {
+fn told_by_nic<B: PacketBuf, O>(cx: &Context<'_, O>, port: &PortShared, flow: &Flow<B>) -> Found {
     let headers = &flow.packet.headers;
     let mark = flow.packet.buf.mark();
     let action = port.queues.get(cx.from.queue);

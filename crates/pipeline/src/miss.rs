@@ -134,9 +134,9 @@ fn choose<O>(
 ) -> Option<BackendId> {
     let begins = match key.proto() {
         Transport::Tcp => stateless::opens(Transport::Tcp, headers.tcp_flags),
-        Transport::Udp => scheduling.full_ms.is_none_or(|full_ms| {
-            cx.now_ms.saturating_sub(full_ms) > scheduling.udp_timeout_ms
-        }),
+        Transport::Udp => scheduling
+            .full_ms
+            .is_none_or(|full_ms| cx.now_ms.saturating_sub(full_ms) > scheduling.udp_timeout_ms),
     };
     if begins {
         service.schedule(key, &mut scheduling.state, &cx.shared.active)
@@ -168,7 +168,8 @@ fn try_backend<O>(
     hops: [HopId; 2],
 ) -> Result<(ConnId, BackendId), InsertError> {
     let insert = |local| -> Result<(ConnId, BackendId), InsertError> {
-        let binding: Binding = service.bind(backend, key, local).ok_or(InsertError::MixedFamilies)?;
+        let binding: Binding =
+            service.bind(backend, key, local).ok_or(InsertError::MixedFamilies)?;
         cx.shared.table.insert(&binding, hops, cx.now_ms).map(|conn| (conn, backend))
     };
     let Some(pool) = service.pool() else { return insert(None) };

@@ -189,8 +189,7 @@ impl NeighbourTable {
     /// All about `hop`; `None` if it has been forgotten.
     #[must_use]
     pub fn get(&self, hop: HopId) -> Option<Neighbour> {
-        let at = (hop.0 & ((1 << INDEX_BITS) - 1)) as usize;
-        self.entry(at).filter(|neighbour| neighbour.hop == hop)
+        self.entry(index(hop)).filter(|neighbour| neighbour.hop == hop)
     }
 
     /// What is in slot `at`, from 0 to [`size`](Self::size).
@@ -252,12 +251,17 @@ impl NeighbourTable {
 
     #[inline]
     fn slot(&self, hop: HopId) -> Option<&Slot> {
-        self.slots.get((hop.0 & ((1 << INDEX_BITS) - 1)) as usize)
+        self.slots.get(index(hop))
     }
 }
 
 fn hop_id(at: usize, word: u64) -> HopId {
     HopId(((generation_of(word) as u32) << INDEX_BITS) | at as u32)
+}
+
+/// The slot that `hop` is in.
+pub(crate) const fn index(hop: HopId) -> usize {
+    (hop.0 & ((1 << INDEX_BITS) - 1)) as usize
 }
 
 const fn generation(hop: HopId) -> u64 {

@@ -1,7 +1,7 @@
 //! First stage: what a frame is, and whether it is for us at all.
 use packet::PacketBuf;
 use wire::numbers::protocol;
-use wire::{Fragment, FlowKey, Headers, Mac, Net, ethernet, icmpv6};
+use wire::{FlowKey, Fragment, Headers, Mac, Net, ethernet, icmpv6};
 
 use crate::context::{Context, Packet};
 use crate::counters::Counter;
