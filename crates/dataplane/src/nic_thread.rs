@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dpdk::batch::Batch;
-use dpdk::port::{RxQueue, TxQueue};
-use dpdk::ring::{Consumer, Producer};
+use dpdk::{Batch, Consumer, Producer, RxQueue, TxQueue};
 use nic::{Delivery, Nic};
 use packet::PacketBuf;
 
@@ -22,8 +20,13 @@ pub(crate) struct NicThreadCounters {
     pub(crate) queue_full: AtomicU64,
     /// Frames that the wire did not take.
     pub(crate) wire_full: AtomicU64,
-    /// Frames in several segments that could not be made one.
-    pub(crate) not_contiguous: AtomicU64,
+}
+
+impl NicThreadCounters {
+    /// Name and counter of each.
+    pub(crate) fn named(&self) -> [(&'static str, &AtomicU64); 2] {
+        [("queue_full", &self.queue_full), ("wire_full", &self.wire_full)]
+    }
 }
 
 /// Everything the loop owns.
@@ -66,14 +69,6 @@ impl NicThread {
         if found == 0 {
             return 0;
         }
-        let counters = &self.counters;
-        sorted.received.retain(|mbuf| {
-            let good = mbuf.is_contiguous() || mbuf.linearize();
-            if !good {
-                counters.not_contiguous.fetch_add(1, Ordering::Relaxed);
-            }
-            good
-        });
         let mut deliveries = [Delivery::default(); BURST];
         let frames = sorted.received.iter().map(PacketBuf::bytes);
         self.nic.receive_burst(frames, self.clock.now_ns(), &mut deliveries);

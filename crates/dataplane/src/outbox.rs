@@ -3,10 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use conntrack::ConnId;
-use dpdk::batch::Batch;
-use dpdk::mbuf::Mbuf;
-use dpdk::mempool::Mempool;
-use dpdk::port::TxQueue;
+use dpdk::{Batch, Mbuf, Mempool, TxQueue};
 use packet::PacketBuf;
 use pipeline::{Offload, Outbox, PortId};
 use service::HopId;
@@ -36,6 +33,18 @@ pub(crate) struct SendCounters {
     pub(crate) no_port: AtomicU64,
     /// Requests that did not fit into the ring.
     pub(crate) requests_lost: AtomicU64,
+}
+
+impl SendCounters {
+    /// Name and counter of each.
+    pub(crate) fn named(&self) -> [(&'static str, &AtomicU64); 4] {
+        [
+            ("tx_sent", &self.sent),
+            ("tx_full", &self.tx_full),
+            ("tx_no_port", &self.no_port),
+            ("requests_lost", &self.requests_lost),
+        ]
+    }
 }
 
 /// One port as a worker sends on it.

@@ -3,10 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrayvec::ArrayVec;
-use dpdk::batch::Batch;
-use dpdk::eal::cycles;
-use dpdk::mbuf::Mbuf;
-use dpdk::port::RxQueue;
+use dpdk::{Batch, Mbuf, RxQueue, cycles};
 use pipeline::{Outbox, Pipeline, PortId, Shared, Source};
 
 use crate::clock::Clock;
