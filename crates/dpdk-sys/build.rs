@@ -93,7 +93,7 @@ fn generate_bindings(flags: &[String]) {
         .allowlist_function("rte_eth_(rx|tx)_queue_setup|rte_eth_promiscuous_enable|rte_eth_macaddr_get")
         .allowlist_function("rte_eth_(stats_get|xstats_get|xstats_get_names|find_next)")
         .allowlist_function("rte_flow_(validate|create|destroy|query)")
-        .allowlist_type("rte_flow_(attr|item|action|error|query_count|action_queue|action_mark|action_count|item_type|action_type|error_type)")
+        .allowlist_type("rte_flow_(attr|item|item_ipv4|action|error|query_count|action_queue|action_mark|action_count|item_type|action_type|error_type)")
         .allowlist_type("hnlb_.*|rte_eth_event_type|rte_eth_rx_mq_mode")
         .allowlist_var("HNLB_.*|RING_F_.*|RTE_PKTMBUF_HEADROOM|RTE_MAX_ETHPORTS|RTE_MEMPOOL_CACHE_MAX_SIZE")
         .allowlist_var("RTE_MAX_QUEUES_PER_PORT|RTE_PMD_RING_MAX_.*")

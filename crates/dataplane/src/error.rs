@@ -37,7 +37,9 @@ pub enum EngineError {
         name: String,
     },
     /// More workers than send queues.
-    #[error("port '{name}' has {has} send queues for {workers} workers; set [workers] count to {has}")]
+    #[error(
+        "port '{name}' has {has} send queues for {workers} workers; set [workers] count to {has}"
+    )]
     TooFewSendQueues {
         /// The port's name in the configuration.
         name: String,

@@ -18,12 +18,15 @@ fn spec(config: &Config, service: &config::Service) -> Result<ServiceSpec, Setup
         mode: mode(config, service)?,
         scheduler: service.scheduler.into(),
         maglev_size: service.maglev_size,
-        backends: service.backends.iter().map(|backend| BackendSpec {
-            address: backend.address,
-            port: backend.port.or(service.port),
-            weight: backend.weight,
-        })
-        .collect(),
+        backends: service
+            .backends
+            .iter()
+            .map(|backend| BackendSpec {
+                address: backend.address,
+                port: backend.port.or(service.port),
+                weight: backend.weight,
+            })
+            .collect(),
     })
 }
 
