@@ -66,8 +66,23 @@ enum Step {
     },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let slot = 0..SLOTS;
+/// Many connections, all that can go wrong.
+fn wide() -> impl Strategy<Value = Vec<Step>> {
+    steps(SLOTS, 3, 0..40)
+}
+
+/// Few connections, marks and queues, so that they are soon used again, while
+/// packets stay in the receive queues for long.
+fn tight() -> impl Strategy<Value = Vec<Step>> {
+    steps(4, 1, 0..4)
+}
+
+fn steps(
+    slots: u32,
+    poll_weight: u32,
+    polled: std::ops::Range<usize>,
+) -> impl Strategy<Value = Vec<Step>> {
+    let slot = 0..slots;
     let reason = prop_oneof![
         6 => Just(Offload::Wanted),
         2 => Just(Offload::Closing),
@@ -81,7 +96,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (slot.clone(), reason).prop_map(|(slot, reason)| Step::Request { slot, reason }),
         3 => slot.clone().prop_map(|slot| Step::Expire { slot }),
         8 => (slot, any::<bool>()).prop_map(|(slot, reply)| Step::Packet { slot, reply }),
-        3 => (0usize..40).prop_map(|packets| Step::Poll { packets }),
+        poll_weight => polled.prop_map(|packets| Step::Poll { packets }),
         6 => (0u64..4).prop_map(|ms| Step::Tick { ms }),
         1 => (0usize..2, 0usize..4).prop_map(|(port, count)| Step::RefuseCreates { port, count }),
         1 => (0usize..2, 0usize..4).prop_map(|(port, count)| Step::RefuseDestroys { port, count }),
@@ -101,9 +116,9 @@ struct Model {
 }
 
 impl Model {
-    fn new(encodings: [Encoding; 2], marks: usize) -> Self {
+    fn new(encodings: [Encoding; 2], marks: usize, queues: u16) -> Self {
         let world = World::new(marks, usize::from(QUEUES));
-        let port = |encoding| PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 2 };
+        let port = |encoding| PortConfig { encoding, queues: (1..queues).collect(), workers: 2 };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),
             creations_per_tick: 4,
@@ -114,6 +129,7 @@ impl Model {
         };
         let mut cards = [Card::new(10), Card::new(10)];
         cards[0].ipv6 = false;
+        cards.iter_mut().for_each(|card| card.linger_ms = SETTLE_MS - 1);
         let offloader = Offloader::new(config, world.clone());
         Self { world, cards, offloader, now_ms: 0, opened: 0 }
     }
@@ -253,8 +269,8 @@ impl Model {
     }
 }
 
-fn history(encodings: [Encoding; 2], marks: usize, steps: &[Step]) {
-    let mut model = Model::new(encodings, marks);
+fn history(encodings: [Encoding; 2], marks: usize, queues: u16, steps: &[Step]) {
+    let mut model = Model::new(encodings, marks, queues);
     for step in steps {
         model.run(step);
         model.check();
@@ -277,7 +293,7 @@ fn history(encodings: [Encoding; 2], marks: usize, steps: &[Step]) {
 }
 
 fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step]) {
-    let mut model = Model::new(encodings, marks);
+    let mut model = Model::new(encodings, marks, QUEUES);
     steps.iter().for_each(|step| model.run(step));
     for card in &mut model.cards {
         card.refuse_destroys = card.refuse_destroys.min(1);
@@ -299,26 +315,36 @@ fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step])
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn marks(steps in steps()) {
-        history([Encoding::Mark; 2], 16, &steps);
+    fn marks(steps in wide()) {
+        history([Encoding::Mark; 2], 16, QUEUES, &steps);
     }
 
     #[test]
-    fn queues(steps in steps()) {
-        history([Encoding::Queue; 2], 0, &steps);
+    fn few_marks(steps in tight()) {
+        history([Encoding::Mark; 2], 3, QUEUES, &steps);
     }
 
     #[test]
-    fn one_port_each(steps in steps()) {
-        history([Encoding::Queue, Encoding::Mark], 16, &steps);
-        history([Encoding::Mark, Encoding::Off], 16, &steps);
+    fn queues(steps in wide()) {
+        history([Encoding::Queue; 2], 0, QUEUES, &steps);
     }
 
     #[test]
-    fn nothing_is_left_after_shutdown(steps in steps(), mark in any::<bool>()) {
+    fn few_queues(steps in tight()) {
+        history([Encoding::Queue; 2], 0, 3, &steps);
+    }
+
+    #[test]
+    fn one_port_each(steps in wide()) {
+        history([Encoding::Queue, Encoding::Mark], 16, QUEUES, &steps);
+        history([Encoding::Mark, Encoding::Off], 16, QUEUES, &steps);
+    }
+
+    #[test]
+    fn nothing_is_left_after_shutdown(steps in wide(), mark in any::<bool>()) {
         let encoding = if mark { Encoding::Mark } else { Encoding::Queue };
         history_with_shutdown([encoding; 2], 16, &steps);
     }
