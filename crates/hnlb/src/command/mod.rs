@@ -1,0 +1,8 @@
+//! One file per command.
+
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod lab;
+pub(crate) mod replay;
+pub(crate) mod run;
+pub(crate) mod status;

@@ -1,0 +1,90 @@
+//! The decision for one connection: which backend, with which rewrite.
+use std::net::SocketAddr;
+
+use wire::{FlowKey, Rewrite, Transport};
+
+/// A service's place in the service table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServiceId(pub u16);
+
+/// A backend's place among all backends of all services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendId(pub u16);
+
+/// A next hop's place in the neighbour table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HopId(pub u32);
+
+/// The two directions of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From the client to the backend.
+    Forward,
+    /// From the backend to the client.
+    Reply,
+}
+
+impl Direction {
+    /// Both, forward first.
+    pub const BOTH: [Self; 2] = [Self::Forward, Self::Reply];
+
+    /// 0 for forward, 1 for reply.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Forward => 0,
+            Self::Reply => 1,
+        }
+    }
+}
+
+/// Everything decided for one connection when its first packet came: the
+/// addresses on both sides of the load balancer. Keys and rewrites of both
+/// directions follow from it. All four endpoints are of one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// TCP or UDP.
+    pub proto: Transport,
+    /// The service the connection belongs to.
+    pub service: ServiceId,
+    /// The backend that serves it.
+    pub backend: BackendId,
+    /// The client, as it sent the first packet.
+    pub client: SocketAddr,
+    /// The VIP and port the client speaks to.
+    pub vip: SocketAddr,
+    /// The backend's address and port.
+    pub server: SocketAddr,
+    /// The address and port the backend sees: the client's own in mode `nat`,
+    /// one of the pool in mode `fullnat`.
+    pub local: SocketAddr,
+}
+
+impl Binding {
+    /// The 5-tuple that packets of `direction` carry when they reach the load
+    /// balancer; `None` if the endpoints are of different families.
+    #[must_use]
+    pub fn key(&self, direction: Direction) -> Option<FlowKey> {
+        match direction {
+            Direction::Forward => FlowKey::new(self.proto, self.client, self.vip),
+            Direction::Reply => FlowKey::new(self.proto, self.server, self.local),
+        }
+    }
+
+    /// What is done to packets of `direction`; `None` if the endpoints are of
+    /// different families.
+    #[must_use]
+    pub fn rewrite(&self, direction: Direction) -> Option<Rewrite> {
+        let nat = self.local == self.client;
+        match (direction, nat) {
+            (Direction::Forward, true) => Rewrite::destination(self.vip, self.server),
+            (Direction::Forward, false) => {
+                Rewrite::both((self.client, self.vip), (self.local, self.server))
+            }
+            (Direction::Reply, true) => Rewrite::source(self.server, self.vip),
+            (Direction::Reply, false) => {
+                Rewrite::both((self.server, self.local), (self.vip, self.client))
+            }
+        }
+    }
+}
