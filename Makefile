@@ -26,9 +26,9 @@ build: rust deps
 
 demo: build
 	@if [ "$$(id -u)" = 0 ] || ! command -v sudo > /dev/null; then \
-		exec $(TARGET)/release/hnlb demo; \
+		exec $(TARGET)/release/hnlb lab demo; \
 	else \
-		exec sudo $(TARGET)/release/hnlb demo; \
+		exec sudo $(TARGET)/release/hnlb lab demo; \
 	fi
 
 test: check test-cargo

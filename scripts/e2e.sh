@@ -18,7 +18,7 @@ remains() {
     ip netns list | grep '^hnlb-' | sort || :
 }
 before=$(remains)
-"$1" demo
+"$1" lab demo
 after=$(remains)
 if [ "$before" != "$after" ]; then
     echo "test-e2e: FAILED: namespaces are left behind: $after" >&2
