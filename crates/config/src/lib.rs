@@ -12,6 +12,7 @@ mod error;
 mod nearest;
 mod network;
 mod offload;
+mod reference;
 mod services;
 mod shape;
 mod specs;

@@ -11,19 +11,28 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// The Levenshtein distance; letters' case and `_` for `-` don't count.
+/// The Damerau-Levenshtein distance (optimal string alignment): letters
+/// missing, added, changed, and neighbours swapped. Case and `_` for `-` don't
+/// count.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (fold(a), fold(b));
+    let (a, b) = (fold(a), fold(b));
+    let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX / 2);
+    let mut above: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
-        let mut next = Vec::with_capacity(row.len());
-        next.push(i + 1);
-        for ((y, above), diagonal) in b.iter().zip(row.iter().skip(1)).zip(&row) {
-            let left = next.last().copied().unwrap_or(0);
-            let change = diagonal + usize::from(x != y);
-            next.push(change.min(above + 1).min(left + 1));
+        let mut next = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let change = at(&row, j) + usize::from(x != y);
+            let mut best = change.min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
+            let before = |word: &[char], place: usize| {
+                place.checked_sub(1).and_then(|place| word.get(place)).copied()
+            };
+            if before(&a, i) == Some(*y) && before(&b, j) == Some(*x) {
+                best = best.min(at(&above, j - 1) + 1);
+            }
+            next.push(best);
         }
-        row = next;
+        above = std::mem::replace(&mut row, next);
     }
     row.last().copied().unwrap_or(0)
 }
@@ -38,13 +47,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances_are_those_of_levenshtein() {
+    fn distances_count_edits_and_swaps() {
         for (a, b, expected) in [
             ("kitten", "sitting", 3),
             ("", "abc", 3),
             ("abc", "", 3),
             ("port", "port", 0),
             ("tcp-syn", "TCP_SYN", 0),
+            ("prot", "port", 1),
+            ("ca", "abc", 3),
         ] {
             assert_eq!(distance(a, b), expected, "{a} {b}");
         }

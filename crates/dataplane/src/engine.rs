@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use config::Config;
 use dpdk::{Eal, EalConfig, Mempool};
 use offload::{Encoding, OffloadConfig, Offloader};
-use pipeline::{Ager, Resolver, Shared};
+use pipeline::{Ager, AgerSettings, Resolver, Shared};
 use setup::{PortFacts, Seed};
 
 use crate::clock::Clock;
@@ -74,7 +74,7 @@ impl Engine {
             requests: hands.requests,
             injector: Injector { ring: injected_in, pool },
             resolver: resolver(config, &shared),
-            ager: Ager::new(Arc::clone(&shared)),
+            ager: Ager::new(Arc::clone(&shared), AgerSettings::default()),
             offloader: offloader(&shared, chosen),
             flows,
             nics,
@@ -205,15 +205,12 @@ fn offloader(shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offloader {
     offloader
 }
 
-/// A resolver that asks for every backend's next hop at once.
+/// A resolver that keeps the next hops of backends and gateways fresh.
 fn resolver(config: &Config, shared: &Arc<Shared>) -> Resolver {
-    let refresh_ms = config.neighbours.refresh.as_millis() as u64;
-    let mut resolver = Resolver::new(Arc::clone(shared), refresh_ms);
-    for addr in setup::backend_addresses(config) {
-        if let Some(hop) = shared.hop_to(addr, 0) {
-            resolver.want(hop);
-        }
-    }
+    let mut resolver = Resolver::new(Arc::clone(shared), setup::resolver_settings(config));
+    let gateways = config.routes.iter().map(|route| route.via);
+    let hops = setup::backend_addresses(config).into_iter().chain(gateways);
+    resolver.keep(hops.filter_map(|addr| shared.hop_to(addr, 0)).collect());
     resolver
 }
 

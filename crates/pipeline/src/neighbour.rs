@@ -164,18 +164,19 @@ impl NeighbourTable {
         Some(hop)
     }
 
-    /// Where packets for `hop` go now; `None` while that isn't known. Notes
-    /// that a packet wanted to go there.
+    /// Where packets for `hop` go now: the interface, and the Ethernet address
+    /// once it is known. `None` if the hop has been forgotten. Notes that a
+    /// packet wanted to go there.
     #[inline]
     #[must_use]
-    pub fn resolve(&self, hop: HopId, now_ms: u64) -> Option<(InterfaceId, Mac)> {
+    pub fn resolve(&self, hop: HopId, now_ms: u64) -> Option<(InterfaceId, Option<Mac>)> {
         let slot = self.slot(hop)?;
+        let (interface, word) = slot.read(generation(hop))?;
         // Seconds are enough, and spare the cache line.
         if slot.used_ms.load(Ordering::Relaxed).saturating_add(1000) <= now_ms {
             slot.used_ms.store(now_ms, Ordering::Relaxed);
         }
-        let (interface, word) = slot.read(generation(hop))?;
-        (state_of(word) != INCOMPLETE).then(|| (interface, mac_of(word)))
+        Some((interface, (state_of(word) != INCOMPLETE).then(|| mac_of(word))))
     }
 
     /// The interface `hop` is on; `None` if the hop has been forgotten.
@@ -188,8 +189,7 @@ impl NeighbourTable {
     /// All about `hop`; `None` if it has been forgotten.
     #[must_use]
     pub fn get(&self, hop: HopId) -> Option<Neighbour> {
-        let at = (hop.0 & ((1 << INDEX_BITS) - 1)) as usize;
-        self.entry(at).filter(|neighbour| neighbour.hop == hop)
+        self.entry(index(hop)).filter(|neighbour| neighbour.hop == hop)
     }
 
     /// What is in slot `at`, from 0 to [`size`](Self::size).
@@ -251,12 +251,17 @@ impl NeighbourTable {
 
     #[inline]
     fn slot(&self, hop: HopId) -> Option<&Slot> {
-        self.slots.get((hop.0 & ((1 << INDEX_BITS) - 1)) as usize)
+        self.slots.get(index(hop))
     }
 }
 
 fn hop_id(at: usize, word: u64) -> HopId {
     HopId(((generation_of(word) as u32) << INDEX_BITS) | at as u32)
+}
+
+/// The slot that `hop` is in.
+pub(crate) const fn index(hop: HopId) -> usize {
+    (hop.0 & ((1 << INDEX_BITS) - 1)) as usize
 }
 
 const fn generation(hop: HopId) -> u64 {
@@ -358,15 +363,15 @@ mod tests {
             assert!(!table.learn(IF, addr, MAC, 5), "only known hops are learnt");
             let hop = table.hop(IF, addr, 0).unwrap();
             assert_eq!(table.hop(IF, addr, 0), Some(hop));
-            assert_eq!(table.resolve(hop, 0), None);
+            assert_eq!(table.resolve(hop, 0), Some((IF, None)));
             assert!(table.learn(IF, addr, MAC, 5));
-            assert_eq!(table.resolve(hop, 10), Some((IF, MAC)));
+            assert_eq!(table.resolve(hop, 10), Some((IF, Some(MAC))));
             table.expire(hop);
             let neighbour = table.get(hop).unwrap();
             assert_eq!((neighbour.state, neighbour.addr), (NeighbourState::Stale, addr));
-            assert_eq!(table.resolve(hop, 10), Some((IF, MAC)), "stale is still used");
+            assert_eq!(table.resolve(hop, 10), Some((IF, Some(MAC))), "stale is still used");
             table.give_up(hop);
-            assert_eq!(table.resolve(hop, 10), None);
+            assert_eq!(table.resolve(hop, 10), Some((IF, None)));
             table.forget(hop);
             assert_eq!(table.get(hop), None);
             let again = table.hop(IF, addr, 0).unwrap();
@@ -383,7 +388,7 @@ mod tests {
         assert!(table.learn(IF, ip(9), Mac::BROADCAST, 1));
         table.expire(hop);
         table.forget(hop);
-        assert_eq!(table.resolve(hop, 1), Some((IF, MAC)));
+        assert_eq!(table.resolve(hop, 1), Some((IF, Some(MAC))));
     }
 
     #[test]

@@ -3,6 +3,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use conntrack::ConnTable;
 use service::{ActiveCounts, HopId, ServiceTable};
 use wire::Mac;
 
@@ -70,6 +71,8 @@ pub struct PortShared {
 /// One per process: what workers, keeper and offload side share.
 #[derive(Debug)]
 pub struct Shared {
+    /// Connections.
+    pub table: ConnTable,
     /// Next hops.
     pub neighbours: NeighbourTable,
     /// Open connections per backend: one more at insertion, one less at removal.
@@ -83,9 +86,14 @@ pub struct Shared {
 impl Shared {
     /// The shared state with `snapshot` as the first configuration.
     #[must_use]
-    pub fn new(snapshot: Snapshot, neighbours: NeighbourTable, ports: Vec<PortShared>) -> Self {
+    pub fn new(
+        snapshot: Snapshot,
+        table: ConnTable,
+        neighbours: NeighbourTable,
+        ports: Vec<PortShared>,
+    ) -> Self {
         let active = snapshot.services.active_counts();
-        Self { neighbours, active, snapshot: ArcSwap::from(Arc::new(snapshot)), ports }
+        Self { table, neighbours, active, snapshot: ArcSwap::from(Arc::new(snapshot)), ports }
     }
 
     /// The port `id`.
