@@ -1,5 +1,66 @@
 //! The connection table, TCP state and ageing.
+//!
+//! One table is shared by all workers: both directions of a connection come in
+//! on different cores. Lookups take no lock and write nothing; insertions and
+//! removals lock single buckets (LB-NIC section 3.2).
+#![deny(unsafe_code)]
 
+#[forbid(unsafe_code)]
+mod bucket;
+#[forbid(unsafe_code)]
+mod burst;
+#[forbid(unsafe_code)]
+mod config;
+#[forbid(unsafe_code)]
+mod family;
+#[forbid(unsafe_code)]
+mod hash;
+#[forbid(unsafe_code)]
 mod id;
+#[forbid(unsafe_code)]
+mod index;
+#[cfg(all(test, loom))]
+#[forbid(unsafe_code)]
+mod interleavings;
+#[forbid(unsafe_code)]
+mod key;
+#[forbid(unsafe_code)]
+mod life;
+#[forbid(unsafe_code)]
+mod locks;
+mod memory;
+#[forbid(unsafe_code)]
+mod offload;
+#[forbid(unsafe_code)]
+mod path;
+#[forbid(unsafe_code)]
+mod readers;
+#[forbid(unsafe_code)]
+mod record;
+#[forbid(unsafe_code)]
+mod seed;
+#[forbid(unsafe_code)]
+mod stack;
+#[forbid(unsafe_code)]
+mod state;
+#[forbid(unsafe_code)]
+mod sweep;
+#[forbid(unsafe_code)]
+mod sync;
+#[forbid(unsafe_code)]
+mod table;
+#[forbid(unsafe_code)]
+mod time;
+#[forbid(unsafe_code)]
+mod view;
 
+pub use config::{TableConfig, TableError};
+pub use family::FamilyStats;
 pub use id::{ConnId, Hit};
+pub use offload::OffloadState;
+pub use readers::{MAX_READERS, Reader, ReaderError};
+pub use state::{ConnState, Event};
+pub use sweep::Expiry;
+pub use table::{ConnTable, InsertError, TableStats};
+pub use time::Timeouts;
+pub use view::{Action, ConnView};

@@ -1,0 +1,211 @@
+//! 5-tuples as machine words.
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use wire::rewrite::{Rewrite4, Rewrite6};
+use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport};
+
+/// A 5-tuple in words: `K` is 1 for IPv4 and 4 for IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key<const K: usize> {
+    /// Source, then destination address, big endian.
+    pub(crate) addresses: [u64; K],
+    /// Source port in the upper, destination port in the lower half.
+    pub(crate) ports: u32,
+    /// TCP or UDP.
+    pub(crate) proto: Transport,
+}
+
+/// IPv4.
+pub(crate) type Key4 = Key<1>;
+/// IPv6.
+pub(crate) type Key6 = Key<4>;
+
+/// What differs between the families.
+pub(crate) trait Family: Copy {
+    /// The bit that names the family in a connection's id.
+    const ID_BIT: u32;
+    /// Which hash keys the family takes from the seed.
+    const STREAM: u32;
+    /// Source and destination address.
+    fn ips(&self) -> (IpAddr, IpAddr);
+    /// A rewrite to this key's endpoints.
+    fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite;
+}
+
+/// The checksum changes of one direction, as in [`wire::Rewrite`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Deltas {
+    /// Of the IPv4 header's; zero for IPv6.
+    pub(crate) net: u16,
+    /// Of the TCP or UDP checksum's.
+    pub(crate) transport: u16,
+}
+
+impl Deltas {
+    /// The changes that `rewrite` carries.
+    pub(crate) const fn of(rewrite: &Rewrite) -> Self {
+        match rewrite {
+            Rewrite::V4(plan) => Self { net: plan.net_delta, transport: plan.transport_delta },
+            Rewrite::V6(plan) => Self { net: 0, transport: plan.transport_delta },
+        }
+    }
+}
+
+impl<const K: usize> Key<K>
+where
+    Self: Family,
+{
+    /// Source address and port.
+    pub(crate) fn src(&self) -> SocketAddr {
+        SocketAddr::new(self.ips().0, (self.ports >> 16) as u16)
+    }
+
+    /// Destination address and port.
+    pub(crate) fn dst(&self) -> SocketAddr {
+        SocketAddr::new(self.ips().1, self.ports as u16)
+    }
+}
+
+const fn ports(source: u16, destination: u16) -> u32 {
+    (source as u32) << 16 | destination as u32
+}
+
+impl From<&FlowV4> for Key4 {
+    #[inline]
+    fn from(flow: &FlowV4) -> Self {
+        let (src, dst) = (flow.src.to_bits(), flow.dst.to_bits());
+        Self {
+            addresses: [u64::from(src) << 32 | u64::from(dst)],
+            ports: ports(flow.sport, flow.dport),
+            proto: flow.proto,
+        }
+    }
+}
+
+impl From<&FlowV6> for Key6 {
+    #[inline]
+    fn from(flow: &FlowV6) -> Self {
+        let (src, dst) = (flow.src.to_bits(), flow.dst.to_bits());
+        Self {
+            addresses: [(src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64],
+            ports: ports(flow.sport, flow.dport),
+            proto: flow.proto,
+        }
+    }
+}
+
+/// A key of either family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AnyKey {
+    V4(Key4),
+    V6(Key6),
+}
+
+impl From<&FlowKey> for AnyKey {
+    #[inline]
+    fn from(key: &FlowKey) -> Self {
+        match key {
+            FlowKey::V4(flow) => Self::V4(flow.into()),
+            FlowKey::V6(flow) => Self::V6(flow.into()),
+        }
+    }
+}
+
+impl Family for Key4 {
+    const ID_BIT: u32 = 0;
+    const STREAM: u32 = 4;
+
+    fn ips(&self) -> (IpAddr, IpAddr) {
+        let [word] = self.addresses;
+        (Ipv4Addr::from_bits((word >> 32) as u32).into(), Ipv4Addr::from_bits(word as u32).into())
+    }
+
+    #[inline]
+    fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite {
+        let [addresses] = self.addresses;
+        Rewrite::V4(Rewrite4 {
+            addresses: addresses.to_be_bytes(),
+            ports: self.ports.to_be_bytes(),
+            net_delta: deltas.net,
+            transport_delta: deltas.transport,
+            side,
+            port_side: Some(side),
+        })
+    }
+}
+
+impl Family for Key6 {
+    const ID_BIT: u32 = 1 << 31;
+    const STREAM: u32 = 6;
+
+    fn ips(&self) -> (IpAddr, IpAddr) {
+        let [a, b, c, d] = self.addresses;
+        let ip = |high: u64, low: u64| {
+            IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)))
+        };
+        (ip(a, b), ip(c, d))
+    }
+
+    #[inline]
+    fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite {
+        let mut addresses = [0; 32];
+        for (bytes, word) in addresses.chunks_exact_mut(8).zip(self.addresses) {
+            bytes.copy_from_slice(&word.to_be_bytes());
+        }
+        Rewrite::V6(Rewrite6 {
+            addresses,
+            ports: self.ports.to_be_bytes(),
+            transport_delta: deltas.transport,
+            side,
+            port_side: Some(side),
+        })
+    }
+}
+
+/// The pieces from which the keys after a rewrite are put together.
+pub(crate) trait Halves: Sized {
+    /// The key with this key's source and `destination`'s destination.
+    fn toward(&self, destination: &Self) -> Self;
+    /// Source and destination swapped.
+    fn swapped(&self) -> Self;
+}
+
+impl Halves for Key4 {
+    #[inline]
+    fn toward(&self, destination: &Self) -> Self {
+        let ([own], [other]) = (self.addresses, destination.addresses);
+        Self {
+            addresses: [own >> 32 << 32 | other & 0xffff_ffff],
+            ports: self.ports >> 16 << 16 | destination.ports & 0xffff,
+            proto: self.proto,
+        }
+    }
+
+    #[inline]
+    fn swapped(&self) -> Self {
+        let [word] = self.addresses;
+        Self {
+            addresses: [word.rotate_left(32)],
+            ports: self.ports.rotate_left(16),
+            proto: self.proto,
+        }
+    }
+}
+
+impl Halves for Key6 {
+    #[inline]
+    fn toward(&self, destination: &Self) -> Self {
+        let ([a, b, ..], [.., c, d]) = (self.addresses, destination.addresses);
+        Self {
+            addresses: [a, b, c, d],
+            ports: self.ports >> 16 << 16 | destination.ports & 0xffff,
+            proto: self.proto,
+        }
+    }
+
+    #[inline]
+    fn swapped(&self) -> Self {
+        let [a, b, c, d] = self.addresses;
+        Self { addresses: [c, d, a, b], ports: self.ports.rotate_left(16), proto: self.proto }
+    }
+}

@@ -1,0 +1,69 @@
+//! The word of a record that changes: generation, state, offload state.
+use crate::offload::OffloadState;
+use crate::state::TcpState;
+
+/// One word, changed only by compare-and-swap, so that a change meant for one
+/// connection never lands on the record's next one.
+///
+/// From the top: 32 bits generation; then from bit 0: live, 4 bits state,
+/// 4 bits state before a reset, 2 bits offload state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life(u64);
+
+const LIVE: u64 = 1;
+const STATE: u32 = 1;
+const FORMER: u32 = 5;
+const OFFLOAD: u32 = 9;
+
+impl Life {
+    pub(crate) const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    pub(crate) const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// The life of the next connection in a record whose last one had `self`.
+    pub(crate) const fn next(self, state: TcpState) -> Self {
+        let generation = self.generation().wrapping_add(1);
+        Self((generation as u64) << 32 | LIVE).with_state(state)
+    }
+
+    /// The same generation before its birth.
+    pub(crate) const fn unborn(self) -> Self {
+        Self(self.0 >> 32 << 32)
+    }
+
+    /// The same life, ended.
+    pub(crate) const fn ended(self) -> Self {
+        Self(self.0 & !LIVE)
+    }
+
+    pub(crate) const fn is_live(self) -> bool {
+        self.0 & LIVE != 0
+    }
+
+    /// How many connections the record has had, modulo 2^32.
+    pub(crate) const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    pub(crate) const fn state(self) -> TcpState {
+        TcpState::from_parts((self.0 >> STATE) as u8 & 15, (self.0 >> FORMER) as u8 & 15)
+    }
+
+    pub(crate) const fn with_state(self, state: TcpState) -> Self {
+        let (now, former) = state.parts();
+        let rest = self.0 & !(15 << STATE | 15 << FORMER);
+        Self(rest | (now as u64) << STATE | (former as u64) << FORMER)
+    }
+
+    pub(crate) const fn offload(self) -> OffloadState {
+        OffloadState::from_bits((self.0 >> OFFLOAD) as u8)
+    }
+
+    pub(crate) const fn with_offload(self, state: OffloadState) -> Self {
+        Self(self.0 & !(3 << OFFLOAD) | (state as u64) << OFFLOAD)
+    }
+}

@@ -1,0 +1,184 @@
+//! Memory for tables: cache-line aligned, zeroed by the operating system page
+//! by page when it is first touched. The one module with `unsafe` code.
+#![allow(unsafe_code)]
+
+use std::fmt;
+
+use crate::bucket::Bucket;
+use crate::record::Record;
+
+/// The memory could not be had.
+#[derive(Debug)]
+pub(crate) struct OutOfMemory {
+    /// How many bytes were asked for.
+    pub(crate) bytes: usize,
+}
+
+/// Types for which a value of zero bytes is valid and means "empty", and that
+/// need no drop.
+///
+/// # Safety
+/// All-zero bytes must be a valid value of the type, and it must not own
+/// anything that a drop would release.
+pub(crate) unsafe trait Zeroed: Sized {
+    /// The same value, made the long way: loom's atomics are not plain memory.
+    #[cfg(loom)]
+    fn zeroed() -> Self;
+}
+
+// SAFETY: a bucket is an array of `AtomicU64`, for which zero bytes are valid
+// and which has no drop.
+unsafe impl Zeroed for Bucket {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self::empty()
+    }
+}
+
+// SAFETY: a record consists of `AtomicU64` and `AtomicU32` only, for which
+// zero bytes are valid and which have no drop.
+unsafe impl<const K: usize> Zeroed for Record<K> {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self::empty()
+    }
+}
+
+#[cfg(not(loom))]
+mod slab {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ops::Deref;
+    use std::ptr::NonNull;
+
+    use super::{OutOfMemory, Zeroed};
+
+    /// A fixed array that is shared by all threads.
+    pub(crate) struct Slab<T> {
+        first: NonNull<T>,
+        len: usize,
+        base: NonNull<u8>,
+        layout: Option<Layout>,
+    }
+
+    // SAFETY: a slab owns its array as a `Box<[T]>` would, and gives out only
+    // shared references to it.
+    unsafe impl<T: Send> Send for Slab<T> {}
+    // SAFETY: as above; `&Slab<T>` gives no more than `&[T]`.
+    unsafe impl<T: Sync> Sync for Slab<T> {}
+
+    impl<T: Zeroed> Slab<T> {
+        /// `len` zeroed values. Nothing is touched: the allocation asks for no
+        /// more alignment than `calloc` gives, so that large tables come as
+        /// fresh pages from the system, and is aligned by hand.
+        pub(crate) fn new(len: usize) -> Result<Self, OutOfMemory> {
+            let empty = Self {
+                first: NonNull::dangling(),
+                len: 0,
+                base: NonNull::dangling(),
+                layout: None,
+            };
+            if len == 0 || size_of::<T>() == 0 {
+                return Ok(empty);
+            }
+            let bytes = len.saturating_mul(size_of::<T>()).saturating_add(align_of::<T>());
+            let layout = Layout::from_size_align(bytes, align_of::<u64>())
+                .map_err(|_| OutOfMemory { bytes })?;
+            // SAFETY: the layout's size is not zero: `len` and the type's size are not.
+            let raw = unsafe { alloc_zeroed(layout) };
+            let base = NonNull::new(raw).ok_or(OutOfMemory { bytes })?;
+            let padding = raw.align_offset(align_of::<T>());
+            if padding > align_of::<T>() {
+                // SAFETY: `base` was allocated above with this layout.
+                unsafe { dealloc(raw, layout) };
+                return Err(OutOfMemory { bytes });
+            }
+            // SAFETY: the allocation is one alignment larger than the array,
+            // and the padding is at most that, so the result lies inside it.
+            let first = unsafe { base.add(padding) }.cast::<T>();
+            Ok(Self { first, len, base, layout: Some(layout) })
+        }
+    }
+
+    impl<T> Deref for Slab<T> {
+        type Target = [T];
+
+        fn deref(&self) -> &[T] {
+            // SAFETY: `first` is aligned and starts `len` values of zero bytes,
+            // which `Zeroed` declares valid; nobody has a unique reference to
+            // them while the slab is borrowed. With `len` 0 it is dangling and
+            // aligned, as an empty slice may be.
+            unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
+        }
+    }
+
+    impl<T> Drop for Slab<T> {
+        fn drop(&mut self) {
+            if let Some(layout) = self.layout {
+                // SAFETY: `base` was allocated in `new` with this layout, and
+                // the values need no drop (`Zeroed`).
+                unsafe { dealloc(self.base.as_ptr(), layout) };
+            }
+        }
+    }
+}
+
+#[cfg(loom)]
+mod slab {
+    use std::ops::Deref;
+
+    use super::{OutOfMemory, Zeroed};
+
+    /// A fixed array that is shared by all threads.
+    pub(crate) struct Slab<T>(Vec<T>);
+
+    impl<T: Zeroed> Slab<T> {
+        /// `len` zeroed values.
+        pub(crate) fn new(len: usize) -> Result<Self, OutOfMemory> {
+            Ok(Self((0..len).map(|_| T::zeroed()).collect()))
+        }
+    }
+
+    impl<T> Deref for Slab<T> {
+        type Target = [T];
+
+        fn deref(&self) -> &[T] {
+            &self.0
+        }
+    }
+}
+
+pub(crate) use slab::Slab;
+
+impl<T> Slab<T> {
+    /// Bytes taken, without the allocator's own.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val::<[T]>(self)
+    }
+
+    /// Brings the value's first cache line closer; nothing if there is none.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        if let Some(value) = self.get(index) {
+            prefetch(value);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Slab<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slab").field("len", &self.len()).finish()
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+#[inline]
+fn prefetch<T>(value: &T) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: prefetching has no effect but on the cache and never faults; the
+    // instruction (SSE) is part of every x86-64 processor.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+#[inline]
+fn prefetch<T>(_value: &T) {}

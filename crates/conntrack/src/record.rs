@@ -1,0 +1,186 @@
+//! The record of one connection: one cache line for IPv4, two for IPv6.
+//!
+//! Everything but `life`, `seen` and `link` is written only between the
+//! record's taking and its publication, under a new generation, and is read by
+//! whoever holds a reference from the index or finds the generation unchanged.
+use service::{BackendId, Direction, HopId, ServiceId};
+use wire::Transport;
+
+use crate::key::{Deltas, Key};
+use crate::life::Life;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// A connection in memory.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Record<const K: usize> {
+    /// Addresses of the client and the VIP.
+    forward: [AtomicU64; K],
+    /// Addresses of the server and the local end.
+    reply: [AtomicU64; K],
+    /// Ports of client, VIP, server, local end.
+    ports: AtomicU64,
+    /// Next hops, forward in the upper half.
+    hops: AtomicU64,
+    /// Checksum changes: forward header, forward transport, reply likewise.
+    deltas: AtomicU64,
+    /// Service, backend, 24 unused bits, protocol.
+    ids: AtomicU64,
+    /// Generation, state, offload state.
+    life: AtomicU64,
+    /// When a packet was last seen, in ticks.
+    seen: AtomicU32,
+    /// The next record of the list this one is in while it is not in use.
+    link: AtomicU32,
+}
+
+/// What a record says about its connection for all its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content<const K: usize> {
+    /// Forward and reply key; both have the same protocol.
+    pub(crate) keys: [Key<K>; 2],
+    /// By direction.
+    pub(crate) deltas: [Deltas; 2],
+    /// By direction.
+    pub(crate) hops: [HopId; 2],
+    pub(crate) service: ServiceId,
+    pub(crate) backend: BackendId,
+}
+
+impl<const K: usize> Record<K> {
+    /// Never used. Equal to zero bytes.
+    #[cfg(loom)]
+    pub(crate) fn empty() -> Self {
+        Self {
+            forward: std::array::from_fn(|_| AtomicU64::new(0)),
+            reply: std::array::from_fn(|_| AtomicU64::new(0)),
+            ports: AtomicU64::new(0),
+            hops: AtomicU64::new(0),
+            deltas: AtomicU64::new(0),
+            ids: AtomicU64::new(0),
+            life: AtomicU64::new(0),
+            seen: AtomicU32::new(0),
+            link: AtomicU32::new(0),
+        }
+    }
+
+    /// Writes a connection into a record that nobody else has, and makes it
+    /// live. Readers who came by an old id see the new generation before any
+    /// new content (the fence), or the whole content (the release).
+    pub(crate) fn write(&self, content: &Content<K>, life: Life, seen: u32) {
+        self.life.store(life.unborn().raw(), Ordering::Release);
+        fence(Ordering::Release);
+        let [forward, reply] = &content.keys;
+        store_all(&self.forward, &forward.addresses);
+        store_all(&self.reply, &reply.addresses);
+        let ports = u64::from(forward.ports) << 32 | u64::from(reply.ports);
+        self.ports.store(ports, Ordering::Relaxed);
+        let [HopId(there), HopId(back)] = content.hops;
+        self.hops.store(u64::from(there) << 32 | u64::from(back), Ordering::Relaxed);
+        let deltas = content.deltas.iter().fold(0, |word, delta| {
+            word << 32 | u64::from(delta.net) << 16 | u64::from(delta.transport)
+        });
+        self.deltas.store(deltas, Ordering::Relaxed);
+        let ids = u64::from(content.service.0) << 48
+            | u64::from(content.backend.0) << 32
+            | u64::from(forward.proto.number());
+        self.ids.store(ids, Ordering::Relaxed);
+        self.seen.store(seen, Ordering::Relaxed);
+        self.life.store(life.raw(), Ordering::Release);
+    }
+
+    /// Whether the record's key of `direction` is `key`.
+    #[inline]
+    pub(crate) fn has(&self, direction: Direction, key: &Key<K>) -> bool {
+        let (addresses, shift) = match direction {
+            Direction::Forward => (&self.forward, 32),
+            Direction::Reply => (&self.reply, 0),
+        };
+        let mut other = addresses
+            .iter()
+            .zip(key.addresses)
+            .fold(0, |other, (word, own)| other | word.load(Ordering::Relaxed) ^ own);
+        other |= u64::from((self.ports.load(Ordering::Relaxed) >> shift) as u32 ^ key.ports);
+        other |= u64::from(self.ids.load(Ordering::Relaxed) as u8 ^ key.proto.number());
+        other == 0
+    }
+
+    /// The content, for holders of a reference from the index who have not
+    /// quiesced since: it doesn't change. Others may get a mixture.
+    #[inline]
+    pub(crate) fn content(&self) -> Content<K> {
+        let ids = self.ids.load(Ordering::Relaxed);
+        let proto = Transport::from_number(ids as u8).unwrap_or(Transport::Tcp);
+        let ports = self.ports.load(Ordering::Relaxed);
+        let hops = self.hops.load(Ordering::Relaxed);
+        let deltas = self.deltas.load(Ordering::Relaxed);
+        let key = |addresses, ports: u64| Key {
+            addresses: load_all(addresses),
+            ports: ports as u32,
+            proto,
+        };
+        let delta = |word: u64| Deltas { net: (word >> 16) as u16, transport: word as u16 };
+        Content {
+            keys: [key(&self.forward, ports >> 32), key(&self.reply, ports)],
+            deltas: [delta(deltas >> 32), delta(deltas)],
+            hops: [HopId((hops >> 32) as u32), HopId(hops as u32)],
+            service: ServiceId((ids >> 48) as u16),
+            backend: BackendId((ids >> 32) as u16),
+        }
+    }
+
+    /// The content and the life it belongs to, whole, for anybody; `None` if
+    /// no connection lives here, or the one that did was removed and replaced
+    /// while it was read.
+    pub(crate) fn read(&self) -> Option<(Life, Content<K>)> {
+        let life = self.life();
+        if !life.is_live() {
+            return None;
+        }
+        let content = self.content();
+        fence(Ordering::Acquire);
+        let after = Life::from_raw(self.life.load(Ordering::Relaxed));
+        (after.generation() == life.generation()).then_some((life, content))
+    }
+
+    /// Generation and state. Acquire: who sees a live one sees its content.
+    pub(crate) fn life(&self) -> Life {
+        Life::from_raw(self.life.load(Ordering::Acquire))
+    }
+
+    /// Replaces `current` by `new`; otherwise what is there now.
+    pub(crate) fn change_life(&self, current: Life, new: Life) -> Result<(), Life> {
+        self.life
+            .compare_exchange(current.raw(), new.raw(), Ordering::AcqRel, Ordering::Acquire)
+            .map(|_| ())
+            .map_err(Life::from_raw)
+    }
+
+    /// When a packet was last seen, in ticks.
+    pub(crate) fn seen(&self) -> u32 {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    /// A blind write, as LB-NIC section 3.2 has it: if the connection was just
+    /// replaced by another, that one lives a little longer.
+    pub(crate) fn see(&self, tick: u32) {
+        if self.seen.load(Ordering::Relaxed) != tick {
+            self.seen.store(tick, Ordering::Relaxed);
+        }
+    }
+
+    /// The link for lists of unused records.
+    pub(crate) const fn link(&self) -> &AtomicU32 {
+        &self.link
+    }
+}
+
+fn store_all<const K: usize>(words: &[AtomicU64; K], values: &[u64; K]) {
+    for (word, value) in words.iter().zip(values) {
+        word.store(*value, Ordering::Relaxed);
+    }
+}
+
+fn load_all<const K: usize>(words: &[AtomicU64; K]) -> [u64; K] {
+    words.each_ref().map(|word| word.load(Ordering::Relaxed))
+}

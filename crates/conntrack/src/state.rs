@@ -1,0 +1,200 @@
+//! The states of a connection, as far as a load balancer sees them.
+//!
+//! Both directions pass here but neither sequence numbers nor windows are
+//! checked: the endpoints do that. The state serves two ends: how long the
+//! connection is kept without packets, and when it is worth offloading.
+use service::Direction;
+use wire::{TcpFlags, Transport};
+
+/// A connection's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConnState {
+    /// TCP, inserted, no packet counted yet.
+    New,
+    /// TCP, the client has sent a SYN.
+    Syn,
+    /// TCP, the server has answered with SYN and ACK.
+    SynAck,
+    /// TCP, the handshake is done, or data came from both sides.
+    Established,
+    /// TCP, the first packet was no SYN, and the server hasn't sent any yet.
+    PickedUp,
+    /// TCP, the side that sends in this direction has sent a FIN.
+    HalfClosed(Direction),
+    /// TCP, both sides have sent a FIN.
+    Closing,
+    /// TCP, a RST was the last packet that changed the state.
+    Reset,
+    /// UDP, only the client has sent.
+    Unanswered,
+    /// UDP, both sides have sent.
+    Stream,
+}
+
+/// What a packet did to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Nothing that matters elsewhere.
+    None,
+    /// The TCP handshake is done now, or both sides have sent now for the
+    /// first time (UDP, and TCP connections picked up midway).
+    Established,
+    /// Both sides have sent a FIN now.
+    Closing,
+    /// A RST came now.
+    Reset,
+    /// A packet after a RST: the reset is not believed any more.
+    Restored,
+    /// A SYN for a connection that was closing or reset: it starts anew, with
+    /// the same backend and rewrite.
+    Reopened,
+}
+
+/// A state, and for [`ConnState::Reset`] also the state before.
+///
+/// A RST is only a hint: whoever guesses the ports can send one (the load
+/// balancer doesn't check sequence numbers, the endpoints do). If any other
+/// packet follows, from either side, the endpoints have not believed it, and
+/// the connection gets its former state back; otherwise a single forged packet
+/// would cost a live connection its backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TcpState {
+    now: ConnState,
+    former: ConnState,
+}
+
+const CODES: [ConnState; 11] = [
+    ConnState::New,
+    ConnState::Syn,
+    ConnState::SynAck,
+    ConnState::Established,
+    ConnState::PickedUp,
+    ConnState::HalfClosed(Direction::Forward),
+    ConnState::HalfClosed(Direction::Reply),
+    ConnState::Closing,
+    ConnState::Reset,
+    ConnState::Unanswered,
+    ConnState::Stream,
+];
+
+const fn code(state: ConnState) -> u8 {
+    match state {
+        ConnState::New => 0,
+        ConnState::Syn => 1,
+        ConnState::SynAck => 2,
+        ConnState::Established => 3,
+        ConnState::PickedUp => 4,
+        ConnState::HalfClosed(Direction::Forward) => 5,
+        ConnState::HalfClosed(Direction::Reply) => 6,
+        ConnState::Closing => 7,
+        ConnState::Reset => 8,
+        ConnState::Unanswered => 9,
+        ConnState::Stream => 10,
+    }
+}
+
+const fn decode(code: u8) -> ConnState {
+    if (code as usize) < CODES.len() { CODES[code as usize] } else { ConnState::New }
+}
+
+impl TcpState {
+    /// The state of a connection of `proto` before its first packet is counted.
+    pub(crate) const fn first(proto: Transport) -> Self {
+        Self::plain(match proto {
+            Transport::Tcp => ConnState::New,
+            Transport::Udp => ConnState::Unanswered,
+        })
+    }
+
+    const fn plain(now: ConnState) -> Self {
+        Self { now, former: ConnState::New }
+    }
+
+    pub(crate) const fn now(self) -> ConnState {
+        self.now
+    }
+
+    pub(crate) const fn parts(self) -> (u8, u8) {
+        (code(self.now), code(self.former))
+    }
+
+    pub(crate) const fn from_parts(now: u8, former: u8) -> Self {
+        Self { now: decode(now), former: decode(former) }
+    }
+
+    /// The state after a packet of `direction`, and what that means. `flags`
+    /// is `None` for packets without a TCP header in sight: they change
+    /// nothing in a TCP connection.
+    pub(crate) const fn after(
+        self,
+        direction: Direction,
+        flags: Option<TcpFlags>,
+    ) -> (Self, Event) {
+        match (self.now, direction, flags) {
+            (ConnState::Unanswered, Direction::Reply, _) => {
+                (Self::plain(ConnState::Stream), Event::Established)
+            }
+            (ConnState::Unanswered | ConnState::Stream, _, _) | (_, _, None) => (self, Event::None),
+            (_, _, Some(flags)) => self.after_tcp(direction, flags),
+        }
+    }
+
+    const fn after_tcp(self, direction: Direction, flags: TcpFlags) -> (Self, Event) {
+        if flags.any(TcpFlags::RST) {
+            return self.after_rst();
+        }
+        let syn = flags.any(TcpFlags::SYN) && !flags.any(TcpFlags::ACK);
+        match (self.now, direction) {
+            (ConnState::Closing | ConnState::Reset, Direction::Forward) if syn => {
+                (Self::plain(ConnState::Syn), Event::Reopened)
+            }
+            (ConnState::Reset, _) => {
+                let (state, event) = step(self.former, direction, flags);
+                let event = if matches!(event, Event::None) { Event::Restored } else { event };
+                (Self::plain(state), event)
+            }
+            (now, _) => {
+                let (state, event) = step(now, direction, flags);
+                (Self::plain(state), event)
+            }
+        }
+    }
+
+    const fn after_rst(self) -> (Self, Event) {
+        if matches!(self.now, ConnState::Reset) {
+            (self, Event::None)
+        } else {
+            (Self { now: ConnState::Reset, former: self.now }, Event::Reset)
+        }
+    }
+}
+
+/// The step of packets without RST, from states other than `Reset`.
+const fn step(now: ConnState, direction: Direction, flags: TcpFlags) -> (ConnState, Event) {
+    use ConnState as S;
+    use Direction::{Forward, Reply};
+    let (syn, ack) = (flags.any(TcpFlags::SYN), flags.any(TcpFlags::ACK));
+    let next = match (now, direction) {
+        // Only the client has been heard so far: its SYN is the better beginning.
+        (S::New | S::PickedUp, Forward) if syn && !ack => S::Syn,
+        (S::New | S::PickedUp | S::Syn, Reply) if syn && ack => S::SynAck,
+        // No other SYN changes anything: in an open connection it may be
+        // forged or late; the server answers it with a challenge ACK (RFC 5961).
+        _ if syn => now,
+        (S::HalfClosed(Forward), Reply) | (S::HalfClosed(Reply), Forward)
+            if flags.any(TcpFlags::FIN) =>
+        {
+            return (S::Closing, Event::Closing);
+        }
+        (S::Closing | S::HalfClosed(_), _) => now,
+        (_, direction) if flags.any(TcpFlags::FIN) => S::HalfClosed(direction),
+        (S::New, Forward) => S::PickedUp,
+        // The client's ACK of the server's SYN; or the server speaks on as in
+        // an open connection, which it does only if it has one.
+        (S::SynAck, Forward) | (S::New | S::PickedUp | S::Syn, Reply) if ack => {
+            return (S::Established, Event::Established);
+        }
+        _ => now,
+    };
+    (next, Event::None)
+}

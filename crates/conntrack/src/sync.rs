@@ -1,0 +1,21 @@
+//! The atomics in use: the machine's, or loom's model of them.
+
+#[cfg(not(loom))]
+pub(crate) use std::{
+    hint::spin_loop,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering, fence},
+    },
+    thread::yield_now,
+};
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    hint::spin_loop,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering, fence},
+    },
+    thread::yield_now,
+};

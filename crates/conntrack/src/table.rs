@@ -1,0 +1,415 @@
+//! The connection table of both families.
+use std::sync::Arc;
+
+use service::{Binding, Direction, HopId};
+use wire::{FlowKey, TcpFlags};
+
+use crate::config::{MOST, TableConfig, TableError, buckets};
+use crate::family::{FamilyStats, FamilyTable, Refusal};
+use crate::id::{ConnId, Hit};
+use crate::key::{AnyKey, Deltas, Family, Halves, Key, Key4, Key6};
+use crate::life::Life;
+use crate::memory::OutOfMemory;
+use crate::offload::OffloadState;
+use crate::readers::{Reader, ReaderError, Readers};
+use crate::record::{Content, Record};
+use crate::state::{ConnState, Event};
+use crate::sweep::Cursor;
+use crate::time::{TICK_MS, Timeouts, age, tick};
+use crate::view::{Action, ConnView};
+
+/// The connections of all workers, by all of them at once.
+///
+/// A thread that keeps a [`Hit`] or a [`ConnId`] longer than a call must have
+/// a [`Reader`]; without one it may find another connection behind them. That
+/// is never worse than a wrong answer: all methods are memory-safe with any id.
+#[derive(Debug)]
+pub struct ConnTable {
+    pub(crate) v4: FamilyTable<1>,
+    pub(crate) v6: FamilyTable<4>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) cursor: Cursor,
+    readers: Arc<Readers>,
+}
+
+/// Why a connection was not inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InsertError {
+    /// No record is free, or no place in the index within the bounded search.
+    #[error("the connection table is full")]
+    Full,
+    /// The forward 5-tuple is a connection's already: use that one.
+    #[error("the connection is in the table already")]
+    Exists(Hit),
+    /// The reply 5-tuple is another connection's: choose another local port.
+    #[error("another connection to the same server has the same local address and port")]
+    ReplyConflict(Hit),
+    /// The endpoints are not all IPv4 or all IPv6.
+    #[error("the endpoints of the connection are of different families")]
+    MixedFamilies,
+    /// Forward and reply 5-tuple are the same: client and server are one, and
+    /// so are VIP and local end.
+    #[error("packets of both directions of the connection would look the same")]
+    Loop,
+}
+
+/// Counts of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// IPv4.
+    pub v4: FamilyStats,
+    /// IPv6.
+    pub v6: FamilyStats,
+}
+
+/// Calls a generic expression on the family of an id.
+macro_rules! on_record {
+    ($table:expr, $conn:expr, |$record:ident| $body:expr) => {
+        if $conn.is_v6() {
+            $table.v6.record($conn.record()).and_then(|$record| $body)
+        } else {
+            $table.v4.record($conn.record()).and_then(|$record| $body)
+        }
+    };
+}
+
+impl ConnTable {
+    /// An empty table of the configured size.
+    ///
+    /// # Errors
+    /// The size is out of range, or the memory can't be had.
+    pub fn new(config: &TableConfig) -> Result<Self, TableError> {
+        Ok(Self {
+            v4: family(config.connections, &config.seed)?,
+            v6: family(config.connections_v6, &config.seed)?,
+            timeouts: config.timeouts,
+            cursor: Cursor::new(),
+            readers: Arc::new(Readers::new()),
+        })
+    }
+
+    /// Registers the calling worker. Each worker thread needs one reader as
+    /// long as it uses the table.
+    ///
+    /// # Errors
+    /// [`crate::MAX_READERS`] are registered.
+    pub fn register(&self) -> Result<Reader, ReaderError> {
+        self.readers.register()
+    }
+
+    /// The connection whose packets carry `key`, and their direction. Locks
+    /// nothing and writes nothing; `None` only if the connection was not in
+    /// the table at one moment during the call.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, key: &FlowKey) -> Option<Hit> {
+        match AnyKey::from(key) {
+            AnyKey::V4(key) => self.v4.lookup(&key).map(|found| Hit::new(found, Key4::ID_BIT)),
+            AnyKey::V6(key) => self.v6.lookup(&key).map(|found| Hit::new(found, Key6::ID_BIT)),
+        }
+    }
+
+    /// Inserts a connection, in state [`ConnState::New`] or
+    /// [`ConnState::Unanswered`]; its first packet is counted by
+    /// [`Self::touch`] afterwards, as any other. `hops` are by direction.
+    ///
+    /// # Errors
+    /// Nothing was inserted; the variant says why. Of several workers that
+    /// insert one forward key at a time, one succeeds, and the others get its
+    /// connection in [`InsertError::Exists`].
+    pub fn insert(
+        &self,
+        binding: &Binding,
+        hops: [HopId; 2],
+        now_ms: u64,
+    ) -> Result<ConnId, InsertError> {
+        let keys = Direction::BOTH.map(|direction| binding.key(direction));
+        let rewrites = Direction::BOTH.map(|direction| binding.rewrite(direction));
+        let ([Some(there), Some(back)], [Some(out), Some(home)]) = (keys, rewrites) else {
+            return Err(InsertError::MixedFamilies);
+        };
+        if there == back {
+            return Err(InsertError::Loop);
+        }
+        let deltas = [Deltas::of(&out), Deltas::of(&home)];
+        let (service, backend) = (binding.service, binding.backend);
+        match (AnyKey::from(&there), AnyKey::from(&back)) {
+            (AnyKey::V4(there), AnyKey::V4(back)) => {
+                let content = Content { keys: [there, back], deltas, hops, service, backend };
+                insert(&self.v4, &content, now_ms)
+            }
+            (AnyKey::V6(there), AnyKey::V6(back)) => {
+                let content = Content { keys: [there, back], deltas, hops, service, backend };
+                insert(&self.v6, &content, now_ms)
+            }
+            _ => Err(InsertError::MixedFamilies),
+        }
+    }
+
+    /// Takes a connection out of the table; what it was. Of several callers
+    /// one gets it. The id stays reserved until [`Self::reclaim`] finds that
+    /// every reader has quiesced.
+    pub fn remove(&self, conn: ConnId) -> Option<Binding> {
+        if conn.is_v6() {
+            self.v6.remove(conn.record()).map(|content| content.binding())
+        } else {
+            self.v4.remove(conn.record()).map(|content| content.binding())
+        }
+    }
+
+    /// Makes the records of removed connections usable again as far as all
+    /// readers have quiesced since; how many. For the keeper, every few
+    /// milliseconds: takes locks, but none that a worker's lookups or
+    /// insertions wait for.
+    pub fn reclaim(&self) -> usize {
+        self.v4.reclaim(&self.readers) + self.v6.reclaim(&self.readers)
+    }
+
+    /// What is done to packets of a hit; `None` if the id is not one of this
+    /// table's, or was never used. A connection that was removed just now
+    /// still has its action, until its id is reused.
+    #[inline]
+    #[must_use]
+    pub fn action(&self, hit: Hit) -> Option<Action> {
+        if hit.conn.is_v6() {
+            action(self.v6.record(hit.conn.record())?, hit.direction)
+        } else {
+            action(self.v4.record(hit.conn.record())?, hit.direction)
+        }
+    }
+
+    /// Brings a connection's record closer, for packets that a mark has
+    /// already assigned.
+    #[inline]
+    pub fn prefetch(&self, conn: ConnId) {
+        if conn.is_v6() {
+            self.v6.prefetch_record(conn.record());
+        } else {
+            self.v4.prefetch_record(conn.record());
+        }
+    }
+
+    /// Whether packets of `hit` carry `key`, and the connection is in the
+    /// table: for packets that a mark has assigned. Compares and hashes nothing.
+    #[inline]
+    #[must_use]
+    pub fn carries(&self, hit: Hit, key: &FlowKey) -> bool {
+        let reference = hit.reference();
+        let same = match AnyKey::from(key) {
+            AnyKey::V4(key) => !hit.conn.is_v6() && self.v4.is(reference, &key),
+            AnyKey::V6(key) => hit.conn.is_v6() && self.v6.is(reference, &key),
+        };
+        same && self.is_live(hit.conn)
+    }
+
+    /// Counts a packet: last-seen time and state. `flags` are those of a TCP
+    /// header, `None` if the packet shows none. Writes only what changes.
+    #[inline]
+    pub fn touch(&self, hit: Hit, flags: Option<TcpFlags>, now_ms: u64) -> Event {
+        on_record!(self, hit.conn, |record| touch(record, hit.direction, flags, tick(now_ms)))
+            .unwrap_or(Event::None)
+    }
+
+    /// The connection's state; `None` if there is no such connection.
+    #[must_use]
+    pub fn state(&self, conn: ConnId) -> Option<ConnState> {
+        self.life(conn).map(|life| life.state().now())
+    }
+
+    /// Whether `conn` names a connection in the table.
+    #[inline]
+    #[must_use]
+    pub fn is_live(&self, conn: ConnId) -> bool {
+        self.life(conn).is_some()
+    }
+
+    /// How many connections have had this id, modulo 2^32; `None` if none has
+    /// it now. Tells two connections with the same id apart.
+    #[must_use]
+    pub fn generation(&self, conn: ConnId) -> Option<u32> {
+        self.life(conn).map(Life::generation)
+    }
+
+    /// What was decided for the connection; `None` if there is none.
+    #[must_use]
+    pub fn binding(&self, conn: ConnId) -> Option<Binding> {
+        if conn.is_v6() {
+            self.v6.record(conn.record())?.read().map(|(_, content)| content.binding())
+        } else {
+            self.v4.record(conn.record())?.read().map(|(_, content)| content.binding())
+        }
+    }
+
+    /// Milliseconds since the connection's last packet, in steps of 64.
+    #[must_use]
+    pub fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {
+        on_record!(self, conn, |record| idle(record, tick(now_ms)))
+    }
+
+    /// Gives the connection a new full timeout, as a packet would, but without
+    /// a change of state; whether there is such a connection.
+    pub fn rearm(&self, conn: ConnId, now_ms: u64) -> bool {
+        on_record!(self, conn, |record| rearm(record, tick(now_ms))).is_some()
+    }
+
+    /// How far the connection's way into the NIC is.
+    #[must_use]
+    pub fn offloaded(&self, conn: ConnId) -> Option<OffloadState> {
+        self.life(conn).map(Life::offload)
+    }
+
+    /// Changes the offload state from `from` to `to`; whether this call did
+    /// it. Of several callers one succeeds, so that one party asks for rules.
+    pub fn change_offload(&self, conn: ConnId, from: OffloadState, to: OffloadState) -> bool {
+        on_record!(self, conn, |record| change_offload(record, from, to)).is_some()
+    }
+
+    /// Connections in the table, of both families.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let stats = self.stats();
+        stats.v4.len + stats.v6.len
+    }
+
+    /// Whether the table has no connections.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Connections that fit, of both families.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        let stats = self.stats();
+        stats.v4.capacity + stats.v6.capacity
+    }
+
+    /// The timeouts the table was made with.
+    #[must_use]
+    pub const fn timeouts(&self) -> &Timeouts {
+        &self.timeouts
+    }
+
+    /// Counts, as they are in passing.
+    #[must_use]
+    pub fn stats(&self) -> TableStats {
+        TableStats { v4: self.v4.stats(), v6: self.v6.stats() }
+    }
+
+    /// Shows every connection to `visit`. Connections that come or go
+    /// meanwhile may or may not be shown; each one shown is whole.
+    pub fn iter(&self, now_ms: u64, visit: &mut impl FnMut(ConnId, ConnView)) {
+        let now = tick(now_ms);
+        show(&self.v4, now, visit);
+        show(&self.v6, now, visit);
+    }
+
+    #[inline]
+    fn life(&self, conn: ConnId) -> Option<Life> {
+        on_record!(self, conn, |record| Some(record.life()).filter(|life| life.is_live()))
+    }
+}
+
+fn family<const K: usize>(connections: usize, seed: &[u8; 32]) -> Result<FamilyTable<K>, TableError>
+where
+    Key<K>: Family,
+{
+    if connections > MOST {
+        return Err(TableError::TooLarge { connections });
+    }
+    FamilyTable::new(connections, buckets(connections), seed)
+        .map_err(|OutOfMemory { bytes }| TableError::Memory { bytes })
+}
+
+fn insert<const K: usize>(
+    family: &FamilyTable<K>,
+    content: &Content<K>,
+    now_ms: u64,
+) -> Result<ConnId, InsertError>
+where
+    Key<K>: Family,
+{
+    let bit = <Key<K> as Family>::ID_BIT;
+    match family.insert(content, tick(now_ms)) {
+        Ok(number) => Ok(ConnId::from_raw(number | bit)),
+        Err(Refusal::Full) => Err(InsertError::Full),
+        Err(Refusal::Exists(found)) => Err(InsertError::Exists(Hit::new(found, bit))),
+        Err(Refusal::ReplyConflict(found)) => Err(InsertError::ReplyConflict(Hit::new(found, bit))),
+    }
+}
+
+#[inline]
+fn action<const K: usize>(record: &Record<K>, direction: Direction) -> Option<Action>
+where
+    Key<K>: Family + Halves,
+{
+    (record.life().generation() != 0).then(|| record.content().action(direction))
+}
+
+#[inline]
+pub(crate) fn touch<const K: usize>(
+    record: &Record<K>,
+    direction: Direction,
+    flags: Option<TcpFlags>,
+    now: u32,
+) -> Option<Event> {
+    record.see(now);
+    let mut life = record.life();
+    loop {
+        if !life.is_live() {
+            return None;
+        }
+        let (state, event) = life.state().after(direction, flags);
+        if state == life.state() {
+            return Some(event);
+        }
+        match record.change_life(life, life.with_state(state)) {
+            Ok(()) => return Some(event),
+            Err(now) => life = now,
+        }
+    }
+}
+
+fn idle<const K: usize>(record: &Record<K>, now: u32) -> Option<u64> {
+    let seen = record.seen();
+    record.life().is_live().then(|| u64::from(age(now, seen)) * TICK_MS)
+}
+
+fn rearm<const K: usize>(record: &Record<K>, now: u32) -> Option<()> {
+    record.life().is_live().then(|| record.see(now))
+}
+
+fn change_offload<const K: usize>(
+    record: &Record<K>,
+    from: OffloadState,
+    to: OffloadState,
+) -> Option<()> {
+    let mut life = record.life();
+    while life.is_live() && life.offload() == from {
+        match record.change_life(life, life.with_offload(to)) {
+            Ok(()) => return Some(()),
+            Err(now) => life = now,
+        }
+    }
+    None
+}
+
+fn show<const K: usize>(family: &FamilyTable<K>, now: u32, visit: &mut impl FnMut(ConnId, ConnView))
+where
+    Key<K>: Family + Halves,
+{
+    for number in 0..family.used() {
+        let Some(record) = family.record(number) else { return };
+        let seen = record.seen();
+        let Some((life, content)) = record.read() else { continue };
+        let view = ConnView {
+            binding: content.binding(),
+            hops: content.hops,
+            state: life.state().now(),
+            offload: life.offload(),
+            idle_ms: u64::from(age(now, seen)) * TICK_MS,
+            generation: life.generation(),
+        };
+        visit(ConnId::from_raw(number | <Key<K> as Family>::ID_BIT), view);
+    }
+}

@@ -1,0 +1,79 @@
+//! Time: how long what is kept, and the compact clock of the records.
+use crate::state::ConnState;
+
+/// How long a connection is kept without packets, by its state, in
+/// milliseconds. Connections may be reported up to two ticks of 64 ms late,
+/// never early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Unfinished TCP handshakes, and TCP connections picked up midway that
+    /// the server hasn't confirmed.
+    pub syn_ms: u32,
+    /// Open TCP connections, half-closed ones included: the open half may
+    /// still carry data for as long as it likes.
+    pub established_ms: u32,
+    /// TCP connections closed from both sides: retransmissions of the last
+    /// FIN and ACK (TIME-WAIT, RFC 9293 section 3.6).
+    pub closing_ms: u32,
+    /// TCP connections after a RST.
+    pub reset_ms: u32,
+    /// UDP, as long as the server hasn't answered.
+    pub udp_ms: u32,
+    /// UDP, answered.
+    pub udp_stream_ms: u32,
+}
+
+impl Default for Timeouts {
+    /// 30 s for handshakes, 15 min for open connections, 60 s for closed ones,
+    /// 10 s after a RST, UDP 30 s and, answered, 120 s.
+    fn default() -> Self {
+        Self {
+            syn_ms: 30_000,
+            established_ms: 900_000,
+            closing_ms: 60_000,
+            reset_ms: 10_000,
+            udp_ms: 30_000,
+            udp_stream_ms: 120_000,
+        }
+    }
+}
+
+impl Timeouts {
+    /// The timeout of a connection in `state`, in milliseconds.
+    #[must_use]
+    pub const fn of(&self, state: ConnState) -> u32 {
+        match state {
+            ConnState::New | ConnState::Syn | ConnState::SynAck | ConnState::PickedUp => {
+                self.syn_ms
+            }
+            ConnState::Established | ConnState::HalfClosed(_) => self.established_ms,
+            ConnState::Closing => self.closing_ms,
+            ConnState::Reset => self.reset_ms,
+            ConnState::Unanswered => self.udp_ms,
+            ConnState::Stream => self.udp_stream_ms,
+        }
+    }
+}
+
+/// Milliseconds in a tick: a busy connection's record is written for ageing 16
+/// times a second, not once a packet.
+pub(crate) const TICK_MS: u64 = 64;
+
+/// The tick of a time. The 32-bit clock wraps after 8.7 years; ages are told
+/// right up to half of that.
+pub(crate) const fn tick(now_ms: u64) -> u32 {
+    (now_ms / TICK_MS) as u32
+}
+
+/// Ticks since `seen`. Workers' clocks may differ by a little: what seems to
+/// lie in the future is now.
+pub(crate) const fn age(now: u32, seen: u32) -> u32 {
+    let age = now.wrapping_sub(seen);
+    if age > u32::MAX / 2 { 0 } else { age }
+}
+
+/// Whether more than `timeout_ms` have passed in `age` ticks for certain: up
+/// to one tick of the age is the rounding of its two ends.
+pub(crate) const fn is_over(age: u32, timeout_ms: u32) -> bool {
+    (age as u64).saturating_sub(1) * TICK_MS >= timeout_ms as u64 && age > 0
+}

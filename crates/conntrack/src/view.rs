@@ -1,0 +1,80 @@
+//! What a connection looks like from outside.
+use service::{BackendId, Binding, Direction, HopId, ServiceId};
+use wire::{Rewrite, Side};
+
+use crate::key::{Family, Halves, Key};
+use crate::offload::OffloadState;
+use crate::record::Content;
+use crate::state::ConnState;
+
+/// What is done to one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// The change of addresses and ports.
+    pub rewrite: Rewrite,
+    /// Where the packet is sent.
+    pub hop: HopId,
+    /// The service it counts for.
+    pub service: ServiceId,
+    /// The backend it counts for.
+    pub backend: BackendId,
+}
+
+/// A connection for display and export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnView {
+    /// The addresses on both sides.
+    pub binding: Binding,
+    /// Next hops, forward first.
+    pub hops: [HopId; 2],
+    /// The connection's state.
+    pub state: ConnState,
+    /// How far its way into the NIC is.
+    pub offload: OffloadState,
+    /// Milliseconds since the last packet, in steps of 64.
+    pub idle_ms: u64,
+    /// How many connections have had this id, this one included, modulo 2^32.
+    pub generation: u32,
+}
+
+impl<const K: usize> Content<K>
+where
+    Key<K>: Family + Halves,
+{
+    pub(crate) fn binding(&self) -> Binding {
+        let [forward, reply] = &self.keys;
+        Binding {
+            proto: forward.proto,
+            service: self.service,
+            backend: self.backend,
+            client: forward.src(),
+            vip: forward.dst(),
+            server: reply.src(),
+            local: reply.dst(),
+        }
+    }
+
+    /// What is done to packets of `direction`: [`Binding::rewrite`], from the
+    /// stored checksum changes.
+    #[inline]
+    pub(crate) fn action(&self, direction: Direction) -> Action {
+        let [forward, reply] = &self.keys;
+        // (local, server) and (VIP, client): what packets carry behind the load balancer.
+        let (inside, outside) = (reply.swapped(), forward.swapped());
+        let nat = *reply == reply.toward(&outside);
+        // A plan for one side only names its endpoint in both halves.
+        let (new, side) = match (direction, nat) {
+            (Direction::Forward, true) => (reply.toward(&inside), Side::Destination),
+            (Direction::Forward, false) => (inside, Side::Both),
+            (Direction::Reply, true) => (outside.toward(forward), Side::Source),
+            (Direction::Reply, false) => (outside, Side::Both),
+        };
+        let ([there, back], [hop, hop_back]) = (self.deltas, self.hops);
+        let (deltas, hop) = match direction {
+            Direction::Forward => (there, hop),
+            Direction::Reply => (back, hop_back),
+        };
+        let rewrite = new.rewrite(deltas, side);
+        Action { rewrite, hop, service: self.service, backend: self.backend }
+    }
+}

@@ -1,0 +1,51 @@
+//! Tables and bindings for the tests.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use conntrack::{ConnTable, TableConfig, Timeouts};
+use service::{BackendId, Binding, HopId, ServiceId};
+use wire::Transport;
+
+pub fn table(connections: usize, connections_v6: usize) -> ConnTable {
+    seeded(connections, connections_v6, 7)
+}
+
+pub fn seeded(connections: usize, connections_v6: usize, seed: u8) -> ConnTable {
+    ConnTable::new(&TableConfig {
+        connections,
+        connections_v6,
+        seed: [seed; 32],
+        timeouts: Timeouts::default(),
+    })
+    .unwrap()
+}
+
+fn ip(v6: bool, net: u32, host: u32) -> IpAddr {
+    if v6 {
+        let bits = (0x2001_0db8 << 96) | u128::from(net) << 64 | u128::from(host);
+        Ipv6Addr::from_bits(bits).into()
+    } else {
+        Ipv4Addr::from_bits(net << 24 | host).into()
+    }
+}
+
+/// A connection of client number `n`: over TCP through address translation of
+/// one side if `n` is even, over UDP of both sides if it is odd.
+pub fn binding(n: u32, v6: bool) -> Binding {
+    let client = SocketAddr::new(ip(v6, 10, n / 50_000), (n % 50_000 + 1024) as u16);
+    let full = n % 2 == 1;
+    let local = SocketAddr::new(ip(v6, 192, n / 60_000), (n % 60_000 + 1024) as u16);
+    Binding {
+        proto: if full { Transport::Udp } else { Transport::Tcp },
+        service: ServiceId((n % 7) as u16),
+        backend: BackendId((n % 300) as u16),
+        client,
+        vip: SocketAddr::new(ip(v6, 198, n % 3), 443),
+        server: SocketAddr::new(ip(v6, 172, n % 300), 8443),
+        local: if full { local } else { client },
+    }
+}
+
+pub fn hops(n: u32) -> [HopId; 2] {
+    [HopId(n), HopId(!n)]
+}
