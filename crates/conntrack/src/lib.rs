@@ -13,6 +13,9 @@ mod burst;
 mod config;
 #[forbid(unsafe_code)]
 mod family;
+#[cfg(all(test, not(loom)))]
+#[forbid(unsafe_code)]
+mod fill;
 #[forbid(unsafe_code)]
 mod hash;
 #[forbid(unsafe_code)]
