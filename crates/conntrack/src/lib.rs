@@ -46,6 +46,9 @@ mod seed;
 mod stack;
 #[forbid(unsafe_code)]
 mod state;
+#[cfg(all(test, not(loom)))]
+#[forbid(unsafe_code)]
+mod stress;
 #[forbid(unsafe_code)]
 mod sweep;
 #[forbid(unsafe_code)]
