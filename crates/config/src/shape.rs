@@ -41,7 +41,10 @@ impl<'a> Shape<'a, '_> {
             DeValue::Array(list) => {
                 let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
                 if (list.len() as u64) < least {
-                    self.wrong(way, format!("at least {least} is needed"));
+                    self.wrong(
+                        way,
+                        format!("this list has {} entries; give at least {least}", list.len()),
+                    );
                 }
                 if let Some(items) = schema.get("items") {
                     for (place, item) in list.iter().enumerate() {
@@ -84,7 +87,9 @@ impl<'a> Shape<'a, '_> {
             if !table.contains_key(key) {
                 let meaning = known.get(key).and_then(|known| known.get("description"));
                 let meaning = meaning.and_then(Value::as_str).unwrap_or_default();
-                self.wrong(&way.key(key), format!("this key is missing. {meaning}"));
+                let sentence = meaning.split(". ").next().unwrap_or_default();
+                let sentence = sentence.trim_end_matches('.');
+                self.wrong(&way.key(key), format!("this key is missing; it means: {sentence}"));
             }
         }
     }
@@ -112,8 +117,13 @@ impl<'a> Shape<'a, '_> {
                 let near = nearest(text, words.iter().copied());
                 let hint = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
                 let numbers = branches.iter().any(|branch| branch.get("minimum").is_some());
-                let or = if numbers { "a number or " } else { "one of " };
-                self.wrong(way, format!("'{text}' is not {or}{}{hint}", words.join(", ")));
+                let known = words.join(", ");
+                let text = if numbers {
+                    format!("'{text}' is neither a number nor \"{known}\"{hint}")
+                } else {
+                    format!("'{text}' is not one of {known}{hint}")
+                };
+                self.wrong(way, text);
             }
             return;
         }

@@ -272,3 +272,52 @@ pub(crate) mod service_port {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        for (text, millis) in
+            [("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("1h", 3_600_000), ("0s", 0)]
+        {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)));
+        }
+        let wrong = [
+            "",
+            "s",
+            "5",
+            "-5s",
+            "+5s",
+            "1.5s",
+            "5 s",
+            "5S",
+            "5min",
+            "18446744073709551615h",
+            "५s",
+        ];
+        for text in wrong {
+            assert_eq!(parse_duration(text), Err(BadDuration(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn ranges_of_ports_are_read() {
+        assert_eq!(parse_port_range("1024-65535"), Ok(1024..=65535));
+        assert_eq!(parse_port_range("80"), Ok(80..=80));
+        for text in ["", "-", "0-1", "2-1", "1-65536", "1-2-3", "a-b"] {
+            assert!(parse_port_range(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn written_durations_are_read_back(millis: u64) {
+            let duration = Duration::from_millis(millis);
+            prop_assert_eq!(parse_duration(&format_duration(duration)), Ok(duration));
+        }
+    }
+}

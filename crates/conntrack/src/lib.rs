@@ -19,6 +19,9 @@ mod hash;
 mod id;
 #[forbid(unsafe_code)]
 mod index;
+#[cfg(all(test, loom))]
+#[forbid(unsafe_code)]
+mod interleavings;
 #[forbid(unsafe_code)]
 mod key;
 #[forbid(unsafe_code)]

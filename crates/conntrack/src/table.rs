@@ -347,7 +347,7 @@ where
 }
 
 #[inline]
-fn touch<const K: usize>(
+pub(crate) fn touch<const K: usize>(
     record: &Record<K>,
     direction: Direction,
     flags: Option<TcpFlags>,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use config::{Config, Profile};
 use dpdk::flow::FlowPort;
-use dpdk::{Consumer, Mempool, Port, PortConfig, PortError, Producer, Rss, RxQueue, TxQueue, net_ring};
+use dpdk::{
+    Consumer, Mempool, Port, PortConfig, PortError, Producer, Rss, RxQueue, TxQueue, net_ring,
+};
 use nic::{Nic, NicConfig, ProfileKind, Reta};
 use wire::Mac;
 
@@ -91,7 +93,8 @@ fn open_emulated(
     let mac = wire.mac().map_err(&failed)?;
     let host_config = PortConfig { rx_queues: nic.queues, tx_queues: workers, ..wire_config };
     let size = u32::from(port.rx_descriptors).next_power_of_two();
-    let mut ring = net_ring::create(&format!("hnlb{at}"), size, &host_config, pool).map_err(&failed)?;
+    let mut ring =
+        net_ring::create(&format!("hnlb{at}"), size, &host_config, pool).map_err(&failed)?;
     ring.port.start().map_err(&failed)?;
     let ends = match (rx.pop(), tx.pop()) {
         (Some(wire_rx), Some(wire_tx)) => {

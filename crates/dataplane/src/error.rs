@@ -37,7 +37,9 @@ pub enum EngineError {
         name: String,
     },
     /// More workers than send queues.
-    #[error("port '{name}' has {has} send queues for {workers} workers; set [workers] count to {has}")]
+    #[error(
+        "port '{name}' has {has} send queues for {workers} workers; set [workers] count to {has}"
+    )]
     TooFewSendQueues {
         /// The port's name in the configuration.
         name: String,
@@ -49,6 +51,9 @@ pub enum EngineError {
     /// The shared state can't be built.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// More workers than the connection table admits.
+    #[error(transparent)]
+    Workers(#[from] conntrack::ReaderError),
     /// A thread can't be started or pinned.
     #[error("thread '{name}': {reason}")]
     Thread {

@@ -25,10 +25,7 @@ pub(crate) struct NicThreadCounters {
 impl NicThreadCounters {
     /// Name and counter of each.
     pub(crate) fn named(&self) -> [(&'static str, &AtomicU64); 2] {
-        [
-            ("queue_full", &self.queue_full),
-            ("wire_full", &self.wire_full),
-        ]
+        [("queue_full", &self.queue_full), ("wire_full", &self.wire_full)]
     }
 }
 

@@ -11,13 +11,17 @@ const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum StatusSocketError {
     /// Another instance serves it.
-    #[error("{path}: another hnlb serves this status socket; give this one another [status] socket")]
+    #[error(
+        "{path}: another hnlb serves this status socket; give this one another [status] socket"
+    )]
     Taken {
         /// The socket.
         path: PathBuf,
     },
     /// It can't be made.
-    #[error("{path}: the status socket can't be made: {source}; [status] socket must lie in a directory that this user may write")]
+    #[error(
+        "{path}: the status socket can't be made: {source}; [status] socket must lie in a directory that this user may write"
+    )]
     Bind {
         /// The socket.
         path: PathBuf,
@@ -25,7 +29,9 @@ pub enum StatusSocketError {
         source: io::Error,
     },
     /// Nobody answers.
-    #[error("{path}: no running hnlb answers here: {source}; is it started, with this [status] socket?")]
+    #[error(
+        "{path}: no running hnlb answers here: {source}; is it started, with this [status] socket?"
+    )]
     Connect {
         /// The socket.
         path: PathBuf,

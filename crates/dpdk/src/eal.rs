@@ -3,6 +3,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::marker::PhantomData;
 
 use crate::hugepages::{self, HugePages, Memory};
+use crate::live::StillInUse;
 use crate::log::LogLevel;
 use crate::{errno, live, log};
 
@@ -26,7 +27,7 @@ pub struct EalConfig {
     pub main_lcore: Option<u32>,
     /// `None`: everything in memory of this process only. With a prefix EAL
     /// writes run-time files under it, so that DPDK's tools can attach; huge
-    /// pages then need a mounted hugetlbfs.
+    /// pages then need a mounted hugetlbfs. Means nothing without huge pages.
     pub file_prefix: Option<String>,
     /// Whether to look for PCI devices.
     pub pci: bool,
@@ -127,12 +128,12 @@ impl Eal {
         &self.memory
     }
 
-    /// Cleans up now and says why it could not, if so. EAL then runs on until
-    /// the process ends.
+    /// Cleans up now, or says what is still in use; then EAL runs on, and this
+    /// can be tried again. (The driver net_af_xdp keeps some mbufs for ever.)
     ///
     /// # Errors
     /// What is still in use.
-    pub fn shutdown(self) -> Result<(), String> {
+    pub fn shutdown(&mut self) -> Result<(), StillInUse> {
         live::end()
     }
 }
@@ -207,13 +208,14 @@ fn arguments(config: &EalConfig, memory: &Memory) -> Result<Vec<String>, EalErro
     args.push(format!("--log-level={}", config.log_level));
     args.push("--no-telemetry".to_owned());
     args.extend(["-m".to_owned(), config.memory_mb.to_string()]);
-    let huge = matches!(memory, Memory::Huge { .. });
-    if !huge {
-        args.push("--no-huge".to_owned());
-    }
-    match &config.file_prefix {
-        Some(prefix) if huge => args.push(format!("--file-prefix={prefix}")),
-        _ => args.push("--in-memory".to_owned()),
+    match (memory, &config.file_prefix) {
+        (Memory::Huge { .. }, Some(prefix)) => args.push(format!("--file-prefix={prefix}")),
+        (Memory::Huge { .. }, None) => args.push("--in-memory".to_owned()),
+        // Ordinary pages are the legacy memory model, which --in-memory excludes;
+        // this is the part of it that applies: nothing shared, no files.
+        (Memory::Ordinary { .. }, _) => {
+            args.extend(["--no-huge".to_owned(), "--no-shconf".to_owned()]);
+        }
     }
     if !config.pci {
         args.push("--no-pci".to_owned());
@@ -254,7 +256,9 @@ mod tests {
     fn defaults_touch_nothing_outside_the_process() {
         let memory = Memory::Ordinary { megabytes: 512, free: None };
         let args = arguments(&EalConfig::default(), &memory).unwrap();
-        for wanted in ["--in-memory", "--no-huge", "--no-pci", "--no-telemetry"] {
+        let huge = arguments(&EalConfig::default(), &Memory::Huge { megabytes: 512 }).unwrap();
+        assert!(huge.contains(&"--in-memory".to_owned()), "{huge:?}");
+        for wanted in ["--no-shconf", "--no-huge", "--no-pci", "--no-telemetry"] {
             assert!(args.iter().any(|arg| arg == wanted), "{wanted} in {args:?}");
         }
         assert!(args.contains(&"--log-level=warning".to_owned()));
@@ -268,7 +272,7 @@ mod tests {
         assert!(!huge.iter().any(|arg| arg == "--in-memory" || arg == "--no-pci"), "{huge:?}");
         let ordinary = Memory::Ordinary { megabytes: 512, free: Some(0) };
         let args = arguments(&config, &ordinary).unwrap();
-        assert!(args.contains(&"--in-memory".to_owned()), "{args:?}");
+        assert!(args.contains(&"--no-shconf".to_owned()), "{args:?}");
     }
 
     #[test]

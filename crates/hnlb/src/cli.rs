@@ -25,9 +25,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Keep a lab of network namespaces standing: clients, HNLB, backends.
     #[command(subcommand)]
-    Lab(LabCommand),
-    /// Lay out the lab, serve real clients with each encoding, and compare.
-    Demo(DemoArgs),
+    Lab(lab::LabCommand),
     /// Print the JSON Schema of the configuration file.
     Schema,
 }
@@ -103,57 +101,4 @@ pub(crate) enum ReplayEncoding {
     Queue,
     /// No rules.
     Off,
-}
-
-/// `hnlb lab`
-#[derive(Debug, Subcommand)]
-pub(crate) enum LabCommand {
-    /// Build the lab and leave it standing, with HNLB running in it.
-    Up(LabArgs),
-    /// Show which labs stand and how to use them.
-    Status,
-    /// Take the lab down.
-    Down(LabDownArgs),
-    /// Check the real-driver path inside a virtual machine (used by `make test-vm`).
-    #[command(hide = true)]
-    VmCheck,
-}
-
-/// What the lab's HNLB runs with.
-#[derive(Debug, Args)]
-pub(crate) struct LabArgs {
-    /// The lab's name.
-    #[arg(long, default_value = "lab")]
-    pub(crate) name: String,
-    /// The encoding HNLB uses: auto, mark, queue or off.
-    #[arg(long, default_value = "mark")]
-    pub(crate) encoding: String,
-    /// The emulated NIC in front of HNLB's port.
-    #[arg(long, value_enum, default_value_t = NicProfile::X550)]
-    pub(crate) nic: NicProfile,
-    /// Workers.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) workers: usize,
-}
-
-/// `hnlb lab down`
-#[derive(Debug, Args)]
-pub(crate) struct LabDownArgs {
-    /// The lab's name.
-    #[arg(long, default_value = "lab")]
-    pub(crate) name: String,
-}
-
-/// `hnlb demo`
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    /// The emulated NIC in front of HNLB's port.
-    #[arg(long, value_enum, default_value_t = NicProfile::X550)]
-    pub(crate) nic: NicProfile,
-    /// Workers.
-    #[arg(long, default_value_t = 2)]
-    pub(crate) workers: usize,
-    /// Seconds each load runs, for each encoding.
-    #[arg(long, default_value_t = 4)]
-    pub(crate) seconds: u64,
 }

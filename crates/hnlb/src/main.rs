@@ -36,8 +36,7 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Check(args) => command::check::run(&args),
         Command::Status(args) => command::status::run(&args),
         Command::Replay(args) => command::replay::run(&args),
-        Command::Lab(args) => command::lab::run(&args),
-        Command::Demo(args) => command::demo::run(&args),
+        Command::Lab(args) => command::lab::run(args),
         Command::Schema => command::check::schema(),
     }
 }

@@ -26,10 +26,10 @@ impl Toeplitz {
     pub fn new(key: &[u8; RSS_KEY_LEN]) -> Self {
         let mut tables = Box::new([[0; 256]; INPUT_LEN]);
         for (position, table) in tables.iter_mut().enumerate() {
+            let windows: [u32; 8] = std::array::from_fn(|bit| window(key, position * 8 + bit));
             for (byte, slot) in table.iter_mut().enumerate() {
-                for bit in (0..8).filter(|bit| byte & (0x80 >> bit) != 0) {
-                    *slot ^= window(key, position * 8 + bit);
-                }
+                let set = windows.iter().enumerate().filter(|(bit, _)| byte & (0x80 >> bit) != 0);
+                *slot = set.fold(0, |hash, (_, window)| hash ^ window);
             }
         }
         Self { tables }

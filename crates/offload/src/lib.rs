@@ -15,6 +15,7 @@ mod port_rules;
 mod probe;
 mod queue_action;
 mod queues;
+mod shared;
 mod stats;
 
 pub use config::{OffloadConfig, PortConfig};

@@ -43,9 +43,7 @@ pub(crate) enum Attempt {
     /// There is no room now.
     NoRoom,
     /// The direction stays in software. The card was asked or not.
-    Refused {
-        asked: bool,
-    },
+    Refused { asked: bool },
 }
 
 /// A rule to be destroyed. The probe's have neither owner nor tag.

@@ -102,11 +102,7 @@ fn ask_types(
 }
 
 /// Validates, creates and destroys `rule`.
-fn ask(
-    flows: &mut dyn FlowPort,
-    rule: &Rule,
-    left: &mut Vec<RuleHandle>,
-) -> Result<(), FlowError> {
+fn ask(flows: &mut dyn FlowPort, rule: &Rule, left: &mut Vec<RuleHandle>) -> Result<(), FlowError> {
     flows.validate(rule)?;
     let mut handle = match flows.create(rule) {
         Ok(handle) => handle,
@@ -162,7 +158,9 @@ fn choose(probe: &mut Probe, queues: u16, wanted: Wanted, mark_arrives: Option<b
         let refused = FlowType::ALL.iter().zip(types).filter(|(_, taken)| !taken);
         let refused: Vec<String> = refused.map(|(kind, _)| kind.to_string()).collect();
         if !refused.is_empty() {
-            probe.reasons.push(format!("connections that stay in software: {}", refused.join(", ")));
+            probe
+                .reasons
+                .push(format!("connections that stay in software: {}", refused.join(", ")));
         }
     }
 }

@@ -14,7 +14,9 @@ pub enum SetupError {
         name: String,
     },
     /// No interface leads there.
-    #[error("{what} {addr} is on no interface's network; give an [[interface]] an address in its network")]
+    #[error(
+        "{what} {addr} is on no interface's network; give an [[interface]] an address in its network"
+    )]
     Unreachable {
         /// What the address is for.
         what: &'static str,

@@ -7,15 +7,15 @@
 
 mod error;
 mod network;
-mod services;
 
 use std::net::IpAddr;
 
 use config::Config;
 use conntrack::{ConnTable, TableConfig, Timeouts};
 use pipeline::encoding::{MarkTable, QueueTable};
-use pipeline::{Admit, NeighbourTable, PortShared, QueueEpochs, Settings, Shared, Snapshot};
-use service::ServiceTable;
+use pipeline::{
+    Admit, NeighbourTable, PortShared, QueueEpochs, ResolverSettings, Settings, Shared, Snapshot,
+};
 use wire::Mac;
 
 pub use error::SetupError;
@@ -65,8 +65,7 @@ pub fn shared(
     let table = ConnTable::new(&table_config(config, seed))?;
     let interfaces = network::interfaces(config, facts)?;
     let neighbours = NeighbourTable::new(config.neighbours.max as usize, seed.number(0));
-    let services =
-        ServiceTable::compile(&services::specs(config)?, [seed.number(1), seed.number(2)])?;
+    let services = config.service_table([seed.number(1), seed.number(2)])?;
     let routes = network::routes(config, &interfaces)?;
     network::static_neighbours(config, &interfaces, &neighbours)?;
     let snapshot = Snapshot {
@@ -84,7 +83,20 @@ pub fn shared(
         mac: facts.mac,
         mtu: port.mtu,
     });
-    Ok(Shared::new(table, snapshot, neighbours, ports.collect()))
+    Ok(Shared::new(snapshot, table, neighbours, ports.collect()))
+}
+
+/// How next hops are asked for. A hop is remembered for longer than any
+/// connection that may be using it.
+#[must_use]
+pub fn resolver_settings(config: &Config) -> ResolverSettings {
+    let conntrack = &config.conntrack;
+    let longest = conntrack.tcp_established.max(conntrack.udp).max(conntrack.tcp_closing);
+    ResolverSettings {
+        reachable_ms: millis(config.neighbours.refresh).into(),
+        idle_ms: 2 * u64::from(millis(longest)),
+        ..ResolverSettings::default()
+    }
 }
 
 /// What a worker keeps for itself.

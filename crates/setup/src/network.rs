@@ -44,9 +44,7 @@ pub(crate) fn static_neighbours(
 ) -> Result<(), SetupError> {
     for given in &config.static_neighbours {
         let interface = on_link(interfaces, "neighbour", given.address)?;
-        table
-            .set_static(interface, given.address, given.mac)
-            .ok_or(SetupError::NeighboursFull)?;
+        table.set_static(interface, given.address, given.mac).ok_or(SetupError::NeighboursFull)?;
     }
     Ok(())
 }

@@ -219,3 +219,51 @@ impl Headers {
         Some((be16(frame, l4)?, be16(frame, l4 + 2)?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The common frames: IPv4 and IPv6, TCP and UDP, tagged or not, padded.
+    fn common_frames() -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for (tag, kind) in [(&[][..], 0x0800_u16), (&[0x81, 0, 0xe0, 5], 0x0800)] {
+            for (proto, len) in [(6, 20), (17, 8)] {
+                let front = [&[2; 12], tag].concat();
+                let mut v4 = [&front[..], &kind.to_be_bytes(), &[0x45, 0, 0, 20 + len]].concat();
+                v4.extend([0, 9, 0x40, 0, 64, proto, 1, 2, 10, 0, 0, 1, 10, 0, 0, 2]);
+                v4.extend(vec![7; usize::from(len) + 3]);
+                let mut v6 = [&front[..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, len, proto, 64]].concat();
+                v6.extend(vec![9; 32 + usize::from(len)]);
+                frames.extend([v4, v6]);
+            }
+        }
+        frames
+    }
+
+    #[test]
+    fn the_common_path_takes_the_common_frames_and_agrees() {
+        for frame in common_frames() {
+            let headers = Headers::common(&frame).unwrap();
+            assert_eq!(parse::general(&frame), Ok(headers));
+        }
+    }
+
+    #[test]
+    fn the_common_path_agrees_whatever_byte_is_changed() {
+        for base in common_frames() {
+            for at in 0..base.len() {
+                let mut frame = base.clone();
+                for value in 0..=255 {
+                    frame[at] = value;
+                    if let Some(headers) = Headers::common(&frame) {
+                        assert_eq!(parse::general(&frame), Ok(headers), "{frame:02x?}");
+                    }
+                }
+                if let Some(headers) = Headers::common(&base[..at]) {
+                    assert_eq!(parse::general(&base[..at]), Ok(headers));
+                }
+            }
+        }
+    }
+}

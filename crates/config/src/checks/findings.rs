@@ -40,7 +40,7 @@ impl<'a> Findings<'a> {
             let way = Way::to(section).item(place).key("name");
             if let Some(first) = seen.get(name) {
                 let line = self.line(first);
-                self.wrong(&way, format!("the name '{name}' is already taken by the {section} with the name in line {line}; give one of them another name"));
+                self.wrong(&way, format!("the name '{name}' is already taken by the {section} in line {line}; give one of them another name"));
             } else {
                 seen.insert(name, way);
             }
@@ -61,7 +61,11 @@ impl<'a> Findings<'a> {
         let hint = match nearest(name, known.clone()) {
             Some(near) => format!("did you mean '{near}'?"),
             None if known.clone().next().is_none() => format!("add a [[{section}]] with this name"),
-            None => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
+            None => {
+                let mut known: Vec<_> = known.collect();
+                known.dedup();
+                format!("known are {}", known.join(", "))
+            }
         };
         self.wrong(way, format!("there is no {section} '{name}'; {hint}"));
         false

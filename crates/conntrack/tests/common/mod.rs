@@ -1,5 +1,5 @@
 //! Tables and bindings for the tests.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use conntrack::{ConnTable, TableConfig, Timeouts};

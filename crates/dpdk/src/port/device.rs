@@ -51,6 +51,8 @@ impl Device {
         if let Some(id) = self.find() {
             return Ok(id);
         }
+        self.check_interface()
+            .map_err(|why| PortError::driver(&self.arguments.to_string_lossy(), "attach", why))?;
         log::explained(|| {
             // SAFETY: EAL runs and hot-plugging is serialised (both by the
             // caller), the arguments are a C string.
@@ -60,13 +62,32 @@ impl Device {
             }
         })
         .map_err(|(code, log)| {
-            let reason = log::with_log(errno::text(code), &log);
+            // -1 is no errno here: the log has the reason.
+            let known = code == -1 && !log.is_empty();
+            let reason = if known { log } else { log::with_log(errno::text(code), &log) };
             PortError::driver(&self.arguments.to_string_lossy(), "attach", reason)
         })?;
         self.find().ok_or_else(|| {
             let reason = "a driver took it but made no port of it".to_owned();
             PortError::driver(&self.arguments.to_string_lossy(), "attach", reason)
         })
+    }
+
+    /// What drivers that sit on an interface of the kernel say unclearly or,
+    /// without privileges, not at all.
+    fn check_interface(&self) -> Result<(), String> {
+        if !["net_af_packet", "net_af_xdp"].iter().any(|driver| self.name.starts_with(driver)) {
+            return Ok(());
+        }
+        let Some(interface) = &self.interface else {
+            return Err(format!("it needs an interface: {},iface=NAME", self.name));
+        };
+        // SAFETY: a C string.
+        if unsafe { sys::hnlb_iface_index(interface.as_ptr()) } == 0 {
+            let name = interface.to_string_lossy();
+            return Err(format!("there is no interface '{name}' in this network namespace"));
+        }
+        Ok(())
     }
 
     fn find(&self) -> Option<u16> {

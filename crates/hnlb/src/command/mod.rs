@@ -1,7 +1,6 @@
 //! One file per command.
 
 pub(crate) mod check;
-pub(crate) mod demo;
 pub(crate) mod lab;
 pub(crate) mod replay;
 pub(crate) mod run;

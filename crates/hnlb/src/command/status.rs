@@ -32,11 +32,7 @@ fn page(status: &Status) -> String {
 
 fn head(page: &mut String, status: &Status) {
     let state = if status.ready { "ready".to_owned() } else { waiting(status) };
-    let _ = writeln!(
-        page,
-        "hnlb {}, {state}, up {:.0} s",
-        status.version, status.uptime_seconds
-    );
+    let _ = writeln!(page, "hnlb {}, {state}, up {:.0} s", status.version, status.uptime_seconds);
     let _ = writeln!(page, "memory       {}", status.memory);
     for port in &status.ports {
         let link = if port.link_up { "up" } else { "down" };

@@ -62,7 +62,7 @@ fn pattern(items: &[Item]) -> Result<(FlowType, Key, Key), FlowError> {
     }
     let (ip, transport) = match items {
         [Item::Eth(Match::Present), ip, transport] => (ip, transport),
-        [Item::Eth(Match::Fields(_)), _, _] => {
+        [Item::Eth(_), _, _] => {
             return Err(item("Invalid input set: ETH fields aren't modelled"));
         }
         _ => return Err(item("Not supported pattern: it must be ETH / IPV4 or IPV6 / TCP or UDP")),
@@ -74,7 +74,8 @@ fn pattern(items: &[Item]) -> Result<(FlowType, Key, Key), FlowError> {
     };
     let ports = match ports {
         Match::Fields(ports) => *ports,
-        _ => PortFields::default(),
+        Match::Present => PortFields::default(),
+        _ => return Err(item("Invalid TCP mask")),
     };
     if ports.tcp_flags.mask != 0 {
         return Err(item("Invalid TCP mask"));
@@ -118,7 +119,8 @@ fn addresses(ip: &Item, ports_key: u64, ports_mask: u64) -> Result<(Key, Key), F
         Item::Ipv4(fields) => {
             let fields = match fields {
                 Match::Fields(fields) => *fields,
-                _ => Default::default(),
+                Match::Present => Default::default(),
+                _ => return Err(item("Invalid IPv4 mask.")),
             };
             if fields.fragment.mask != 0 {
                 return Err(item("Invalid IPv4 mask."));
@@ -140,7 +142,8 @@ fn addresses(ip: &Item, ports_key: u64, ports_mask: u64) -> Result<(Key, Key), F
         Item::Ipv6(fields) => {
             let fields = match fields {
                 Match::Fields(fields) => *fields,
-                _ => Default::default(),
+                Match::Present => Default::default(),
+                _ => return Err(item("Invalid IPv6 mask")),
             };
             if fields.proto.mask != 0 || fields.hop_limit.mask != 0 {
                 return Err(item("Invalid input set: of IPV6 only addresses are modelled"));

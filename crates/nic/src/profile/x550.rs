@@ -73,14 +73,14 @@ fn pattern(items: &[Item]) -> Result<(FlowType, KeyV4, KeyV4), FlowError> {
         match ether {
             Match::Present => {}
             Match::Range => return Err(range()),
-            Match::Fields(_) => return Err(item("ETH fields need MAC VLAN mode")),
+            _ => return Err(item("ETH fields need MAC VLAN mode")),
         }
         next = items.next();
     }
     let fields = match next {
         Some(Item::Ipv4(Match::Fields(fields))) => fields,
         Some(Item::Ipv4(Match::Range)) => return Err(range()),
-        Some(Item::Ipv4(Match::Present)) => return Err(item("IPV4 without a mask")),
+        Some(Item::Ipv4(_)) => return Err(item("IPV4 needs a mask, of addresses only")),
         Some(Item::Ipv6(_)) => {
             return Err(item("perfect filters are for IPv4 only, IPv6 needs signature mode"));
         }
@@ -101,7 +101,7 @@ fn pattern(items: &[Item]) -> Result<(FlowType, KeyV4, KeyV4), FlowError> {
     let ports = match ports {
         Match::Fields(ports) => ports,
         Match::Range => return Err(range()),
-        Match::Present => return Err(item("TCP or UDP without a mask")),
+        _ => return Err(item("TCP and UDP need a mask, of ports only")),
     };
     if ports.tcp_flags.mask != 0 {
         return Err(item("of TCP only ports can be matched"));

@@ -1,0 +1,304 @@
+//! Model checking: every interleaving (up to a number of preemptions) of a few
+//! threads on a tiny table, under the C11 memory model as loom knows it.
+//!
+//! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p conntrack --lib --release`
+use std::sync::Arc as Untracked;
+
+use loom::sync::Arc;
+use loom::thread;
+use service::{BackendId, Direction, HopId, ServiceId};
+use wire::{TcpFlags, Transport};
+
+use crate::bucket::Reference;
+use crate::family::{FamilyTable, Refusal};
+use crate::index::{Place, Probe};
+use crate::key::{Deltas, Key};
+use crate::readers::Readers;
+use crate::record::Content;
+use crate::state::ConnState;
+use crate::table::touch;
+
+type Table = FamilyTable<1>;
+
+/// Three buckets of two slots, `records` records.
+fn table(records: usize) -> Table {
+    Table::new(records, 3, &[3; 32]).unwrap()
+}
+
+/// Connection number `n`; every field tells `n`.
+fn content(n: u32) -> Content<1> {
+    let key = |net: u64| Key {
+        addresses: [net << 56 | u64::from(n) << 32 | u64::from(n)],
+        ports: n << 16 | n,
+        proto: Transport::Tcp,
+    };
+    Content {
+        keys: [key(10), key(172)],
+        deltas: [Deltas { net: n as u16, transport: n as u16 }; 2],
+        hops: [HopId(n), HopId(n)],
+        service: ServiceId(n as u16),
+        backend: BackendId(n as u16),
+    }
+}
+
+/// The first connection from number `from` on whose forward and reply key have
+/// these buckets.
+fn with_buckets(table: &Table, from: u32, buckets: [(usize, usize); 2]) -> Content<1> {
+    (from..60_000)
+        .map(content)
+        .find(|content| {
+            let probes = content.keys.each_ref().map(|key| table.probe(key));
+            probes.map(|probe| (probe.first, probe.second)) == buckets
+        })
+        .unwrap()
+}
+
+fn place_of(table: &Table, bucket: usize, probe: Probe) -> Option<Place> {
+    (0..2)
+        .find(|&slot| {
+            let entry = table.index().bucket(bucket).load(slot);
+            !entry.is_empty() && entry.tag() == probe.tag
+        })
+        .map(|slot| Place { bucket, slot })
+}
+
+/// Moves the entry of `probe` out of `bucket`.
+fn shift(table: &Table, probe: Probe, bucket: usize) -> bool {
+    let from = place_of(table, bucket, probe).unwrap();
+    let entry = table.index().bucket(bucket).load(from.slot);
+    let to = table.index().vacancy_in(table.index().other(bucket, probe.tag), None).unwrap();
+    table.index().shift(entry, from, to)
+}
+
+fn found(table: &Table, content: &Content<1>, direction: Direction) -> Option<u32> {
+    let reference = table.lookup(&content.keys[direction.index()])?;
+    assert_eq!(reference.direction(), direction);
+    Some(reference.record())
+}
+
+#[test]
+fn a_lookup_finds_what_moves_there_and_back() {
+    loom::model(|| {
+        let table = Arc::new(table(1));
+        let one = with_buckets(&table, 1, [(0, 1), (2, 2)]);
+        table.insert(&one, 0).unwrap();
+        let moving = thread::spawn({
+            let table = Arc::clone(&table);
+            move || {
+                let probe = table.probe(&one.keys[0]);
+                assert!(shift(&table, probe, 0));
+                assert!(shift(&table, probe, 1));
+            }
+        });
+        assert_eq!(found(&table, &one, Direction::Forward), Some(0));
+        assert_eq!(found(&table, &one, Direction::Reply), Some(0));
+        moving.join().unwrap();
+        assert_eq!(found(&table, &one, Direction::Forward), Some(0));
+    });
+}
+
+#[test]
+fn a_lookup_finds_what_an_insertion_moves() {
+    loom::model(|| {
+        let table = Arc::new(table(3));
+        let first = with_buckets(&table, 1, [(0, 1), (2, 2)]);
+        let second = with_buckets(&table, 1, [(0, 0), (2, 2)]);
+        let third = with_buckets(&table, second.hops[0].0 + 1, [(0, 0), (1, 0)]);
+        table.insert(&first, 0).unwrap();
+        table.insert(&second, 0).unwrap();
+        let inserting = thread::spawn({
+            let table = Arc::clone(&table);
+            move || assert_eq!(table.insert(&third, 0), Ok(2))
+        });
+        assert_eq!(found(&table, &first, Direction::Forward), Some(0));
+        inserting.join().unwrap();
+        assert_eq!(table.stats().moves, 1);
+        assert_eq!(found(&table, &first, Direction::Forward), Some(0));
+        assert_eq!(found(&table, &third, Direction::Forward), Some(2));
+        assert_eq!(found(&table, &third, Direction::Reply), Some(2));
+    });
+}
+
+#[test]
+fn one_of_two_equal_insertions_wins() {
+    loom::model(|| {
+        let table = Arc::new(table(2));
+        let inserting = thread::spawn({
+            let table = Arc::clone(&table);
+            move || table.insert(&content(1), 0)
+        });
+        let results = [table.insert(&content(1), 0), inserting.join().unwrap()];
+        let exists = Err(Refusal::Exists(Reference::new(0, Direction::Forward)));
+        assert!(results == [Ok(0), exists] || results == [exists, Ok(0)], "{results:?}");
+        assert_eq!(table.stats().len, 1);
+    });
+}
+
+#[test]
+fn of_two_connections_with_one_reply_key_one_is_inserted_whole() {
+    loom::model(|| {
+        let table = Arc::new(table(2));
+        let (one, two) =
+            (content(1), Content { keys: [content(2).keys[0], content(1).keys[1]], ..content(2) });
+        let inserting = thread::spawn({
+            let table = Arc::clone(&table);
+            move || table.insert(&two, 0)
+        });
+        let results = [table.insert(&one, 0), inserting.join().unwrap()];
+        let conflict = Err(Refusal::ReplyConflict(Reference::new(0, Direction::Reply)));
+        assert!(results == [Ok(0), conflict] || results == [conflict, Ok(0)], "{results:?}");
+        assert_eq!(found(&table, &one, Direction::Reply), Some(0));
+        let forward = [&one, &two].map(|content| found(&table, content, Direction::Forward));
+        assert_eq!(forward, results.map(Result::ok));
+    });
+}
+
+#[test]
+fn insertion_and_removal_leave_others_alone() {
+    loom::model(|| {
+        let table = Arc::new(table(3));
+        let stays = with_buckets(&table, 1, [(0, 1), (2, 2)]);
+        let goes = with_buckets(&table, stays.hops[0].0 + 1, [(0, 1), (1, 0)]);
+        let comes = with_buckets(&table, goes.hops[0].0 + 1, [(0, 1), (2, 1)]);
+        table.insert(&stays, 0).unwrap();
+        table.insert(&goes, 0).unwrap();
+        let removing = thread::spawn({
+            let table = Arc::clone(&table);
+            move || assert_eq!(table.remove(1), Some(goes))
+        });
+        let inserting = thread::spawn({
+            let table = Arc::clone(&table);
+            move || assert_eq!(table.insert(&comes, 0), Ok(2))
+        });
+        assert_eq!(found(&table, &stays, Direction::Forward), Some(0));
+        removing.join().unwrap();
+        inserting.join().unwrap();
+        for direction in Direction::BOTH {
+            assert_eq!(found(&table, &stays, direction), Some(0));
+            assert_eq!(found(&table, &goes, direction), None);
+            assert_eq!(found(&table, &comes, direction), Some(2));
+        }
+    });
+}
+
+#[test]
+fn one_of_two_removals_gets_the_connection_and_no_state_revives_it() {
+    loom::model(|| {
+        let table = Arc::new(table(1));
+        table.insert(&content(1), 0).unwrap();
+        let removing = thread::spawn({
+            let table = Arc::clone(&table);
+            move || table.remove(0)
+        });
+        let ageing = thread::spawn({
+            let table = Arc::clone(&table);
+            move || {
+                let record = table.record(0).unwrap();
+                touch(record, Direction::Forward, Some(TcpFlags(TcpFlags::SYN)), 1)
+            }
+        });
+        let removed = [table.remove(0), removing.join().unwrap()];
+        ageing.join().unwrap();
+        assert_eq!(removed.into_iter().flatten().collect::<Vec<_>>(), [content(1)]);
+        assert!(!table.record(0).unwrap().life().is_live());
+        assert_eq!(found(&table, &content(1), Direction::Forward), None);
+    });
+}
+
+#[test]
+fn states_are_not_lost() {
+    loom::model(|| {
+        let table = Arc::new(table(1));
+        table.insert(&content(1), 0).unwrap();
+        let packet = |table: &Table, direction, flags| {
+            touch(table.record(0).unwrap(), direction, Some(TcpFlags(flags)), 1);
+        };
+        packet(&table, Direction::Forward, TcpFlags::ACK);
+        packet(&table, Direction::Reply, TcpFlags::ACK);
+        let server = thread::spawn({
+            let table = Arc::clone(&table);
+            move || packet(&table, Direction::Reply, TcpFlags::FIN)
+        });
+        packet(&table, Direction::Forward, TcpFlags::FIN);
+        server.join().unwrap();
+        assert_eq!(table.record(0).unwrap().life().state().now(), ConnState::Closing);
+    });
+}
+
+/// A worker that found a connection reads its record until it quiesces, while
+/// another removes it, reclaims and inserts.
+#[test]
+fn a_record_is_not_reused_under_a_reader() {
+    loom::model(|| {
+        let table = Arc::new(table(1));
+        let readers = Untracked::new(Readers::new());
+        table.insert(&content(1), 0).unwrap();
+        let reader = readers.register().unwrap();
+        let keeper = thread::spawn({
+            let (table, readers) = (Arc::clone(&table), Untracked::clone(&readers));
+            move || {
+                table.remove(0).unwrap();
+                table.reclaim(&readers);
+                if table.insert(&content(2), 0).is_err() {
+                    table.reclaim(&readers);
+                    let _ = table.insert(&content(2), 0);
+                }
+            }
+        });
+        for _ in 0..2 {
+            if let Some(record) = found(&table, &content(1), Direction::Forward) {
+                assert_eq!(table.record(record).unwrap().content(), content(1));
+            }
+            reader.quiesce();
+        }
+        keeper.join().unwrap();
+    });
+}
+
+/// Threads without a reader may come late, but never see a mixture.
+#[test]
+fn a_record_is_read_whole_or_not_at_all() {
+    loom::model(|| {
+        let table = Arc::new(table(1));
+        let readers = Readers::new();
+        table.insert(&content(1), 0).unwrap();
+        let keeper = thread::spawn({
+            let table = Arc::clone(&table);
+            move || {
+                table.remove(0).unwrap();
+                table.reclaim(&readers);
+                table.insert(&content(2), 0).unwrap();
+            }
+        });
+        if let Some((life, read)) = table.record(0).unwrap().read() {
+            assert_eq!(read, content(life.generation()));
+        }
+        keeper.join().unwrap();
+    });
+}
+
+/// Two workers take from and give to the list of unused records.
+#[test]
+fn every_record_has_one_owner() {
+    loom::model(|| {
+        let table = Arc::new(table(2));
+        let readers = Untracked::new(Readers::new());
+        table.insert(&content(1), 0).unwrap();
+        table.insert(&content(2), 0).unwrap();
+        table.remove(1).unwrap();
+        table.remove(0).unwrap();
+        table.reclaim(&readers);
+        let other = thread::spawn({
+            let (table, readers) = (Arc::clone(&table), Untracked::clone(&readers));
+            move || {
+                let mine = table.insert(&content(3), 0).unwrap();
+                table.remove(mine).unwrap();
+                table.reclaim(&readers);
+                table.insert(&content(4), 0).unwrap()
+            }
+        });
+        let mine = table.insert(&content(5), 0).unwrap();
+        assert_ne!(mine, other.join().unwrap());
+        assert_eq!(found(&table, &content(5), Direction::Reply), Some(mine));
+    });
+}
