@@ -12,6 +12,7 @@ fn main() {
     println!("cargo::rerun-if-changed=csrc");
     println!("cargo::rerun-if-env-changed=PKG_CONFIG");
     println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
+    println!("cargo::rerun-if-env-changed=PKG_CONFIG_LIBDIR");
 
     let found = pkg_config::Config::new().atleast_version(OLDEST).probe("libdpdk");
     if let Err(error) = found {
@@ -89,11 +90,11 @@ fn generate_bindings(flags: &[String]) {
         .allowlist_function("rte_pktmbuf_(pool_create|free_bulk)|rte_mempool_(avail|in_use)_count")
         .allowlist_function("rte_ring_(create|free)|rte_eth_from_rings")
         .allowlist_function("rte_dev_(probe|remove|name)")
-        .allowlist_function("rte_eth_dev_(info_get|configure|start|stop|close|get_port_by_name|is_valid_port|adjust_nb_rx_tx_desc|callback_register|set_mtu|socket_id)")
+        .allowlist_function("rte_eth_dev_(info_get|configure|start|stop|close|get_port_by_name|is_valid_port|adjust_nb_rx_tx_desc|callback_register|socket_id)")
         .allowlist_function("rte_eth_(rx|tx)_queue_setup|rte_eth_promiscuous_enable|rte_eth_macaddr_get")
-        .allowlist_function("rte_eth_(stats_get|xstats_get|xstats_get_names|find_next)")
+        .allowlist_function("rte_eth_(stats_get|xstats_get|xstats_get_names)")
         .allowlist_function("rte_flow_(validate|create|destroy|query)")
-        .allowlist_type("rte_flow_(attr|item|item_ipv4|action|error|query_count|action_queue|action_mark|action_count|item_type|action_type|error_type)")
+        .allowlist_type("rte_flow_(attr|item|action|error|query_count|action_queue|action_mark|action_count|item_type|action_type|error_type)")
         .allowlist_type("hnlb_.*|rte_eth_event_type|rte_eth_rx_mq_mode")
         .allowlist_var("HNLB_.*|RING_F_.*|RTE_PKTMBUF_HEADROOM|RTE_MAX_ETHPORTS|RTE_MEMPOOL_CACHE_MAX_SIZE")
         .allowlist_var("RTE_MAX_QUEUES_PER_PORT|RTE_PMD_RING_MAX_.*")

@@ -1,4 +1,5 @@
 //! One configuration of each kind of error, and the text that it gets.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 use std::fs;
 use std::path::Path;
 

@@ -1,4 +1,5 @@
 //! Whatever a file holds, reading it ends with a configuration or with errors.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 use config::Config;
 use proptest::prelude::*;
 

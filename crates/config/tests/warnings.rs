@@ -1,4 +1,5 @@
 //! What is possible, but perhaps not meant.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 use config::Config;
 
 const BASE: &str = include_str!("errors/base.toml");

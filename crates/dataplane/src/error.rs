@@ -51,6 +51,9 @@ pub enum EngineError {
     /// The shared state can't be built.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// More workers than the connection table admits.
+    #[error(transparent)]
+    Workers(#[from] conntrack::ReaderError),
     /// A thread can't be started or pinned.
     #[error("thread '{name}': {reason}")]
     Thread {

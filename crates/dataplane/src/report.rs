@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use conntrack::TableStats;
 use dpdk::Port;
 use nic::Nic;
-use offload::Offloader;
+use offload::{OffloadStats, Offloader};
 use pipeline::{Counters, Shared};
 
 use crate::clock::Clock;
@@ -101,9 +102,10 @@ impl Reporter {
         }
         let stats = offloader.stats();
         let mut nic = self.nic();
-        nic.rules = stats.rules as u64;
+        nic.rules = stats.now().rules as u64;
         if nic.capacity == 0 {
-            nic.capacity = stats.capacity_learnt.unwrap_or(0) as u64;
+            let learnt = stats.ports.iter().filter_map(|port| port.capacity_learnt);
+            nic.capacity = learnt.sum::<usize>() as u64;
         }
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -115,7 +117,7 @@ impl Reporter {
             nic,
             counters,
             workers,
-            offload: stats.named().into_iter().map(|(n, v)| (n.to_owned(), v)).collect(),
+            offload: offload_counters(&stats),
             connections: self.connections(),
             services: self.services(),
         }
@@ -151,13 +153,13 @@ impl Reporter {
     }
 
     fn connections(&self) -> ConnectionStatus {
-        let table = &self.shared.table;
-        let (stats, capacity) = (table.stats(), table.capacity());
+        let TableStats { v4, v6 } = self.shared.table.stats();
         ConnectionStatus {
-            active: table.len() as u64,
-            created: stats.inserts,
-            capacity: capacity.v4 as u64,
-            capacity_v6: capacity.v6 as u64,
+            active: (v4.len + v6.len) as u64,
+            created: v4.inserts + v6.inserts,
+            capacity: v4.capacity as u64,
+            capacity_v6: v6.capacity as u64,
+            memory_bytes: (v4.memory_bytes + v6.memory_bytes) as u64,
         }
     }
 
@@ -179,6 +181,40 @@ impl Reporter {
         });
         services.collect()
     }
+}
+
+/// The offload side's counts by name.
+fn offload_counters(stats: &OffloadStats) -> BTreeMap<String, u64> {
+    let (now, done) = (stats.now(), stats.done());
+    let refused = done.refused;
+    let counts = [
+        ("connections", stats.connections as u64),
+        ("requests", stats.requests),
+        ("withdrawn", stats.withdrawn),
+        ("orphaned", stats.orphaned),
+        ("rules", now.rules as u64),
+        ("rules_forward", now.rules_forward as u64),
+        ("rules_reply", now.rules_reply as u64),
+        ("pending", now.pending as u64),
+        ("doomed", now.doomed as u64),
+        ("settling", now.settling as u64),
+        ("marks_in_use", now.marks_in_use as u64),
+        ("marks_quarantined", now.marks_quarantined as u64),
+        ("queues_assigned", now.queues_assigned as u64),
+        ("queues", now.queues as u64),
+        ("created", done.created),
+        ("destroyed", done.destroyed),
+        ("lost", done.lost),
+        ("late", done.late),
+        ("retries", done.retries),
+        ("refused_full", refused.full),
+        ("refused_unsupported", refused.unsupported),
+        ("refused_other", refused.other),
+        ("refused_no_queue", refused.no_queue),
+        ("refused_not_encodable", refused.not_encodable),
+        ("refused_waiting", refused.waiting),
+    ];
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 fn endpoint(address: IpAddr, port: Option<u16>) -> String {

@@ -105,6 +105,8 @@ pub struct ConnectionStatus {
     pub capacity: u64,
     /// IPv6 connections the table holds at most.
     pub capacity_v6: u64,
+    /// Bytes of the whole table.
+    pub memory_bytes: u64,
 }
 
 /// One service.

@@ -69,7 +69,7 @@ impl Crew<'_> {
         let mut injected = Some(injected);
         for (number, share) in shares.into_iter().enumerate() {
             let injected = injected.take().unwrap_or_else(|| rtrb::RingBuffer::new(1).1);
-            self.worker(number, share, injected, &mut hands);
+            self.worker(number, share, injected, &mut hands)?;
         }
         Ok(hands)
     }
@@ -96,11 +96,11 @@ impl Crew<'_> {
         share: Share,
         injected: rtrb::Consumer<Injected>,
         hands: &mut Hands,
-    ) {
+    ) -> Result<(), EngineError> {
         let depth = self.config.offload.queue_depth as usize;
         let (requests, taken) = rtrb::RingBuffer::new(depth);
         let settings = setup::settings(self.config, self.seed);
-        let pipeline = Pipeline::new(Arc::clone(self.shared), number, settings);
+        let pipeline = Pipeline::new(Arc::clone(self.shared), number, settings)?;
         let (cycles, sent) = (Arc::<LoopCounters>::default(), Arc::<SendCounters>::default());
         hands.requests.push(taken);
         hands.views.push(WorkerView {
@@ -124,6 +124,7 @@ impl Crew<'_> {
             idle: self.idle,
         };
         hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
+        Ok(())
     }
 }
 

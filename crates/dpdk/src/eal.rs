@@ -3,6 +3,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::marker::PhantomData;
 
 use crate::hugepages::{self, HugePages, Memory};
+use crate::live::StillInUse;
 use crate::log::LogLevel;
 use crate::{errno, live, log};
 
@@ -127,12 +128,12 @@ impl Eal {
         &self.memory
     }
 
-    /// Cleans up now and says why it could not, if so. EAL then runs on until
-    /// the process ends.
+    /// Cleans up now, or says what is still in use; then EAL runs on, and this
+    /// can be tried again. (The driver net_af_xdp keeps some mbufs for ever.)
     ///
     /// # Errors
     /// What is still in use.
-    pub fn shutdown(self) -> Result<(), String> {
+    pub fn shutdown(&mut self) -> Result<(), StillInUse> {
         live::end()
     }
 }

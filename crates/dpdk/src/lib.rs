@@ -25,7 +25,7 @@ pub mod thread;
 pub use batch::{BURST, Batch};
 pub use eal::{Eal, EalConfig, EalError, cycles, cycles_per_second};
 pub use hugepages::{HugePages, Memory};
-pub use live::NotRunning;
+pub use live::{NotRunning, StillInUse};
 pub use log::LogLevel;
 pub use mbuf::Mbuf;
 pub use mempool::{Mempool, MempoolError};

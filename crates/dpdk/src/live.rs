@@ -68,16 +68,26 @@ pub(crate) fn add_pool(pool: *mut dpdk_sys::rte_mempool) {
     state().pools.push(pool as usize);
 }
 
+/// EAL can't be cleaned up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "DPDK can't be cleaned up: {objects} of its objects (pools, ports, queues, rings, threads) \
+     and {mbufs} mbufs are still in use"
+)]
+pub struct StillInUse {
+    /// Handles that were not dropped.
+    pub objects: usize,
+    /// Mbufs that are not in their pools.
+    pub mbufs: u64,
+}
+
 /// Cleans EAL up if nothing uses it; else says what does, and EAL runs on.
-pub(crate) fn end() -> Result<(), String> {
+pub(crate) fn end() -> Result<(), StillInUse> {
     let mut state = state();
     if state.stage != Stage::Running {
         return Ok(());
     }
-    if state.live > 0 {
-        return Err(format!("{} DPDK objects are still alive", state.live));
-    }
-    let out: u64 = state
+    let mbufs: u64 = state
         .pools
         .iter()
         .map(|pool| {
@@ -86,8 +96,9 @@ pub(crate) fn end() -> Result<(), String> {
             u64::from(unsafe { dpdk_sys::rte_mempool_in_use_count(pool) })
         })
         .sum();
-    if out > 0 {
-        return Err(format!("{out} mbufs are still in use"));
+    let objects = state.live;
+    if objects > 0 || mbufs > 0 {
+        return Err(StillInUse { objects, mbufs });
     }
     state.stage = Stage::Over;
     state.pools.clear();

@@ -1,12 +1,12 @@
 //! Ports whose queues are rings: how an emulated NIC meets the driver interface.
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::PoisonError;
 
 use dpdk_sys as sys;
 
 use crate::live::Live;
 use crate::mempool::Mempool;
-use crate::port::{HOTPLUG, Port, PortConfig, PortError};
+use crate::port::{HOTPLUG, Inner, Port, PortConfig, PortError};
 use crate::ring::{self, Consumer, Producer};
 use crate::{errno, log};
 
@@ -79,29 +79,35 @@ pub fn from_rings(
     };
     let text = CString::new(name)
         .map_err(|_| PortError::driver(name, "name", "the name has a NUL byte".to_owned()))?;
-    let made = {
-        let _one = HOTPLUG.lock().unwrap_or_else(PoisonError::into_inner);
-        let rx: Vec<_> = rx.iter().map(|end| end.raw().as_ptr()).collect();
-        let tx: Vec<_> = tx.iter().map(|end| end.raw().as_ptr()).collect();
-        log::explained(|| {
-            // SAFETY: EAL runs (`live`), `text` is a C string, the arrays have
-            // as many live rings as they say. The port keeps their handles, so
-            // that they outlive it and nobody else is at these ends.
-            let id = unsafe {
-                sys::rte_eth_from_rings(
-                    text.as_ptr(),
-                    rx.as_ptr(),
-                    u32::from(config.rx_queues),
-                    tx.as_ptr(),
-                    u32::from(config.tx_queues),
-                    0,
-                )
-            };
-            u16::try_from(id).map_err(|_| errno::last())
-        })
-    };
-    let id = made.map_err(|(code, log)| {
+    let one = HOTPLUG.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = make(&text, &rx, &tx, &live).map_err(|(code, log)| {
         PortError::driver(name, "make", log::with_log(errno::text(code), &log))
     })?;
-    Port::adopt(id, &format!("net_ring_{name}"), None, (rx, tx), live, &config, pool)
+    let queues = (config.rx_queues, config.tx_queues);
+    let inner = Inner::new(id, &format!("net_ring_{name}"), None, (rx, tx), live, queues, pool)?;
+    drop(one);
+    Port::configure(inner, &config)
+}
+
+/// Makes the device; the number of its port, or an errno and the log.
+fn make(name: &CStr, rx: &[Consumer], tx: &[Producer], _live: &Live) -> Result<u16, (i32, String)> {
+    let rx: Vec<_> = rx.iter().map(|end| end.raw().as_ptr()).collect();
+    let tx: Vec<_> = tx.iter().map(|end| end.raw().as_ptr()).collect();
+    let count = |rings: &[_]| u32::try_from(rings.len()).unwrap_or(u32::MAX);
+    log::explained(|| {
+        // SAFETY: EAL runs (`_live`), `name` is a C string, the arrays have as
+        // many live rings as they say. The port keeps their handles, so that
+        // they outlive it and nobody else is at these ends.
+        let id = unsafe {
+            sys::rte_eth_from_rings(
+                name.as_ptr(),
+                rx.as_ptr(),
+                count(&rx),
+                tx.as_ptr(),
+                count(&tx),
+                0,
+            )
+        };
+        u16::try_from(id).map_err(|_| errno::last())
+    })
 }

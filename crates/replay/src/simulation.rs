@@ -285,7 +285,7 @@ impl SimulatedPort {
         if let Some((nic, _)) = &self.nic {
             nic.receive_burst([packet.bytes()], now_ns, &mut delivery);
         }
-        let [Delivery { queue, mark, dropped }] = delivery;
+        let [Delivery { queue, mark, dropped, .. }] = delivery;
         match self.queues.get_mut(usize::from(queue)) {
             Some(ring) if dropped.is_none() && ring.len() < RING as usize => {
                 ring.push_back(packet.with_mark(mark));

@@ -160,3 +160,6 @@ fn take(slots: &mut [u16], turn: &mut Turn, size: u64) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

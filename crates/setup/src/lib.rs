@@ -13,7 +13,9 @@ use std::net::IpAddr;
 use config::Config;
 use conntrack::{ConnTable, TableConfig, Timeouts};
 use pipeline::encoding::{MarkTable, QueueTable};
-use pipeline::{Admit, NeighbourTable, PortShared, QueueEpochs, ResolverSettings, Settings, Shared, Snapshot};
+use pipeline::{
+    Admit, NeighbourTable, PortShared, QueueEpochs, ResolverSettings, Settings, Shared, Snapshot,
+};
 use wire::Mac;
 
 pub use error::SetupError;

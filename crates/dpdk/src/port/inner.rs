@@ -71,7 +71,9 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(super) fn new(
+    /// Claims port `id`, which exists. The caller holds [`HOTPLUG`], so that
+    /// the port stays the one that was found.
+    pub(crate) fn new(
         id: u16,
         device: &str,
         interface: Option<CString>,

@@ -25,7 +25,6 @@ pub use stats::PortStats;
 use crate::live::Live;
 use crate::mempool::Mempool;
 use device::Device;
-use inner::Rings;
 use setup::step;
 
 /// An open port. Closed, and its device detached, when this handle and those
@@ -75,26 +74,18 @@ impl Port {
     pub fn open(device: &str, config: &PortConfig, pool: &Mempool) -> Result<Self, PortError> {
         let live = Live::new()?;
         let parsed = Device::parse(device)?;
-        let id = {
+        let inner = {
             let _one = HOTPLUG.lock().unwrap_or_else(PoisonError::into_inner);
-            parsed.probe()?
+            let id = parsed.probe()?;
+            let queues = (config.rx_queues, config.tx_queues);
+            let rings = (Vec::new(), Vec::new());
+            Inner::new(id, &parsed.name, parsed.interface, rings, live, queues, pool)?
         };
-        let rings = (Vec::new(), Vec::new());
-        Self::adopt(id, &parsed.name, parsed.interface, rings, live, config, pool)
+        Self::configure(inner, config)
     }
 
-    /// Makes an existing port ours and configures it.
-    pub(crate) fn adopt(
-        id: u16,
-        device: &str,
-        interface: Option<std::ffi::CString>,
-        rings: Rings,
-        live: Live,
-        config: &PortConfig,
-        pool: &Mempool,
-    ) -> Result<Self, PortError> {
-        let queues = (config.rx_queues, config.tx_queues);
-        let inner = Inner::new(id, device, interface, rings, live, queues, pool)?;
+    /// Configures a port that is ours.
+    pub(crate) fn configure(inner: Inner, config: &PortConfig) -> Result<Self, PortError> {
         setup::configure(&inner, config)?;
         Ok(Self { inner: Arc::new(inner), config: config.clone() })
     }

@@ -1,7 +1,5 @@
 //! Ports of virtual devices.
-use dpdk::{Batch, Eal, Mempool, Port, PortConfig, PortError, Rss};
-
-use crate::ring::batch_of;
+use dpdk::{Batch, Mempool, Port, PortConfig, PortError, Rss};
 
 pub(crate) fn net_null(pool: &Mempool) {
     let config = PortConfig { rx_queues: 2, tx_queues: 2, ..PortConfig::default() };
@@ -96,15 +94,4 @@ pub(crate) fn errors(pool: &Mempool) {
     fails("net_null3", &small, &["takes an MTU of", "20 was asked for"]);
     // After the failures the device can be had.
     Port::open("net_null3", &plain, pool).unwrap();
-}
-
-/// EAL is not cleaned up under what is alive; gives what it says.
-pub(crate) fn shutdown_waits(eal: Eal, pool: &Mempool) -> String {
-    let kept = batch_of(pool, 0..3);
-    let refused = eal.shutdown().unwrap_err();
-    // All still works.
-    assert_eq!(pool.in_use(), 3);
-    drop(kept);
-    assert_eq!(pool.in_use(), 0);
-    refused
 }

@@ -3,7 +3,7 @@ use dpdk::{Batch, Mbuf, Mempool, PortConfig, PortError, Ring, net_ring, ring};
 use packet::PacketBuf;
 
 /// A batch of one-byte frames.
-pub(crate) fn batch_of(pool: &Mempool, numbers: impl IntoIterator<Item = u8>) -> Batch<8> {
+fn batch_of(pool: &Mempool, numbers: impl IntoIterator<Item = u8>) -> Batch<8> {
     let mut batch = Batch::new();
     for number in numbers {
         batch.push(Mbuf::copy_from(pool, &[number]).unwrap()).unwrap();
