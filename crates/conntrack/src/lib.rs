@@ -13,6 +13,9 @@ mod burst;
 mod config;
 #[forbid(unsafe_code)]
 mod family;
+#[cfg(all(test, not(loom)))]
+#[forbid(unsafe_code)]
+mod fill;
 #[forbid(unsafe_code)]
 mod hash;
 #[forbid(unsafe_code)]
@@ -43,6 +46,9 @@ mod seed;
 mod stack;
 #[forbid(unsafe_code)]
 mod state;
+#[cfg(all(test, not(loom)))]
+#[forbid(unsafe_code)]
+mod stress;
 #[forbid(unsafe_code)]
 mod sweep;
 #[forbid(unsafe_code)]

@@ -116,7 +116,7 @@ impl<B> Fragments<B> {
 
     /// A later fragment.
     pub(crate) fn later(&mut self, key: FragmentKey, packet: Packet<B>, now_ms: u64) -> Later<B> {
-        let Some(place) = self.place(&key, now_ms) else { return Later::Overflow };
+        let Some(place) = self.place(&key) else { return Later::Overflow };
         let Some(slot) = self.datagrams.get_mut(place) else { return Later::Overflow };
         let datagram = slot.get_or_insert_with(|| Datagram {
             key,
@@ -135,7 +135,7 @@ impl<B> Fragments<B> {
     /// The first fragment has come; `decision` is `None` if it is dropped.
     /// [`release`](Self::release) then gives those that waited for it.
     pub(crate) fn first(&mut self, key: FragmentKey, decision: Option<Decision>, now_ms: u64) {
-        let Some(place) = self.place(&key, now_ms) else { return };
+        let Some(place) = self.place(&key) else { return };
         let Some(slot) = self.datagrams.get_mut(place) else { return };
         let held = slot.map_or(Held::NONE, |old| old.held);
         let fate = decision.map_or(Fate::Dropped, Fate::Decided);
@@ -173,7 +173,7 @@ impl<B> Fragments<B> {
 
     /// Where the datagram is, or where it can be: a free place or that of a
     /// datagram for which nothing waits. `None`: all of them have some waiting.
-    fn place(&mut self, key: &FragmentKey, now_ms: u64) -> Option<usize> {
+    fn place(&mut self, key: &FragmentKey) -> Option<usize> {
         if let Some(place) = self.find(key) {
             return Some(place);
         }
@@ -183,7 +183,6 @@ impl<B> Fragments<B> {
             _ => None,
         };
         let (_, place) = self.set(key).filter_map(|at| worth(at).map(|w| (w, at))).min()?;
-        let _ = now_ms;
         *self.datagrams.get_mut(place)? = None;
         Some(place)
     }

@@ -10,12 +10,14 @@ use crate::PortShared;
 use crate::context::{Context, Packet};
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
+use crate::parse::Kind;
 use crate::pipeline::BURST;
 
-/// A packet with a 5-tuple and what the match stage knows of it.
-pub(crate) struct Flow<B> {
+/// A packet on its way through the stages. All kinds stay in one list, so that
+/// the burst's order is kept and nothing depends on where a burst ends.
+pub(crate) struct Job<B> {
     pub(crate) packet: Packet<B>,
-    pub(crate) key: FlowKey,
+    pub(crate) kind: Kind,
     pub(crate) found: Found,
 }
 
@@ -50,31 +52,35 @@ impl Sampler {
     }
 }
 
-/// Matches all of `flows`. Those that the NIC has not told anything about are
+/// Matches all flows among `jobs`. Those that the NIC has not told anything about are
 /// looked up together, so that their cache misses overlap.
 pub(crate) fn match_burst<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     sampler: &mut Sampler,
-    flows: &mut ArrayVec<Flow<B>, BURST>,
+    jobs: &mut ArrayVec<Job<B>, BURST>,
 ) {
     if let Some(port) = cx.shared.port(cx.from.port) {
-        for flow in flows.iter_mut() {
-            flow.found = told_by_nic(cx, port, flow);
+        for job in jobs.iter_mut() {
+            if let Kind::Flow(key) = &job.kind {
+                job.found = told_by_nic(cx, port, &job.packet, key);
+            }
         }
     }
     let mut keys: ArrayVec<FlowKey, BURST> = ArrayVec::new();
     let mut places: ArrayVec<usize, BURST> = ArrayVec::new();
-    for (place, flow) in flows.iter_mut().enumerate() {
-        if to_look_up(cx, sampler, flow) {
-            keys.push(flow.key);
-            places.push(place);
+    for (place, job) in jobs.iter().enumerate() {
+        if let Kind::Flow(key) = &job.kind {
+            if to_look_up(cx, sampler, key, job.found) {
+                keys.push(*key);
+                places.push(place);
+            }
         }
     }
     let mut hits = [None; BURST];
     cx.shared.table.lookup_burst(&keys, &mut hits);
     for (&place, hit) in places.iter().zip(hits) {
-        let Some(flow) = flows.get_mut(place) else { continue };
-        match (&mut flow.found, hit) {
+        let Some(job) = jobs.get_mut(place) else { continue };
+        match (&mut job.found, hit) {
             (Found::Queue(_, sample), hit) => *sample = hit,
             (found, Some(hit)) => {
                 cx.count(Counter::LookedUp);
@@ -87,14 +93,17 @@ pub(crate) fn match_burst<B: PacketBuf, O>(
 
 /// What mark or queue say, not yet compared with the connection.
 #[inline]
-fn told_by_nic<B: PacketBuf, O>(cx: &Context<'_, O>, port: &PortShared, flow: &Flow<B>) -> Found {
-    let headers = &flow.packet.headers;
-    let mark = flow.packet.buf.mark();
-    let action = port.queues.get(cx.from.queue);
+fn told_by_nic<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    port: &PortShared,
+    packet: &Packet<B>,
+    key: &FlowKey,
+) -> Found {
+    let headers = &packet.headers;
     if headers.tcp_flags.any(DECISIVE) || headers.fragment != Fragment::Whole {
         return Found::Nothing;
     }
-    if let Some(mark) = mark {
+    if let Some(mark) = packet.buf.mark() {
         let Some(marked) = port.marks.get(mark) else {
             cx.count(Counter::MarkStale);
             return Found::Nothing;
@@ -102,8 +111,8 @@ fn told_by_nic<B: PacketBuf, O>(cx: &Context<'_, O>, port: &PortShared, flow: &F
         cx.shared.table.prefetch(marked.conn);
         return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
     }
-    match action {
-        Some(action) if fits(&action, &flow.key) => Found::Queue(action, None),
+    match port.queues.get(cx.from.queue) {
+        Some(action) if fits(&action, key) => Found::Queue(action, None),
         Some(_) => {
             cx.count(Counter::QueueStale);
             Found::Nothing
@@ -128,9 +137,9 @@ fn fits(action: &QueueAction, key: &FlowKey) -> bool {
 
 /// Checks what the NIC has told; whether the connection table must be asked.
 #[inline]
-fn to_look_up<B, O>(cx: &Context<'_, O>, sampler: &mut Sampler, flow: &mut Flow<B>) -> bool {
-    match flow.found {
-        Found::Conn(hit) if cx.shared.table.carries(hit, &flow.key) => {
+fn to_look_up<O>(cx: &Context<'_, O>, sampler: &mut Sampler, key: &FlowKey, found: Found) -> bool {
+    match found {
+        Found::Conn(hit) if cx.shared.table.carries(hit, key) => {
             cx.count(Counter::MatchedByMark);
             false
         }

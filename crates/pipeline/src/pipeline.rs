@@ -4,8 +4,8 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
 use packet::PacketBuf;
-use wire::Fragment;
 use wire::icmp::MAX_ERROR_LEN;
+use wire::{FlowKey, Fragment, Headers};
 
 use crate::act::{self, Errors};
 use crate::arp::arp;
@@ -15,7 +15,7 @@ use crate::counters::Counter;
 use crate::fragment::{FragmentKey, Fragments, Later};
 use crate::icmp::icmp;
 use crate::known::{Reminder, known, touch};
-use crate::matching::{Flow, Found, Sampler, match_burst};
+use crate::matching::{Found, Job, Sampler, match_burst};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse};
@@ -135,20 +135,25 @@ impl<B: PacketBuf> Pipeline<B> {
         let Self { shared, snapshot, counters, memory, .. } = self;
         let mut cx = Context { shared, snapshot, counters, from, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
-        let mut flows = ArrayVec::new();
+        let mut jobs = ArrayVec::new();
         for buf in burst.drain(..) {
             match parse(&cx, buf) {
-                Ok((packet, Kind::Flow(key))) => {
-                    flows.push(Flow { packet, key, found: Found::Nothing });
-                }
-                Ok((packet, kind)) => memory.aside(&mut cx, packet, kind),
+                Ok((packet, kind)) => jobs.push(Job { packet, kind, found: Found::Nothing }),
                 Err(counter) => cx.count(counter),
             }
         }
-        match_burst(&cx, &mut memory.sampler, &mut flows);
-        for flow in flows {
-            let decision = memory.decide(&mut cx, &flow);
-            memory.act(&mut cx, flow.packet, decision);
+        match_burst(&cx, &mut memory.sampler, &mut jobs);
+        for Job { packet, kind, found } in jobs {
+            match kind {
+                Kind::Flow(key) => {
+                    let decision = memory.decide(&mut cx, &packet.headers, &key, found);
+                    memory.act(&mut cx, packet, decision);
+                }
+                Kind::Later(key) => memory.later(&mut cx, key, packet),
+                Kind::Arp => arp(&mut cx, packet),
+                Kind::Ndp => ndp(&mut cx, packet),
+                Kind::Icmp => icmp(&mut cx, packet),
+            }
         }
     }
 
@@ -165,27 +170,16 @@ impl<B: PacketBuf> Pipeline<B> {
 }
 
 impl<B: PacketBuf> Memory<B> {
-    /// Everything but TCP and UDP with ports.
-    #[cold]
-    fn aside<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, kind: Kind) {
-        match kind {
-            Kind::Arp => arp(cx, packet),
-            Kind::Ndp => ndp(cx, packet),
-            Kind::Icmp => icmp(cx, packet),
-            Kind::Later(key) => self.later(cx, key, packet),
-            Kind::Flow(_) => cx.count(Counter::NotForUs),
-        }
-    }
-
-    /// What is done to `flow`, or why it is dropped.
+    /// What is done to the packet with `key`, or why it is dropped.
     #[inline]
     fn decide<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
-        flow: &Flow<B>,
+        headers: &Headers,
+        key: &FlowKey,
+        found: Found,
     ) -> Result<Decision, Counter> {
-        let headers = &flow.packet.headers;
-        match flow.found {
+        match found {
             Found::Queue(action, sample) => {
                 if let Some(hit) = sample {
                     touch(cx, hit, headers);
@@ -196,7 +190,7 @@ impl<B: PacketBuf> Memory<B> {
                 self.reminder.found(cx, hit);
                 known(cx, hit, headers).ok_or(Counter::NotRewritable)
             }
-            Found::Nothing => miss(cx, &mut self.scheduling, &flow.key, headers),
+            Found::Nothing => miss(cx, &mut self.scheduling, key, headers),
         }
     }
 
@@ -239,6 +233,8 @@ impl<B: PacketBuf> Memory<B> {
         }
     }
 
+    /// A later fragment goes the way of the first.
+    #[cold]
     fn later<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,

@@ -81,7 +81,8 @@ impl Resolver {
 
     /// Never forgets `hops` and keeps them fresh without packets: those of
     /// backends and gateways. Replaces what was kept before.
-    pub fn keep(&mut self, hops: Vec<HopId>) {
+    pub fn keep(&mut self, mut hops: Vec<HopId>) {
+        hops.sort_unstable();
         self.kept = hops;
     }
 
@@ -127,7 +128,7 @@ impl Resolver {
     ) {
         let shared = Arc::clone(&self.shared);
         let table = &shared.neighbours;
-        let kept = self.kept.contains(&neighbour.hop);
+        let kept = self.kept.binary_search(&neighbour.hop).is_ok();
         let unused_ms = now_ms.saturating_sub(neighbour.used_ms);
         let age_ms = now_ms.saturating_sub(neighbour.confirmed_ms);
         let in_use = kept || unused_ms < self.settings.reachable_ms;
@@ -135,13 +136,13 @@ impl Resolver {
         match neighbour.state {
             NeighbourState::Static => {}
             NeighbourState::Reachable => {
+                // Asking early keeps what is in use from ever being stale.
                 if age_ms > good_ms {
                     table.expire(neighbour.hop);
-                }
-                // Asking early keeps what is in use from ever being stale.
-                if in_use && age_ms > good_ms - good_ms / 4 {
+                    self.answered(neighbour.hop);
+                } else if in_use && age_ms > good_ms - good_ms / 4 {
                     self.ask(snapshot, neighbour, now_ms, send);
-                } else if age_ms <= good_ms {
+                } else {
                     self.answered(neighbour.hop);
                 }
             }
@@ -185,6 +186,7 @@ impl Resolver {
         times
     }
 
+    /// The count of questions begins anew.
     fn answered(&mut self, hop: HopId) {
         if let Some(asked) = slot(&mut self.asked, hop) {
             *asked = Asked::default();

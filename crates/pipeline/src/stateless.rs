@@ -1,6 +1,6 @@
 //! What is done to packets of connections that no table knows: Maglev over the
 //! backends on the way there, the one service that fits on the way back.
-use service::{BackendId, Direction, Service, ServiceId};
+use service::{BackendId, Binding, Direction, Service, ServiceId};
 use wire::{FlowKey, Transport};
 
 use crate::act::hop_to;
@@ -29,7 +29,7 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
     if claims.is_empty() || cx.snapshot.is_ours(client.ip()) {
         return Err(Counter::NotForUs);
     }
-    let (binding, _) = claimed(cx, claims, key).ok_or(Counter::BackendUnclaimed)?;
+    let binding = claimed(cx, claims, key).ok_or(Counter::BackendUnclaimed)?;
     let rewrite = binding.rewrite(Direction::Reply).ok_or(Counter::NotRewritable)?;
     let hop = hop_to(cx, client.ip())?;
     Ok(Decision { rewrite, hop })
@@ -41,14 +41,15 @@ fn claimed<O>(
     cx: &Context<'_, O>,
     claims: &[(ServiceId, BackendId)],
     key: &FlowKey,
-) -> Option<(service::Binding, bool)> {
+) -> Option<Binding> {
     let candidates = claims.iter().filter_map(|&(service, backend)| {
         let service = cx.snapshot.services.service(service)?;
         let there = towards(service, key)?;
         let binding = service.bind(backend, &there, None)?;
         Some((binding, service.maglev(&there) == Some(backend)))
     });
-    only(candidates.clone()).or_else(|| only(candidates.filter(|(_, by_maglev)| *by_maglev)))
+    let by_maglev = candidates.clone().filter(|(_, by_maglev)| *by_maglev);
+    only(candidates).or_else(|| only(by_maglev)).map(|(binding, _)| binding)
 }
 
 /// The client's 5-tuple if the packet with `key` is an answer of `service`.

@@ -206,7 +206,7 @@ fn a_closed_connection_opens_again_and_the_offload_side_hears_of_it() {
     let plan = Plan { admit: pipeline::Admit::Established, ..Plan::default() };
     let mut world = World::new(&plan);
     let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:80", "10.1.0.11:8080");
-    let mut there = |world: &mut World, flags| {
+    let there = |world: &mut World, flags| {
         world.one(OUTSIDE, &tcp(Link::CLIENT, client, vip, flags, b"")).unwrap()
     };
     let back = |world: &mut World, flags| {

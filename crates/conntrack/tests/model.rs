@@ -1,0 +1,171 @@
+//! The table against a map, by one thread.
+#![cfg(not(loom))]
+mod common;
+
+use std::collections::HashMap;
+
+use common::{binding, hops, seeded};
+use conntrack::{ConnId, ConnTable, Hit, InsertError};
+use proptest::prelude::*;
+use service::{Binding, Direction};
+use wire::FlowKey;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u32, bool),
+    Remove(u32, bool),
+    Lookup(Vec<(u32, bool)>),
+    Sweep(u64),
+    Reclaim,
+}
+
+fn step(clients: u32) -> impl Strategy<Value = Step> {
+    let client = (0..clients, any::<bool>());
+    prop_oneof![
+        8 => client.clone().prop_map(|(n, v6)| Step::Insert(n, v6)),
+        3 => client.clone().prop_map(|(n, v6)| Step::Remove(n, v6)),
+        2 => proptest::collection::vec(client, 0..150).prop_map(Step::Lookup),
+        1 => (0u64..40_000).prop_map(Step::Sweep),
+        1 => Just(Step::Reclaim),
+    ]
+}
+
+/// Clients share reply keys: number `n` and `n + 1000` have the same local end.
+fn some_binding(n: u32, v6: bool) -> Binding {
+    let mut some = binding(n * 2 + 1, v6);
+    let twin = binding((n % 1000) * 2 + 1, v6);
+    (some.server, some.local) = (twin.server, twin.local);
+    some
+}
+
+#[derive(Default)]
+struct Model {
+    keys: HashMap<FlowKey, Hit>,
+    conns: HashMap<ConnId, (Binding, u64)>,
+}
+
+impl Model {
+    fn insert(&mut self, table: &ConnTable, new: &Binding, now: u64, room: bool) {
+        let [there, back] = Direction::BOTH.map(|direction| new.key(direction).unwrap());
+        let expected = match (self.keys.get(&there), self.keys.get(&back)) {
+            (Some(&hit), _) => Some(InsertError::Exists(hit)),
+            (_, Some(&hit)) => Some(InsertError::ReplyConflict(hit)),
+            _ if !room => Some(InsertError::Full),
+            _ => None,
+        };
+        let got = table.insert(new, hops(1), now);
+        assert_eq!(got.err(), expected);
+        if let Ok(conn) = got {
+            self.keys.insert(there, Hit { conn, direction: Direction::Forward });
+            self.keys.insert(back, Hit { conn, direction: Direction::Reply });
+            assert_eq!(self.conns.insert(conn, (*new, now)), None);
+        }
+    }
+
+    fn remove(&mut self, table: &ConnTable, conn: ConnId) {
+        let (gone, _) = self.conns.remove(&conn).unwrap();
+        for direction in Direction::BOTH {
+            self.keys.remove(&gone.key(direction).unwrap());
+        }
+        assert_eq!(table.remove(conn), Some(gone));
+    }
+
+    fn check(&self, table: &ConnTable) {
+        assert_eq!(table.len(), self.conns.len());
+        for (key, hit) in &self.keys {
+            assert_eq!(table.lookup(key), Some(*hit));
+        }
+        let mut shown = 0;
+        table.iter(0, &mut |conn, view| {
+            assert_eq!(self.conns[&conn].0, view.binding);
+            shown += 1;
+        });
+        assert_eq!(shown, self.conns.len());
+    }
+}
+
+fn run(steps: &[Step], sizes: (usize, usize), seed: u8) {
+    let table = seeded(sizes.0, sizes.1, seed);
+    let (mut model, mut now) = (Model::default(), 0);
+    // Records in use or in limbo.
+    let mut taken = [0, 0];
+    for step in steps {
+        now += 500;
+        match step {
+            Step::Insert(n, v6) => {
+                let size = if *v6 { sizes.1 } else { sizes.0 };
+                let taken = &mut taken[usize::from(*v6)];
+                let before = model.conns.len();
+                model.insert(&table, &some_binding(*n, *v6), now, *taken < size);
+                *taken += model.conns.len() - before;
+            }
+            Step::Remove(n, v6) => {
+                let key = some_binding(*n, *v6).key(Direction::Forward).unwrap();
+                if let Some(hit) = model.keys.get(&key) {
+                    model.remove(&table, hit.conn);
+                }
+            }
+            Step::Lookup(clients) => lookup(&table, &model, clients),
+            Step::Sweep(wait) => {
+                now += wait;
+                sweep(&table, &mut model, now);
+            }
+            Step::Reclaim => {
+                table.reclaim();
+                let v6 = model.conns.keys().filter(|conn| conn.is_v6()).count();
+                taken = [model.conns.len() - v6, v6];
+            }
+        }
+    }
+    model.check(&table);
+}
+
+fn lookup(table: &ConnTable, model: &Model, clients: &[(u32, bool)]) {
+    let keys: Vec<_> = clients
+        .iter()
+        .map(|&(n, v6)| some_binding(n, v6).key(Direction::BOTH[n as usize % 2]).unwrap())
+        .collect();
+    let mut out = vec![None; keys.len()];
+    table.lookup_burst(&keys, &mut out);
+    for (key, found) in keys.iter().zip(out) {
+        assert_eq!(found, model.keys.get(key).copied());
+        assert_eq!(table.lookup(key), found);
+    }
+}
+
+/// All expire after 30 s, reported at most 128 ms late.
+fn sweep(table: &ConnTable, model: &mut Model, now: u64) {
+    let mut due = Vec::new();
+    for _ in 0..model.conns.len() + 600 {
+        table.sweep(now, 3, &mut |conn, expiry| due.push((conn, expiry)));
+    }
+    due.sort_by_key(|(conn, _)| *conn);
+    due.dedup_by_key(|(conn, _)| *conn);
+    for (conn, expiry) in &due {
+        let age = now - model.conns[conn].1;
+        assert!(age >= 30_000 && age.abs_diff(expiry.idle_ms) <= 64);
+        model.remove(table, *conn);
+    }
+    assert!(model.conns.values().all(|(_, seen)| now - seen < 30_128));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 48 }))]
+
+    #[test]
+    fn a_small_table_is_a_map(
+        steps in proptest::collection::vec(step(40), 1..200),
+        sizes in (0usize..30, 0usize..30),
+        seed: u8,
+    ) {
+        run(&steps, sizes, seed);
+    }
+
+    #[test]
+    fn a_larger_table_is_a_map(
+        steps in proptest::collection::vec(step(2500), 1..2500),
+        seed: u8,
+    ) {
+        run(&steps, (500, 700), seed);
+    }
+}

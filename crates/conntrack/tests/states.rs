@@ -1,0 +1,155 @@
+//! The TCP state machine, as seen through the table.
+#![cfg(not(loom))]
+mod common;
+
+use common::{binding, hops, table};
+use conntrack::{ConnState as S, ConnTable, Event as E, Hit};
+use service::Direction::{Forward, Reply};
+use wire::TcpFlags;
+
+const SYN: u8 = TcpFlags::SYN;
+const ACK: u8 = TcpFlags::ACK;
+const FIN: u8 = TcpFlags::FIN;
+const RST: u8 = TcpFlags::RST;
+
+/// Packets of a fresh TCP connection, each with the state after it.
+fn play(packets: &[(service::Direction, u8, S, E)]) {
+    let table = table(1, 0);
+    let conn = table.insert(&binding(0, false), hops(0), 0).unwrap();
+    assert_eq!(table.state(conn), Some(S::New));
+    for (step, &(direction, flags, state, event)) in packets.iter().enumerate() {
+        let hit = Hit { conn, direction };
+        let before = table.state(conn).unwrap();
+        assert_eq!(table.touch(hit, None, 0), E::None, "a packet without flags");
+        assert_eq!(table.state(conn), Some(before));
+        let seen = table.touch(hit, Some(TcpFlags(flags)), 0);
+        assert_eq!((table.state(conn), seen), (Some(state), event), "packet {step}");
+    }
+}
+
+#[test]
+fn a_connection_from_syn_to_time_wait_and_again() {
+    play(&[
+        (Forward, SYN, S::Syn, E::None),
+        (Forward, SYN, S::Syn, E::None),
+        (Reply, SYN | ACK, S::SynAck, E::None),
+        (Forward, SYN, S::SynAck, E::None),
+        (Reply, SYN | ACK, S::SynAck, E::None),
+        (Forward, ACK, S::Established, E::Established),
+        (Reply, ACK, S::Established, E::None),
+        (Forward, SYN, S::Established, E::None),
+        (Reply, SYN | ACK, S::Established, E::None),
+        (Reply, FIN | ACK, S::HalfClosed(Reply), E::None),
+        (Reply, FIN | ACK, S::HalfClosed(Reply), E::None),
+        (Forward, ACK, S::HalfClosed(Reply), E::None),
+        (Forward, SYN, S::HalfClosed(Reply), E::None),
+        (Forward, FIN | ACK, S::Closing, E::Closing),
+        (Reply, ACK, S::Closing, E::None),
+        (Reply, FIN | ACK, S::Closing, E::None),
+        (Reply, SYN | ACK, S::Closing, E::None),
+        (Forward, SYN, S::Syn, E::Reopened),
+        (Reply, SYN | ACK, S::SynAck, E::None),
+        (Forward, ACK, S::Established, E::Established),
+        (Forward, FIN | ACK, S::HalfClosed(Forward), E::None),
+        (Reply, FIN | ACK, S::Closing, E::Closing),
+    ]);
+}
+
+#[test]
+fn a_connection_picked_up_midway() {
+    play(&[
+        (Forward, ACK, S::PickedUp, E::None),
+        (Forward, ACK, S::PickedUp, E::None),
+        (Reply, ACK, S::Established, E::Established),
+    ]);
+    play(&[
+        (Forward, ACK, S::PickedUp, E::None),
+        (Forward, SYN, S::Syn, E::None),
+        (Reply, ACK, S::Established, E::Established),
+    ]);
+    play(&[(Forward, FIN | ACK, S::HalfClosed(Forward), E::None)]);
+    play(&[(Reply, ACK, S::Established, E::Established)]);
+    play(&[(Reply, SYN | ACK, S::SynAck, E::None)]);
+}
+
+#[test]
+fn a_reset_is_believed_until_the_next_packet() {
+    let open = [
+        (Forward, SYN, S::Syn, E::None),
+        (Reply, SYN | ACK, S::SynAck, E::None),
+        (Forward, ACK, S::Established, E::Established),
+    ];
+    let after = |rest: &[_]| play(&[&open, rest].concat());
+    after(&[
+        (Forward, RST, S::Reset, E::Reset),
+        (Reply, RST | ACK, S::Reset, E::None),
+        (Reply, ACK, S::Established, E::Restored),
+        (Reply, RST, S::Reset, E::Reset),
+        (Forward, ACK, S::Established, E::Restored),
+    ]);
+    after(&[
+        (Forward, RST, S::Reset, E::Reset),
+        (Reply, FIN | ACK, S::HalfClosed(Reply), E::Restored),
+        (Forward, RST, S::Reset, E::Reset),
+        (Forward, FIN | ACK, S::Closing, E::Closing),
+        (Forward, RST, S::Reset, E::Reset),
+        (Forward, SYN, S::Syn, E::Reopened),
+    ]);
+    play(&[
+        (Forward, SYN, S::Syn, E::None),
+        (Reply, RST | ACK, S::Reset, E::Reset),
+        (Reply, SYN | ACK, S::SynAck, E::Restored),
+        (Forward, RST, S::Reset, E::Reset),
+        (Forward, ACK, S::Established, E::Established),
+    ]);
+}
+
+#[test]
+fn udp_knows_whether_it_was_answered() {
+    let table = table(1, 0);
+    let conn = table.insert(&binding(1, false), hops(1), 0).unwrap();
+    let touch = |direction| table.touch(Hit { conn, direction }, None, 0);
+    assert_eq!((touch(Forward), table.state(conn)), (E::None, Some(S::Unanswered)));
+    assert_eq!((touch(Reply), table.state(conn)), (E::Established, Some(S::Stream)));
+    assert_eq!((touch(Reply), table.state(conn)), (E::None, Some(S::Stream)));
+}
+
+/// The ids that one sweep over everything reports.
+fn expired(table: &ConnTable, now_ms: u64) -> usize {
+    let mut count = 0;
+    table.sweep(now_ms, usize::MAX, &mut |_, _| count += 1);
+    count
+}
+
+#[test]
+fn the_timeout_follows_the_state() {
+    let timeouts = conntrack::Timeouts::default();
+    let cases: [(u32, &[(service::Direction, u8)], u32); 7] = [
+        (0, &[], timeouts.syn_ms),
+        (0, &[(Forward, SYN), (Reply, SYN | ACK)], timeouts.syn_ms),
+        (0, &[(Forward, ACK), (Reply, ACK)], timeouts.established_ms),
+        (0, &[(Forward, FIN), (Reply, FIN)], timeouts.closing_ms),
+        (0, &[(Forward, RST)], timeouts.reset_ms),
+        (1, &[(Forward, 0)], timeouts.udp_ms),
+        (1, &[(Forward, 0), (Reply, 0)], timeouts.udp_stream_ms),
+    ];
+    // Also across the wrap of the tick clock.
+    for start in [0, 1_000_037, (1 << 38) - 5_000] {
+        for (n, packets, timeout) in cases {
+            let table = table(1, 0);
+            let conn = table.insert(&binding(n, false), hops(n), start).unwrap();
+            for &(direction, flags) in packets {
+                let flags = (n == 0).then_some(TcpFlags(flags));
+                table.touch(Hit { conn, direction }, flags, start);
+            }
+            let end = start + u64::from(timeout);
+            assert_eq!(expired(&table, end - 1), 0, "never early");
+            assert_eq!(expired(&table, end + 128), 1, "at most two ticks late");
+            assert!(table.rearm(conn, end));
+            assert_eq!(expired(&table, end + u64::from(timeout) - 1), 0);
+            assert_eq!(expired(&table, end + u64::from(timeout) + 128), 1);
+            // A worker whose clock is a little ahead ages nothing.
+            assert_eq!(expired(&table, end - 1000), 0);
+        }
+    }
+}
