@@ -25,6 +25,9 @@ const OPEN: usize = 3000;
 /// A connection idle for longer may have been forgotten, as its timeouts say.
 const PATIENCE_MS: u64 = 20_000;
 
+/// The same for one that both ends have closed.
+const CLOSING_PATIENCE_MS: u64 = 1500;
+
 /// The table is too small for all open connections.
 const TABLES: &str = "
 [conntrack]
@@ -47,6 +50,11 @@ struct Conversation {
     /// Packets until it closes.
     life: u32,
     last_ms: u64,
+}
+
+/// Whether both ends may have sent their FIN.
+fn conversation_ends(conversation: &Conversation) -> bool {
+    conversation.packets + 1 >= conversation.life
 }
 
 /// Clients, the load balancer and backends.
@@ -113,11 +121,12 @@ impl World {
     fn step(&mut self) {
         let Some(number) = self.open.keys().copied().choose(&mut self.rng) else { return };
         let idle = self.now_ms() - self.open[&number].last_ms;
-        let conversation = self.open.get_mut(&number).unwrap();
-        if idle > PATIENCE_MS {
+        let ending = conversation_ends(&self.open[&number]);
+        if idle > if ending { CLOSING_PATIENCE_MS } else { PATIENCE_MS } {
             self.open.remove(&number);
             return;
         }
+        let conversation = self.open.get_mut(&number).unwrap();
         conversation.last_ms = self.now_us / 1000;
         conversation.packets += 1;
         let (turn, end) = (conversation.packets, conversation.life);
@@ -163,9 +172,12 @@ impl World {
             assert_eq!(seen.src, conversation.client, "connection {number}");
             let backend = *conversation.backend.get_or_insert(seen.dst);
             assert_eq!(
-                seen.dst, backend,
+                seen.dst,
+                backend,
                 "packet {} of {} connection {number} at {} ms",
-                conversation.packets, conversation.proto, self.now_us / 1000
+                conversation.packets,
+                conversation.proto,
+                self.now_us / 1000
             );
         }
     }
