@@ -2,4 +2,5 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod card;
+pub mod lab;
 pub mod world;
