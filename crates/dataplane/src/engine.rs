@@ -20,8 +20,6 @@ use crate::report::{PortView, Reporter};
 use crate::status_socket::StatusSocket;
 use crate::threads::{self, Crew};
 
-/// Bytes of an mbuf's data: an Ethernet frame of 1500 bytes and headroom.
-const HEADROOM: u16 = 128;
 /// Frame bytes around an IP packet: Ethernet header with a VLAN tag.
 const ETHERNET: u16 = 18;
 /// Packets a mempool cache holds for each thread.
@@ -167,7 +165,7 @@ fn mempool(config: &Config) -> Result<Mempool, EngineError> {
     let caches = (workers + 4) * POOL_CACHE * 2;
     let count = (queued + held + caches).max(4096);
     let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
-    let room = (HEADROOM + ETHERNET + mtu).max(2048 + HEADROOM);
+    let room = (ETHERNET + mtu).max(2048);
     Ok(Mempool::new("hnlb", count, POOL_CACHE, room)?)
 }
 

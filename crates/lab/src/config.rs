@@ -113,20 +113,26 @@ impl LabRun {
         if let Some(profile) = self.profile {
             let (profile, queues) = (profile.name(), self.queues);
             text += &format!("[port.nic]\nprofile = \"{profile}\"\nqueues = {queues}\n");
-        } else {
-            text += &format!("queues = {}\n", self.queues);
         }
         let addresses = BALANCER_ADDRESSES.map(|address| format!("\"{address}\"")).join(", ");
-        let (workers, encoding) = (self.workers, self.encoding.name());
+        let (mut workers, encoding) = (format!("count = {}", self.workers), self.encoding.name());
+        if self.profile.is_none() {
+            workers += &format!("\nqueues = {}", self.queues);
+        }
         text += &format!(
             "\n[[interface]]\nport = \"lab0\"\naddresses = [{addresses}]\n\n\
-             [workers]\ncount = {workers}\n\n[offload]\nencoding = \"{encoding}\"\n\n\
+             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\n\n\
              [status]\nsocket = \"{}\"\n",
             socket.display()
         );
-        for (name, protocol, port, backend_port) in
-            [("web", "tcp", WEB_PORT, WEB_BACKEND_PORT), ("dns", "udp", DNS_PORT, DNS_BACKEND_PORT)]
-        {
+        let services = [
+            ("web", "tcp", WEB_PORT, WEB_BACKEND_PORT),
+            ("dns", "udp", DNS_PORT, DNS_BACKEND_PORT),
+        ];
+        // A tap has 16 queues at most: with the queue encoding that is enough
+        // for one service of each family, but not for two.
+        let most = if self.device == Device::Tap { 1 } else { services.len() };
+        for (name, protocol, port, backend_port) in services.into_iter().take(most) {
             service(&mut text, &format!("{name}4"), protocol, Family::V4, port, backend_port);
             service(&mut text, &format!("{name}6"), protocol, Family::V6, port, backend_port);
         }
@@ -186,5 +192,7 @@ mod tests {
         let root: toml::Value = toml::from_str(&text).unwrap();
         assert_eq!(root["port"][0]["device"].as_str(), Some("net_tap0,iface=hnlb0"));
         assert!(root["port"][0].get("nic").is_none());
+        assert_eq!(root["workers"]["queues"].as_integer(), Some(4));
+        assert_eq!(root["service"].as_array().unwrap().len(), 2);
     }
 }

@@ -12,6 +12,7 @@ mod config;
 pub mod demo;
 mod error;
 mod exec;
+mod flower;
 mod host;
 mod lab;
 pub mod load;

@@ -15,7 +15,7 @@ pub struct Status {
     pub ready: Option<bool>,
     /// One entry a worker.
     pub workers: Vec<Worker>,
-    /// All counters by name; drops are named `drop_…`.
+    /// The workers' counters by name, added up.
     pub counters: BTreeMap<String, u64>,
     /// The NIC.
     pub nic: Nic,
@@ -45,14 +45,6 @@ pub struct Nic {
     pub matched: u64,
     /// Packets received that no rule had matched.
     pub missed: u64,
-    /// Rules the driver accepted.
-    pub created: u64,
-    /// Rules the driver refused.
-    pub refused: u64,
-    /// Rules deleted again.
-    pub deleted: u64,
-    /// Packets received by queue number.
-    pub queues: Vec<u64>,
 }
 
 /// The connection table.
@@ -77,13 +69,17 @@ impl Status {
         })
     }
 
-    /// Packets matched by the NIC and packets looked up in software between
-    /// an earlier report and this one.
+    /// Who found the packets' connections between an earlier report and this
+    /// one, as the workers saw it: by mark or queue, or by a lookup.
     #[must_use]
-    pub const fn matches_since(&self, earlier: &Self) -> Matches {
+    pub fn matches_since(&self, earlier: &Self) -> Matches {
+        let since = |name: &str| {
+            let count = |status: &Self| status.counters.get(name).copied().unwrap_or(0);
+            count(self).saturating_sub(count(earlier))
+        };
         Matches {
-            matched: self.nic.matched.saturating_sub(earlier.nic.matched),
-            missed: self.nic.missed.saturating_sub(earlier.nic.missed),
+            matched: since("matched_by_mark") + since("matched_by_queue"),
+            missed: since("looked_up") + since("missed"),
         }
     }
 }
@@ -116,10 +112,11 @@ mod tests {
         assert_eq!(Status::parse("{}").unwrap(), Status::default());
         let text = r#"{"workers":[{"util":0.5,"util_plus":0.25,"polls":7}],
             "nic":{"matched":90,"missed":10,"name":"x550"},"uptime":3,
-            "counters":{"rx":100},"connections":{"active":4}}"#;
+            "counters":{"matched_by_mark":80,"matched_by_queue":10,"looked_up":7,"missed":3},
+            "connections":{"active":4}}"#;
         let status = Status::parse(text).unwrap();
         assert_eq!(status.workers, [Worker { util: 0.5, util_plus: 0.25 }]);
-        assert_eq!(status.counters["rx"], 100);
+        assert_eq!(status.nic.matched, 90);
         assert!((status.matches_since(&Status::default()).share() - 0.9).abs() < 1e-9);
         assert!(Status::parse("7").is_err() && Status::parse("").is_err());
     }

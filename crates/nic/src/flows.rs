@@ -1,7 +1,7 @@
 //! The programming side as the host sees it: a port that takes rules.
 use std::time::Duration;
 
-use dpdk::flow::{Counters, FlowError, FlowErrorKind, FlowPort, Rule, RuleHandle};
+use dpdk::flow::{Counters, FlowError, FlowErrorKind, FlowPort, RawRule, Rule, RuleHandle, decode};
 
 use crate::card::Nic;
 use crate::profile::{Filter, refuse};
@@ -28,8 +28,10 @@ impl NicFlows {
         self.last_create_ns
     }
 
+    /// Takes the rule as a driver gets it, as C arrays, and reads it from those.
     fn parse(&self, rule: &Rule) -> Result<Filter, FlowError> {
-        (self.nic.card().parse)(rule, self.nic.queues())
+        let rule = decode(&RawRule::lower(rule))?;
+        (self.nic.card().parse)(&rule, self.nic.queues())
     }
 }
 

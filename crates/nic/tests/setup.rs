@@ -1,4 +1,6 @@
 //! Configuration errors, default queues, redirection tables, bursts.
+#![allow(clippy::panic)]
+
 mod common;
 
 use common::{nic, nth, packet, receive, tcp};

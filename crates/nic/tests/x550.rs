@@ -73,7 +73,7 @@ const FORMATS: &[(FlowErrorKind, i32, &str, Change)] = &[
         r.pattern[2] = Item::Other(99);
     }),
     (FlowErrorKind::Item, FlowError::INVALID, "Not supported by fdir filter", |r| {
-        r.pattern.push(Item::Other(1));
+        r.pattern.push(Item::Other(99));
     }),
     (FlowErrorKind::Item, FlowError::INVALID, "Not supported by fdir filter", |r| {
         r.pattern.clear();
@@ -95,7 +95,7 @@ const FORMATS: &[(FlowErrorKind, i32, &str, Change)] = &[
         r.actions = vec![Action::Passthru];
     }),
     (FlowErrorKind::Action, FlowError::INVALID, "Not supported action.", |r| {
-        r.actions = vec![Action::Other(7)];
+        r.actions = vec![Action::Other(40)];
     }),
     (FlowErrorKind::Action, FlowError::INVALID, "Not supported action.", |r| {
         r.actions = vec![Action::Queue(1), Action::Queue(2)];
@@ -116,7 +116,7 @@ fn formats_are_refused_in_the_drivers_words() {
         let mut rule = exact(&[Action::Queue(3)]);
         flows.validate(&rule).unwrap();
         change(&mut rule);
-        let error = flows.create(&rule).unwrap_err();
+        let Err(error) = flows.create(&rule) else { panic!("case {index} is taken: {rule:?}") };
         assert_eq!((error.kind, error.errno), (*kind, *errno), "case {index}: {error}");
         assert!(error.message.starts_with(text), "case {index}: {error}");
         assert_eq!(flows.validate(&rule), Err(error), "case {index}");
@@ -124,6 +124,16 @@ fn formats_are_refused_in_the_drivers_words() {
     let stats = nic.stats();
     assert_eq!(stats.refused.unsupported, FORMATS.len() as u64);
     assert_eq!((stats.created, stats.rules), (0, 0));
+}
+
+/// The rule goes through the C arrays, where item 0 is END and item 1 VOID.
+#[test]
+fn void_items_are_skipped_and_end_ends_the_pattern() {
+    let mut flows = nic(ProfileKind::X550, 4).flows();
+    let mut rule = exact(&[Action::Queue(3)]);
+    rule.pattern.insert(1, Item::Other(1));
+    rule.pattern.extend([Item::Other(0), Item::Other(99)]);
+    flows.validate(&rule).unwrap();
 }
 
 #[test]

@@ -46,8 +46,13 @@ pub(crate) struct Entry {
     pub(crate) closing_ms: Option<u64>,
     /// A packet may have come unseen while it had rules: its timeout starts anew.
     pub(crate) unseen: bool,
-    /// It was asked to give up its rules, so it may ask again.
+    /// Its rules were taken back.
     pub(crate) withdrawn: bool,
+    /// Rules were refused for another reason than that the card can't: workers
+    /// may ask again.
+    pub(crate) may_ask: bool,
+    /// How often a rule of it was refused for once.
+    pub(crate) failures: u8,
 }
 
 impl Entry {

@@ -2,6 +2,7 @@
 use std::ops::Bound;
 
 use dpdk::flow::FlowPort;
+use pipeline::PortId;
 use service::Direction;
 
 use crate::connections::Connections;
@@ -12,6 +13,9 @@ use crate::port_rules::{Attempt, Job, Owner};
 /// Items of the line looked at in one tick for each rule that may be created:
 /// the others cost no call of the card, but are not free.
 const LOOKS_PER_CREATION: usize = 16;
+
+/// Refusals for once that a connection may have.
+const FAILURES: u8 = 4;
 
 /// Connections checked in one tick.
 const AUDITED_PER_TICK: usize = 32;
@@ -71,7 +75,7 @@ impl<C: Connections> Offloader<C> {
         let path = self.world.path(conn, direction);
         if path.is_some_and(|path| path.arrives != here) {
             // The route has changed while it was waiting.
-            let stage = self.line_up(conn, direction);
+            let stage = self.line_up(conn, direction).unwrap_or_default();
             self.put_stage(owner, stage);
             return Step::Passed;
         }
@@ -88,6 +92,10 @@ impl<C: Connections> Offloader<C> {
             Attempt::Refused { asked } => {
                 self.put_stage(owner, Stage::Software);
                 if asked { Step::Asked } else { Step::Passed }
+            }
+            Attempt::Failed => {
+                self.try_again(owner, here);
+                Step::Asked
             }
             Attempt::NoRoom => {
                 self.finish_if_bare(conn);
@@ -110,6 +118,21 @@ impl<C: Connections> Offloader<C> {
         let binding = entry.held?;
         let any_port = self.world.any_port(binding.service);
         Some(Job { owner, binding, hop: service::HopId(0), any_port })
+    }
+
+    /// A rule was refused for once: its direction goes to the end of the line,
+    /// a few times; then workers may ask again.
+    fn try_again(&mut self, owner: Owner, port: PortId) {
+        let Some(entry) = self.entries.get_mut(&owner.0) else { return };
+        entry.failures += 1;
+        if entry.failures < FAILURES {
+            if let Some(rules) = self.ports.get_mut(usize::from(port.0)) {
+                rules.line.push_back(owner);
+            }
+            return self.finish_if_bare(owner.0);
+        }
+        entry.may_ask = true;
+        self.put_stage(owner, Stage::Software);
     }
 
     /// The connection ended before its turn came.

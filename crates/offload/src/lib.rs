@@ -24,4 +24,4 @@ pub use encoding::{Encoding, UnknownEncoding, Wanted};
 pub use flow_type::FlowType;
 pub use offloader::Offloader;
 pub use probe::{Probe, probe};
-pub use stats::{Done, Level, OffloadStats, PortStats, Refused};
+pub use stats::{Done, Level, OffloadStats, PortStats, QueueUse, Refused};

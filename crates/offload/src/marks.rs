@@ -66,12 +66,6 @@ impl Marks {
         changed
     }
 
-    /// Marks that could be taken now.
-    #[must_use]
-    pub(crate) fn free(&self) -> usize {
-        self.free.len()
-    }
-
     /// Marks whose rule is gone but which a packet may still carry.
     #[must_use]
     pub(crate) fn quarantined(&self) -> usize {
@@ -147,7 +141,7 @@ mod tests {
                 }
                 prop_assert_eq!(marks.in_use(), used.len());
                 prop_assert_eq!(marks.quarantined(), quarantined.len());
-                prop_assert_eq!(marks.free(), 15 - used.len() - quarantined.len());
+                prop_assert_eq!(marks.free.len(), 15 - used.len() - quarantined.len());
             }
         }
     }

@@ -151,28 +151,33 @@ impl<C: Connections> Offloader<C> {
         let mut entry = Entry::default();
         if !self.shut {
             for direction in Direction::BOTH {
-                *entry.stage_mut(direction) = self.line_up(conn, direction);
+                match self.line_up(conn, direction) {
+                    Some(stage) => *entry.stage_mut(direction) = stage,
+                    None => entry.may_ask = true,
+                }
             }
         }
         self.entries.insert(conn, entry);
         self.finish_if_bare(conn);
     }
 
-    /// Puts one direction in line at the port where its packets arrive.
-    pub(crate) fn line_up(&mut self, conn: ConnId, direction: Direction) -> Stage {
-        let Some(path) = self.world.path(conn, direction) else { return Stage::Software };
-        let Some(rules) = self.ports.get_mut(usize::from(path.arrives.0)) else {
-            return Stage::Software;
-        };
+    /// Puts one direction in line at the port where its packets arrive;
+    /// `None`: not now.
+    pub(crate) fn line_up(&mut self, conn: ConnId, direction: Direction) -> Option<Stage> {
+        let path = self.world.path(conn, direction)?;
+        let rules = self.ports.get_mut(usize::from(path.arrives.0))?;
         if rules.encoding == Encoding::Off {
-            return Stage::Software;
+            return Some(Stage::Software);
+        }
+        if rules.line.len() >= self.config.waiting {
+            rules.close_ranks(&self.entries, self.now_ms);
         }
         if rules.line.len() >= self.config.waiting {
             rules.done.refused.waiting += 1;
-            return Stage::Software;
+            return None;
         }
         rules.line.push_back((conn, direction));
-        Stage::Waiting(path.arrives)
+        Some(Stage::Waiting(path.arrives))
     }
 
     fn close(&mut self, conn: ConnId) {
@@ -270,7 +275,7 @@ impl<C: Connections> Offloader<C> {
             }
             return;
         }
-        let ask_again = entry.withdrawn;
+        let ask_again = entry.withdrawn || entry.may_ask;
         self.entries.remove(&conn);
         self.world.let_go(conn, ask_again);
     }
@@ -283,6 +288,7 @@ impl PortStats {
             done: rules.done,
             capacity_learnt: rules.capacity.learnt(),
             unsupported: rules.unsupported.iter().collect(),
+            queues: rules.queues.uses().collect(),
             ..Self::default()
         };
         stats.now.rules = rules.capacity.rules();

@@ -11,7 +11,7 @@ use wire::FlowKey;
 use crate::backoff::{Backoff, Waits};
 use crate::capacity::Capacity;
 use crate::connections::PortTables;
-use crate::entry::{Installed, Tag};
+use crate::entry::{Entry, Installed, Tag};
 use crate::flow_type::Unsupported;
 use crate::marks::Marks;
 use crate::queue_action::queue_action;
@@ -22,6 +22,9 @@ use crate::{Encoding, FlowType, PortConfig};
 /// A rule that the card won't destroy is tried again after 10 ms, then ever
 /// more seldom up to 10 s.
 const DESTROY_AGAIN: Waits = Waits { first_ms: 10, longest_ms: 10_000 };
+
+/// The line is tidied up no more often.
+const CLOSE_RANKS_MS: u64 = 1_000;
 
 /// One direction of one connection.
 pub(crate) type Owner = (ConnId, Direction);
@@ -42,7 +45,10 @@ pub(crate) enum Attempt {
     Created(Installed),
     /// There is no room now.
     NoRoom,
-    /// The direction stays in software. The card was asked or not.
+    /// It failed for once: it may be tried again.
+    Failed,
+    /// The card doesn't take it, or the encoding can't express it: the
+    /// direction stays in software. The card was asked or not.
     Refused { asked: bool },
 }
 
@@ -75,6 +81,7 @@ pub(crate) struct PortRules {
     /// Those in line, first come first served. An item counts only if the
     /// connection's entry says that it is waiting here.
     pub(crate) line: VecDeque<Owner>,
+    closed_ranks_ms: u64,
     /// By the time it is due, then by age.
     doomed: BTreeMap<(u64, u64), Doomed>,
     sequence: u64,
@@ -98,12 +105,26 @@ impl PortRules {
             marks: Marks::new(if in_mark { marks } else { 0 }),
             queues: Queues::new(if in_queue { &config.queues } else { &[] }, config.workers),
             line: VecDeque::new(),
+            closed_ranks_ms: 0,
             doomed: BTreeMap::new(),
             sequence: 0,
             fresh: Vec::new(),
             settling: VecDeque::new(),
             rule_queues: config.queues.clone(),
         }
+    }
+
+    /// Removes those from the line that have left it, at most once a second:
+    /// it looks at all of them.
+    pub(crate) fn close_ranks(&mut self, entries: &BTreeMap<ConnId, Entry>, now_ms: u64) {
+        if now_ms < self.closed_ranks_ms.saturating_add(CLOSE_RANKS_MS) {
+            return;
+        }
+        self.closed_ranks_ms = now_ms;
+        let port = self.port;
+        self.line.retain(|(conn, direction)| {
+            entries.get(conn).is_some_and(|entry| entry.waits_on(*direction, port))
+        });
     }
 
     /// Creates the rule for `job`, its tag's meaning first.
@@ -147,13 +168,12 @@ impl PortRules {
             self.capacity.refused(now_ms);
             return Attempt::NoRoom;
         }
-        if Unsupported::is_meant_by(error) {
+        if self.unsupported.refused(kind, error, now_ms) {
             self.done.refused.unsupported += 1;
-            self.unsupported.refused(kind, now_ms);
-        } else {
-            self.done.refused.other += 1;
+            return Attempt::Refused { asked: true };
         }
-        Attempt::Refused { asked: true }
+        self.done.refused.other += 1;
+        Attempt::Failed
     }
 
     /// A tag for `job`, already in the table that workers read, and its rule.

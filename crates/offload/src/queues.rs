@@ -1,6 +1,8 @@
 //! Which receive queue of a port means what.
 use pipeline::encoding::QueueAction;
 
+use crate::stats::QueueUse;
+
 /// The queues of one port that a rule may name, with what each means at
 /// present and how many rules need it to. A queue keeps its meaning as long as
 /// one rule, or one packet that such a rule has classified, may refer to it.
@@ -82,10 +84,17 @@ impl Queues {
         self.slots.len()
     }
 
-    /// What each assigned queue means, with the number of rules that need it.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &QueueAction, usize)> {
+    /// The queues that have a meaning.
+    pub(crate) fn uses(&self) -> impl Iterator<Item = QueueUse> {
         self.slots.iter().filter_map(|slot| {
-            slot.used.as_ref().map(|used| (slot.queue, &used.action, used.references))
+            let Used { action, references } = slot.used.as_ref()?;
+            Some(QueueUse {
+                queue: slot.queue,
+                service: action.service,
+                backend: action.backend,
+                direction: action.direction,
+                rules: *references,
+            })
         })
     }
 
@@ -97,5 +106,59 @@ impl Queues {
         };
         let free = self.slots.iter().enumerate().filter(|(_, slot)| slot.used.is_none());
         free.min_by_key(|(_, slot)| load(slot.worker)).map(|(at, _)| at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use service::{BackendId, Direction, HopId, ServiceId};
+    use wire::{Rewrite, Transport};
+
+    use super::*;
+
+    fn action(backend: u16, direction: Direction, hop: u32) -> QueueAction {
+        let vip: SocketAddr = "203.0.113.1:80".parse().unwrap();
+        let server = SocketAddr::from(([192, 168, 0, backend as u8], 80));
+        QueueAction {
+            service: ServiceId(0),
+            backend: BackendId(backend),
+            direction,
+            proto: Transport::Tcp,
+            endpoint: vip,
+            rewrite: Rewrite::destination(vip, server).unwrap(),
+            hop: HopId(hop),
+        }
+    }
+
+    #[test]
+    fn a_queue_is_shared_by_rules_of_one_action_and_lost_with_the_last() {
+        let mut queues = Queues::new(&[1, 2], 1);
+        let (a, b) = (action(1, Direction::Forward, 0), action(1, Direction::Reply, 0));
+        assert_eq!(queues.take(&a), Some(Taken { queue: 1, is_new: true }));
+        assert_eq!(queues.take(&a), Some(Taken { queue: 1, is_new: false }));
+        assert_eq!(queues.take(&b), Some(Taken { queue: 2, is_new: true }));
+        assert_eq!(queues.take(&action(1, Direction::Forward, 9)), None, "another next hop");
+        assert!(!queues.release(1));
+        assert_eq!(queues.assigned(), 2);
+        assert!(queues.release(1));
+        assert!(!queues.release(1) && !queues.release(7), "nothing to release");
+        let other = action(2, Direction::Forward, 0);
+        assert_eq!(queues.take(&other), Some(Taken { queue: 1, is_new: true }));
+    }
+
+    #[test]
+    fn actions_are_spread_over_the_workers() {
+        let mut queues = Queues::new(&[2, 3, 4, 5, 6, 7], 2);
+        let taken: Vec<u16> = (0..6)
+            .filter_map(|backend| queues.take(&action(backend, Direction::Forward, 0)))
+            .map(|taken| taken.queue)
+            .collect();
+        assert_eq!(taken, [2, 3, 4, 5, 6, 7], "workers 0 and 1 by turns");
+        let mut uneven = Queues::new(&[2, 4, 6, 3], 2);
+        uneven.take(&action(1, Direction::Forward, 0));
+        let second = uneven.take(&action(2, Direction::Forward, 0));
+        assert_eq!(second.map(|taken| taken.queue), Some(3), "worker 1 has none yet");
     }
 }

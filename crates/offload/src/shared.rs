@@ -8,12 +8,8 @@ use service::{Binding, Direction, ServiceId};
 use crate::connections::{Connections, Path, PortTables};
 
 /// States from which a connection is held or let go.
-const STATES: [OffloadState; 4] = [
-    OffloadState::Wanted,
-    OffloadState::None,
-    OffloadState::Installed,
-    OffloadState::Withdrawing,
-];
+const STATES: [OffloadState; 4] =
+    [OffloadState::Wanted, OffloadState::None, OffloadState::Installed, OffloadState::Withdrawing];
 
 /// Tries of a change.
 const ROUNDS: usize = 16;
@@ -24,9 +20,7 @@ impl Connections for Arc<Shared> {
     }
 
     fn path(&self, conn: ConnId, direction: Direction) -> Option<Path> {
-        let hop = |direction| {
-            self.table.action(Hit { conn, direction }).map(|action| action.hop)
-        };
+        let hop = |direction| self.table.action(Hit { conn, direction }).map(|action| action.hop);
         let back = match direction {
             Direction::Forward => Direction::Reply,
             Direction::Reply => Direction::Forward,

@@ -1,4 +1,6 @@
 //! Counts of the offload side.
+use service::{BackendId, Direction, ServiceId};
+
 use crate::{Encoding, FlowType};
 
 /// Why rules were not created.
@@ -98,6 +100,21 @@ impl Level {
     }
 }
 
+/// A queue with a meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueUse {
+    /// The queue.
+    pub queue: u16,
+    /// The service of its packets.
+    pub service: ServiceId,
+    /// The backend they go to or come from.
+    pub backend: BackendId,
+    /// Their direction.
+    pub direction: Direction,
+    /// Rules that name it, those destroyed but still settling included.
+    pub rules: usize,
+}
+
 /// The state of one port's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortStats {
@@ -112,6 +129,8 @@ pub struct PortStats {
     pub capacity_learnt: Option<usize>,
     /// Flow types that the card refuses at present.
     pub unsupported: Vec<FlowType>,
+    /// What the queues with a meaning stand for.
+    pub queues: Vec<QueueUse>,
 }
 
 /// The state of all rules.

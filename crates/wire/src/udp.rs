@@ -33,7 +33,7 @@ impl Repr {
     }
 
     /// The header with these values. `pseudo` is the sum of the pseudo-header
-    /// (with the length of header and data), see [`checksum`](crate::checksum).
+    /// (with the length of header and data), see [`pseudo`](crate::checksum::pseudo).
     #[must_use]
     pub fn emit(&self, pseudo: u32, data: &[u8]) -> [u8; LEN] {
         let mut header = Header::new([0; LEN]);

@@ -1,4 +1,6 @@
 //! Echo answers, errors and the NAT of errors, against etherparse.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod support;
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,6 @@
 //! Ten million broken frames through everything that reads or changes bytes.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod support;
 
 use support::corpus::{Dice, frames, malform};

@@ -1,4 +1,6 @@
 //! ARP and NDP: known answers, and every check of RFC 4861 section 7.1.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod support;
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,6 @@
 //! Parsing against etherparse and against what the frame was made from.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod support;
 
 use etherparse::{NetSlice, SlicedPacket, TcpSlice, TransportSlice, UdpSlice};

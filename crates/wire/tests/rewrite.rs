@@ -1,4 +1,6 @@
 //! Rewriting against etherparse's checksums.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod support;
 
 use std::net::SocketAddr;
