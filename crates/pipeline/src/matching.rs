@@ -28,8 +28,9 @@ pub(crate) enum Found {
     Nothing,
     /// A connection.
     Conn(Hit),
-    /// A backend, and the connection if this packet was chosen as a sample.
-    Queue(QueueAction, Option<Hit>),
+    /// The backend that the receive queue means, and the connection if this
+    /// packet was chosen as a sample.
+    Queue(Option<Hit>),
 }
 
 /// Packets that change a connection's state are always looked up.
@@ -81,7 +82,7 @@ pub(crate) fn match_burst<B: PacketBuf, O>(
     for (&place, hit) in places.iter().zip(hits) {
         let Some(job) = jobs.get_mut(place) else { continue };
         match (&mut job.found, hit) {
-            (Found::Queue(_, sample), hit) => *sample = hit,
+            (Found::Queue(sample), hit) => *sample = hit,
             (found, Some(hit)) => {
                 cx.count(Counter::LookedUp);
                 *found = Found::Conn(hit);
@@ -111,8 +112,8 @@ fn told_by_nic<B: PacketBuf, O>(
         cx.shared.table.prefetch(marked.conn);
         return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
     }
-    match port.queues.get(cx.from.queue) {
-        Some(action) if fits(&action, key) => Found::Queue(action, None),
+    match &cx.queue {
+        Some(action) if fits(action, key) => Found::Queue(None),
         Some(_) => {
             cx.count(Counter::QueueStale);
             Found::Nothing
@@ -147,7 +148,7 @@ fn to_look_up<O>(cx: &Context<'_, O>, sampler: &mut Sampler, key: &FlowKey, foun
             cx.count(Counter::MarkStale);
             true
         }
-        Found::Queue(..) => {
+        Found::Queue(_) => {
             cx.count(Counter::MatchedByQueue);
             let sampled = sampler.takes(cx.snapshot.sample);
             if sampled {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
 use packet::PacketBuf;
-use wire::icmp::MAX_ERROR_LEN;
+use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
 use wire::{FlowKey, Fragment, Headers};
 
 use crate::act::{self, Errors};
@@ -133,7 +133,8 @@ impl<B: PacketBuf> Pipeline<B> {
         out: &mut impl Outbox<B>,
     ) {
         let Self { shared, snapshot, counters, memory, .. } = self;
-        let mut cx = Context { shared, snapshot, counters, from, now_ms, out };
+        let queue = shared.port(from.port).and_then(|port| port.queues.get(from.queue));
+        let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
         let mut jobs = ArrayVec::new();
         for buf in burst.drain(..) {
@@ -180,10 +181,11 @@ impl<B: PacketBuf> Memory<B> {
         found: Found,
     ) -> Result<Decision, Counter> {
         match found {
-            Found::Queue(action, sample) => {
+            Found::Queue(sample) => {
                 if let Some(hit) = sample {
                     touch(cx, hit, headers);
                 }
+                let action = cx.queue.as_ref().ok_or(Counter::NotRewritable)?;
                 Ok(Decision { rewrite: action.rewrite, hop: action.hop })
             }
             Found::Conn(hit) => {
@@ -208,6 +210,9 @@ impl<B: PacketBuf> Memory<B> {
         };
         match &decision {
             Ok(decision) => act::forward(cx, &mut self.errors, packet, decision),
+            Err(Counter::TtlExpired) => {
+                act::refuse(cx, &mut self.errors, packet, ErrorKind::TimeExceeded);
+            }
             Err(counter) => cx.count(*counter),
         }
         if let Some(key) = first {

@@ -147,10 +147,29 @@ fn udp_flows_stay_where_they_were_served_while_the_table_was_full() {
     for &conn in &all {
         world.shared.table.remove(conn);
     }
-    let served: Vec<_> = (0..40).collect();
-    for &n in served.iter().skip(4) {
+    for _ in 0..4 {
+        world.workers[0].begin();
+        world.shared.table.reclaim();
+    }
+    let installed = world.count(Counter::Installed);
+    for n in all.len() as u16..40 {
         assert_eq!(server(&mut world, n), first[usize::from(n)], "flow {n} moved");
     }
+    assert!(world.count(Counter::Installed) > installed);
+}
+
+#[test]
+fn answers_without_state_go_back_through_the_only_service_that_claims_them() {
+    let mut world = World::new(&Plan::default());
+    let client = "9.9.9.9:5000";
+    for n in [1, 2] {
+        let server = format!("10.1.0.1{n}:8080");
+        let answer = tcp(Link::from_backend(n), &server, client, "A", b"late");
+        let wanted = tcp(Link::TO_CLIENT, "10.9.0.1:80", client, "A", b"late");
+        assert_eq!(world.one(INSIDE, &answer), Some((OUTSIDE, wanted)));
+    }
+    assert_eq!(world.count(Counter::StatelessReply), 2);
+    assert!(world.shared.table.is_empty());
 }
 
 #[test]
