@@ -105,12 +105,16 @@ fn told_by_nic<B: PacketBuf, O>(
         return Found::Nothing;
     }
     if let Some(mark) = packet.buf.mark() {
-        let Some(marked) = port.marks.get(mark) else {
+        if let Some(marked) = port.marks.get(mark) {
+            cx.shared.table.prefetch(marked.conn);
+            return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
+        }
+        // An ixgbe port reports a soft id for every match, 0 for rules without
+        // MARK: in `queue` the queue still says what it is.
+        if cx.queue.is_none() {
             cx.count(Counter::MarkStale);
             return Found::Nothing;
-        };
-        cx.shared.table.prefetch(marked.conn);
-        return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
+        }
     }
     match &cx.queue {
         Some(action) if fits(action, key) => Found::Queue(None),
