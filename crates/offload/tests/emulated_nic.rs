@@ -1,4 +1,6 @@
 //! The emulated NIC's cards, with their limits, manners and faults.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::world::{Ours, State, World, binding};
@@ -56,7 +58,7 @@ struct Run {
 
 impl Run {
     fn new(encoding: Encoding) -> Self {
-        let world = World::new(4096, usize::from(QUEUES));
+        let world = World::ours(4096, usize::from(QUEUES));
         let port = PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 2 };
         let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
         let nics = [nic(ProfileKind::X550), nic(ProfileKind::X550)];

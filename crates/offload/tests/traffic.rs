@@ -1,4 +1,6 @@
 //! Connections through the pipeline, the ager, the offloader and emulated NICs.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use std::net::SocketAddr;
