@@ -293,3 +293,16 @@ fn a_new_configuration_moves_no_connection() {
     let any = tcp(Link::CLIENT, "9.9.9.9:1", "10.9.0.2:22", "S", b"");
     world.drops(OUTSIDE, &any, Counter::NoBackend);
 }
+
+#[test]
+fn an_answered_udp_flow_is_offered_to_the_nic() {
+    let plan = Plan { admit: pipeline::Admit::Established, ..Plan::default() };
+    let mut world = World::new(&plan);
+    let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:53", "10.1.0.11:5353");
+    world.one(OUTSIDE, &udp(Link::CLIENT, client, vip, b"q"));
+    world.one(OUTSIDE, &udp(Link::CLIENT, client, vip, b"q"));
+    assert!(world.out.offload.is_empty());
+    world.one(INSIDE, &udp(Link::from_backend(1), server, client, b"a"));
+    let reasons: Vec<_> = world.out.offload.iter().map(|(_, reason)| *reason).collect();
+    assert_eq!(reasons, [Offload::Wanted]);
+}
