@@ -45,7 +45,7 @@ impl Engine {
     pub fn start(config: &Config, seed: [u8; 32]) -> Result<Self, EngineError> {
         let socket = StatusSocket::bind(&config.status.socket)?;
         let eal = Eal::init(&eal_config(config))?;
-        tracing::info!("memory: {}", eal.memory());
+        tracing::info!("{}", eal.memory());
         let pool = mempool(config)?;
         let mut devices = device::open_all(config, &pool)?;
         let chosen = choose_encodings(config, &mut devices);

@@ -5,6 +5,7 @@ mod cli;
 mod command;
 mod stop;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -44,5 +45,10 @@ fn dispatch(command: Command) -> CommandResult {
 /// Logs go to stderr; `RUST_LOG` chooses what, as in `RUST_LOG=debug`.
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let stderr = std::io::stderr;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(stderr().is_terminal())
+        .with_writer(stderr)
+        .init();
 }

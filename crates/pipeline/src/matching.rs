@@ -88,22 +88,19 @@ fn told_by_nic<B: PacketBuf, O>(
     if headers.tcp_flags.any(DECISIVE) || headers.fragment != Fragment::Whole {
         return Found::Nothing;
     }
-    if let Some(mark) = packet.buf.mark() {
-        let Some(marked) = port.marks.get(mark) else {
-            cx.count(Counter::MarkStale);
-            return Found::Nothing;
-        };
+    let mark = packet.buf.mark();
+    if let Some(marked) = mark.and_then(|mark| port.marks.get(mark)) {
         cx.shared.table.prefetch(marked.conn);
         return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
     }
     match &cx.queue {
-        Some(action) if fits(action, key) => Found::Queue(None),
-        Some(_) => {
-            cx.count(Counter::QueueStale);
-            Found::Nothing
-        }
-        None => Found::Nothing,
+        Some(action) if fits(action, key) => return Found::Queue(None),
+        Some(_) => cx.count(Counter::QueueStale),
+        // With encoding `queue` some cards report a mark all the same, 0.
+        None if mark.is_some() => cx.count(Counter::MarkStale),
+        None => {}
     }
+    Found::Nothing
 }
 
 /// Whether the packet is one that the queue's rules may have matched: then
