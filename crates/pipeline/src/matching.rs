@@ -12,6 +12,7 @@ use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::parse::Kind;
 use crate::pipeline::BURST;
+use crate::sampler::Sampler;
 
 /// A packet on its way through the stages. All kinds stay in one list, so that
 /// the burst's order is kept and nothing depends on where a burst ends.
@@ -35,23 +36,6 @@ pub(crate) enum Found {
 
 /// Packets that change a connection's state are always looked up.
 const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
-
-/// Chooses the packets that are looked up although their queue says enough.
-#[derive(Debug, Default)]
-pub(crate) struct Sampler {
-    passed: u32,
-}
-
-impl Sampler {
-    fn takes(&mut self, one_in: u32) -> bool {
-        self.passed += 1;
-        let taken = one_in != 0 && self.passed >= one_in;
-        if taken {
-            self.passed = 0;
-        }
-        taken
-    }
-}
 
 /// Matches all flows among `jobs`. Those that the NIC has not told anything about are
 /// looked up together, so that their cache misses overlap.

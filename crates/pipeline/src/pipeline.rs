@@ -15,10 +15,11 @@ use crate::counters::Counter;
 use crate::fragment::{FragmentKey, Fragments, Later};
 use crate::icmp::icmp;
 use crate::known::{Reminder, known, touch};
-use crate::matching::{Found, Job, Sampler, match_burst};
+use crate::matching::{Found, Job, match_burst};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse};
+use crate::sampler::Sampler;
 use crate::{Counters, Outbox, Shared, Snapshot, Source};
 
 /// Most packets of one burst.
@@ -33,21 +34,13 @@ pub struct Settings {
     pub fragments_held: usize,
     /// How long fragments of a datagram belong together, in milliseconds.
     pub fragment_timeout_ms: u64,
-    /// How long a UDP flow stays where it was served after the table was full.
-    pub udp_timeout_ms: u64,
-    /// Seeds the worker's own hashes.
+    /// Seeds the worker's own hashes and samples.
     pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            fragment_datagrams: 1024,
-            fragments_held: 256,
-            fragment_timeout_ms: 2000,
-            udp_timeout_ms: 30_000,
-            seed: 0,
-        }
+        Self { fragment_datagrams: 1024, fragments_held: 256, fragment_timeout_ms: 2000, seed: 0 }
     }
 }
 
@@ -83,13 +76,15 @@ impl<B: PacketBuf> Pipeline<B> {
         let snapshot = shared.snapshot.load_full();
         let reader = shared.table.register()?;
         let Settings { fragment_datagrams, fragments_held, fragment_timeout_ms, .. } = settings;
+        let timeouts = shared.table.timeouts();
+        let udp_timeout_ms = timeouts.udp_ms.max(timeouts.udp_stream_ms);
         let memory = Memory {
-            sampler: Sampler::default(),
-            reminder: Reminder::default(),
+            sampler: Sampler::new(settings.seed),
+            reminder: Reminder(Sampler::new(settings.seed)),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
-                udp_timeout_ms: settings.udp_timeout_ms,
+                udp_timeout_ms: u64::from(udp_timeout_ms),
             },
             errors: Errors {
                 limit: TokenBucket::new(snapshot.icmp_errors_per_second),

@@ -9,7 +9,7 @@ use wire::numbers::ethertype;
 use wire::{Mac, arp, ndp, vlan};
 
 use crate::neighbour::Neighbour;
-use crate::{Interface, NeighbourState, PortId, Shared, Snapshot};
+use crate::{Counter, Counters, Interface, NeighbourState, PortId, Shared, Snapshot};
 
 /// The resolver's times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct Resolver {
     wanted: ArrayVec<HopId, 64>,
     cursor: usize,
     kept: Vec<HopId>,
-    sent: u64,
+    counters: Arc<Counters>,
 }
 
 /// Room for the longest question with a tag.
@@ -80,7 +80,7 @@ impl Resolver {
             wanted: ArrayVec::new(),
             cursor: 0,
             kept: Vec::new(),
-            sent: 0,
+            counters: Arc::default(),
         }
     }
 
@@ -99,10 +99,10 @@ impl Resolver {
         }
     }
 
-    /// Questions sent so far.
+    /// The resolver's counters: packets that originate here.
     #[must_use]
-    pub const fn sent(&self) -> u64 {
-        self.sent
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
     }
 
     /// Asks what is due, at most a few hundred questions; called about once a
@@ -143,7 +143,7 @@ impl Resolver {
                     }
                 };
                 if let Some(frame) = frame {
-                    self.sent += 1;
+                    self.counters.count(Counter::OriginatedPackets);
                     send(interface.port, &frame);
                 }
             }
@@ -216,7 +216,7 @@ impl Resolver {
         asked.times += 1;
         let times = asked.times;
         if let Some((port, frame)) = question(snapshot, neighbour) {
-            self.sent += 1;
+            self.counters.count(Counter::OriginatedPackets);
             send(port, &frame);
         }
         times

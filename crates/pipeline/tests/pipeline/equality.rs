@@ -415,8 +415,9 @@ fn most_packets_of_long_connections_are_not_looked_up() {
         assert_eq!(world.run(OUTSIDE, &frames).len(), 40);
         assert_eq!(world.world.count(counter), 40);
         assert_eq!(world.world.count(Counter::LookedUp), 0);
-        let sampled = if encoding == Encoding::Queue { 5 } else { 0 };
-        assert_eq!(world.world.count(Counter::Sampled), sampled);
+        let sampled = world.world.count(Counter::Sampled);
+        assert_eq!(sampled > 0, encoding == Encoding::Queue);
+        assert!(sampled < 20, "{sampled} of 40");
     }
 }
 

@@ -188,5 +188,5 @@ fn kept_hops_are_asked_for_without_packets_and_tags_are_right() {
     assert_eq!(sent.len(), 1);
     let question = ndp::solicit(LB_IN, v6("fd01::1"), v6("fd01::11"), None);
     assert_eq!(sent[0].1, tagged(&question, Some(7)));
-    assert_eq!(resolver.sent(), 1);
+    assert_eq!(resolver.counters().get(Counter::OriginatedPackets), 1);
 }

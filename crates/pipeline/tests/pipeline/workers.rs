@@ -3,12 +3,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conntrack::OffloadState;
+use conntrack::{ConnId, OffloadState};
 use packet::HeapPacket;
-use pipeline::{Ager, AgerSettings, Counter, Pipeline, Source};
-use service::{BackendId, Scheduler};
+use pipeline::{Ager, AgerSettings, Counter, Offload, Outbox, Pipeline, PortId, Shared, Source};
+use service::{BackendId, Binding, HopId, Scheduler};
+use wire::{FlowKey, Transport};
 
-use crate::world::{INSIDE, Link, OUTSIDE, Out, Plan, World, destination, tcp, udp};
+use crate::world::{INSIDE, Link, OUTSIDE, Out, Plan, World, at, destination, tcp, udp};
 
 #[test]
 fn a_connection_of_one_worker_is_known_to_the_other() {
@@ -103,4 +104,49 @@ fn idle_connections_are_removed_those_with_rules_after_their_withdrawal() {
     assert_eq!((table.len(), withdrawn.len(), ager.removed()), (0, 1, 2));
     assert_eq!(world.shared.active.get(BackendId(2)), 0);
     assert_eq!(world.shared.active.get(BackendId(3)), 0);
+}
+
+/// Plays another worker that brings the connection in between this worker's
+/// lookup and its insertion: while it asks for the way back.
+struct Overtaken {
+    shared: Arc<Shared>,
+    out: Out,
+    binding: Binding,
+}
+
+impl Outbox<HeapPacket> for Overtaken {
+    fn send(&mut self, port: PortId, packet: HeapPacket) {
+        self.out.send(port, packet);
+    }
+
+    fn fresh(&mut self, len: usize) -> Option<HeapPacket> {
+        self.out.fresh(len)
+    }
+
+    fn offload(&mut self, conn: ConnId, reason: Offload) -> bool {
+        self.out.offload(conn, reason)
+    }
+
+    fn resolve(&mut self, back: HopId) {
+        let there = self.shared.hop_to(self.binding.server.ip(), 0).unwrap();
+        self.shared.table.insert(&self.binding, [there, back], 0).unwrap();
+    }
+}
+
+#[test]
+fn the_other_workers_decision_counts() {
+    let mut world = World::new(&Plan::default());
+    let (client, vip) = ("10.0.0.77:5000", "10.9.0.1:80");
+    let key = FlowKey::new(Transport::Tcp, at(client), at(vip)).unwrap();
+    let snapshot = world.shared.snapshot.load_full();
+    let binding = snapshot.services.lookup(&key).unwrap().bind(BackendId(1), &key, None);
+    let shared = Arc::clone(&world.shared);
+    let mut out = Overtaken { shared, out: Out::default(), binding: binding.unwrap() };
+    let syn = HeapPacket::new(&tcp(Link::CLIENT, client, vip, "S", b""));
+    let mut burst = [syn].into_iter().collect();
+    let from = Source { port: OUTSIDE, queue: 0 };
+    world.workers[0].process(from, &mut burst, 1000, &mut out);
+    // By itself it would have taken the first backend.
+    assert_eq!(destination(&out.out.sent[0].1), at("10.1.0.12:8080"));
+    assert_eq!(world.count(Counter::Installed), 0);
 }
