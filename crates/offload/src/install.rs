@@ -35,7 +35,9 @@ impl<C: Connections> Offloader<C> {
     pub(crate) fn create(&mut self, at: usize, flows: &mut dyn FlowPort, now_ms: u64) {
         let budget = self.config.creations_per_tick;
         let mut asked = 0;
-        for _ in 0..budget.saturating_mul(LOOKS_PER_CREATION) {
+        // Who goes to the end of the line waits for the next tick.
+        let in_line = self.ports.get(at).map_or(0, |rules| rules.line.len());
+        for _ in 0..budget.saturating_mul(LOOKS_PER_CREATION).min(in_line) {
             let Some(rules) = self.ports.get_mut(at) else { return };
             if asked == budget || !rules.capacity.may_ask(now_ms) {
                 return;
@@ -159,13 +161,13 @@ impl<C: Connections> Offloader<C> {
             .entries
             .range((from, Bound::Unbounded))
             .take(AUDITED_PER_TICK)
-            .map(|(&conn, entry)| (conn, entry.held))
+            .map(|(&conn, entry)| (conn, entry.held, entry.withdrawn))
             .collect();
-        self.audited = some.last().map(|&(conn, _)| conn);
-        for (conn, held) in some {
+        self.audited = some.last().map(|&(conn, ..)| conn);
+        for (conn, held, withdrawn) in some {
             let binding = self.world.binding(conn);
             if held.is_some() && held != binding {
-                self.orphaned += 1;
+                self.orphaned += u64::from(!withdrawn);
                 self.withdraw_rules(conn, false);
             } else if binding.is_none() {
                 for direction in Direction::BOTH {

@@ -57,10 +57,12 @@ impl<C: Connections> Offloader<C> {
         }
     }
 
-    /// Takes over rules that [`probe`](crate::probe) could not destroy.
-    pub fn adopt(&mut self, port: PortId, left: Vec<RuleHandle>) {
-        if let Some(rules) = self.ports.get_mut(usize::from(port.0)) {
-            left.into_iter().for_each(|handle| rules.adopt(handle));
+    /// Takes over rules of `port` that were made elsewhere: those that
+    /// [`probe`](crate::probe) could not destroy, or one behind all others that
+    /// says where misses go. They stay until [`shutdown`](Self::shutdown).
+    pub fn adopt(&mut self, port: PortId, rules: Vec<RuleHandle>) {
+        if let Some(own) = self.ports.get_mut(usize::from(port.0)) {
+            rules.into_iter().for_each(|handle| own.adopt(handle));
         }
     }
 
@@ -292,6 +294,7 @@ impl PortStats {
             ..Self::default()
         };
         stats.now.rules = rules.capacity.rules();
+        stats.now.adopted = rules.adopted();
         stats.now.doomed = rules.doomed();
         stats.now.settling = rules.settling();
         stats.now.marks_in_use = rules.marks.in_use();

@@ -52,7 +52,7 @@ pub(crate) enum Attempt {
     Refused { asked: bool },
 }
 
-/// A rule to be destroyed. The probe's have neither owner nor tag.
+/// A rule to be destroyed. Adopted ones have neither owner nor tag.
 #[derive(Debug)]
 struct Doomed {
     owner: Option<(Owner, Tag)>,
@@ -85,6 +85,7 @@ pub(crate) struct PortRules {
     /// By the time it is due, then by age.
     doomed: BTreeMap<(u64, u64), Doomed>,
     sequence: u64,
+    adopted: Vec<RuleHandle>,
     /// Destroyed in this tick; their settling begins with the next one, whose
     /// time is certainly later than the last of them was destroyed.
     fresh: Vec<(Owner, Tag)>,
@@ -108,6 +109,7 @@ impl PortRules {
             closed_ranks_ms: 0,
             doomed: BTreeMap::new(),
             sequence: 0,
+            adopted: Vec::new(),
             fresh: Vec::new(),
             settling: VecDeque::new(),
             rule_queues: config.queues.clone(),
@@ -244,10 +246,16 @@ impl PortRules {
         });
     }
 
-    /// A rule of the probe that the card would not destroy.
+    /// A rule made elsewhere, to be destroyed at the end.
     pub(crate) fn adopt(&mut self, handle: RuleHandle) {
+        self.done.created += 1;
         self.capacity.created();
-        self.put(Doomed { owner: None, handle, backoff: Backoff::new(DESTROY_AGAIN) });
+        self.adopted.push(handle);
+    }
+
+    /// Rules made elsewhere.
+    pub(crate) fn adopted(&self) -> usize {
+        self.adopted.len()
     }
 
     fn put(&mut self, doomed: Doomed) {
@@ -336,14 +344,18 @@ impl PortRules {
         self.fresh.len() + self.settling.iter().map(|batch| batch.tags.len()).sum::<usize>()
     }
 
-    /// At the end: tries every doomed rule once, due or not. Their tags lose
-    /// their meaning for good.
+    /// At the end: tries every doomed and adopted rule once, due or not. Their
+    /// tags lose their meaning for good.
     pub(crate) fn destroy_all(
         &mut self,
         flows: &mut dyn FlowPort,
         tables: PortTables<'_>,
         now_ms: u64,
     ) {
+        // They may stand behind the others, so they go last.
+        for handle in std::mem::take(&mut self.adopted) {
+            self.put(Doomed { owner: None, handle, backoff: Backoff::new(DESTROY_AGAIN) });
+        }
         for (_, doomed) in std::mem::take(&mut self.doomed) {
             if let Some((_, tag)) = doomed.owner {
                 forget(tag, tables);

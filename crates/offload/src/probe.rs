@@ -10,8 +10,9 @@ use crate::{Encoding, FlowType, Wanted};
 /// to the caller.
 const DESTROY_TRIES: usize = 8;
 
-/// The mark the probe's rules carry.
-const PROBE_MARK: u32 = 1;
+/// The mark the probe's rules carry: the last soft id, which the offloader
+/// comes to use last.
+const PROBE_MARK: u32 = 65_535;
 
 /// What a card can, and what follows from it.
 #[derive(Debug)]
@@ -27,7 +28,8 @@ pub struct Probe {
     /// Whether the chosen encoding takes IPv6.
     pub ipv6: bool,
     /// The probe's rules that the card would not destroy: for
-    /// [`Offloader::adopt`](crate::Offloader::adopt). Empty but for a faulty card.
+    /// [`Offloader::adopt`](crate::Offloader::adopt), which tries again in the
+    /// end. Empty but for a faulty card.
     pub left: Vec<RuleHandle>,
 }
 

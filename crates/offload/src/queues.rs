@@ -52,7 +52,7 @@ impl Queues {
         };
         let slot = self.slots.get_mut(at)?;
         let is_new = slot.used.is_none();
-        let used = slot.used.get_or_insert_with(|| Used { action: *action, references: 0 });
+        let used = slot.used.get_or_insert(Used { action: *action, references: 0 });
         used.references += 1;
         Some(Taken { queue: slot.queue, is_new })
     }

@@ -35,7 +35,7 @@ impl Refused {
 /// What has been done with rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Rules created.
+    /// Rules created, adopted ones included.
     pub created: u64,
     /// Rules destroyed, those found lost included.
     pub destroyed: u64,
@@ -69,6 +69,8 @@ pub struct Level {
     pub rules_forward: usize,
     /// Of these, rules of direction `Reply` that are not to be destroyed.
     pub rules_reply: usize,
+    /// Of these, rules that were made elsewhere and stay until the end.
+    pub adopted: usize,
     /// Directions of connections waiting for a rule.
     pub pending: usize,
     /// Rules that are to be destroyed.
@@ -90,6 +92,7 @@ impl Level {
         self.rules += other.rules;
         self.rules_forward += other.rules_forward;
         self.rules_reply += other.rules_reply;
+        self.adopted += other.adopted;
         self.pending += other.pending;
         self.doomed += other.doomed;
         self.settling += other.settling;

@@ -1,4 +1,6 @@
 //! The emulated NIC's cards, with their limits, manners and faults.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::world::{Ours, State, World, binding};
@@ -56,7 +58,7 @@ struct Run {
 
 impl Run {
     fn new(encoding: Encoding) -> Self {
-        let world = World::new(4096, usize::from(QUEUES));
+        let world = World::ours(4096, usize::from(QUEUES));
         let port = PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 2 };
         let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
         let nics = [nic(ProfileKind::X550), nic(ProfileKind::X550)];
@@ -210,4 +212,22 @@ fn rules_lost_with_a_reset_port_are_found_lost_and_nothing_else_happens() {
     let stats = run.offloader.stats();
     assert!(stats.ports[0].done.lost > 0);
     assert_eq!((stats.connections, stats.now().rules, stats.now().marks_quarantined), (0, 0, 0));
+}
+
+#[test]
+fn an_adopted_rule_stays_until_the_shutdown() {
+    let mut run = Run::new(Encoding::Mark);
+    let flow = binding(9_999_999, 0, 0, false, false).key(service::Direction::Forward).unwrap();
+    let actions = vec![dpdk::flow::Action::Queue(0), dpdk::flow::Action::Mark(40_000)];
+    let rule = run.flows[0].create(&dpdk::flow::Rule::five_tuple(&flow, actions)).unwrap();
+    run.offloader.adopt(pipeline::PortId(0), vec![rule]);
+    (0..10).for_each(|n| run.open(n));
+    (0..10).for_each(|_| run.tick(1));
+    (0..10).for_each(|n| run.end(n, true));
+    (0..100).for_each(|_| run.tick(10));
+    assert_eq!((run.nics[0].stats().rules, run.offloader.stats().now().adopted), (1, 1));
+    let [a, b] = &mut run.flows;
+    let mut flows: [&mut dyn FlowPort; 2] = [a, b];
+    assert_eq!(run.offloader.shutdown(&mut flows), 0);
+    assert_eq!((run.nics[0].stats().rules, run.offloader.stats().now().rules), (0, 0));
 }

@@ -1,4 +1,6 @@
 //! Random histories of connections, cards and faults: what always holds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod common;
 
 use common::card::Card;
@@ -117,7 +119,7 @@ struct Model {
 
 impl Model {
     fn new(encodings: [Encoding; 2], marks: usize, queues: u16) -> Self {
-        let world = World::new(marks, usize::from(QUEUES));
+        let world = World::ours(marks, usize::from(QUEUES));
         let port = |encoding| PortConfig { encoding, queues: (1..queues).collect(), workers: 2 };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),
@@ -312,6 +314,34 @@ fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step])
     model.offloader.request(ConnId::from_raw(0), Offload::Wanted);
     model.tick(1);
     assert_eq!(model.offloader.stats().connections, 0);
+}
+
+/// One mark or queue for two connections: the second gets it as soon as the
+/// first has given it up, while the card still matches the first one's rule.
+#[test]
+fn a_rule_that_still_matches_after_its_destroy_says_nothing_wrong() {
+    for (encoding, marks) in [(Encoding::Mark, 2), (Encoding::Queue, 0)] {
+        let mut model = Model::new([encoding; 2], marks, 2);
+        for slot in 0..2 {
+            let open =
+                Step::Open { slot, backend: slot as u16, service: 0, ipv6: false, fullnat: false };
+            model.run(&open);
+        }
+        model.run(&Step::Request { slot: 0, reason: Offload::Wanted });
+        model.tick(1);
+        assert_eq!(model.cards[0].rules(), 1);
+        model.run(&Step::Expire { slot: 0 });
+        for _ in 0..20 {
+            model.tick(1);
+            model.poll(10);
+            model.poll(10);
+            model.run(&Step::Request { slot: 1, reason: Offload::Wanted });
+            model.run(&Step::Packet { slot: 0, reply: false });
+            model.check();
+        }
+        model.calm();
+        assert_eq!(model.world.state(1), Some(State::Installed), "the second has it now");
+    }
 }
 
 proptest! {

@@ -4,6 +4,7 @@ use service::HopId;
 use wire::{Headers, Rewrite, ethernet, vlan};
 
 use crate::counters::Counter;
+use crate::encoding::QueueAction;
 use crate::{Counters, Interface, InterfaceId, Outbox, Shared, Snapshot, Source};
 
 /// The surroundings of a burst.
@@ -12,6 +13,8 @@ pub(crate) struct Context<'a, O> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) counters: &'a Counters,
     pub(crate) from: Source,
+    /// What the receive queue says of its packets.
+    pub(crate) queue: Option<QueueAction>,
     pub(crate) now_ms: u64,
     pub(crate) out: &'a mut O,
 }

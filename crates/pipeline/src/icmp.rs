@@ -60,7 +60,7 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     let (interface, mac) = next_hop(cx, &packet, &decision)?;
     let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
     let mac = mac.ok_or(Counter::NeighbourUnresolved)?;
-    if packet.headers.end - packet.headers.l3 > interface.mtu {
+    if packet.headers.end.saturating_sub(packet.headers.l3) > interface.mtu {
         return Err(Counter::TooBig);
     }
     trim(&mut packet);

@@ -48,13 +48,16 @@ impl Interface {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interfaces {
     all: Vec<Interface>,
+    /// Port and VLAN of each, close together: searched for every packet.
+    places: Vec<(PortId, Option<u16>)>,
 }
 
 impl Interfaces {
     /// The table of `all`; an interface's id is its place.
     #[must_use]
     pub fn new(all: Vec<Interface>) -> Self {
-        Self { all }
+        let places = all.iter().map(|interface| (interface.port, interface.vlan)).collect();
+        Self { all, places }
     }
 
     /// The interface `id`.
@@ -70,7 +73,8 @@ impl Interfaces {
     #[must_use]
     pub fn at(&self, port: PortId, vlan: Option<u16>) -> Option<(InterfaceId, &Interface)> {
         let vlan = vlan.filter(|&id| id != 0);
-        self.iter().find(|(_, interface)| interface.port == port && interface.vlan == vlan)
+        let at = self.places.iter().position(|place| *place == (port, vlan))?;
+        Some((InterfaceId(at as u16), self.all.get(at)?))
     }
 
     /// The interface that has `addr` as its own.

@@ -7,6 +7,7 @@ use wire::{Headers, TcpFlags, Transport};
 
 use crate::context::{Context, Decision};
 use crate::counters::Counter;
+use crate::sampler::Sampler;
 use crate::{Admit, Offload, Outbox};
 
 /// One packet in so many of those that software found is an occasion to ask
@@ -86,17 +87,14 @@ fn tell<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, why: 
 }
 
 /// Reminds the offload side of connections that software still serves.
-#[derive(Debug, Default)]
-pub(crate) struct Reminder {
-    passed: u32,
-}
+#[derive(Debug)]
+pub(crate) struct Reminder(pub(crate) Sampler);
 
 impl Reminder {
     /// A packet of connection `hit` was found in software.
     #[inline]
     pub(crate) fn found<B: PacketBuf, O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, hit: Hit) {
-        self.passed = self.passed.wrapping_add(1);
-        if self.passed % REMIND == 0 && cx.snapshot.admit != Admit::Off {
+        if self.0.takes(REMIND) && cx.snapshot.admit != Admit::Off {
             remind(cx, hit.conn);
         }
     }

@@ -1,5 +1,13 @@
 //! Packets in batches: parse, match, act.
 //!
+//! ```text
+//! parse ─┬─ TCP, UDP ─► match ─┬─ mark, queue or table knows it ─────► act ─► out
+//!        │                     └─ nobody knows it ─► miss: schedule ─► act ─► out
+//!        ├─ later fragments ─► fragment: as the first ──────────────► act ─► out
+//!        ├─ ARP, NDP ─► answered or learnt
+//!        └─ ICMP ─► echoes answered, errors translated ─────────────────────► out
+//! ```
+//!
 //! One [`Pipeline`] a worker; all of them share one [`Shared`]. Nothing here
 //! knows a driver, a thread or a clock: packets come as
 //! [`PacketBuf`](packet::PacketBuf)s, time as milliseconds, and what goes out
@@ -28,6 +36,7 @@ mod pipeline;
 mod port;
 mod resolver;
 mod route;
+mod sampler;
 mod snapshot;
 mod stateless;
 

@@ -12,6 +12,7 @@ use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::parse::Kind;
 use crate::pipeline::BURST;
+use crate::sampler::Sampler;
 
 /// A packet on its way through the stages. All kinds stay in one list, so that
 /// the burst's order is kept and nothing depends on where a burst ends.
@@ -28,29 +29,13 @@ pub(crate) enum Found {
     Nothing,
     /// A connection.
     Conn(Hit),
-    /// A backend, and the connection if this packet was chosen as a sample.
-    Queue(QueueAction, Option<Hit>),
+    /// The backend that the receive queue means, and the connection if this
+    /// packet was chosen as a sample.
+    Queue(Option<Hit>),
 }
 
 /// Packets that change a connection's state are always looked up.
 const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
-
-/// Chooses the packets that are looked up although their queue says enough.
-#[derive(Debug, Default)]
-pub(crate) struct Sampler {
-    passed: u32,
-}
-
-impl Sampler {
-    fn takes(&mut self, one_in: u32) -> bool {
-        self.passed += 1;
-        let taken = one_in != 0 && self.passed >= one_in;
-        if taken {
-            self.passed = 0;
-        }
-        taken
-    }
-}
 
 /// Matches all flows among `jobs`. Those that the NIC has not told anything about are
 /// looked up together, so that their cache misses overlap.
@@ -81,7 +66,7 @@ pub(crate) fn match_burst<B: PacketBuf, O>(
     for (&place, hit) in places.iter().zip(hits) {
         let Some(job) = jobs.get_mut(place) else { continue };
         match (&mut job.found, hit) {
-            (Found::Queue(_, sample), hit) => *sample = hit,
+            (Found::Queue(sample), hit) => *sample = hit,
             (found, Some(hit)) => {
                 cx.count(Counter::LookedUp);
                 *found = Found::Conn(hit);
@@ -108,8 +93,8 @@ fn told_by_nic<B: PacketBuf, O>(
         cx.shared.table.prefetch(marked.conn);
         return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
     }
-    match port.queues.get(cx.from.queue) {
-        Some(action) if fits(&action, key) => return Found::Queue(action, None),
+    match &cx.queue {
+        Some(action) if fits(action, key) => return Found::Queue(None),
         Some(_) => cx.count(Counter::QueueStale),
         // With encoding `queue` some cards report a mark all the same, 0.
         None if mark.is_some() => cx.count(Counter::MarkStale),
@@ -144,7 +129,7 @@ fn to_look_up<O>(cx: &Context<'_, O>, sampler: &mut Sampler, key: &FlowKey, foun
             cx.count(Counter::MarkStale);
             true
         }
-        Found::Queue(..) => {
+        Found::Queue(_) => {
             cx.count(Counter::MatchedByQueue);
             let sampled = sampler.takes(cx.snapshot.sample);
             if sampled {

@@ -53,6 +53,10 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     if !is_client(cx, key.src()) {
         return Err(Counter::BadSource);
     }
+    if headers.ttl <= 1 {
+        // It goes no further, so it opens nothing.
+        return Err(Counter::TtlExpired);
+    }
     match install(cx, scheduling, service, key, headers) {
         Ok(hit) => known(cx, hit, headers).ok_or(Counter::NotRewritable),
         Err(Refusal::Full) => {
@@ -101,6 +105,7 @@ fn install<B: PacketBuf, O: Outbox<B>>(
     headers: &Headers,
 ) -> Result<Hit, Refusal> {
     let back = hop_to(cx, key.src().ip())?;
+    ask_for(cx, back);
     let mut backend = choose(cx, scheduling, service, key, headers).ok_or(Counter::NoBackend)?;
     for _ in 0..TRIES {
         let there = hop_to(cx, server_of(service, backend).ok_or(Counter::NoBackend)?)?;
@@ -120,6 +125,14 @@ fn install<B: PacketBuf, O: Outbox<B>>(
         backend = after(service, backend).ok_or(Counter::ReplyConflict)?;
     }
     Err(Refusal::Drop(Counter::ReplyConflict))
+}
+
+/// The answer will need this hop: by then it should be known.
+fn ask_for<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hop: HopId) {
+    if let Some((_, None)) = cx.shared.neighbours.resolve(hop, cx.now_ms) {
+        cx.count(Counter::ResolveAsked);
+        cx.out.resolve(hop);
+    }
 }
 
 /// A TCP connection begins with SYN, and a scheduler may choose. Any other

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
 use packet::PacketBuf;
-use wire::icmp::MAX_ERROR_LEN;
+use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
 use wire::{FlowKey, Fragment, Headers};
 
 use crate::act::{self, Errors};
@@ -15,10 +15,11 @@ use crate::counters::Counter;
 use crate::fragment::{FragmentKey, Fragments, Later};
 use crate::icmp::icmp;
 use crate::known::{Reminder, known, touch};
-use crate::matching::{Found, Job, Sampler, match_burst};
+use crate::matching::{Found, Job, match_burst};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse};
+use crate::sampler::Sampler;
 use crate::{Counters, Outbox, Shared, Snapshot, Source};
 
 /// Most packets of one burst.
@@ -33,21 +34,13 @@ pub struct Settings {
     pub fragments_held: usize,
     /// How long fragments of a datagram belong together, in milliseconds.
     pub fragment_timeout_ms: u64,
-    /// How long a UDP flow stays where it was served after the table was full.
-    pub udp_timeout_ms: u64,
-    /// Seeds the worker's own hashes.
+    /// Seeds the worker's own hashes and samples.
     pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            fragment_datagrams: 1024,
-            fragments_held: 256,
-            fragment_timeout_ms: 2000,
-            udp_timeout_ms: 30_000,
-            seed: 0,
-        }
+        Self { fragment_datagrams: 1024, fragments_held: 256, fragment_timeout_ms: 2000, seed: 0 }
     }
 }
 
@@ -83,13 +76,15 @@ impl<B: PacketBuf> Pipeline<B> {
         let snapshot = shared.snapshot.load_full();
         let reader = shared.table.register()?;
         let Settings { fragment_datagrams, fragments_held, fragment_timeout_ms, .. } = settings;
+        let timeouts = shared.table.timeouts();
+        let udp_timeout_ms = timeouts.udp_ms.max(timeouts.udp_stream_ms);
         let memory = Memory {
-            sampler: Sampler::default(),
-            reminder: Reminder::default(),
+            sampler: Sampler::new(settings.seed),
+            reminder: Reminder(Sampler::new(settings.seed)),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
-                udp_timeout_ms: settings.udp_timeout_ms,
+                udp_timeout_ms: u64::from(udp_timeout_ms),
             },
             errors: Errors {
                 limit: TokenBucket::new(snapshot.icmp_errors_per_second),
@@ -133,7 +128,8 @@ impl<B: PacketBuf> Pipeline<B> {
         out: &mut impl Outbox<B>,
     ) {
         let Self { shared, snapshot, counters, memory, .. } = self;
-        let mut cx = Context { shared, snapshot, counters, from, now_ms, out };
+        let queue = shared.port(from.port).and_then(|port| port.queues.get(from.queue));
+        let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
         let mut jobs = ArrayVec::new();
         for buf in burst.drain(..) {
@@ -180,10 +176,11 @@ impl<B: PacketBuf> Memory<B> {
         found: Found,
     ) -> Result<Decision, Counter> {
         match found {
-            Found::Queue(action, sample) => {
+            Found::Queue(sample) => {
                 if let Some(hit) = sample {
                     touch(cx, hit, headers);
                 }
+                let action = cx.queue.as_ref().ok_or(Counter::NotRewritable)?;
                 Ok(Decision { rewrite: action.rewrite, hop: action.hop })
             }
             Found::Conn(hit) => {
@@ -208,6 +205,9 @@ impl<B: PacketBuf> Memory<B> {
         };
         match &decision {
             Ok(decision) => act::forward(cx, &mut self.errors, packet, decision),
+            Err(Counter::TtlExpired) => {
+                act::refuse(cx, &mut self.errors, packet, ErrorKind::TimeExceeded);
+            }
             Err(counter) => cx.count(*counter),
         }
         if let Some(key) = first {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use service::HopId;
+use wire::numbers::ethertype;
 use wire::{Mac, arp, ndp, vlan};
 
 use crate::neighbour::Neighbour;
-use crate::{NeighbourState, PortId, Shared, Snapshot};
+use crate::{Counter, Counters, Interface, NeighbourState, PortId, Shared, Snapshot};
 
 /// The resolver's times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub struct ResolverSettings {
     pub tries: u32,
     /// How long a neighbour that no packet goes to is remembered.
     pub idle_ms: u64,
+    /// The same for one that has not answered: whoever invents addresses on the
+    /// link must not fill the table for long.
+    pub unanswered_ms: u64,
     /// Slots of the neighbour table looked at in one tick.
     pub slots_per_tick: usize,
 }
@@ -35,6 +39,7 @@ impl Default for ResolverSettings {
             reachable_ms: 30_000,
             tries: 5,
             idle_ms: 600_000,
+            unanswered_ms: 10_000,
             slots_per_tick: 256,
         }
     }
@@ -57,7 +62,7 @@ pub struct Resolver {
     wanted: ArrayVec<HopId, 64>,
     cursor: usize,
     kept: Vec<HopId>,
-    sent: u64,
+    counters: Arc<Counters>,
 }
 
 /// Room for the longest question with a tag.
@@ -75,7 +80,7 @@ impl Resolver {
             wanted: ArrayVec::new(),
             cursor: 0,
             kept: Vec::new(),
-            sent: 0,
+            counters: Arc::default(),
         }
     }
 
@@ -94,10 +99,10 @@ impl Resolver {
         }
     }
 
-    /// Questions sent so far.
+    /// The resolver's counters: packets that originate here.
     #[must_use]
-    pub const fn sent(&self) -> u64 {
-        self.sent
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
     }
 
     /// Asks what is due, at most a few hundred questions; called about once a
@@ -114,6 +119,33 @@ impl Resolver {
             self.cursor = (self.cursor + 1) % self.asked.len();
             if let Some(neighbour) = shared.neighbours.entry(self.cursor) {
                 self.attend(&snapshot, &neighbour, now_ms, send);
+            }
+        }
+    }
+
+    /// Tells the link where the VIPs and addresses that lie on it are, at the
+    /// start or after taking them over from another load balancer (RFC 5227
+    /// section 2.3, RFC 4861 section 7.2.6).
+    pub fn announce(&mut self, send: &mut dyn FnMut(PortId, &[u8])) {
+        let snapshot = self.shared.snapshot.load();
+        for (_, interface) in snapshot.interfaces.iter() {
+            let vips = snapshot.services.services().iter().map(service::Service::vip);
+            let own = interface.addresses.iter().map(ipnet::IpNet::addr);
+            let mut all: Vec<IpAddr> = vips.filter(|vip| interface.is_on_link(*vip)).collect();
+            all.extend(own);
+            all.sort_unstable();
+            all.dedup();
+            for addr in all {
+                let frame = match addr {
+                    IpAddr::V4(addr) => tagged(&arp::announcement(interface.mac, addr), interface),
+                    IpAddr::V6(addr) => {
+                        tagged(&ndp::announcement(interface.mac, addr, true), interface)
+                    }
+                };
+                if let Some(frame) = frame {
+                    self.counters.count(Counter::OriginatedPackets);
+                    send(interface.port, &frame);
+                }
             }
         }
     }
@@ -147,7 +179,11 @@ impl Resolver {
                 }
             }
             NeighbourState::Stale | NeighbourState::Incomplete => {
-                if !kept && unused_ms > self.settings.idle_ms {
+                let remembered_ms = match neighbour.mac {
+                    Some(_) => self.settings.idle_ms,
+                    None => self.settings.unanswered_ms,
+                };
+                if !kept && unused_ms > remembered_ms {
                     table.forget(neighbour.hop);
                 } else if in_use
                     && self.ask(snapshot, neighbour, now_ms, send) > self.settings.tries
@@ -180,7 +216,7 @@ impl Resolver {
         asked.times += 1;
         let times = asked.times;
         if let Some((port, frame)) = question(snapshot, neighbour) {
-            self.sent += 1;
+            self.counters.count(Counter::OriginatedPackets);
             send(port, &frame);
         }
         times
@@ -202,26 +238,28 @@ fn slot(asked: &mut [Asked], hop: HopId) -> Option<&mut Asked> {
 /// Ethernet address is known.
 fn question(snapshot: &Snapshot, neighbour: &Neighbour) -> Option<(PortId, ArrayVec<u8, FRAME>)> {
     let interface = snapshot.interfaces.get(neighbour.interface)?;
-    let own = interface.source_for(neighbour.addr);
     let known: Option<Mac> = neighbour.mac;
-    let mut frame = ArrayVec::new();
-    match (own, neighbour.addr) {
-        (Some(IpAddr::V4(own)), IpAddr::V4(addr)) => {
-            let bytes = arp::request(interface.mac, own, addr, known);
-            frame.try_extend_from_slice(&bytes).ok()?;
+    let frame = match (interface.source_for(neighbour.addr)?, neighbour.addr) {
+        (IpAddr::V4(own), IpAddr::V4(addr)) => {
+            tagged(&arp::request(interface.mac, own, addr, known), interface)
         }
-        (Some(IpAddr::V6(own)), IpAddr::V6(addr)) => {
-            let bytes = ndp::solicit(interface.mac, own, addr, known);
-            frame.try_extend_from_slice(&bytes).ok()?;
+        (IpAddr::V6(own), IpAddr::V6(addr)) => {
+            tagged(&ndp::solicit(interface.mac, own, addr, known), interface)
         }
-        _ => return None,
-    }
+        _ => None,
+    };
+    frame.map(|frame| (interface.port, frame))
+}
+
+/// `frame` with the interface's tag.
+fn tagged(frame: &[u8], interface: &Interface) -> Option<ArrayVec<u8, FRAME>> {
+    let mut whole = ArrayVec::new();
+    let (macs, rest) = frame.split_at_checked(12)?;
+    whole.try_extend_from_slice(macs).ok()?;
     if let Some(id) = interface.vlan {
-        let [a, b] = id.to_be_bytes();
-        let [c, d] = wire::numbers::ethertype::VLAN.to_be_bytes();
-        for byte in [b, a, d, c] {
-            frame.try_insert(12, byte).ok()?;
-        }
+        whole.try_extend_from_slice(&ethertype::VLAN.to_be_bytes()).ok()?;
+        whole.try_extend_from_slice(&id.to_be_bytes()).ok()?;
     }
-    Some((interface.port, frame))
+    whole.try_extend_from_slice(rest).ok()?;
+    Some(whole)
 }

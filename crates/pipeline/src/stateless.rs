@@ -26,8 +26,12 @@ pub(crate) fn forward<O>(
 pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
     let (proto, server, client) = (key.proto(), key.src(), key.dst());
     let claims = cx.snapshot.services.by_backend(proto, server);
-    if claims.is_empty() || cx.snapshot.is_ours(client.ip()) {
+    if claims.is_empty() {
         return Err(Counter::NotForUs);
+    }
+    if cx.snapshot.is_ours(client.ip()) {
+        // Of mode fullnat: without state nobody knows the client.
+        return Err(Counter::BackendUnclaimed);
     }
     let binding = claimed(cx, claims, key).ok_or(Counter::BackendUnclaimed)?;
     let rewrite = binding.rewrite(Direction::Reply).ok_or(Counter::NotRewritable)?;

@@ -56,7 +56,7 @@ impl std::ops::Deref for Ours {
 
 impl World {
     /// Two ports (clients behind the first, backends behind the second).
-    pub fn new(marks: usize, queues: usize) -> Ours {
+    pub fn ours(marks: usize, queues: usize) -> Ours {
         let port = |_| Port {
             marks: MarkTable::new(marks),
             queues: QueueTable::new(queues),

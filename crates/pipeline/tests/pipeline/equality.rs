@@ -8,14 +8,15 @@
 //! belong to other packets; rules missing.
 use std::collections::HashMap;
 
-use conntrack::{ConnId, Hit};
+use conntrack::{ConnId, Hit, OffloadState};
 use packet::HeapPacket;
 use pipeline::encoding::{Marked, QueueAction};
-use pipeline::{Counter, PortId};
+use pipeline::{Counter, Offload, PortId};
 use proptest::prelude::*;
 use service::{Direction, Scheduler};
 use wire::{FlowKey, Fragment, Headers, Rewrite};
 
+use crate::fragments::cut;
 use crate::world::{INSIDE, Link, OUTSIDE, Plan, World, tcp, udp};
 
 /// How the NIC tells what it matched.
@@ -43,13 +44,13 @@ enum Step {
         sender: Sender,
         flags: usize,
         size: usize,
+        /// Cut into pieces, and this one is sent.
+        piece: Option<prop::sample::Index>,
         damage: Option<Damage>,
         lie: Lie,
     },
     /// A connection ends: its rules go, it is removed, its id may be reused.
-    Remove {
-        which: prop::sample::Index,
-    },
+    Remove { which: prop::sample::Index },
 }
 
 /// A change of one byte behind the Ethernet header.
@@ -71,20 +72,22 @@ enum Lie {
 }
 
 const FLAGS: [&str; 8] = ["S", "A", "PA", "A", "FA", "R", "SA", "PA"];
-const SERVICES: [&str; 8] = [
-    "10.9.0.1:80",
-    "10.9.0.1:53",
-    "[fd09::1]:80",
-    "[fd09::1]:53",
-    "10.9.0.2:22",
-    "10.9.0.2:23",
-    "10.9.0.3:80",
-    "[fd09::3]:80",
+/// Addresses and whether they are spoken to in TCP. The last is no service.
+const SERVICES: [(&str, bool); 9] = [
+    ("10.9.0.1:80", true),
+    ("10.9.0.1:53", false),
+    ("[fd09::1]:80", true),
+    ("[fd09::1]:53", false),
+    ("10.9.0.2:22", true),
+    ("10.9.0.2:23", true),
+    ("10.9.0.3:80", true),
+    ("[fd09::3]:80", true),
+    ("10.9.0.2:22", false),
 ];
 
 fn sender() -> impl Strategy<Value = Sender> {
     prop_oneof![
-        (0u8..6, 0u8..8).prop_map(|(client, service)| Sender::Client { client, service }),
+        (0u8..6, 0u8..9).prop_map(|(client, service)| Sender::Client { client, service }),
         (0usize..6).prop_map(|ago| Sender::Backend { ago }),
     ]
 }
@@ -97,10 +100,12 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Lie::Silence),
         3 => (0u8..70).prop_map(Lie::Number),
     ];
-    let packet = (sender(), 0..FLAGS.len(), 0usize..200, prop::option::weighted(0.2, damage), lie);
+    let piece = prop::option::weighted(0.2, any::<prop::sample::Index>());
+    let damage = prop::option::weighted(0.2, damage);
+    let packet = (sender(), 0..FLAGS.len(), 0usize..200, piece, damage, lie);
     prop_oneof![
-        12 => packet.prop_map(|(sender, flags, size, damage, lie)| {
-            Step::Packet { sender, flags, size, damage, lie }
+        12 => packet.prop_map(|(sender, flags, size, piece, damage, lie)| {
+            Step::Packet { sender, flags, size, piece, damage, lie }
         }),
         1 => any::<prop::sample::Index>().prop_map(|which| Step::Remove { which }),
     ]
@@ -149,6 +154,9 @@ impl Offloaded {
                     Encoding::Queue => self.queue(port, conn, direction, &binding),
                 };
                 if let Some(number) = number {
+                    let table = &self.world.shared.table;
+                    table.change_offload(conn, OffloadState::None, OffloadState::Installed);
+                    table.change_offload(conn, OffloadState::Wanted, OffloadState::Installed);
                     self.rules.insert((port, key), number);
                 }
             }
@@ -307,16 +315,16 @@ fn build(
     let flags = FLAGS[flags];
     match sender {
         Sender::Client { client, service } => {
-            let vip = SERVICES[usize::from(*service)];
+            let (vip, is_tcp) = SERVICES[usize::from(*service)];
             let client = if vip.starts_with('[') {
                 format!("[2001:db8::{client}]:5000")
             } else {
                 format!("9.9.9.{client}:5000")
             };
-            let frame = if vip.ends_with(":53") {
-                udp(Link::CLIENT, &client, vip, &payload)
-            } else {
+            let frame = if is_tcp {
                 tcp(Link::CLIENT, &client, vip, flags, &payload)
+            } else {
+                udp(Link::CLIENT, &client, vip, &payload)
             };
             Some((OUTSIDE, frame))
         }
@@ -378,9 +386,13 @@ proptest! {
 
 /// The frame of a step on `port`, as damaged and as it was.
 fn frame(step: &Step, port: PortId, sent: &[(PortId, Vec<u8>)]) -> Option<(Vec<u8>, Vec<u8>, Lie)> {
-    let Step::Packet { sender, flags, size, damage, lie } = step else { return None };
+    let Step::Packet { sender, flags, size, piece, damage, lie } = step else { return None };
     let (_, intact) = build(sender, *flags, *size, sent).filter(|(on, _)| *on == port)?;
     let mut frame = intact.clone();
+    if let Some(piece) = piece {
+        let pieces = cut(&intact, 9, 64);
+        frame.clone_from(&pieces[piece.index(pieces.len())]);
+    }
     if let Some(Damage { at, value }) = damage {
         let at = 12 + at.index(60.min(frame.len() - 12));
         frame[at] = *value;
@@ -403,7 +415,32 @@ fn most_packets_of_long_connections_are_not_looked_up() {
         assert_eq!(world.run(OUTSIDE, &frames).len(), 40);
         assert_eq!(world.world.count(counter), 40);
         assert_eq!(world.world.count(Counter::LookedUp), 0);
-        let sampled = if encoding == Encoding::Queue { 5 } else { 0 };
-        assert_eq!(world.world.count(Counter::Sampled), sampled);
+        let sampled = world.world.count(Counter::Sampled);
+        assert_eq!(sampled > 0, encoding == Encoding::Queue);
+        assert!(sampled < 20, "{sampled} of 40");
     }
+}
+
+#[test]
+fn the_end_of_a_connection_is_seen_behind_its_queue() {
+    let plan = Plan { admit: pipeline::Admit::Established, ..Plan::default() };
+    let mut world = Offloaded::new(&plan, Encoding::Queue);
+    let there = |flags| {
+        let frame = tcp(Link::CLIENT, "9.9.9.1:5000", "10.9.0.1:80", flags, b"x");
+        (frame.clone(), frame, Lie::No)
+    };
+    let back = |flags| {
+        let link = Link::from_backend(1);
+        let frame = tcp(link, "10.1.0.11:8080", "9.9.9.1:5000", flags, b"x");
+        (frame.clone(), frame, Lie::No)
+    };
+    world.run(OUTSIDE, &[there("S")]);
+    world.run(INSIDE, &[back("SA")]);
+    world.run(OUTSIDE, &[there("A")]);
+    assert_eq!(world.world.count(Counter::MatchedByQueue), 1);
+    world.run(OUTSIDE, &[there("FA")]);
+    assert!(world.world.out.offload.is_empty(), "software saw no ACK, so no handshake");
+    world.run(INSIDE, &[back("FA")]);
+    let reasons: Vec<_> = world.world.out.offload.iter().map(|(_, reason)| *reason).collect();
+    assert_eq!(reasons, [Offload::Closing]);
 }

@@ -37,7 +37,8 @@ fn cut6(frame: &[u8], id: u32, step: usize) -> Vec<Vec<u8>> {
     pieces.iter().enumerate().map(one).collect()
 }
 
-fn cut(frame: &[u8], id: u16, step: usize) -> Vec<Vec<u8>> {
+/// Cuts an untagged frame into fragments whose data is `step` bytes.
+pub(crate) fn cut(frame: &[u8], id: u16, step: usize) -> Vec<Vec<u8>> {
     if frame[12] == 0x08 { cut4(frame, id, step) } else { cut6(frame, u32::from(id), step) }
 }
 

@@ -1,8 +1,10 @@
 //! TCP and UDP, both families, all modes.
+use std::sync::Arc;
+
 use pipeline::{Counter, Offload};
 
 use crate::world::{
-    INSIDE, Link, OUTSIDE, Plan, World, backend_mac, destination, source, tcp,
+    INSIDE, Link, OUTSIDE, Plan, World, backend_mac, destination, snapshot, source, tcp,
     tcp_checksum_is_right, udp,
 };
 
@@ -147,10 +149,29 @@ fn udp_flows_stay_where_they_were_served_while_the_table_was_full() {
     for &conn in &all {
         world.shared.table.remove(conn);
     }
-    let served: Vec<_> = (0..40).collect();
-    for &n in served.iter().skip(4) {
+    for _ in 0..4 {
+        world.workers[0].begin();
+        world.shared.table.reclaim();
+    }
+    let installed = world.count(Counter::Installed);
+    for n in all.len() as u16..40 {
         assert_eq!(server(&mut world, n), first[usize::from(n)], "flow {n} moved");
     }
+    assert!(world.count(Counter::Installed) > installed);
+}
+
+#[test]
+fn answers_without_state_go_back_through_the_only_service_that_claims_them() {
+    let mut world = World::new(&Plan::default());
+    let client = "9.9.9.9:5000";
+    for n in [1, 2] {
+        let server = format!("10.1.0.1{n}:8080");
+        let answer = tcp(Link::from_backend(n), &server, client, "A", b"late");
+        let wanted = tcp(Link::TO_CLIENT, "10.9.0.1:80", client, "A", b"late");
+        assert_eq!(world.one(INSIDE, &answer), Some((OUTSIDE, wanted)));
+    }
+    assert_eq!(world.count(Counter::StatelessReply), 2);
+    assert!(world.shared.table.is_empty());
 }
 
 #[test]
@@ -238,7 +259,7 @@ fn a_full_ring_is_tried_again_at_a_later_packet() {
     world.one(OUTSIDE, &frame("S"));
     assert_eq!(world.count(Counter::OffloadRingFull), 1);
     world.out.ring_full = false;
-    (0..200).for_each(|_| drop(world.one(OUTSIDE, &frame("A"))));
+    (0..300).for_each(|_| drop(world.one(OUTSIDE, &frame("A"))));
     assert_eq!(world.out.offload.len(), 1, "asked once, and not again");
 }
 
@@ -253,4 +274,35 @@ fn a_burst_of_one_new_flow_makes_one_connection() {
     assert!(sent.iter().all(|(_, frame)| frame[..6] == backend_mac(1).0));
     assert!(sent.iter().all(|(_, frame)| tcp_checksum_is_right(frame)));
     assert_eq!(world.count(Counter::Installed), 1);
+}
+
+#[test]
+fn a_new_configuration_moves_no_connection() {
+    let mut world = World::new(&Plan::default());
+    let send = |world: &mut World, client: &str, flags| {
+        let frame = tcp(Link::CLIENT, client, "10.9.0.1:80", flags, b"");
+        destination(&world.one(OUTSIDE, &frame).unwrap().1).to_string()
+    };
+    assert_eq!(send(&mut world, "9.9.9.9:1", "S"), "10.1.0.11:8080");
+    let drained = snapshot(&Plan { drained: true, ..Plan::default() });
+    world.shared.snapshot.store(Arc::new(drained));
+    for n in 2..6 {
+        assert_eq!(send(&mut world, &format!("9.9.9.9:{n}"), "S"), "10.1.0.12:8080");
+    }
+    assert_eq!(send(&mut world, "9.9.9.9:1", "A"), "10.1.0.11:8080");
+    let any = tcp(Link::CLIENT, "9.9.9.9:1", "10.9.0.2:22", "S", b"");
+    world.drops(OUTSIDE, &any, Counter::NoBackend);
+}
+
+#[test]
+fn an_answered_udp_flow_is_offered_to_the_nic() {
+    let plan = Plan { admit: pipeline::Admit::Established, ..Plan::default() };
+    let mut world = World::new(&plan);
+    let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:53", "10.1.0.11:5353");
+    world.one(OUTSIDE, &udp(Link::CLIENT, client, vip, b"q"));
+    world.one(OUTSIDE, &udp(Link::CLIENT, client, vip, b"q"));
+    assert!(world.out.offload.is_empty());
+    world.one(INSIDE, &udp(Link::from_backend(1), server, client, b"a"));
+    let reasons: Vec<_> = world.out.offload.iter().map(|(_, reason)| *reason).collect();
+    assert_eq!(reasons, [Offload::Wanted]);
 }

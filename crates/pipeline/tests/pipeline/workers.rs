@@ -1,12 +1,15 @@
 //! Several workers over one table; ageing.
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conntrack::OffloadState;
+use conntrack::{ConnId, OffloadState};
 use packet::HeapPacket;
-use pipeline::{Ager, AgerSettings, Counter};
-use service::{BackendId, Scheduler};
+use pipeline::{Ager, AgerSettings, Counter, Offload, Outbox, Pipeline, PortId, Shared, Source};
+use service::{BackendId, Binding, HopId, Scheduler};
+use wire::{FlowKey, Transport};
 
-use crate::world::{INSIDE, Link, OUTSIDE, Plan, World, destination, tcp, udp};
+use crate::world::{INSIDE, Link, OUTSIDE, Out, Plan, World, at, destination, tcp, udp};
 
 #[test]
 fn a_connection_of_one_worker_is_known_to_the_other() {
@@ -29,29 +32,16 @@ fn a_connection_of_one_worker_is_known_to_the_other() {
 fn workers_in_threads_agree_on_every_connection() {
     let plan = Plan { connections: 4096, scheduler: Scheduler::RoundRobin, ..Plan::default() };
     let world = World::with_workers(&plan, 2);
+    let frames: Vec<_> = (1000..3000)
+        .map(|port| tcp(Link::CLIENT, &format!("9.9.9.9:{port}"), "10.9.0.1:80", "S", b""))
+        .collect();
+    // Both bring every connection in at nearly the same moment.
+    let started = AtomicUsize::new(0);
     let per_worker = std::thread::scope(|scope| {
         let threads: Vec<_> = world
             .workers
             .into_iter()
-            .map(|mut worker| {
-                scope.spawn(move || {
-                    let mut out = crate::world::Out::default();
-                    let mut seen = Vec::new();
-                    for n in 0..2000u16 {
-                        let client = format!("9.9.9.9:{}", 1000 + n);
-                        let frame = tcp(Link::CLIENT, &client, "10.9.0.1:80", "S", b"");
-                        let mut burst = [HeapPacket::new(&frame)].into_iter().collect();
-                        worker.begin();
-                        let from = pipeline::Source { port: OUTSIDE, queue: 0 };
-                        worker.process(from, &mut burst, 1000, &mut out);
-                        let (_, sent) = out.sent.pop().unwrap();
-                        seen.push(destination(&sent));
-                    }
-                    let (came, went) = worker.counters().balance();
-                    assert_eq!((came, went), (2000, 2000));
-                    (seen, worker.counters().get(Counter::Installed))
-                })
-            })
+            .map(|worker| scope.spawn(|| race(worker, &frames, &started)))
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
@@ -60,6 +50,30 @@ fn workers_in_threads_agree_on_every_connection() {
     assert_eq!(world.shared.table.len(), 2000);
     let active = [BackendId(0), BackendId(1)].map(|id| world.shared.active.get(id));
     assert_eq!(active.iter().sum::<u32>(), 2000);
+}
+
+/// Sends `frames` one by one, each when the other worker is there too; where
+/// they went, and how many connections that made.
+fn race(
+    mut worker: Pipeline<HeapPacket>,
+    frames: &[Vec<u8>],
+    started: &AtomicUsize,
+) -> (Vec<SocketAddr>, u64) {
+    let mut out = Out::default();
+    let mut seen = Vec::new();
+    for (n, frame) in frames.iter().enumerate() {
+        let mut burst = [HeapPacket::new(frame)].into_iter().collect();
+        worker.begin();
+        started.fetch_add(1, Ordering::SeqCst);
+        while started.load(Ordering::SeqCst) < 2 * (n + 1) {
+            std::thread::yield_now();
+        }
+        worker.process(Source { port: OUTSIDE, queue: 0 }, &mut burst, 1000, &mut out);
+        seen.push(destination(&out.sent.pop().unwrap().1));
+    }
+    let counters = worker.counters();
+    assert_eq!(counters.balance(), (2000, 2000));
+    (seen, counters.get(Counter::Installed))
 }
 
 #[test]
@@ -90,4 +104,49 @@ fn idle_connections_are_removed_those_with_rules_after_their_withdrawal() {
     assert_eq!((table.len(), withdrawn.len(), ager.removed()), (0, 1, 2));
     assert_eq!(world.shared.active.get(BackendId(2)), 0);
     assert_eq!(world.shared.active.get(BackendId(3)), 0);
+}
+
+/// Plays another worker that brings the connection in between this worker's
+/// lookup and its insertion: while it asks for the way back.
+struct Overtaken {
+    shared: Arc<Shared>,
+    out: Out,
+    binding: Binding,
+}
+
+impl Outbox<HeapPacket> for Overtaken {
+    fn send(&mut self, port: PortId, packet: HeapPacket) {
+        self.out.send(port, packet);
+    }
+
+    fn fresh(&mut self, len: usize) -> Option<HeapPacket> {
+        self.out.fresh(len)
+    }
+
+    fn offload(&mut self, conn: ConnId, reason: Offload) -> bool {
+        self.out.offload(conn, reason)
+    }
+
+    fn resolve(&mut self, back: HopId) {
+        let there = self.shared.hop_to(self.binding.server.ip(), 0).unwrap();
+        self.shared.table.insert(&self.binding, [there, back], 0).unwrap();
+    }
+}
+
+#[test]
+fn the_other_workers_decision_counts() {
+    let mut world = World::new(&Plan::default());
+    let (client, vip) = ("10.0.0.77:5000", "10.9.0.1:80");
+    let key = FlowKey::new(Transport::Tcp, at(client), at(vip)).unwrap();
+    let snapshot = world.shared.snapshot.load_full();
+    let binding = snapshot.services.lookup(&key).unwrap().bind(BackendId(1), &key, None);
+    let shared = Arc::clone(&world.shared);
+    let mut out = Overtaken { shared, out: Out::default(), binding: binding.unwrap() };
+    let syn = HeapPacket::new(&tcp(Link::CLIENT, client, vip, "S", b""));
+    let mut burst = [syn].into_iter().collect();
+    let from = Source { port: OUTSIDE, queue: 0 };
+    world.workers[0].process(from, &mut burst, 1000, &mut out);
+    // By itself it would have taken the first backend.
+    assert_eq!(destination(&out.out.sent[0].1), at("10.1.0.12:8080"));
+    assert_eq!(world.count(Counter::Installed), 0);
 }

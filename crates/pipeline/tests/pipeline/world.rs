@@ -49,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) known_backends: bool,
     pub(crate) settings: Settings,
     pub(crate) pool_ports: u16,
+    /// The first backend of every service takes no new connections.
+    pub(crate) drained: bool,
 }
 
 impl Default for Plan {
@@ -64,6 +66,7 @@ impl Default for Plan {
             known_backends: true,
             settings: Settings::default(),
             pool_ports: 4,
+            drained: false,
         }
     }
 }
@@ -233,7 +236,8 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         maglev_size: 1009,
         backends: backends
             .iter()
-            .map(|&(address, port)| BackendSpec { address: ip(address), port, weight: 1 })
+            .zip(std::iter::once(u16::from(!plan.drained)).chain(std::iter::repeat(1)))
+            .map(|(&(address, port), weight)| BackendSpec { address: ip(address), port, weight })
             .collect(),
     };
     let pool = PoolSpec {

@@ -5,13 +5,22 @@
 //! ages it. Whoever writes a slot does so with one compare-and-swap of the word
 //! that holds address, state and generation, so that a reader sees all of a
 //! change or nothing.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+mod slot;
+
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 
 use service::HopId;
 use wire::Mac;
 
+use self::slot::{
+    FREE, INCOMPLETE, INDEX_BITS, REACHABLE, STALE, STATIC, Slot, WRITING, generation,
+    generation_of, hop_id, key_of, mac_of, number_of, pack, state_of,
+};
 use crate::InterfaceId;
+
+pub(crate) use self::slot::index;
 
 /// How sure the table is of an Ethernet address (after RFC 4861 section 7.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,67 +56,12 @@ pub struct Neighbour {
 
 /// Slots that an address can be in.
 const WINDOW: usize = 16;
-const INDEX_BITS: u32 = 20;
-const GENERATIONS: u64 = 1 << (32 - INDEX_BITS);
 
 /// Reading takes no lock; see the module's text.
 #[derive(Debug)]
 pub struct NeighbourTable {
     slots: Box<[Slot]>,
     seed: u64,
-}
-
-/// `word` is the Ethernet address (48 bits), the generation (12) and the
-/// state (4). The key changes only while the state is WRITING.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Slot {
-    word: AtomicU64,
-    high: AtomicU64,
-    low: AtomicU64,
-    interface: AtomicU64,
-    confirmed_ms: AtomicU64,
-    used_ms: AtomicU64,
-}
-
-const FREE: u64 = 0;
-const WRITING: u64 = 1;
-const INCOMPLETE: u64 = 2;
-const REACHABLE: u64 = 3;
-const STALE: u64 = 4;
-const STATIC: u64 = 5;
-const V6: u64 = 1 << 16;
-
-const fn state_of(word: u64) -> u64 {
-    word & 0xf
-}
-
-const fn generation_of(word: u64) -> u64 {
-    (word >> 4) & (GENERATIONS - 1)
-}
-
-const fn pack(mac: u64, generation: u64, state: u64) -> u64 {
-    (mac << 16) | ((generation & (GENERATIONS - 1)) << 4) | state
-}
-
-fn mac_of(word: u64) -> Mac {
-    let [_, _, a, b, c, d, e, f] = (word >> 16).to_be_bytes();
-    Mac([a, b, c, d, e, f])
-}
-
-fn number_of(mac: Mac) -> u64 {
-    mac.0.iter().fold(0, |number, &byte| (number << 8) | u64::from(byte))
-}
-
-/// The key as it lies in a slot.
-fn key_of(interface: InterfaceId, addr: IpAddr) -> (u64, u64, u64) {
-    match addr {
-        IpAddr::V4(v4) => (0, u64::from(v4.to_bits()), u64::from(interface.0)),
-        IpAddr::V6(v6) => {
-            let bits = v6.to_bits();
-            ((bits >> 64) as u64, bits as u64, u64::from(interface.0) | V6)
-        }
-    }
 }
 
 impl NeighbourTable {
@@ -255,97 +209,10 @@ impl NeighbourTable {
     }
 }
 
-fn hop_id(at: usize, word: u64) -> HopId {
-    HopId(((generation_of(word) as u32) << INDEX_BITS) | at as u32)
-}
-
-/// The slot that `hop` is in.
-pub(crate) const fn index(hop: HopId) -> usize {
-    (hop.0 & ((1 << INDEX_BITS) - 1)) as usize
-}
-
-const fn generation(hop: HopId) -> u64 {
-    (hop.0 >> INDEX_BITS) as u64
-}
-
-impl Slot {
-    /// Interface and word, if the slot still holds this generation.
-    #[inline]
-    fn read(&self, generation: u64) -> Option<(InterfaceId, u64)> {
-        let word = self.word.load(Ordering::Acquire);
-        let interface = self.interface.load(Ordering::Relaxed) as u16;
-        fence(Ordering::Acquire);
-        let after = self.word.load(Ordering::Relaxed);
-        let valid = state_of(word) > WRITING
-            && generation_of(word) == generation
-            && generation_of(after) == generation;
-        valid.then_some((InterfaceId(interface), word))
-    }
-
-    /// The word, if the slot holds `key`.
-    fn holds(&self, key: (u64, u64, u64)) -> Option<u64> {
-        let word = self.word.load(Ordering::Acquire);
-        let held = (
-            self.high.load(Ordering::Relaxed),
-            self.low.load(Ordering::Relaxed),
-            self.interface.load(Ordering::Relaxed),
-        );
-        fence(Ordering::Acquire);
-        let after = self.word.load(Ordering::Relaxed);
-        let same = state_of(word) > WRITING && generation_of(word) == generation_of(after);
-        (same && held == key).then_some(word)
-    }
-
-    /// Takes a free slot for `key`; its word then.
-    fn claim(&self, key: (u64, u64, u64), now_ms: u64) -> Option<u64> {
-        let free = self.word.load(Ordering::Relaxed);
-        if state_of(free) != FREE {
-            return None;
-        }
-        let generation = generation_of(free) + 1;
-        let writing = pack(0, generation, WRITING);
-        self.word.compare_exchange(free, writing, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        self.high.store(key.0, Ordering::Relaxed);
-        self.low.store(key.1, Ordering::Relaxed);
-        self.interface.store(key.2, Ordering::Relaxed);
-        self.confirmed_ms.store(now_ms, Ordering::Relaxed);
-        self.used_ms.store(now_ms, Ordering::Relaxed);
-        let word = pack(0, generation, INCOMPLETE);
-        self.word.store(word, Ordering::Release);
-        Some(word)
-    }
-
-    fn neighbour(&self, at: usize) -> Option<Neighbour> {
-        let word = self.word.load(Ordering::Acquire);
-        let (high, low) = (self.high.load(Ordering::Relaxed), self.low.load(Ordering::Relaxed));
-        let interface = self.interface.load(Ordering::Relaxed);
-        let addr = if interface & V6 == 0 {
-            IpAddr::V4(Ipv4Addr::from_bits(low as u32))
-        } else {
-            IpAddr::V6(Ipv6Addr::from_bits((u128::from(high) << 64) | u128::from(low)))
-        };
-        let state = match state_of(word) {
-            INCOMPLETE => NeighbourState::Incomplete,
-            REACHABLE => NeighbourState::Reachable,
-            STALE => NeighbourState::Stale,
-            STATIC => NeighbourState::Static,
-            _ => return None,
-        };
-        self.read(generation_of(word))?;
-        Some(Neighbour {
-            hop: hop_id(at, word),
-            interface: InterfaceId(interface as u16),
-            addr,
-            mac: (state != NeighbourState::Incomplete).then(|| mac_of(word)),
-            state,
-            confirmed_ms: self.confirmed_ms.load(Ordering::Relaxed),
-            used_ms: self.used_ms.load(Ordering::Relaxed),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     const IF: InterfaceId = InterfaceId(3);
@@ -399,5 +266,35 @@ mod tests {
         for (n, hop) in hops.iter().enumerate() {
             assert_eq!(table.get(*hop).unwrap().addr, ip(n as u32));
         }
+    }
+
+    /// Threads enter, learn and forget addresses in a crowded table; whoever
+    /// resolves a hop that was found for an address gets that address's own
+    /// Ethernet address or none.
+    #[test]
+    fn a_hop_never_leads_to_another_neighbour() {
+        let table = NeighbourTable::new(16, 3);
+        let mac = |n: u32| Mac([2, 0, (n >> 24) as u8, (n >> 16) as u8, (n >> 8) as u8, n as u8]);
+        let work = |start: u32| {
+            let mut resolved = 0;
+            for step in 0..60_000u32 {
+                let n = (start + step.wrapping_mul(7)) % 48;
+                let Some(hop) = table.hop(IF, ip(n), 0) else { continue };
+                table.learn(IF, ip(n), mac(n), 1);
+                if let Some((interface, Some(found))) = table.resolve(hop, 1) {
+                    assert_eq!((interface, found), (IF, mac(n)));
+                    resolved += 1;
+                }
+                table.expire(hop);
+                table.forget(hop);
+            }
+            resolved
+        };
+        std::thread::scope(|scope| {
+            let threads = [0, 11, 23].map(|start| scope.spawn(move || work(start)));
+            for thread in threads {
+                assert!(thread.join().unwrap() > 0);
+            }
+        });
     }
 }

@@ -1,0 +1,208 @@
+//! The real thing on a small scale: shared state, one worker, an ager, an
+//! offloader, and an emulated NIC on both ports.
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
+use dpdk::flow::FlowPort;
+use etherparse::PacketBuilder;
+use nic::{Delivery, Nic, NicConfig, NicFlows, ProfileKind};
+use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
+use packet::{HeapPacket, PacketBuf};
+use pipeline::encoding::{MarkTable, QueueTable};
+use pipeline::{
+    Admit, Ager, AgerSettings, Interface, InterfaceId, Interfaces, NeighbourTable, Offload, Outbox,
+    Pipeline, PortId, PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot,
+    Source,
+};
+use service::{BackendSpec, HopId, ModeSpec, Scheduler, ServiceSpec, ServiceTable};
+use wire::{Headers, Mac, Transport};
+
+pub const QUEUES: u16 = 6;
+const RING: u32 = 64;
+const POLL: usize = 32;
+pub const MACS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x10]), Mac([2, 0, 0, 0, 0, 0x11])];
+const PEERS: [Mac; 2] = [Mac([2, 0, 0, 0, 0, 0x20]), Mac([2, 0, 0, 0, 0, 0x21])];
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[derive(Default)]
+struct Out {
+    sent: Vec<Vec<u8>>,
+    offload: Vec<(ConnId, Offload)>,
+}
+
+impl Outbox<HeapPacket> for Out {
+    fn send(&mut self, _: PortId, packet: HeapPacket) {
+        self.sent.push(packet.bytes().to_vec());
+    }
+
+    fn fresh(&mut self, len: usize) -> Option<HeapPacket> {
+        Some(HeapPacket::new(&vec![0; len]))
+    }
+
+    fn offload(&mut self, conn: ConnId, reason: Offload) -> bool {
+        self.offload.push((conn, reason));
+        true
+    }
+
+    fn resolve(&mut self, _: HopId) {}
+}
+
+pub struct Lab {
+    pub shared: Arc<Shared>,
+    pub nics: [Nic; 2],
+    pub offloader: Offloader,
+    pub ager: Ager,
+    pub worker: Pipeline<HeapPacket>,
+    pub now_ms: u64,
+    flows: [NicFlows; 2],
+    rings: Vec<Vec<VecDeque<HeapPacket>>>,
+    out: Out,
+}
+
+impl Lab {
+    /// One worker; one in `sample` of the packets matched by queue is looked up.
+    pub fn new(encoding: Encoding, sample: u32) -> Self {
+        let shared = Arc::new(shared(sample));
+        let nic = || Nic::new(&NicConfig::new(ProfileKind::X550, QUEUES)).unwrap();
+        let nics = [nic(), nic()];
+        let port = PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 1 };
+        let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
+        Self {
+            flows: [nics[0].flows(), nics[1].flows()],
+            nics,
+            offloader: Offloader::new(config, Arc::clone(&shared)),
+            ager: Ager::new(Arc::clone(&shared), AgerSettings::default()),
+            worker: Pipeline::new(Arc::clone(&shared), 0, Settings::default()).unwrap(),
+            shared,
+            now_ms: 1000,
+            rings: vec![vec![VecDeque::new(); usize::from(QUEUES)]; 2],
+            out: Out::default(),
+        }
+    }
+
+    /// A frame comes from the wire of `port`, as TCP from `src` to `dst`.
+    pub fn arrive(&mut self, port: usize, src: SocketAddr, dst: SocketAddr, flags: &str) {
+        let (IpAddr::V4(s), IpAddr::V4(d)) = (src.ip(), dst.ip()) else { panic!("IPv4 only") };
+        let step = PacketBuilder::ethernet2(PEERS[port].0, MACS[port].0);
+        let step = step.ipv4(s.octets(), d.octets(), 60);
+        let mut step = step.tcp(src.port(), dst.port(), 7, 1024);
+        for flag in flags.chars() {
+            step = match flag {
+                'S' => step.syn(),
+                'F' => step.fin(),
+                'R' => step.rst(),
+                _ => step.ack(9),
+            };
+        }
+        let mut frame = Vec::new();
+        step.write(&mut frame, b"x").unwrap();
+        let mut delivery = [Delivery::default()];
+        self.nics[port].receive_burst([frame.as_slice()], self.now_ms * 1_000_000, &mut delivery);
+        let packet = HeapPacket::new(&frame).with_mark(delivery[0].mark);
+        self.rings[port][usize::from(delivery[0].queue)].push_back(packet);
+    }
+
+    /// The worker polls every queue once; where its packets went, and whence.
+    pub fn poll(&mut self) -> Vec<(SocketAddr, SocketAddr)> {
+        self.worker.begin();
+        for (at, rings) in self.rings.iter_mut().enumerate() {
+            for (queue, ring) in rings.iter_mut().enumerate() {
+                let port = PortId(at as u16);
+                let mut burst: ArrayVec<HeapPacket, 64> =
+                    ring.drain(..ring.len().min(POLL)).collect();
+                let got = burst.len();
+                let from = Source { port, queue: queue as u16 };
+                self.worker.process(from, &mut burst, self.now_ms, &mut self.out);
+                self.shared.ports[at].drained.polled(queue as u16, got, POLL);
+            }
+        }
+        let ends = |frame: Vec<u8>| {
+            let flow = Headers::parse(&frame).unwrap().flow(&frame).unwrap();
+            (flow.src(), flow.dst())
+        };
+        std::mem::take(&mut self.out.sent).into_iter().map(ends).collect()
+    }
+
+    /// Time goes by; the keeper has a turn.
+    pub fn keep(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.nics.iter().for_each(|nic| nic.advance(self.now_ms * 1_000_000));
+        for (conn, reason) in self.out.offload.drain(..) {
+            self.offloader.request(conn, reason);
+        }
+        let Self { ager, offloader, flows: [a, b], .. } = self;
+        ager.tick(self.now_ms, &mut |conn| offloader.withdraw(conn));
+        let mut flows: [&mut dyn FlowPort; 2] = [a, b];
+        offloader.tick(self.now_ms, &mut flows);
+    }
+
+    pub fn rules(&self) -> usize {
+        self.nics.iter().map(|nic| nic.stats().rules).sum()
+    }
+
+    pub fn matched(&self) -> u64 {
+        self.nics.iter().map(|nic| nic.stats().matched).sum()
+    }
+}
+
+fn shared(sample: u32) -> Shared {
+    let table = ConnTable::new(&TableConfig {
+        connections: 1024,
+        connections_v6: 0,
+        seed: [7; 32],
+        timeouts: Timeouts::default(),
+    });
+    let interface = |port: usize, net: &str| Interface {
+        name: net.to_owned(),
+        port: PortId(port as u16),
+        vlan: None,
+        mac: MACS[port],
+        mtu: 1500,
+        addresses: vec![net.parse().unwrap()],
+    };
+    let interfaces =
+        Interfaces::new(vec![interface(0, "10.0.0.1/24"), interface(1, "10.1.0.1/24")]);
+    let backend =
+        |n: u8| BackendSpec { address: ip(&format!("10.1.0.1{n}")), port: Some(8080), weight: 1 };
+    let web = ServiceSpec {
+        name: "web".to_owned(),
+        vip: ip("10.9.0.1"),
+        port: Some(80),
+        proto: Transport::Tcp,
+        mode: ModeSpec::Nat,
+        scheduler: Scheduler::RoundRobin,
+        maglev_size: 1009,
+        backends: vec![backend(1), backend(2)],
+    };
+    let route = Route {
+        to: "0.0.0.0/0".parse().unwrap(),
+        interface: InterfaceId(0),
+        via: Some(ip("10.0.0.254")),
+    };
+    let neighbours = NeighbourTable::new(64, 1);
+    neighbours.set_static(InterfaceId(0), ip("10.0.0.254"), PEERS[0]);
+    neighbours.set_static(InterfaceId(1), ip("10.1.0.11"), PEERS[1]);
+    neighbours.set_static(InterfaceId(1), ip("10.1.0.12"), PEERS[1]);
+    let snapshot = Snapshot {
+        services: ServiceTable::compile(&[web], [1, 2]).unwrap(),
+        routes: RouteTable::new(&[route], &interfaces),
+        interfaces,
+        admit: Admit::Established,
+        sample,
+        icmp_errors_per_second: 10,
+    };
+    let port = |mac| PortShared {
+        marks: MarkTable::new(256),
+        queues: QueueTable::new(usize::from(QUEUES)),
+        drained: QueueEpochs::new(usize::from(QUEUES), RING),
+        mac,
+        mtu: 1500,
+    };
+    Shared::new(snapshot, table.unwrap(), neighbours, MACS.map(port).into())
+}

@@ -1,0 +1,126 @@
+//! Budgets, the line's length, and what happens to those that don't fit.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use common::card::Card;
+use common::world::{Ours, State, World, binding};
+use conntrack::ConnId;
+use dpdk::flow::FlowPort;
+use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
+use pipeline::Offload;
+
+struct Bench {
+    world: Ours,
+    cards: [Card; 2],
+    offloader: Offloader<Ours>,
+}
+
+impl Bench {
+    fn new(encoding: Encoding, config: OffloadConfig) -> Self {
+        let world = World::ours(1024, 4);
+        let port = PortConfig { encoding, queues: vec![1, 2, 3], workers: 1 };
+        let config = OffloadConfig { ports: vec![port; 2], ..config };
+        let offloader = Offloader::new(config, world.clone());
+        Self { world, cards: [Card::new(1000), Card::new(1000)], offloader }
+    }
+
+    fn open(&mut self, n: u32, backend: u16, fullnat: bool) {
+        self.world.open(n, binding(n, backend, 0, false, fullnat));
+        self.world.set_state(n, State::Wanted);
+        self.offloader.request(ConnId::from_raw(n), Offload::Wanted);
+    }
+
+    fn tick(&mut self, now_ms: u64) {
+        let [a, b] = &mut self.cards;
+        let mut flows: [&mut dyn FlowPort; 2] = [a, b];
+        self.offloader.tick(now_ms, &mut flows);
+        for port in &self.world.ports {
+            (0..4).for_each(|queue| port.drained.polled(queue, 0, 32));
+        }
+    }
+}
+
+#[test]
+fn a_tick_asks_a_card_no_more_often_than_its_budget() {
+    let config =
+        OffloadConfig { creations_per_tick: 4, destroys_per_tick: 3, ..OffloadConfig::default() };
+    let mut bench = Bench::new(Encoding::Mark, config);
+    (0..20).for_each(|n| bench.open(n, 0, false));
+    for tick in 1..=5 {
+        bench.tick(tick);
+        assert_eq!(bench.cards[0].creates, 4 * tick as usize);
+    }
+    (0..20).for_each(|n| bench.offloader.withdraw(ConnId::from_raw(n)));
+    for tick in 1..=6 {
+        bench.tick(tick + 10);
+        assert_eq!(bench.cards[1].destroys, 3 * tick as usize);
+    }
+}
+
+#[test]
+fn the_line_is_bounded_and_who_finds_it_full_may_ask_again() {
+    let mut bench =
+        Bench::new(Encoding::Mark, OffloadConfig { waiting: 5, ..OffloadConfig::default() });
+    (0..8).for_each(|n| bench.open(n, 0, false));
+    assert_eq!(bench.offloader.stats().now().pending, 10, "5 on each port");
+    assert_eq!(bench.offloader.stats().done().refused.waiting, 6);
+    assert_eq!(bench.world.state(4), Some(State::Wanted));
+    assert_eq!(bench.world.state(5), Some(State::None));
+    // Those that end leave their places to others.
+    bench.tick(0);
+    bench.cards.iter_mut().for_each(|card| card.capacity = 0);
+    (10..15).for_each(|n| bench.open(n, 0, false));
+    (10..15).for_each(|n| bench.offloader.request(ConnId::from_raw(n), Offload::Closing));
+    bench.tick(2_000);
+    bench.open(15, 0, false);
+    assert_eq!(bench.offloader.stats().now().pending, 2);
+}
+
+#[test]
+fn connections_without_a_queue_of_their_own_stay_in_software() {
+    let mut bench = Bench::new(Encoding::Queue, OffloadConfig::default());
+    (0..5).for_each(|n| bench.open(n, n as u16, false));
+    bench.open(5, 0, true);
+    bench.open(6, 0, false);
+    bench.tick(1);
+    let stats = bench.offloader.stats();
+    assert_eq!(stats.done().refused.no_queue, 4, "2 backends, 2 directions");
+    assert_eq!(stats.done().refused.not_encodable, 2, "full NAT");
+    assert_eq!(stats.now().rules, 8, "3 backends and a second connection of the first");
+    assert_eq!(stats.ports[0].queues.iter().map(|used| used.rules).max(), Some(2));
+    assert_eq!(bench.world.state(4), Some(State::Wanted), "not asked for again");
+    assert_eq!(bench.world.state(6), Some(State::Installed));
+}
+
+#[test]
+fn rules_of_a_connection_that_has_vanished_are_found_and_destroyed() {
+    let mut bench = Bench::new(Encoding::Mark, OffloadConfig::default());
+    (0..50).for_each(|n| bench.open(n, 0, false));
+    bench.tick(1);
+    assert_eq!(bench.offloader.stats().now().rules, 100);
+    // Against all agreement.
+    bench.world.conns.borrow_mut().remove(&7);
+    for slot in [8, 9] {
+        let mut conns = bench.world.conns.borrow_mut();
+        conns.get_mut(&slot).unwrap().binding = binding(1000 + slot, 1, 0, false, false);
+    }
+    (0..20).for_each(|turn| bench.tick(20 + 20 * turn));
+    let stats = bench.offloader.stats();
+    assert_eq!((stats.orphaned, stats.now().rules, stats.connections), (3, 94, 47));
+}
+
+#[test]
+fn a_card_that_refuses_everything_for_once_is_tried_a_few_times() {
+    let mut bench = Bench::new(Encoding::Mark, OffloadConfig::default());
+    bench.cards.iter_mut().for_each(|card| card.refuse_creates = 1);
+    bench.open(0, 0, false);
+    (0..10).for_each(|turn| bench.tick(turn));
+    assert_eq!(bench.world.state(0), Some(State::Installed));
+    assert_eq!(bench.offloader.stats().now().rules, 2);
+    bench.cards.iter_mut().for_each(|card| card.refuse_creates = usize::MAX);
+    bench.open(1, 0, false);
+    (10..20).for_each(|turn| bench.tick(turn));
+    assert_eq!(bench.offloader.stats().done().refused.other, 2 + 5);
+    assert_eq!(bench.world.state(1), Some(State::None), "it may be asked for again");
+}
