@@ -1,4 +1,6 @@
 //! Tests of how the memory is filled: load, evenness, cost per connection.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use service::{BackendId, HopId, ServiceId};
 use wire::Transport;
 
