@@ -1,2 +1,36 @@
 //! The configuration file: TOML, its schema and its errors.
+//!
+//! [`Config::load`] gives either a configuration in which every reference,
+//! bound and address was checked, or [`ConfigErrors`] with everything that is
+//! wrong, each with line, column, key and what would be right.
 #![forbid(unsafe_code)]
+
+mod checks;
+mod config;
+mod device;
+mod error;
+mod nearest;
+mod network;
+mod offload;
+mod reference;
+mod services;
+mod shape;
+mod specs;
+mod status;
+mod tables;
+mod text;
+mod tree;
+mod warnings;
+mod workers;
+
+pub use config::Config;
+pub use device::{Eal, HugePages, Nic, Port, Profile};
+pub use error::{ConfigError, ConfigErrors};
+pub use network::{Interface, Neighbour, Neighbours, Route};
+pub use offload::{Admit, Encoding, Offload};
+pub use services::{Backend, Mode, Pool, Protocol, Scheduler, Service};
+pub use status::Status;
+pub use tables::{Conntrack, Fragments};
+pub use text::{BadDuration, format_duration, parse_duration};
+pub use warnings::Warning;
+pub use workers::{Idle, Workers};

@@ -129,6 +129,7 @@ impl Family for Key4 {
             net_delta: deltas.net,
             transport_delta: deltas.transport,
             side,
+            port_side: Some(side),
         })
     }
 }
@@ -156,6 +157,7 @@ impl Family for Key6 {
             ports: self.ports.to_be_bytes(),
             transport_delta: deltas.transport,
             side,
+            port_side: Some(side),
         })
     }
 }

@@ -189,6 +189,19 @@ impl ConnTable {
         }
     }
 
+    /// Whether packets of `hit` carry `key`, and the connection is in the
+    /// table: for packets that a mark has assigned. Compares and hashes nothing.
+    #[inline]
+    #[must_use]
+    pub fn carries(&self, hit: Hit, key: &FlowKey) -> bool {
+        let reference = hit.reference();
+        let same = match AnyKey::from(key) {
+            AnyKey::V4(key) => !hit.conn.is_v6() && self.v4.is(reference, &key),
+            AnyKey::V6(key) => hit.conn.is_v6() && self.v6.is(reference, &key),
+        };
+        same && self.is_live(hit.conn)
+    }
+
     /// Counts a packet: last-seen time and state. `flags` are those of a TCP
     /// header, `None` if the packet shows none. Writes only what changes.
     #[inline]

@@ -1,4 +1,48 @@
 //! The hybrid load balancer: one program.
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod cli;
+mod command;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Cli, Command};
+
+/// Why a command ended early, told to the user on stderr.
+type CommandError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What every command gives back.
+type CommandResult = Result<ExitCode, CommandError>;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr();
+    match dispatch(cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("hnlb: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> CommandResult {
+    match command {
+        Command::Run(args) => command::run::run(&args),
+        Command::Check(args) => command::check::run(&args),
+        Command::Status(args) => command::status::run(&args),
+        Command::Replay(args) => command::replay::run(&args),
+        Command::Lab(args) => command::lab::run(args),
+        Command::Schema => command::check::schema(),
+    }
+}
+
+/// Logs go to stderr; `RUST_LOG` chooses what, as in `RUST_LOG=debug`.
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

@@ -1,2 +1,35 @@
 //! The lab: network namespaces with clients, backends and HNLB between them.
+//!
+//! One broadcast domain, two subnets (one-arm): two clients, four backends
+//! with real servers (nginx, nsd), one namespace for HNLB and one for the
+//! switch that joins them. Everything a lab starts belongs to it and goes
+//! with it: processes, namespaces, files. See `docs/lab.md`.
 #![forbid(unsafe_code)]
+
+mod balancer;
+mod command;
+mod config;
+pub mod demo;
+mod error;
+mod exec;
+mod flower;
+mod host;
+mod lab;
+pub mod load;
+mod netns;
+mod proc;
+mod servers;
+mod state;
+pub mod status;
+mod stop;
+pub mod topology;
+pub mod vm_check;
+
+pub use balancer::Balancer;
+pub use command::LabCommand;
+pub use config::{Device, Encoding, LabRun, Profile};
+pub use error::LabError;
+pub use exec::Output;
+pub use host::{is_root, unavailable};
+pub use lab::{Lab, LabOptions, LabStatus};
+pub use stop::Stop;

@@ -1,2 +1,31 @@
 //! The emulated NIC: match tables, queues, capacity, faults.
+//!
+//! [`Nic`] plays the hardware between a wire and the host's receive queues. It
+//! knows no ports: a loop hands it the frames that arrive
+//! ([`Nic::receive_burst`]) and enqueues them where it says. The host programs
+//! it through [`NicFlows`], as it would program a driver: whatever the card
+//! whose profile is chosen doesn't take is refused, in the driver's words.
+//! `docs/nic.md` says what is modelled, and from which source.
 #![forbid(unsafe_code)]
+
+mod card;
+mod config;
+mod fault;
+mod flows;
+mod frame;
+mod key;
+mod matcher;
+mod pending;
+mod profile;
+mod rss;
+mod rules;
+mod stats;
+mod table;
+
+pub use card::{Delivery, DropReason, Nic};
+pub use config::{NicConfig, NicError, Reta};
+pub use fault::Fault;
+pub use flows::NicFlows;
+pub use profile::ProfileKind;
+pub use rss::{MICROSOFT_KEY, RSS_KEY_LEN, Toeplitz};
+pub use stats::{FaultHits, NicStats, Refused};

@@ -1,2 +1,27 @@
 //! Encodings, rule life cycle, quiescing: the connection table in the NIC.
 #![forbid(unsafe_code)]
+
+mod backoff;
+mod capacity;
+mod config;
+mod connections;
+mod encoding;
+mod entry;
+mod flow_type;
+mod install;
+mod marks;
+mod offloader;
+mod port_rules;
+mod probe;
+mod queue_action;
+mod queues;
+mod shared;
+mod stats;
+
+pub use config::{OffloadConfig, PortConfig};
+pub use connections::{Connections, Path, PortTables};
+pub use encoding::{Encoding, UnknownEncoding, Wanted};
+pub use flow_type::FlowType;
+pub use offloader::Offloader;
+pub use probe::{Probe, probe};
+pub use stats::{Done, Level, OffloadStats, PortStats, QueueUse, Refused};

@@ -1,4 +1,43 @@
 //! Packets in batches: parse, match, act.
+//!
+//! One [`Pipeline`] a worker; all of them share one [`Shared`]. Nothing here
+//! knows a driver, a thread or a clock: packets come as
+//! [`PacketBuf`](packet::PacketBuf)s, time as milliseconds, and what goes out
+//! is given to an [`Outbox`].
 #![forbid(unsafe_code)]
 
+mod act;
+mod ager;
+mod arp;
+mod bucket;
+mod context;
+mod counters;
+mod drained;
 pub mod encoding;
+mod fragment;
+mod held;
+mod icmp;
+mod interface;
+mod known;
+mod matching;
+mod miss;
+mod ndp;
+mod neighbour;
+mod parse;
+mod pipeline;
+mod port;
+mod resolver;
+mod route;
+mod snapshot;
+mod stateless;
+
+pub use ager::{Ager, AgerSettings};
+pub use counters::{Counter, CounterKind, Counters};
+pub use drained::{QueueEpochs, Ticket};
+pub use interface::{Interface, InterfaceId, Interfaces};
+pub use neighbour::{Neighbour, NeighbourState, NeighbourTable};
+pub use pipeline::{BURST, Pipeline, Settings};
+pub use port::{Offload, Outbox, PortId, Source};
+pub use resolver::{Resolver, ResolverSettings};
+pub use route::{Route, RouteTable};
+pub use snapshot::{Admit, PortShared, Shared, Snapshot};

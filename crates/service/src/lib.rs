@@ -1,6 +1,31 @@
 //! VIPs, backends, schedulers, Maglev and the action: pure logic.
+//!
+//! A [`ServiceTable`] is compiled once from [`ServiceSpec`]s and never changes;
+//! what a worker changes while it schedules is in its own
+//! [`WorkerScheduleState`], and what all workers share is in [`ActiveCounts`].
 #![forbid(unsafe_code)]
 
+mod active;
 mod binding;
+mod index;
+mod least_connections;
+mod maglev;
+mod pool;
+mod prime;
+mod round_robin;
+mod scheduler;
+mod service;
+mod siphash;
+mod source_hash;
+mod spec;
+mod table;
+mod weighted_round_robin;
 
+pub use active::ActiveCounts;
 pub use binding::{BackendId, Binding, Direction, HopId, ServiceId};
+pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_size};
+pub use pool::{Candidates, Pool};
+pub use scheduler::{Scheduler, WorkerScheduleState};
+pub use service::{Backend, Mode, Service};
+pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec};
+pub use table::{ServiceTable, TableError};

@@ -1,4 +1,5 @@
 //! The Internet checksum, whole and incremental (RFC 1071, RFC 1624).
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The ones' complement sum of `bytes` on top of `initial`, unfolded.
 #[must_use]
@@ -19,10 +20,43 @@ pub fn sum(bytes: &[u8], initial: u32) -> u32 {
 
 /// Folds a sum to 16 bits.
 #[must_use]
+#[inline]
 pub const fn fold(mut sum: u32) -> u16 {
     sum = (sum >> 16) + (sum & 0xffff);
     sum = (sum >> 16) + (sum & 0xffff);
     sum as u16
+}
+
+/// The checksum of `bytes` on top of the unfolded sum `initial`. The checksum
+/// field itself is zero in `bytes`.
+#[must_use]
+pub fn of(bytes: &[u8], initial: u32) -> u16 {
+    !fold(sum(bytes, initial))
+}
+
+/// The sum of the pseudo-header of TCP and UDP over IPv4 (RFC 9293 section
+/// 3.1); `len` is the transport header's and the data's length.
+#[must_use]
+pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, proto: u8, len: u16) -> u32 {
+    sum(&src.octets(), sum(&dst.octets(), u32::from(proto) + u32::from(len)))
+}
+
+/// The sum of the pseudo-header over IPv6 (RFC 8200 section 8.1); `len` is the
+/// transport header's and the data's length.
+#[must_use]
+pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, proto: u8, len: u32) -> u32 {
+    sum(&src.octets(), sum(&dst.octets(), sum(&len.to_be_bytes(), u32::from(proto))))
+}
+
+/// The sum of the pseudo-header of either family; `None` if the addresses are
+/// of different families.
+#[must_use]
+pub fn pseudo(src: IpAddr, dst: IpAddr, proto: u8, len: u16) -> Option<u32> {
+    match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Some(pseudo_v4(src, dst, proto, len)),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Some(pseudo_v6(src, dst, proto, u32::from(len))),
+        _ => None,
+    }
 }
 
 /// What must be added to the complement of a checksum when `old` becomes `new`
@@ -48,6 +82,21 @@ pub const fn combine(a: u16, b: u16) -> u16 {
 
 /// The checksum field `field` after a change of the covered bytes by `delta`.
 #[must_use]
+#[inline]
 pub const fn update(field: u16, delta: u16) -> u16 {
     !fold((!field) as u32 + delta as u32)
+}
+
+/// As [`update`], for the checksum of UDP: zero means that there is none and
+/// stays, and a result of zero is sent as 0xffff (RFC 768).
+#[must_use]
+#[inline]
+pub const fn update_udp(field: u16, delta: u16) -> u16 {
+    if field == 0 {
+        return 0;
+    }
+    match update(field, delta) {
+        0 => 0xffff,
+        updated => updated,
+    }
 }

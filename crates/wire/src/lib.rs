@@ -3,13 +3,35 @@
 //! Nothing here allocates, panics on any input or knows a driver.
 #![forbid(unsafe_code)]
 
+mod apply;
+pub mod arp;
+mod bytes;
 pub mod checksum;
+mod echo;
+pub mod ethernet;
 pub mod flow;
 pub mod headers;
+pub mod icmp;
+mod icmp_error;
+pub mod icmpv6;
+pub mod ipv4;
+pub mod ipv6;
 pub mod mac;
+pub mod malformed;
+pub mod ndp;
+pub mod numbers;
+mod parse;
+pub mod quoted;
 pub mod rewrite;
+pub mod tcp;
+pub mod ttl;
+pub mod udp;
+mod view;
+pub mod vlan;
 
 pub use flow::{FlowKey, FlowV4, FlowV6, Transport};
-pub use headers::{Fragment, Headers, Malformed, Net, TcpFlags};
+pub use headers::{Fragment, Headers, Net, TcpFlags};
 pub use mac::Mac;
-pub use rewrite::{Rewrite, Side};
+pub use malformed::Malformed;
+pub use rewrite::{Rewrite, Rewrite4, Rewrite6, Side};
+pub use ttl::decrement_ttl;

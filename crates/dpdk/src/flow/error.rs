@@ -31,6 +31,8 @@ pub struct FlowError {
 impl FlowError {
     /// ENOSPC.
     pub const NO_SPACE: i32 = 28;
+    /// ENOSYS: the driver has no rte_flow at all.
+    pub const NOT_IMPLEMENTED: i32 = 38;
     /// ENOTSUP.
     pub const NOT_SUPPORTED: i32 = 95;
     /// EINVAL.

@@ -1,10 +1,17 @@
 //! rte_flow: rules as typed values, the C arrays they are lowered to, and
 //! whoever takes such arrays: a port's driver or the emulated NIC.
 
+mod decode;
 mod error;
+mod header;
+mod port;
+mod raw;
 mod rule;
 
+pub use decode::{decode, decode_raw};
 pub use error::{FlowError, FlowErrorKind};
+pub use port::PortFlows;
+pub use raw::RawRule;
 pub use rule::{
     Action, Attributes, Counters, EthFields, Field, Ipv4Fields, Ipv6Fields, Item, Match,
     PortFields, Rule, RuleHandle, VlanFields,

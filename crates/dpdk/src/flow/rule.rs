@@ -34,6 +34,9 @@ pub enum Match<T> {
     Fields(T),
     /// A range (`last` not null): no card we know takes it, so its bounds are not kept.
     Range,
+    /// The mask covers bits that the fields here don't carry (a checksum, a
+    /// sequence number): to be refused, as taking it would match too much.
+    Unsupported,
 }
 
 /// Fields of `rte_flow_item_eth`.

@@ -1,10 +1,11 @@
 //! The queue table: a queue number names a backend, as in the HNLB paper
 //! (section III, step 7).
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use service::{BackendId, Direction, HopId, ServiceId};
-use wire::Rewrite;
+use wire::{Rewrite, Transport};
 
 /// What is done to every packet of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,13 @@ pub struct QueueAction {
     pub backend: BackendId,
     /// Their direction.
     pub direction: Direction,
+    /// The protocol of all of them.
+    pub proto: Transport,
+    /// The endpoint that all of them carry when they arrive: the VIP as their
+    /// destination in direction `Forward`, the backend as their source in
+    /// direction `Reply`. Port 0 stands for any port. A packet without it came
+    /// to the queue wrongly and goes the software way.
+    pub endpoint: SocketAddr,
     /// The rewrite, which needs nothing that differs between connections.
     pub rewrite: Rewrite,
     /// Where they are sent.

@@ -1,0 +1,59 @@
+# What one can do here; `make` alone says it.
+TARGET ?= $(or $(CARGO_TARGET_DIR),target)
+FUZZ_SECONDS ?= 60
+SOAK_MINUTES ?= 30
+
+.PHONY: help deps rust build demo test check test-cargo test-e2e test-vm fuzz soak
+
+help:
+	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
+	@echo 'make build     build the release binary, $(TARGET)/release/hnlb'
+	@echo 'make test      every check and test; those that need root are skipped without it'
+	@echo 'make test-e2e  only the whole lab, with each encoding'
+	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
+	@echo 'make deps      install the Debian packages needed (root or sudo)'
+	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make soak      the lab under load again and again for SOAK_MINUTES=$(SOAK_MINUTES)'
+
+deps:
+	@sh scripts/deps.sh
+
+rust:
+	@sh scripts/rust.sh
+
+build: rust deps
+	cargo build --release --locked -p hnlb
+
+demo: build
+	@if [ "$$(id -u)" = 0 ] || ! command -v sudo > /dev/null; then \
+		exec $(TARGET)/release/hnlb lab demo; \
+	else \
+		exec sudo $(TARGET)/release/hnlb lab demo; \
+	fi
+
+test: check test-cargo
+	@$(MAKE) --no-print-directory test-e2e
+	@$(MAKE) --no-print-directory test-vm
+
+check: rust deps
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
+
+test-cargo: rust deps
+	cargo test --workspace --locked
+
+# The tests' profile serves these two as well: nothing is built twice.
+test-e2e: rust deps
+	cargo build --locked -p hnlb
+	@sh scripts/e2e.sh $(TARGET)/debug/hnlb
+
+test-vm: rust deps
+	cargo build --locked -p hnlb
+	@sh crates/lab/vm/test.sh $(TARGET)/debug/hnlb $(TARGET)/vm
+
+fuzz: rust
+	@sh scripts/fuzz.sh $(FUZZ_SECONDS)
+
+soak: build
+	@sh scripts/soak.sh $(TARGET)/release/hnlb $(SOAK_MINUTES)

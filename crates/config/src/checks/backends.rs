@@ -1,0 +1,62 @@
+//! `[[service.backend]]`.
+use std::collections::HashMap;
+
+use crate::tree::Way;
+use crate::{Backend, Service};
+
+use super::Findings;
+use super::services::family;
+use super::usable::unusable;
+
+pub(super) fn check(findings: &mut Findings<'_>) {
+    for (place, service) in findings.config.services.iter().enumerate() {
+        let way = Way::to("service").item(place);
+        if service.backends.is_empty() {
+            let text = "there is no backend; add a [[service.backend]] with an address";
+            findings.wrong(&way.key("backend"), text);
+        }
+        let mut taken = HashMap::new();
+        for (at, backend) in service.backends.iter().enumerate() {
+            let way = way.key("backend").item(at);
+            let endpoint = (backend.address, backend.port.or(service.port));
+            if let Some(first) = taken.insert(endpoint, way.clone()) {
+                let line = findings.line(&first);
+                findings.wrong(&way.key("address"), format!("the service already has this backend with the same port (line {line}); give it once, with the sum of the weights"));
+            }
+            check_port(findings, &way, service, backend);
+            check_address(findings, &way.key("address"), service, backend);
+        }
+    }
+}
+
+fn check_port(findings: &mut Findings<'_>, way: &Way, service: &Service, backend: &Backend) {
+    if service.port.is_none() && backend.port.is_some() {
+        let text = "a service of any port keeps the port that the client asked for; leave the backend's out, or give the service a port";
+        findings.wrong(&way.key("port"), text);
+    }
+}
+
+fn check_address(findings: &mut Findings<'_>, way: &Way, service: &Service, backend: &Backend) {
+    let (config, address) = (findings.config, backend.address);
+    if address.is_ipv4() != service.vip.is_ipv4() {
+        let (own, its) = (family(address.is_ipv4()), family(service.vip.is_ipv4()));
+        let text = format!(
+            "{address} is {own}, the vip {} is {its}; families are not translated, give an {its} address",
+            service.vip
+        );
+        findings.wrong(way, text);
+    } else if let Some(text) = unusable(address) {
+        findings.wrong(way, text);
+    } else if config.is_own(address) {
+        let text = format!("{address} is an interface's own address; give that of another host");
+        findings.wrong(way, text);
+    } else if let Some(other) = config.services.iter().find(|other| other.vip == address) {
+        let text = format!(
+            "{address} is the vip of service '{}', so packets would go round in circles; give the address of a host",
+            other.name
+        );
+        findings.wrong(way, text);
+    } else if let Some(text) = config.unreachable(address) {
+        findings.wrong(way, text);
+    }
+}

@@ -1,0 +1,25 @@
+//! What a schema cannot say: references, duplicates, families, reachability.
+mod backends;
+mod devices;
+mod findings;
+mod interfaces;
+mod pools;
+mod reach;
+mod routes;
+mod services;
+mod usable;
+mod workers;
+
+pub(crate) use findings::Findings;
+pub(crate) use reach::Reach;
+
+/// Notes everything that is wrong with the configuration.
+pub(crate) fn all(findings: &mut Findings<'_>) {
+    devices::check(findings);
+    interfaces::check(findings);
+    routes::check(findings);
+    workers::check(findings);
+    pools::check(findings);
+    services::check(findings);
+    backends::check(findings);
+}

@@ -1,0 +1,103 @@
+//! `[[service]]`.
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use service::{MaglevSizeError, check_maglev_size};
+
+use crate::tree::Way;
+use crate::{Mode, Protocol, Service};
+
+use super::Findings;
+use super::usable::unusable;
+
+/// Ids of services and backends have 16 bits.
+const MOST: usize = 65534;
+
+pub(super) fn check(findings: &mut Findings<'_>) {
+    let config = findings.config;
+    findings.names("service", config.services.iter().map(|service| service.name.as_str()));
+    let backends: usize = config.services.iter().map(|service| service.backends.len()).sum();
+    if config.services.len() > MOST || backends > MOST {
+        findings.wrong(&Way::to("service"), format!("there are {} services with {backends} backends; at most {MOST} of each are possible", config.services.len()));
+    }
+    let mut taken = HashMap::new();
+    for (place, service) in config.services.iter().enumerate() {
+        let way = Way::to("service").item(place);
+        let at = (service.vip, service.port, service.protocol);
+        if let Some((name, first)) = taken.get(&at) {
+            let line = findings.line(first);
+            let text = format!(
+                "{} is already taken by service '{name}' (line {line}); give one of them another vip, port or protocol",
+                endpoint(at)
+            );
+            findings.wrong(&way.key("vip"), text);
+        } else {
+            taken.insert(at, (&service.name, way.key("vip")));
+        }
+        if let Some(text) = unusable(service.vip).or_else(|| config.unreachable(service.vip)) {
+            findings.wrong(&way.key("vip"), text);
+        }
+        check_pool(findings, &way, service);
+        check_maglev(findings, &way, service);
+    }
+}
+
+fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Protocol)) -> String {
+    let protocol = wire::Transport::from(protocol);
+    match port {
+        Some(port) => format!("{vip} {protocol} port {port}"),
+        None => format!("{vip} {protocol} any port"),
+    }
+}
+
+fn check_pool(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    let config = findings.config;
+    match (service.mode, &service.pool) {
+        (Mode::Nat, None) => {}
+        (Mode::Nat, Some(_)) => {
+            let text = "a pool is used with the mode fullnat only; leave it out, or set mode = \"fullnat\"";
+            findings.wrong(&way.key("pool"), text);
+        }
+        (Mode::FullNat, None) => {
+            let text =
+                "the mode fullnat needs source addresses; set pool to the name of a [[pool]]";
+            findings.wrong(&way.key("mode"), text);
+        }
+        (Mode::FullNat, Some(name)) => {
+            let names = config.pools.iter().map(|pool| pool.name.as_str());
+            if !findings.reference(&way.key("pool"), "pool", name, names) {
+                return;
+            }
+            let v4 = service.vip.is_ipv4();
+            let mut addresses = config
+                .pools
+                .iter()
+                .filter(|pool| pool.name == *name)
+                .flat_map(|pool| &pool.addresses);
+            if !addresses.any(|address| address.is_ipv4() == v4) {
+                let text = format!(
+                    "pool '{name}' has no {} address, as the vip {} needs; add one to it, or name another pool",
+                    family(v4),
+                    service.vip
+                );
+                findings.wrong(&way.key("pool"), text);
+            }
+        }
+    }
+}
+
+fn check_maglev(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    match check_maglev_size(service.maglev_size, service.backends.len()) {
+        Ok(()) => {}
+        Err(error @ MaglevSizeError::TooLarge { .. }) => {
+            let text = format!("{error}; give the service fewer backends");
+            findings.wrong(&way.key("maglev_size"), text);
+        }
+        Err(error) => findings.wrong(&way.key("maglev_size"), error.to_string()),
+    }
+}
+
+/// The family's name.
+pub(super) const fn family(v4: bool) -> &'static str {
+    if v4 { "IPv4" } else { "IPv6" }
+}

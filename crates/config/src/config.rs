@@ -1,0 +1,95 @@
+//! The whole file.
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::checks::{self, Findings};
+use crate::shape;
+use crate::tree::Tree;
+use crate::{
+    ConfigError, ConfigErrors, Conntrack, Eal, Fragments, Interface, Neighbour, Neighbours,
+    Offload, Pool, Port, Route, Service, Status, Workers,
+};
+
+/// The configuration of HNLB.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// DPDK's environment abstraction layer: memory and arguments.
+    pub eal: Eal,
+    /// A device that packets come from and go to. At least one is needed.
+    #[serde(rename = "port")]
+    pub ports: Vec<Port>,
+    /// A layer-3 interface on a port: its addresses and VLAN. At least one is needed.
+    #[serde(rename = "interface")]
+    pub interfaces: Vec<Interface>,
+    /// A route to what is not on-link; the longest prefix wins.
+    #[serde(rename = "route")]
+    pub routes: Vec<Route>,
+    /// A neighbour whose Ethernet address is given and not asked for.
+    #[serde(rename = "neighbour")]
+    pub static_neighbours: Vec<Neighbour>,
+    /// The worker cores and how they poll.
+    pub workers: Workers,
+    /// The connection table.
+    pub conntrack: Conntrack,
+    /// Reassembly of fragmented datagrams.
+    pub fragments: Fragments,
+    /// Offload of connections into the match table of the NIC.
+    pub offload: Offload,
+    /// The neighbour table (ARP and NDP).
+    pub neighbours: Neighbours,
+    /// Source addresses for services in mode `fullnat`.
+    #[serde(rename = "pool")]
+    pub pools: Vec<Pool>,
+    /// A virtual address and the backends behind it.
+    #[serde(rename = "service")]
+    pub services: Vec<Service>,
+    /// Where counters are asked for.
+    pub status: Status,
+}
+
+impl Config {
+    /// The configuration in the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what [`Config::parse`] says.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| ConfigErrors::unreadable(path, &error))?;
+        Self::parse(&text, path)
+    }
+
+    /// The configuration in `text`, which comes from the file `name`.
+    ///
+    /// # Errors
+    /// The first error of TOML's syntax; else all keys and values that aren't
+    /// as the schema says; else everything else that is wrong.
+    pub fn parse(text: &str, name: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
+        let tree = Tree::parse(name.as_ref(), text).map_err(ConfigErrors::one)?;
+        let misshapen = shape::check(&tree, &Self::json_schema());
+        if let Some(errors) = ConfigErrors::of(misshapen) {
+            return Err(errors);
+        }
+        let config: Self = toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            ConfigErrors::one(tree.error_at(start, String::new(), error.message()))
+        })?;
+        let mut findings = Findings::new(&config, &tree);
+        checks::all(&mut findings);
+        let errors: Vec<ConfigError> = findings.into_errors();
+        match ConfigErrors::of(errors) {
+            Some(errors) => Err(errors),
+            None => Ok(config),
+        }
+    }
+
+    /// The JSON Schema (2020-12) of the file, published as
+    /// docs/config.schema.json.
+    #[must_use]
+    pub fn json_schema() -> serde_json::Value {
+        schemars::schema_for!(Self).to_value()
+    }
+}

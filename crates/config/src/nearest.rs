@@ -1,0 +1,71 @@
+//! What somebody may have meant who mistyped a word.
+
+/// The one of `known` that is nearest to `word`, if it is near at all: at
+/// most one change for three letters, and not more than three.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let bound = (word.chars().count().div_ceil(3)).clamp(1, 3);
+    known
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= bound)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// The Damerau-Levenshtein distance (optimal string alignment): letters
+/// missing, added, changed, and neighbours swapped. Case and `_` for `-` don't
+/// count.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (fold(a), fold(b));
+    let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX / 2);
+    let mut above: Vec<usize> = Vec::new();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let change = at(&row, j) + usize::from(x != y);
+            let mut best = change.min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
+            let before = |word: &[char], place: usize| {
+                place.checked_sub(1).and_then(|place| word.get(place)).copied()
+            };
+            if before(&a, i) == Some(*y) && before(&b, j) == Some(*x) {
+                best = best.min(at(&above, j - 1) + 1);
+            }
+            next.push(best);
+        }
+        above = std::mem::replace(&mut row, next);
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// Long words are cut: the distance is quadratic.
+fn fold(word: &str) -> Vec<char> {
+    word.chars().take(64).map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_edits_and_swaps() {
+        for (a, b, expected) in [
+            ("kitten", "sitting", 3),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("port", "port", 0),
+            ("tcp-syn", "TCP_SYN", 0),
+            ("prot", "port", 1),
+            ("ca", "abc", 3),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn only_near_words_are_named() {
+        let known = ["port", "protocol", "pool", "vip"];
+        assert_eq!(nearest("protcol", known.into_iter()), Some("protocol"));
+        assert_eq!(nearest("prot", known.into_iter()), Some("port"));
+        assert_eq!(nearest("backlog", known.into_iter()), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! `[[pool]]`, `[[service]]`, `[[service.backend]]`: what is balanced.
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text;
+
+/// Source addresses for services in mode `fullnat`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Its name, by which services refer to it; at most 32 letters, digits, `_`, `-` and `.`.
+    #[schemars(extend("format" = "name"))]
+    pub name: String,
+    /// The addresses that backends see as clients. The backends must send answers to them back to this load balancer.
+    #[schemars(with = "Vec<text::Address>", length(min = 1))]
+    pub addresses: Vec<IpAddr>,
+    /// The ports used at each address, as `"1024-65535"`.
+    #[serde(default = "ports", with = "text::port_range")]
+    #[schemars(with = "String", extend("format" = "port-range"))]
+    pub ports: RangeInclusive<u16>,
+}
+
+const fn ports() -> RangeInclusive<u16> {
+    1024..=65535
+}
+
+/// A virtual address and the backends behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Its name; at most 32 letters, digits, `_`, `-` and `.`.
+    #[schemars(extend("format" = "name"))]
+    pub name: String,
+    /// The address that clients speak to. It is answered for (ARP, NDP, ICMP echo) at the interface where it is on-link.
+    #[schemars(with = "String", extend("format" = "ip"))]
+    pub vip: IpAddr,
+    /// The port that clients speak to, or `"any"` for all that no other service of the address has.
+    #[serde(with = "text::service_port")]
+    #[schemars(with = "text::ServicePort")]
+    pub port: Option<u16>,
+    /// The transport protocol.
+    pub protocol: Protocol,
+    /// How packets are rewritten.
+    #[serde(default)]
+    pub mode: Mode,
+    /// The name of the pool of source addresses; needed with the mode `fullnat`, and only then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "name"))]
+    pub pool: Option<String>,
+    /// How the backend of a new connection is chosen.
+    #[serde(default)]
+    pub scheduler: Scheduler,
+    /// Slots of the service's Maglev table: a prime, at least 100 times the number of backends.
+    #[serde(default = "maglev_size")]
+    #[schemars(range(min = 101, max = 16_777_213))]
+    pub maglev_size: u32,
+    /// A server behind it. At least one is needed.
+    #[serde(rename = "backend", default)]
+    #[schemars(length(min = 1))]
+    pub backends: Vec<Backend>,
+}
+
+const fn maglev_size() -> u32 {
+    service::MAGLEV_DEFAULT
+}
+
+/// A server behind a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Backend {
+    /// Its address, of the VIP's family.
+    #[schemars(with = "String", extend("format" = "ip"))]
+    pub address: IpAddr,
+    /// Its port; by default the port that the client asked for. Not allowed in a service of any port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<u16>,
+    /// Its share of new connections compared with the others'; 0: drained, it keeps its connections and gets no new ones.
+    #[serde(default = "weight")]
+    #[schemars(range(min = 0, max = 65535))]
+    pub weight: u16,
+}
+
+const fn weight() -> u16 {
+    1
+}
+
+/// A transport protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl From<Protocol> for wire::Transport {
+    fn from(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Tcp => Self::Tcp,
+            Protocol::Udp => Self::Udp,
+        }
+    }
+}
+
+/// How packets are rewritten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Only the destination: the backend sees the client's address, and must send its answers through this load balancer.
+    #[default]
+    Nat,
+    /// Source and destination: the backend sees an address of a pool.
+    FullNat,
+}
+
+/// How the backend of a new connection is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// Each in turn; weights don't matter.
+    RoundRobin,
+    /// Each in turn, as often as its weight says, evenly spread.
+    WeightedRoundRobin,
+    /// The one with the fewest connections for its weight.
+    LeastConnections,
+    /// Consistent hashing over addresses and ports: few connections move when backends change.
+    #[default]
+    Maglev,
+    /// Consistent hashing over the client's address: all its connections go to one backend.
+    SourceHash,
+}
+
+impl From<Scheduler> for service::Scheduler {
+    fn from(scheduler: Scheduler) -> Self {
+        match scheduler {
+            Scheduler::RoundRobin => Self::RoundRobin,
+            Scheduler::WeightedRoundRobin => Self::WeightedRoundRobin,
+            Scheduler::LeastConnections => Self::LeastConnections,
+            Scheduler::Maglev => Self::Maglev,
+            Scheduler::SourceHash => Self::SourceHash,
+        }
+    }
+}

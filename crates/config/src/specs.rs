@@ -1,0 +1,50 @@
+//! From the file's services to the service table.
+use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable, TableError};
+
+use crate::{Config, Mode, Service};
+
+impl Config {
+    /// The services as specs, in the order of the file.
+    #[must_use]
+    pub fn service_specs(&self) -> Vec<ServiceSpec> {
+        self.services.iter().map(|service| self.spec(service)).collect()
+    }
+
+    /// The compiled service table; `pool_key` is that of
+    /// [`ServiceTable::compile`].
+    ///
+    /// # Errors
+    /// None for a configuration that [`Config::load`] or [`Config::parse`]
+    /// gave; for one made by hand, the first thing that is wrong.
+    pub fn service_table(&self, pool_key: [u64; 2]) -> Result<ServiceTable, TableError> {
+        ServiceTable::compile(&self.service_specs(), pool_key)
+    }
+
+    fn spec(&self, service: &Service) -> ServiceSpec {
+        let backends = service.backends.iter();
+        ServiceSpec {
+            name: service.name.clone(),
+            vip: service.vip,
+            port: service.port,
+            proto: service.protocol.into(),
+            mode: self.mode(service),
+            scheduler: service.scheduler.into(),
+            maglev_size: service.maglev_size,
+            backends: backends
+                .map(|b| BackendSpec { address: b.address, port: b.port, weight: b.weight })
+                .collect(),
+        }
+    }
+
+    /// A pool that isn't there is empty, which the table refuses.
+    fn mode(&self, service: &Service) -> ModeSpec {
+        if service.mode == Mode::Nat {
+            return ModeSpec::Nat;
+        }
+        let name = service.pool.clone().unwrap_or_default();
+        let pool = self.pools.iter().find(|pool| pool.name == name);
+        let (addresses, ports) = pool
+            .map_or((Vec::new(), 1..=65535), |pool| (pool.addresses.clone(), pool.ports.clone()));
+        ModeSpec::FullNat { pool: PoolSpec { name, addresses, ports } }
+    }
+}

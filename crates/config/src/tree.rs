@@ -1,0 +1,165 @@
+//! The file as parsed, with the place of every key.
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::ConfigError;
+
+/// One step from a table or a list to what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// By its key in a table.
+    Key(String),
+    /// By its place in a list.
+    Item(usize),
+}
+
+/// The way from the root to a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way(Vec<Step>);
+
+impl Way {
+    /// From the root to `key`.
+    pub(crate) fn to(key: &str) -> Self {
+        Self::default().key(key)
+    }
+
+    /// On to `key` of the table.
+    pub(crate) fn key(&self, key: &str) -> Self {
+        self.then(Step::Key(key.to_owned()))
+    }
+
+    /// On to the list's value at `place`.
+    pub(crate) fn item(&self, place: usize) -> Self {
+        self.then(Step::Item(place))
+    }
+
+    fn then(&self, step: Step) -> Self {
+        Self(self.0.iter().cloned().chain([step]).collect())
+    }
+}
+
+/// A parsed file.
+pub(crate) struct Tree<'t> {
+    file: PathBuf,
+    text: &'t str,
+    root: DeTable<'t>,
+}
+
+impl<'t> Tree<'t> {
+    /// Parses `text`, which comes from `file`.
+    pub(crate) fn parse(file: &Path, text: &'t str) -> Result<Self, ConfigError> {
+        match DeTable::parse(text) {
+            Ok(root) => Ok(Self { file: file.to_path_buf(), text, root: root.into_inner() }),
+            Err(error) => {
+                let (line, column) = position(text, error.span().map_or(0, |span| span.start));
+                let text = error.message().trim().replace('\n', ", ");
+                Err(ConfigError {
+                    file: file.to_path_buf(),
+                    line,
+                    column,
+                    key: String::new(),
+                    text,
+                })
+            }
+        }
+    }
+
+    /// The file's table.
+    pub(crate) const fn root(&self) -> &DeTable<'t> {
+        &self.root
+    }
+
+    /// The line of what is at `way`.
+    pub(crate) fn line(&self, way: &Way) -> usize {
+        position(self.text, self.walk(way).0).0
+    }
+
+    /// An error about what is at `way`, or if there is nothing, about where
+    /// it would be.
+    pub(crate) fn error(&self, way: &Way, text: impl Into<String>) -> ConfigError {
+        let (start, key) = self.walk(way);
+        self.error_at(start, key, text)
+    }
+
+    /// An error about the byte `start` of the file.
+    pub(crate) fn error_at(
+        &self,
+        start: usize,
+        key: String,
+        text: impl Into<String>,
+    ) -> ConfigError {
+        let (line, column) = position(self.text, start);
+        ConfigError { file: self.file.clone(), line, column, key, text: text.into() }
+    }
+
+    /// The first byte of what is at `way`, and the way for people: things in
+    /// lists go by their name where they have one.
+    fn walk(&self, way: &Way) -> (usize, String) {
+        let (mut start, mut name) = (0, String::new());
+        let mut at = Some(Node::Table(&self.root));
+        for step in &way.0 {
+            let next = at.and_then(|node| node.next(step));
+            if let Some((span, _)) = &next {
+                start = span.start;
+            }
+            let value = next.map(|(_, value)| value);
+            append(&mut name, step, value);
+            at = value.map(Node::Value);
+        }
+        (start, name)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Node<'a, 't> {
+    Table(&'a DeTable<'t>),
+    Value(&'a DeValue<'t>),
+}
+
+impl<'a, 't> Node<'a, 't> {
+    fn next(self, step: &Step) -> Option<(Range<usize>, &'a DeValue<'t>)> {
+        match (self, step) {
+            (Node::Table(table), Step::Key(key)) => child(table, key),
+            (Node::Value(DeValue::Table(table)), Step::Key(key)) => child(table, key),
+            (Node::Value(DeValue::Array(list)), Step::Item(place)) => {
+                list.get(*place).map(|value| (value.span(), value.get_ref()))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn child<'a, 't>(table: &'a DeTable<'t>, key: &str) -> Option<(Range<usize>, &'a DeValue<'t>)> {
+    table.get_key_value(key).map(|(key, value)| (Spanned::span(key), value.get_ref()))
+}
+
+fn append(name: &mut String, step: &Step, value: Option<&DeValue<'_>>) {
+    match step {
+        Step::Key(key) => {
+            if !name.is_empty() {
+                name.push('.');
+            }
+            name.push_str(key);
+        }
+        Step::Item(place) => {
+            let own =
+                value.and_then(|value| value.get("name")).and_then(|name| name.get_ref().as_str());
+            match own {
+                Some(own) => name.push_str(&format!(".{own}")),
+                None => name.push_str(&format!("[{place}]")),
+            }
+        }
+    }
+}
+
+/// The line and column of a byte, both from 1, the column in characters.
+fn position(text: &str, byte: usize) -> (usize, usize) {
+    let before: String =
+        text.char_indices().take_while(|(at, _)| *at < byte).map(|(_, c)| c).collect();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}

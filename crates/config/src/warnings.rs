@@ -1,0 +1,110 @@
+//! What is possible, but perhaps not meant.
+use std::fmt;
+
+use crate::checks::Reach;
+use crate::{Config, Encoding, Mode, Profile, Service};
+
+/// Something that is possible, but perhaps not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The key, as `service.web.mode`.
+    pub key: String,
+    /// What follows from it.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.text)
+    }
+}
+
+impl Config {
+    /// What is possible, but perhaps not meant. Of a configuration that
+    /// [`Config::load`] or [`Config::parse`] gave.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        if self.services.is_empty() {
+            warnings
+                .push(warning("service".to_owned(), "there is no service; nothing is balanced"));
+        }
+        for service in &self.services {
+            self.service_warnings(service, &mut warnings);
+        }
+        self.queue_warnings(&mut warnings);
+        for pool in &self.pools {
+            if !self.services.iter().any(|service| service.pool.as_ref() == Some(&pool.name)) {
+                let text = "no service uses this pool";
+                warnings.push(warning(format!("pool.{}", pool.name), text));
+            }
+        }
+        warnings
+    }
+
+    fn service_warnings(&self, service: &Service, warnings: &mut Vec<Warning>) {
+        let mut add = |key: &str, text: String| {
+            warnings.push(warning(format!("service.{}.{key}", service.name), text));
+        };
+        if service.backends.iter().all(|backend| backend.weight == 0) {
+            add("backend", "all backends have weight 0; new connections are refused".to_owned());
+        }
+        if self.reach(service.vip) == Reach::Routed {
+            add(
+                "vip",
+                format!(
+                    "{} is not on-link at an interface; routers must send its packets here",
+                    service.vip
+                ),
+            );
+        }
+        if service.mode == Mode::FullNat && self.offload.encoding == Encoding::Queue {
+            add("mode", "with the encoding 'queue' connections of mode fullnat stay in software; a queue cannot tell their source addresses, a mark can".to_owned());
+        }
+        let offloads = self.offload.encoding != Encoding::Off;
+        if service.vip.is_ipv6() && offloads && self.has_nic(Profile::X550) {
+            add(
+                "vip",
+                "the x550 matches IPv4 only; the connections of this service stay in software"
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn has_nic(&self, profile: Profile) -> bool {
+        self.ports.iter().filter_map(|port| port.nic.as_ref()).any(|nic| nic.profile == profile)
+    }
+
+    /// With the encoding `queue` each backend of each service needs a queue,
+    /// and so do each service's answers, besides every worker's default queue.
+    fn queue_warnings(&self, warnings: &mut Vec<Warning>) {
+        if self.offload.encoding != Encoding::Queue {
+            return;
+        }
+        for port in &self.ports {
+            let v6 = port.nic.as_ref().is_none_or(|nic| nic.profile != Profile::X550);
+            let services = self
+                .services
+                .iter()
+                .filter(|service| service.mode == Mode::Nat && (v6 || service.vip.is_ipv4()));
+            let needed: usize = services.map(|service| service.backends.len() + 1).sum();
+            let queues = port.receive_queues(self.workers.queues);
+            let free = usize::from(queues.saturating_sub(self.workers.count));
+            if needed > free {
+                let key = match port.nic {
+                    Some(_) => format!("port.{}.nic.queues", port.name),
+                    None => "workers.queues".to_owned(),
+                };
+                let text = format!(
+                    "the encoding 'queue' needs {needed} queues on port '{}', one for each backend of a service and one for each service's answers; {queues} less {} for the workers leave {free}, so some connections stay in software",
+                    port.name, self.workers.count
+                );
+                warnings.push(warning(key, text));
+            }
+        }
+    }
+}
+
+fn warning(key: String, text: impl Into<String>) -> Warning {
+    Warning { key, text: text.into() }
+}

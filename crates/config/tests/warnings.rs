@@ -1,0 +1,88 @@
+//! What is possible, but perhaps not meant.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+use config::Config;
+
+const BASE: &str = include_str!("errors/base.toml");
+
+fn warnings(edits: &[(&str, &str)]) -> Vec<String> {
+    let mut text = BASE.to_owned();
+    for (old, new) in edits {
+        assert!(text.contains(old), "base.toml has no {old}");
+        text = text.replacen(old, new, 1);
+    }
+    let config = Config::parse(&text, "lab.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    config.warnings().iter().map(ToString::to_string).collect()
+}
+
+const UNUSED: &str = "pool.snat: no service uses this pool";
+const ONLY_V4: &str =
+    "service.dns.vip: the x550 matches IPv4 only; the connections of this service stay in software";
+
+#[test]
+fn the_base_has_an_unused_pool_and_ipv6_on_an_x550() {
+    assert_eq!(warnings(&[]), [ONLY_V4, UNUSED]);
+    assert_eq!(warnings(&[("\"x550\"", "\"e810\"")]), [UNUSED]);
+    assert_eq!(warnings(&[("[workers]", "[offload]\nencoding = \"off\"\n[workers]")]), [UNUSED]);
+}
+
+#[test]
+fn full_nat_with_queues_stays_in_software() {
+    let found = warnings(&[
+        ("[workers]", "[offload]\nencoding = \"queue\"\n[workers]"),
+        ("protocol = \"tcp\"", "protocol = \"tcp\"\nmode = \"fullnat\"\npool = \"snat\""),
+    ]);
+    assert_eq!(
+        found,
+        [
+            "service.web.mode: with the encoding 'queue' connections of mode fullnat stay in software; a queue cannot tell their source addresses, a mark can",
+            ONLY_V4
+        ]
+    );
+}
+
+/// Service web needs two queues on both ports, dns two on the port that
+/// matches IPv6; the two workers keep one each.
+#[test]
+fn queues_are_counted() {
+    let queue = ("[workers]", "[offload]\nencoding = \"queue\"\n[workers]");
+    let left = |queues| ("queues = 16", queues);
+    let right = |queues| ("count = 2", queues);
+    assert_eq!(warnings(&[queue, left("queues = 4")]), [ONLY_V4, UNUSED]);
+    assert_eq!(
+        warnings(&[queue, left("queues = 3")]),
+        [
+            ONLY_V4,
+            "port.left.nic.queues: the encoding 'queue' needs 2 queues on port 'left', one for each backend of a service and one for each service's answers; 3 less 2 for the workers leave 1, so some connections stay in software",
+            UNUSED
+        ]
+    );
+    assert_eq!(warnings(&[queue, right("count = 2\nqueues = 6")]), [ONLY_V4, UNUSED]);
+    let found = warnings(&[queue, right("count = 2\nqueues = 5")]);
+    assert!(
+        found[1].starts_with("workers.queues: the encoding 'queue' needs 4 queues on port 'right'")
+    );
+}
+
+#[test]
+fn drained_services_and_routed_vips_are_named() {
+    let found = warnings(&[("weight = 1", "weight = 0"), ("\"10.71.0.100\"", "\"10.80.0.100\"")]);
+    assert_eq!(
+        found,
+        [
+            "service.web.backend: all backends have weight 0; new connections are refused",
+            "service.web.vip: 10.80.0.100 is not on-link at an interface; routers must send its packets here",
+            ONLY_V4,
+            UNUSED
+        ]
+    );
+}
+
+#[test]
+fn no_service_is_a_warning() {
+    let text = BASE.split("[[pool]]").next().unwrap();
+    let config = Config::parse(text, "lab.toml").unwrap();
+    assert_eq!(
+        config.warnings()[0].to_string(),
+        "service: there is no service; nothing is balanced"
+    );
+}

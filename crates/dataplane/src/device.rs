@@ -1,0 +1,184 @@
+//! The ports of the configuration as devices: opened, with the emulated NIC in
+//! front where one is wanted.
+use std::sync::Arc;
+
+use config::{Config, Profile};
+use dpdk::flow::FlowPort;
+use dpdk::{
+    Consumer, Mempool, Port, PortConfig, PortError, Producer, Rss, RxQueue, TxQueue, net_ring,
+};
+use nic::{Nic, NicConfig, ProfileKind, Reta};
+use wire::Mac;
+
+use crate::error::EngineError;
+use crate::nic_thread::NicThreadCounters;
+
+/// A port as the workers and the keeper see it.
+pub(crate) struct Device {
+    /// Its name in the configuration.
+    pub(crate) name: String,
+    /// What the workers poll.
+    pub(crate) port: Port,
+    /// The emulated NIC in front of it.
+    pub(crate) emulated: Option<Emulated>,
+    /// Whoever takes its rules; `None`: nobody.
+    pub(crate) flows: Option<Box<dyn FlowPort + Send>>,
+    /// The wire's Ethernet address.
+    pub(crate) mac: Mac,
+    /// Receive queues that are polled.
+    pub(crate) queues: u16,
+    /// Descriptors of each.
+    pub(crate) ring: u16,
+    /// Whether packets that match no rule come to the first queues only, one
+    /// for each worker; without that a queue number means nothing.
+    pub(crate) misses_known: bool,
+}
+
+/// An emulated NIC and the wire behind it.
+pub(crate) struct Emulated {
+    pub(crate) nic: Nic,
+    pub(crate) wire: Port,
+    pub(crate) counters: Arc<NicThreadCounters>,
+    pub(crate) core: Option<u16>,
+    /// What its thread takes when it starts.
+    pub(crate) ends: Option<Ends>,
+}
+
+/// The NIC's ends of all queues.
+pub(crate) struct Ends {
+    pub(crate) wire_rx: RxQueue,
+    pub(crate) wire_tx: TxQueue,
+    pub(crate) to_host: Vec<Producer>,
+    pub(crate) from_host: Vec<Consumer>,
+}
+
+/// Opens and starts every port.
+pub(crate) fn open_all(config: &Config, pool: &Mempool) -> Result<Vec<Device>, EngineError> {
+    let opened = config.ports.iter().enumerate().map(|(at, port)| match &port.nic {
+        Some(nic) => open_emulated(config, at, port, nic, pool),
+        None => open_real(config, port, pool),
+    });
+    opened.collect()
+}
+
+fn port_error(name: &str) -> impl Fn(PortError) -> EngineError + '_ {
+    move |source| EngineError::Port { name: name.to_owned(), source }
+}
+
+/// A wire, the emulated NIC, and a port of rings that the workers poll.
+fn open_emulated(
+    config: &Config,
+    at: usize,
+    port: &config::Port,
+    nic: &config::Nic,
+    pool: &Mempool,
+) -> Result<Device, EngineError> {
+    let failed = port_error(&port.name);
+    let workers = config.workers.count;
+    let emulated = Nic::new(&NicConfig {
+        capacity: nic.capacity.map(|capacity| capacity as usize),
+        reta: Reta::Queues(workers),
+        ..NicConfig::new(profile(nic.profile), nic.queues)
+    })
+    .map_err(|source| EngineError::Nic { name: port.name.clone(), source })?;
+    let wire_config = PortConfig {
+        rx_desc: port.rx_descriptors,
+        tx_desc: port.tx_descriptors,
+        mtu: Some(port.mtu),
+        ..PortConfig::default()
+    };
+    let mut wire = Port::open(&port.device, &wire_config, pool).map_err(&failed)?;
+    let (mut rx, mut tx) = wire.queues().map_err(&failed)?;
+    wire.start().map_err(&failed)?;
+    let mac = wire.mac().map_err(&failed)?;
+    let host_config = PortConfig { rx_queues: nic.queues, tx_queues: workers, ..wire_config };
+    let size = u32::from(port.rx_descriptors).next_power_of_two();
+    let mut ring =
+        net_ring::create(&format!("hnlb{at}"), size, &host_config, pool).map_err(&failed)?;
+    ring.port.start().map_err(&failed)?;
+    let ends = match (rx.pop(), tx.pop()) {
+        (Some(wire_rx), Some(wire_tx)) => {
+            Ends { wire_rx, wire_tx, to_host: ring.to_port, from_host: ring.from_port }
+        }
+        _ => return Err(EngineError::NoQueues { name: port.name.clone() }),
+    };
+    Ok(Device {
+        name: port.name.clone(),
+        flows: Some(Box::new(emulated.flows())),
+        port: ring.port,
+        emulated: Some(Emulated {
+            nic: emulated,
+            wire,
+            counters: Arc::default(),
+            core: nic.core,
+            ends: Some(ends),
+        }),
+        mac,
+        queues: nic.queues,
+        ring: port.rx_descriptors,
+        misses_known: true,
+    })
+}
+
+pub(crate) fn profile(profile: Profile) -> ProfileKind {
+    match profile {
+        Profile::X550 => ProfileKind::X550,
+        Profile::E810 => ProfileKind::E810,
+    }
+}
+
+/// A real card, or any DPDK device, with its own rte_flow if it has one.
+fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Device, EngineError> {
+    let failed = port_error(&port.name);
+    let workers = config.workers.count;
+    let offloading = config.offload.encoding != config::Encoding::Off;
+    let wanted = if offloading { config.workers.queues.max(workers) } else { workers };
+    let mut opened = open_with_rss(port, workers, wanted, pool);
+    if let Err(PortError::Queues { most, .. }) = &opened {
+        if *most >= workers && *most < wanted {
+            tracing::warn!(port = port.name, wanted, most, "the device has fewer receive queues");
+            opened = open_with_rss(port, workers, *most, pool);
+        }
+    }
+    let (mut opened, queues, spread) = opened.map_err(&failed)?;
+    let flows = opened.flows().map(|flows| Box::new(flows) as Box<dyn FlowPort + Send>);
+    let mac = opened.mac().map_err(&failed)?;
+    opened.start().map_err(&failed)?;
+    Ok(Device {
+        name: port.name.clone(),
+        port: opened,
+        emulated: None,
+        flows,
+        mac,
+        queues,
+        ring: port.rx_descriptors,
+        misses_known: spread || queues == workers,
+    })
+}
+
+/// Opens `port` with `queues` receive queues. Packets that match no rule are
+/// spread over the first `workers`, where the device can: the last value says
+/// whether it does.
+fn open_with_rss(
+    port: &config::Port,
+    workers: u16,
+    queues: u16,
+    pool: &Mempool,
+) -> Result<(Port, u16, bool), PortError> {
+    let plain = PortConfig {
+        rx_queues: queues,
+        tx_queues: workers,
+        rx_desc: port.rx_descriptors,
+        tx_desc: port.tx_descriptors,
+        mtu: Some(port.mtu),
+        ..PortConfig::default()
+    };
+    let rss = Some(Rss { queues: (0..workers).collect() });
+    match Port::open(&port.device, &PortConfig { rss, ..plain.clone() }, pool) {
+        Ok(opened) => Ok((opened, queues, true)),
+        Err(PortError::Rss { .. }) if workers == 1 => {
+            Port::open(&port.device, &plain, pool).map(|opened| (opened, queues, queues == 1))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,291 @@
+//! Collects what the status says.
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use conntrack::TableStats;
+use dpdk::Port;
+use nic::Nic;
+use offload::{OffloadStats, Offloader};
+use pipeline::{Counters, Shared};
+
+use crate::clock::Clock;
+use crate::nic_thread::NicThreadCounters;
+use crate::outbox::SendCounters;
+use crate::status::{
+    BackendStatus, ConnectionStatus, NicStatus, PortStatus, ServiceStatus, Status, WorkerStatus,
+};
+use crate::utilization::{LoopCounters, LoopReading};
+
+/// How long util and util+ are averaged, in milliseconds.
+const WINDOW_MS: u64 = 1000;
+
+/// One worker as the reporter sees it.
+pub(crate) struct WorkerView {
+    pub(crate) queues: usize,
+    pub(crate) cycles: Arc<LoopCounters>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) sent: Arc<SendCounters>,
+    /// The reading at the start of the present window.
+    pub(crate) window: LoopReading,
+    /// What the last whole window counted.
+    pub(crate) last: LoopReading,
+}
+
+/// One port as the reporter sees it.
+pub(crate) struct PortView {
+    pub(crate) name: String,
+    pub(crate) device: String,
+    pub(crate) driver: String,
+    pub(crate) encoding: String,
+    pub(crate) reasons: Vec<String>,
+    pub(crate) mac: String,
+    /// What the workers poll.
+    pub(crate) port: Port,
+    /// The emulated NIC and the wire behind it.
+    pub(crate) emulated: Option<(Nic, Port, Arc<NicThreadCounters>)>,
+    /// Whether the link was up at the last look.
+    pub(crate) link_up: bool,
+}
+
+/// Everything the status is made of.
+pub(crate) struct Reporter {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Clock,
+    pub(crate) memory: String,
+    pub(crate) ports: Vec<PortView>,
+    pub(crate) workers: Vec<WorkerView>,
+    /// Backends whose next hops have to answer before the balancer is ready.
+    pub(crate) backends: Vec<IpAddr>,
+    pub(crate) window_started_ms: u64,
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Reporter {
+    /// Closes the window of util and looks at the links, once a second.
+    pub(crate) fn tick(&mut self, now_ms: u64) {
+        if now_ms < self.window_started_ms + WINDOW_MS {
+            return;
+        }
+        self.window_started_ms = now_ms;
+        for worker in &mut self.workers {
+            let now = worker.cycles.read();
+            worker.last = now.since(worker.window);
+            worker.window = now;
+        }
+        for port in &mut self.ports {
+            port.look_at_link();
+        }
+    }
+
+    /// The report as JSON.
+    pub(crate) fn json(&self, offloader: &Offloader) -> String {
+        serde_json::to_string(&self.status(offloader)).unwrap_or_else(|error| {
+            tracing::error!(%error, "the status has no JSON form");
+            "{}".to_owned()
+        })
+    }
+
+    fn status(&self, offloader: &Offloader) -> Status {
+        let waiting_for = self.waiting_for();
+        let workers: Vec<WorkerStatus> =
+            self.workers.iter().enumerate().map(|(n, worker)| worker.status(n)).collect();
+        let mut counters = BTreeMap::new();
+        for worker in &workers {
+            for (name, value) in &worker.counters {
+                *counters.entry(name.clone()).or_insert(0) += value;
+            }
+        }
+        let stats = offloader.stats();
+        let mut nic = self.nic();
+        nic.rules = stats.now().rules as u64;
+        if nic.capacity == 0 {
+            let learnt = stats.ports.iter().filter_map(|port| port.capacity_learnt);
+            nic.capacity = learnt.sum::<usize>() as u64;
+        }
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ready: waiting_for.is_empty(),
+            waiting_for,
+            uptime_seconds: self.clock.now_ms() as f64 / 1000.0,
+            memory: self.memory.clone(),
+            ports: self.ports.iter().map(PortView::status).collect(),
+            nic,
+            counters,
+            workers,
+            offload: offload_counters(&stats),
+            connections: self.connections(),
+            services: self.services(),
+        }
+    }
+
+    fn waiting_for(&self) -> Vec<String> {
+        let down = self.ports.iter().filter(|port| !port.link_up);
+        let links = down.map(|port| format!("link of port {}", port.name));
+        let unresolved = self.backends.iter().filter(|addr| self.hop(**addr).is_err());
+        links.chain(unresolved.map(|addr| format!("next hop of {addr}"))).collect()
+    }
+
+    /// The Ethernet address of the next hop towards `addr`, or why there is none.
+    fn hop(&self, addr: IpAddr) -> Result<String, String> {
+        let hop = self.shared.hop_to(addr, self.clock.now_ms());
+        let hop = hop.ok_or_else(|| "no route".to_owned())?;
+        let neighbour = self.shared.neighbours.get(hop).ok_or_else(|| "unknown".to_owned())?;
+        neighbour.mac.map(|mac| mac.to_string()).ok_or_else(|| "no answer".to_owned())
+    }
+
+    fn nic(&self) -> NicStatus {
+        let mut sum = NicStatus::default();
+        for (nic, _, counters) in self.ports.iter().filter_map(|port| port.emulated.as_ref()) {
+            let stats = nic.stats();
+            sum.capacity += stats.capacity as u64;
+            sum.matched += stats.matched;
+            sum.missed += stats.missed;
+            for (name, counter) in counters.named() {
+                *sum.drops.entry(name.to_owned()).or_insert(0) += load(counter);
+            }
+        }
+        sum
+    }
+
+    fn connections(&self) -> ConnectionStatus {
+        let TableStats { v4, v6 } = self.shared.table.stats();
+        ConnectionStatus {
+            active: (v4.len + v6.len) as u64,
+            created: v4.inserts + v6.inserts,
+            capacity: v4.capacity as u64,
+            capacity_v6: v6.capacity as u64,
+            memory_bytes: (v4.memory_bytes + v6.memory_bytes) as u64,
+        }
+    }
+
+    fn services(&self) -> Vec<ServiceStatus> {
+        let snapshot = self.shared.snapshot.load();
+        let services = snapshot.services.services().iter().map(|service| {
+            let port = service.port().map_or_else(|| "any".to_owned(), |port| port.to_string());
+            let backends = service.backends().iter().map(|backend| BackendStatus {
+                address: endpoint(backend.address, backend.port),
+                weight: backend.weight,
+                active: u64::from(self.shared.active.get(backend.id)),
+                next_hop: self.hop(backend.address).unwrap_or_else(|why| why),
+            });
+            ServiceStatus {
+                name: service.name().to_owned(),
+                vip: format!("{}, port {port}/{}", service.vip(), service.proto()),
+                backends: backends.collect(),
+            }
+        });
+        services.collect()
+    }
+}
+
+/// The offload side's counts by name.
+fn offload_counters(stats: &OffloadStats) -> BTreeMap<String, u64> {
+    let (now, done) = (stats.now(), stats.done());
+    let refused = done.refused;
+    let counts = [
+        ("connections", stats.connections as u64),
+        ("requests", stats.requests),
+        ("withdrawn", stats.withdrawn),
+        ("orphaned", stats.orphaned),
+        ("rules", now.rules as u64),
+        ("rules_forward", now.rules_forward as u64),
+        ("rules_reply", now.rules_reply as u64),
+        ("pending", now.pending as u64),
+        ("doomed", now.doomed as u64),
+        ("settling", now.settling as u64),
+        ("marks_in_use", now.marks_in_use as u64),
+        ("marks_quarantined", now.marks_quarantined as u64),
+        ("queues_assigned", now.queues_assigned as u64),
+        ("queues", now.queues as u64),
+        ("created", done.created),
+        ("destroyed", done.destroyed),
+        ("lost", done.lost),
+        ("late", done.late),
+        ("retries", done.retries),
+        ("refused_full", refused.full),
+        ("refused_unsupported", refused.unsupported),
+        ("refused_other", refused.other),
+        ("refused_no_queue", refused.no_queue),
+        ("refused_not_encodable", refused.not_encodable),
+        ("refused_waiting", refused.waiting),
+    ];
+    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+}
+
+fn endpoint(address: IpAddr, port: Option<u16>) -> String {
+    match (address, port) {
+        (_, None) => address.to_string(),
+        (address, Some(port)) => std::net::SocketAddr::new(address, port).to_string(),
+    }
+}
+
+impl WorkerView {
+    fn status(&self, worker: usize) -> WorkerStatus {
+        let snapshot = self.counters.snapshot();
+        let mut counters: BTreeMap<String, u64> =
+            snapshot.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
+        for (name, counter) in self.sent.named() {
+            counters.insert(name.to_owned(), load(counter));
+        }
+        WorkerStatus {
+            worker,
+            queues: self.queues,
+            util: self.last.util(),
+            util_plus: self.last.util_plus(self.queues),
+            totals: self.cycles.read(),
+            counters,
+        }
+    }
+}
+
+impl PortView {
+    /// The port whose link is the wire's.
+    fn wire(&self) -> &Port {
+        self.emulated.as_ref().map_or(&self.port, |(_, wire, _)| wire)
+    }
+
+    fn look_at_link(&mut self) {
+        let up = self.wire().link_up() && self.wire().is_alive();
+        if up != self.link_up {
+            self.link_up = up;
+            if up {
+                tracing::info!(port = self.name, "the link is up");
+            } else {
+                tracing::error!(
+                    port = self.name,
+                    device = self.device,
+                    "the link is down or the device is gone; traffic on it stops, everything else goes on"
+                );
+            }
+        }
+    }
+
+    fn status(&self) -> PortStatus {
+        let stats = self.wire().stats();
+        let counters = [
+            ("rx_packets", stats.rx_packets),
+            ("rx_bytes", stats.rx_bytes),
+            ("rx_missed", stats.rx_missed),
+            ("rx_errors", stats.rx_errors),
+            ("rx_no_mbuf", stats.rx_no_mbuf),
+            ("tx_packets", stats.tx_packets),
+            ("tx_bytes", stats.tx_bytes),
+            ("tx_errors", stats.tx_errors),
+        ];
+        PortStatus {
+            name: self.name.clone(),
+            device: self.device.clone(),
+            driver: self.driver.clone(),
+            link_up: self.link_up,
+            mac: self.mac.clone(),
+            encoding: self.encoding.clone(),
+            reasons: self.reasons.clone(),
+            counters: counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What a running balancer tells of itself: served as JSON on the status
+//! socket, printed by `hnlb status`.
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::utilization::LoopReading;
+
+/// The whole report.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// The program's version.
+    pub version: String,
+    /// Every port runs and every backend's next hop has answered.
+    pub ready: bool,
+    /// What is still missing while `ready` is false.
+    pub waiting_for: Vec<String>,
+    /// Seconds since the workers started.
+    pub uptime_seconds: f64,
+    /// Which memory DPDK uses and what that costs.
+    pub memory: String,
+    /// The ports, in the order of the configuration.
+    pub ports: Vec<PortStatus>,
+    /// The emulated NICs and the rules of all ports, added up.
+    pub nic: NicStatus,
+    /// The workers.
+    pub workers: Vec<WorkerStatus>,
+    /// Every counter of the data path, all workers added up.
+    pub counters: BTreeMap<String, u64>,
+    /// The rule life cycle's counters.
+    pub offload: BTreeMap<String, u64>,
+    /// The connection table.
+    pub connections: ConnectionStatus,
+    /// The services and their backends.
+    pub services: Vec<ServiceStatus>,
+}
+
+/// One port.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PortStatus {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The DPDK device.
+    pub device: String,
+    /// The driver, or the emulated NIC's profile in front of it.
+    pub driver: String,
+    /// Whether the link is up.
+    pub link_up: bool,
+    /// Its Ethernet address.
+    pub mac: String,
+    /// `off`, `queue` or `mark`.
+    pub encoding: String,
+    /// Why this encoding, and what the card can't.
+    pub reasons: Vec<String>,
+    /// Device counters.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// Match tables.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NicStatus {
+    /// Rules in use; a NAT connection takes two, one per direction.
+    pub rules: u64,
+    /// Rules the tables can hold; 0 if the driver doesn't tell.
+    pub capacity: u64,
+    /// Packets that matched a rule; only an emulated NIC tells.
+    pub matched: u64,
+    /// Packets that matched none.
+    pub missed: u64,
+    /// Packets the NIC dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// One worker.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerStatus {
+    /// Its number.
+    pub worker: usize,
+    /// Receive queues it polls.
+    pub queues: usize,
+    /// util over the last second.
+    pub util: f64,
+    /// util+ over the last second.
+    pub util_plus: f64,
+    /// REF, OPS, np, nb since the start.
+    #[serde(rename = "loop")]
+    pub totals: LoopReading,
+    /// Its counters.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// The connection table.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConnectionStatus {
+    /// Connections in the table.
+    pub active: u64,
+    /// Connections ever installed.
+    pub created: u64,
+    /// IPv4 connections the table holds at most.
+    pub capacity: u64,
+    /// IPv6 connections the table holds at most.
+    pub capacity_v6: u64,
+    /// Bytes of the whole table.
+    pub memory_bytes: u64,
+}
+
+/// One service.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceStatus {
+    /// Its name in the configuration.
+    pub name: String,
+    /// VIP, port and protocol, as in `10.0.0.1:80/tcp`.
+    pub vip: String,
+    /// Its backends.
+    pub backends: Vec<BackendStatus>,
+}
+
+/// One backend.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackendStatus {
+    /// Address and port.
+    pub address: String,
+    /// Weight.
+    pub weight: u16,
+    /// Connections it serves now.
+    pub active: u64,
+    /// The next hop's Ethernet address, or why there is none.
+    pub next_hop: String,
+}

@@ -1,0 +1,195 @@
+//! The polling threads: who polls what, on which core.
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
+
+use config::Config;
+use dpdk::{Mempool, RxQueue, TxQueue, pin_to_core, register_thread};
+use pipeline::{Pipeline, PortId, Shared, Source};
+use setup::Seed;
+
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::error::EngineError;
+use crate::idle::Idle;
+use crate::nic_thread::NicThread;
+use crate::outbox::{MbufOutbox, Request, SendCounters, TxPort};
+use crate::report::WorkerView;
+use crate::utilization::{LoopCounters, LoopReading};
+use crate::worker::{Injected, PolledQueue, Worker};
+
+/// What every polling thread is made from.
+pub(crate) struct Crew<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) seed: Seed,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) clock: Clock,
+    pub(crate) idle: Idle,
+    pub(crate) pool: &'a Mempool,
+}
+
+/// The threads to be, and the other ends of what they hold.
+pub(crate) struct Hands {
+    pub(crate) nics: Vec<(NicThread, Option<u16>)>,
+    pub(crate) workers: Vec<(Worker, Option<u16>)>,
+    pub(crate) requests: Vec<rtrb::Consumer<Request>>,
+    pub(crate) views: Vec<WorkerView>,
+}
+
+/// The queues of one worker.
+#[derive(Default)]
+struct Share {
+    receive: Vec<PolledQueue>,
+    send: Vec<TxPort>,
+}
+
+impl Crew<'_> {
+    /// Distributes the queues of all devices. The keeper's frames go to the
+    /// first worker.
+    pub(crate) fn hire(
+        &self,
+        devices: &mut [Device],
+        injected: rtrb::Consumer<Injected>,
+    ) -> Result<Hands, EngineError> {
+        let count = usize::from(self.config.workers.count);
+        let mut shares: Vec<Share> = (0..count).map(|_| Share::default()).collect();
+        for (at, device) in devices.iter_mut().enumerate() {
+            let name = &device.name;
+            let failed = |source| EngineError::Port { name: name.clone(), source };
+            let (receive, send) = device.port.queues().map_err(failed)?;
+            if send.len() < count {
+                let (name, has) = (device.name.clone(), send.len());
+                return Err(EngineError::TooFewSendQueues { name, has, workers: count });
+            }
+            deal(PortId(at as u16), receive, send, &mut shares);
+        }
+        let nics = devices.iter_mut().filter_map(|device| self.nic_thread(device)).collect();
+        let mut hands =
+            Hands { nics, workers: Vec::new(), requests: Vec::new(), views: Vec::new() };
+        let mut injected = Some(injected);
+        for (number, share) in shares.into_iter().enumerate() {
+            let injected = injected.take().unwrap_or_else(|| rtrb::RingBuffer::new(1).1);
+            self.worker(number, share, injected, &mut hands)?;
+        }
+        Ok(hands)
+    }
+
+    fn nic_thread(&self, device: &mut Device) -> Option<(NicThread, Option<u16>)> {
+        let emulated = device.emulated.as_mut()?;
+        let ends = emulated.ends.take()?;
+        let thread = NicThread {
+            nic: emulated.nic.clone(),
+            wire_rx: ends.wire_rx,
+            wire_tx: ends.wire_tx,
+            to_host: ends.to_host,
+            from_host: ends.from_host,
+            counters: Arc::clone(&emulated.counters),
+            clock: self.clock,
+            idle: self.idle,
+        };
+        Some((thread, emulated.core))
+    }
+
+    fn worker(
+        &self,
+        number: usize,
+        share: Share,
+        injected: rtrb::Consumer<Injected>,
+        hands: &mut Hands,
+    ) -> Result<(), EngineError> {
+        let depth = self.config.offload.queue_depth as usize;
+        let (requests, taken) = rtrb::RingBuffer::new(depth);
+        let settings = setup::settings(self.config, self.seed);
+        let pipeline = Pipeline::new(Arc::clone(self.shared), number, settings)?;
+        let (cycles, sent) = (Arc::<LoopCounters>::default(), Arc::<SendCounters>::default());
+        hands.requests.push(taken);
+        hands.views.push(WorkerView {
+            queues: share.receive.len(),
+            cycles: Arc::clone(&cycles),
+            counters: pipeline.counters(),
+            sent: Arc::clone(&sent),
+            window: LoopReading::default(),
+            last: LoopReading::default(),
+        });
+        let outbox =
+            MbufOutbox { ports: share.send, requests, pool: self.pool.clone(), counters: sent };
+        let worker = Worker {
+            queues: share.receive,
+            pipeline,
+            outbox,
+            injected,
+            shared: Arc::clone(self.shared),
+            counters: cycles,
+            clock: self.clock,
+            idle: self.idle,
+        };
+        hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
+        Ok(())
+    }
+}
+
+/// Receive queue q goes to worker q mod workers, send queue w to worker w.
+fn deal(port: PortId, receive: Vec<RxQueue>, send: Vec<TxQueue>, shares: &mut [Share]) {
+    let workers = shares.len().max(1);
+    for (queue, rx) in receive.into_iter().enumerate() {
+        if let Some(share) = shares.get_mut(queue % workers) {
+            let source = Source { port, queue: queue as u16 };
+            share.receive.push(PolledQueue { source, rx });
+        }
+    }
+    for (share, queue) in shares.iter_mut().zip(send) {
+        share.send.push(TxPort { queue, batch: dpdk::Batch::default() });
+    }
+}
+
+/// Starts the emulated NICs, then the workers.
+pub(crate) fn start(
+    nics: Vec<(NicThread, Option<u16>)>,
+    workers: Vec<(Worker, Option<u16>)>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Vec<JoinHandle<()>>, EngineError> {
+    let mut threads = Vec::with_capacity(nics.len() + workers.len());
+    for (number, (nic, core)) in nics.into_iter().enumerate() {
+        let stop = Arc::clone(stop);
+        threads.push(spawn_polling(format!("nic{number}"), core, move || nic.run(&stop))?);
+    }
+    for (number, (worker, core)) in workers.into_iter().enumerate() {
+        let stop = Arc::clone(stop);
+        threads.push(spawn_polling(format!("worker{number}"), core, move || worker.run(&stop))?);
+    }
+    Ok(threads)
+}
+
+/// A thread with an lcore id, and so with a cache in every mempool.
+fn spawn_polling(
+    name: String,
+    core: Option<u16>,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, EngineError> {
+    let own_name = name.clone();
+    spawn(&name, move || {
+        if let Some(core) = core {
+            if let Err(error) = pin_to_core(usize::from(core)) {
+                tracing::warn!(thread = own_name, %error, "runs on any core instead");
+            }
+        }
+        match register_thread() {
+            Ok(_guard) => run(),
+            Err(error) => {
+                tracing::warn!(thread = own_name, %error, "runs without a mempool cache");
+                run();
+            }
+        }
+    })
+}
+
+/// A named thread.
+pub(crate) fn spawn(
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, EngineError> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|error| EngineError::Thread { name: name.to_owned(), reason: error.to_string() })
+}

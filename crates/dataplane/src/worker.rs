@@ -1,0 +1,114 @@
+//! A worker: algorithm 1 of the HNLB paper around the pipeline.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrayvec::ArrayVec;
+use dpdk::{Batch, Mbuf, RxQueue, cycles};
+use pipeline::{Outbox, Pipeline, PortId, Shared, Source};
+
+use crate::clock::Clock;
+use crate::idle::{Idle, Waiter};
+use crate::outbox::MbufOutbox;
+use crate::utilization::LoopCounters;
+
+/// Packets received at once: the paper's B for one queue.
+pub(crate) const BURST: usize = 32;
+
+/// A packet of the keeper's, to be sent by a worker since the send queues are theirs.
+pub(crate) type Injected = (PortId, Mbuf);
+
+/// One receive queue of this worker's.
+pub(crate) struct PolledQueue {
+    pub(crate) source: Source,
+    pub(crate) rx: RxQueue,
+}
+
+/// Everything one worker owns.
+pub(crate) struct Worker {
+    pub(crate) queues: Vec<PolledQueue>,
+    pub(crate) pipeline: Pipeline<Mbuf>,
+    pub(crate) outbox: MbufOutbox,
+    pub(crate) injected: rtrb::Consumer<Injected>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: Arc<LoopCounters>,
+    pub(crate) clock: Clock,
+    pub(crate) idle: Idle,
+}
+
+/// What changes from one iteration to the next.
+struct Turn {
+    /// The cycle counter at the last iteration.
+    last: u64,
+    /// The last millisecond that was ticked.
+    ticked_ms: u64,
+    received: Batch<BURST>,
+    burst: ArrayVec<Mbuf, 64>,
+}
+
+impl Worker {
+    /// Polls all queues round robin until `stop`.
+    pub(crate) fn run(mut self, stop: &AtomicBool) {
+        let mut turn = Turn {
+            last: cycles(),
+            ticked_ms: 0,
+            received: Batch::default(),
+            burst: ArrayVec::new(),
+        };
+        let mut waiter = Waiter::new(self.idle);
+        while !stop.load(Ordering::Relaxed) {
+            self.pipeline.begin();
+            let mut found = self.send_injected();
+            for at in 0..self.queues.len() {
+                found += self.iterate(at, &mut turn);
+            }
+            self.tick(&mut turn);
+            waiter.round(found);
+        }
+    }
+
+    /// One iteration of algorithm 1, on the queue `at`.
+    #[inline]
+    fn iterate(&mut self, at: usize, turn: &mut Turn) -> usize {
+        let Some(queue) = self.queues.get_mut(at) else { return 0 };
+        let before = cycles();
+        self.counters.iteration(before.wrapping_sub(turn.last));
+        turn.last = before;
+        let received = queue.rx.rx_burst(&mut turn.received);
+        if received > 0 {
+            turn.burst.extend(turn.received.drain());
+            let now_ms = self.clock.at_ms(before);
+            let source = queue.source;
+            self.pipeline.process(source, &mut turn.burst, now_ms, &mut self.outbox);
+            self.outbox.flush();
+            self.counters.polled(received, cycles().wrapping_sub(before));
+        } else {
+            self.counters.polled(0, 0);
+        }
+        if let Some(port) = self.shared.ports.get(usize::from(queue.source.port.0)) {
+            port.drained.polled(queue.source.queue, received, BURST);
+        }
+        received
+    }
+
+    /// Sends what the keeper wants sent.
+    fn send_injected(&mut self) -> usize {
+        let mut sent = 0;
+        while let Ok((port, packet)) = self.injected.pop() {
+            self.outbox.send(port, packet);
+            sent += 1;
+        }
+        if sent > 0 {
+            self.outbox.flush();
+        }
+        sent
+    }
+
+    fn tick(&mut self, turn: &mut Turn) {
+        let now_ms = self.clock.at_ms(turn.last);
+        if now_ms != turn.ticked_ms {
+            turn.ticked_ms = now_ms;
+            self.pipeline.tick(now_ms, &mut self.outbox);
+            self.outbox.flush();
+        }
+    }
+}

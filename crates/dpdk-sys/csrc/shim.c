@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include <errno.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+
+#include "shim.h"
+
+/* ---- what the Rust side believes of the items' layouts ----------------- */
+
+/* Specs start with the header as it is on the wire; these asserts hold the
+ * offsets that crates/dpdk/src/flow relies on, for every DPDK release. Since
+ * 22.11 every item has a member named hdr.
+ */
+#define ITEM_AT(item, member, at) \
+	_Static_assert(offsetof(struct rte_flow_item_##item, hdr.member) == (at), #item "." #member)
+
+ITEM_AT(eth, dst_addr, 0);
+ITEM_AT(eth, src_addr, 6);
+ITEM_AT(eth, ether_type, 12);
+ITEM_AT(vlan, vlan_tci, 0);
+ITEM_AT(vlan, eth_proto, 2);
+ITEM_AT(ipv4, type_of_service, 1);
+ITEM_AT(ipv4, fragment_offset, 6);
+ITEM_AT(ipv4, time_to_live, 8);
+ITEM_AT(ipv4, next_proto_id, 9);
+ITEM_AT(ipv4, src_addr, 12);
+ITEM_AT(ipv4, dst_addr, 16);
+ITEM_AT(ipv6, proto, 6);
+ITEM_AT(ipv6, hop_limits, 7);
+ITEM_AT(ipv6, src_addr, 8);
+ITEM_AT(ipv6, dst_addr, 24);
+ITEM_AT(tcp, src_port, 0);
+ITEM_AT(tcp, dst_port, 2);
+ITEM_AT(tcp, tcp_flags, 13);
+ITEM_AT(udp, src_port, 0);
+ITEM_AT(udp, dst_port, 2);
+
+const void *hnlb_item_default_mask(uint32_t type)
+{
+	switch (type) {
+	case RTE_FLOW_ITEM_TYPE_ETH:
+		return &rte_flow_item_eth_mask;
+	case RTE_FLOW_ITEM_TYPE_VLAN:
+		return &rte_flow_item_vlan_mask;
+	case RTE_FLOW_ITEM_TYPE_IPV4:
+		return &rte_flow_item_ipv4_mask;
+	case RTE_FLOW_ITEM_TYPE_IPV6:
+		return &rte_flow_item_ipv6_mask;
+	case RTE_FLOW_ITEM_TYPE_TCP:
+		return &rte_flow_item_tcp_mask;
+	case RTE_FLOW_ITEM_TYPE_UDP:
+		return &rte_flow_item_udp_mask;
+	default:
+		return NULL;
+	}
+}
+
+/* ---- EAL and threads ---------------------------------------------------- */
+
+int hnlb_errno(void)
+{
+	return rte_errno;
+}
+
+unsigned int hnlb_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+uint64_t hnlb_rdtsc(void)
+{
+	return rte_rdtsc();
+}
+
+int hnlb_pin_to_core(unsigned int core)
+{
+	rte_cpuset_t set;
+
+	if (core >= CPU_SETSIZE)
+		return -EINVAL;
+	CPU_ZERO(&set);
+	CPU_SET(core, &set);
+	/* First as the kernel sees it, whose errno is exact; then as EAL does,
+	 * which also keeps the thread's NUMA node up to date.
+	 */
+	int ret = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+	if (ret != 0)
+		return -ret;
+	return rte_thread_set_affinity(&set) == 0 ? 0 : -EINVAL;
+}
+
+size_t hnlb_allowed_cores(unsigned int *out, size_t cap)
+{
+	cpu_set_t set;
+	size_t found = 0;
+
+	if (pthread_getaffinity_np(pthread_self(), sizeof(set), &set) != 0)
+		return 0;
+	for (unsigned int core = 0; core < CPU_SETSIZE; core++) {
+		if (!CPU_ISSET(core, &set))
+			continue;
+		if (found < cap)
+			out[found] = core;
+		found++;
+	}
+	return found;
+}
+
+/* ---- log ---------------------------------------------------------------- */
+
+/* One stream for the life of the process: DPDK may write to it from any
+ * thread at any time, so it is never closed or swapped.
+ */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_text[4096];
+static size_t log_used;
+static int log_captured;
+
+static ssize_t log_write(void *cookie, const char *text, size_t size)
+{
+	(void)cookie;
+	pthread_mutex_lock(&log_lock);
+	if (log_captured) {
+		size_t room = sizeof(log_text) - log_used;
+		size_t kept = size < room ? size : room;
+
+		memcpy(log_text + log_used, text, kept);
+		log_used += kept;
+	} else {
+		fwrite(text, 1, size, stderr);
+	}
+	pthread_mutex_unlock(&log_lock);
+	return (ssize_t)size;
+}
+
+int hnlb_log_install(void)
+{
+	static const cookie_io_functions_t functions = { .write = log_write };
+	FILE *stream = fopencookie(NULL, "w", functions);
+
+	if (stream == NULL)
+		return -ENOMEM;
+	return rte_openlog_stream(stream);
+}
+
+void hnlb_log_capture(void)
+{
+	pthread_mutex_lock(&log_lock);
+	log_used = 0;
+	log_captured = 1;
+	pthread_mutex_unlock(&log_lock);
+}
+
+size_t hnlb_log_release(char *out, size_t cap)
+{
+	pthread_mutex_lock(&log_lock);
+	size_t size = log_used < cap ? log_used : cap;
+
+	memcpy(out, log_text, size);
+	log_used = 0;
+	log_captured = 0;
+	pthread_mutex_unlock(&log_lock);
+	return size;
+}
+
+/* ---- mbufs -------------------------------------------------------------- */
+
+struct rte_mbuf *hnlb_mbuf_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int hnlb_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, n);
+}
+
+void hnlb_mbuf_free(struct rte_mbuf *mbuf)
+{
+	rte_pktmbuf_free(mbuf);
+}
+
+int hnlb_mbuf_linearize(struct rte_mbuf *mbuf)
+{
+	return rte_pktmbuf_linearize(mbuf);
+}
+
+/* ---- ports -------------------------------------------------------------- */
+
+uint16_t hnlb_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, n);
+}
+
+uint16_t hnlb_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, n);
+}
+
+uint64_t hnlb_rss_five_tuple(void)
+{
+	return RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
+}
+
+uint64_t hnlb_rss_ports_v4(void)
+{
+	return RTE_ETH_RSS_NONFRAG_IPV4_TCP | RTE_ETH_RSS_NONFRAG_IPV4_UDP;
+}
+
+int hnlb_link(uint16_t port, int *up, uint32_t *speed)
+{
+	struct rte_eth_link link;
+
+	memset(&link, 0, sizeof(link));
+	int ret = rte_eth_link_get_nowait(port, &link);
+
+	*up = link.link_status == RTE_ETH_LINK_UP;
+	*speed = link.link_speed;
+	return ret;
+}
+
+int hnlb_set_reta(uint16_t port, uint16_t size, const uint16_t *queues, uint16_t n)
+{
+	struct rte_eth_rss_reta_entry64 table[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE];
+
+	if (n == 0 || size > RTE_ETH_RSS_RETA_SIZE_512)
+		return -EINVAL;
+	memset(table, 0, sizeof(table));
+	for (uint16_t i = 0; i < size; i++) {
+		struct rte_eth_rss_reta_entry64 *group = &table[i / RTE_ETH_RETA_GROUP_SIZE];
+
+		group->mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
+		group->reta[i % RTE_ETH_RETA_GROUP_SIZE] = queues[i % n];
+	}
+	return rte_eth_dev_rss_reta_update(port, table, size);
+}
+
+unsigned int hnlb_iface_index(const char *name)
+{
+	return if_nametoindex(name);
+}
+
+int hnlb_iface_running(const char *name)
+{
+	struct ifreq request;
+	int found = -1;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	memset(&request, 0, sizeof(request));
+	strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+	if (ioctl(fd, SIOCGIFFLAGS, &request) == 0)
+		found = (request.ifr_flags & IFF_UP) && (request.ifr_flags & IFF_RUNNING);
+	close(fd);
+	return found;
+}
+
+/* ---- rings -------------------------------------------------------------- */
+
+unsigned int hnlb_ring_enqueue(struct rte_ring *ring, void *const *objects, unsigned int n)
+{
+	return rte_ring_enqueue_burst(ring, objects, n, NULL);
+}
+
+unsigned int hnlb_ring_dequeue(struct rte_ring *ring, void **objects, unsigned int n)
+{
+	return rte_ring_dequeue_burst(ring, objects, n, NULL);
+}
+
+unsigned int hnlb_ring_count(const struct rte_ring *ring)
+{
+	return rte_ring_count(ring);
+}
+
+unsigned int hnlb_ring_capacity(const struct rte_ring *ring)
+{
+	return rte_ring_get_capacity(ring);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * What bindgen can't bind: DPDK's static inline functions, and layouts whose
+ * field names changed between 22.11 and 24.11. The latter are given as byte
+ * offsets, so that the Rust side is the same for every release.
+ */
+#ifndef HNLB_SHIM_H
+#define HNLB_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_flow.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+#include <rte_version.h>
+
+/* Byte offsets into struct rte_mbuf. */
+enum hnlb_mbuf_layout {
+	HNLB_MBUF_BUF_ADDR = offsetof(struct rte_mbuf, buf_addr),
+	HNLB_MBUF_DATA_OFF = offsetof(struct rte_mbuf, data_off),
+	HNLB_MBUF_NB_SEGS = offsetof(struct rte_mbuf, nb_segs),
+	HNLB_MBUF_PORT = offsetof(struct rte_mbuf, port),
+	HNLB_MBUF_OL_FLAGS = offsetof(struct rte_mbuf, ol_flags),
+	HNLB_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
+	HNLB_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
+	HNLB_MBUF_FDIR_HI = offsetof(struct rte_mbuf, hash.fdir.hi),
+	HNLB_MBUF_RSS = offsetof(struct rte_mbuf, hash.rss),
+	HNLB_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len),
+};
+
+/* Flags of struct rte_mbuf: the mark (both, and the one for its number) and RSS. */
+static const uint64_t HNLB_MARK_FLAGS = RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
+static const uint64_t HNLB_MARK_ID_FLAG = RTE_MBUF_F_RX_FDIR_ID;
+static const uint64_t HNLB_RSS_FLAG = RTE_MBUF_F_RX_RSS_HASH;
+
+/* Sizes of the specs of pattern items. */
+enum hnlb_item_size {
+	HNLB_ITEM_ETH_SIZE = sizeof(struct rte_flow_item_eth),
+	HNLB_ITEM_VLAN_SIZE = sizeof(struct rte_flow_item_vlan),
+	HNLB_ITEM_IPV4_SIZE = sizeof(struct rte_flow_item_ipv4),
+	HNLB_ITEM_IPV6_SIZE = sizeof(struct rte_flow_item_ipv6),
+	HNLB_ITEM_TCP_SIZE = sizeof(struct rte_flow_item_tcp),
+	HNLB_ITEM_UDP_SIZE = sizeof(struct rte_flow_item_udp),
+};
+
+/* EAL and threads. */
+int hnlb_errno(void);
+unsigned int hnlb_lcore_id(void);
+uint64_t hnlb_rdtsc(void);
+/* 0 or a negative errno. */
+int hnlb_pin_to_core(unsigned int core);
+/* Writes up to cap processors that the calling thread may use; how many there are. */
+size_t hnlb_allowed_cores(unsigned int *out, size_t cap);
+
+/* The log: to stderr, or into a buffer while captured. */
+int hnlb_log_install(void);
+void hnlb_log_capture(void);
+/* Ends the capture; bytes written to out. */
+size_t hnlb_log_release(char *out, size_t cap);
+
+/* Mbufs. */
+struct rte_mbuf *hnlb_mbuf_alloc(struct rte_mempool *pool);
+int hnlb_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n);
+void hnlb_mbuf_free(struct rte_mbuf *mbuf);
+int hnlb_mbuf_linearize(struct rte_mbuf *mbuf);
+
+/* Ports. */
+uint16_t hnlb_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
+uint16_t hnlb_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
+/* RSS on addresses and ports of TCP and UDP. */
+uint64_t hnlb_rss_five_tuple(void);
+/* The part of it for TCP and UDP ports over IPv4. */
+uint64_t hnlb_rss_ports_v4(void);
+/* 0 or a negative errno; speed in Mbit/s. */
+int hnlb_link(uint16_t port, int *up, uint32_t *speed);
+/* Every entry of the redirection table i to queues[i % n]; 0 or a negative errno. */
+int hnlb_set_reta(uint16_t port, uint16_t size, const uint16_t *queues, uint16_t n);
+/* A kernel interface's index, 0 if there is none. */
+unsigned int hnlb_iface_index(const char *name);
+/* 1 running, 0 not, -1 unknown. */
+int hnlb_iface_running(const char *name);
+
+/* Rings. */
+unsigned int hnlb_ring_enqueue(struct rte_ring *ring, void *const *objects, unsigned int n);
+unsigned int hnlb_ring_dequeue(struct rte_ring *ring, void **objects, unsigned int n);
+
+unsigned int hnlb_ring_count(const struct rte_ring *ring);
+unsigned int hnlb_ring_capacity(const struct rte_ring *ring);
+
+/* The default mask of an item type that the shim knows, else NULL. */
+const void *hnlb_item_default_mask(uint32_t type);
+
+#endif

@@ -1,0 +1,246 @@
+//! A packet buffer of DPDK.
+use std::fmt;
+use std::ptr::NonNull;
+
+use dpdk_sys as sys;
+use packet::PacketBuf;
+
+use crate::mempool::Mempool;
+
+/// An owned mbuf; goes back to its pool when dropped.
+///
+/// [`PacketBuf`] sees the first segment only. [`RxQueue`](crate::RxQueue)
+/// hands out one-segment mbufs only.
+#[repr(transparent)]
+pub struct Mbuf(NonNull<sys::rte_mbuf>);
+
+// SAFETY: an mbuf is plain memory with one owner; pools take mbufs back from
+// any thread.
+unsafe impl Send for Mbuf {}
+// SAFETY: through a shared reference it is only read.
+unsafe impl Sync for Mbuf {}
+
+impl Mbuf {
+    /// Takes over `mbuf`; `None` if it is null.
+    ///
+    /// # Safety
+    /// It is null, or a live mbuf with initialised memory, a reference count
+    /// of 1 and no other owner.
+    #[inline]
+    #[must_use]
+    pub unsafe fn from_raw(mbuf: *mut sys::rte_mbuf) -> Option<Self> {
+        NonNull::new(mbuf).map(Self)
+    }
+
+    /// Gives up ownership. To be taken over again with [`Mbuf::from_raw`].
+    #[inline]
+    #[must_use]
+    pub fn into_raw(self) -> *mut sys::rte_mbuf {
+        let mbuf = self.0.as_ptr();
+        std::mem::forget(self);
+        mbuf
+    }
+
+    /// An mbuf of `pool` with a copy of `frame`; `None` if the pool is empty or
+    /// its mbufs are too small.
+    #[must_use]
+    pub fn copy_from(pool: &Mempool, frame: &[u8]) -> Option<Self> {
+        let mut mbuf = pool.alloc()?;
+        if !mbuf.resize(frame.len()) {
+            return None;
+        }
+        mbuf.bytes_mut().copy_from_slice(frame);
+        Some(mbuf)
+    }
+
+    /// Bytes of all segments.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pkt_len() as usize
+    }
+
+    /// Whether there is no byte.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Free bytes in front of the frame.
+    #[inline]
+    #[must_use]
+    pub fn headroom(&self) -> usize {
+        usize::from(self.data_off())
+    }
+
+    /// Free bytes behind the frame's first segment.
+    #[inline]
+    #[must_use]
+    pub fn tailroom(&self) -> usize {
+        usize::from(self.buf_len())
+            .saturating_sub(usize::from(self.data_off()) + usize::from(self.data_len()))
+    }
+
+    /// Whether the frame is one segment.
+    #[inline]
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        self.nb_segs() == 1
+    }
+
+    /// Moves all segments into the first. `false`, and nothing happens, if it
+    /// has no room for them.
+    #[must_use]
+    pub fn linearize(&mut self) -> bool {
+        // SAFETY: the mbuf and its segments are owned; segments that were
+        // copied go back to their pools.
+        self.is_contiguous() || unsafe { sys::hnlb_mbuf_linearize(self.0.as_ptr()) } == 0
+    }
+
+    /// Sets or removes the mark, as a NIC does when a rule with a MARK action
+    /// matched (`hash.fdir.hi`).
+    #[inline]
+    pub fn set_mark(&mut self, mark: Option<u32>) {
+        match mark {
+            Some(mark) => {
+                self.set_fdir_hi(mark);
+                self.set_ol_flags(self.ol_flags() | MARK_FLAGS);
+            }
+            None => self.set_ol_flags(self.ol_flags() & !MARK_FLAGS),
+        }
+    }
+
+    /// The NIC's RSS hash, if it computed one.
+    #[inline]
+    #[must_use]
+    pub fn rss_hash(&self) -> Option<u32> {
+        (self.ol_flags() & RSS_FLAG != 0).then(|| self.rss())
+    }
+
+    #[inline]
+    fn data(&self) -> *mut u8 {
+        // SAFETY: an offset within the segment's buffer, as DPDK and the
+        // setters below keep it.
+        unsafe { self.buf_addr().cast::<u8>().add(usize::from(self.data_off())) }
+    }
+}
+
+/// `RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID`.
+const MARK_FLAGS: u64 = sys::HNLB_MARK_FLAGS;
+/// Says that the mark's number is there.
+const MARK_ID_FLAG: u64 = sys::HNLB_MARK_ID_FLAG;
+/// `RTE_MBUF_F_RX_RSS_HASH`.
+const RSS_FLAG: u64 = sys::HNLB_RSS_FLAG;
+
+/// Reads and writes a field of `rte_mbuf` at the offset that the shim took
+/// from the C headers.
+macro_rules! field {
+    ($get:ident $(, $set:ident)?: $type:ty, $offset:ident) => {
+        #[inline]
+        fn $get(&self) -> $type {
+            // SAFETY: the mbuf is live and owned, and C says that a field of
+            // this type is at this offset, aligned.
+            unsafe { self.0.as_ptr().byte_add(sys::$offset as usize).cast::<$type>().read() }
+        }
+        $(
+            #[inline]
+            fn $set(&mut self, value: $type) {
+                // SAFETY: as for reading; the exclusive reference says that
+                // nobody reads meanwhile.
+                unsafe {
+                    self.0.as_ptr().byte_add(sys::$offset as usize).cast::<$type>().write(value);
+                }
+            }
+        )?
+    };
+}
+
+impl Mbuf {
+    field!(buf_addr: *mut std::ffi::c_void, HNLB_MBUF_BUF_ADDR);
+    field!(data_off, set_data_off: u16, HNLB_MBUF_DATA_OFF);
+    field!(nb_segs: u16, HNLB_MBUF_NB_SEGS);
+    field!(ol_flags, set_ol_flags: u64, HNLB_MBUF_OL_FLAGS);
+    field!(pkt_len, set_pkt_len: u32, HNLB_MBUF_PKT_LEN);
+    field!(data_len, set_data_len: u16, HNLB_MBUF_DATA_LEN);
+    field!(fdir_hi, set_fdir_hi: u32, HNLB_MBUF_FDIR_HI);
+    field!(rss: u32, HNLB_MBUF_RSS);
+    field!(buf_len: u16, HNLB_MBUF_BUF_LEN);
+}
+
+impl PacketBuf for Mbuf {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `data_len` bytes from `data` are within the buffer, whose
+        // memory EAL has zeroed before its first use, and owned by this mbuf.
+        unsafe { std::slice::from_raw_parts(self.data(), usize::from(self.data_len())) }
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and the reference is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.data(), usize::from(self.data_len())) }
+    }
+
+    #[inline]
+    fn mark(&self) -> Option<u32> {
+        (self.ol_flags() & MARK_ID_FLAG != 0).then(|| self.fdir_hi())
+    }
+
+    #[inline]
+    fn prepend(&mut self, n: usize) -> bool {
+        let Ok(n) = u16::try_from(n) else { return false };
+        let (Some(offset), Some(len)) =
+            (self.data_off().checked_sub(n), self.data_len().checked_add(n))
+        else {
+            return false;
+        };
+        self.set_data_off(offset);
+        self.set_data_len(len);
+        self.set_pkt_len(self.pkt_len().wrapping_add(u32::from(n)));
+        true
+    }
+
+    #[inline]
+    fn cut_front(&mut self, n: usize) -> bool {
+        let Some((n, len)) =
+            u16::try_from(n).ok().and_then(|n| Some((n, self.data_len().checked_sub(n)?)))
+        else {
+            return false;
+        };
+        self.set_data_off(self.data_off() + n);
+        self.set_data_len(len);
+        self.set_pkt_len(self.pkt_len().wrapping_sub(u32::from(n)));
+        true
+    }
+
+    #[inline]
+    fn resize(&mut self, len: usize) -> bool {
+        let most = self.tailroom() + usize::from(self.data_len());
+        let Ok(short) = u16::try_from(len) else { return false };
+        if len > most || !self.is_contiguous() {
+            return false;
+        }
+        self.set_data_len(short);
+        self.set_pkt_len(u32::from(short));
+        true
+    }
+}
+
+impl Drop for Mbuf {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the one owner lets go; its pool lives as long as any mbuf.
+        unsafe { sys::hnlb_mbuf_free(self.0.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for Mbuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mbuf")
+            .field("len", &self.len())
+            .field("segments", &self.nb_segs())
+            .field("mark", &self.mark())
+            .finish()
+    }
+}

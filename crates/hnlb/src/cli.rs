@@ -1,0 +1,104 @@
+//! Every command and every flag, with its documentation.
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The hybrid load balancer: a stateful layer-4 load balancer on DPDK that
+/// keeps its connection table in the match tables of the NIC too.
+#[derive(Debug, Parser)]
+#[command(name = "hnlb", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the load balancer until Ctrl-C or SIGTERM.
+    Run(RunArgs),
+    /// Check a configuration file and say what is wrong with it.
+    Check(CheckArgs),
+    /// Show what a running load balancer does.
+    Status(StatusArgs),
+    /// Send a capture through the whole data path, without any device.
+    Replay(ReplayArgs),
+    /// Keep a lab of network namespaces standing: clients, HNLB, backends.
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
+    /// Print the JSON Schema of the configuration file.
+    Schema,
+}
+
+/// `hnlb run`
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+}
+
+/// `hnlb check`
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The configuration file (TOML).
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// `hnlb status`
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print the whole report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb replay`
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Put this emulated NIC in front, whatever the configuration says.
+    #[arg(long, value_enum, value_name = "PROFILE")]
+    pub(crate) nic: Option<NicProfile>,
+    /// The encoding to use with the emulated NIC.
+    #[arg(long, value_enum, default_value_t = ReplayEncoding::Mark, requires = "nic")]
+    pub(crate) encoding: ReplayEncoding,
+    /// The port that the captured packets arrive at [default: the first].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) port: Option<String>,
+    /// Print the counters as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The capture to read, pcap or pcapng.
+    #[arg(value_name = "IN")]
+    pub(crate) input: PathBuf,
+    /// Where to write what HNLB sent, in the format of the input.
+    #[arg(value_name = "OUT")]
+    pub(crate) output: PathBuf,
+}
+
+/// Emulated NICs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NicProfile {
+    /// Intel X550: Flow Director, IPv4 only.
+    X550,
+    /// Intel E810: IPv6 too, counters per rule.
+    E810,
+}
+
+/// Encodings a replay can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReplayEncoding {
+    /// The rule attaches a mark that names the connection.
+    Mark,
+    /// The rule names a queue that stands for the backend.
+    Queue,
+    /// No rules.
+    Off,
+}

@@ -1,0 +1,7 @@
+//! One file per command.
+
+pub(crate) mod check;
+pub(crate) mod lab;
+pub(crate) mod replay;
+pub(crate) mod run;
+pub(crate) mod status;

@@ -1,0 +1,39 @@
+//! `hnlb run`: the load balancer.
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use config::Config;
+use dataplane::Engine;
+
+use crate::cli::RunArgs;
+use crate::{CommandResult, stop};
+
+/// How often the main thread looks whether it is time to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(args: &RunArgs) -> CommandResult {
+    let config = Config::load(&args.config)?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let stop = stop::on_signal()?;
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)?;
+    let engine = Engine::start(&config, seed)?;
+    tracing::info!(
+        services = config.services.len(),
+        socket = %config.status.socket.display(),
+        "running; `hnlb status` tells when every backend's next hop has answered"
+    );
+    while !stop.load(Ordering::Relaxed) {
+        if engine.has_failed() {
+            engine.stop();
+            return Err("a thread has ended unexpectedly; the log says which".into());
+        }
+        std::thread::sleep(LOOK);
+    }
+    tracing::info!("stopping: taking the rules back from the NIC");
+    engine.stop();
+    Ok(ExitCode::SUCCESS)
+}

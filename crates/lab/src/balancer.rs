@@ -1,0 +1,123 @@
+//! HNLB itself, running in the lab.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::config::{Device, LabRun};
+use crate::lab::log_tail;
+use crate::status::Status;
+use crate::topology::{BALANCER, PORT, SWITCH};
+use crate::{Lab, LabError, exec};
+
+/// Name of the process in the lab.
+pub(crate) const NAME: &str = "hnlb";
+/// How long HNLB may take to be ready; generous, for emulated machines.
+const READY: Duration = Duration::from_secs(60);
+/// How long it may take to remove its rules and go.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A running HNLB.
+#[derive(Debug)]
+pub struct Balancer {
+    binary: PathBuf,
+    socket: PathBuf,
+    pid: u32,
+}
+
+impl Balancer {
+    /// Starts `hnlb run` in the lab and waits until its status says ready.
+    ///
+    /// # Errors
+    /// If it ends, or isn't ready in a minute; it has ended then.
+    pub fn start(lab: &mut Lab, binary: &Path, run: &LabRun) -> Result<Self, LabError> {
+        let file = lab.dir().join(format!("hnlb-{}.toml", run.encoding.name()));
+        let socket = lab.dir().join("hnlb.sock");
+        std::fs::write(&file, run.toml(&socket))
+            .map_err(LabError::io(format!("write {}", file.display())))?;
+        // One that was killed leaves its socket behind.
+        let _ = std::fs::remove_file(&socket);
+        let host = if run.device == Device::Tap { SWITCH } else { BALANCER };
+        let (program, file) = (binary.display().to_string(), file.display().to_string());
+        let pid = lab.spawn(host, NAME, &[&program, "run", "--config", &file])?;
+        let balancer = Self { binary: binary.to_owned(), socket, pid };
+        let ready = balancer.wait_ready(lab, run.device);
+        if ready.is_err() {
+            lab.end(pid, GRACE);
+        }
+        ready.map(|()| balancer)
+    }
+
+    /// The one that `hnlb lab up` left running in a lab.
+    #[must_use]
+    pub fn of(lab: &Lab, binary: &Path) -> Option<Self> {
+        let (binary, socket) = (binary.to_owned(), lab.dir().join("hnlb.sock"));
+        lab.pid(NAME).map(|pid| Self { binary, socket, pid })
+    }
+
+    fn wait_ready(&self, lab: &mut Lab, device: Device) -> Result<(), LabError> {
+        let deadline = Instant::now() + READY;
+        let mut unplugged = device == Device::Tap;
+        loop {
+            lab.stop().sleep(Duration::from_millis(50))?;
+            self.check(lab)?;
+            if unplugged && lab.exec(SWITCH, &["ip", "link", "show", PORT])?.status.success() {
+                lab.plug_tap()?;
+                unplugged = false;
+            }
+            let status = self.status(lab);
+            if !unplugged && status.as_ref().is_ok_and(|status| status.ready != Some(false)) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let why = status.err().map(|error| error.to_string()).unwrap_or_default();
+                let log = log_tail(&lab.log(NAME));
+                return Err(LabError::Timeout {
+                    what: "hnlb being ready".into(),
+                    seconds: READY.as_secs(),
+                    detail: format!(": {why}\nthe end of its log:\n{log}"),
+                });
+            }
+        }
+    }
+
+    /// That it still runs.
+    ///
+    /// # Errors
+    /// [`LabError::BalancerEnded`] if it doesn't.
+    pub fn check(&self, lab: &mut Lab) -> Result<(), LabError> {
+        let Some(status) = lab.ended(self.pid) else { return Ok(()) };
+        let log = lab.log(NAME);
+        let tail = log_tail(&log);
+        Err(LabError::BalancerEnded { status, log, tail })
+    }
+
+    /// Its pid.
+    #[must_use]
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The path of its status socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Asks it for its status.
+    ///
+    /// # Errors
+    /// If it doesn't answer within ten seconds, or not in JSON.
+    pub fn status(&self, lab: &Lab) -> Result<Status, LabError> {
+        let mut command = Command::new(&self.binary);
+        command.args(["status", "--json", "--socket"]).arg(&self.socket);
+        let limit = Duration::from_secs(10);
+        let output = exec::run(&mut command, None, limit, lab.stop())?.success()?;
+        Status::parse(&output.stdout)
+    }
+
+    /// Ends it. True if it went by itself when asked to.
+    pub fn end(self, lab: &mut Lab) -> bool {
+        lab.end(self.pid, GRACE)
+    }
+}

@@ -1,0 +1,131 @@
+//! `hnlb lab …`: the lab for playing.
+
+use std::path::Path;
+
+use clap::Subcommand;
+
+use crate::config::{Device, Encoding, LabRun, Profile};
+use crate::{Balancer, Lab, LabError, LabOptions, Stop, demo, topology, vm_check};
+
+/// What `hnlb lab` can do.
+#[derive(Debug, Clone, Subcommand)]
+pub enum LabCommand {
+    /// Set up clients, backends and HNLB in network namespaces and leave them standing
+    Up {
+        /// Name of the lab
+        #[arg(long, default_value = "lab")]
+        name: String,
+        /// How the NIC tells HNLB what it matched
+        #[arg(long, value_enum, default_value = "mark")]
+        encoding: Encoding,
+        /// Which card the emulated NIC plays
+        #[arg(long, value_enum, default_value = "x550")]
+        profile: Profile,
+        /// Worker cores
+        #[arg(long, default_value_t = 1)]
+        workers: u16,
+        /// Set up the network and the servers, but don't start HNLB
+        #[arg(long)]
+        without_hnlb: bool,
+    },
+    /// Tell what stands of a lab
+    Status {
+        /// Name of the lab
+        #[arg(long, default_value = "lab")]
+        name: String,
+    },
+    /// Take a lab down: processes, namespaces, files
+    Down {
+        /// Name of the lab
+        #[arg(long, default_value = "lab")]
+        name: String,
+    },
+    /// Run a program on a host of a lab (c1, c2, b1 to b4, lb, sw)
+    Exec {
+        /// Name of the lab
+        #[arg(long, default_value = "lab")]
+        name: String,
+        /// The host
+        host: String,
+        /// The program and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// Load HNLB with each encoding and show them side by side
+    Demo,
+    /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
+    VmCheck,
+}
+
+impl LabCommand {
+    /// Does it, with HNLB's program at `binary`; prints to stdout and stderr.
+    /// True if everything was as it should be.
+    ///
+    /// # Errors
+    /// What could not be done.
+    pub fn run(self, binary: &Path) -> Result<bool, LabError> {
+        let stop = Stop::on_signals()?;
+        match self {
+            Self::Up { name, encoding, profile, workers, without_hnlb } => {
+                let emulated = LabRun::emulated(encoding);
+                let run = LabRun { profile: Some(profile), workers, ..emulated };
+                up(name, (!without_hnlb).then_some(&run), binary, stop)
+            }
+            Self::Status { name } => {
+                let lab = Lab::attach(&name, stop)?;
+                print!("{}", overview(&lab));
+                Ok(lab.status().processes.iter().all(|(_, pid)| pid.is_some()))
+            }
+            Self::Down { name } => {
+                Lab::attach(&name, stop)?.down()?;
+                println!("the lab `{name}` is down");
+                Ok(true)
+            }
+            Self::Exec { name, host, argv } => {
+                let lab = Lab::attach(&name, stop)?;
+                let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+                let limit = std::time::Duration::from_secs(24 * 3600);
+                let output = lab.exec_for(&host, &argv, limit)?;
+                print!("{}", output.stdout);
+                eprint!("{}", output.stderr);
+                Ok(output.status.success())
+            }
+            Self::Demo => demo::run(binary, &stop),
+            Self::VmCheck => vm_check::run(binary, &stop),
+        }
+    }
+}
+
+fn up(name: String, run: Option<&LabRun>, binary: &Path, stop: Stop) -> Result<bool, LabError> {
+    let veth = run.is_none_or(|run| run.device == Device::AfPacket);
+    // Kept only when HNLB runs too: a failure before that takes it down.
+    let mut lab = Lab::up(LabOptions { name: Some(name), keep: false, veth, stop })?;
+    if let Some(run) = run {
+        Balancer::start(&mut lab, binary, run)?;
+    }
+    lab.keep()?;
+    print!("{}", overview(&lab));
+    let name = lab.name();
+    println!(
+        "try:\n  hnlb lab exec --name {name} c1 curl http://{}/\n  \
+         hnlb lab exec --name {name} c2 dig @{} who.lab TXT\n  \
+         hnlb status --socket {}\n  hnlb lab down --name {name}",
+        topology::VIP4,
+        topology::VIP6,
+        lab.dir().join("hnlb.sock").display()
+    );
+    Ok(true)
+}
+
+fn overview(lab: &Lab) -> String {
+    let status = lab.status();
+    let mut text = format!("lab `{}` in {}\n", status.name, status.dir.display());
+    text += &format!("  namespaces: {}\n", status.namespaces.join(" "));
+    for (name, pid) in &status.processes {
+        match pid {
+            Some(pid) => text += &format!("  {name}: pid {pid}\n"),
+            None => text += &format!("  {name}: gone, see {}\n", lab.log(name).display()),
+        }
+    }
+    text
+}

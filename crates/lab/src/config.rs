@@ -1,0 +1,198 @@
+//! The configuration that HNLB gets in the lab.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::Path;
+
+use crate::topology::{
+    BACKENDS, BALANCER_ADDRESSES, DNS_BACKEND_PORT, DNS_PORT, Family, PORT, WEB_BACKEND_PORT,
+    WEB_PORT, vip,
+};
+
+/// How the NIC tells the processor what it matched; `off` is SLB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Encoding {
+    /// A mark names the connection.
+    Mark,
+    /// The queue number names the backend.
+    Queue,
+    /// Nothing is offloaded.
+    Off,
+    /// Whatever the card can do.
+    Auto,
+}
+
+impl Encoding {
+    /// Its name in the configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mark => "mark",
+            Self::Queue => "queue",
+            Self::Off => "off",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+/// Which card the emulated NIC plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Profile {
+    /// Flow Director of the X550: IPv4 only, one input mask a port.
+    X550,
+    /// E810: IPv6 too, counters.
+    E810,
+}
+
+impl Profile {
+    /// Its name in the configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X550 => "x550",
+            Self::E810 => "e810",
+        }
+    }
+}
+
+/// The DPDK device that HNLB drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// The veth of HNLB's namespace through an AF_PACKET socket.
+    AfPacket,
+    /// A tap device that HNLB makes itself; its rte_flow is tc flower's.
+    Tap,
+}
+
+/// One way of running HNLB in the lab.
+#[derive(Debug, Clone)]
+pub struct LabRun {
+    /// How matches are told.
+    pub encoding: Encoding,
+    /// The emulated NIC's profile; `None` for a device that has rte_flow.
+    pub profile: Option<Profile>,
+    /// Queues of the NIC, the default queue included.
+    pub queues: u16,
+    /// Worker cores.
+    pub workers: u16,
+    /// The device.
+    pub device: Device,
+}
+
+impl LabRun {
+    /// The emulated X550 with 16 queues and one worker on the lab's veth.
+    #[must_use]
+    pub const fn emulated(encoding: Encoding) -> Self {
+        Self {
+            encoding,
+            profile: Some(Profile::X550),
+            queues: 16,
+            workers: 1,
+            device: Device::AfPacket,
+        }
+    }
+
+    /// The `queue` encoding on net_tap, whose rules the kernel's tc flower
+    /// carries out.
+    #[must_use]
+    pub const fn tap(queues: u16) -> Self {
+        Self { encoding: Encoding::Queue, profile: None, queues, workers: 1, device: Device::Tap }
+    }
+
+    /// The TOML text, with the status socket at `socket`.
+    #[must_use]
+    pub fn toml(&self, socket: &Path) -> String {
+        let device = match self.device {
+            Device::AfPacket => format!("net_af_packet0,iface={PORT}"),
+            Device::Tap => format!("net_tap0,iface={PORT}"),
+        };
+        let mut text = format!(
+            "[eal]\nmemory_mb = 512\nhuge_pages = \"auto\"\n\n\
+             [[port]]\nname = \"lab0\"\ndevice = \"{device}\"\n"
+        );
+        if let Some(profile) = self.profile {
+            let (profile, queues) = (profile.name(), self.queues);
+            text += &format!("[port.nic]\nprofile = \"{profile}\"\nqueues = {queues}\n");
+        }
+        let addresses = BALANCER_ADDRESSES.map(|address| format!("\"{address}\"")).join(", ");
+        let (mut workers, encoding) = (format!("count = {}", self.workers), self.encoding.name());
+        if self.profile.is_none() {
+            workers += &format!("\nqueues = {}", self.queues);
+        }
+        text += &format!(
+            "\n[[interface]]\nport = \"lab0\"\naddresses = [{addresses}]\n\n\
+             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\n\n\
+             [status]\nsocket = \"{}\"\n",
+            socket.display()
+        );
+        let services = [
+            ("web", "tcp", WEB_PORT, WEB_BACKEND_PORT),
+            ("dns", "udp", DNS_PORT, DNS_BACKEND_PORT),
+        ];
+        // A tap has 16 queues at most: with the queue encoding that is enough
+        // for one service of each family, but not for two.
+        let most = if self.device == Device::Tap { 1 } else { services.len() };
+        for (name, protocol, port, backend_port) in services.into_iter().take(most) {
+            service(&mut text, &format!("{name}4"), protocol, Family::V4, port, backend_port);
+            service(&mut text, &format!("{name}6"), protocol, Family::V6, port, backend_port);
+        }
+        text
+    }
+}
+
+fn service(
+    text: &mut String,
+    name: &str,
+    protocol: &str,
+    family: Family,
+    port: u16,
+    backend_port: u16,
+) {
+    let vip: IpAddr = vip(family);
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "\n[[service]]\nname = \"{name}\"\nvip = \"{vip}\"\nport = {port}\n\
+         protocol = \"{protocol}\"\nscheduler = \"round-robin\"\nmode = \"nat\"\n"
+    );
+    for backend in &BACKENDS {
+        let address = backend.address(family);
+        let _ =
+            write!(text, "[[service.backend]]\naddress = \"{address}\"\nport = {backend_port}\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_toml_with_everything_in_it() {
+        let text = LabRun::emulated(Encoding::Mark).toml(Path::new("/run/x.sock"));
+        let root: toml::Value = toml::from_str(&text).unwrap();
+        let port = &root["port"][0];
+        assert_eq!(port["device"].as_str(), Some("net_af_packet0,iface=hnlb0"));
+        assert_eq!(port["nic"]["profile"].as_str(), Some("x550"));
+        assert_eq!(port["nic"]["queues"].as_integer(), Some(16));
+        assert_eq!(root["offload"]["encoding"].as_str(), Some("mark"));
+        assert_eq!(root["status"]["socket"].as_str(), Some("/run/x.sock"));
+        let services = root["service"].as_array().unwrap();
+        let names: Vec<&str> = services.iter().map(|s| s["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["web4", "web6", "dns4", "dns6"]);
+        for service in services {
+            assert_eq!(service["backend"].as_array().unwrap().len(), 4);
+        }
+        assert_eq!(services[3]["vip"].as_str(), Some("fd71::100"));
+        assert_eq!(services[3]["backend"][3]["address"].as_str(), Some("fd72::14"));
+    }
+
+    #[test]
+    fn a_real_driver_has_no_emulated_nic() {
+        let text = LabRun::tap(4).toml(Path::new("/s"));
+        let root: toml::Value = toml::from_str(&text).unwrap();
+        assert_eq!(root["port"][0]["device"].as_str(), Some("net_tap0,iface=hnlb0"));
+        assert!(root["port"][0].get("nic").is_none());
+        assert_eq!(root["workers"]["queues"].as_integer(), Some(4));
+        assert_eq!(root["service"].as_array().unwrap().len(), 2);
+    }
+}

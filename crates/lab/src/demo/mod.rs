@@ -1,0 +1,45 @@
+//! The demo: one lab, HNLB in it with each encoding in turn, the same load
+//! each time, and what came out side by side.
+
+mod progress;
+mod run;
+mod table;
+
+use std::path::Path;
+
+use progress::Progress;
+pub use run::RunReport;
+
+use crate::config::{Encoding, LabRun};
+use crate::{Lab, LabError, LabOptions, Stop};
+
+/// The encodings in the order of the columns; `off` is SLB.
+const ENCODINGS: [Encoding; 3] = [Encoding::Mark, Encoding::Queue, Encoding::Off];
+
+/// Runs the demo with HNLB's program at `binary`; prints progress to stderr
+/// and the table to stdout. True if nothing failed.
+///
+/// # Errors
+/// If the lab cannot be set up, HNLB doesn't start, or the stop is requested.
+/// The lab is gone in any case.
+pub fn run(binary: &Path, stop: &Stop) -> Result<bool, LabError> {
+    let progress = Progress::new(1 + ENCODINGS.len() * run::STEPS);
+    progress.step("setting up 8 network namespaces, 4 nginx, 4 nsd");
+    let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
+    let mut reports = Vec::new();
+    for encoding in ENCODINGS {
+        let how = LabRun::emulated(encoding);
+        reports.push(run::run(&mut lab, binary, &how, &progress)?);
+    }
+    lab.down()?;
+    progress.done();
+    print!("{}", table::render(&reports));
+    let failures: Vec<String> = reports.iter().flat_map(RunReport::failures).collect();
+    for failure in &failures {
+        println!("FAILED  {failure}");
+    }
+    if failures.is_empty() {
+        println!("nothing failed");
+    }
+    Ok(failures.is_empty())
+}

@@ -1,0 +1,230 @@
+//! One run of HNLB under load.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::progress::Progress;
+use crate::config::{Encoding, LabRun};
+use crate::load::{self, Connections, DnsResult, HttpResult, PerBackend};
+use crate::status::{Matches, Status};
+use crate::topology::{BACKENDS, Family, vip};
+use crate::{Balancer, Lab, LabError};
+
+/// Steps that [`run`] reports to the progress display.
+pub(super) const STEPS: usize = 6;
+/// Connections of a client at a time.
+const OPEN: u32 = 16;
+/// Share of the packets of long IPv4 connections that the NIC must match.
+const SHARE: f64 = 0.95;
+
+/// What one run saw, from the clients' side and from HNLB's.
+#[derive(Debug, Clone)]
+pub struct RunReport {
+    /// How HNLB was run.
+    pub encoding: Encoding,
+    /// Long connections over IPv4, then IPv6.
+    pub long: [HttpResult; 2],
+    /// Short connections over IPv4, then IPv6.
+    pub short: [HttpResult; 2],
+    /// DNS over IPv4, then IPv6.
+    pub dns: [DnsResult; 2],
+    /// Spot checks that succeeded.
+    pub checks: u64,
+    /// What spot checks and starting and stopping found wrong.
+    pub wrong: Vec<String>,
+    /// Who found the packets of long connections, IPv4, then IPv6.
+    pub matches: [Matches; 2],
+    /// HNLB's status under the load of long IPv4 connections.
+    pub loaded: Status,
+    /// HNLB's status at the end.
+    pub last: Status,
+}
+
+impl RunReport {
+    /// Requests and queries answered.
+    #[must_use]
+    pub fn served(&self) -> u64 {
+        let http: u64 = self.http().map(|r| r.requests).sum();
+        let dns: u64 = self.dns.iter().map(|r| r.completed).sum();
+        http + dns + self.checks
+    }
+
+    /// Requests and queries that failed.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        let http: u64 = self.http().map(|r| r.failed).sum();
+        let dns: u64 = self.dns.iter().map(DnsResult::failed).sum();
+        http + dns + self.wrong.len() as u64
+    }
+
+    /// Connections that the clients opened for HTTP.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.http().map(|r| r.connections).sum()
+    }
+
+    /// HTTP answers by backend.
+    #[must_use]
+    pub fn backends(&self) -> PerBackend {
+        let mut sum = PerBackend::new();
+        for (backend, count) in self.http().flat_map(|r| &r.backends) {
+            *sum.entry(backend.clone()).or_default() += count;
+        }
+        sum
+    }
+
+    fn http(&self) -> impl Iterator<Item = &HttpResult> {
+        self.long.iter().chain(&self.short)
+    }
+
+    /// Everything that is not as it should be, in words.
+    #[must_use]
+    pub fn failures(&self) -> Vec<String> {
+        let name = self.encoding.name();
+        let mut found = Vec::new();
+        let mut count = |what: &str, failed: u64, of: u64| {
+            if failed > 0 {
+                found.push(format!("{name}: {failed} of {of} {what} failed"));
+            } else if of == 0 {
+                found.push(format!("{name}: no {what} at all"));
+            }
+        };
+        for (family, at) in [("IPv4", 0), ("IPv6", 1)] {
+            for (what, runs) in [("long", &self.long), ("short", &self.short)] {
+                if let Some(r) = runs.get(at) {
+                    let what = format!("requests over {what} {family} connections");
+                    count(&what, r.failed, r.requests + r.failed);
+                }
+            }
+            if let Some(r) = self.dns.get(at) {
+                count(&format!("{family} DNS queries"), r.failed(), r.sent);
+            }
+        }
+        let backends = self.backends();
+        for host in BACKENDS.iter().filter(|host| !backends.contains_key(host.name)) {
+            found.push(format!("{name}: backend {} got no request", host.name));
+        }
+        let share = self.matches.first().map_or(0.0, |matches| matches.share());
+        if self.encoding != Encoding::Off && share < SHARE {
+            let (share, least) = (share * 100.0, SHARE * 100.0);
+            found.push(format!(
+                "{name}: the NIC matched {share:.1} % of the packets of long IPv4 connections, \
+                 expected at least {least:.0} %"
+            ));
+        }
+        found.extend(self.wrong.iter().map(|what| format!("{name}: {what}")));
+        found
+    }
+}
+
+/// Starts HNLB, loads it, ends it.
+pub(super) fn run(
+    lab: &mut Lab,
+    binary: &Path,
+    how: &LabRun,
+    progress: &Progress,
+) -> Result<RunReport, LabError> {
+    let name = how.encoding.name();
+    let step = |what: &str| progress.step(&format!("{name}: {what}"));
+    step("starting hnlb");
+    let balancer = Balancer::start(lab, binary, how)?;
+    step("long connections over IPv4");
+    let (long4, match4, loaded) = long(lab, &balancer, "c1", Family::V4, 3)?;
+    step("long connections over IPv6");
+    let (long6, match6, _) = long(lab, &balancer, "c2", Family::V6, 2)?;
+    step("short connections over IPv4 and IPv6");
+    let short = both(
+        || load::http(lab, "c1", vip(Family::V4), 2, OPEN, Connections::Short),
+        || load::http(lab, "c2", vip(Family::V6), 2, OPEN, Connections::Short),
+    )?;
+    step("DNS over IPv4 and IPv6");
+    let dns = both(
+        || load::dns(lab, "c1", vip(Family::V4), 2, 8),
+        || load::dns(lab, "c2", vip(Family::V6), 2, 8),
+    )?;
+    step("curl and dig, one at a time");
+    let (checks, mut wrong) = spot_checks(lab)?;
+    balancer.check(lab)?;
+    let last = balancer.status(lab)?;
+    if !balancer.end(lab) {
+        wrong.push("hnlb had to be killed, it did not end on SIGTERM".into());
+    }
+    Ok(RunReport {
+        encoding: how.encoding,
+        long: [long4, long6],
+        short,
+        dns,
+        checks,
+        wrong,
+        matches: [match4, match6],
+        loaded,
+        last,
+    })
+}
+
+/// Long connections from one client; also who found their packets, and
+/// HNLB's status shortly before the end of the load.
+fn long(
+    lab: &Lab,
+    balancer: &Balancer,
+    client: &str,
+    family: Family,
+    seconds: u64,
+) -> Result<(HttpResult, Matches, Status), LabError> {
+    let before = balancer.status(lab)?;
+    let (result, loaded) = std::thread::scope(|scope| {
+        let load = scope
+            .spawn(|| load::http(lab, client, vip(family), seconds, OPEN, Connections::KeepAlive));
+        let loaded = lab
+            .stop()
+            .sleep(Duration::from_millis(seconds * 1000 - 700))
+            .and_then(|()| balancer.status(lab));
+        (joined(load), loaded)
+    });
+    let after = balancer.status(lab)?;
+    Ok((result?, after.matches_since(&before), loaded?))
+}
+
+/// Two loads at once.
+fn both<T: Send>(
+    one: impl FnOnce() -> Result<T, LabError> + Send,
+    two: impl FnOnce() -> Result<T, LabError>,
+) -> Result<[T; 2], LabError> {
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let two = two();
+        (joined(one), two)
+    });
+    Ok([one?, two?])
+}
+
+fn joined<T>(
+    thread: std::thread::ScopedJoinHandle<'_, Result<T, LabError>>,
+) -> Result<T, LabError> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// One request at a time, each kind over both families: how many succeeded,
+/// and what failed.
+fn spot_checks(lab: &Lab) -> Result<(u64, Vec<String>), LabError> {
+    let mut fine = 0;
+    let mut wrong = Vec::new();
+    for (client, family) in [("c1", Family::V4), ("c2", Family::V6)] {
+        let vip = vip(family);
+        let mut check = |what: &str, result: Result<String, LabError>| {
+            match result {
+                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+                Err(error) => wrong.push(format!("{what} {vip} from {client}: {error}")),
+                Ok(name) if BACKENDS.iter().any(|host| host.name == name) => fine += 1,
+                Ok(name) => wrong.push(format!("{what} {vip} from {client}: answered by `{name}`")),
+            }
+            Ok(())
+        };
+        for _ in 0..4 {
+            check("curl", load::get(lab, client, vip))?;
+            check("dig", load::who(lab, client, vip))?;
+        }
+        check("download of 1 MB from", load::download(lab, client, vip, None))?;
+    }
+    Ok((fine, wrong))
+}

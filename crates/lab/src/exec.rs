@@ -1,0 +1,186 @@
+//! One-shot commands: run to the end, bounded in time, ended on Ctrl-C.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::proc::{self, Signal};
+use crate::{LabError, Stop};
+
+/// What a command that ran to its end left.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output, invalid UTF-8 replaced.
+    pub stdout: String,
+    /// Its standard error, invalid UTF-8 replaced.
+    pub stderr: String,
+    command: String,
+}
+
+impl Output {
+    /// The output itself if the command succeeded.
+    ///
+    /// # Errors
+    /// [`LabError::Command`] otherwise, with the end of what it printed.
+    pub fn success(self) -> Result<Self, LabError> {
+        if self.status.success() {
+            return Ok(self);
+        }
+        let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        Err(LabError::Command {
+            command: self.command,
+            status: self.status.to_string(),
+            stderr: tail(said, 8),
+        })
+    }
+}
+
+/// The last lines of a text.
+pub(crate) fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.trim_end().lines().collect();
+    all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
+}
+
+/// Ends a process group if it is dropped before the process has been reaped.
+struct Group(Child, bool);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.1 {
+            proc::signal(&[self.0.id()], Signal::Kill, true);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// Runs a command in a process group of its own until it ends.
+///
+/// # Errors
+/// [`LabError::Io`] if it cannot be started, [`LabError::Timeout`] and
+/// [`LabError::Interrupted`] after its whole group has been killed. A command
+/// that ends with a failure is an `Ok`; see [`Output::success`].
+pub(crate) fn run(
+    command: &mut Command,
+    input: Option<&str>,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Output, LabError> {
+    let text = show(command);
+    let what = || LabError::io(format!("run `{text}`"));
+    // Files, not pipes: a full pipe would block the command, and a
+    // grandchild that keeps one open would block us.
+    let mut out = tempfile::tempfile().map_err(what())?;
+    let mut err = tempfile::tempfile().map_err(what())?;
+    command
+        .stdin(input_file(input).map_err(what())?)
+        .stdout(out.try_clone().map_err(what())?)
+        .stderr(err.try_clone().map_err(what())?)
+        .process_group(0);
+    let mut group = Group(command.spawn().map_err(what())?, false);
+    let deadline = Instant::now() + limit;
+    let mut pause = Duration::from_millis(1);
+    let status = loop {
+        if let Some(status) = group.0.try_wait().map_err(what())? {
+            group.1 = true;
+            break status;
+        }
+        stop.check()?;
+        if Instant::now() >= deadline {
+            let seconds = limit.as_secs();
+            return Err(LabError::Timeout {
+                what: format!("the end of `{text}`"),
+                seconds,
+                detail: String::new(),
+            });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    let stdout = read_all(&mut out).map_err(what())?;
+    let stderr = read_all(&mut err).map_err(what())?;
+    Ok(Output { status, stdout, stderr, command: text })
+}
+
+fn input_file(input: Option<&str>) -> std::io::Result<Stdio> {
+    let Some(text) = input else { return Ok(Stdio::null()) };
+    let mut file = tempfile::tempfile()?;
+    file.write_all(text.as_bytes())?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(file.into())
+}
+
+fn read_all(file: &mut File) -> std::io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A command line for messages.
+pub(crate) fn show(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for arg in command.get_args() {
+        text.push(' ');
+        text.push_str(&arg.to_string_lossy());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, limit: Duration, stop: &Stop) -> Result<Output, LabError> {
+        run(Command::new("sh").args(["-c", script]), None, limit, stop)
+    }
+
+    #[test]
+    fn output_and_failure_are_told_apart() {
+        let stop = Stop::default();
+        let done = sh("echo out; echo err >&2; exit 3", Duration::from_secs(20), &stop).unwrap();
+        assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("out\n", "err\n"));
+        let error = done.success().unwrap_err().to_string();
+        assert!(error.contains("err") && error.contains('3'), "{error}");
+    }
+
+    #[test]
+    fn input_reaches_the_command() {
+        let stop = Stop::default();
+        let done = run(&mut Command::new("cat"), Some("a\nb"), Duration::from_secs(20), &stop);
+        assert_eq!(done.unwrap().stdout, "a\nb");
+    }
+
+    #[test]
+    fn a_wish_to_stop_ends_the_whole_group() {
+        let stop = Stop::default();
+        stop.request();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
+        let error = sh(&script, Duration::from_secs(1000), &stop).unwrap_err();
+        assert!(matches!(error, LabError::Interrupted));
+        // Killed before or after the shell wrote the pid: either way no
+        // sleep is left.
+        if let Ok(pid) = std::fs::read_to_string(&file).unwrap_or_default().trim().parse() {
+            let gone = || proc::ProcessId::of(pid).is_none();
+            assert!(proc::wait_gone(gone, Duration::from_secs(20)));
+        }
+    }
+
+    #[test]
+    fn time_runs_out() {
+        let error = sh("sleep 1000", Duration::from_millis(50), &Stop::default()).unwrap_err();
+        assert!(matches!(error, LabError::Timeout { .. }), "{error}");
+    }
+
+    #[test]
+    fn tail_keeps_the_end() {
+        assert_eq!(tail("a\nb\nc\n", 2), "b\nc");
+        assert_eq!(tail("a", 2), "a");
+        assert_eq!(tail("", 2), "");
+    }
+}

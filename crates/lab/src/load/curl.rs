@@ -1,0 +1,111 @@
+//! One-shot HTTP requests by curl.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::wrk::url;
+use crate::servers::BIG;
+use crate::topology::WEB_PORT;
+use crate::{Lab, LabError};
+
+/// One request on a connection of its own; returns the backend's name.
+///
+/// # Errors
+/// If it fails or takes longer than ten seconds.
+pub fn get(lab: &Lab, client: &str, vip: IpAddr) -> Result<String, LabError> {
+    let url = url(vip, WEB_PORT, "/");
+    let output = lab.exec(client, &["curl", "-sSfg", "-m", "10", &url])?.success()?;
+    Ok(output.stdout.trim().to_owned())
+}
+
+/// Several requests on one connection; returns the backend's name for each.
+///
+/// # Errors
+/// If one fails, or if curl needed more than one connection.
+pub fn get_keep_alive(
+    lab: &Lab,
+    client: &str,
+    vip: IpAddr,
+    requests: usize,
+) -> Result<Vec<String>, LabError> {
+    let url = url(vip, WEB_PORT, "/");
+    let mut argv = vec!["curl", "-sSfg", "-m", "60", "-w", "%{num_connects}\\n"];
+    argv.resize(argv.len() + requests, &url);
+    let output = lab.exec_for(client, &argv, Duration::from_secs(90))?.success()?;
+    keep_alive(&output.stdout)
+}
+
+/// Reads pairs of lines: backend, connections made for this request.
+fn keep_alive(stdout: &str) -> Result<Vec<String>, LabError> {
+    let lines: Vec<&str> = stdout.lines().collect();
+    let mut backends = Vec::new();
+    for (number, pair) in lines.chunks(2).enumerate() {
+        let expected = if number == 0 { "1" } else { "0" };
+        match pair {
+            [backend, made] if *made == expected => backends.push((*backend).to_owned()),
+            _ => {
+                return Err(LabError::Parse {
+                    tool: "curl",
+                    detail: format!(
+                        "request {number} should have made {expected} connections: {stdout}"
+                    ),
+                });
+            }
+        }
+    }
+    Ok(backends)
+}
+
+/// Downloads the large file at no more than `rate` (curl's notation, for
+/// instance `512k` bytes a second); returns the backend's name.
+///
+/// # Errors
+/// If it fails, takes longer than a minute, or is not the whole file.
+pub fn download(
+    lab: &Lab,
+    client: &str,
+    vip: IpAddr,
+    rate: Option<&str>,
+) -> Result<String, LabError> {
+    let url = url(vip, WEB_PORT, "/big");
+    let mut argv = vec!["curl", "-sSfg", "-m", "60", "-o", "/dev/null", "-D", "-"];
+    argv.extend(["-w", "size %{size_download}\\n"]);
+    if let Some(rate) = rate {
+        argv.extend(["--limit-rate", rate]);
+    }
+    argv.push(&url);
+    let output = lab.exec_for(client, &argv, Duration::from_secs(90))?.success()?;
+    downloaded(&output.stdout)
+}
+
+fn downloaded(stdout: &str) -> Result<String, LabError> {
+    let bad = |detail| LabError::Parse { tool: "curl", detail };
+    if !stdout.lines().any(|line| line == format!("size {BIG}")) {
+        return Err(bad(format!("not the whole file of {BIG} bytes: {stdout}")));
+    }
+    let header = stdout.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("x-backend").then(|| value.trim().to_owned())
+    });
+    header.ok_or_else(|| bad(format!("no X-Backend header in: {stdout}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_connection_is_noticed() {
+        assert_eq!(keep_alive("b1\n1\nb1\n0\n").unwrap(), ["b1", "b1"]);
+        assert!(keep_alive("b1\n1\nb1\n1\n").is_err());
+        assert!(keep_alive("b1\n1\nb1\n").is_err());
+    }
+
+    #[test]
+    fn a_short_download_is_noticed() {
+        let text = "HTTP/1.1 200 OK\r\nX-Backend: b3\r\n\r\nsize 1048576\n";
+        assert_eq!(downloaded(text).unwrap(), "b3");
+        assert!(downloaded(&text.replace("8576", "8575")).is_err());
+        assert!(downloaded("HTTP/1.1 200 OK\r\n\r\nsize 1048576\n").is_err());
+    }
+}

@@ -1,0 +1,38 @@
+//! One-shot DNS queries by dig.
+
+use std::net::IpAddr;
+
+use crate::topology::DNS_PORT;
+use crate::{Lab, LabError};
+
+/// Asks a VIP who it is, from a new source port; returns the backend's name.
+///
+/// # Errors
+/// If no answer comes within five seconds (there is no second try).
+pub fn who(lab: &Lab, client: &str, vip: IpAddr) -> Result<String, LabError> {
+    let (server, port) = (format!("@{vip}"), DNS_PORT.to_string());
+    let argv = ["dig", "+short", "+tries=1", "+time=5", &server, "-p", &port, "who.lab", "TXT"];
+    let output = lab.exec(client, &argv)?.success()?;
+    parse(&output.stdout)
+}
+
+fn parse(stdout: &str) -> Result<String, LabError> {
+    let name = stdout.trim().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    name.filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| LabError::Parse {
+        tool: "dig",
+        detail: format!("expected one quoted backend name, got: {stdout}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn only_one_quoted_name_is_an_answer() {
+        assert_eq!(parse("\"b2\"\n").unwrap(), "b2");
+        for text in ["", "\"\"\n", ";; connection timed out\n"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! DNS load by dnsperf.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::topology::DNS_PORT;
+use crate::{Lab, LabError};
+
+/// What a DNS load run saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct DnsResult {
+    /// Queries sent.
+    pub sent: u64,
+    /// Queries answered.
+    pub completed: u64,
+    /// Queries without an answer within five seconds.
+    pub lost: u64,
+    /// Answers with another code than NOERROR.
+    pub errors: u64,
+    /// Answered queries a second.
+    pub qps: f64,
+}
+
+impl DnsResult {
+    /// Queries that failed: lost, or answered with an error.
+    #[must_use]
+    pub const fn failed(&self) -> u64 {
+        self.lost + self.errors
+    }
+}
+
+/// Runs dnsperf from a client for some seconds against a VIP's DNS service,
+/// from `sockets` source ports and with at most 20 queries unanswered, so
+/// that a slow answer slows the load instead of overflowing a socket.
+///
+/// # Errors
+/// If dnsperf cannot run, or the lab is to stop.
+pub fn dns(
+    lab: &Lab,
+    client: &str,
+    vip: IpAddr,
+    seconds: u64,
+    sockets: u32,
+) -> Result<DnsResult, LabError> {
+    let queries = lab.dir().join("queries");
+    std::fs::write(&queries, "who.lab TXT\nwho.lab A\nwho.lab AAAA\n")
+        .map_err(LabError::io(format!("write {}", queries.display())))?;
+    let queries = queries.display().to_string();
+    let (server, port) = (vip.to_string(), DNS_PORT.to_string());
+    let (length, clients) = (seconds.to_string(), sockets.to_string());
+    let argv = [
+        "dnsperf", "-s", &server, "-p", &port, "-d", &queries, "-l", &length, "-c", &clients, "-T",
+        "1", "-q", "20", "-t", "5",
+    ];
+    let output = lab.exec_for(client, &argv, Duration::from_secs(seconds + 60))?.success()?;
+    parse(&output.stdout)
+}
+
+fn parse(stdout: &str) -> Result<DnsResult, LabError> {
+    let field = |name: &str| -> Result<&str, LabError> {
+        let value = stdout.lines().find_map(|line| line.trim().strip_prefix(name));
+        value.map(str::trim).ok_or_else(|| LabError::Parse {
+            tool: "dnsperf",
+            detail: format!("no line `{name}` in: {stdout}"),
+        })
+    };
+    let number = |name: &str| -> Result<f64, LabError> {
+        let text = field(name)?.split_ascii_whitespace().next().unwrap_or_default();
+        text.parse().map_err(|e| LabError::Parse {
+            tool: "dnsperf",
+            detail: format!("`{name} {text}`: {e}"),
+        })
+    };
+    let count = |name: &str| -> Result<u64, LabError> {
+        let value = number(name)?;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let whole = value.max(0.0) as u64;
+        Ok(whole)
+    };
+    let completed = count("Queries completed:")?;
+    // Without an answer there is no line of codes.
+    let fine = field("Response codes:").map(no_error).unwrap_or(0);
+    Ok(DnsResult {
+        sent: count("Queries sent:")?,
+        completed,
+        lost: count("Queries lost:")?,
+        errors: completed.saturating_sub(fine),
+        qps: number("Queries per second:")?,
+    })
+}
+
+/// The count after NOERROR in `NOERROR 12 (99.0%), SERVFAIL 1 (1.0%)`.
+fn no_error(codes: &str) -> u64 {
+    let part = codes.split(',').find_map(|part| part.trim().strip_prefix("NOERROR "));
+    let text = part.and_then(|part| part.split_ascii_whitespace().next());
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "[Status] Testing complete (time limit)\n\nStatistics:\n\n\
+        \x20 Queries sent:         1003\n\
+        \x20 Queries completed:    1001 (99.80%)\n\
+        \x20 Queries lost:         2 (0.20%)\n\n\
+        \x20 Response codes:       NOERROR 998 (99.70%), SERVFAIL 3 (0.30%)\n\
+        \x20 Average packet size:  request 25, response 41\n\
+        \x20 Run time (s):         2.000043\n\
+        \x20 Queries per second:   500.489\n";
+
+    #[test]
+    fn losses_and_error_answers_are_failures() {
+        let result = parse(PRINTED).unwrap();
+        assert_eq!((result.sent, result.completed, result.lost), (1003, 1001, 2));
+        assert_eq!(result.failed(), 5);
+        assert!((result.qps - 500.489).abs() < 1e-6);
+    }
+
+    #[test]
+    fn nothing_answered_is_read_too() {
+        let text = "  Queries sent:  10\n  Queries completed: 0 (0.00%)\n\
+                    \x20 Queries lost: 10 (100.00%)\n  Queries per second: 0.000000\n";
+        assert_eq!(parse(text).unwrap().failed(), 10);
+    }
+
+    #[test]
+    fn other_output_is_an_error() {
+        assert!(parse("dnsperf: unable to open\n").is_err());
+        assert!(parse(&PRINTED.replace("1003", "many")).is_err());
+    }
+}

@@ -1,0 +1,16 @@
+//! Load and spot checks from the lab's clients.
+
+mod curl;
+mod dig;
+mod dnsperf;
+mod wrk;
+
+use std::collections::BTreeMap;
+
+pub use curl::{download, get, get_keep_alive};
+pub use dig::who;
+pub use dnsperf::{DnsResult, dns};
+pub use wrk::{Connections, HttpResult, http};
+
+/// Requests by the backend that answered them.
+pub type PerBackend = BTreeMap<String, u64>;

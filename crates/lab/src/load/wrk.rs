@@ -1,0 +1,153 @@
+//! HTTP load by wrk.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::PerBackend;
+use crate::topology::WEB_PORT;
+use crate::{Lab, LabError};
+
+/// The script that makes wrk count backends and print JSON.
+const SCRIPT: &str = include_str!("wrk.lua");
+
+/// How connections are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// Opened once, used for the whole run.
+    KeepAlive,
+    /// A new one for each request.
+    Short,
+}
+
+/// What an HTTP load run saw.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HttpResult {
+    /// Requests answered, with whatever status.
+    pub requests: u64,
+    /// Requests that failed: socket errors, timeouts, status not 2xx or 3xx.
+    pub failed: u64,
+    /// Connections opened, as far as the client knows.
+    pub connections: u64,
+    /// Requests a second.
+    pub rps: f64,
+    /// Median latency, in microseconds.
+    pub p50_us: u64,
+    /// 99th percentile of the latency, in microseconds.
+    pub p99_us: u64,
+    /// Answers by backend.
+    pub backends: PerBackend,
+}
+
+/// The line of JSON that the script prints.
+#[derive(Deserialize)]
+struct Report {
+    requests: u64,
+    duration_us: u64,
+    connect: u64,
+    read: u64,
+    write: u64,
+    status: u64,
+    timeout: u64,
+    p50_us: u64,
+    p99_us: u64,
+    backends: PerBackend,
+}
+
+/// Runs wrk from a client for some seconds against a VIP's web service, with
+/// `connections` open at a time.
+///
+/// # Errors
+/// If wrk cannot run or reach the VIP at all, or the lab is to stop. Requests
+/// that fail in the course are counted in the result.
+pub fn http(
+    lab: &Lab,
+    client: &str,
+    vip: IpAddr,
+    seconds: u64,
+    connections: u32,
+    use_: Connections,
+) -> Result<HttpResult, LabError> {
+    let script = lab.dir().join("wrk.lua");
+    std::fs::write(&script, SCRIPT).map_err(LabError::io(format!("write {}", script.display())))?;
+    let script = script.display().to_string();
+    let (c, d) = (format!("-c{connections}"), format!("-d{seconds}s"));
+    let url = url(vip, WEB_PORT, "/");
+    let mut argv = vec!["wrk", "-t1", &c, &d, "--timeout", "10s", "-s", &script];
+    if use_ == Connections::Short {
+        argv.extend(["-H", "Connection: close"]);
+    }
+    argv.push(&url);
+    let output = lab.exec_for(client, &argv, Duration::from_secs(seconds + 60))?.success()?;
+    parse(&output.stdout, connections, use_)
+}
+
+/// `http://ADDRESS:PORT/path`, IPv6 addresses in brackets.
+pub(super) fn url(address: IpAddr, port: u16, path: &str) -> String {
+    format!("http://{}{path}", std::net::SocketAddr::new(address, port))
+}
+
+fn parse(stdout: &str, connections: u32, use_: Connections) -> Result<HttpResult, LabError> {
+    let bad = |detail: String| LabError::Parse { tool: "wrk", detail };
+    let line = stdout.lines().rev().find(|line| line.starts_with('{'));
+    let line = line.ok_or_else(|| bad(format!("no line of JSON in: {stdout}")))?;
+    let report: Report = serde_json::from_str(line).map_err(|e| bad(format!("{e} in: {line}")))?;
+    let socket = report.connect + report.read + report.write + report.timeout;
+    let opened = match use_ {
+        Connections::KeepAlive => u64::from(connections),
+        Connections::Short => report.requests,
+    };
+    #[allow(clippy::cast_precision_loss)]
+    let rps = report.requests as f64 / (report.duration_us.max(1) as f64 / 1e6);
+    Ok(HttpResult {
+        requests: report.requests,
+        failed: socket + report.status,
+        connections: opened + socket,
+        rps,
+        p50_us: report.p50_us,
+        p99_us: report.p99_us,
+        backends: report.backends,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "Running 1s test @ http://10.71.0.100/\n\
+        \x20 1 threads and 2 connections\n\
+        \x20 Thread Stats   Avg      Stdev     Max   +/- Stdev\n\
+        Requests/sec:  29921.79\n\n\
+        {\"requests\":3000,\"duration_us\":1500000,\"bytes\":5,\"connect\":1,\"read\":2,\
+        \"write\":3,\"status\":4,\"timeout\":5,\"p50_us\":60,\"p99_us\":700,\"max_us\":900,\
+        \"backends\":{\"b1\":1000,\"b2\":2000}}\n";
+
+    #[test]
+    fn every_kind_of_error_is_a_failure() {
+        let result = parse(PRINTED, 2, Connections::KeepAlive).unwrap();
+        assert_eq!(result.requests, 3000);
+        assert_eq!(result.failed, 15);
+        assert_eq!((result.p50_us, result.p99_us), (60, 700));
+        assert!((result.rps - 2000.0).abs() < 0.01, "{}", result.rps);
+        assert_eq!(result.backends["b2"], 2000);
+    }
+
+    #[test]
+    fn short_connections_are_as_many_as_requests() {
+        assert_eq!(parse(PRINTED, 2, Connections::Short).unwrap().connections, 3011);
+        assert_eq!(parse(PRINTED, 2, Connections::KeepAlive).unwrap().connections, 13);
+    }
+
+    #[test]
+    fn output_without_the_report_is_an_error() {
+        for text in ["", "Requests/sec: 12\n", "{\"requests\":1}\n"] {
+            assert!(parse(text, 1, Connections::Short).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn ipv6_addresses_are_bracketed() {
+        assert_eq!(url("fd71::100".parse().unwrap(), 80, "/big"), "http://[fd71::100]:80/big");
+    }
+}

@@ -1,0 +1,203 @@
+//! Who is in the lab and at which address.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What a host does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Sends requests to the VIPs.
+    Client,
+    /// Runs the servers.
+    Backend,
+}
+
+/// One client or backend.
+#[derive(Debug, Clone, Copy)]
+pub struct Host {
+    /// Short name; the namespace is `hnlb-<lab>-<name>`.
+    pub name: &'static str,
+    /// What it does.
+    pub role: Role,
+    /// Its IPv4 address, in a /24.
+    pub v4: Ipv4Addr,
+    /// Its IPv6 address, in a /64.
+    pub v6: Ipv6Addr,
+}
+
+/// IPv4 or IPv6.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+const fn host(name: &'static str, role: Role, subnet: u8, number: u8) -> Host {
+    // The digits of the IPv6 address read like those of the IPv4 address.
+    let digits = ((number / 10 * 16) + number % 10) as u16;
+    let prefix = 0xfd00 | ((subnet / 10 * 16) + subnet % 10) as u16;
+    Host {
+        name,
+        role,
+        v4: Ipv4Addr::new(10, subnet, 0, number),
+        v6: Ipv6Addr::new(prefix, 0, 0, 0, 0, 0, 0, digits),
+    }
+}
+
+/// The two clients.
+pub const CLIENTS: [Host; 2] = [host("c1", Role::Client, 71, 11), host("c2", Role::Client, 71, 12)];
+
+/// The four backends.
+pub const BACKENDS: [Host; 4] = [
+    host("b1", Role::Backend, 72, 11),
+    host("b2", Role::Backend, 72, 12),
+    host("b3", Role::Backend, 72, 13),
+    host("b4", Role::Backend, 72, 14),
+];
+
+/// HNLB's namespace.
+pub const BALANCER: &str = "lb";
+/// The switch's namespace.
+pub const SWITCH: &str = "sw";
+/// HNLB's end of its link.
+pub const PORT: &str = "hnlb0";
+
+/// Every namespace's short name.
+pub const NAMESPACES: [&str; 8] = [SWITCH, BALANCER, "c1", "c2", "b1", "b2", "b3", "b4"];
+
+/// HNLB's own addresses: gateway of the clients' and the backends' subnets.
+pub const BALANCER_ADDRESSES: [&str; 4] =
+    ["10.71.0.1/24", "fd71::1/64", "10.72.0.1/24", "fd72::1/64"];
+
+/// The IPv4 VIP.
+pub const VIP4: Ipv4Addr = Ipv4Addr::new(10, 71, 0, 100);
+/// The IPv6 VIP.
+pub const VIP6: Ipv6Addr = Ipv6Addr::new(0xfd71, 0, 0, 0, 0, 0, 0, 0x100);
+/// Port of the web service at the VIPs.
+pub const WEB_PORT: u16 = 80;
+/// Port of the DNS service at the VIPs.
+pub const DNS_PORT: u16 = 53;
+/// Port of the web server at a backend.
+pub const WEB_BACKEND_PORT: u16 = 8080;
+/// Port of the DNS server at a backend.
+pub const DNS_BACKEND_PORT: u16 = 5353;
+
+/// The VIP of a family.
+#[must_use]
+pub const fn vip(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::V4(VIP4),
+        Family::V6 => IpAddr::V6(VIP6),
+    }
+}
+
+impl Host {
+    /// The host's address of a family.
+    #[must_use]
+    pub const fn address(&self, family: Family) -> IpAddr {
+        match family {
+            Family::V4 => IpAddr::V4(self.v4),
+            Family::V6 => IpAddr::V6(self.v6),
+        }
+    }
+
+    /// Default gateways: HNLB on the host's subnet.
+    #[must_use]
+    pub const fn gateways(&self) -> (Ipv4Addr, Ipv6Addr) {
+        let [a, b, c, _] = self.v4.octets();
+        let [prefix, ..] = self.v6.segments();
+        (Ipv4Addr::new(a, b, c, 1), Ipv6Addr::new(prefix, 0, 0, 0, 0, 0, 0, 1))
+    }
+}
+
+/// Settings that every namespace gets before its link is up.
+const SYSCTL: &str = "\
+set_() { [ ! -e /proc/sys/net/$1 ] || echo \"$2\" > /proc/sys/net/$1; }
+for i in all default eth0; do
+  set_ ipv6/conf/$i/accept_dad 0
+  set_ ipv6/conf/$i/accept_ra 0
+  set_ ipv6/conf/$i/accept_redirects 0
+  set_ ipv4/conf/$i/accept_redirects 0
+  set_ ipv4/conf/$i/send_redirects 0
+  set_ ipv4/conf/$i/rp_filter 0
+done
+set_ ipv4/ip_local_port_range '1024 65535'
+set_ ipv4/tcp_tw_reuse 1
+set_ core/somaxconn 4096
+set_ ipv4/tcp_max_syn_backlog 8192
+";
+
+/// Turns off everything that leaves checksums or segments to a card.
+fn no_offloads(device: &str) -> String {
+    // Features that a kernel doesn't know are an error of ethtool's, hence
+    // two calls: those that matter, and those that are nice to have off.
+    format!(
+        "ethtool -K {device} rx off tx off sg off tso off gso off gro off >/dev/null\n\
+         ethtool -K {device} tx-udp-segmentation off txvlan off rxvlan off >/dev/null 2>&1 || :\n"
+    )
+}
+
+/// The shell script that sets up a client or backend inside its namespace.
+pub(crate) fn host_script(host: &Host) -> String {
+    let Host { v4, v6, .. } = host;
+    let (gateway4, gateway6) = host.gateways();
+    let offloads = no_offloads("eth0");
+    format!(
+        "{SYSCTL}{offloads}ip -batch - <<EOF\n\
+         link set lo up\n\
+         link set eth0 mtu 1500 up\n\
+         addr add {v4}/24 dev eth0\n\
+         addr add {v6}/64 dev eth0 nodad\n\
+         route add default via {gateway4} dev eth0\n\
+         route add default via {gateway6} dev eth0\n\
+         EOF\n"
+    )
+}
+
+/// The script for HNLB's namespace: the port up, and nobody home but HNLB.
+pub(crate) fn balancer_script() -> String {
+    let offloads = no_offloads(PORT);
+    format!(
+        "{SYSCTL}for i in all default {PORT}; do set_ ipv6/conf/$i/disable_ipv6 1; done\n\
+         {offloads}ip link set lo up\nip link set {PORT} mtu 1500 up\n"
+    )
+}
+
+/// The script for the switch: a bridge that floods what it doesn't know, at
+/// once, and its ports.
+pub(crate) fn switch_script(ports: &[&str]) -> String {
+    let mut script = format!(
+        "{SYSCTL}for i in all default; do set_ ipv6/conf/$i/disable_ipv6 1; done\n\
+         ip link set lo up\n\
+         ip link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+    );
+    for port in ports {
+        script += &no_offloads(port);
+        script += &format!("ip link set {port} mtu 1500 master br0 up\n");
+    }
+    script + "ip link set br0 up\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_the_plan() {
+        let text: Vec<String> = CLIENTS
+            .iter()
+            .chain(&BACKENDS)
+            .map(|h| format!("{} {} {}", h.name, h.v4, h.v6))
+            .collect();
+        let plan = "c1 10.71.0.11 fd71::11\nc2 10.71.0.12 fd71::12\n\
+                    b1 10.72.0.11 fd72::11\nb2 10.72.0.12 fd72::12\n\
+                    b3 10.72.0.13 fd72::13\nb4 10.72.0.14 fd72::14";
+        assert_eq!(text.join("\n"), plan);
+        assert_eq!(
+            BACKENDS[3].gateways(),
+            ("10.72.0.1".parse().unwrap(), "fd72::1".parse().unwrap())
+        );
+        assert_eq!(vip(Family::V6).to_string(), "fd71::100");
+    }
+}

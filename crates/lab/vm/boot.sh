@@ -1,0 +1,92 @@
+#!/bin/sh
+# Boots Debian's own kernel in QEMU, without KVM, on this machine's root file
+# system (shared read-only over 9p), runs a command in it and ends.
+#
+#   boot.sh CACHE SHARE SECONDS COMMAND...
+#
+# CACHE keeps the unpacked kernel between runs. SHARE is a directory that is
+# /run/share in the guest (read-only). The command runs as root in /; what it
+# prints comes out here. Exit status: the command's; 77 with a reason if this
+# machine cannot do it; 124 if it took longer than SECONDS.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+cache=$1 share=$2 seconds=$3
+shift 3
+
+skip() {
+    echo "vm: skipped: $*" >&2
+    exit 77
+}
+
+for program in qemu-system-x86_64 busybox dpkg; do
+    command -v "$program" > /dev/null || skip "$program is not installed (make deps installs it)"
+done
+[ "$(uname -m)" = x86_64 ] || skip "this is not an x86-64 machine"
+
+# The kernel: downloaded and unpacked, not installed.
+mkdir -p "$cache/kernel"
+cache=$(cd "$cache" && pwd)
+share=$(cd "$share" && pwd)
+if ! ls "$cache"/kernel/boot/vmlinuz-* > /dev/null 2>&1; then
+    package=$(apt-cache depends linux-image-amd64 2> /dev/null |
+        sed -n 's/.*Depends: \(linux-image-[^ ]*\).*/\1/p' | head -n 1)
+    [ -n "$package" ] || skip "no linux-image-amd64 in the package lists (apt-get update first)"
+    rm -f "$cache"/*.deb
+    (cd "$cache" && apt-get download "$package") > "$cache/download.log" 2>&1 ||
+        skip "$package cannot be downloaded: $(tail -n 1 "$cache/download.log")"
+    dpkg -x "$cache"/linux-image-*.deb "$cache/kernel"
+    rm -f "$cache"/*.deb
+fi
+kernel=$(find "$cache/kernel/boot" -name 'vmlinuz-*' | head -n 1)
+release=${kernel##*/vmlinuz-}
+
+# The initramfs: busybox, the modules in the order they need each other, and
+# the script that moves over to the shared root.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+mkdir -p "$work/root/bin" "$work/root/modules"
+cp "$(command -v busybox)" "$work/root/bin/busybox"
+cp "$here/init" "$work/root/init"
+chmod 755 "$work/root/init"
+while read -r module; do
+    case $module in '' | '#'*) continue ;; esac
+    # Not a module means built in.
+    file=$(find "$cache/kernel/lib/modules/$release/kernel" -name "$module.ko")
+    [ -n "$file" ] || continue
+    cp "$file" "$work/root/modules/"
+    echo "$module" >> "$work/root/modules/order"
+done < "$here/modules"
+mkdir "$work/share"
+(cd "$work/root" && find . | busybox cpio -o -H newc 2> /dev/null) > "$work/initramfs"
+
+# The command, quoted for the guest's shell.
+for word in "$@"; do
+    printf "'%s' " "$(printf %s "$word" | sed "s/'/'\\\\''/g")"
+done > "$work/share/command"
+
+# Console on the first serial port, the command's exit status on the second.
+set +e
+timeout -k 5 "$seconds" qemu-system-x86_64 \
+    -accel tcg,thread=multi -cpu max -smp 2 -m 1536 \
+    -nodefaults -no-user-config -display none -no-reboot \
+    -kernel "$kernel" -initrd "$work/initramfs" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable" \
+    -serial stdio -serial "file:$work/status" \
+    -virtfs "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap" \
+    -virtfs "local,path=$share,mount_tag=share,security_model=none,readonly=on" \
+    -virtfs "local,path=$work/share,mount_tag=command,security_model=none,readonly=on" \
+    < /dev/null
+qemu=$?
+set -e
+if [ "$qemu" = 124 ]; then
+    echo "vm: not finished within $seconds s" >&2
+    exit 124
+fi
+status=$(tr -dc 0-9 < "$work/status")
+if [ -z "$status" ]; then
+    echo "vm: the guest ended without an exit status (qemu: $qemu)" >&2
+    exit 1
+fi
+exit "$status"

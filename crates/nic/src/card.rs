@@ -1,0 +1,228 @@
+//! The NIC itself: what shares the match table between wire and host.
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::config::{NicConfig, NicError};
+use crate::fault::Fault;
+use crate::flows::NicFlows;
+use crate::frame::Frame;
+use crate::profile::{Card, ProfileKind, Target};
+use crate::rss::Rss;
+use crate::rules::Rules;
+use crate::stats::NicStats;
+
+/// Why the NIC delivers a frame to no queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// A rule with DROP matched.
+    Rule,
+    /// The port is stopped.
+    Stopped,
+}
+
+/// Where the NIC puts one frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// The receive queue; meaningless if the frame is dropped.
+    pub queue: u16,
+    /// What the mbuf reports: the matching rule's mark.
+    pub mark: Option<u32>,
+    /// Why the frame isn't delivered.
+    pub dropped: Option<DropReason>,
+    /// Whether a rule matched.
+    pub matched: bool,
+}
+
+/// What the receive path counts.
+#[derive(Default)]
+struct Received {
+    frames: u64,
+    matched: u64,
+    missed: u64,
+    dropped: u64,
+    stopped: u64,
+    per_queue: Vec<u64>,
+}
+
+struct State {
+    rules: Rules,
+    received: Received,
+}
+
+struct Shared {
+    profile: ProfileKind,
+    queues: u16,
+    report_marks: bool,
+    rss: Rss,
+    state: Mutex<State>,
+}
+
+/// An emulated NIC. Clones are the same NIC. The receive path takes one lock a
+/// burst; the programming side holds it for one table operation at a time.
+#[derive(Clone)]
+pub struct Nic {
+    shared: Arc<Shared>,
+}
+
+impl Nic {
+    /// A started NIC without rules.
+    ///
+    /// # Errors
+    /// [`NicError`] says what the card hasn't.
+    pub fn new(config: &NicConfig) -> Result<Self, NicError> {
+        let card = config.profile.card();
+        let capacity = config.checked_capacity(card)?;
+        let reta = config.checked_reta(card)?;
+        let received =
+            Received { per_queue: vec![0; usize::from(config.queues)], ..Received::default() };
+        let shared = Shared {
+            profile: config.profile,
+            queues: config.queues,
+            report_marks: config.report_marks,
+            rss: Rss::new(&config.rss_key, reta),
+            state: Mutex::new(State { rules: Rules::new(card, capacity), received }),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Decides where `frames` go, the first into `out[0]`. Frames that `out`
+    /// has no room for aren't taken from the iterator. Returns how many
+    /// frames were taken. `now_ns` is the NIC's clock, as for [`Self::advance`].
+    pub fn receive_burst<'f>(
+        &self,
+        frames: impl IntoIterator<Item = &'f [u8]>,
+        now_ns: u64,
+        out: &mut [Delivery],
+    ) -> usize {
+        let mut state = self.lock();
+        let State { rules, received } = &mut *state;
+        rules.advance(now_ns);
+        let mut taken = 0;
+        for (delivery, frame) in out.iter_mut().zip(frames) {
+            *delivery = self.deliver(rules, frame);
+            received.count(delivery);
+            taken += 1;
+        }
+        taken
+    }
+
+    #[inline]
+    fn deliver(&self, rules: &mut Rules, frame: &[u8]) -> Delivery {
+        if !rules.running() {
+            return Delivery { dropped: Some(DropReason::Stopped), ..Delivery::default() };
+        }
+        let frame = Frame::parse(frame);
+        let Some(entry) = rules.matcher.find(&frame) else {
+            return Delivery { queue: self.shared.rss.queue(&frame), ..Delivery::default() };
+        };
+        entry.counters.packets += 1;
+        let mark = if self.shared.report_marks { entry.mark } else { None };
+        let delivery = Delivery { mark, matched: true, ..Delivery::default() };
+        match entry.target {
+            Target::Queue(queue) => Delivery { queue, ..delivery },
+            Target::Drop => Delivery { dropped: Some(DropReason::Rule), ..delivery },
+            Target::Rss => Delivery { queue: self.shared.rss.queue(&frame), ..delivery },
+        }
+    }
+
+    /// The programming side.
+    #[must_use]
+    pub fn flows(&self) -> NicFlows {
+        NicFlows::new(self.clone())
+    }
+
+    /// Moves the NIC's clock to `now_ns`, never back: delayed completions that
+    /// are due take effect. Needed only while no frames arrive.
+    pub fn advance(&self, now_ns: u64) {
+        self.lock().rules.advance(now_ns);
+    }
+
+    /// Orders a fault; it is in force until [`Self::clear_faults`].
+    pub fn order_fault(&self, fault: Fault) {
+        self.lock().rules.order_fault(fault);
+    }
+
+    /// Ends all faults. What they have promised for later still happens then,
+    /// and lost rules stay lost.
+    pub fn clear_faults(&self) {
+        self.lock().rules.clear_faults();
+    }
+
+    /// Stops the port: all rules are gone and frames are dropped.
+    pub fn stop(&self) {
+        self.lock().rules.stop();
+    }
+
+    /// Starts the port again, without rules.
+    pub fn start(&self) {
+        self.lock().rules.start();
+    }
+
+    /// Stops and starts the port.
+    pub fn reset(&self) {
+        let rules = &mut self.lock().rules;
+        rules.stop();
+        rules.start();
+    }
+
+    /// What the NIC has done so far.
+    #[must_use]
+    pub fn stats(&self) -> NicStats {
+        let state = self.lock();
+        let received = &state.received;
+        let mut stats = NicStats {
+            received: received.frames,
+            matched: received.matched,
+            missed: received.missed,
+            dropped: received.dropped,
+            stopped: received.stopped,
+            per_queue: received.per_queue.clone(),
+            ..NicStats::default()
+        };
+        state.rules.fill(&mut stats);
+        stats
+    }
+
+    /// The card it plays.
+    #[must_use]
+    pub fn profile(&self) -> ProfileKind {
+        self.shared.profile
+    }
+
+    /// Number of receive queues.
+    #[must_use]
+    pub fn queues(&self) -> u16 {
+        self.shared.queues
+    }
+
+    pub(crate) fn card(&self) -> &'static Card {
+        self.shared.profile.card()
+    }
+
+    pub(crate) fn with_rules<T>(&self, act: impl FnOnce(&mut Rules) -> T) -> T {
+        act(&mut self.lock().rules)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Received {
+    #[inline]
+    fn count(&mut self, delivery: &Delivery) {
+        self.frames += 1;
+        match delivery.dropped {
+            Some(DropReason::Stopped) => self.stopped += 1,
+            _ if delivery.matched => self.matched += 1,
+            _ => self.missed += 1,
+        }
+        if delivery.dropped == Some(DropReason::Rule) {
+            self.dropped += 1;
+        }
+        if delivery.dropped.is_none() {
+            if let Some(count) = self.per_queue.get_mut(usize::from(delivery.queue)) {
+                *count += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! How an emulated NIC is set up.
+use crate::profile::{Capacities, Card, ProfileKind};
+use crate::rss::{MICROSOFT_KEY, RSS_KEY_LEN};
+
+/// Where RSS sends the frames that no rule matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reta {
+    /// To the first so many queues in turn, in a table of 128 entries.
+    Queues(u16),
+    /// By this table.
+    Table(Vec<u16>),
+}
+
+/// Entries of the redirection table that [`Reta::Queues`] makes.
+const RETA_LEN: u16 = 128;
+
+/// An emulated NIC's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NicConfig {
+    /// The card it plays.
+    pub profile: ProfileKind,
+    /// How many filters the card is configured for; `None`: its default.
+    pub capacity: Option<usize>,
+    /// Number of receive queues.
+    pub queues: u16,
+    /// Where frames go that no rule matches.
+    pub reta: Reta,
+    /// The RSS key.
+    pub rss_key: [u8; RSS_KEY_LEN],
+    /// Whether marks reach the mbuf. An ixgbe port whose report status is
+    /// "none" matches but doesn't say which rule; software must probe for that.
+    pub report_marks: bool,
+}
+
+impl NicConfig {
+    /// `profile` with `queues` receive queues, its default capacity and all
+    /// misses in queue 0.
+    #[must_use]
+    pub fn new(profile: ProfileKind, queues: u16) -> Self {
+        Self {
+            profile,
+            capacity: None,
+            queues,
+            reta: Reta::Queues(1),
+            rss_key: MICROSOFT_KEY,
+            report_marks: true,
+        }
+    }
+
+    /// The number of filters.
+    pub(crate) fn checked_capacity(&self, card: &Card) -> Result<usize, NicError> {
+        let Some(capacity) = self.capacity else { return Ok(card.default_capacity) };
+        let profile = card.name;
+        match card.capacities {
+            Capacities::OneOf(sizes) if !sizes.contains(&capacity) => {
+                Err(NicError::Capacity { profile, capacity, sizes })
+            }
+            Capacities::UpTo(max) if capacity == 0 || capacity > max => {
+                Err(NicError::CapacityRange { profile, capacity, max })
+            }
+            Capacities::OneOf(_) | Capacities::UpTo(_) => Ok(capacity),
+        }
+    }
+
+    /// The redirection table.
+    pub(crate) fn checked_reta(&self, card: &Card) -> Result<Vec<u16>, NicError> {
+        let (profile, queues) = (card.name, self.queues);
+        if queues == 0 || queues > card.max_queues {
+            return Err(NicError::Queues { profile, queues, max: card.max_queues });
+        }
+        let reta = match &self.reta {
+            Reta::Queues(0) => return Err(NicError::NoDefaultQueue),
+            Reta::Queues(first) => (0..RETA_LEN).map(|entry| entry % first).collect(),
+            Reta::Table(reta) => reta.clone(),
+        };
+        if !card.reta_sizes.contains(&reta.len()) {
+            let sizes = card.reta_sizes;
+            return Err(NicError::RetaSize { profile, size: reta.len(), sizes });
+        }
+        let max = queues.min(card.max_rss_queues);
+        if let Reta::Queues(first) = self.reta {
+            if first > max {
+                return Err(NicError::RetaQueue { profile, queue: first - 1, max });
+            }
+        }
+        match reta.iter().find(|queue| **queue >= max) {
+            Some(queue) => Err(NicError::RetaQueue { profile, queue: *queue, max }),
+            None => Ok(reta),
+        }
+    }
+}
+
+/// Why a NIC can't be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NicError {
+    /// Not one of the sizes that the card's table has.
+    #[error("{profile} has a table of {sizes:?} filters, not {capacity}")]
+    Capacity {
+        /// The profile.
+        profile: &'static str,
+        /// What was asked for.
+        capacity: usize,
+        /// What there is.
+        sizes: &'static [usize],
+    },
+    /// More filters than the card has, or none.
+    #[error("{profile} has 1 to {max} filters, not {capacity}")]
+    CapacityRange {
+        /// The profile.
+        profile: &'static str,
+        /// What was asked for.
+        capacity: usize,
+        /// What there is.
+        max: usize,
+    },
+    /// More queues than the card has, or none.
+    #[error("{profile} has 1 to {max} receive queues, not {queues}")]
+    Queues {
+        /// The profile.
+        profile: &'static str,
+        /// What was asked for.
+        queues: u16,
+        /// What there is.
+        max: u16,
+    },
+    /// RSS over no queue.
+    #[error("frames that match no rule need at least one default queue")]
+    NoDefaultQueue,
+    /// A redirection table of a size that the card hasn't.
+    #[error("{profile} has a redirection table of {sizes:?} entries, not {size}")]
+    RetaSize {
+        /// The profile.
+        profile: &'static str,
+        /// What was asked for.
+        size: usize,
+        /// What there is.
+        sizes: &'static [usize],
+    },
+    /// The redirection table names a queue that isn't there.
+    #[error("the redirection table of {profile} can name queues 0 to {}, not {queue}", max - 1)]
+    RetaQueue {
+        /// The profile.
+        profile: &'static str,
+        /// The queue.
+        queue: u16,
+        /// One more than the highest queue.
+        max: u16,
+    },
+}

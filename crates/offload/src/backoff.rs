@@ -1,0 +1,75 @@
+//! Waiting longer after every failure.
+
+/// The waits of one [`Backoff`], in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// After the first failure.
+    pub(crate) first_ms: u64,
+    /// The longest.
+    pub(crate) longest_ms: u64,
+}
+
+/// When something that failed may be tried again: each failure in a row
+/// doubles the wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Backoff {
+    waits: Waits,
+    wait_ms: u64,
+    until_ms: Option<u64>,
+}
+
+impl Backoff {
+    /// Nothing has failed yet.
+    #[must_use]
+    pub(crate) fn new(waits: Waits) -> Self {
+        Self { waits, wait_ms: waits.first_ms, until_ms: None }
+    }
+
+    /// It failed at `now_ms`.
+    pub(crate) fn failed(&mut self, now_ms: u64) {
+        self.until_ms = Some(now_ms.saturating_add(self.wait_ms));
+        self.wait_ms = self.wait_ms.saturating_mul(2).min(self.waits.longest_ms);
+    }
+
+    /// It worked.
+    pub(crate) fn worked(&mut self) {
+        *self = Self::new(self.waits);
+    }
+
+    /// From when on it may be tried.
+    #[must_use]
+    pub(crate) fn until_ms(&self) -> u64 {
+        self.until_ms.unwrap_or(0)
+    }
+
+    /// Whether it may be tried at `now_ms`.
+    #[must_use]
+    pub(crate) fn may_try(&self, now_ms: u64) -> bool {
+        now_ms >= self.until_ms()
+    }
+
+    /// Whether the last try failed.
+    #[must_use]
+    pub(crate) fn is_failing(&self) -> bool {
+        self.until_ms.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_up_to_the_longest_and_starts_over_after_success() {
+        let mut backoff = Backoff::new(Waits { first_ms: 10, longest_ms: 35 });
+        assert!(backoff.may_try(0) && !backoff.is_failing());
+        for (now, again) in [(0, 10), (10, 30), (30, 65), (65, 100)] {
+            backoff.failed(now);
+            assert!(!backoff.may_try(again - 1) && backoff.may_try(again), "{now}");
+        }
+        backoff.worked();
+        assert!(backoff.may_try(0));
+        backoff.failed(0);
+        assert!(backoff.may_try(10));
+    }
+}

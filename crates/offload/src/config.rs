@@ -1,0 +1,48 @@
+//! How the offload side is set up.
+use crate::Encoding;
+
+/// How one port's rules are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortConfig {
+    /// How rules tell workers what they matched; see [`probe`](crate::probe).
+    pub encoding: Encoding,
+    /// The receive queues that rules may name. In `queue` they must not be
+    /// default (RSS) queues, and each worker should have one; in `mark` any
+    /// queue will do, and one queue 0 is assumed if there is none.
+    pub queues: Vec<u16>,
+    /// Number of workers; queue q is polled by worker q mod `workers`.
+    pub workers: u16,
+}
+
+/// The offload side's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffloadConfig {
+    /// By `PortId`.
+    pub ports: Vec<PortConfig>,
+    /// Rules that a port may be asked to create in one tick, so that a slow
+    /// card holds up nothing else for long (a creation takes 1 µs to 305 µs).
+    pub creations_per_tick: usize,
+    /// Rules that a port may be asked to destroy in one tick.
+    pub destroys_per_tick: usize,
+    /// Milliseconds after which a card certainly matches no destroyed rule any more.
+    pub settle_ms: u64,
+    /// Milliseconds from the end of a connection (FIN both ways, RST) until its
+    /// rules are destroyed.
+    pub linger_ms: u64,
+    /// Directions of connections that may wait for a rule of one port; more
+    /// are served in software for good.
+    pub waiting: usize,
+}
+
+impl Default for OffloadConfig {
+    fn default() -> Self {
+        Self {
+            ports: Vec::new(),
+            creations_per_tick: 64,
+            destroys_per_tick: 128,
+            settle_ms: 10,
+            linger_ms: 100,
+            waiting: 1 << 16,
+        }
+    }
+}

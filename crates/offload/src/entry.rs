@@ -1,0 +1,89 @@
+//! What the offload side knows of one connection.
+use dpdk::flow::RuleHandle;
+use pipeline::PortId;
+use service::{Binding, Direction};
+
+/// What a rule gives its packets, by which workers know them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// A mark of the connection's own.
+    Mark(u32),
+    /// A queue shared by all connections with the same action.
+    Queue(u16),
+}
+
+/// A rule in the card.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    pub(crate) port: PortId,
+    pub(crate) handle: RuleHandle,
+    pub(crate) tag: Tag,
+}
+
+/// How far one direction of a connection is. Directions are independent: one
+/// may be in the card while the other is refused.
+#[derive(Debug, Default)]
+pub(crate) enum Stage {
+    /// Served in software.
+    #[default]
+    Software,
+    /// In line for a rule on this port.
+    Waiting(PortId),
+    /// Its rule is in the card.
+    Installed(Installed),
+    /// Its rule is being destroyed, or packets may still carry its tag.
+    Leaving,
+}
+
+/// One connection that has rules or waits for some.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    /// By [`Direction::index`].
+    stages: [Stage; 2],
+    /// The binding its rules were made from; `Some` as long as the connection is held.
+    pub(crate) held: Option<Binding>,
+    /// When its rules go because it is closing.
+    pub(crate) closing_ms: Option<u64>,
+    /// A packet may have come unseen while it had rules: its timeout starts anew.
+    pub(crate) unseen: bool,
+    /// Its rules were taken back.
+    pub(crate) withdrawn: bool,
+    /// Rules were refused for another reason than that the card can't: workers
+    /// may ask again.
+    pub(crate) may_ask: bool,
+    /// How often a rule of it was refused for once.
+    pub(crate) failures: u8,
+}
+
+impl Entry {
+    pub(crate) fn stage(&self, direction: Direction) -> &Stage {
+        let [forward, reply] = &self.stages;
+        match direction {
+            Direction::Forward => forward,
+            Direction::Reply => reply,
+        }
+    }
+
+    pub(crate) fn stage_mut(&mut self, direction: Direction) -> &mut Stage {
+        let [forward, reply] = &mut self.stages;
+        match direction {
+            Direction::Forward => forward,
+            Direction::Reply => reply,
+        }
+    }
+
+    /// Whether the card has, or packets may refer to, a rule of it.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, Stage::Installed(_) | Stage::Leaving))
+    }
+
+    /// Whether a direction is in line.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, Stage::Waiting(_)))
+    }
+
+    /// Whether `direction` is in line on `port`.
+    pub(crate) fn waits_on(&self, direction: Direction, port: PortId) -> bool {
+        matches!(self.stage(direction), Stage::Waiting(at) if *at == port)
+    }
+}

@@ -1,0 +1,185 @@
+//! The line: whose turn it is, and whether the connection is still there then.
+use std::ops::Bound;
+
+use dpdk::flow::FlowPort;
+use pipeline::PortId;
+use service::Direction;
+
+use crate::connections::Connections;
+use crate::entry::Stage;
+use crate::offloader::Offloader;
+use crate::port_rules::{Attempt, Job, Owner};
+
+/// Items of the line looked at in one tick for each rule that may be created:
+/// the others cost no call of the card, but are not free.
+const LOOKS_PER_CREATION: usize = 16;
+
+/// Refusals for once that a connection may have.
+const FAILURES: u8 = 4;
+
+/// Connections checked in one tick.
+const AUDITED_PER_TICK: usize = 32;
+
+/// What came of one item of the line.
+enum Step {
+    /// The card was asked.
+    Asked,
+    /// It need not be.
+    Passed,
+    /// There is no room: the item stays first in line.
+    NoRoom,
+}
+
+impl<C: Connections> Offloader<C> {
+    /// Creates rules of port `at` for those first in line.
+    pub(crate) fn create(&mut self, at: usize, flows: &mut dyn FlowPort, now_ms: u64) {
+        let budget = self.config.creations_per_tick;
+        let mut asked = 0;
+        for _ in 0..budget.saturating_mul(LOOKS_PER_CREATION) {
+            let Some(rules) = self.ports.get_mut(at) else { return };
+            if asked == budget || !rules.capacity.may_ask(now_ms) {
+                return;
+            }
+            let Some(owner) = rules.line.pop_front() else { return };
+            match self.create_one(at, owner, flows, now_ms) {
+                Step::Asked => asked += 1,
+                Step::Passed => {}
+                Step::NoRoom => {
+                    if let Some(rules) = self.ports.get_mut(at) {
+                        rules.line.push_front(owner);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn create_one(
+        &mut self,
+        at: usize,
+        owner: Owner,
+        flows: &mut dyn FlowPort,
+        now_ms: u64,
+    ) -> Step {
+        let (conn, direction) = owner;
+        let Some(rules) = self.ports.get_mut(at) else { return Step::Passed };
+        let here = rules.port;
+        let waits = self.entries.get(&conn).is_some_and(|entry| entry.waits_on(direction, here));
+        if !waits {
+            return Step::Passed;
+        }
+        let Some(job) = self.hold(owner) else {
+            self.missed(owner, at);
+            return Step::Passed;
+        };
+        let path = self.world.path(conn, direction);
+        if path.is_some_and(|path| path.arrives != here) {
+            // The route has changed while it was waiting.
+            let stage = self.line_up(conn, direction).unwrap_or_default();
+            self.put_stage(owner, stage);
+            return Step::Passed;
+        }
+        let (Some(path), Some(tables)) = (path, self.world.port(here)) else {
+            self.missed(owner, at);
+            return Step::Passed;
+        };
+        let Some(rules) = self.ports.get_mut(at) else { return Step::Passed };
+        match rules.create(&Job { hop: path.hop, ..job }, tables, flows, now_ms) {
+            Attempt::Created(installed) => {
+                self.put_stage(owner, Stage::Installed(installed));
+                Step::Asked
+            }
+            Attempt::Refused { asked } => {
+                self.put_stage(owner, Stage::Software);
+                if asked { Step::Asked } else { Step::Passed }
+            }
+            Attempt::Failed => {
+                self.try_again(owner, here);
+                Step::Asked
+            }
+            Attempt::NoRoom => {
+                self.finish_if_bare(conn);
+                Step::NoRoom
+            }
+        }
+    }
+
+    /// Keeps the connection from being removed and reads what its rules are
+    /// made from. In this order: what is read from then on stays true.
+    fn hold(&mut self, owner: Owner) -> Option<Job> {
+        let (conn, _) = owner;
+        let entry = self.entries.get_mut(&conn)?;
+        if entry.held.is_none() {
+            if !self.world.hold(conn) {
+                return None;
+            }
+            entry.held = self.world.binding(conn);
+        }
+        let binding = entry.held?;
+        let any_port = self.world.any_port(binding.service);
+        Some(Job { owner, binding, hop: service::HopId(0), any_port })
+    }
+
+    /// A rule was refused for once: its direction goes to the end of the line,
+    /// a few times; then workers may ask again.
+    fn try_again(&mut self, owner: Owner, port: PortId) {
+        let Some(entry) = self.entries.get_mut(&owner.0) else { return };
+        entry.failures += 1;
+        if entry.failures < FAILURES {
+            if let Some(rules) = self.ports.get_mut(usize::from(port.0)) {
+                rules.line.push_back(owner);
+            }
+            return self.finish_if_bare(owner.0);
+        }
+        entry.may_ask = true;
+        self.put_stage(owner, Stage::Software);
+    }
+
+    /// The connection ended before its turn came.
+    fn missed(&mut self, owner: Owner, at: usize) {
+        if let Some(rules) = self.ports.get_mut(at) {
+            rules.done.late += 1;
+        }
+        self.put_stage(owner, Stage::Software);
+    }
+
+    fn put_stage(&mut self, (conn, direction): Owner, stage: Stage) {
+        if let Some(entry) = self.entries.get_mut(&conn) {
+            *entry.stage_mut(direction) = stage;
+        }
+        self.finish_if_bare(conn);
+    }
+
+    /// Looks after a few connections in turn. None that has rules should ever
+    /// be gone or be another's; should it happen, its rules go at once. Those
+    /// in line may be gone, and leave it.
+    pub(crate) fn audit(&mut self) {
+        let from = self.audited.map_or(Bound::Unbounded, Bound::Excluded);
+        let some: Vec<_> = self
+            .entries
+            .range((from, Bound::Unbounded))
+            .take(AUDITED_PER_TICK)
+            .map(|(&conn, entry)| (conn, entry.held))
+            .collect();
+        self.audited = some.last().map(|&(conn, _)| conn);
+        for (conn, held) in some {
+            let binding = self.world.binding(conn);
+            if held.is_some() && held != binding {
+                self.orphaned += 1;
+                self.withdraw_rules(conn, false);
+            } else if binding.is_none() {
+                for direction in Direction::BOTH {
+                    self.leave_line((conn, direction));
+                }
+            }
+        }
+    }
+
+    fn leave_line(&mut self, owner: Owner) {
+        let Some(entry) = self.entries.get(&owner.0) else { return };
+        if let Stage::Waiting(port) = entry.stage(owner.1) {
+            let at = usize::from(port.0);
+            self.missed(owner, at);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The owner of all rules: takes requests, and drives every rule through its life.
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use conntrack::ConnId;
+use dpdk::flow::{FlowPort, RuleHandle};
+use pipeline::{Offload, PortId, Shared};
+use service::Direction;
+
+use crate::connections::Connections;
+use crate::entry::{Entry, Stage};
+use crate::port_rules::PortRules;
+use crate::{Encoding, OffloadConfig, OffloadStats, PortStats};
+
+/// How often [`Offloader::shutdown`] asks a card to destroy a rule.
+const SHUTDOWN_TRIES: usize = 8;
+
+/// Owns every rule of the process. It knows no threads: somebody calls
+/// [`tick`](Self::tick) about once a millisecond on a core of its own, because
+/// a card may take hundreds of microseconds for one rule.
+#[derive(Debug)]
+pub struct Offloader<C = Arc<Shared>> {
+    pub(crate) world: C,
+    pub(crate) config: OffloadConfig,
+    pub(crate) entries: BTreeMap<ConnId, Entry>,
+    pub(crate) ports: Vec<PortRules>,
+    pub(crate) audited: Option<ConnId>,
+    pub(crate) orphaned: u64,
+    closing: VecDeque<(u64, ConnId)>,
+    now_ms: u64,
+    requests: u64,
+    withdrawn: u64,
+    shut: bool,
+}
+
+impl<C: Connections> Offloader<C> {
+    /// An offloader without rules. Rules that are in the cards already are not
+    /// its own, and it never touches them.
+    pub fn new(config: OffloadConfig, world: C) -> Self {
+        let ports = config.ports.iter().enumerate().map(|(at, port_config)| {
+            let port = PortId(at as u16);
+            let marks = world.port(port).map_or(0, |tables| tables.marks.size());
+            PortRules::new(port, port_config, marks)
+        });
+        Self {
+            ports: ports.collect(),
+            world,
+            config,
+            entries: BTreeMap::new(),
+            audited: None,
+            orphaned: 0,
+            closing: VecDeque::new(),
+            now_ms: 0,
+            requests: 0,
+            withdrawn: 0,
+            shut: false,
+        }
+    }
+
+    /// Takes over rules that [`probe`](crate::probe) could not destroy.
+    pub fn adopt(&mut self, port: PortId, left: Vec<RuleHandle>) {
+        if let Some(rules) = self.ports.get_mut(usize::from(port.0)) {
+            left.into_iter().for_each(|handle| rules.adopt(handle));
+        }
+    }
+
+    /// What a worker has to say of `conn`.
+    pub fn request(&mut self, conn: ConnId, reason: Offload) {
+        self.requests += 1;
+        match reason {
+            Offload::Wanted => self.want(conn),
+            Offload::Closing => self.close(conn),
+            Offload::Reopened => self.reopen(conn),
+        }
+    }
+
+    /// `conn` looks idle: its rules are destroyed. When no packet can refer to
+    /// them any more, its timeout starts anew if packets may have come unseen
+    /// (encoding `queue`), and it may be removed.
+    pub fn withdraw(&mut self, conn: ConnId) {
+        self.withdraw_rules(conn, true);
+    }
+
+    /// Does what is due at `now_ms`: settles, destroys, creates. `flows` by
+    /// `PortId`; a port that is missing there is left alone.
+    pub fn tick(&mut self, now_ms: u64, flows: &mut [&mut dyn FlowPort]) {
+        self.now_ms = now_ms;
+        self.close_due();
+        self.audit();
+        self.settle();
+        let budget = self.config.destroys_per_tick;
+        for (rules, port) in self.ports.iter_mut().zip(flows.iter_mut()) {
+            rules.destroy(*port, budget, now_ms);
+        }
+        for (at, port) in flows.iter_mut().enumerate() {
+            self.create(at, *port, now_ms);
+        }
+    }
+
+    /// Destroys every rule it owns, and no other. Returns how many the cards
+    /// would not destroy after several tries; those are still owned, and
+    /// another call tries again. Requests are ignored from now on; all
+    /// connections are served in software.
+    pub fn shutdown(&mut self, flows: &mut [&mut dyn FlowPort]) -> usize {
+        self.shut = true;
+        let all: Vec<ConnId> = self.entries.keys().copied().collect();
+        for conn in all {
+            self.withdraw_rules(conn, true);
+        }
+        let Self { world, ports, .. } = self;
+        for (rules, port) in ports.iter_mut().zip(flows.iter_mut()) {
+            let Some(tables) = world.port(rules.port) else { continue };
+            for _ in 0..SHUTDOWN_TRIES {
+                rules.destroy_all(*port, tables, self.now_ms);
+            }
+        }
+        // Their tags mean nothing any more and are not used again, so nothing
+        // is left to wait for.
+        for (conn, entry) in std::mem::take(&mut self.entries) {
+            if entry.unseen {
+                self.world.rearm(conn, self.now_ms);
+            }
+            self.world.let_go(conn, true);
+        }
+        self.closing.clear();
+        self.ports.iter().map(PortRules::doomed).sum()
+    }
+
+    /// What there is and what has been done.
+    #[must_use]
+    pub fn stats(&self) -> OffloadStats {
+        let mut stats = OffloadStats {
+            connections: self.entries.len(),
+            requests: self.requests,
+            withdrawn: self.withdrawn,
+            orphaned: self.orphaned,
+            ports: self.ports.iter().map(PortStats::of).collect(),
+        };
+        for entry in self.entries.values() {
+            for direction in Direction::BOTH {
+                count(&mut stats, direction, entry.stage(direction));
+            }
+        }
+        stats
+    }
+
+    fn want(&mut self, conn: ConnId) {
+        if self.entries.contains_key(&conn) {
+            return;
+        }
+        let mut entry = Entry::default();
+        if !self.shut {
+            for direction in Direction::BOTH {
+                match self.line_up(conn, direction) {
+                    Some(stage) => *entry.stage_mut(direction) = stage,
+                    None => entry.may_ask = true,
+                }
+            }
+        }
+        self.entries.insert(conn, entry);
+        self.finish_if_bare(conn);
+    }
+
+    /// Puts one direction in line at the port where its packets arrive;
+    /// `None`: not now.
+    pub(crate) fn line_up(&mut self, conn: ConnId, direction: Direction) -> Option<Stage> {
+        let path = self.world.path(conn, direction)?;
+        let rules = self.ports.get_mut(usize::from(path.arrives.0))?;
+        if rules.encoding == Encoding::Off {
+            return Some(Stage::Software);
+        }
+        if rules.line.len() >= self.config.waiting {
+            rules.close_ranks(&self.entries, self.now_ms);
+        }
+        if rules.line.len() >= self.config.waiting {
+            rules.done.refused.waiting += 1;
+            return None;
+        }
+        rules.line.push_back((conn, direction));
+        Some(Stage::Waiting(path.arrives))
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        let Some(entry) = self.entries.get_mut(&conn) else {
+            return self.world.let_go(conn, true);
+        };
+        if !entry.has_rules() {
+            return self.withdraw_rules(conn, false);
+        }
+        if entry.closing_ms.is_none() {
+            let due = self.now_ms.saturating_add(self.config.linger_ms);
+            entry.closing_ms = Some(due);
+            self.closing.push_back((due, conn));
+        }
+    }
+
+    fn close_due(&mut self) {
+        while let Some((due, conn)) = self.closing.pop_front() {
+            if due > self.now_ms {
+                self.closing.push_front((due, conn));
+                return;
+            }
+            if self.entries.get(&conn).is_some_and(|entry| entry.closing_ms == Some(due)) {
+                self.withdraw_rules(conn, false);
+            }
+        }
+    }
+
+    /// The backend is the same, so the rules stay right; if it is not, they go.
+    fn reopen(&mut self, conn: ConnId) {
+        let Some(entry) = self.entries.get_mut(&conn) else { return };
+        if entry.held.is_some() && entry.held != self.world.binding(conn) {
+            return self.withdraw_rules(conn, false);
+        }
+        entry.closing_ms = None;
+    }
+
+    /// `unseen`: packets may have come that nobody has counted.
+    pub(crate) fn withdraw_rules(&mut self, conn: ConnId, unseen: bool) {
+        let Some(entry) = self.entries.get_mut(&conn) else {
+            return self.world.let_go(conn, true);
+        };
+        self.withdrawn += u64::from(!entry.withdrawn);
+        entry.withdrawn = true;
+        entry.closing_ms = None;
+        for direction in Direction::BOTH {
+            let stage = entry.stage_mut(direction);
+            match std::mem::take(stage) {
+                Stage::Software | Stage::Waiting(_) => {}
+                Stage::Leaving => *stage = Stage::Leaving,
+                Stage::Installed(installed) => {
+                    *stage = Stage::Leaving;
+                    if let Some(rules) = self.ports.get_mut(usize::from(installed.port.0)) {
+                        entry.unseen |= unseen && rules.encoding == Encoding::Queue;
+                        rules.doom((conn, direction), installed);
+                    }
+                }
+            }
+        }
+        if entry.has_rules() {
+            self.world.withdrawing(conn);
+        }
+        self.finish_if_bare(conn);
+    }
+
+    fn settle(&mut self) {
+        let mut free = Vec::new();
+        for rules in &mut self.ports {
+            if let Some(tables) = self.world.port(rules.port) {
+                free.append(&mut rules.settle(tables, self.config.settle_ms, self.now_ms));
+            }
+        }
+        for (conn, direction) in free {
+            if let Some(entry) = self.entries.get_mut(&conn) {
+                *entry.stage_mut(direction) = Stage::Software;
+            }
+            self.finish_if_bare(conn);
+        }
+    }
+
+    /// Lets go of a connection that has no rule, and forgets it unless a
+    /// direction is in line.
+    pub(crate) fn finish_if_bare(&mut self, conn: ConnId) {
+        let Some(entry) = self.entries.get_mut(&conn) else { return };
+        if entry.has_rules() {
+            return;
+        }
+        let was_held = entry.held.take().is_some();
+        if std::mem::take(&mut entry.unseen) {
+            self.world.rearm(conn, self.now_ms);
+        }
+        if entry.is_waiting() {
+            if was_held {
+                self.world.let_go(conn, false);
+            }
+            return;
+        }
+        let ask_again = entry.withdrawn || entry.may_ask;
+        self.entries.remove(&conn);
+        self.world.let_go(conn, ask_again);
+    }
+}
+
+impl PortStats {
+    fn of(rules: &PortRules) -> Self {
+        let mut stats = Self {
+            encoding: rules.encoding,
+            done: rules.done,
+            capacity_learnt: rules.capacity.learnt(),
+            unsupported: rules.unsupported.iter().collect(),
+            queues: rules.queues.uses().collect(),
+            ..Self::default()
+        };
+        stats.now.rules = rules.capacity.rules();
+        stats.now.doomed = rules.doomed();
+        stats.now.settling = rules.settling();
+        stats.now.marks_in_use = rules.marks.in_use();
+        stats.now.marks_quarantined = rules.marks.quarantined();
+        stats.now.queues_assigned = rules.queues.assigned();
+        stats.now.queues = rules.queues.size();
+        stats
+    }
+}
+
+fn count(stats: &mut OffloadStats, direction: Direction, stage: &Stage) {
+    let port = match stage {
+        Stage::Waiting(port) => *port,
+        Stage::Installed(installed) => installed.port,
+        Stage::Software | Stage::Leaving => return,
+    };
+    let Some(port) = stats.ports.get_mut(usize::from(port.0)) else { return };
+    match (stage, direction) {
+        (Stage::Waiting(_), _) => port.now.pending += 1,
+        (_, Direction::Forward) => port.now.rules_forward += 1,
+        (_, Direction::Reply) => port.now.rules_reply += 1,
+    }
+}

@@ -1,0 +1,202 @@
+//! What a card can: asked at the start with rules that harm nobody.
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
+use wire::FlowKey;
+
+use crate::{Encoding, FlowType, Wanted};
+
+/// How often a rule of the probe is tried to be destroyed before it is handed
+/// to the caller.
+const DESTROY_TRIES: usize = 8;
+
+/// The mark the probe's rules carry.
+const PROBE_MARK: u32 = 1;
+
+/// What a card can, and what follows from it.
+#[derive(Debug)]
+pub struct Probe {
+    /// The encoding to use.
+    pub encoding: Encoding,
+    /// Why, as lines for the log.
+    pub reasons: Vec<String>,
+    /// Flow types the card takes with QUEUE, by [`FlowType::index`].
+    pub queue: [bool; 4],
+    /// Flow types the card takes with QUEUE and MARK, by [`FlowType::index`].
+    pub mark: [bool; 4],
+    /// Whether the chosen encoding takes IPv6.
+    pub ipv6: bool,
+    /// The probe's rules that the card would not destroy: for
+    /// [`Offloader::adopt`](crate::Offloader::adopt). Empty but for a faulty card.
+    pub left: Vec<RuleHandle>,
+}
+
+impl Probe {
+    /// Flow types that `encoding` can offload on this card.
+    #[must_use]
+    pub fn types(&self, encoding: Encoding) -> [bool; 4] {
+        match encoding {
+            Encoding::Off => [false; 4],
+            Encoding::Queue => self.queue,
+            Encoding::Mark => self.mark,
+        }
+    }
+}
+
+/// Asks a card with `queues` receive queues what it can and picks the encoding.
+///
+/// `mark_arrives`: what an experiment with a packet has shown, if there was
+/// one; that a rule with MARK is accepted doesn't mean that its mark reaches
+/// the packet. The rules match addresses reserved for documentation (RFC 5737,
+/// RFC 3849) and are destroyed again; rules of others are not touched.
+pub fn probe(
+    flows: &mut dyn FlowPort,
+    queues: u16,
+    wanted: Wanted,
+    mark_arrives: Option<bool>,
+) -> Probe {
+    let mut probe = Probe {
+        encoding: Encoding::Off,
+        reasons: Vec::new(),
+        queue: [false; 4],
+        mark: [false; 4],
+        ipv6: false,
+        left: Vec::new(),
+    };
+    if queues == 0 {
+        probe.reasons.push("the port has no receive queue".to_owned());
+    } else if wanted != Wanted::Fixed(Encoding::Off) {
+        let queue = Action::Queue(queues - 1);
+        probe.queue = ask_types(flows, "QUEUE", &[queue], &mut probe.left, &mut probe.reasons);
+        let mark = [queue, Action::Mark(PROBE_MARK)];
+        probe.mark = ask_types(flows, "QUEUE and MARK", &mark, &mut probe.left, &mut probe.reasons);
+    }
+    choose(&mut probe, queues, wanted, mark_arrives);
+    probe
+}
+
+/// Asks for a rule of every flow type with `actions`.
+fn ask_types(
+    flows: &mut dyn FlowPort,
+    name: &str,
+    actions: &[Action],
+    left: &mut Vec<RuleHandle>,
+    reasons: &mut Vec<String>,
+) -> [bool; 4] {
+    FlowType::ALL.map(|kind| {
+        let answer = match example(kind) {
+            Some(flow) => ask(flows, &Rule::five_tuple(&flow, actions.to_vec()), left),
+            None => return false,
+        };
+        match answer {
+            Ok(()) => {
+                reasons.push(format!("{name}: the card takes rules for {kind}"));
+                true
+            }
+            Err(error) => {
+                reasons.push(format!("{name}: the card refuses rules for {kind}: {error}"));
+                false
+            }
+        }
+    })
+}
+
+/// Validates, creates and destroys `rule`.
+fn ask(flows: &mut dyn FlowPort, rule: &Rule, left: &mut Vec<RuleHandle>) -> Result<(), FlowError> {
+    flows.validate(rule)?;
+    let mut handle = match flows.create(rule) {
+        Ok(handle) => handle,
+        // A rule of an earlier probe is there: so the card takes it. It isn't ours.
+        Err(error) if error.errno == FlowError::EXISTS => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for _ in 0..DESTROY_TRIES {
+        match flows.destroy(handle) {
+            Ok(()) => return Ok(()),
+            Err((_, error)) if error.errno == FlowError::NOT_FOUND => return Ok(()),
+            Err((back, _)) => handle = back,
+        }
+    }
+    left.push(handle);
+    Ok(())
+}
+
+/// A flow between addresses that no packet has.
+fn example(kind: FlowType) -> Option<FlowKey> {
+    let address = |last: u16| {
+        if kind.ipv6 {
+            IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last))
+        } else {
+            IpAddr::V4(Ipv4Addr::new(192, 0, 2, last as u8))
+        }
+    };
+    FlowKey::new(kind.proto, SocketAddr::new(address(1), 9), SocketAddr::new(address(2), 9))
+}
+
+/// Picks the encoding from what the card takes.
+fn choose(probe: &mut Probe, queues: u16, wanted: Wanted, mark_arrives: Option<bool>) {
+    let mut reasons = Vec::new();
+    let mark = may_mark(probe, mark_arrives, &mut reasons);
+    let queue = may_queue(probe, queues, &mut reasons);
+    probe.encoding = match wanted {
+        Wanted::Fixed(Encoding::Off) => Encoding::Off,
+        Wanted::Fixed(Encoding::Mark) if mark => Encoding::Mark,
+        Wanted::Fixed(Encoding::Queue) if queue => Encoding::Queue,
+        Wanted::Fixed(_) => Encoding::Off,
+        Wanted::Auto if mark => Encoding::Mark,
+        Wanted::Auto if queue => Encoding::Queue,
+        Wanted::Auto => Encoding::Off,
+    };
+    if wanted == Wanted::Fixed(Encoding::Off) {
+        reasons.clear();
+    }
+    let types = probe.types(probe.encoding);
+    probe.ipv6 = FlowType::ALL.iter().zip(types).any(|(kind, taken)| kind.ipv6 && taken);
+    probe.reasons.append(&mut reasons);
+    probe.reasons.push(format!("encoding {} (configured: {wanted})", probe.encoding));
+    if probe.encoding != Encoding::Off {
+        let refused = FlowType::ALL.iter().zip(types).filter(|(_, taken)| !taken);
+        let refused: Vec<String> = refused.map(|(kind, _)| kind.to_string()).collect();
+        if !refused.is_empty() {
+            probe
+                .reasons
+                .push(format!("connections that stay in software: {}", refused.join(", ")));
+        }
+    }
+}
+
+fn may_mark(probe: &Probe, mark_arrives: Option<bool>, reasons: &mut Vec<String>) -> bool {
+    let taken = probe.mark.contains(&true);
+    match (taken, mark_arrives) {
+        (false, _) => {
+            reasons.push("no mark: the card takes no rule with QUEUE and MARK".to_owned());
+            false
+        }
+        (true, Some(false)) => {
+            let seen = "no mark: rules with MARK are taken but the mark does not reach the packet";
+            reasons.push(seen.to_owned());
+            false
+        }
+        (true, Some(true)) => {
+            reasons.push("mark: seen on a packet".to_owned());
+            true
+        }
+        (true, None) => {
+            let believed = "mark: rules are taken; not tried with a packet whether marks arrive";
+            reasons.push(believed.to_owned());
+            true
+        }
+    }
+}
+
+fn may_queue(probe: &Probe, queues: u16, reasons: &mut Vec<String>) -> bool {
+    if !probe.queue.contains(&true) {
+        reasons.push("no queue: the card takes no rule with QUEUE".to_owned());
+        return false;
+    }
+    if queues < 2 {
+        reasons.push("no queue: one receive queue leaves none to name a backend".to_owned());
+        return false;
+    }
+    true
+}

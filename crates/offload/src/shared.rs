@@ -1,0 +1,71 @@
+//! The process's shared state, as the offload side sees it.
+use std::sync::Arc;
+
+use conntrack::{ConnId, Hit, OffloadState};
+use pipeline::{PortId, Shared};
+use service::{Binding, Direction, ServiceId};
+
+use crate::connections::{Connections, Path, PortTables};
+
+/// States from which a connection is held or let go.
+const STATES: [OffloadState; 4] =
+    [OffloadState::Wanted, OffloadState::None, OffloadState::Installed, OffloadState::Withdrawing];
+
+/// Tries of a change.
+const ROUNDS: usize = 16;
+
+impl Connections for Arc<Shared> {
+    fn binding(&self, conn: ConnId) -> Option<Binding> {
+        self.table.binding(conn)
+    }
+
+    fn path(&self, conn: ConnId, direction: Direction) -> Option<Path> {
+        let hop = |direction| self.table.action(Hit { conn, direction }).map(|action| action.hop);
+        let back = match direction {
+            Direction::Forward => Direction::Reply,
+            Direction::Reply => Direction::Forward,
+        };
+        let arrives = self.port_of(hop(back)?)?;
+        let path = Path { arrives, hop: hop(direction)? };
+        self.table.is_live(conn).then_some(path)
+    }
+
+    fn hold(&self, conn: ConnId) -> bool {
+        change(self, conn, OffloadState::Installed)
+    }
+
+    fn withdrawing(&self, conn: ConnId) {
+        change(self, conn, OffloadState::Withdrawing);
+    }
+
+    fn let_go(&self, conn: ConnId, ask_again: bool) {
+        use OffloadState::{Installed, None, Wanted, Withdrawing};
+        if ask_again {
+            change(self, conn, None);
+        } else if !self.table.change_offload(conn, Installed, Wanted) {
+            // One that was never held is still as the worker that asked left it.
+            self.table.change_offload(conn, Withdrawing, Wanted);
+        }
+    }
+
+    fn rearm(&self, conn: ConnId, now_ms: u64) {
+        self.table.rearm(conn, now_ms);
+    }
+
+    fn any_port(&self, service: ServiceId) -> bool {
+        let snapshot = self.snapshot.load();
+        snapshot.services.service(service).is_some_and(|service| service.port().is_none())
+    }
+
+    fn port(&self, port: PortId) -> Option<PortTables<'_>> {
+        let port = Shared::port(self, port)?;
+        Some(PortTables { marks: &port.marks, queues: &port.queues, drained: &port.drained })
+    }
+}
+
+/// Brings `conn` to state `to`, whatever it is in now. `false` if there is no
+/// such connection. Workers may change it at the same time, between `None` and
+/// `Wanted`, so one more round may be needed, and some more do no harm.
+fn change(shared: &Shared, conn: ConnId, to: OffloadState) -> bool {
+    (0..ROUNDS).any(|_| STATES.iter().any(|&from| shared.table.change_offload(conn, from, to)))
+}

@@ -1,0 +1,164 @@
+//! Connections and ports' tables, as plain as can be.
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use conntrack::ConnId;
+use offload::{Connections, Path, PortTables};
+use pipeline::encoding::{MarkTable, QueueTable};
+use pipeline::{PortId, QueueEpochs};
+use service::{BackendId, Binding, Direction, HopId, ServiceId};
+use wire::Transport;
+
+/// What conntrack keeps for the offload side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    None,
+    Wanted,
+    Installed,
+    Withdrawing,
+}
+
+#[derive(Clone, Debug)]
+pub struct Conn {
+    pub binding: Binding,
+    pub state: State,
+    pub seen_ms: u64,
+}
+
+pub struct Port {
+    pub marks: MarkTable,
+    pub queues: QueueTable,
+    pub drained: QueueEpochs,
+}
+
+pub struct World {
+    pub conns: RefCell<BTreeMap<u32, Conn>>,
+    pub ports: Vec<Port>,
+    pub any_port: ServiceId,
+}
+
+/// Descriptors of each receive queue.
+pub const RING: u32 = 64;
+
+/// The world, for all who live in it.
+#[derive(Clone)]
+pub struct Ours(Rc<World>);
+
+impl std::ops::Deref for Ours {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.0
+    }
+}
+
+impl World {
+    /// Two ports (clients behind the first, backends behind the second).
+    pub fn new(marks: usize, queues: usize) -> Ours {
+        let port = |_| Port {
+            marks: MarkTable::new(marks),
+            queues: QueueTable::new(queues),
+            drained: QueueEpochs::new(queues, RING),
+        };
+        Ours(Rc::new(Self {
+            conns: RefCell::default(),
+            ports: (0..2).map(port).collect(),
+            any_port: ServiceId(1),
+        }))
+    }
+
+    pub fn open(&self, id: u32, binding: Binding) {
+        let conn = Conn { binding, state: State::None, seen_ms: 0 };
+        assert!(self.conns.borrow_mut().insert(id, conn).is_none());
+    }
+
+    pub fn state(&self, id: u32) -> Option<State> {
+        self.conns.borrow().get(&id).map(|conn| conn.state)
+    }
+
+    pub fn set_state(&self, id: u32, state: State) {
+        if let Some(conn) = self.conns.borrow_mut().get_mut(&id) {
+            conn.state = state;
+        }
+    }
+
+    /// Removal as the ager does it: only without rules.
+    pub fn remove(&self, id: u32) -> bool {
+        let mut conns = self.conns.borrow_mut();
+        let free = conns.get(&id).is_some_and(|conn| conn.state == State::None);
+        free && conns.remove(&id).is_some()
+    }
+
+    fn change(&self, id: ConnId, f: impl FnOnce(&mut Conn)) -> bool {
+        self.conns.borrow_mut().get_mut(&id.raw()).map(f).is_some()
+    }
+}
+
+/// The binding of the `n`th connection ever: its client is its own.
+pub fn binding(n: u32, backend: u16, service: u16, ipv6: bool, fullnat: bool) -> Binding {
+    let at = |v4: [u8; 4], last: u16, port: u16| -> SocketAddr {
+        if ipv6 {
+            let [a, b, c, d] = v4;
+            let parts = [0xfd00, 0, 0, 0, u16::from_be_bytes([a, b]), u16::from(c), d.into(), last];
+            SocketAddr::from((parts, port))
+        } else {
+            SocketAddr::from((v4, port))
+        }
+    };
+    let [_, b, c, d] = n.to_be_bytes();
+    let client = at([10, b, c, d], 1, 1024 + (n % 60_000) as u16);
+    // Service 1 takes every port; its backends keep the port.
+    let port = if service == 1 { 1000 + (n % 7) as u16 } else { 80 };
+    let server_port = if service == 1 { port } else { 8080 };
+    Binding {
+        proto: if n % 3 == 0 { Transport::Udp } else { Transport::Tcp },
+        service: ServiceId(service),
+        backend: BackendId(backend),
+        client,
+        vip: at([203, 0, 113, service as u8], 2, port),
+        server: at([192, 168, 0, backend as u8], 3, server_port),
+        local: if fullnat { at([192, 168, 1, 1], 4, client.port()) } else { client },
+    }
+}
+
+impl Connections for Ours {
+    fn binding(&self, conn: ConnId) -> Option<Binding> {
+        self.conns.borrow().get(&conn.raw()).map(|conn| conn.binding)
+    }
+
+    fn path(&self, conn: ConnId, direction: Direction) -> Option<Path> {
+        let backend = self.binding(conn)?.backend;
+        Some(match direction {
+            Direction::Forward => Path { arrives: PortId(0), hop: HopId(u32::from(backend.0)) },
+            Direction::Reply => Path { arrives: PortId(1), hop: HopId(1000) },
+        })
+    }
+
+    fn hold(&self, conn: ConnId) -> bool {
+        self.change(conn, |conn| conn.state = State::Installed)
+    }
+
+    fn withdrawing(&self, conn: ConnId) {
+        self.change(conn, |conn| conn.state = State::Withdrawing);
+    }
+
+    fn let_go(&self, conn: ConnId, ask_again: bool) {
+        let state = if ask_again { State::None } else { State::Wanted };
+        self.change(conn, |conn| conn.state = state);
+    }
+
+    fn rearm(&self, conn: ConnId, now_ms: u64) {
+        self.change(conn, |conn| conn.seen_ms = now_ms);
+    }
+
+    fn any_port(&self, service: ServiceId) -> bool {
+        service == self.any_port
+    }
+
+    fn port(&self, port: PortId) -> Option<PortTables<'_>> {
+        let port = self.ports.get(usize::from(port.0))?;
+        Some(PortTables { marks: &port.marks, queues: &port.queues, drained: &port.drained })
+    }
+}

@@ -1,0 +1,351 @@
+//! Random histories of connections, cards and faults: what always holds.
+mod common;
+
+use common::card::Card;
+use common::world::{Ours, State, World, binding};
+use conntrack::ConnId;
+use dpdk::flow::FlowPort;
+use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
+use pipeline::Offload;
+use proptest::prelude::*;
+use service::Direction;
+use wire::FlowKey;
+
+const SETTLE_MS: u64 = 5;
+const QUEUES: u16 = 6;
+const SLOTS: u32 = 24;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Open {
+        slot: u32,
+        backend: u16,
+        service: u16,
+        ipv6: bool,
+        fullnat: bool,
+    },
+    Request {
+        slot: u32,
+        reason: Offload,
+    },
+    /// The ager: withdraws what has rules, removes what has none.
+    Expire {
+        slot: u32,
+    },
+    Packet {
+        slot: u32,
+        reply: bool,
+    },
+    /// Workers poll: at most so many packets of each port.
+    Poll {
+        packets: usize,
+    },
+    Tick {
+        ms: u64,
+    },
+    RefuseCreates {
+        port: usize,
+        count: usize,
+    },
+    RefuseDestroys {
+        port: usize,
+        count: usize,
+    },
+    Lose {
+        port: usize,
+        pick: usize,
+    },
+    /// How long destroyed rules still match; always less than SETTLE_MS.
+    Linger {
+        port: usize,
+        ms: u64,
+    },
+    Capacity {
+        port: usize,
+        rules: usize,
+    },
+}
+
+/// Many connections, all that can go wrong.
+fn wide() -> impl Strategy<Value = Vec<Step>> {
+    steps(SLOTS, 3, 0..40)
+}
+
+/// Few connections, marks and queues, so that they are soon used again, while
+/// packets stay in the receive queues for long.
+fn tight() -> impl Strategy<Value = Vec<Step>> {
+    steps(4, 1, 0..4)
+}
+
+fn steps(
+    slots: u32,
+    poll_weight: u32,
+    polled: std::ops::Range<usize>,
+) -> impl Strategy<Value = Vec<Step>> {
+    let slot = 0..slots;
+    let reason = prop_oneof![
+        6 => Just(Offload::Wanted),
+        2 => Just(Offload::Closing),
+        1 => Just(Offload::Reopened),
+    ];
+    let open = (slot.clone(), 0u16..4, 0u16..2, any::<bool>(), prop::bool::weighted(0.1));
+    let step = prop_oneof![
+        4 => open.prop_map(|(slot, backend, service, ipv6, fullnat)| Step::Open {
+            slot, backend, service, ipv6, fullnat
+        }),
+        6 => (slot.clone(), reason).prop_map(|(slot, reason)| Step::Request { slot, reason }),
+        3 => slot.clone().prop_map(|slot| Step::Expire { slot }),
+        8 => (slot, any::<bool>()).prop_map(|(slot, reply)| Step::Packet { slot, reply }),
+        poll_weight => polled.prop_map(|packets| Step::Poll { packets }),
+        6 => (0u64..4).prop_map(|ms| Step::Tick { ms }),
+        1 => (0usize..2, 0usize..4).prop_map(|(port, count)| Step::RefuseCreates { port, count }),
+        1 => (0usize..2, 0usize..4).prop_map(|(port, count)| Step::RefuseDestroys { port, count }),
+        1 => (0usize..2, any::<usize>()).prop_map(|(port, pick)| Step::Lose { port, pick }),
+        1 => (0usize..2, 0..SETTLE_MS).prop_map(|(port, ms)| Step::Linger { port, ms }),
+        1 => (0usize..2, 0usize..20).prop_map(|(port, rules)| Step::Capacity { port, rules }),
+    ];
+    prop::collection::vec(step, 1..400)
+}
+
+struct Model {
+    world: Ours,
+    cards: [Card; 2],
+    offloader: Offloader<Ours>,
+    now_ms: u64,
+    opened: u32,
+}
+
+impl Model {
+    fn new(encodings: [Encoding; 2], marks: usize, queues: u16) -> Self {
+        let world = World::new(marks, usize::from(QUEUES));
+        let port = |encoding| PortConfig { encoding, queues: (1..queues).collect(), workers: 2 };
+        let config = OffloadConfig {
+            ports: encodings.into_iter().map(port).collect(),
+            creations_per_tick: 4,
+            destroys_per_tick: 4,
+            settle_ms: SETTLE_MS,
+            linger_ms: 3,
+            waiting: 30,
+        };
+        let mut cards = [Card::new(10), Card::new(10)];
+        cards[0].ipv6 = false;
+        cards.iter_mut().for_each(|card| card.linger_ms = SETTLE_MS - 1);
+        let offloader = Offloader::new(config, world.clone());
+        Self { world, cards, offloader, now_ms: 0, opened: 0 }
+    }
+
+    fn key(&self, slot: u32, direction: Direction) -> Option<FlowKey> {
+        self.world.conns.borrow().get(&slot).and_then(|conn| conn.binding.key(direction))
+    }
+
+    fn run(&mut self, step: &Step) {
+        match *step {
+            Step::Open { slot, backend, service, ipv6, fullnat } => {
+                if self.world.state(slot).is_none() {
+                    self.opened += 1;
+                    let binding = binding(self.opened, backend, service, ipv6, fullnat);
+                    self.world.open(slot, binding);
+                }
+            }
+            Step::Request { slot, reason } => {
+                // Requests of connections that are gone come too, by slow rings.
+                self.offloader.request(ConnId::from_raw(slot), reason);
+            }
+            Step::Expire { slot } => match self.world.state(slot) {
+                Some(State::None) => assert!(self.world.remove(slot)),
+                Some(_) => self.offloader.withdraw(ConnId::from_raw(slot)),
+                None => {}
+            },
+            Step::Packet { slot, reply } => {
+                let (direction, port) =
+                    if reply { (Direction::Reply, 1) } else { (Direction::Forward, 0) };
+                if let Some(key) = self.key(slot, direction) {
+                    self.cards[port].receive(key);
+                }
+            }
+            Step::Poll { packets } => self.poll(packets),
+            Step::Tick { ms } => self.tick(ms),
+            Step::RefuseCreates { port, count } => self.cards[port].refuse_creates = count,
+            Step::RefuseDestroys { port, count } => self.cards[port].refuse_destroys = count,
+            Step::Lose { port, pick } => self.cards[port].lose(pick),
+            Step::Linger { port, ms } => self.cards[port].linger_ms = ms,
+            Step::Capacity { port, rules } => self.cards[port].capacity = rules,
+        }
+    }
+
+    fn tick(&mut self, ms: u64) {
+        self.now_ms += ms;
+        let [a, b] = &mut self.cards;
+        (a.now_ms, b.now_ms) = (self.now_ms, self.now_ms);
+        let mut flows: [&mut dyn FlowPort; 2] = [a, b];
+        self.offloader.tick(self.now_ms, &mut flows);
+    }
+
+    /// The oldest packets of each port are delivered, then the epochs told.
+    fn poll(&mut self, packets: usize) {
+        for port in 0..2 {
+            let mut got = [0; QUEUES as usize];
+            for _ in 0..packets {
+                let Some(received) = self.cards[port].received.pop_front() else { break };
+                got[usize::from(received.queue)] += 1;
+                self.check_packet(port, received);
+            }
+            let left = self.cards[port].received.iter();
+            let mut full = [false; QUEUES as usize];
+            left.for_each(|packet| full[usize::from(packet.queue)] = true);
+            for queue in 0..QUEUES {
+                let at = usize::from(queue);
+                let burst = if full[at] { got[at] } else { got[at] + 1 };
+                if got[at] > 0 || !full[at] {
+                    self.world.ports[port].drained.polled(queue, got[at], burst);
+                }
+            }
+        }
+    }
+
+    /// What a tag says of a packet is what its 5-tuple says.
+    fn check_packet(&self, port: usize, received: common::card::Received) {
+        let tables = &self.world.ports[port];
+        if let Some(marked) = received.mark.and_then(|mark| tables.marks.get(mark)) {
+            let meant = self.key(marked.conn.raw(), marked.direction);
+            assert_eq!(meant, Some(received.key), "mark {:?} means another", received.mark);
+        }
+        if let Some(action) = tables.queues.get(received.queue) {
+            let conns = self.world.conns.borrow();
+            let mut all = conns.values().map(|conn| conn.binding);
+            let own = all.find(|b| b.key(action.direction) == Some(received.key));
+            let own = own.expect("a queue's packet of a connection that is gone");
+            assert_eq!((own.service, own.backend), (action.service, action.backend));
+            let wanted = own.rewrite(action.direction).unwrap();
+            let same = wanted == action.rewrite || action.endpoint.port() == 0;
+            assert!(same, "another rewrite");
+        }
+    }
+
+    fn check(&self) {
+        let stats = self.offloader.stats();
+        assert_eq!(stats.orphaned, 0);
+        for (port, card) in stats.ports.iter().zip(&self.cards) {
+            let found_lost = port.done.lost as usize;
+            assert_eq!(port.now.rules, card.rules() + card.lost.len() - found_lost);
+            let installed = port.now.rules_forward + port.now.rules_reply;
+            assert_eq!(port.now.rules, installed + port.now.doomed);
+            assert_eq!(port.done.created - port.done.destroyed, port.now.rules as u64);
+            if port.encoding == Encoding::Mark {
+                assert_eq!(port.now.marks_in_use, port.now.rules);
+                assert_eq!(port.now.marks_quarantined, port.now.settling);
+            }
+        }
+    }
+
+    /// Faults end, packets are delivered, time goes by.
+    fn calm(&mut self) {
+        for card in &mut self.cards {
+            (card.refuse_creates, card.refuse_destroys) = (0, 0);
+        }
+        for _ in 0..400 {
+            self.tick(50);
+            self.poll(1000);
+            self.check();
+        }
+    }
+
+    /// Every rule in a card is that of a live connection which holds still for it.
+    fn check_calm(&self) {
+        let now = self.offloader.stats().now();
+        assert_eq!((now.doomed, now.settling, now.marks_quarantined), (0, 0, 0));
+        let mut found = 0;
+        for (slot, conn) in self.world.conns.borrow().iter() {
+            for (port, direction) in Direction::BOTH.into_iter().enumerate() {
+                let key = conn.binding.key(direction).unwrap();
+                if self.cards[port].has(&key) {
+                    found += 1;
+                    assert_eq!(conn.state, State::Installed, "slot {slot}");
+                }
+            }
+            assert_ne!(conn.state, State::Withdrawing, "slot {slot}");
+        }
+        assert_eq!(found, self.cards[0].rules() + self.cards[1].rules());
+    }
+}
+
+fn history(encodings: [Encoding; 2], marks: usize, queues: u16, steps: &[Step]) {
+    let mut model = Model::new(encodings, marks, queues);
+    for step in steps {
+        model.run(step);
+        model.check();
+    }
+    model.calm();
+    model.check_calm();
+    // Everything ends: nothing is left, not even of connections forgotten about.
+    for slot in 0..SLOTS {
+        for _ in 0..40 {
+            model.run(&Step::Expire { slot });
+            model.tick(50);
+            model.poll(1000);
+        }
+        assert_eq!(model.world.state(slot), None, "slot {slot} could not be removed");
+    }
+    let stats = model.offloader.stats();
+    assert_eq!((stats.connections, stats.now().rules), (0, 0), "{stats:?}");
+    assert_eq!((stats.now().marks_in_use, stats.now().queues_assigned), (0, 0));
+    assert_eq!((model.cards[0].rules(), model.cards[1].rules()), (0, 0));
+}
+
+fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step]) {
+    let mut model = Model::new(encodings, marks, QUEUES);
+    steps.iter().for_each(|step| model.run(step));
+    for card in &mut model.cards {
+        card.refuse_destroys = card.refuse_destroys.min(1);
+    }
+    let [a, b] = &mut model.cards;
+    let mut flows: [&mut dyn FlowPort; 2] = [a, b];
+    assert_eq!(model.offloader.shutdown(&mut flows), 0);
+    assert_eq!((model.cards[0].rules(), model.cards[1].rules()), (0, 0));
+    // Packets that are still on their way are looked up in software.
+    for slot in 0..SLOTS {
+        model.run(&Step::Expire { slot });
+        model.run(&Step::Expire { slot });
+        assert_eq!(model.world.state(slot), None);
+    }
+    model.poll(1000);
+    model.offloader.request(ConnId::from_raw(0), Offload::Wanted);
+    model.tick(1);
+    assert_eq!(model.offloader.stats().connections, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn marks(steps in wide()) {
+        history([Encoding::Mark; 2], 16, QUEUES, &steps);
+    }
+
+    #[test]
+    fn few_marks(steps in tight()) {
+        history([Encoding::Mark; 2], 3, QUEUES, &steps);
+    }
+
+    #[test]
+    fn queues(steps in wide()) {
+        history([Encoding::Queue; 2], 0, QUEUES, &steps);
+    }
+
+    #[test]
+    fn few_queues(steps in tight()) {
+        history([Encoding::Queue; 2], 0, 3, &steps);
+    }
+
+    #[test]
+    fn one_port_each(steps in wide()) {
+        history([Encoding::Queue, Encoding::Mark], 16, QUEUES, &steps);
+        history([Encoding::Mark, Encoding::Off], 16, QUEUES, &steps);
+    }
+
+    #[test]
+    fn nothing_is_left_after_shutdown(steps in wide(), mark in any::<bool>()) {
+        let encoding = if mark { Encoding::Mark } else { Encoding::Queue };
+        history_with_shutdown([encoding; 2], 16, &steps);
+    }
+}

@@ -1,0 +1,177 @@
+//! Last stage: rewrite, TTL, next hop, out.
+use std::net::IpAddr;
+
+use packet::PacketBuf;
+use service::HopId;
+use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
+use wire::{Headers, Net, Rewrite, Side, decrement_ttl};
+
+use crate::bucket::TokenBucket;
+use crate::context::{Context, Decision, Packet};
+use crate::counters::Counter;
+use crate::{InterfaceId, Outbox};
+
+/// The shortest Ethernet frame without its check sequence: up to here bytes
+/// behind the IP datagram are padding and stay.
+const MIN_FRAME: usize = 60;
+
+/// What the act stage keeps between packets.
+pub(crate) struct Errors {
+    pub(crate) limit: TokenBucket,
+    pub(crate) scratch: [u8; MAX_ERROR_LEN],
+}
+
+/// Carries out `decision` on `packet` and sends it. A packet that may not go
+/// on is turned into the ICMP error that says so.
+#[inline]
+pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    errors: &mut Errors,
+    mut packet: Packet<B>,
+    decision: &Decision,
+) {
+    if packet.headers.ttl <= 1 {
+        return refuse(cx, errors, packet, ErrorKind::TimeExceeded);
+    }
+    let (id, mac) = match next_hop(cx, &packet, decision) {
+        Ok(next) => next,
+        Err(counter) => return cx.count(counter),
+    };
+    let Some(interface) = cx.snapshot.interfaces.get(id) else {
+        return cx.count(Counter::NoRoute);
+    };
+    let length = packet.headers.end.saturating_sub(packet.headers.l3);
+    if length > interface.mtu {
+        return refuse(cx, errors, packet, ErrorKind::TooBig { mtu: interface.mtu });
+    }
+    let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
+    trim(&mut packet);
+    let frame = packet.buf.bytes_mut();
+    if !decision.rewrite.apply(frame, &packet.headers) {
+        return cx.count(Counter::NotRewritable);
+    }
+    if !decrement_ttl(frame, &packet.headers) {
+        return cx.count(Counter::TtlExpired);
+    }
+    cx.send(packet, interface, mac);
+}
+
+/// The interface and Ethernet address of the decision's next hop. Asks for
+/// what isn't known.
+#[inline]
+pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    packet: &Packet<B>,
+    decision: &Decision,
+) -> Result<(InterfaceId, Option<wire::Mac>), Counter> {
+    let neighbours = &cx.shared.neighbours;
+    let found = neighbours.resolve(decision.hop, cx.now_ms);
+    let (hop, found) = match found {
+        Some(found) => (decision.hop, found),
+        None => rerouted(cx, packet, &decision.rewrite)?,
+    };
+    if found.1.is_none() {
+        cx.count(Counter::ResolveAsked);
+        cx.out.resolve(hop);
+    }
+    Ok(found)
+}
+
+/// The next hop of an old connection has been forgotten since: look again.
+#[cold]
+fn rerouted<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    packet: &Packet<B>,
+    rewrite: &Rewrite,
+) -> Result<(HopId, (InterfaceId, Option<wire::Mac>)), Counter> {
+    cx.count(Counter::Rerouted);
+    let destination =
+        destination(rewrite, packet.buf.bytes(), &packet.headers).ok_or(Counter::NoRoute)?;
+    let hop = hop_to(cx, destination)?;
+    let found = cx.shared.neighbours.resolve(hop, cx.now_ms).ok_or(Counter::NeighbourTableFull)?;
+    Ok((hop, found))
+}
+
+/// The next hop towards `addr`.
+pub(crate) fn hop_to<O>(cx: &Context<'_, O>, addr: IpAddr) -> Result<HopId, Counter> {
+    let (interface, next) = cx.snapshot.routes.next(addr).ok_or(Counter::NoRoute)?;
+    let hop = cx.shared.neighbours.hop(interface, next, cx.now_ms);
+    hop.ok_or(Counter::NeighbourTableFull)
+}
+
+/// Where the packet goes after `rewrite`.
+fn destination(rewrite: &Rewrite, frame: &[u8], headers: &Headers) -> Option<IpAddr> {
+    match rewrite {
+        Rewrite::V4(plan) if plan.side != Side::Source => {
+            plan.addresses.last_chunk::<4>().copied().map(IpAddr::from)
+        }
+        Rewrite::V6(plan) if plan.side != Side::Source => {
+            plan.addresses.last_chunk::<16>().copied().map(IpAddr::from)
+        }
+        _ => headers.dst_addr(frame),
+    }
+}
+
+/// Cuts what lies behind the datagram and is more than padding, so that the
+/// frame is as short as its IP packet says.
+#[inline]
+pub(crate) fn trim<B: PacketBuf>(packet: &mut Packet<B>) {
+    let wanted = usize::from(packet.headers.end).max(MIN_FRAME);
+    if packet.buf.bytes().len() > wanted {
+        // Cutting can't fail.
+        let _ = packet.buf.resize(wanted);
+    }
+}
+
+/// Turns `packet` into the ICMP error `kind` about itself and sends it back,
+/// if one may be sent.
+#[cold]
+pub(crate) fn refuse<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    errors: &mut Errors,
+    mut packet: Packet<B>,
+    kind: ErrorKind,
+) {
+    let (told, dropped) = match kind {
+        ErrorKind::TimeExceeded => (Counter::TimeExceeded, Counter::TtlExpired),
+        _ => (Counter::PacketTooBig, Counter::TooBig),
+    };
+    let length = write_error(cx, errors, &packet, kind);
+    let Some(error) = length.and_then(|length| errors.scratch.get(..length)) else {
+        return cx.count(dropped);
+    };
+    if !errors.limit.take(cx.now_ms) {
+        cx.count(Counter::IcmpLimited);
+        return cx.count(dropped);
+    }
+    if !packet.buf.resize(error.len()) {
+        return cx.count(Counter::NoRoom);
+    }
+    packet.buf.bytes_mut().copy_from_slice(error);
+    cx.reply(packet, told);
+}
+
+/// Writes the error into the scratch memory; its length. `None` if there may
+/// be none.
+fn write_error<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    errors: &mut Errors,
+    packet: &Packet<B>,
+    kind: ErrorKind,
+) -> Option<usize> {
+    let (frame, headers) = (packet.buf.bytes(), &packet.headers);
+    let too_big = matches!(kind, ErrorKind::TooBig { .. });
+    if too_big && headers.net == Net::Ipv4 && !forbids_fragments(frame, headers) {
+        return None;
+    }
+    let sender = headers.src_addr(frame)?;
+    let own = cx.arrived(packet).and_then(|interface| interface.source_for(sender));
+    // Without an address of its own the load balancer speaks as the VIP.
+    let from = own.or_else(|| headers.dst_addr(frame))?;
+    error_into(&mut errors.scratch, frame, headers, kind, from)
+}
+
+/// IPv4's "don't fragment".
+fn forbids_fragments(frame: &[u8], headers: &Headers) -> bool {
+    frame.get(usize::from(headers.l3) + 6).is_some_and(|byte| byte & 0x40 != 0)
+}

@@ -1,0 +1,48 @@
+//! ARP (RFC 826): answers for VIPs, pool and interface addresses, and learns.
+use std::net::IpAddr;
+
+use packet::PacketBuf;
+use wire::arp::{REQUEST, Repr, reply_in_place};
+
+use crate::context::{Context, Packet};
+use crate::counters::Counter;
+use crate::{Interface, Outbox, Snapshot};
+
+/// Answers or learns from an ARP packet.
+pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packet: Packet<B>) {
+    let Some(interface) = cx.snapshot.interfaces.get(packet.interface) else {
+        return cx.count(Counter::WrongVlan);
+    };
+    let Some(asked) = Repr::parse(packet.buf.bytes(), &packet.headers) else {
+        return cx.count(Counter::BadArp);
+    };
+    let (sender, target) = (IpAddr::V4(asked.sender), IpAddr::V4(asked.target));
+    if answers_for(cx.snapshot, interface, sender) {
+        // Somebody else uses an address of ours, or our own frame came back.
+        return cx.count(Counter::BadArp);
+    }
+    let neighbours = &cx.shared.neighbours;
+    let for_us = answers_for(cx.snapshot, interface, target);
+    if for_us && asked.operation == REQUEST && interface.is_on_link(sender) {
+        // It is about to speak to us, so we will need its address. Without
+        // room it is asked for later.
+        let _ = neighbours.hop(packet.interface, sender, cx.now_ms);
+    }
+    // A probe (RFC 5227) has no sender to learn.
+    let known = !asked.sender.is_unspecified()
+        && neighbours.learn(packet.interface, sender, asked.sender_mac, cx.now_ms);
+    if for_us && asked.operation == REQUEST {
+        if reply_in_place(packet.buf.bytes_mut(), &packet.headers, interface.mac) {
+            return cx.reply(packet, Counter::ArpReplied);
+        }
+        return cx.count(Counter::BadArp);
+    }
+    cx.count(if known { Counter::ArpLearnt } else { Counter::ArpNotForUs });
+}
+
+/// Whether questions for `addr` on `interface` are ours to answer.
+pub(crate) fn answers_for(snapshot: &Snapshot, interface: &Interface, addr: IpAddr) -> bool {
+    snapshot.services.is_vip(addr)
+        || snapshot.services.is_pool_address(addr)
+        || interface.addresses.iter().any(|net| net.addr() == addr)
+}

@@ -1,0 +1,87 @@
+//! What every stage has at hand while one burst is processed.
+use packet::PacketBuf;
+use service::HopId;
+use wire::{Headers, Rewrite, ethernet, vlan};
+
+use crate::counters::Counter;
+use crate::{Counters, Interface, InterfaceId, Outbox, Shared, Snapshot, Source};
+
+/// The surroundings of a burst.
+pub(crate) struct Context<'a, O> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) counters: &'a Counters,
+    pub(crate) from: Source,
+    pub(crate) now_ms: u64,
+    pub(crate) out: &'a mut O,
+}
+
+/// A parsed packet and the interface it came in on.
+pub(crate) struct Packet<B> {
+    pub(crate) buf: B,
+    pub(crate) headers: Headers,
+    pub(crate) interface: InterfaceId,
+}
+
+/// What is done to a packet: the end of matching, the beginning of acting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) rewrite: Rewrite,
+    pub(crate) hop: HopId,
+}
+
+impl<O> Context<'_, O> {
+    #[inline]
+    pub(crate) fn count(&self, counter: Counter) {
+        self.counters.count(counter);
+    }
+
+    /// The interface a packet came in on.
+    pub(crate) fn arrived<B>(&self, packet: &Packet<B>) -> Option<&Interface> {
+        self.snapshot.interfaces.get(packet.interface)
+    }
+
+    /// Sends an answer, complete but for its tag, back to where the packet
+    /// that it was made of came from.
+    pub(crate) fn reply<B: PacketBuf>(&mut self, packet: Packet<B>, counter: Counter)
+    where
+        O: Outbox<B>,
+    {
+        self.count(counter);
+        self.out.send(self.from.port, packet.buf);
+    }
+
+    /// Makes `packet` the untagged frame `answer` with the packet's own tag.
+    /// `false`: the buffer is too small.
+    pub(crate) fn replace<B: PacketBuf>(packet: &mut Packet<B>, answer: &[u8]) -> bool {
+        let tag = packet.headers.vlan;
+        if !vlan::set(&mut packet.buf, &mut packet.headers, None)
+            || !packet.buf.resize(answer.len())
+        {
+            return false;
+        }
+        packet.buf.bytes_mut().copy_from_slice(answer);
+        tag.is_none_or(|id| vlan::push(&mut packet.buf, id))
+    }
+
+    /// Gives `packet` the tag and Ethernet addresses of its way over
+    /// `interface` and sends it.
+    #[inline]
+    pub(crate) fn send<B: PacketBuf>(
+        &mut self,
+        mut packet: Packet<B>,
+        interface: &Interface,
+        to: wire::Mac,
+    ) where
+        O: Outbox<B>,
+    {
+        if !vlan::set(&mut packet.buf, &mut packet.headers, interface.vlan) {
+            return self.count(Counter::NoRoom);
+        }
+        if !ethernet::set_macs(packet.buf.bytes_mut(), to, interface.mac) {
+            return self.count(Counter::Truncated);
+        }
+        self.count(Counter::ForwardedPackets);
+        self.out.send(interface.port, packet.buf);
+    }
+}

@@ -1,0 +1,128 @@
+//! ICMP and ICMPv6: echoes answered, errors translated to the connection they
+//! speak of.
+use std::net::SocketAddr;
+
+use packet::PacketBuf;
+use wire::quoted::{Quoted, Translation, rewrite_quoted};
+use wire::{FlowKey, Fragment, Net, Rewrite, Side, decrement_ttl, icmp, icmpv6};
+
+use crate::act::{next_hop, trim};
+use crate::context::{Context, Decision, Packet};
+use crate::counters::Counter;
+use crate::{Outbox, stateless};
+
+/// Answers, translates or drops an ICMP packet.
+pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packet: Packet<B>) {
+    let (frame, headers) = (packet.buf.bytes(), &packet.headers);
+    let kind = frame.get(usize::from(headers.l4)).copied();
+    let (Some(kind), Some(dst)) = (kind, headers.dst_addr(frame)) else {
+        return cx.count(Counter::BadIcmp);
+    };
+    let (is_echo, is_error) = match headers.net {
+        Net::Ipv4 => (kind == icmp::kind::ECHO_REQUEST, icmp::is_error(kind)),
+        _ => (kind == icmpv6::kind::ECHO_REQUEST, icmpv6::is_error(kind)),
+    };
+    let ours = cx.snapshot.is_ours(dst);
+    if headers.fragment != Fragment::Whole || (ours && !is_echo && !is_error) {
+        return cx.count(Counter::IcmpUnsupported);
+    }
+    if is_error {
+        return match error(cx, packet) {
+            Ok(()) => cx.count(Counter::IcmpTranslated),
+            Err(counter) => cx.count(counter),
+        };
+    }
+    if !ours {
+        return cx.count(Counter::NotForUs);
+    }
+    if !icmp::echo_reply_in_place(packet.buf.bytes_mut(), &packet.headers) {
+        return cx.count(Counter::BadIcmp);
+    }
+    cx.reply(packet, Counter::EchoReplied);
+}
+
+/// An error speaks of a packet that we have sent to where the error comes
+/// from. Its receiver's way is that of the packets that answer it.
+fn error<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    mut packet: Packet<B>,
+) -> Result<(), Counter> {
+    if packet.headers.ttl <= 1 {
+        return Err(Counter::TtlExpired);
+    }
+    let frame = packet.buf.bytes();
+    let quoted = Quoted::parse(frame, &packet.headers).ok_or(Counter::BadIcmp)?;
+    if packet.headers.dst_addr(frame) != Some(quoted.flow.src().ip()) {
+        return Err(Counter::IcmpUnrelated);
+    }
+    let answers = quoted.flow.reversed();
+    let decision = receiver(cx, &answers)?;
+    let (interface, mac) = next_hop(cx, &packet, &decision)?;
+    let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
+    let mac = mac.ok_or(Counter::NeighbourUnresolved)?;
+    if packet.headers.end - packet.headers.l3 > interface.mtu {
+        return Err(Counter::TooBig);
+    }
+    trim(&mut packet);
+    let to = translation(&answers, &decision.rewrite).ok_or(Counter::NotRewritable)?;
+    let frame = packet.buf.bytes_mut();
+    if !rewrite_quoted(frame, &packet.headers, &quoted, &to)
+        || !decrement_ttl(frame, &packet.headers)
+    {
+        return Err(Counter::NotRewritable);
+    }
+    cx.send(packet, interface, mac);
+    Ok(())
+}
+
+/// What is done to packets with key `answers`.
+fn receiver<O>(cx: &Context<'_, O>, answers: &FlowKey) -> Result<Decision, Counter> {
+    let table = &cx.shared.table;
+    if let Some(action) = table.lookup(answers).and_then(|hit| table.action(hit)) {
+        return Ok(Decision { rewrite: action.rewrite, hop: action.hop });
+    }
+    stateless::either(cx, answers).map_err(|_| Counter::IcmpUnrelated)
+}
+
+/// The error as its receiver must see it: the quoted packet as the receiver
+/// sent it, and the error itself between the addresses that the receiver knows.
+fn translation(answers: &FlowKey, rewrite: &Rewrite) -> Option<Translation> {
+    let (old_src, old_dst) = (answers.src(), answers.dst());
+    let (src, dst) = endpoints(answers, rewrite)?;
+    Some(Translation {
+        quoted_src: (dst != old_dst).then_some(dst),
+        quoted_dst: (src != old_src).then_some(src),
+        src: (src.ip() != old_src.ip()).then_some(src.ip()),
+        dst: (dst.ip() != old_dst.ip()).then_some(dst.ip()),
+    })
+}
+
+/// Source and destination of packets with `key` after `rewrite`.
+fn endpoints(key: &FlowKey, rewrite: &Rewrite) -> Option<(SocketAddr, SocketAddr)> {
+    let (side, port_side, [a, b, c, d], addresses) = match rewrite {
+        Rewrite::V4(plan) => {
+            let src: [u8; 4] = *plan.addresses.first_chunk()?;
+            let dst: [u8; 4] = *plan.addresses.last_chunk()?;
+            (plan.side, plan.port_side, plan.ports, (src.into(), dst.into()))
+        }
+        Rewrite::V6(plan) => {
+            let src: [u8; 16] = *plan.addresses.first_chunk()?;
+            let dst: [u8; 16] = *plan.addresses.last_chunk()?;
+            (plan.side, plan.port_side, plan.ports, (src.into(), dst.into()))
+        }
+    };
+    let (mut src, mut dst) = (key.src(), key.dst());
+    if side != Side::Destination {
+        src.set_ip(addresses.0);
+    }
+    if side != Side::Source {
+        dst.set_ip(addresses.1);
+    }
+    if matches!(port_side, Some(Side::Source | Side::Both)) {
+        src.set_port(u16::from_be_bytes([a, b]));
+    }
+    if matches!(port_side, Some(Side::Destination | Side::Both)) {
+        dst.set_port(u16::from_be_bytes([c, d]));
+    }
+    Some((src, dst))
+}

@@ -1,0 +1,118 @@
+//! Interfaces: a port, or one VLAN of a port, with addresses.
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use wire::Mac;
+
+use crate::PortId;
+
+/// An interface's place in [`Interfaces`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InterfaceId(pub u16);
+
+/// One network that the load balancer is attached to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The name in the configuration.
+    pub name: String,
+    /// The port it is on.
+    pub port: PortId,
+    /// The 802.1Q VLAN; `None`: untagged.
+    pub vlan: Option<u16>,
+    /// Its own Ethernet address.
+    pub mac: Mac,
+    /// The longest IP packet that may be sent, in bytes.
+    pub mtu: u16,
+    /// Its own addresses with their networks.
+    pub addresses: Vec<IpNet>,
+}
+
+impl Interface {
+    /// Whether `addr` is in one of its networks.
+    #[must_use]
+    pub fn is_on_link(&self, addr: IpAddr) -> bool {
+        self.addresses.iter().any(|net| net.contains(&addr))
+    }
+
+    /// Its own address from which it speaks to `peer`: in the same network if
+    /// there is one, else any of the family.
+    #[must_use]
+    pub fn source_for(&self, peer: IpAddr) -> Option<IpAddr> {
+        let family = |net: &&IpNet| net.addr().is_ipv4() == peer.is_ipv4();
+        let near = self.addresses.iter().filter(family).find(|net| net.contains(&peer));
+        near.or_else(|| self.addresses.iter().find(family)).map(IpNet::addr)
+    }
+}
+
+/// All interfaces, found by port and VLAN.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interfaces {
+    all: Vec<Interface>,
+}
+
+impl Interfaces {
+    /// The table of `all`; an interface's id is its place.
+    #[must_use]
+    pub fn new(all: Vec<Interface>) -> Self {
+        Self { all }
+    }
+
+    /// The interface `id`.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, id: InterfaceId) -> Option<&Interface> {
+        self.all.get(usize::from(id.0))
+    }
+
+    /// The interface that a frame with tag `vlan` received on `port` belongs
+    /// to. A priority tag (VLAN 0) counts as untagged (IEEE 802.1Q).
+    #[inline]
+    #[must_use]
+    pub fn at(&self, port: PortId, vlan: Option<u16>) -> Option<(InterfaceId, &Interface)> {
+        let vlan = vlan.filter(|&id| id != 0);
+        self.iter().find(|(_, interface)| interface.port == port && interface.vlan == vlan)
+    }
+
+    /// The interface that has `addr` as its own.
+    #[must_use]
+    pub fn owner(&self, addr: IpAddr) -> Option<InterfaceId> {
+        let owns = |i: &Interface| i.addresses.iter().any(|net| net.addr() == addr);
+        self.iter().find(|(_, interface)| owns(interface)).map(|(id, _)| id)
+    }
+
+    /// All with their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (InterfaceId, &Interface)> {
+        self.all.iter().enumerate().map(|(at, i)| (InterfaceId(at as u16), i))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_a_port_and_a_vlan() {
+        let interface = |port, vlan, net: &str| Interface {
+            name: String::new(),
+            port: PortId(port),
+            vlan,
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            mtu: 1500,
+            addresses: vec![net.parse().unwrap()],
+        };
+        let all = Interfaces::new(vec![
+            interface(0, None, "10.0.0.1/24"),
+            interface(0, Some(7), "10.7.0.1/24"),
+            interface(1, None, "fd00::1/64"),
+        ]);
+        assert_eq!(all.at(PortId(0), None).unwrap().0, InterfaceId(0));
+        assert_eq!(all.at(PortId(0), Some(0)).unwrap().0, InterfaceId(0));
+        assert_eq!(all.at(PortId(0), Some(7)).unwrap().0, InterfaceId(1));
+        assert!(all.at(PortId(1), Some(7)).is_none());
+        assert_eq!(all.owner("fd00::1".parse().unwrap()), Some(InterfaceId(2)));
+        let first = all.get(InterfaceId(0)).unwrap();
+        assert!(first.is_on_link("10.0.0.200".parse().unwrap()));
+        assert_eq!(first.source_for("9.9.9.9".parse().unwrap()), "10.0.0.1".parse().ok());
+        assert_eq!(first.source_for("fd00::9".parse().unwrap()), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Packets of known connections: their state is kept, and the offload side is
+//! told what concerns it.
+use conntrack::{ConnId, ConnState, Event, Hit, OffloadState};
+use packet::PacketBuf;
+use service::Direction;
+use wire::{Headers, TcpFlags, Transport};
+
+use crate::context::{Context, Decision};
+use crate::counters::Counter;
+use crate::{Admit, Offload, Outbox};
+
+/// One packet in so many of those that software found is an occasion to ask
+/// for rules again: after a full ring, and for connections whose rules were
+/// taken back. The busiest connections ask soonest.
+const REMIND: u32 = 64;
+
+/// What is done to a packet of connection `hit`; `None` if the connection has
+/// just gone.
+#[inline]
+pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    hit: Hit,
+    headers: &Headers,
+) -> Option<Decision> {
+    let action = cx.shared.table.action(hit)?;
+    touch(cx, hit, headers);
+    Some(Decision { rewrite: action.rewrite, hop: action.hop })
+}
+
+/// Counts a packet for the connection's state.
+#[inline]
+pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    hit: Hit,
+    headers: &Headers,
+) {
+    let event = cx.shared.table.touch(hit, flags(headers), cx.now_ms);
+    if event != Event::None {
+        notice(cx, hit.conn, event);
+    }
+}
+
+/// The TCP flags as the table wants them.
+pub(crate) fn flags(headers: &Headers) -> Option<TcpFlags> {
+    (headers.proto == Transport::Tcp.number()).then_some(headers.tcp_flags)
+}
+
+/// An event of a connection that may concern the offload side.
+#[cold]
+fn notice<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, event: Event) {
+    let in_software = cx.shared.table.offloaded(conn) == Some(OffloadState::None);
+    match event {
+        Event::Established | Event::Restored if cx.snapshot.admit != Admit::Off => {
+            want(cx, conn);
+        }
+        Event::Closing | Event::Reset if !in_software => {
+            tell(cx, conn, Offload::Closing);
+        }
+        Event::Reopened => {
+            cx.count(Counter::Reopened);
+            if !in_software {
+                tell(cx, conn, Offload::Reopened);
+            } else if cx.snapshot.admit == Admit::FirstPacket {
+                want(cx, conn);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Asks for rules, unless somebody has done so.
+pub(crate) fn want<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId) {
+    let table = &cx.shared.table;
+    if table.change_offload(conn, OffloadState::None, OffloadState::Wanted)
+        && !tell(cx, conn, Offload::Wanted)
+    {
+        // Free to be asked for again.
+        table.change_offload(conn, OffloadState::Wanted, OffloadState::None);
+    }
+}
+
+fn tell<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, why: Offload) -> bool {
+    let told = cx.out.offload(conn, why);
+    cx.count(if told { Counter::OffloadRequests } else { Counter::OffloadRingFull });
+    told
+}
+
+/// Reminds the offload side of connections that software still serves.
+#[derive(Debug, Default)]
+pub(crate) struct Reminder {
+    passed: u32,
+}
+
+impl Reminder {
+    /// A packet of connection `hit` was found in software.
+    #[inline]
+    pub(crate) fn found<B: PacketBuf, O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, hit: Hit) {
+        self.passed = self.passed.wrapping_add(1);
+        if self.passed % REMIND == 0 && cx.snapshot.admit != Admit::Off {
+            remind(cx, hit.conn);
+        }
+    }
+}
+
+#[cold]
+fn remind<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId) {
+    let worth_it = match cx.shared.table.state(conn) {
+        Some(ConnState::Established | ConnState::Stream) => true,
+        Some(ConnState::HalfClosed(Direction::Forward | Direction::Reply)) => true,
+        Some(ConnState::Closing | ConnState::Reset) | None => false,
+        Some(_) => cx.snapshot.admit == Admit::FirstPacket,
+    };
+    if worth_it {
+        want(cx, conn);
+    }
+}

@@ -1,0 +1,160 @@
+//! Match stage: which connection or backend a packet belongs to: told by the
+//! NIC's mark, told by the receive queue, or found in the connection table.
+use arrayvec::ArrayVec;
+use conntrack::Hit;
+use packet::PacketBuf;
+use service::Direction;
+use wire::{FlowKey, Fragment, TcpFlags};
+
+use crate::PortShared;
+use crate::context::{Context, Packet};
+use crate::counters::Counter;
+use crate::encoding::QueueAction;
+use crate::parse::Kind;
+use crate::pipeline::BURST;
+
+/// A packet on its way through the stages. All kinds stay in one list, so that
+/// the burst's order is kept and nothing depends on where a burst ends.
+pub(crate) struct Job<B> {
+    pub(crate) packet: Packet<B>,
+    pub(crate) kind: Kind,
+    pub(crate) found: Found,
+}
+
+/// The result of matching.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    /// Nothing: the miss stage decides.
+    Nothing,
+    /// A connection.
+    Conn(Hit),
+    /// A backend, and the connection if this packet was chosen as a sample.
+    Queue(QueueAction, Option<Hit>),
+}
+
+/// Packets that change a connection's state are always looked up.
+const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+
+/// Chooses the packets that are looked up although their queue says enough.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler {
+    passed: u32,
+}
+
+impl Sampler {
+    fn takes(&mut self, one_in: u32) -> bool {
+        self.passed += 1;
+        let taken = one_in != 0 && self.passed >= one_in;
+        if taken {
+            self.passed = 0;
+        }
+        taken
+    }
+}
+
+/// Matches all flows among `jobs`. Those that the NIC has not told anything about are
+/// looked up together, so that their cache misses overlap.
+pub(crate) fn match_burst<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    sampler: &mut Sampler,
+    jobs: &mut ArrayVec<Job<B>, BURST>,
+) {
+    if let Some(port) = cx.shared.port(cx.from.port) {
+        for job in jobs.iter_mut() {
+            if let Kind::Flow(key) = &job.kind {
+                job.found = told_by_nic(cx, port, &job.packet, key);
+            }
+        }
+    }
+    let mut keys: ArrayVec<FlowKey, BURST> = ArrayVec::new();
+    let mut places: ArrayVec<usize, BURST> = ArrayVec::new();
+    for (place, job) in jobs.iter().enumerate() {
+        if let Kind::Flow(key) = &job.kind {
+            if to_look_up(cx, sampler, key, job.found) {
+                keys.push(*key);
+                places.push(place);
+            }
+        }
+    }
+    let mut hits = [None; BURST];
+    cx.shared.table.lookup_burst(&keys, &mut hits);
+    for (&place, hit) in places.iter().zip(hits) {
+        let Some(job) = jobs.get_mut(place) else { continue };
+        match (&mut job.found, hit) {
+            (Found::Queue(_, sample), hit) => *sample = hit,
+            (found, Some(hit)) => {
+                cx.count(Counter::LookedUp);
+                *found = Found::Conn(hit);
+            }
+            (found, None) => *found = Found::Nothing,
+        }
+    }
+}
+
+/// What mark or queue say, not yet compared with the connection.
+#[inline]
+fn told_by_nic<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    port: &PortShared,
+    packet: &Packet<B>,
+    key: &FlowKey,
+) -> Found {
+    let headers = &packet.headers;
+    if headers.tcp_flags.any(DECISIVE) || headers.fragment != Fragment::Whole {
+        return Found::Nothing;
+    }
+    if let Some(mark) = packet.buf.mark() {
+        let Some(marked) = port.marks.get(mark) else {
+            cx.count(Counter::MarkStale);
+            return Found::Nothing;
+        };
+        cx.shared.table.prefetch(marked.conn);
+        return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
+    }
+    match port.queues.get(cx.from.queue) {
+        Some(action) if fits(&action, key) => Found::Queue(action, None),
+        Some(_) => {
+            cx.count(Counter::QueueStale);
+            Found::Nothing
+        }
+        None => Found::Nothing,
+    }
+}
+
+/// Whether the packet is one that the queue's rules may have matched: then
+/// software would do the same to it.
+#[inline]
+fn fits(action: &QueueAction, key: &FlowKey) -> bool {
+    let carried = match action.direction {
+        Direction::Forward => key.dst(),
+        Direction::Reply => key.src(),
+    };
+    let port = action.endpoint.port();
+    key.proto() == action.proto
+        && carried.ip() == action.endpoint.ip()
+        && (port == 0 || port == carried.port())
+}
+
+/// Checks what the NIC has told; whether the connection table must be asked.
+#[inline]
+fn to_look_up<O>(cx: &Context<'_, O>, sampler: &mut Sampler, key: &FlowKey, found: Found) -> bool {
+    match found {
+        Found::Conn(hit) if cx.shared.table.carries(hit, key) => {
+            cx.count(Counter::MatchedByMark);
+            false
+        }
+        Found::Conn(_) => {
+            cx.count(Counter::MarkStale);
+            true
+        }
+        Found::Queue(..) => {
+            cx.count(Counter::MatchedByQueue);
+            let sampled = sampler.takes(cx.snapshot.sample);
+            if sampled {
+                cx.count(Counter::Sampled);
+            }
+            sampled
+        }
+        Found::Nothing => true,
+    }
+}

@@ -1,0 +1,197 @@
+//! Miss stage: packets whose connection is in no table. A new connection is
+//! given a backend and put into the table (step 4a of the HNLB paper).
+use std::net::{IpAddr, SocketAddr};
+
+use conntrack::{ConnId, Hit, InsertError};
+use packet::PacketBuf;
+use service::{BackendId, Binding, Direction, HopId, Service, WorkerScheduleState};
+use wire::{FlowKey, Headers, Transport};
+
+use crate::act::hop_to;
+use crate::context::{Context, Decision};
+use crate::counters::Counter;
+use crate::known::{known, want};
+use crate::{Admit, Outbox, stateless};
+
+/// Backends tried when the reply 5-tuple is another connection's.
+const TRIES: usize = 8;
+
+/// What the miss stage keeps between packets.
+#[derive(Debug)]
+pub(crate) struct Scheduling {
+    /// Of the schedulers; belongs to the present service table.
+    pub(crate) state: WorkerScheduleState,
+    /// When the table was last found full.
+    pub(crate) full_ms: Option<u64>,
+    /// How long UDP flows stay where they were served without state.
+    pub(crate) udp_timeout_ms: u64,
+}
+
+/// What is done to a packet that the match stage didn't find.
+pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    scheduling: &mut Scheduling,
+    key: &FlowKey,
+    headers: &Headers,
+) -> Result<Decision, Counter> {
+    // A packet before this one in the burst, or another worker, may have
+    // brought the connection in.
+    if let Some(hit) = cx.shared.table.lookup(key) {
+        cx.count(Counter::LookedUp);
+        return known(cx, hit, headers).ok_or(Counter::NotRewritable);
+    }
+    cx.count(Counter::Missed);
+    let snapshot = cx.snapshot;
+    let Some(service) = snapshot.services.lookup(key) else {
+        if stateless::opens(key.proto(), headers.tcp_flags) {
+            return Err(Counter::NotForUs);
+        }
+        let decision = stateless::reply(cx, key)?;
+        cx.count(Counter::StatelessReply);
+        return Ok(decision);
+    };
+    if !is_client(cx, key.src()) {
+        return Err(Counter::BadSource);
+    }
+    match install(cx, scheduling, service, key, headers) {
+        Ok(hit) => known(cx, hit, headers).ok_or(Counter::NotRewritable),
+        Err(Refusal::Full) => {
+            scheduling.full_ms = Some(cx.now_ms);
+            cx.count(Counter::TableFullSeen);
+            let decision = stateless::forward(cx, service, key)?;
+            cx.count(Counter::Stateless);
+            Ok(decision)
+        }
+        Err(Refusal::Drop(counter)) => Err(counter),
+    }
+}
+
+/// Whether a client can have this address.
+fn is_client<O>(cx: &Context<'_, O>, client: SocketAddr) -> bool {
+    let host = match client.ip() {
+        IpAddr::V4(v4) => !v4.is_broadcast() && v4.octets()[0] != 0,
+        IpAddr::V6(_) => true,
+    };
+    let ip = client.ip();
+    host && !ip.is_multicast()
+        && !ip.is_unspecified()
+        && !ip.is_loopback()
+        && !cx.snapshot.is_ours(ip)
+}
+
+/// Why a connection isn't put into the table.
+enum Refusal {
+    Full,
+    Drop(Counter),
+}
+
+impl From<Counter> for Refusal {
+    fn from(counter: Counter) -> Self {
+        Self::Drop(counter)
+    }
+}
+
+/// Chooses a backend and puts the connection into the table. If another worker
+/// was faster, its connection counts.
+fn install<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    scheduling: &mut Scheduling,
+    service: &Service,
+    key: &FlowKey,
+    headers: &Headers,
+) -> Result<Hit, Refusal> {
+    let back = hop_to(cx, key.src().ip())?;
+    let mut backend = choose(cx, scheduling, service, key, headers).ok_or(Counter::NoBackend)?;
+    for _ in 0..TRIES {
+        let there = hop_to(cx, server_of(service, backend).ok_or(Counter::NoBackend)?)?;
+        match try_backend(cx, service, backend, key, [there, back]) {
+            Err(InsertError::ReplyConflict(_)) => {}
+            Ok((conn, backend)) => return Ok(installed(cx, conn, backend)),
+            Err(InsertError::Exists(hit)) => return Ok(hit),
+            Err(InsertError::Full) => return Err(Refusal::Full),
+            // Client and server are one: nothing sensible can come of it.
+            Err(InsertError::Loop | InsertError::MixedFamilies) => {
+                return Err(Refusal::Drop(Counter::BadSource));
+            }
+        }
+        if service.pool().is_some() {
+            return Err(Refusal::Drop(Counter::PoolExhausted));
+        }
+        backend = after(service, backend).ok_or(Counter::ReplyConflict)?;
+    }
+    Err(Refusal::Drop(Counter::ReplyConflict))
+}
+
+/// A TCP connection begins with SYN, and a scheduler may choose. Any other
+/// packet may be of a connection that was served before, by this load balancer
+/// or another, and Maglev is what they agree on.
+fn choose<O>(
+    cx: &Context<'_, O>,
+    scheduling: &mut Scheduling,
+    service: &Service,
+    key: &FlowKey,
+    headers: &Headers,
+) -> Option<BackendId> {
+    let begins = match key.proto() {
+        Transport::Tcp => stateless::opens(Transport::Tcp, headers.tcp_flags),
+        Transport::Udp => scheduling
+            .full_ms
+            .is_none_or(|full_ms| cx.now_ms.saturating_sub(full_ms) > scheduling.udp_timeout_ms),
+    };
+    if begins {
+        service.schedule(key, &mut scheduling.state, &cx.shared.active)
+    } else {
+        service.maglev(key)
+    }
+}
+
+fn server_of(service: &Service, backend: BackendId) -> Option<IpAddr> {
+    service.backends().iter().find(|b| b.id == backend).map(|b| b.address)
+}
+
+/// The next backend that takes connections, in a circle.
+fn after(service: &Service, backend: BackendId) -> Option<BackendId> {
+    let all = service.backends();
+    let place = all.iter().position(|b| b.id == backend)?;
+    let (before, behind) = all.split_at_checked(place)?;
+    let next = behind.iter().skip(1).chain(before).find(|b| b.weight > 0)?;
+    Some(next.id)
+}
+
+/// Inserts the connection with this backend; in mode fullnat with the first
+/// local endpoint that is free.
+fn try_backend<O>(
+    cx: &Context<'_, O>,
+    service: &Service,
+    backend: BackendId,
+    key: &FlowKey,
+    hops: [HopId; 2],
+) -> Result<(ConnId, BackendId), InsertError> {
+    let insert = |local| -> Result<(ConnId, BackendId), InsertError> {
+        let binding: Binding =
+            service.bind(backend, key, local).ok_or(InsertError::MixedFamilies)?;
+        cx.shared.table.insert(&binding, hops, cx.now_ms).map(|conn| (conn, backend))
+    };
+    let Some(pool) = service.pool() else { return insert(None) };
+    let mut refused = InsertError::MixedFamilies;
+    for local in pool.candidates(key, backend) {
+        match insert(Some(local)) {
+            Err(error @ InsertError::ReplyConflict(_)) => refused = error,
+            done => return done,
+        }
+    }
+    Err(refused)
+}
+
+fn installed<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    conn: ConnId,
+    backend: BackendId,
+) -> Hit {
+    cx.count(Counter::Installed);
+    cx.shared.active.opened(backend);
+    if cx.snapshot.admit == Admit::FirstPacket {
+        want(cx, conn);
+    }
+    Hit { conn, direction: Direction::Forward }
+}

@@ -1,0 +1,76 @@
+//! Neighbour discovery (RFC 4861): answers for VIPs, pool and interface
+//! addresses, and learns.
+use std::net::{IpAddr, Ipv6Addr};
+
+use packet::PacketBuf;
+use wire::ndp::{self, Advertisement, Repr, Solicitation};
+
+use crate::arp::answers_for;
+use crate::context::{Context, Packet};
+use crate::counters::Counter;
+use crate::{Interface, NeighbourState, Outbox};
+
+/// Answers or learns from a neighbour solicitation or advertisement.
+pub(crate) fn ndp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, packet: Packet<B>) {
+    match Repr::parse(packet.buf.bytes(), &packet.headers) {
+        Err(_) => cx.count(Counter::BadNdp),
+        Ok(Repr::Solicitation(asked)) => solicited(cx, packet, &asked),
+        Ok(Repr::Advertisement(said)) => {
+            let counter = match learn(cx, &packet, &said) {
+                Some(()) => Counter::NdpLearnt,
+                None => Counter::NdpNotForUs,
+            };
+            cx.count(counter);
+        }
+    }
+}
+
+fn solicited<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    mut packet: Packet<B>,
+    asked: &Solicitation,
+) {
+    let Some(interface) = cx.snapshot.interfaces.get(packet.interface) else {
+        return cx.count(Counter::WrongVlan);
+    };
+    if !answers_for(cx.snapshot, interface, IpAddr::V6(asked.target)) {
+        return cx.count(Counter::NdpNotForUs);
+    }
+    let source = IpAddr::V6(asked.source);
+    if answers_for(cx.snapshot, interface, source) {
+        return cx.count(Counter::BadNdp);
+    }
+    if let (Some(mac), true) = (asked.source_link, is_on_link(interface, asked.source)) {
+        let neighbours = &cx.shared.neighbours;
+        let _ = neighbours.hop(packet.interface, source, cx.now_ms);
+        neighbours.learn(packet.interface, source, mac, cx.now_ms);
+    }
+    // The router flag is set: backends have us as their gateway.
+    let answer = ndp::advertise(asked, interface.mac, true);
+    if !Context::<O>::replace(&mut packet, &answer) {
+        return cx.count(Counter::NoRoom);
+    }
+    cx.reply(packet, Counter::NdpReplied);
+}
+
+/// RFC 4861 section 7.2.5, without the difference between reachable and stale
+/// that unsolicited advertisements make. `None`: it says nothing new to us.
+fn learn<B, O>(cx: &Context<'_, O>, packet: &Packet<B>, said: &Advertisement) -> Option<()> {
+    let target = IpAddr::V6(said.target);
+    let neighbours = &cx.shared.neighbours;
+    let known = neighbours.get(neighbours.find(packet.interface, target)?)?;
+    let mac = match (said.target_link, known.mac) {
+        (Some(new), Some(old)) if new != old && !said.replaces => return None,
+        (Some(new), _) => new,
+        (None, Some(old)) if said.solicited => old,
+        (None, _) => return None,
+    };
+    if mac.is_group() || known.state == NeighbourState::Static {
+        return None;
+    }
+    neighbours.learn(packet.interface, target, mac, cx.now_ms).then_some(())
+}
+
+fn is_on_link(interface: &Interface, addr: Ipv6Addr) -> bool {
+    addr.is_unicast_link_local() || interface.is_on_link(IpAddr::V6(addr))
+}

@@ -1,0 +1,81 @@
+//! First stage: what a frame is, and whether it is for us at all.
+use packet::PacketBuf;
+use wire::numbers::protocol;
+use wire::{FlowKey, Fragment, Headers, Mac, Net, ethernet, icmpv6};
+
+use crate::context::{Context, Packet};
+use crate::counters::Counter;
+use crate::fragment::FragmentKey;
+
+/// Which stage a packet goes to.
+pub(crate) enum Kind {
+    /// TCP or UDP with ports: to the match stage.
+    Flow(FlowKey),
+    /// A fragment without ports: waits for or follows the first.
+    Later(FragmentKey),
+    Arp,
+    Ndp,
+    Icmp,
+}
+
+/// Parses `buf`. A counter instead of a packet is the reason for its drop.
+#[inline]
+pub(crate) fn parse<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    buf: B,
+) -> Result<(Packet<B>, Kind), Counter> {
+    let frame = buf.bytes();
+    let headers = Headers::parse(frame)?;
+    let (dst, _) = ethernet::macs(frame).ok_or(Counter::Truncated)?;
+    let (interface, own) =
+        cx.snapshot.interfaces.at(cx.from.port, headers.vlan).ok_or(Counter::WrongVlan)?;
+    let kind = match headers.flow(frame) {
+        Some(key) => Kind::Flow(key),
+        None => other(frame, &headers)?,
+    };
+    check_station(dst, own.mac, &kind)?;
+    Ok((Packet { buf, headers, interface }, kind))
+}
+
+/// Everything without ports.
+fn other(frame: &[u8], headers: &Headers) -> Result<Kind, Counter> {
+    match (headers.net, headers.proto) {
+        (Net::Other(_), _) => return Err(Counter::UnknownEtherType),
+        (Net::Arp, _) => return Ok(Kind::Arp),
+        (Net::Ipv6, protocol::ICMPV6) if is_ndp(frame, headers) => return Ok(Kind::Ndp),
+        (Net::Ipv4, protocol::ICMP) | (Net::Ipv6, protocol::ICMPV6) => return Ok(Kind::Icmp),
+        _ => {}
+    }
+    match headers.fragment {
+        // In IPv6 a later fragment needn't say what the datagram carries.
+        Fragment::Later(_) if headers.net == Net::Ipv6 || is_balanced(headers.proto) => {
+            FragmentKey::of(frame, headers).map(Kind::Later).ok_or(Counter::Truncated)
+        }
+        _ => Err(Counter::ProtocolNotBalanced),
+    }
+}
+
+const fn is_balanced(proto: u8) -> bool {
+    matches!(proto, protocol::TCP | protocol::UDP)
+}
+
+fn is_ndp(frame: &[u8], headers: &Headers) -> bool {
+    use icmpv6::kind::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION};
+    let message = frame.get(usize::from(headers.l4)).copied();
+    headers.fragment == Fragment::Whole
+        && matches!(message, Some(NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT))
+}
+
+/// A port may be promiscuous, and switches flood: only what is sent to our
+/// station counts. Groups are for ARP and neighbour discovery.
+#[inline]
+fn check_station(dst: Mac, own: Mac, kind: &Kind) -> Result<(), Counter> {
+    if dst == own {
+        return Ok(());
+    }
+    match kind {
+        Kind::Arp | Kind::Ndp if dst.is_group() => Ok(()),
+        _ if dst.is_group() => Err(Counter::GroupMac),
+        _ => Err(Counter::WrongMac),
+    }
+}

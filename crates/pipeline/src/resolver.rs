@@ -1,0 +1,227 @@
+//! Asks for next hops and keeps what is known of them fresh, after RFC 4861
+//! section 7.3 for both families.
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use service::HopId;
+use wire::{Mac, arp, ndp, vlan};
+
+use crate::neighbour::Neighbour;
+use crate::{NeighbourState, PortId, Shared, Snapshot};
+
+/// The resolver's times, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResolverSettings {
+    /// Between the first two questions; doubled up to `longest_ms`.
+    pub again_ms: u64,
+    /// The longest pause between questions.
+    pub longest_ms: u64,
+    /// How long an answer is good for.
+    pub reachable_ms: u64,
+    /// Questions without an answer after which a stale neighbour is given up.
+    pub tries: u32,
+    /// How long a neighbour that no packet goes to is remembered.
+    pub idle_ms: u64,
+    /// Slots of the neighbour table looked at in one tick.
+    pub slots_per_tick: usize,
+}
+
+impl Default for ResolverSettings {
+    fn default() -> Self {
+        Self {
+            again_ms: 250,
+            longest_ms: 8000,
+            reachable_ms: 30_000,
+            tries: 5,
+            idle_ms: 600_000,
+            slots_per_tick: 256,
+        }
+    }
+}
+
+/// When a slot's hop was last asked for, and how often without an answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    hop: Option<HopId>,
+    at_ms: u64,
+    times: u32,
+}
+
+/// Asks for and refreshes next hops. One per process; knows no threads.
+#[derive(Debug)]
+pub struct Resolver {
+    shared: Arc<Shared>,
+    settings: ResolverSettings,
+    asked: Box<[Asked]>,
+    wanted: ArrayVec<HopId, 64>,
+    cursor: usize,
+    kept: Vec<HopId>,
+    sent: u64,
+}
+
+/// Room for the longest question with a tag.
+const FRAME: usize = ndp::FRAME_LEN + vlan::LEN;
+
+impl Resolver {
+    /// A resolver of `shared`'s neighbour table.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, settings: ResolverSettings) -> Self {
+        let asked = vec![Asked::default(); shared.neighbours.size()].into_boxed_slice();
+        Self {
+            shared,
+            settings,
+            asked,
+            wanted: ArrayVec::new(),
+            cursor: 0,
+            kept: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Never forgets `hops` and keeps them fresh without packets: those of
+    /// backends and gateways. Replaces what was kept before.
+    pub fn keep(&mut self, mut hops: Vec<HopId>) {
+        hops.sort_unstable();
+        self.kept = hops;
+    }
+
+    /// A worker has a packet for `hop`, whose Ethernet address isn't known.
+    pub fn want(&mut self, hop: HopId) {
+        if !self.wanted.contains(&hop) {
+            // If there is no room, the walk over the table finds it.
+            let _ = self.wanted.try_push(hop);
+        }
+    }
+
+    /// Questions sent so far.
+    #[must_use]
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Asks what is due, at most a few hundred questions; called about once a
+    /// millisecond. `send` gets whole frames.
+    pub fn tick(&mut self, now_ms: u64, send: &mut dyn FnMut(PortId, &[u8])) {
+        let shared = Arc::clone(&self.shared);
+        let snapshot = shared.snapshot.load();
+        for hop in self.wanted.take() {
+            if let Some(neighbour) = shared.neighbours.get(hop) {
+                self.attend(&snapshot, &neighbour, now_ms, send);
+            }
+        }
+        for _ in 0..self.settings.slots_per_tick.min(self.asked.len()) {
+            self.cursor = (self.cursor + 1) % self.asked.len();
+            if let Some(neighbour) = shared.neighbours.entry(self.cursor) {
+                self.attend(&snapshot, &neighbour, now_ms, send);
+            }
+        }
+    }
+
+    /// Does what one neighbour needs now.
+    fn attend(
+        &mut self,
+        snapshot: &Snapshot,
+        neighbour: &Neighbour,
+        now_ms: u64,
+        send: &mut dyn FnMut(PortId, &[u8]),
+    ) {
+        let shared = Arc::clone(&self.shared);
+        let table = &shared.neighbours;
+        let kept = self.kept.binary_search(&neighbour.hop).is_ok();
+        let unused_ms = now_ms.saturating_sub(neighbour.used_ms);
+        let age_ms = now_ms.saturating_sub(neighbour.confirmed_ms);
+        let in_use = kept || unused_ms < self.settings.reachable_ms;
+        let good_ms = self.settings.reachable_ms;
+        match neighbour.state {
+            NeighbourState::Static => {}
+            NeighbourState::Reachable => {
+                // Asking early keeps what is in use from ever being stale.
+                if age_ms > good_ms {
+                    table.expire(neighbour.hop);
+                    self.answered(neighbour.hop);
+                } else if in_use && age_ms > good_ms - good_ms / 4 {
+                    self.ask(snapshot, neighbour, now_ms, send);
+                } else {
+                    self.answered(neighbour.hop);
+                }
+            }
+            NeighbourState::Stale | NeighbourState::Incomplete => {
+                if !kept && unused_ms > self.settings.idle_ms {
+                    table.forget(neighbour.hop);
+                } else if in_use
+                    && self.ask(snapshot, neighbour, now_ms, send) > self.settings.tries
+                {
+                    table.give_up(neighbour.hop);
+                }
+            }
+        }
+    }
+
+    /// Asks for `neighbour` unless that was done not long ago; how often it
+    /// has been asked for in vain.
+    fn ask(
+        &mut self,
+        snapshot: &Snapshot,
+        neighbour: &Neighbour,
+        now_ms: u64,
+        send: &mut dyn FnMut(PortId, &[u8]),
+    ) -> u32 {
+        let Some(asked) = slot(&mut self.asked, neighbour.hop) else { return 0 };
+        if asked.hop != Some(neighbour.hop) {
+            *asked = Asked { hop: Some(neighbour.hop), at_ms: 0, times: 0 };
+        }
+        let doubled = self.settings.again_ms << asked.times.saturating_sub(1).min(16);
+        let pause_ms = doubled.min(self.settings.longest_ms);
+        if asked.times > 0 && now_ms.saturating_sub(asked.at_ms) < pause_ms {
+            return asked.times;
+        }
+        asked.at_ms = now_ms;
+        asked.times += 1;
+        let times = asked.times;
+        if let Some((port, frame)) = question(snapshot, neighbour) {
+            self.sent += 1;
+            send(port, &frame);
+        }
+        times
+    }
+
+    /// The count of questions begins anew.
+    fn answered(&mut self, hop: HopId) {
+        if let Some(asked) = slot(&mut self.asked, hop) {
+            *asked = Asked::default();
+        }
+    }
+}
+
+fn slot(asked: &mut [Asked], hop: HopId) -> Option<&mut Asked> {
+    asked.get_mut(crate::neighbour::index(hop))
+}
+
+/// The frame that asks for `neighbour`: everybody, or only itself if its
+/// Ethernet address is known.
+fn question(snapshot: &Snapshot, neighbour: &Neighbour) -> Option<(PortId, ArrayVec<u8, FRAME>)> {
+    let interface = snapshot.interfaces.get(neighbour.interface)?;
+    let own = interface.source_for(neighbour.addr);
+    let known: Option<Mac> = neighbour.mac;
+    let mut frame = ArrayVec::new();
+    match (own, neighbour.addr) {
+        (Some(IpAddr::V4(own)), IpAddr::V4(addr)) => {
+            let bytes = arp::request(interface.mac, own, addr, known);
+            frame.try_extend_from_slice(&bytes).ok()?;
+        }
+        (Some(IpAddr::V6(own)), IpAddr::V6(addr)) => {
+            let bytes = ndp::solicit(interface.mac, own, addr, known);
+            frame.try_extend_from_slice(&bytes).ok()?;
+        }
+        _ => return None,
+    }
+    if let Some(id) = interface.vlan {
+        let [a, b] = id.to_be_bytes();
+        let [c, d] = wire::numbers::ethertype::VLAN.to_be_bytes();
+        for byte in [b, a, d, c] {
+            frame.try_insert(12, byte).ok()?;
+        }
+    }
+    Some((interface.port, frame))
+}

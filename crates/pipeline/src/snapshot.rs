@@ -1,0 +1,120 @@
+//! What the control side compiles and what all workers share.
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use conntrack::ConnTable;
+use service::{ActiveCounts, HopId, ServiceTable};
+use wire::Mac;
+
+use crate::encoding::{MarkTable, QueueTable};
+use crate::{InterfaceId, Interfaces, NeighbourTable, PortId, QueueEpochs, RouteTable};
+
+/// When a connection is offered to the NIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Admit {
+    /// Never.
+    #[default]
+    Off,
+    /// When both ends have spoken: TCP is established, UDP was answered.
+    Established,
+    /// At its first packet.
+    FirstPacket,
+}
+
+/// The configuration in the form that workers read. Replaced as a whole; a
+/// worker picks a new one up at its loop's top. Whoever replaces it keeps the
+/// old one for a while, so that no worker has to free it.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// VIPs and backends.
+    pub services: ServiceTable,
+    /// The load balancer's own attachments.
+    pub interfaces: Interfaces,
+    /// How everything else is reached.
+    pub routes: RouteTable,
+    /// When connections are offered to the NIC.
+    pub admit: Admit,
+    /// Of the packets matched by queue, one in so many is looked up for
+    /// ageing; 0: none.
+    pub sample: u32,
+    /// ICMP errors that one worker may send in a second.
+    pub icmp_errors_per_second: u32,
+}
+
+impl Snapshot {
+    /// Whether `addr` is answered for: a VIP, an address of a pool or of an
+    /// interface.
+    #[must_use]
+    pub fn is_ours(&self, addr: IpAddr) -> bool {
+        self.services.is_vip(addr)
+            || self.services.is_pool_address(addr)
+            || self.interfaces.owner(addr).is_some()
+    }
+}
+
+/// One port, as all threads see it.
+#[derive(Debug)]
+pub struct PortShared {
+    /// What a mark means on this port.
+    pub marks: MarkTable,
+    /// What a receive queue means on this port.
+    pub queues: QueueTable,
+    /// How far the receive queues have been emptied.
+    pub drained: QueueEpochs,
+    /// The port's Ethernet address.
+    pub mac: Mac,
+    /// The longest IP packet it sends, in bytes.
+    pub mtu: u16,
+}
+
+/// One per process: what workers, keeper and offload side share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Connections.
+    pub table: ConnTable,
+    /// Next hops.
+    pub neighbours: NeighbourTable,
+    /// Open connections per backend: one more at insertion, one less at removal.
+    pub active: ActiveCounts,
+    /// The present configuration.
+    pub snapshot: ArcSwap<Snapshot>,
+    /// By [`PortId`].
+    pub ports: Vec<PortShared>,
+}
+
+impl Shared {
+    /// The shared state with `snapshot` as the first configuration.
+    #[must_use]
+    pub fn new(
+        snapshot: Snapshot,
+        table: ConnTable,
+        neighbours: NeighbourTable,
+        ports: Vec<PortShared>,
+    ) -> Self {
+        let active = snapshot.services.active_counts();
+        Self { table, neighbours, active, snapshot: ArcSwap::from(Arc::new(snapshot)), ports }
+    }
+
+    /// The port `id`.
+    #[inline]
+    #[must_use]
+    pub fn port(&self, id: PortId) -> Option<&PortShared> {
+        self.ports.get(usize::from(id.0))
+    }
+
+    /// The port behind which `hop` lies; `None` if the hop or its interface is gone.
+    #[must_use]
+    pub fn port_of(&self, hop: HopId) -> Option<PortId> {
+        let interface: InterfaceId = self.neighbours.interface(hop)?;
+        self.snapshot.load().interfaces.get(interface).map(|interface| interface.port)
+    }
+
+    /// The next hop towards `addr`, entered into the neighbour table if it is
+    /// new; for the control side, which knows the backends beforehand.
+    #[must_use]
+    pub fn hop_to(&self, addr: IpAddr, now_ms: u64) -> Option<HopId> {
+        let (interface, next) = self.snapshot.load().routes.next(addr)?;
+        self.neighbours.hop(interface, next, now_ms)
+    }
+}

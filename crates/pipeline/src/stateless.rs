@@ -1,0 +1,80 @@
+//! What is done to packets of connections that no table knows: Maglev over the
+//! backends on the way there, the one service that fits on the way back.
+use service::{BackendId, Binding, Direction, Service, ServiceId};
+use wire::{FlowKey, Transport};
+
+use crate::act::hop_to;
+use crate::context::{Context, Decision};
+use crate::counters::Counter;
+
+/// To a VIP: the backend that Maglev gives.
+pub(crate) fn forward<O>(
+    cx: &Context<'_, O>,
+    service: &Service,
+    key: &FlowKey,
+) -> Result<Decision, Counter> {
+    let backend = service.maglev(key).ok_or(Counter::NoBackend)?;
+    // A service of mode fullnat can't do without state.
+    let binding = service.bind(backend, key, None).ok_or(Counter::TableFull)?;
+    let rewrite = binding.rewrite(Direction::Forward).ok_or(Counter::NotRewritable)?;
+    let hop = hop_to(cx, binding.server.ip())?;
+    Ok(Decision { rewrite, hop })
+}
+
+/// From a backend: back through the VIP of the service that claims it. `key`
+/// is the packet's.
+pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
+    let (proto, server, client) = (key.proto(), key.src(), key.dst());
+    let claims = cx.snapshot.services.by_backend(proto, server);
+    if claims.is_empty() || cx.snapshot.is_ours(client.ip()) {
+        return Err(Counter::NotForUs);
+    }
+    let binding = claimed(cx, claims, key).ok_or(Counter::BackendUnclaimed)?;
+    let rewrite = binding.rewrite(Direction::Reply).ok_or(Counter::NotRewritable)?;
+    let hop = hop_to(cx, client.ip())?;
+    Ok(Decision { rewrite, hop })
+}
+
+/// The binding of the only service of mode `nat` among `claims`, or of the
+/// only one whose Maglev would have sent the client to this backend.
+fn claimed<O>(
+    cx: &Context<'_, O>,
+    claims: &[(ServiceId, BackendId)],
+    key: &FlowKey,
+) -> Option<Binding> {
+    let candidates = claims.iter().filter_map(|&(service, backend)| {
+        let service = cx.snapshot.services.service(service)?;
+        let there = towards(service, key)?;
+        let binding = service.bind(backend, &there, None)?;
+        Some((binding, service.maglev(&there) == Some(backend)))
+    });
+    let by_maglev = candidates.clone().filter(|(_, by_maglev)| *by_maglev);
+    only(candidates).or_else(|| only(by_maglev)).map(|(binding, _)| binding)
+}
+
+/// The client's 5-tuple if the packet with `key` is an answer of `service`.
+fn towards(service: &Service, key: &FlowKey) -> Option<FlowKey> {
+    let port = service.port().unwrap_or(key.src().port());
+    FlowKey::new(key.proto(), key.dst(), std::net::SocketAddr::new(service.vip(), port))
+}
+
+fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
+}
+
+/// What would be done to a packet with `key` if no table knew it, in either
+/// direction: for ICMP errors about such packets.
+pub(crate) fn either<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
+    match cx.snapshot.services.lookup(key) {
+        Some(service) => forward(cx, service, key),
+        None => reply(cx, key),
+    }
+}
+
+/// Whether a packet can't be an answer: a backend opens a connection.
+pub(crate) const fn opens(proto: Transport, flags: wire::TcpFlags) -> bool {
+    matches!(proto, Transport::Tcp)
+        && flags.any(wire::TcpFlags::SYN)
+        && !flags.any(wire::TcpFlags::ACK)
+}

@@ -1,0 +1,15 @@
+//! Packets in, packets out.
+//!
+//! What must come out is built by etherparse, which knows nothing of rewrite
+//! plans and computes every checksum anew.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod equality;
+mod fragments;
+mod icmp;
+mod link;
+mod nat;
+mod neighbours;
+mod workers;
+mod world;

@@ -1,0 +1,256 @@
+//! TCP and UDP, both families, all modes.
+use pipeline::{Counter, Offload};
+
+use crate::world::{
+    INSIDE, Link, OUTSIDE, Plan, World, backend_mac, destination, source, tcp,
+    tcp_checksum_is_right, udp,
+};
+
+/// The pairs client, VIP, backend, by name of protocol and family.
+const CASES: &[(&str, &str, &str, bool)] = &[
+    ("9.9.9.9:5000", "10.9.0.1:80", "10.1.0.11:8080", true),
+    ("9.9.9.9:5000", "10.9.0.1:53", "10.1.0.11:5353", false),
+    ("[2001:db8::9]:5000", "[fd09::1]:80", "[fd01::11]:8080", true),
+    ("[2001:db8::9]:5000", "[fd09::1]:53", "[fd01::11]:5353", false),
+];
+
+fn packet(link: Link, src: &str, dst: &str, is_tcp: bool, flags: &str) -> Vec<u8> {
+    if is_tcp {
+        tcp(link, src, dst, flags, b"hello, odd length")
+    } else {
+        udp(link, src, dst, b"hello, odd length")
+    }
+}
+
+#[test]
+fn packets_go_there_and_back() {
+    for &(client, vip, server, is_tcp) in CASES {
+        let mut world = World::new(&Plan::default());
+        for flags in ["S", "A", "PA"] {
+            let sent = world.one(OUTSIDE, &packet(Link::CLIENT, client, vip, is_tcp, flags));
+            let wanted = packet(Link::to_backend(1), client, server, is_tcp, flags);
+            assert_eq!(sent, Some((INSIDE, wanted)), "{vip} {flags}");
+            let answer = packet(Link::from_backend(1), server, client, is_tcp, "SA");
+            let wanted = packet(Link::TO_CLIENT, vip, client, is_tcp, "SA");
+            assert_eq!(world.one(INSIDE, &answer), Some((OUTSIDE, wanted)), "{vip} {flags}");
+        }
+        assert_eq!(world.count(Counter::Installed), 1);
+        assert_eq!(world.count(Counter::Missed), 1);
+        assert_eq!(world.count(Counter::LookedUp), 5);
+    }
+}
+
+#[test]
+fn tags_are_pushed_popped_and_exchanged() {
+    let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:80", "10.1.0.11:8080");
+    for vlans in [[Some(5), None], [None, Some(6)], [Some(5), Some(6)]] {
+        let mut world = World::new(&Plan { vlans, ..Plan::default() });
+        let tagged = |link: Link, vlan: Option<u16>| vlan.map_or(link, |id| link.vlan(id));
+        let there = tcp(tagged(Link::CLIENT, vlans[0]), client, vip, "S", b"x");
+        let wanted = tcp(tagged(Link::to_backend(1), vlans[1]), client, server, "S", b"x");
+        assert_eq!(world.one(OUTSIDE, &there), Some((INSIDE, wanted)));
+        let back = tcp(tagged(Link::from_backend(1), vlans[1]), server, client, "SA", b"");
+        let wanted = tcp(tagged(Link::TO_CLIENT, vlans[0]), vip, client, "SA", b"");
+        assert_eq!(world.one(INSIDE, &back), Some((OUTSIDE, wanted)));
+        let other = tcp(Link::CLIENT.vlan(9), client, vip, "S", b"x");
+        world.drops(OUTSIDE, &other, Counter::WrongVlan);
+    }
+}
+
+#[test]
+fn any_port_keeps_the_port() {
+    let mut world = World::new(&Plan::default());
+    for port in [22, 443] {
+        let (vip, server) = (format!("10.9.0.2:{port}"), format!("10.1.0.13:{port}"));
+        let client = "9.9.9.9:5000";
+        let sent = world.one(OUTSIDE, &tcp(Link::CLIENT, client, &vip, "S", b""));
+        assert_eq!(sent, Some((INSIDE, tcp(Link::to_backend(3), client, &server, "S", b""))));
+        let sent = world.one(INSIDE, &tcp(Link::from_backend(3), &server, client, "SA", b""));
+        assert_eq!(sent, Some((OUTSIDE, tcp(Link::TO_CLIENT, &vip, client, "SA", b""))));
+    }
+}
+
+#[test]
+fn fullnat_rewrites_both_ends() {
+    for (client, vip, servers, local_ip) in [
+        ("9.9.9.9:5000", "10.9.0.3:80", ["10.1.0.11:8081", "10.1.0.12:8081"], "10.1.0.100"),
+        ("[2001:db8::9]:5000", "[fd09::3]:80", ["[fd01::11]:8081"; 2], "fd01::100"),
+    ] {
+        let mut world = World::new(&Plan::default());
+        let (_, sent) = world.one(OUTSIDE, &tcp(Link::CLIENT, client, vip, "S", b"q")).unwrap();
+        let local = source(&sent);
+        assert_eq!(local.ip().to_string(), local_ip);
+        assert!((40_000..40_004).contains(&local.port()));
+        let server = destination(&sent).to_string();
+        assert!(servers.contains(&server.as_str()));
+        let n = sent[5];
+        let local = local.to_string();
+        assert_eq!(sent, tcp(Link::to_backend(n), &local, &server, "S", b"q"));
+        let sent = world.one(INSIDE, &tcp(Link::from_backend(n), &server, &local, "SA", b""));
+        assert_eq!(sent, Some((OUTSIDE, tcp(Link::TO_CLIENT, vip, client, "SA", b""))));
+    }
+}
+
+#[test]
+fn an_exhausted_pool_is_a_drop_of_its_own() {
+    let mut world = World::new(&Plan { pool_ports: 1, ..Plan::default() });
+    // Two backends, one local endpoint each.
+    let mut passed = 0;
+    for port in 5000..5010 {
+        let frame = tcp(Link::CLIENT, &format!("9.9.9.9:{port}"), "10.9.0.3:80", "S", b"");
+        passed += usize::from(world.one(OUTSIDE, &frame).is_some());
+    }
+    assert_eq!(passed, 2);
+    assert_eq!(world.count(Counter::PoolExhausted), 8);
+}
+
+#[test]
+fn a_full_table_serves_without_state_and_stays_with_one_backend() {
+    let plan = Plan { connections: 4, ..Plan::default() };
+    let mut world = World::new(&plan);
+    let client = |n: u16| format!("9.9.9.9:{}", 1000 + n);
+    let mut stateless = Vec::new();
+    for n in 0..40 {
+        let frame = tcp(Link::CLIENT, &client(n), "10.9.0.1:80", "S", b"");
+        let before = world.count(Counter::Stateless);
+        let (port, sent) = world.one(OUTSIDE, &frame).unwrap();
+        assert_eq!(port, INSIDE);
+        if world.count(Counter::Stateless) > before {
+            stateless.push((n, destination(&sent)));
+        }
+    }
+    assert!(stateless.len() >= 30);
+    assert!(stateless.iter().any(|(_, server)| *server != stateless[0].1), "only one backend");
+    for &(n, server) in &stateless {
+        let frame = tcp(Link::CLIENT, &client(n), "10.9.0.1:80", "A", b"more");
+        let (_, sent) = world.one(OUTSIDE, &frame).unwrap();
+        assert_eq!(destination(&sent), server);
+        let m = sent[5];
+        let back = tcp(Link::from_backend(m), &server.to_string(), &client(n), "A", b"");
+        let wanted = tcp(Link::TO_CLIENT, "10.9.0.1:80", &client(n), "A", b"");
+        assert_eq!(world.one(INSIDE, &back), Some((OUTSIDE, wanted)));
+    }
+    assert_eq!(world.count(Counter::StatelessReply), stateless.len() as u64);
+    let frame = tcp(Link::CLIENT, "9.9.9.9:7", "10.9.0.3:80", "S", b"");
+    world.drops(OUTSIDE, &frame, Counter::TableFull);
+}
+
+#[test]
+fn udp_flows_stay_where_they_were_served_while_the_table_was_full() {
+    let mut world = World::new(&Plan { connections: 4, ..Plan::default() });
+    let frame = |n: u16| udp(Link::CLIENT, &format!("9.9.9.9:{}", 1000 + n), "10.9.0.1:53", b"q");
+    let server = |world: &mut World, n| destination(&world.one(OUTSIDE, &frame(n)).unwrap().1);
+    let first: Vec<_> = (0..40).map(|n| server(&mut world, n)).collect();
+    // Room again: the connections in the table are removed.
+    let mut all = Vec::new();
+    world.shared.table.iter(world.now_ms, &mut |conn, _| all.push(conn));
+    for &conn in &all {
+        world.shared.table.remove(conn);
+    }
+    let served: Vec<_> = (0..40).collect();
+    for &n in served.iter().skip(4) {
+        assert_eq!(server(&mut world, n), first[usize::from(n)], "flow {n} moved");
+    }
+}
+
+#[test]
+fn midway_packets_follow_maglev_and_are_kept() {
+    let plan = Plan { connections: 4, ..Plan::default() };
+    let (mut fresh, mut full) = (World::new(&Plan::default()), World::new(&plan));
+    let fill = |n: u16| tcp(Link::CLIENT, &format!("9.9.9.8:{n}"), "10.9.0.1:80", "S", b"");
+    (0..20).for_each(|n| drop(full.one(OUTSIDE, &fill(1000 + n))));
+    for n in 1000..1040 {
+        let client = format!("9.9.9.9:{n}");
+        let frame = tcp(Link::CLIENT, &client, "10.9.0.1:80", "A", b"");
+        let kept = fresh.one(OUTSIDE, &frame).unwrap();
+        assert_eq!(Some(kept), full.one(OUTSIDE, &frame), "with state as without");
+    }
+    assert_eq!(fresh.count(Counter::Installed), 40);
+}
+
+#[test]
+fn answers_that_nobody_or_two_services_claim_are_dropped() {
+    let mut world = World::new(&Plan::default());
+    let twin = tcp(Link::from_backend(4), "10.1.0.14:8080", "9.9.9.9:5000", "A", b"");
+    world.drops(INSIDE, &twin, Counter::BackendUnclaimed);
+    let elsewhere = tcp(Link::from_backend(1), "10.1.0.11:12345", "9.9.9.9:80", "S", b"");
+    world.drops(INSIDE, &elsewhere, Counter::NotForUs);
+    let opening = tcp(Link::from_backend(3), "10.1.0.13:12345", "9.9.9.9:80", "S", b"");
+    world.drops(INSIDE, &opening, Counter::NotForUs);
+    let no_service = tcp(Link::CLIENT, "9.9.9.9:5000", "10.9.0.1:81", "S", b"");
+    world.drops(OUTSIDE, &no_service, Counter::NotForUs);
+}
+
+#[test]
+fn the_same_client_port_to_two_vips_of_one_backend_takes_another_backend() {
+    // Services "twin" and "twin2" share their only backend: no way out.
+    let mut world = World::new(&Plan::default());
+    let first = tcp(Link::CLIENT, "9.9.9.9:5000", "10.9.0.4:80", "S", b"");
+    let second = tcp(Link::CLIENT, "9.9.9.9:5000", "10.9.0.5:80", "S", b"");
+    assert!(world.one(OUTSIDE, &first).is_some());
+    world.drops(OUTSIDE, &second, Counter::ReplyConflict);
+}
+
+#[test]
+fn impossible_sources_open_nothing() {
+    let mut world = World::new(&Plan::default());
+    for client in ["0.0.0.0:5", "127.0.0.1:5", "224.0.0.1:5", "255.255.255.255:5", "10.9.0.2:80"] {
+        let frame = tcp(Link::CLIENT, client, "10.9.0.1:80", "S", b"");
+        world.drops(OUTSIDE, &frame, Counter::BadSource);
+    }
+    assert!(world.shared.table.is_empty());
+}
+
+#[test]
+fn a_closed_connection_opens_again_and_the_offload_side_hears_of_it() {
+    let plan = Plan { admit: pipeline::Admit::Established, ..Plan::default() };
+    let mut world = World::new(&plan);
+    let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:80", "10.1.0.11:8080");
+    let there = |world: &mut World, flags| {
+        world.one(OUTSIDE, &tcp(Link::CLIENT, client, vip, flags, b"")).unwrap()
+    };
+    let back = |world: &mut World, flags| {
+        world.one(INSIDE, &tcp(Link::from_backend(1), server, client, flags, b"")).unwrap()
+    };
+    there(&mut world, "S");
+    back(&mut world, "SA");
+    assert!(world.out.offload.is_empty());
+    there(&mut world, "A");
+    let (conn, reason) = world.out.offload.pop().unwrap();
+    assert_eq!(reason, Offload::Wanted);
+    there(&mut world, "FA");
+    back(&mut world, "FA");
+    assert_eq!(world.out.offload, [(conn, Offload::Closing)]);
+    there(&mut world, "S");
+    assert_eq!(world.out.offload[1..], [(conn, Offload::Reopened)]);
+    back(&mut world, "R");
+    assert_eq!(world.out.offload[2..], [(conn, Offload::Closing)]);
+    assert_eq!(world.count(Counter::Reopened), 1);
+    assert_eq!(world.shared.table.len(), 1);
+}
+
+#[test]
+fn a_full_ring_is_tried_again_at_a_later_packet() {
+    let plan = Plan { admit: pipeline::Admit::FirstPacket, ..Plan::default() };
+    let mut world = World::new(&plan);
+    world.out.ring_full = true;
+    let frame = |flags| tcp(Link::CLIENT, "9.9.9.9:5000", "10.9.0.1:80", flags, b"");
+    world.one(OUTSIDE, &frame("S"));
+    assert_eq!(world.count(Counter::OffloadRingFull), 1);
+    world.out.ring_full = false;
+    (0..200).for_each(|_| drop(world.one(OUTSIDE, &frame("A"))));
+    assert_eq!(world.out.offload.len(), 1, "asked once, and not again");
+}
+
+#[test]
+fn a_burst_of_one_new_flow_makes_one_connection() {
+    let mut world = World::new(&Plan::default());
+    let frames = ["S", "A", "PA", "A"].map(|flags| {
+        packet::HeapPacket::new(&tcp(Link::CLIENT, "9.9.9.9:5000", "10.9.0.1:80", flags, b"x"))
+    });
+    let sent = world.burst(OUTSIDE, frames.to_vec());
+    assert_eq!(sent.len(), 4);
+    assert!(sent.iter().all(|(_, frame)| frame[..6] == backend_mac(1).0));
+    assert!(sent.iter().all(|(_, frame)| tcp_checksum_is_right(frame)));
+    assert_eq!(world.count(Counter::Installed), 1);
+}

@@ -1,0 +1,178 @@
+//! ARP and neighbour discovery, answered and learnt; the resolver.
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use pipeline::{Counter, InterfaceId, NeighbourState, Resolver, ResolverSettings};
+use wire::{Headers, Mac, arp, ndp};
+
+use crate::world::{INSIDE, LB_IN, LB_OUT, OUTSIDE, Plan, World, backend_mac, ip};
+
+const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
+
+fn v4(text: &str) -> Ipv4Addr {
+    text.parse().unwrap()
+}
+
+fn v6(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn tagged(frame: &[u8], vlan: Option<u16>) -> Vec<u8> {
+    let Some(id) = vlan else { return frame.to_vec() };
+    [&frame[..12], &[0x81, 0], &id.to_be_bytes(), &frame[12..]].concat()
+}
+
+#[test]
+fn arp_for_our_addresses_is_answered_and_the_asker_learnt() {
+    for vlan in [None, Some(7)] {
+        let mut world = World::new(&Plan { vlans: [None, vlan], ..Plan::default() });
+        for address in ["10.1.0.1", "10.9.0.1", "10.1.0.100"] {
+            let ask = arp::request(HOST, v4("10.1.0.50"), v4(address), None);
+            let (port, sent) = world.one(INSIDE, &tagged(&ask, vlan)).unwrap();
+            assert_eq!(port, INSIDE);
+            let reply = arp::Repr {
+                operation: arp::REPLY,
+                sender_mac: LB_IN,
+                sender: v4(address),
+                target_mac: HOST,
+                target: v4("10.1.0.50"),
+            };
+            assert_eq!(sent, tagged(&reply.frame(HOST), vlan));
+        }
+        let hop = world.shared.neighbours.find(InterfaceId(1), ip("10.1.0.50")).unwrap();
+        let known = world.shared.neighbours.get(hop).unwrap();
+        assert_eq!((known.mac, known.state), (Some(HOST), NeighbourState::Reachable));
+        // The other interface's own address is not on this link.
+        let ask = arp::request(HOST, v4("10.1.0.50"), v4("10.0.0.1"), None);
+        assert_eq!(world.one(INSIDE, &tagged(&ask, vlan)), None);
+    }
+}
+
+#[test]
+fn arp_teaches_only_what_is_known_already() {
+    let mut world = World::new(&Plan { known_backends: false, ..Plan::default() });
+    let says = |mac, address: &str| arp::announcement(mac, v4(address));
+    world.drops(INSIDE, &says(HOST, "10.1.0.11"), Counter::ArpNotForUs);
+    let hop = world.shared.neighbours.hop(InterfaceId(1), ip("10.1.0.11"), 0).unwrap();
+    assert_eq!(world.one(INSIDE, &says(backend_mac(1), "10.1.0.11")), None);
+    assert_eq!(world.count(Counter::ArpLearnt), 1);
+    assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(backend_mac(1)));
+    // A gratuitous one moves it.
+    assert_eq!(world.one(INSIDE, &says(HOST, "10.1.0.11")), None);
+    assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+    // Not on another interface, not for our own addresses, not for static ones.
+    world.drops(OUTSIDE, &says(HOST, "10.1.0.11"), Counter::ArpNotForUs);
+    world.drops(INSIDE, &says(HOST, "10.9.0.1"), Counter::BadArp);
+    world.one(OUTSIDE, &says(HOST, "10.0.0.254"));
+    let gateway = world.shared.neighbours.find(InterfaceId(0), ip("10.0.0.254")).unwrap();
+    assert_ne!(world.shared.neighbours.get(gateway).unwrap().mac, Some(HOST));
+    // Off the link nobody is entered.
+    let ask = arp::request(HOST, v4("99.0.0.1"), v4("10.9.0.1"), None);
+    assert!(world.one(INSIDE, &ask).is_some());
+    assert_eq!(world.shared.neighbours.find(InterfaceId(1), ip("99.0.0.1")), None);
+}
+
+#[test]
+fn solicitations_for_our_addresses_are_answered() {
+    for vlan in [None, Some(7)] {
+        let mut world = World::new(&Plan { vlans: [None, vlan], ..Plan::default() });
+        for address in ["fd01::1", "fd09::1", "fd01::100"] {
+            let ask = ndp::solicit(HOST, v6("fd01::50"), v6(address), None);
+            let (port, sent) = world.one(INSIDE, &tagged(&ask, vlan)).unwrap();
+            assert_eq!(port, INSIDE);
+            assert_eq!((&sent[..6], &sent[6..12]), (&HOST.0[..], &LB_IN.0[..]));
+            let headers = Headers::parse(&sent).unwrap();
+            assert_eq!(headers.vlan, vlan);
+            let said = ndp::Repr::parse(&sent, &headers).unwrap();
+            let ndp::Repr::Advertisement(said) = said else { panic!("{said:?}") };
+            assert_eq!((said.target, said.target_link), (v6(address), Some(LB_IN)));
+            assert!(said.solicited && said.router);
+            assert_eq!(headers.dst_addr(&sent), Some(ip("fd01::50")));
+        }
+        let hop = world.shared.neighbours.find(InterfaceId(1), ip("fd01::50")).unwrap();
+        assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+        let other = ndp::solicit(HOST, v6("fd01::50"), v6("fd01::77"), None);
+        world.drops(INSIDE, &tagged(&other, vlan), Counter::NdpNotForUs);
+        let mut wrong = tagged(&other, vlan);
+        *wrong.last_mut().unwrap() ^= 1;
+        world.drops(INSIDE, &wrong, Counter::BadNdp);
+    }
+}
+
+#[test]
+fn advertisements_teach_what_is_known() {
+    let mut world = World::new(&Plan { known_backends: false, ..Plan::default() });
+    let says = |mac| ndp::announcement(mac, v6("fd01::11"), false);
+    world.drops(INSIDE, &says(HOST), Counter::NdpNotForUs);
+    let hop = world.shared.neighbours.hop(InterfaceId(1), ip("fd01::11"), 0).unwrap();
+    for mac in [backend_mac(1), HOST] {
+        assert_eq!(world.one(INSIDE, &says(mac)), None);
+        assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(mac));
+    }
+    assert_eq!(world.count(Counter::NdpLearnt), 2);
+}
+
+/// Runs the resolver for `ms`; what it sent, with the time of each.
+fn run(resolver: &mut Resolver, now: &mut u64, ms: u64) -> Vec<(u64, Vec<u8>)> {
+    let mut sent = Vec::new();
+    for _ in 0..ms {
+        *now += 1;
+        resolver.tick(*now, &mut |port, frame| {
+            assert_eq!(port, INSIDE);
+            sent.push((*now, frame.to_vec()));
+        });
+    }
+    sent
+}
+
+#[test]
+fn the_resolver_asks_backs_off_refreshes_and_forgets() {
+    let world = World::new(&Plan { known_backends: false, ..Plan::default() });
+    let table = &world.shared.neighbours;
+    let settings = ResolverSettings::default();
+    let mut resolver = Resolver::new(Arc::clone(&world.shared), settings);
+    let (mut now, addr) = (1000, ip("10.1.0.11"));
+    let hop = table.hop(InterfaceId(1), addr, now).unwrap();
+    resolver.want(hop);
+    let sent = run(&mut resolver, &mut now, 2000);
+    let times: Vec<u64> = sent.iter().map(|(at, _)| at - 1000).collect();
+    assert_eq!(times, [1, 251, 751, 1751]);
+    let question = arp::request(LB_IN, v4("10.1.0.1"), v4("10.1.0.11"), None);
+    assert!(sent.iter().all(|(_, frame)| frame[..] == question[..]));
+    // An answer ends the questions until it is old, if it is used then.
+    assert!(table.learn(InterfaceId(1), addr, backend_mac(1), now));
+    assert!(run(&mut resolver, &mut now, 20_000).is_empty());
+    let _ = table.resolve(hop, now);
+    let sent = run(&mut resolver, &mut now, 2600);
+    let to_it = arp::request(LB_IN, v4("10.1.0.1"), v4("10.1.0.11"), Some(backend_mac(1)));
+    assert_eq!(sent.len(), 1, "refreshed before it is stale");
+    assert_eq!(sent[0].1[..], to_it[..]);
+    // Without an answer it becomes stale, is still used, and is given up.
+    run(&mut resolver, &mut now, 8000);
+    assert_eq!(table.get(hop).unwrap().state, NeighbourState::Stale);
+    assert_eq!(table.resolve(hop, now), Some((InterfaceId(1), Some(backend_mac(1)))));
+    run(&mut resolver, &mut now, 20_000);
+    assert_eq!(table.get(hop).unwrap().state, NeighbourState::Incomplete);
+    // Not used, it is not asked for any more, and forgotten in the end.
+    run(&mut resolver, &mut now, 40_000);
+    assert!(run(&mut resolver, &mut now, 20_000).is_empty());
+    now += settings.idle_ms;
+    run(&mut resolver, &mut now, 2);
+    assert_eq!(table.get(hop), None);
+}
+
+#[test]
+fn kept_hops_are_asked_for_without_packets_and_tags_are_right() {
+    let world =
+        World::new(&Plan { known_backends: false, vlans: [None, Some(7)], ..Plan::default() });
+    let mut resolver = Resolver::new(Arc::clone(&world.shared), ResolverSettings::default());
+    let hop = world.shared.hop_to(ip("fd01::11"), 0).unwrap();
+    resolver.keep(vec![hop]);
+    let mut now = 500_000;
+    let sent = run(&mut resolver, &mut now, 10);
+    assert_eq!(sent.len(), 1);
+    let question = ndp::solicit(LB_IN, v6("fd01::1"), v6("fd01::11"), None);
+    assert_eq!(sent[0].1, tagged(&question, Some(7)));
+    assert_eq!(resolver.sent(), 1);
+    let _ = LB_OUT;
+}

@@ -1,0 +1,52 @@
+//! Next hops in a replay: a capture rarely holds the ARP and NDP exchanges that
+//! a running load balancer would have had, so every next hop has an address.
+use std::net::IpAddr;
+
+use packet::HeapPacket;
+use packet::PacketBuf;
+use pipeline::{PortId, Shared};
+use wire::{Headers, Mac};
+
+/// The address of a next hop that the capture doesn't show: locally
+/// administered, the rest from the last four bytes of the IP address.
+pub(crate) fn assumed_mac(addr: IpAddr) -> Mac {
+    let [a, b, c, d] = match addr {
+        IpAddr::V4(v4) => v4.octets(),
+        IpAddr::V6(v6) => {
+            let octets = v6.octets();
+            [octets[12], octets[13], octets[14], octets[15]]
+        }
+    };
+    Mac([0x02, u8::from(addr.is_ipv6()), a, b, c, d])
+}
+
+/// Enters `addr`'s next hop with its assumed address.
+pub(crate) fn assume(shared: &Shared, addr: IpAddr, now_ms: u64) {
+    if let Some(neighbour) = shared.hop_to(addr, now_ms).and_then(|hop| shared.neighbours.get(hop))
+    {
+        if neighbour.mac.is_none() {
+            let mac = assumed_mac(neighbour.addr);
+            shared.neighbours.learn(neighbour.interface, neighbour.addr, mac, now_ms);
+        }
+    }
+}
+
+/// Learns the sender of `packet`, if it is on the link: its address stands in
+/// the frame.
+pub(crate) fn learn_sender(shared: &Shared, port: PortId, packet: &HeapPacket, now_ms: u64) {
+    let frame = packet.bytes();
+    let Ok(headers) = Headers::parse(frame) else { return };
+    let Some(source) = headers.src_addr(frame) else { return };
+    let snapshot = shared.snapshot.load();
+    let Some((id, interface)) = snapshot.interfaces.at(port, headers.vlan) else { return };
+    let mac = frame.get(6..12).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok()).map(Mac);
+    let Some(mac) = mac.filter(|mac| !mac.is_group()) else { return };
+    if interface.is_on_link(source) {
+        if shared.neighbours.hop(id, source, now_ms).is_some() {
+            shared.neighbours.learn(id, source, mac, now_ms);
+        }
+    } else {
+        // Whoever is behind a gateway is reached through it.
+        assume(shared, source, now_ms);
+    }
+}

@@ -1,0 +1,42 @@
+//! What the simulated workers give out.
+use conntrack::ConnId;
+use packet::{HeapPacket, PacketBuf};
+use pipeline::{Offload, Outbox, PortId};
+use service::HopId;
+
+/// A frame that left the load balancer.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The port it left on.
+    pub port: PortId,
+    /// The frame.
+    pub packet: HeapPacket,
+}
+
+/// Collects frames and requests.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) offload: Vec<(ConnId, Offload)>,
+    pub(crate) resolve: Vec<HopId>,
+}
+
+impl Outbox<HeapPacket> for Collected {
+    fn send(&mut self, port: PortId, packet: HeapPacket) {
+        self.sent.push(Sent { port, packet });
+    }
+
+    fn fresh(&mut self, len: usize) -> Option<HeapPacket> {
+        let mut packet = HeapPacket::new(&[]);
+        packet.resize(len).then_some(packet)
+    }
+
+    fn offload(&mut self, conn: ConnId, reason: Offload) -> bool {
+        self.offload.push((conn, reason));
+        true
+    }
+
+    fn resolve(&mut self, hop: HopId) {
+        self.resolve.push(hop);
+    }
+}

@@ -1,0 +1,297 @@
+//! HNLB in one thread, with heap packets.
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use config::Config;
+use conntrack::ReaderError;
+use dpdk::flow::FlowPort;
+use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, ProfileKind, Reta};
+use offload::{Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig};
+use packet::{HeapPacket, PacketBuf};
+use pipeline::{Ager, AgerSettings, BURST, Counters, Pipeline, PortId, Shared, Source};
+use setup::{PortFacts, Seed, SetupError};
+use wire::Mac;
+
+use crate::neighbours;
+use crate::outbox::{Collected, Sent};
+
+/// Packets a worker takes from a queue at once.
+const POLL: usize = 32;
+/// Receive descriptors of every simulated queue.
+const RING: u32 = 1024;
+
+/// What differs from one simulation to another beside the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The emulated NIC in front of every port; `None`: none.
+    pub nic: Option<ProfileKind>,
+    /// How many rules it holds; `None`: its default.
+    pub capacity: Option<usize>,
+    /// Its receive queues.
+    pub queues: u16,
+    /// The encoding; `off` without a NIC.
+    pub encoding: Encoding,
+    /// Rules the keeper may create in one turn.
+    pub creations_per_tick: usize,
+    /// The Ethernet address of every port whose interface has none of its own.
+    pub mac: Mac,
+    /// Seed of all secrets.
+    pub seed: [u8; 32],
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nic: None,
+            capacity: None,
+            queues: 16,
+            encoding: Encoding::Off,
+            creations_per_tick: 64,
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            seed: [7; 32],
+        }
+    }
+}
+
+/// Why a simulation can't be built.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The emulated NIC.
+    #[error(transparent)]
+    Nic(#[from] NicError),
+    /// The shared state.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The workers.
+    #[error(transparent)]
+    Readers(#[from] ReaderError),
+}
+
+/// One port: an emulated NIC, if there is one, and its receive queues.
+struct SimulatedPort {
+    nic: Option<(Nic, NicFlows)>,
+    queues: Vec<VecDeque<HeapPacket>>,
+}
+
+/// The load balancer, to be driven packet by packet and turn by turn.
+pub struct Simulation {
+    shared: Arc<Shared>,
+    ports: Vec<SimulatedPort>,
+    workers: Vec<Pipeline<HeapPacket>>,
+    offloader: Offloader,
+    ager: Ager,
+    collected: Collected,
+    lost_in_queues: u64,
+}
+
+impl Simulation {
+    /// The load balancer of `config`. All backends' next hops are known.
+    ///
+    /// # Errors
+    /// The configuration can't be built, or the NIC hasn't what is asked.
+    pub fn new(config: &Config, options: &Options) -> Result<Self, SimulationError> {
+        let workers = config.workers.count;
+        let ports = config
+            .ports
+            .iter()
+            .map(|_| SimulatedPort::new(options, workers))
+            .collect::<Result<Vec<_>, _>>()?;
+        let facts =
+            vec![
+                PortFacts { mac: options.mac, queues: queue_count(options, workers), ring: RING };
+                ports.len()
+            ];
+        let seed = Seed(options.seed);
+        let offloading = options.nic.is_some() && options.encoding != Encoding::Off;
+        let shared = Arc::new(setup::shared(config, &facts, offloading, seed)?);
+        let pipelines = (0..usize::from(workers)).map(|worker| {
+            Pipeline::new(Arc::clone(&shared), worker, setup::settings(config, seed))
+        });
+        let workers_made = pipelines.collect::<Result<Vec<_>, _>>()?;
+        for addr in setup::backend_addresses(config) {
+            neighbours::assume(&shared, addr, 0);
+        }
+        for route in &config.routes {
+            neighbours::assume(&shared, route.via, 0);
+        }
+        let offload_config = OffloadConfig {
+            ports: ports.iter().map(|_| offload_port(options, workers)).collect(),
+            creations_per_tick: options.creations_per_tick,
+            ..OffloadConfig::default()
+        };
+        Ok(Self {
+            offloader: Offloader::new(offload_config, Arc::clone(&shared)),
+            ager: Ager::new(Arc::clone(&shared), AgerSettings::default()),
+            shared,
+            ports,
+            workers: workers_made,
+            collected: Collected::default(),
+            lost_in_queues: 0,
+        })
+    }
+
+    /// The tables that everything shares.
+    #[must_use]
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The emulated NIC of `port`, for faults and statistics.
+    #[must_use]
+    pub fn nic(&self, port: PortId) -> Option<&Nic> {
+        let (nic, _) = self.ports.get(usize::from(port.0))?.nic.as_ref()?;
+        Some(nic)
+    }
+
+    /// A frame arrives on `port`: the NIC decides its queue and mark. `false`
+    /// if there is no such port or the queue is full.
+    pub fn arrive(&mut self, port: PortId, frame: &[u8], now_ns: u64) -> bool {
+        let packet = HeapPacket::new(frame);
+        neighbours::learn_sender(&self.shared, port, &packet, now_ns / 1_000_000);
+        let Some(target) = self.ports.get_mut(usize::from(port.0)) else { return false };
+        let taken = target.arrive(packet, now_ns);
+        self.lost_in_queues += u64::from(!taken);
+        taken
+    }
+
+    /// Every worker polls all its queues until they are empty.
+    pub fn poll(&mut self, now_ms: u64) {
+        while self.poll_once(now_ms) > 0 {}
+    }
+
+    /// Every worker polls each of its queues once. Returns how many packets
+    /// were found.
+    pub fn poll_once(&mut self, now_ms: u64) -> usize {
+        let count = self.workers.len();
+        let mut found = 0;
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            worker.begin();
+            for (at, port) in self.ports.iter_mut().enumerate() {
+                let port_id = PortId(at as u16);
+                for (queue, ring) in port.queues.iter_mut().enumerate().skip(number).step_by(count)
+                {
+                    let mut burst: ArrayVec<HeapPacket, BURST> =
+                        ring.drain(..ring.len().min(POLL)).collect();
+                    let got = burst.len();
+                    found += got;
+                    let source = Source { port: port_id, queue: queue as u16 };
+                    worker.process(source, &mut burst, now_ms, &mut self.collected);
+                    if let Some(shared) = self.shared.port(port_id) {
+                        shared.drained.polled(queue as u16, got, POLL);
+                    }
+                }
+            }
+            worker.tick(now_ms, &mut self.collected);
+        }
+        found
+    }
+
+    /// One turn of the keeper.
+    pub fn keep(&mut self, now_ms: u64) {
+        for hop in self.collected.resolve.drain(..) {
+            if let Some(neighbour) = self.shared.neighbours.get(hop) {
+                neighbours::assume(&self.shared, neighbour.addr, now_ms);
+            }
+        }
+        for (conn, reason) in self.collected.offload.drain(..) {
+            self.offloader.request(conn, reason);
+        }
+        let offloader = &mut self.offloader;
+        self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
+        let mut flows: Vec<&mut dyn FlowPort> = Vec::with_capacity(self.ports.len());
+        for port in &mut self.ports {
+            if let Some((nic, own)) = &mut port.nic {
+                nic.advance(now_ms * 1_000_000);
+                flows.push(own);
+            }
+        }
+        self.offloader.tick(now_ms, &mut flows);
+        self.shared.table.reclaim();
+    }
+
+    /// Takes every rule back, as the program does when it stops. Returns how
+    /// many the NICs would not destroy.
+    pub fn shutdown(&mut self) -> usize {
+        let flows = self.ports.iter_mut().filter_map(|port| port.nic.as_mut());
+        let mut flows: Vec<&mut dyn FlowPort> =
+            flows.map(|(_, own)| own as &mut dyn FlowPort).collect();
+        self.offloader.shutdown(&mut flows)
+    }
+
+    /// What has been sent since the last call.
+    pub fn take_sent(&mut self) -> Vec<Sent> {
+        std::mem::take(&mut self.collected.sent)
+    }
+
+    /// Every counter, all workers added up.
+    #[must_use]
+    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let mut sum = BTreeMap::new();
+        for worker in &self.workers {
+            for (name, _, value) in worker.counters().snapshot() {
+                *sum.entry(name).or_insert(0) += value;
+            }
+        }
+        sum.insert("queue_full", self.lost_in_queues);
+        sum
+    }
+
+    /// The workers' counters.
+    #[must_use]
+    pub fn worker_counters(&self) -> Vec<Arc<Counters>> {
+        self.workers.iter().map(Pipeline::counters).collect()
+    }
+
+    /// The offload side's counters.
+    #[must_use]
+    pub fn offload_stats(&self) -> OffloadStats {
+        self.offloader.stats()
+    }
+}
+
+fn queue_count(options: &Options, workers: u16) -> u16 {
+    if options.nic.is_some() { options.queues.max(workers) } else { workers }
+}
+
+fn offload_port(options: &Options, workers: u16) -> PortConfig {
+    let queues = match options.encoding {
+        Encoding::Queue => (workers..options.queues).collect(),
+        Encoding::Mark | Encoding::Off => (0..workers).collect(),
+    };
+    PortConfig { encoding: options.encoding, queues, workers }
+}
+
+impl SimulatedPort {
+    fn new(options: &Options, workers: u16) -> Result<Self, NicError> {
+        let queues = queue_count(options, workers);
+        let nic = match options.nic {
+            None => None,
+            Some(profile) => {
+                let nic = Nic::new(&NicConfig {
+                    capacity: options.capacity,
+                    reta: Reta::Queues(workers),
+                    ..NicConfig::new(profile, queues)
+                })?;
+                let flows = nic.flows();
+                Some((nic, flows))
+            }
+        };
+        Ok(Self { nic, queues: (0..queues).map(|_| VecDeque::new()).collect() })
+    }
+
+    fn arrive(&mut self, packet: HeapPacket, now_ns: u64) -> bool {
+        let mut delivery = [Delivery::default()];
+        if let Some((nic, _)) = &self.nic {
+            nic.receive_burst([packet.bytes()], now_ns, &mut delivery);
+        }
+        let [Delivery { queue, mark, dropped, .. }] = delivery;
+        match self.queues.get_mut(usize::from(queue)) {
+            Some(ring) if dropped.is_none() && ring.len() < RING as usize => {
+                ring.push_back(packet.with_mark(mark));
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! 100,000 connections opened, used and closed while rules are refused,
+//! delayed, lost and taken back and the connection table overflows: every
+//! packet of a connection reaches one backend, every answer its client.
+
+mod support;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use nic::{Fault, ProfileKind};
+use offload::Encoding;
+use packet::PacketBuf;
+use pipeline::{CounterKind, PortId};
+use rand::rngs::StdRng;
+use rand::seq::IteratorRandom;
+use rand::{Rng, SeedableRng};
+use replay::{Options, Simulation};
+use support::{Segment, config, frame, seen};
+use wire::Transport;
+
+/// Connections of the whole test, all cases together.
+const CONNECTIONS: u32 = 100_000;
+/// Connections open at a time, more than the table holds.
+const OPEN: usize = 3000;
+/// A connection idle for longer may have been forgotten, as its timeouts say.
+const PATIENCE_MS: u64 = 20_000;
+
+/// The table is too small for all open connections.
+const TABLES: &str = "
+[conntrack]
+connections = 1500
+connections_v6 = 600
+tcp_syn = \"30s\"
+tcp_established = \"60s\"
+tcp_closing = \"2s\"
+udp = \"30s\"
+";
+
+/// One connection as its ends see it.
+struct Conversation {
+    proto: Transport,
+    client: SocketAddr,
+    vip: SocketAddr,
+    backend: Option<SocketAddr>,
+    /// Packets so far, both ways.
+    packets: u32,
+    /// Packets until it closes.
+    life: u32,
+    last_ms: u64,
+}
+
+/// Clients, the load balancer and backends.
+struct World {
+    simulation: Simulation,
+    rng: StdRng,
+    open: HashMap<u32, Conversation>,
+    next: u32,
+    now_us: u64,
+    forwarded: u64,
+}
+
+impl World {
+    fn new(encoding: Encoding, profile: ProfileKind, scheduler: &str, workers: u16) -> Self {
+        let options = Options {
+            nic: (encoding != Encoding::Off).then_some(profile),
+            encoding,
+            ..Options::default()
+        };
+        let config = config(scheduler, workers, TABLES);
+        Self {
+            simulation: Simulation::new(&config, &options).unwrap(),
+            rng: StdRng::seed_from_u64(u64::from(workers) + 17),
+            open: HashMap::new(),
+            next: 0,
+            now_us: 0,
+            forwarded: 0,
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    /// A new connection from a client behind the gateway. Ports are used again
+    /// after a while, as clients do.
+    fn connect(&mut self) {
+        let number = self.next;
+        self.next += 1;
+        let proto = if self.rng.random_ratio(1, 3) { Transport::Udp } else { Transport::Tcp };
+        let port = 1024 + (number % 40_000) as u16;
+        let (client, vip): (IpAddr, IpAddr) = if self.rng.random_ratio(1, 4) {
+            (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 5).into(), "fd71::100".parse().unwrap())
+        } else {
+            (Ipv4Addr::new(198, 51, 100, 5).into(), "10.71.0.100".parse().unwrap())
+        };
+        let service = if proto == Transport::Tcp { 80 } else { 53 };
+        let life = if self.rng.random_ratio(1, 20) { 60 } else { self.rng.random_range(3..16) };
+        self.open.insert(
+            number,
+            Conversation {
+                proto,
+                client: SocketAddr::new(client, port),
+                vip: SocketAddr::new(vip, service),
+                backend: None,
+                packets: 0,
+                life,
+                last_ms: self.now_ms(),
+            },
+        );
+    }
+
+    /// One packet of one connection.
+    fn step(&mut self) {
+        let Some(number) = self.open.keys().copied().choose(&mut self.rng) else { return };
+        let idle = self.now_ms() - self.open[&number].last_ms;
+        let conversation = self.open.get_mut(&number).unwrap();
+        if idle > PATIENCE_MS {
+            self.open.remove(&number);
+            return;
+        }
+        conversation.last_ms = self.now_us / 1000;
+        conversation.packets += 1;
+        let (turn, end) = (conversation.packets, conversation.life);
+        let answer = conversation.backend.filter(|_| turn == 2 || (turn > 3 && turn % 2 == 0));
+        let segment = match turn {
+            1 => Segment::Syn,
+            2 if answer.is_some() => Segment::SynAck,
+            _ if turn + 1 == end || turn == end => Segment::Fin,
+            _ if turn > end => Segment::Rst,
+            _ => Segment::Ack,
+        };
+        let (src, dst) = match answer {
+            Some(backend) => (backend, conversation.client),
+            None => (conversation.client, conversation.vip),
+        };
+        let bytes = frame(conversation.proto, src, dst, segment, &number.to_be_bytes());
+        let finished = turn > end;
+        assert!(self.simulation.arrive(PortId(0), &bytes, self.now_us * 1000));
+        if self.rng.random_ratio(1, 4) {
+            // Otherwise it waits in its queue while rules come and go.
+            self.receive();
+        }
+        if finished {
+            self.receive();
+            self.open.remove(&number);
+        }
+    }
+
+    /// The workers poll; every packet that comes out is where it belongs.
+    fn receive(&mut self) {
+        self.simulation.poll(self.now_us / 1000);
+        for sent in self.simulation.take_sent() {
+            let seen = seen(sent.packet.bytes()).expect("only TCP and UDP go out");
+            let number = u32::from_be_bytes(seen.payload.clone().try_into().unwrap());
+            let Some(conversation) = self.open.get_mut(&number) else {
+                panic!("connection {number} is over, and {} > {} came", seen.src, seen.dst)
+            };
+            self.forwarded += 1;
+            if seen.src == conversation.vip {
+                assert_eq!(seen.dst, conversation.client, "an answer of connection {number}");
+                continue;
+            }
+            assert_eq!(seen.src, conversation.client, "connection {number}");
+            let backend = *conversation.backend.get_or_insert(seen.dst);
+            assert_eq!(
+                seen.dst, backend,
+                "packet {} of {} connection {number} at {} ms",
+                conversation.packets, conversation.proto, self.now_us / 1000
+            );
+        }
+    }
+
+    /// Orders another mixture of faults, or none.
+    fn disturb(&mut self) {
+        let seed = self.rng.random();
+        let share = self.rng.random_range(0..300);
+        let late = self.rng.random_range(0..30_000_000);
+        let Some(nic) = self.simulation.nic(PortId(0)) else { return };
+        nic.clear_faults();
+        match seed % 6 {
+            0 => nic.order_fault(Fault::RefuseShare { per_mille: share, seed }),
+            1 => nic.order_fault(Fault::LateCreate { ns: late }),
+            // Not longer than the offload side's settle time: a card that
+            // still matches later breaks its own promise.
+            2 => nic.order_fault(Fault::LateDestroy { ns: late / 4 }),
+            3 => nic.order_fault(Fault::SilentLoss { per_mille: share, seed }),
+            4 => nic.order_fault(Fault::RefuseDestroys { count: 50 }),
+            _ => nic.order_fault(Fault::FullAt { at: usize::from(share) }),
+        }
+    }
+
+    fn run(&mut self, connections: u32) {
+        let mut kept_ms = 0;
+        while self.next < connections || !self.open.is_empty() {
+            while self.next < connections && self.open.len() < OPEN {
+                self.connect();
+            }
+            self.step();
+            self.now_us += self.rng.random_range(0..600);
+            if self.now_ms() != kept_ms {
+                kept_ms = self.now_ms();
+                self.simulation.keep(kept_ms);
+                if kept_ms % 512 == 0 {
+                    self.disturb();
+                }
+            }
+        }
+        self.receive();
+    }
+
+    /// Everything goes quiet, and nothing must be left.
+    fn settle(&mut self) {
+        if let Some(nic) = self.simulation.nic(PortId(0)) {
+            nic.clear_faults();
+        }
+        for _ in 0..20_000 {
+            self.now_us += 10_000;
+            self.simulation.keep(self.now_us / 1000);
+            self.receive();
+        }
+    }
+
+    fn check_books(&self) {
+        for counters in self.simulation.worker_counters() {
+            let (came, went) = counters.balance();
+            assert_eq!(came, went, "{:?}", counters.snapshot());
+        }
+        let counters = self.simulation.worker_counters();
+        let sum = |kind| counters.iter().map(|one| one.total(kind)).sum::<u64>();
+        assert_eq!(sum(CounterKind::Forwarded), self.forwarded);
+        assert_eq!(sum(CounterKind::Replied), 0);
+    }
+}
+
+fn check(encoding: Encoding, profile: ProfileKind, scheduler: &str, workers: u16) {
+    let mut world = World::new(encoding, profile, scheduler, workers);
+    world.run(CONNECTIONS / 5);
+    let counters = world.simulation.counters();
+    assert!(counters["stateless"] > 0, "the table was meant to overflow: {counters:?}");
+    let ever = world.simulation.offload_stats().done();
+    if encoding != Encoding::Off {
+        let matched = counters["matched_by_mark"] + counters["matched_by_queue"];
+        assert!(matched > 10_000, "the NIC was meant to be used: {counters:?}");
+        assert!(ever.refused.full > 0 && ever.retries > 0, "faults were meant to hit: {ever:?}");
+    }
+    world.settle();
+    world.check_books();
+    assert_eq!(world.simulation.shared().table.len(), 0, "connections are left");
+    let now = world.simulation.offload_stats().now();
+    assert_eq!((now.rules, now.pending, now.settling), (0, 0, 0), "rules are left");
+    if let Some(nic) = world.simulation.nic(PortId(0)) {
+        assert_eq!(nic.stats().rules, 0, "the NIC has rules that nobody owns");
+    }
+}
+
+#[test]
+fn in_software() {
+    check(Encoding::Off, ProfileKind::X550, "round-robin", 1);
+}
+
+#[test]
+fn by_mark_on_x550() {
+    check(Encoding::Mark, ProfileKind::X550, "round-robin", 1);
+}
+
+#[test]
+fn by_queue_on_x550() {
+    check(Encoding::Queue, ProfileKind::X550, "round-robin", 1);
+}
+
+#[test]
+fn by_mark_on_e810_with_two_workers() {
+    check(Encoding::Mark, ProfileKind::E810, "least-connections", 2);
+}
+
+#[test]
+fn by_queue_on_e810_with_two_workers() {
+    check(Encoding::Queue, ProfileKind::E810, "maglev", 2);
+}

@@ -1,0 +1,281 @@
+//! One compiled service and its backends.
+use std::net::{IpAddr, SocketAddr};
+
+use wire::{FlowKey, Transport};
+
+use crate::maglev::{Maglev, Member};
+use crate::siphash::{self, Key};
+use crate::{
+    ActiveCounts, BackendId, BackendSpec, Binding, ModeSpec, Pool, Scheduler, ServiceId,
+    ServiceSpec, TableError, WorkerScheduleState, check_maglev_size, least_connections,
+    round_robin, source_hash, weighted_round_robin,
+};
+
+// Fixed, so that several load balancers with the same backends agree.
+const FLOW_KEY: Key = [0x4d61_676c_6576_2066, 0x6c6f_7720_6b65_7931];
+
+/// One backend of one service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backend {
+    /// Its place among all backends.
+    pub id: BackendId,
+    /// The service it serves.
+    pub service: ServiceId,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port; `None`: the port that the client asked for.
+    pub port: Option<u16>,
+    /// Its share of new connections; 0: none.
+    pub weight: u16,
+}
+
+/// How packets of a service are rewritten.
+#[derive(Debug)]
+pub enum Mode {
+    /// Destination towards the backend, source towards the client.
+    Nat,
+    /// Both, with a local endpoint from the pool.
+    FullNat(Pool),
+}
+
+/// A service, ready to schedule.
+#[derive(Debug)]
+pub struct Service {
+    id: ServiceId,
+    name: String,
+    vip: IpAddr,
+    port: Option<u16>,
+    proto: Transport,
+    mode: Mode,
+    scheduler: Scheduler,
+    backends: Box<[Backend]>,
+    /// Places in `backends` of those that have a weight.
+    eligible: Box<[u16]>,
+    maglev: Maglev,
+}
+
+impl Service {
+    /// Compiles `spec` as service `id`, whose backends are numbered from
+    /// `first` on.
+    pub(crate) fn compile(
+        spec: &ServiceSpec,
+        id: ServiceId,
+        first: u16,
+        pool_key: Key,
+    ) -> Result<Self, TableError> {
+        let backends = backends(spec, id, first)?;
+        check_maglev_size(spec.maglev_size, backends.len())
+            .map_err(|error| TableError::Maglev { service: spec.name.clone(), error })?;
+        let eligible =
+            (0..).zip(&backends).filter(|(_, b)| b.weight > 0).map(|(place, _)| place).collect();
+        let members: Vec<_> = backends
+            .iter()
+            .map(|b| Member { address: b.address, port: b.port.unwrap_or(0), weight: b.weight })
+            .collect();
+        Ok(Self {
+            id,
+            name: spec.name.clone(),
+            vip: spec.vip,
+            port: spec.port,
+            proto: spec.proto,
+            mode: mode(spec, pool_key)?,
+            scheduler: spec.scheduler,
+            maglev: Maglev::fill(spec.maglev_size, &members),
+            backends: backends.into_boxed_slice(),
+            eligible,
+        })
+    }
+
+    /// Its place in the table.
+    #[must_use]
+    pub const fn id(&self) -> ServiceId {
+        self.id
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The address that clients speak to.
+    #[must_use]
+    pub const fn vip(&self) -> IpAddr {
+        self.vip
+    }
+
+    /// The port that clients speak to; `None`: any.
+    #[must_use]
+    pub const fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// TCP or UDP.
+    #[must_use]
+    pub const fn proto(&self) -> Transport {
+        self.proto
+    }
+
+    /// How its packets are rewritten.
+    #[must_use]
+    pub const fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
+    /// The pool of a full-NAT service.
+    #[must_use]
+    pub const fn pool(&self) -> Option<&Pool> {
+        match &self.mode {
+            Mode::Nat => None,
+            Mode::FullNat(pool) => Some(pool),
+        }
+    }
+
+    /// How its backends are chosen.
+    #[must_use]
+    pub const fn scheduler(&self) -> Scheduler {
+        self.scheduler
+    }
+
+    /// Its backends, in the order of their ids, drained ones too.
+    #[must_use]
+    pub const fn backends(&self) -> &[Backend] {
+        &self.backends
+    }
+
+    /// The backend for the new connection `flow`; `None` if all are drained,
+    /// or if `state` was made for another table.
+    #[must_use]
+    pub fn schedule(
+        &self,
+        flow: &FlowKey,
+        state: &mut WorkerScheduleState,
+        active: &ActiveCounts,
+    ) -> Option<BackendId> {
+        let cursor = state.cursors.get_mut(usize::from(self.id.0))?;
+        let weight = |place| self.at(place).map_or(0, |backend| backend.weight);
+        let place = match self.scheduler {
+            Scheduler::RoundRobin => round_robin::next(&self.eligible, cursor),
+            Scheduler::WeightedRoundRobin => {
+                let first = usize::from(self.backends.first()?.id.0);
+                let credits = state.credits.get_mut(first..first + self.backends.len())?;
+                weighted_round_robin::next(&self.eligible, weight, credits)
+            }
+            Scheduler::LeastConnections => {
+                let load = |place| {
+                    let connections = self.at(place).map_or(u32::MAX, |b| active.get(b.id));
+                    (connections, weight(place))
+                };
+                least_connections::next(&self.eligible, load, cursor)
+            }
+            Scheduler::Maglev => return self.maglev(flow),
+            Scheduler::SourceHash => source_hash::place(&self.maglev, flow),
+        }?;
+        self.at(place).map(|backend| backend.id)
+    }
+
+    /// The backend for `flow` without any state, the same on every load
+    /// balancer with the same backends, whatever the scheduler: for packets
+    /// whose connection is in no table. `None` if all are drained.
+    #[must_use]
+    pub fn maglev(&self, flow: &FlowKey) -> Option<BackendId> {
+        let place = self.maglev.get(siphash::flow(FLOW_KEY, flow, 0))?;
+        self.at(place).map(|backend| backend.id)
+    }
+
+    /// Everything decided for the connection whose first packet is `flow` and
+    /// which `backend` serves. `local` is the endpoint taken from the pool in
+    /// mode full NAT, and `None` in mode NAT.
+    ///
+    /// `None` if `flow` is not to this service, `backend` is not of it,
+    /// `local` is missing or superfluous, or families differ.
+    #[must_use]
+    pub fn bind(
+        &self,
+        backend: BackendId,
+        flow: &FlowKey,
+        local: Option<SocketAddr>,
+    ) -> Option<Binding> {
+        let (client, vip) = (flow.src(), flow.dst());
+        let port_fits = self.port.is_none_or(|port| port == vip.port());
+        if vip.ip() != self.vip || !port_fits || flow.proto() != self.proto {
+            return None;
+        }
+        let place = backend.0.checked_sub(self.backends.first()?.id.0)?;
+        let chosen = self.at(place)?;
+        let server = SocketAddr::new(chosen.address, chosen.port.unwrap_or(vip.port()));
+        let local = match (&self.mode, local) {
+            (Mode::Nat, None) => client,
+            (Mode::FullNat(_), Some(local)) if local.is_ipv4() == server.is_ipv4() => local,
+            _ => return None,
+        };
+        Some(Binding { proto: self.proto, service: self.id, backend, client, vip, server, local })
+    }
+
+    /// Lets weighted round robin make `steps` choices, less whole cycles.
+    pub(crate) fn advance(&self, steps: usize, state: &mut WorkerScheduleState) {
+        let cycle: usize = self.backends.iter().map(|b| usize::from(b.weight)).sum();
+        let Some(first) = self.backends.first().map(|b| usize::from(b.id.0)) else { return };
+        let Some(credits) = state.credits.get_mut(first..first + self.backends.len()) else {
+            return;
+        };
+        let weight = |place| self.at(place).map_or(0, |backend| backend.weight);
+        for _ in 0..steps.checked_rem(cycle).unwrap_or(0) {
+            weighted_round_robin::next(&self.eligible, weight, credits);
+        }
+    }
+
+    fn at(&self, place: u16) -> Option<&Backend> {
+        self.backends.get(usize::from(place))
+    }
+}
+
+fn backends(
+    spec: &ServiceSpec,
+    service: ServiceId,
+    first: u16,
+) -> Result<Vec<Backend>, TableError> {
+    let mut backends: Vec<Backend> = Vec::with_capacity(spec.backends.len());
+    for (offset, one) in spec.backends.iter().enumerate() {
+        let id = u16::try_from(offset).ok().and_then(|offset| first.checked_add(offset));
+        let id = BackendId(id.filter(|id| *id < u16::MAX).ok_or(TableError::TooManyBackends)?);
+        check_backend(spec, one)?;
+        let port = one.port.or(spec.port);
+        if backends.iter().any(|other| other.address == one.address && other.port == port) {
+            return Err(TableError::DuplicateBackend {
+                service: spec.name.clone(),
+                address: one.address,
+                port,
+            });
+        }
+        let (address, weight) = (one.address, one.weight);
+        backends.push(Backend { id, service, address, port, weight });
+    }
+    Ok(backends)
+}
+
+fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError> {
+    if one.address.is_ipv4() != spec.vip.is_ipv4() {
+        return Err(TableError::Family {
+            service: spec.name.clone(),
+            vip: spec.vip,
+            backend: one.address,
+        });
+    }
+    match (spec.port, one.port) {
+        (None, Some(port)) => {
+            Err(TableError::BackendPort { service: spec.name.clone(), backend: one.address, port })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mode(spec: &ServiceSpec, pool_key: Key) -> Result<Mode, TableError> {
+    let ModeSpec::FullNat { pool } = &spec.mode else { return Ok(Mode::Nat) };
+    let missing = || TableError::EmptyPool {
+        service: spec.name.clone(),
+        pool: pool.name.clone(),
+        vip: spec.vip,
+    };
+    Pool::new(pool, spec.vip, pool_key).map(Mode::FullNat).ok_or_else(missing)
+}

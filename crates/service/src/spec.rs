@@ -1,0 +1,69 @@
+//! What a service table is compiled from.
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use wire::Transport;
+
+use crate::Scheduler;
+
+/// The Maglev table size when none is given, a prime (Maglev paper, section
+/// 5.3, uses it too).
+pub const MAGLEV_DEFAULT: u32 = 65537;
+
+/// One service as the operator describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceSpec {
+    /// Its name, for people.
+    pub name: String,
+    /// The address that clients speak to.
+    pub vip: IpAddr,
+    /// The port that clients speak to; `None`: any.
+    pub port: Option<u16>,
+    /// TCP or UDP.
+    pub proto: Transport,
+    /// How packets are rewritten.
+    pub mode: ModeSpec,
+    /// How backends are chosen for new connections.
+    pub scheduler: Scheduler,
+    /// Slots of the Maglev table: a prime, at least 100 times the backends.
+    pub maglev_size: u32,
+    /// The servers behind it, all of the VIP's family.
+    pub backends: Vec<BackendSpec>,
+}
+
+/// One backend of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendSpec {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port; `None`: the port that the client asked for. Must be `None` in
+    /// a service of any port, because the answers' port must tell which port
+    /// of the VIP they come from.
+    pub port: Option<u16>,
+    /// Its share of new connections; 0: drained, it gets none.
+    pub weight: u16,
+}
+
+/// How packets of a service are rewritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModeSpec {
+    /// Towards the backend the destination is rewritten, from it the source:
+    /// the load balancer must be in the return path.
+    Nat,
+    /// Both endpoints are rewritten: the backend sees an address of the pool.
+    FullNat {
+        /// Where the source addresses and ports are taken from.
+        pool: PoolSpec,
+    },
+}
+
+/// Addresses and ports of a full-NAT service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSpec {
+    /// Its name, for people.
+    pub name: String,
+    /// Addresses; those of another family than the VIP's are left out.
+    pub addresses: Vec<IpAddr>,
+    /// Ports used at each address.
+    pub ports: RangeInclusive<u16>,
+}

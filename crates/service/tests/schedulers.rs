@@ -1,0 +1,204 @@
+//! Each scheduler against what it promises.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
+mod common;
+
+use common::{client, flow, table, web};
+use proptest::prelude::*;
+use service::{BackendId, Scheduler};
+use wire::Transport;
+
+/// The places of `count` choices by worker `worker`.
+fn choices(scheduler: Scheduler, weights: &[u16], worker: usize, count: u32) -> Vec<u16> {
+    let table = table(&[web(scheduler, weights)]);
+    let (mut state, active) = (table.worker_state(worker), table.active_counts());
+    let service = &table.services()[0];
+    (0..count).map(|n| service.schedule(&client(n), &mut state, &active).unwrap().0).collect()
+}
+
+fn tally(choices: &[u16], places: usize) -> Vec<u32> {
+    let mut tally = vec![0; places];
+    choices.iter().for_each(|place| tally[usize::from(*place)] += 1);
+    tally
+}
+
+#[test]
+fn round_robin_takes_turns_and_skips_the_drained() {
+    assert_eq!(choices(Scheduler::RoundRobin, &[1, 9, 0, 1], 0, 7), [0, 1, 3, 0, 1, 3, 0]);
+    assert_eq!(choices(Scheduler::RoundRobin, &[1, 9, 0, 1], 1, 4), [1, 3, 0, 1]);
+    assert_eq!(choices(Scheduler::RoundRobin, &[1, 9, 0, 1], 4, 2), [1, 3]);
+}
+
+/// The example in the description of nginx' change that introduced the method.
+#[test]
+fn weighted_round_robin_is_smooth() {
+    let cycle = choices(Scheduler::WeightedRoundRobin, &[5, 1, 1], 0, 7);
+    assert_eq!(cycle, [0, 0, 1, 0, 2, 0, 0]);
+    let other = choices(Scheduler::WeightedRoundRobin, &[5, 1, 1], 2, 7);
+    assert_eq!(other, [1, 0, 2, 0, 0, 0, 0]);
+}
+
+proptest! {
+    #[test]
+    fn weighted_round_robin_is_exact_over_a_cycle(
+        weights in prop::collection::vec(0_u16..30, 1..12), worker in 0_usize..9,
+    ) {
+        let cycle: u32 = weights.iter().map(|weight| u32::from(*weight)).sum();
+        prop_assume!(cycle > 0);
+        let choices = choices(Scheduler::WeightedRoundRobin, &weights, worker, cycle * 2);
+        let expected: Vec<_> = weights.iter().map(|weight| u32::from(*weight)).collect();
+        let (first, second) = choices.split_at(cycle as usize);
+        prop_assert_eq!(tally(first, weights.len()), expected);
+        prop_assert_eq!(first, second);
+    }
+
+    /// Whatever is opened and closed, the chosen one has the least quotient of
+    /// connections and weight of all.
+    #[test]
+    fn least_connections_has_the_least_load(
+        weights in prop::collection::vec(0_u16..5, 1..8),
+        ends in prop::collection::vec(any::<Option<prop::sample::Index>>(), 1..120),
+    ) {
+        prop_assume!(weights.iter().any(|weight| *weight > 0));
+        let table = table(&[web(Scheduler::LeastConnections, &weights)]);
+        let (mut state, active) = (table.worker_state(1), table.active_counts());
+        let (mut model, mut open) = (vec![0_u32; weights.len()], Vec::new());
+        for (n, end) in (0..).zip(ends) {
+            if let Some(end) = end.filter(|_| !open.is_empty()) {
+                let BackendId(place) = open.swap_remove(end.index(open.len()));
+                active.closed(BackendId(place));
+                model[usize::from(place)] -= 1;
+                continue;
+            }
+            let chosen = table.services()[0].schedule(&client(n), &mut state, &active).unwrap();
+            let load = |place: usize| f64::from(model[place]) / f64::from(weights[place]);
+            let place = usize::from(chosen.0);
+            prop_assert!(weights[place] > 0);
+            for other in (0..weights.len()).filter(|other| weights[*other] > 0) {
+                prop_assert!(load(place) <= load(other), "{model:?} {place}");
+            }
+            active.opened(chosen);
+            model[place] += 1;
+            open.push(chosen);
+        }
+    }
+}
+
+#[test]
+fn equally_loaded_backends_take_turns() {
+    let choices = choices(Scheduler::LeastConnections, &[1, 1, 0, 1], 0, 300);
+    assert_eq!(tally(&choices, 4), [100, 100, 0, 100]);
+}
+
+#[test]
+fn workers_start_at_different_places() {
+    for scheduler in
+        [Scheduler::RoundRobin, Scheduler::WeightedRoundRobin, Scheduler::LeastConnections]
+    {
+        let mut first: Vec<_> = (0..4).map(|w| choices(scheduler, &[1; 4], w, 1)[0]).collect();
+        first.sort_unstable();
+        assert_eq!(first, [0, 1, 2, 3], "{scheduler:?}");
+    }
+}
+
+#[test]
+fn maglev_spreads_connections_by_weight() {
+    let tally = tally(&choices(Scheduler::Maglev, &[1, 2, 1, 0], 0, 40_000), 4);
+    for (found, expected) in tally.iter().zip([10_000_u32, 20_000, 10_000, 0]) {
+        assert!(found.abs_diff(expected) <= 400, "{tally:?}");
+    }
+}
+
+/// Every scheduler's service serves without state, and in the same way.
+#[test]
+fn stateless_choice_does_not_depend_on_the_scheduler() {
+    let weights = [1, 2, 3, 4];
+    let expected = choices(Scheduler::Maglev, &weights, 0, 1000);
+    for scheduler in [
+        Scheduler::RoundRobin,
+        Scheduler::WeightedRoundRobin,
+        Scheduler::LeastConnections,
+        Scheduler::SourceHash,
+    ] {
+        let table = table(&[web(Scheduler::RoundRobin, &[1]), {
+            let mut other = web(scheduler, &weights);
+            other.port = Some(81);
+            other
+        }]);
+        let service = &table.services()[1];
+        let found: Vec<_> = (0..1000).map(|n| service.maglev(&client(n)).unwrap().0 - 1).collect();
+        assert_eq!(found, expected, "{scheduler:?}");
+    }
+}
+
+#[test]
+fn source_hash_looks_at_the_clients_address_only() {
+    let table = table(&[web(Scheduler::SourceHash, &[1; 20])]);
+    let (mut state, active) = (table.worker_state(0), table.active_counts());
+    let service = &table.services()[0];
+    let mut choose = |src: &str| {
+        service.schedule(&flow(Transport::Tcp, src, "10.71.0.100:80"), &mut state, &active).unwrap()
+    };
+    let one = choose("10.71.0.7:1000");
+    assert!((1001..2000).all(|port| choose(&format!("10.71.0.7:{port}")) == one));
+    let mut all: Vec<_> = (0..250).map(|host| choose(&format!("10.71.0.{host}:1000"))).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert!(all.len() >= 18, "{all:?}");
+}
+
+/// The clients of those who stay seldom move.
+#[test]
+fn source_hash_moves_few_clients() {
+    let weights = [1; 20];
+    let before = table(&[web(Scheduler::SourceHash, &weights)]);
+    let mut spec = web(Scheduler::SourceHash, &weights);
+    spec.backends.remove(7);
+    let after = table(&[spec]);
+    let choose = |table: &service::ServiceTable, n: u32| {
+        let (mut state, active) = (table.worker_state(0), table.active_counts());
+        let flow =
+            flow(Transport::Tcp, &format!("10.0.{}.{}:9", n / 250, n % 250), "10.71.0.100:80");
+        let id = table.services()[0].schedule(&flow, &mut state, &active).unwrap();
+        table.backend(id).unwrap().address
+    };
+    let gone = before.backends()[7].address;
+    let moved = (0..5000)
+        .filter(|n| {
+            let (old, new) = (choose(&before, *n), choose(&after, *n));
+            assert_ne!(new, gone);
+            old != gone && old != new
+        })
+        .count();
+    assert!(moved <= 150, "{moved} of 5000");
+}
+
+#[test]
+fn nobody_is_chosen_when_all_are_drained() {
+    for scheduler in [
+        Scheduler::RoundRobin,
+        Scheduler::WeightedRoundRobin,
+        Scheduler::LeastConnections,
+        Scheduler::Maglev,
+        Scheduler::SourceHash,
+    ] {
+        for weights in [&[][..], &[0, 0][..]] {
+            let table = table(&[web(scheduler, weights)]);
+            let (mut state, active) = (table.worker_state(3), table.active_counts());
+            let service = &table.services()[0];
+            assert_eq!(service.schedule(&client(1), &mut state, &active), None);
+            assert_eq!(service.maglev(&client(1)), None);
+        }
+    }
+}
+
+/// State of another table gives no backend, rather than a panic.
+#[test]
+fn the_state_of_another_table_is_harmless() {
+    let small = table(&[]);
+    for scheduler in [Scheduler::RoundRobin, Scheduler::WeightedRoundRobin] {
+        let table = table(&[web(scheduler, &[1, 1])]);
+        let mut state = small.worker_state(0);
+        let chosen = table.services()[0].schedule(&client(1), &mut state, &small.active_counts());
+        assert_eq!(chosen, None);
+    }
+}

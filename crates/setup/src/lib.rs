@@ -1,0 +1,150 @@
+//! From the configuration to the state that all threads share.
+//!
+//! The program and the replay tool start from the same configuration and must
+//! come to the same data path: this is the one place where the one becomes the
+//! other.
+#![forbid(unsafe_code)]
+
+mod error;
+mod network;
+
+use std::net::IpAddr;
+
+use config::Config;
+use conntrack::{ConnTable, TableConfig, Timeouts};
+use pipeline::encoding::{MarkTable, QueueTable};
+use pipeline::{
+    Admit, NeighbourTable, PortShared, QueueEpochs, ResolverSettings, Settings, Shared, Snapshot,
+};
+use wire::Mac;
+
+pub use error::SetupError;
+
+/// ICMP errors one worker may send in a second, as a router's default.
+const ICMP_ERRORS_PER_SECOND: u32 = 100;
+
+/// Marks of a port: the soft id of Flow Director has 16 bits.
+const MARKS: usize = 1 << 16;
+
+/// What is known of a port once it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Receive queues that the workers poll.
+    pub queues: u16,
+    /// Descriptors of each.
+    pub ring: u32,
+}
+
+/// Secrets that keep others from choosing colliding flows, addresses and
+/// fragments: random when traffic is real, fixed when a run must repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seed(pub [u8; 32]);
+
+impl Seed {
+    /// A number of its own for each `purpose`.
+    fn number(self, purpose: usize) -> u64 {
+        self.0.iter().cycle().skip(purpose * 8).take(8).fold(0, |n, &b| (n << 8) | u64::from(b))
+    }
+}
+
+/// The shared state for `config` on ports of which `facts` are known, in the
+/// order of the configuration. `offloading`: whether connections are offered
+/// to a NIC at all.
+///
+/// # Errors
+/// Something that [`Config::load`] lets pass can't be built, for instance for
+/// lack of memory.
+pub fn shared(
+    config: &Config,
+    facts: &[PortFacts],
+    offloading: bool,
+    seed: Seed,
+) -> Result<Shared, SetupError> {
+    let table = ConnTable::new(&table_config(config, seed))?;
+    let interfaces = network::interfaces(config, facts)?;
+    let neighbours = NeighbourTable::new(config.neighbours.max as usize, seed.number(0));
+    let services = config.service_table([seed.number(1), seed.number(2)])?;
+    let routes = network::routes(config, &interfaces)?;
+    network::static_neighbours(config, &interfaces, &neighbours)?;
+    let snapshot = Snapshot {
+        services,
+        interfaces,
+        routes,
+        admit: if offloading { admit(config) } else { Admit::Off },
+        sample: config.offload.sample,
+        icmp_errors_per_second: ICMP_ERRORS_PER_SECOND,
+    };
+    let ports = config.ports.iter().zip(facts).map(|(port, facts)| PortShared {
+        marks: MarkTable::new(MARKS),
+        queues: QueueTable::new(usize::from(facts.queues)),
+        drained: QueueEpochs::new(usize::from(facts.queues), facts.ring),
+        mac: facts.mac,
+        mtu: port.mtu,
+    });
+    Ok(Shared::new(snapshot, table, neighbours, ports.collect()))
+}
+
+/// How next hops are asked for. A hop is remembered for longer than any
+/// connection that may be using it.
+#[must_use]
+pub fn resolver_settings(config: &Config) -> ResolverSettings {
+    let conntrack = &config.conntrack;
+    let longest = conntrack.tcp_established.max(conntrack.udp).max(conntrack.tcp_closing);
+    ResolverSettings {
+        reachable_ms: millis(config.neighbours.refresh).into(),
+        idle_ms: 2 * u64::from(millis(longest)),
+        ..ResolverSettings::default()
+    }
+}
+
+/// What a worker keeps for itself.
+#[must_use]
+pub fn settings(config: &Config, seed: Seed) -> Settings {
+    Settings {
+        fragment_datagrams: config.fragments.datagrams as usize,
+        fragments_held: (config.fragments.datagrams as usize / 4).max(16),
+        fragment_timeout_ms: millis(config.fragments.timeout).into(),
+        udp_timeout_ms: millis(config.conntrack.udp).into(),
+        seed: seed.number(3),
+    }
+}
+
+/// The next hops that must answer before traffic can be served: one for each
+/// backend.
+#[must_use]
+pub fn backend_addresses(config: &Config) -> Vec<IpAddr> {
+    let backends = config.services.iter().flat_map(|service| &service.backends);
+    let mut addresses: Vec<IpAddr> = backends.map(|backend| backend.address).collect();
+    addresses.sort();
+    addresses.dedup();
+    addresses
+}
+
+fn admit(config: &Config) -> Admit {
+    match config.offload.admit {
+        config::Admit::Established => Admit::Established,
+        config::Admit::FirstPacket => Admit::FirstPacket,
+    }
+}
+
+fn table_config(config: &Config, seed: Seed) -> TableConfig {
+    let conntrack = &config.conntrack;
+    TableConfig {
+        connections: conntrack.connections as usize,
+        connections_v6: conntrack.connections_v6 as usize,
+        seed: seed.0,
+        timeouts: Timeouts {
+            syn_ms: millis(conntrack.tcp_syn),
+            established_ms: millis(conntrack.tcp_established),
+            closing_ms: millis(conntrack.tcp_closing),
+            udp_ms: millis(conntrack.udp),
+            ..Timeouts::default()
+        },
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}
