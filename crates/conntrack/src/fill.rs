@@ -1,5 +1,7 @@
 //! Tests of how the memory is filled: load, evenness, cost per connection.
-use service::{BackendId, HopId, ServiceId};
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use service::{BackendId, Direction, HopId, ServiceId};
 use wire::Transport;
 
 use crate::bucket::SLOTS;
@@ -86,6 +88,28 @@ fn a_connection_takes_bounded_memory() {
         println!("{size}: {v4:.1} bytes per IPv4 and {v6:.1} per IPv6 connection");
         assert!(v4 <= 128.0 && v6 <= 192.0, "{size}: {v4} {v6}");
     }
+}
+
+/// Tags hide it in the table: a record compares every bit of a key itself.
+#[test]
+fn a_record_has_its_own_keys_only() {
+    let table = FamilyTable::<4>::new(1, 1, &[0; 32]).unwrap();
+    let content = content::<4>(77);
+    let number = table.insert(&content, 0).unwrap();
+    let record = table.record(number).unwrap();
+    for (direction, own) in Direction::BOTH.into_iter().zip(content.keys) {
+        assert!(record.has(direction, &own));
+        assert!(!record.has(direction, &Key { proto: Transport::Udp, ..own }));
+        for bit in 0..32 {
+            assert!(!record.has(direction, &Key { ports: own.ports ^ 1 << bit, ..own }));
+        }
+        for bit in 0..256 {
+            let mut other = own;
+            other.addresses[bit / 64] ^= 1 << (bit % 64);
+            assert!(!record.has(direction, &other));
+        }
+    }
+    assert!(!record.has(Direction::Reply, &content.keys[0]));
 }
 
 /// The sum of squares over the expectation, minus its own expectation, in

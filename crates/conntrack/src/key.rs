@@ -28,7 +28,7 @@ pub(crate) trait Family: Copy {
     const STREAM: u32;
     /// Source and destination address.
     fn ips(&self) -> (IpAddr, IpAddr);
-    /// A rewrite to this key's endpoints.
+    /// A rewrite to those of this key's endpoints that `side` names.
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite;
 }
 
@@ -162,25 +162,24 @@ impl Family for Key6 {
     }
 }
 
-/// The pieces from which the keys after a rewrite are put together.
+/// The pieces from which rewrites are put together.
 pub(crate) trait Halves: Sized {
-    /// The key with this key's source and `destination`'s destination.
-    fn toward(&self, destination: &Self) -> Self;
     /// Source and destination swapped.
     fn swapped(&self) -> Self;
+    /// What `side` names, and zero otherwise.
+    fn only(&self, side: Side) -> Self;
+}
+
+/// The ports that `side` names.
+const fn only_ports(ports: u32, side: Side) -> u32 {
+    match side {
+        Side::Source => ports & 0xffff_0000,
+        Side::Destination => ports & 0x0000_ffff,
+        Side::Both => ports,
+    }
 }
 
 impl Halves for Key4 {
-    #[inline]
-    fn toward(&self, destination: &Self) -> Self {
-        let ([own], [other]) = (self.addresses, destination.addresses);
-        Self {
-            addresses: [own >> 32 << 32 | other & 0xffff_ffff],
-            ports: self.ports >> 16 << 16 | destination.ports & 0xffff,
-            proto: self.proto,
-        }
-    }
-
     #[inline]
     fn swapped(&self) -> Self {
         let [word] = self.addresses;
@@ -190,22 +189,34 @@ impl Halves for Key4 {
             proto: self.proto,
         }
     }
+
+    #[inline]
+    fn only(&self, side: Side) -> Self {
+        let [word] = self.addresses;
+        let word = match side {
+            Side::Source => word >> 32 << 32,
+            Side::Destination => word & 0xffff_ffff,
+            Side::Both => word,
+        };
+        Self { addresses: [word], ports: only_ports(self.ports, side), proto: self.proto }
+    }
 }
 
 impl Halves for Key6 {
     #[inline]
-    fn toward(&self, destination: &Self) -> Self {
-        let ([a, b, ..], [.., c, d]) = (self.addresses, destination.addresses);
-        Self {
-            addresses: [a, b, c, d],
-            ports: self.ports >> 16 << 16 | destination.ports & 0xffff,
-            proto: self.proto,
-        }
-    }
-
-    #[inline]
     fn swapped(&self) -> Self {
         let [a, b, c, d] = self.addresses;
         Self { addresses: [c, d, a, b], ports: self.ports.rotate_left(16), proto: self.proto }
+    }
+
+    #[inline]
+    fn only(&self, side: Side) -> Self {
+        let [a, b, c, d] = self.addresses;
+        let addresses = match side {
+            Side::Source => [a, b, 0, 0],
+            Side::Destination => [0, 0, c, d],
+            Side::Both => [a, b, c, d],
+        };
+        Self { addresses, ports: only_ports(self.ports, side), proto: self.proto }
     }
 }

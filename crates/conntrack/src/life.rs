@@ -26,7 +26,11 @@ impl Life {
 
     /// The life of the next connection in a record whose last one had `self`.
     pub(crate) const fn next(self, state: TcpState) -> Self {
-        let generation = self.generation().wrapping_add(1);
+        // 0 stays the mark of records that were never used.
+        let generation = match self.generation() {
+            u32::MAX => 1,
+            before => before + 1,
+        };
         Self((generation as u64) << 32 | LIVE).with_state(state)
     }
 

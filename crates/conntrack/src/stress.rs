@@ -3,6 +3,8 @@
 //! Every connection number belongs to one thread, which therefore knows
 //! whether it is in the table: losing it, doubling it, tearing it or missing it
 //! for a moment fails the test. A few more numbers are contested by all.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;

@@ -206,7 +206,7 @@ impl ConnTable {
     /// header, `None` if the packet shows none. Writes only what changes.
     #[inline]
     pub fn touch(&self, hit: Hit, flags: Option<TcpFlags>, now_ms: u64) -> Event {
-        on_record!(self, hit.conn, |record| touch(record, hit.direction, flags, tick(now_ms)))
+        on_record!(self, hit.conn, |record| record.count(hit.direction, flags, tick(now_ms)))
             .unwrap_or(Event::None)
     }
 
@@ -243,13 +243,13 @@ impl ConnTable {
     /// Milliseconds since the connection's last packet, in steps of 64.
     #[must_use]
     pub fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {
-        on_record!(self, conn, |record| idle(record, tick(now_ms)))
+        on_record!(self, conn, |record| record.idle_ms(tick(now_ms)))
     }
 
     /// Gives the connection a new full timeout, as a packet would, but without
     /// a change of state; whether there is such a connection.
     pub fn rearm(&self, conn: ConnId, now_ms: u64) -> bool {
-        on_record!(self, conn, |record| rearm(record, tick(now_ms))).is_some()
+        on_record!(self, conn, |record| record.rearm(tick(now_ms))).is_some()
     }
 
     /// How far the connection's way into the NIC is.
@@ -261,7 +261,7 @@ impl ConnTable {
     /// Changes the offload state from `from` to `to`; whether this call did
     /// it. Of several callers one succeeds, so that one party asks for rules.
     pub fn change_offload(&self, conn: ConnId, from: OffloadState, to: OffloadState) -> bool {
-        on_record!(self, conn, |record| change_offload(record, from, to)).is_some()
+        on_record!(self, conn, |record| record.change_offload(from, to)).is_some()
     }
 
     /// Connections in the table, of both families.
@@ -344,54 +344,6 @@ where
     Key<K>: Family + Halves,
 {
     (record.life().generation() != 0).then(|| record.content().action(direction))
-}
-
-#[inline]
-pub(crate) fn touch<const K: usize>(
-    record: &Record<K>,
-    direction: Direction,
-    flags: Option<TcpFlags>,
-    now: u32,
-) -> Option<Event> {
-    record.see(now);
-    let mut life = record.life();
-    loop {
-        if !life.is_live() {
-            return None;
-        }
-        let (state, event) = life.state().after(direction, flags);
-        if state == life.state() {
-            return Some(event);
-        }
-        match record.change_life(life, life.with_state(state)) {
-            Ok(()) => return Some(event),
-            Err(now) => life = now,
-        }
-    }
-}
-
-fn idle<const K: usize>(record: &Record<K>, now: u32) -> Option<u64> {
-    let seen = record.seen();
-    record.life().is_live().then(|| u64::from(age(now, seen)) * TICK_MS)
-}
-
-fn rearm<const K: usize>(record: &Record<K>, now: u32) -> Option<()> {
-    record.life().is_live().then(|| record.see(now))
-}
-
-fn change_offload<const K: usize>(
-    record: &Record<K>,
-    from: OffloadState,
-    to: OffloadState,
-) -> Option<()> {
-    let mut life = record.life();
-    while life.is_live() && life.offload() == from {
-        match record.change_life(life, life.with_offload(to)) {
-            Ok(()) => return Some(()),
-            Err(now) => life = now,
-        }
-    }
-    None
 }
 
 fn show<const K: usize>(family: &FamilyTable<K>, now: u32, visit: &mut impl FnMut(ConnId, ConnView))

@@ -61,12 +61,12 @@ where
         let [forward, reply] = &self.keys;
         // (local, server) and (VIP, client): what packets carry behind the load balancer.
         let (inside, outside) = (reply.swapped(), forward.swapped());
-        let nat = *reply == reply.toward(&outside);
-        // A plan for one side only names its endpoint in both halves.
+        // The backend sees the client itself: only the other end is replaced.
+        let nat = reply.only(Side::Destination) == outside.only(Side::Destination);
         let (new, side) = match (direction, nat) {
-            (Direction::Forward, true) => (reply.toward(&inside), Side::Destination),
+            (Direction::Forward, true) => (inside, Side::Destination),
+            (Direction::Reply, true) => (outside, Side::Source),
             (Direction::Forward, false) => (inside, Side::Both),
-            (Direction::Reply, true) => (outside.toward(forward), Side::Source),
             (Direction::Reply, false) => (outside, Side::Both),
         };
         let ([there, back], [hop, hop_back]) = (self.deltas, self.hops);
@@ -74,7 +74,7 @@ where
             Direction::Forward => (there, hop),
             Direction::Reply => (back, hop_back),
         };
-        let rewrite = new.rewrite(deltas, side);
+        let rewrite = new.only(side).rewrite(deltas, side);
         Action { rewrite, hop, service: self.service, backend: self.backend }
     }
 }

@@ -1,5 +1,6 @@
 //! What one thread sees.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic)]
 mod common;
 
 use common::{binding, hops, table};

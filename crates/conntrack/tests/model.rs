@@ -1,5 +1,6 @@
 //! The table against a map, by one thread.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic)]
 mod common;
 
 use std::collections::HashMap;

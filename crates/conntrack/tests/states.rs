@@ -1,5 +1,6 @@
 //! The TCP state machine, as seen through the table.
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic)]
 mod common;
 
 use common::{binding, hops, table};
@@ -124,7 +125,8 @@ fn expired(table: &ConnTable, now_ms: u64) -> usize {
 #[test]
 fn the_timeout_follows_the_state() {
     let timeouts = conntrack::Timeouts::default();
-    let cases: [(u32, &[(service::Direction, u8)], u32); 7] = [
+    type Packets<'a> = &'a [(service::Direction, u8)];
+    let cases: [(u32, Packets, u32); 7] = [
         (0, &[], timeouts.syn_ms),
         (0, &[(Forward, SYN), (Reply, SYN | ACK)], timeouts.syn_ms),
         (0, &[(Forward, ACK), (Reply, ACK)], timeouts.established_ms),
