@@ -88,8 +88,8 @@ fn open_emulated(
         ..PortConfig::default()
     };
     let mut wire = Port::open(&port.device, &wire_config, pool).map_err(&failed)?;
-    let (mut rx, mut tx) = wire.queues().map_err(&failed)?;
     wire.start().map_err(&failed)?;
+    let (mut rx, mut tx) = wire.queues().map_err(&failed)?;
     let mac = wire.mac().map_err(&failed)?;
     let host_config = PortConfig { rx_queues: nic.queues, tx_queues: workers, ..wire_config };
     let size = u32::from(port.rx_descriptors).next_power_of_two();
