@@ -103,11 +103,8 @@ fn told_by_nic<B: PacketBuf, O>(
     if headers.tcp_flags.any(DECISIVE) || headers.fragment != Fragment::Whole {
         return Found::Nothing;
     }
-    if let Some(mark) = packet.buf.mark() {
-        let Some(marked) = port.marks.get(mark) else {
-            cx.count(Counter::MarkStale);
-            return Found::Nothing;
-        };
+    let mark = packet.buf.mark();
+    if let Some(marked) = mark.and_then(|mark| port.marks.get(mark)) {
         cx.shared.table.prefetch(marked.conn);
         return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
     }
@@ -117,7 +114,14 @@ fn told_by_nic<B: PacketBuf, O>(
             cx.count(Counter::QueueStale);
             Found::Nothing
         }
-        None => Found::Nothing,
+        // Cards report a mark of 0 with rules that have none (ixgbe's soft
+        // id), so an unknown mark is stale only if the queue says nothing.
+        None => {
+            if mark.is_some() {
+                cx.count(Counter::MarkStale);
+            }
+            Found::Nothing
+        }
     }
 }
 
