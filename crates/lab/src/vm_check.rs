@@ -63,6 +63,12 @@ fn check(lab: &mut Lab, binary: &Path) -> Result<bool, LabError> {
              in the rules, hnlb took {by_queue} by their queue ({stale} stale)"
         ),
     );
+    let some = |counters: &BTreeMap<String, u64>| {
+        let shown = counters.iter().filter(|(_, count)| **count > 0);
+        shown.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+    };
+    println!("vm-check: rules: {}", some(&status.offload));
+    println!("vm-check: counters: {}", some(&status.counters));
     balancer.check(lab)?;
     verdict.say(balancer.end(lab), "hnlb ends on SIGTERM");
     let left = lab.exec(SWITCH, &["ip", "link", "show", PORT])?.status.success();
@@ -75,8 +81,8 @@ fn served(verdict: &mut Verdict, lab: &Lab, http: &HttpResult) {
     verdict.say(
         all && http.backends.len() == LabRun::tap(QUEUES).backends(),
         &format!(
-            "{} requests served, {} failed, by backend {:?}",
-            http.requests, http.failed, http.backends
+            "{} requests served, {} failed ({:?}), by backend {:?}",
+            http.requests, http.failed, http.errors, http.backends
         ),
     );
     let vip = vip(Family::V4);
