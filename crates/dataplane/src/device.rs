@@ -127,12 +127,24 @@ pub(crate) fn profile(profile: Profile) -> ProfileKind {
     }
 }
 
+/// The most receive queues that net_tap bears: when it starts it puts the file
+/// descriptors of all queues, receive and send, into a message with room for
+/// 8 (`RTE_MP_MAX_FD_NUM`), and DPDK 22.11 doesn't check.
+const TAP_QUEUES: u16 = 4;
+
+fn is_tap(port: &config::Port) -> bool {
+    port.device.starts_with("net_tap")
+}
+
 /// A real card, or any DPDK device, with its own rte_flow if it has one.
 fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Device, EngineError> {
     let failed = port_error(&port.name);
     let workers = config.workers.count;
     let offloading = config.offload.encoding != config::Encoding::Off;
-    let wanted = if offloading { config.workers.queues.max(workers) } else { workers };
+    let mut wanted = if offloading { config.workers.queues.max(workers) } else { workers };
+    if is_tap(port) {
+        wanted = wanted.min(TAP_QUEUES.max(workers));
+    }
     let mut opened = open_with_rss(port, workers, wanted, pool);
     if let Err(PortError::Queues { most, .. }) = &opened {
         if *most >= workers && *most < wanted {
@@ -165,9 +177,10 @@ fn open_with_rss(
     queues: u16,
     pool: &Mempool,
 ) -> Result<(Port, u16, bool), PortError> {
+    // net_tap wants as many of the one kind as of the other.
     let plain = PortConfig {
         rx_queues: queues,
-        tx_queues: workers,
+        tx_queues: if is_tap(port) { queues } else { workers },
         rx_desc: port.rx_descriptors,
         tx_desc: port.tx_descriptors,
         mtu: Some(port.mtu),

@@ -1,7 +1,5 @@
 //! The configuration that HNLB gets in the lab.
 
-use std::fmt::Write as _;
-use std::net::IpAddr;
 use std::path::Path;
 
 use crate::topology::{
@@ -99,6 +97,15 @@ impl LabRun {
         Self { encoding: Encoding::Queue, profile: None, queues, workers: 1, device: Device::Tap }
     }
 
+    /// How many of the lab's backends each service has.
+    #[must_use]
+    pub const fn backends(&self) -> usize {
+        match self.device {
+            Device::Tap => 2,
+            Device::AfPacket => BACKENDS.len(),
+        }
+    }
+
     /// The TOML text, with the status socket at `socket`.
     #[must_use]
     pub fn toml(&self, socket: &Path) -> String {
@@ -129,36 +136,30 @@ impl LabRun {
             ("web", "tcp", WEB_PORT, WEB_BACKEND_PORT),
             ("dns", "udp", DNS_PORT, DNS_BACKEND_PORT),
         ];
-        // A tap has 16 queues at most: with the queue encoding that is enough
-        // for one service of each family, but not for two.
-        let most = if self.device == Device::Tap { 1 } else { services.len() };
+        let tap = self.device == Device::Tap;
+        // A tap has 4 queues: with the queue encoding that is one for misses,
+        // two for backends and one for their answers.
+        let most = if tap { 1 } else { services.len() };
+        let backends = BACKENDS.get(..self.backends()).unwrap_or(&BACKENDS);
         for (name, protocol, port, backend_port) in services.into_iter().take(most) {
-            service(&mut text, &format!("{name}4"), protocol, Family::V4, port, backend_port);
-            service(&mut text, &format!("{name}6"), protocol, Family::V6, port, backend_port);
+            for (family, digit) in [(Family::V4, 4), (Family::V6, 6)] {
+                if tap && family == Family::V6 {
+                    continue;
+                }
+                text += &format!(
+                    "\n[[service]]\nname = \"{name}{digit}\"\nvip = \"{}\"\nport = {port}\n\
+                     protocol = \"{protocol}\"\nscheduler = \"round-robin\"\nmode = \"nat\"\n",
+                    vip(family)
+                );
+                for backend in backends {
+                    text += &format!(
+                        "[[service.backend]]\naddress = \"{}\"\nport = {backend_port}\n",
+                        backend.address(family)
+                    );
+                }
+            }
         }
         text
-    }
-}
-
-fn service(
-    text: &mut String,
-    name: &str,
-    protocol: &str,
-    family: Family,
-    port: u16,
-    backend_port: u16,
-) {
-    let vip: IpAddr = vip(family);
-    // Writing to a String cannot fail.
-    let _ = write!(
-        text,
-        "\n[[service]]\nname = \"{name}\"\nvip = \"{vip}\"\nport = {port}\n\
-         protocol = \"{protocol}\"\nscheduler = \"round-robin\"\nmode = \"nat\"\n"
-    );
-    for backend in &BACKENDS {
-        let address = backend.address(family);
-        let _ =
-            write!(text, "[[service.backend]]\naddress = \"{address}\"\nport = {backend_port}\n");
     }
 }
 
@@ -193,6 +194,7 @@ mod tests {
         assert_eq!(root["port"][0]["device"].as_str(), Some("net_tap0,iface=hnlb0"));
         assert!(root["port"][0].get("nic").is_none());
         assert_eq!(root["workers"]["queues"].as_integer(), Some(4));
-        assert_eq!(root["service"].as_array().unwrap().len(), 2);
+        assert_eq!(root["service"].as_array().unwrap().len(), 1);
+        assert_eq!(root["service"][0]["backend"].as_array().unwrap().len(), 2);
     }
 }

@@ -17,6 +17,8 @@ pub struct Status {
     pub workers: Vec<Worker>,
     /// The workers' counters by name, added up.
     pub counters: BTreeMap<String, u64>,
+    /// The rule life cycle's counters by name.
+    pub offload: BTreeMap<String, u64>,
     /// The NIC.
     pub nic: Nic,
     /// The connection table.

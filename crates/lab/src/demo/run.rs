@@ -93,6 +93,7 @@ impl RunReport {
             for (what, runs) in [("long", &self.long), ("short", &self.short)] {
                 if let Some(r) = runs.get(at) {
                     let what = format!("requests over {what} {family} connections");
+                    let what = if r.failed > 0 { format!("{what} ({:?})", r.errors) } else { what };
                     count(&what, r.failed, r.requests + r.failed);
                 }
             }

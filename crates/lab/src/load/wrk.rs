@@ -28,6 +28,8 @@ pub struct HttpResult {
     pub requests: u64,
     /// Requests that failed: socket errors, timeouts, status not 2xx or 3xx.
     pub failed: u64,
+    /// The failures by kind.
+    pub errors: HttpErrors,
     /// Connections opened, as far as the client knows.
     pub connections: u64,
     /// Requests a second.
@@ -40,16 +42,28 @@ pub struct HttpResult {
     pub backends: PerBackend,
 }
 
+/// Failed requests by kind, as wrk tells them apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct HttpErrors {
+    /// No connection.
+    pub connect: u64,
+    /// Connection lost while reading.
+    pub read: u64,
+    /// Connection lost while writing.
+    pub write: u64,
+    /// A status that is not 2xx or 3xx.
+    pub status: u64,
+    /// No answer in time.
+    pub timeout: u64,
+}
+
 /// The line of JSON that the script prints.
 #[derive(Deserialize)]
 struct Report {
     requests: u64,
     duration_us: u64,
-    connect: u64,
-    read: u64,
-    write: u64,
-    status: u64,
-    timeout: u64,
+    #[serde(flatten)]
+    errors: HttpErrors,
     p50_us: u64,
     p99_us: u64,
     backends: PerBackend,
@@ -93,7 +107,8 @@ fn parse(stdout: &str, connections: u32, use_: Connections) -> Result<HttpResult
     let line = stdout.lines().rev().find(|line| line.starts_with('{'));
     let line = line.ok_or_else(|| bad(format!("no line of JSON in: {stdout}")))?;
     let report: Report = serde_json::from_str(line).map_err(|e| bad(format!("{e} in: {line}")))?;
-    let socket = report.connect + report.read + report.write + report.timeout;
+    let HttpErrors { connect, read, write, status, timeout } = report.errors;
+    let socket = connect + read + write + timeout;
     let opened = match use_ {
         Connections::KeepAlive => u64::from(connections),
         Connections::Short => report.requests,
@@ -102,7 +117,8 @@ fn parse(stdout: &str, connections: u32, use_: Connections) -> Result<HttpResult
     let rps = report.requests as f64 / (report.duration_us.max(1) as f64 / 1e6);
     Ok(HttpResult {
         requests: report.requests,
-        failed: socket + report.status,
+        failed: socket + status,
+        errors: report.errors,
         connections: opened + socket,
         rps,
         p50_us: report.p50_us,
