@@ -106,7 +106,6 @@ pub fn settings(config: &Config, seed: Seed) -> Settings {
         fragment_datagrams: config.fragments.datagrams as usize,
         fragments_held: (config.fragments.datagrams as usize / 4).max(16),
         fragment_timeout_ms: millis(config.fragments.timeout).into(),
-        udp_timeout_ms: millis(config.conntrack.udp).into(),
         seed: seed.number(3),
     }
 }
@@ -139,8 +138,9 @@ fn table_config(config: &Config, seed: Seed) -> TableConfig {
             syn_ms: millis(conntrack.tcp_syn),
             established_ms: millis(conntrack.tcp_established),
             closing_ms: millis(conntrack.tcp_closing),
+            reset_ms: millis(conntrack.tcp_closing),
             udp_ms: millis(conntrack.udp),
-            ..Timeouts::default()
+            udp_stream_ms: millis(conntrack.udp),
         },
     }
 }
