@@ -22,9 +22,12 @@ use crate::index::{Place, Probe};
 use crate::key::{Deltas, Key};
 use crate::readers::Readers;
 use crate::record::Content;
+use crate::stack::{Chain, Stack};
 use crate::state::ConnState;
+use crate::sync::AtomicU32;
 
 type Table = FamilyTable<1>;
+type Shared = (Stack, [AtomicU32; 2]);
 
 /// Three buckets of two slots, `records` records.
 fn table(records: usize) -> Table {
@@ -309,5 +312,30 @@ fn every_record_has_one_owner() {
         let mine = table.insert(&content(5), 0).unwrap();
         assert_ne!(mine, other.join().unwrap());
         assert_eq!(found(&table, &content(5), Direction::Reply), Some(mine));
+    });
+}
+
+/// A pop that another thread's two pops and a push overtake.
+#[test]
+fn a_stack_gives_every_number_once() {
+    loom::model(|| {
+        let shared = Arc::new((Stack::new(), [AtomicU32::new(0), AtomicU32::new(0)]));
+        let push = |shared: &Shared, n| {
+            shared.0.push(Chain { first: n, last: n }, |n| shared.1.get(n as usize));
+        };
+        let pop = |shared: &Shared| shared.0.pop(|n| shared.1.get(n as usize));
+        push(&shared, 1);
+        push(&shared, 0);
+        let other = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || [pop(&shared), pop(&shared)]
+        });
+        let (back, kept) = (pop(&shared), pop(&shared));
+        if let Some(back) = back {
+            push(&shared, back);
+        }
+        let others = other.join().unwrap();
+        assert!(kept.is_none() || !others.contains(&kept), "{kept:?} {others:?}");
+        assert!(others[0].is_none() || others[0] != others[1], "{others:?}");
     });
 }
