@@ -135,6 +135,8 @@ impl World {
         let segment = match turn {
             1 => Segment::Syn,
             2 if answer.is_some() => Segment::SynAck,
+            // Nothing came back: the client sends it again.
+            2 => Segment::Syn,
             _ if turn + 1 == end || turn == end => Segment::Fin,
             _ if turn > end => Segment::Rst,
             _ => Segment::Ack,
