@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 use traffic::{Churn, Class, Load, Packet, Phase, Rng, Set, Sizes, TrafficSet, Uniform, Zipf};
@@ -115,6 +115,33 @@ fn churn_keeps_littles_law_and_its_rate() {
     let per_second = 1000.0 * (1.0 + 0.9 * 0.05 / 0.01 + 0.1 * 2.0 / 0.02 + 1.0);
     let seen = f64::from(packets) / (last as f64 / 1e9);
     assert!((seen / per_second - 1.0).abs() < 0.1, "{seen} packets a second, not {per_second}");
+}
+
+#[test]
+fn established_traffic_starts_as_it_goes_on() {
+    let mut churn = Churn::established(10_000.0, &MIX, 6).unwrap();
+    // By then the short ones of the start are gone, the long ones are not.
+    let window = 200_000_000..400_000_000;
+    let times = (0..).map_while(|_| churn.next().filter(|packet| packet.at_ns < window.end));
+    let packets = times.filter(|packet| window.contains(&packet.at_ns)).count();
+    let per_second = 10_000.0 * (2.0 + 0.9 * 0.05 / 0.01 + 0.1 * 2.0 / 0.02);
+    let seen = packets as f64 / 0.2;
+    assert!((seen / per_second - 1.0).abs() < 0.05, "{seen} packets a second, not {per_second}");
+}
+
+#[test]
+fn connections_live_as_long_as_their_class_says() {
+    let class = Class { weight: 1.0, lifetime: 0.05, interval: 0.1 };
+    let (mut opened, mut lives) = (HashMap::new(), Vec::new());
+    for packet in Churn::new(1000.0, &[class], 8).unwrap().take(100_000) {
+        match packet.phase {
+            Phase::Open => drop(opened.insert(packet.flow, packet.at_ns)),
+            Phase::Data => {}
+            Phase::Close => lives.push((packet.at_ns - opened[&packet.flow]) as f64 / 1e9),
+        }
+    }
+    let mean = lives.iter().sum::<f64>() / lives.len() as f64;
+    assert!((mean / 0.05 - 1.0).abs() < 0.03, "{mean} s");
 }
 
 #[test]
