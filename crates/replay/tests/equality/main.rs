@@ -137,7 +137,7 @@ fn check(name: &str, scale: &Scale, plan: impl Fn(&mut StdRng) -> Plan) -> Total
         let plan = plan(&mut rng);
         let capacity = rng.random_bool(0.5).then(|| rng.random_range(4..40));
         let creations = rng.random_range(1..32);
-        let queues = [8, 16, 48][rng.random_range(0..3)];
+        let queues = [8, 16, 32][rng.random_range(0..3)];
         let conversations = rng.random_range(2..160);
         let mut case = Case {
             fleet: Fleet::new(&plan, capacity, creations, queues),
