@@ -34,8 +34,8 @@ const PER_BURST: u64 = 120;
 const PER_PACKET: u64 = 50;
 /// Packets of a poll at most.
 const BURST: usize = 32;
-/// Descriptors of a receive queue.
-const RING: usize = 256;
+/// Descriptors of all receive queues together.
+const RING: usize = 2816;
 /// Open connections, all equally busy.
 const CONNECTIONS: u16 = 1000;
 /// Packets that come at once.
@@ -122,6 +122,7 @@ impl Bench {
     /// Everything that has come until the cycle `now` lies in the rings; groups
     /// of packets come at random, `rate` packets per cycle.
     fn receive_until(&mut self, now: u64, rate: f64) {
+        let room = RING / self.rings.len();
         while rate > 0.0 && self.next <= now as f64 {
             for _ in 0..GROUP {
                 let connection = self.rng.random_range(0..CONNECTIONS);
@@ -129,7 +130,7 @@ impl Bench {
                 let frame = self.frames[usize::from(connection)].as_slice();
                 self.nic.receive_burst([frame], now, &mut delivery);
                 let ring = &mut self.rings[usize::from(delivery[0].queue)];
-                if ring.len() < RING { ring.push_back(connection) } else { self.lost += 1 }
+                if ring.len() < room { ring.push_back(connection) } else { self.lost += 1 }
             }
             let uniform: f64 = self.rng.random_range(f64::EPSILON..1.0);
             self.next -= uniform.ln() * GROUP as f64 / rate;
