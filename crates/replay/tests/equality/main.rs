@@ -137,8 +137,8 @@ fn check(name: &str, scale: &Scale, plan: impl Fn(&mut StdRng) -> Plan) -> Total
         let plan = plan(&mut rng);
         let capacity = rng.random_bool(0.5).then(|| rng.random_range(4..40));
         let creations = rng.random_range(1..32);
-        let queues = [8, 16, 32][rng.random_range(0..3)];
-        let conversations = rng.random_range(2..160);
+        let queues = if plan.one_service { 4 } else { [8, 16, 32][rng.random_range(0..3)] };
+        let conversations = rng.random_range(2..if plan.one_service { 12 } else { 160 });
         let mut case = Case {
             fleet: Fleet::new(&plan, capacity, creations, queues),
             traffic: Traffic::new(&plan, scale.mix, conversations, seed),
@@ -189,6 +189,7 @@ const MIX: Mix = Mix { expired: 90, oversized: 25, damaged: 60, ports: 12 };
 fn plan(rng: &mut StdRng) -> Plan {
     Plan {
         maglev_only: false,
+        one_service: false,
         connections: if rng.random_bool(0.5) { 64 } else { 1024 },
         sample: rng.random_range(1..20),
         admit: if rng.random_bool(0.5) { "established" } else { "first-packet" },
@@ -248,7 +249,12 @@ fn while_packets_wait() {
     // which packets get one. Fragments have time until the last poll.
     let mix = Mix { expired: 2, oversized: 2, ..MIX };
     let scale = Scale { cases: 24, packets: 1500, silences: 2, gap_us: 2000, polls: 25, mix };
-    let plan = |rng: &mut StdRng| Plan { fragment_timeout: "20s", ..plan(rng) };
+    // In half of the cases the backends of one service fight for few queues.
+    let plan = |rng: &mut StdRng| Plan {
+        fragment_timeout: "20s",
+        one_service: rng.random_bool(0.5),
+        ..plan(rng)
+    };
     let totals = check("while packets wait", &scale, plan);
     check_reach(&totals, &["stateless", "reopened", "icmp_translated", "time_exceeded"]);
 }

@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     /// Every service has mode `nat`, Maglev and backends of its own, so that
     /// a packet's way doesn't depend on which connections are known.
     pub(crate) maglev_only: bool,
+    /// Only one service of each family is used.
+    pub(crate) one_service: bool,
     pub(crate) connections: u32,
     pub(crate) sample: u32,
     pub(crate) admit: &'static str,
@@ -108,7 +110,8 @@ const MAGLEV: [Row; 5] = [
 
 impl Plan {
     fn rows(&self) -> &'static [Row] {
-        if self.maglev_only { &MAGLEV } else { &MIXED }
+        let all: &[Row] = if self.maglev_only { &MAGLEV } else { &MIXED };
+        if self.one_service { &all[..1] } else { all }
     }
 
     /// What clients may speak to.
@@ -165,7 +168,7 @@ connections_v6 = {connections}
 {timeouts}
 "#
         );
-        if !self.maglev_only {
+        if self.rows().iter().any(|row| row.fullnat) {
             text += "[[pool]]\nname = \"pool\"\naddresses = [\"10.72.0.200\", \"fd72::c8\"]\n\
                      ports = \"40000-40007\"\n";
         }

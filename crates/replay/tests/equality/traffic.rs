@@ -49,6 +49,9 @@ pub(crate) struct Traffic {
     targets: Vec<Target>,
     conversations: Vec<Conversation>,
     next: u32,
+    /// How often, in thousandths, a connection that is over makes room for
+    /// another one; until then its ends go on sending.
+    renewed: u32,
     /// Backends open no connections.
     quiet_backends: bool,
 }
@@ -61,6 +64,7 @@ impl Traffic {
             targets: plan.targets(),
             conversations: Vec::new(),
             next: 0,
+            renewed: if plan.one_service { 20 } else { 300 },
             quiet_backends: plan.maglev_only,
         };
         for _ in 0..conversations {
@@ -90,7 +94,7 @@ impl Traffic {
     pub(crate) fn next(&mut self, moment: u32) -> Vec<Frame> {
         let at = self.rng.random_range(0..self.conversations.len());
         let talk = &self.conversations[at];
-        if talk.packets > talk.life && self.per_mille(300) {
+        if talk.packets > talk.life && self.per_mille(self.renewed) {
             self.conversations[at] = self.conversation();
         }
         let mut all = if self.per_mille(50) {
@@ -162,7 +166,7 @@ impl Traffic {
         match self.rng.random_range(0..1000) {
             0..900 if begins => SYN | if answers { ACK } else { 0 },
             0..400 if ends => FIN | ACK,
-            400..500 if ends && !answers => SYN,
+            400..430 if ends && !answers => SYN,
             0..10 => RST,
             10..20 => FIN | ACK,
             20..30 if answers => SYN | ACK,
