@@ -9,9 +9,10 @@
 //! How linear util+ can be depends on how packets come, not on the program:
 //! the mean burst, and with it util+, grows fastest shortly before the highest
 //! rate. With packets that come one by one at random, R² is 0.92 for one queue
-//! and 0.96 for eleven (util: 0.69 and 0.60). Figures 7 and 8 of the paper
-//! show straighter lines: generator and card hand packets over in groups. Here
-//! they come in pairs, which gives 0.96 for both, and the margins lie below that.
+//! and 0.96 for eleven (util: 0.69 and 0.63). The paper calls its curves "close
+//! to linear" and gives no number; its generator and card may hand packets over
+//! in groups. Here they come in pairs, which gives 0.96 for both (util: 0.86
+//! and 0.66), and the margins lie below that.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
 use std::cell::Cell;
