@@ -5,7 +5,7 @@
 //! Requests a second say little here, where clients, balancer and backends
 //! share a few processors; the processor time of the balancer is what counts.
 //! It cannot be measured the same way for all three ([`Measured`] says how
-//! each is, [`table`] prints the weaknesses with the figures).
+//! each is, the table prints the weaknesses with the figures).
 
 mod contender;
 mod cpu;
