@@ -17,8 +17,20 @@ pub(crate) struct Chosen {
     pub(crate) owned: Vec<RuleHandle>,
 }
 
+/// Probes all devices.
+pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen> {
+    let wanted = wanted(config);
+    let workers = config.workers.count;
+    devices.iter_mut().map(|device| choose(device, wanted, workers)).collect()
+}
+
+/// Whether any port takes rules.
+pub(crate) fn offloading(chosen: &[Chosen]) -> bool {
+    chosen.iter().any(|chosen| chosen.config.encoding != Encoding::Off)
+}
+
 /// What the configuration asks for.
-pub(crate) fn wanted(config: &Config) -> Wanted {
+fn wanted(config: &Config) -> Wanted {
     match config.offload.encoding {
         config::Encoding::Auto => Wanted::Auto,
         config::Encoding::Mark => Wanted::Fixed(Encoding::Mark),
@@ -28,7 +40,7 @@ pub(crate) fn wanted(config: &Config) -> Wanted {
 }
 
 /// Probes `device` and logs what was found.
-pub(crate) fn choose(device: &mut Device, wanted: Wanted, workers: u16) -> Chosen {
+fn choose(device: &mut Device, wanted: Wanted, workers: u16) -> Chosen {
     let mut chosen = Chosen {
         config: PortConfig { encoding: Encoding::Off, queues: Vec::new(), workers },
         reasons: Vec::new(),
@@ -43,8 +55,8 @@ pub(crate) fn choose(device: &mut Device, wanted: Wanted, workers: u16) -> Chose
             chosen.owned = probed.left;
         }
     }
-    if chosen.config.encoding == Encoding::Queue && !device.misses_known {
-        keep_misses_out(device, &mut chosen);
+    if chosen.config.encoding == Encoding::Queue {
+        make_queues_mean_something(device, &mut chosen);
     }
     chosen.config.queues = match chosen.config.encoding {
         Encoding::Queue => (workers..device.queues).collect(),
@@ -53,7 +65,29 @@ pub(crate) fn choose(device: &mut Device, wanted: Wanted, workers: u16) -> Chose
     for reason in &chosen.reasons {
         tracing::info!(port = device.name, encoding = %chosen.config.encoding, "{reason}");
     }
+    if matches!(wanted, Wanted::Fixed(fixed) if fixed != chosen.config.encoding) {
+        tracing::warn!(
+            port = device.name,
+            "the encoding is {} and not {wanted} as configured: connections stay in software",
+            chosen.config.encoding
+        );
+    }
     chosen
+}
+
+/// A queue number names a backend only if queues are left beside those of the
+/// workers, and if nothing else comes to them.
+fn make_queues_mean_something(device: &mut Device, chosen: &mut Chosen) {
+    let workers = chosen.config.workers;
+    if device.queues <= workers {
+        chosen.config.encoding = Encoding::Off;
+        chosen.reasons.push(format!(
+            "encoding off: {} receive queues for {workers} workers leave none to name a backend",
+            device.queues
+        ));
+    } else if !device.misses_known {
+        keep_misses_out(device, chosen);
+    }
 }
 
 fn keep_misses_out(device: &mut Device, chosen: &mut Chosen) {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 /// How a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Idle {
+pub(crate) enum Idle {
     /// Polls again at once: for a thread with a core of its own.
     Spin,
     /// Gives its core to others, and sleeps when nothing comes for long: for
