@@ -151,7 +151,12 @@ fn deal(port: PortId, receive: Vec<RxQueue>, send: Vec<TxQueue>, shares: &mut [S
 /// Whether this process may use every core that the configuration names.
 pub(crate) fn check_cores(config: &Config) -> Result<(), EngineError> {
     let allowed = allowed_cores();
-    let workers = config.workers.cores.iter().map(|core| ("[workers] cores".to_owned(), *core));
+    let workers = config
+        .workers
+        .cores
+        .iter()
+        .take(config.workers.count.into())
+        .map(|core| ("[workers] cores".to_owned(), *core));
     let main = config.workers.main_core.map(|core| ("[workers] main_core".to_owned(), core));
     let nics = config.ports.iter().filter_map(|port| {
         let core = port.nic.as_ref()?.core?;
