@@ -24,6 +24,8 @@ const WINDOW_MS: u64 = 1000;
 /// One worker as the reporter sees it.
 pub(crate) struct WorkerView {
     pub(crate) queues: usize,
+    /// Packets received at once.
+    pub(crate) burst: usize,
     pub(crate) cycles: Arc<LoopCounters>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) sent: Arc<SendCounters>,
@@ -251,7 +253,7 @@ impl WorkerView {
             worker,
             queues: self.queues,
             util: self.last.util(),
-            util_plus: self.last.util_plus(self.queues),
+            util_plus: self.last.util_plus(self.queues, self.burst),
             totals: self.cycles.read(),
             counters,
         }

@@ -17,7 +17,7 @@ use crate::outbox::{MbufOutbox, Request, SendCounters, TxPort};
 use crate::report::WorkerView;
 use crate::running::Running;
 use crate::utilization::{LoopCounters, LoopReading};
-use crate::worker::{Injected, PolledQueue, Worker};
+use crate::worker::{self, Injected, PolledQueue, Worker};
 
 /// What every polling thread is made from.
 pub(crate) struct Crew<'a> {
@@ -103,6 +103,7 @@ impl Crew<'_> {
         injected: rtrb::Consumer<Injected>,
         hands: &mut Hands,
     ) -> Result<(), EngineError> {
+        let burst = usize::from(self.config.workers.burst).min(worker::BURST);
         let depth = self.config.offload.queue_depth as usize;
         let (requests, taken) = rtrb::RingBuffer::new(depth);
         let settings = setup::settings(self.config, self.seed);
@@ -111,6 +112,7 @@ impl Crew<'_> {
         hands.requests.push(taken);
         hands.views.push(WorkerView {
             queues: share.receive.len(),
+            burst,
             cycles: Arc::clone(&cycles),
             counters: pipeline.counters(),
             sent: Arc::clone(&sent),
@@ -128,6 +130,7 @@ impl Crew<'_> {
             counters: cycles,
             clock: self.clock,
             idle: self.idle,
+            burst,
         };
         hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
         Ok(())

@@ -11,8 +11,9 @@ use crate::idle::{Idle, Waiter};
 use crate::outbox::MbufOutbox;
 use crate::utilization::LoopCounters;
 
-/// Packets received at once: the paper's B for one queue.
-pub(crate) const BURST: usize = 32;
+/// Most packets that can be received at once; the configuration says how many
+/// are.
+pub(crate) const BURST: usize = pipeline::BURST;
 
 /// A packet of the keeper's, to be sent by a worker since the send queues are theirs.
 pub(crate) type Injected = (PortId, Mbuf);
@@ -33,6 +34,8 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<LoopCounters>,
     pub(crate) clock: Clock,
     pub(crate) idle: Idle,
+    /// Packets received at once, at most [`BURST`]: the paper's B for one queue.
+    pub(crate) burst: usize,
 }
 
 /// What changes from one iteration to the next.
@@ -42,7 +45,7 @@ struct Turn {
     /// The last millisecond that was ticked.
     ticked_ms: u64,
     received: Batch<BURST>,
-    burst: ArrayVec<Mbuf, 64>,
+    burst: ArrayVec<Mbuf, BURST>,
 }
 
 impl Worker {
@@ -73,7 +76,7 @@ impl Worker {
         let before = cycles();
         self.counters.iteration(before.wrapping_sub(turn.last));
         turn.last = before;
-        let received = queue.rx.rx_burst(&mut turn.received);
+        let received = queue.rx.rx_at_most(&mut turn.received, self.burst);
         if received > 0 {
             turn.burst.extend(turn.received.drain());
             let now_ms = self.clock.at_ms(before);
@@ -85,7 +88,7 @@ impl Worker {
             self.counters.polled(0, 0);
         }
         if let Some(port) = self.shared.ports.get(usize::from(queue.source.port.0)) {
-            port.drained.polled(queue.source.queue, received, BURST);
+            port.drained.polled(queue.source.queue, received, self.burst);
         }
         received
     }
