@@ -23,6 +23,8 @@ const AF_XDP_QUEUE: u32 = 3 * 2048;
 /// Bytes of a buffer beside its frame: `rte_mbuf`, headroom, the pool's header,
 /// and what spreads buffers over the memory channels.
 const BESIDE_FRAME: u64 = 384;
+/// An ordinary page. No buffer may cross its end unless it is longer.
+const PAGE: u64 = 4096;
 /// Megabytes that EAL, the pool's own tables and the drivers take.
 const OTHERS_MB: u64 = 16;
 
@@ -33,8 +35,6 @@ pub(crate) struct Needs {
     pub(crate) buffers: u32,
     /// Bytes of a frame in each.
     pub(crate) room: u16,
-    /// Megabytes for all of it.
-    pub(crate) megabytes: u64,
 }
 
 impl Needs {
@@ -54,26 +54,39 @@ impl Needs {
         let buffers = (in_ports + held + caches).max(4096);
         let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
         let room = (ETHERNET + mtu).max(2048);
+        Self { buffers, room }
+    }
+
+    /// Bytes of one buffer, with all that belongs to it.
+    fn bytes(self, memory: &Memory) -> u64 {
+        let bytes = u64::from(self.room) + BESIDE_FRAME;
+        match memory {
+            Memory::Ordinary { .. } if bytes <= PAGE => PAGE / (PAGE / bytes),
+            _ => bytes,
+        }
+    }
+
+    /// Megabytes for all of it.
+    fn megabytes(self, memory: &Memory) -> u64 {
         // Each ring and the pool's own one have a pointer for each buffer, in
         // tables of a power of two.
-        let each = u64::from(room) + BESIDE_FRAME + 4 * size_of::<usize>() as u64;
-        let megabytes = (u64::from(buffers) * each).div_ceil(1 << 20) + OTHERS_MB;
-        Self { buffers, room, megabytes }
+        let each = self.bytes(memory) + 4 * size_of::<usize>() as u64;
+        (u64::from(self.buffers) * each).div_ceil(1 << 20) + OTHERS_MB
     }
 
     /// The pool of all packet buffers.
     pub(crate) fn pool(self, config: &Config, memory: &Memory) -> Result<Mempool, EngineError> {
         let too_small = |reason: String| EngineError::Memory {
             given: config.eal.memory_mb,
-            needed: self.megabytes,
+            needed: self.megabytes(memory),
             buffers: self.buffers,
-            bytes: u64::from(self.room) + BESIDE_FRAME,
+            bytes: self.bytes(memory),
             reason,
         };
         // Ordinary memory is all there at the start; of huge pages there may be
         // more to come.
         let fixed = matches!(memory, Memory::Ordinary { .. });
-        if fixed && self.megabytes > u64::from(config.eal.memory_mb) {
+        if fixed && self.megabytes(memory) > u64::from(config.eal.memory_mb) {
             return Err(too_small(String::new()));
         }
         Mempool::new("hnlb", self.buffers, CACHE, self.room)
@@ -99,6 +112,8 @@ fn in_port(config: &Config, port: &Port) -> u32 {
 mod tests {
     use super::*;
 
+    const ORDINARY: Memory = Memory::Ordinary { megabytes: 512, free: None };
+
     fn config(port: &str, more: &str) -> Config {
         let text = format!(
             "[[port]]\nname = \"a\"\n{port}\n[[interface]]\nport = \"a\"\n\
@@ -119,8 +134,11 @@ mod tests {
         let wire = 4096 + 64;
         assert!(large.buffers > rings + wire, "{large:?}");
         assert!(large.buffers < rings + wire + 16_384, "{large:?}");
-        assert!(large.megabytes > u64::from(large.buffers) * 2432 / (1 << 20), "{large:?}");
-        assert!(small.buffers >= 4096 && small.megabytes < 64, "{small:?}");
+        // A page for each, or as close as they get.
+        assert_eq!(large.bytes(&ORDINARY), 4096);
+        assert_eq!(large.bytes(&Memory::Huge { megabytes: 1 }), 2432);
+        assert!(large.megabytes(&ORDINARY) > u64::from(large.buffers) / 256, "{large:?}");
+        assert!(small.buffers >= 4096 && small.megabytes(&ORDINARY) < 64, "{small:?}");
         assert_eq!(small.room, 2048);
     }
 
@@ -132,6 +150,6 @@ mod tests {
         assert_eq!(xdp.buffers - plain.buffers, 2 * AF_XDP_QUEUE);
         let jumbo = Needs::of(&config("device = \"net_null0\"\nmtu = 9000", off));
         assert_eq!(jumbo.room, 9018);
-        assert!(jumbo.megabytes > 3 * (plain.megabytes - OTHERS_MB));
+        assert!(jumbo.megabytes(&ORDINARY) > 2 * (plain.megabytes(&ORDINARY) - OTHERS_MB));
     }
 }
