@@ -23,7 +23,7 @@ pub(crate) struct Scheduling {
     pub(crate) state: WorkerScheduleState,
     /// When the table was last found full.
     pub(crate) full_ms: Option<u64>,
-    /// How long UDP flows stay where they were served without state.
+    /// How long flows stay where they were served without state.
     pub(crate) udp_timeout_ms: u64,
 }
 
@@ -137,7 +137,8 @@ fn ask_for<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hop: HopId) {
 
 /// A TCP connection begins with SYN, and a scheduler may choose. Any other
 /// packet may be of a connection that was served before, by this load balancer
-/// or another, and Maglev is what they agree on.
+/// or another, and Maglev is what they agree on. So may a UDP packet, and a SYN
+/// sent again, while connections are about that found the table full.
 fn choose<O>(
     cx: &Context<'_, O>,
     scheduling: &mut Scheduling,
@@ -145,11 +146,12 @@ fn choose<O>(
     key: &FlowKey,
     headers: &Headers,
 ) -> Option<BackendId> {
+    let calm = scheduling
+        .full_ms
+        .is_none_or(|full_ms| cx.now_ms.saturating_sub(full_ms) > scheduling.udp_timeout_ms);
     let begins = match key.proto() {
-        Transport::Tcp => stateless::opens(Transport::Tcp, headers.tcp_flags),
-        Transport::Udp => scheduling
-            .full_ms
-            .is_none_or(|full_ms| cx.now_ms.saturating_sub(full_ms) > scheduling.udp_timeout_ms),
+        Transport::Tcp => calm && stateless::opens(Transport::Tcp, headers.tcp_flags),
+        Transport::Udp => calm,
     };
     if begins {
         service.schedule(key, &mut scheduling.state, &cx.shared.active)
