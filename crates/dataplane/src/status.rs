@@ -82,6 +82,8 @@ pub struct WorkerStatus {
     pub worker: usize,
     /// Receive queues it polls.
     pub queues: usize,
+    /// Packets one poll can return.
+    pub burst: usize,
     /// util over the last second.
     pub util: f64,
     /// util+ over the last second.
