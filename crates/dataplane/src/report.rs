@@ -252,6 +252,7 @@ impl WorkerView {
         WorkerStatus {
             worker,
             queues: self.queues,
+            burst: self.burst,
             util: self.last.util(),
             util_plus: self.last.util_plus(self.queues, self.burst),
             totals: self.cycles.read(),
