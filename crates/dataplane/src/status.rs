@@ -82,7 +82,7 @@ pub struct WorkerStatus {
     pub worker: usize,
     /// Receive queues it polls.
     pub queues: usize,
-    /// Packets one poll can return.
+    /// The most packets it takes from one at once.
     pub burst: usize,
     /// util over the last second.
     pub util: f64,

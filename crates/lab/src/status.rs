@@ -31,11 +31,11 @@ pub fn matches(earlier: &Status, later: &Status) -> Matches {
 #[must_use]
 pub fn utilization(earlier: &Status, later: &Status) -> Vec<(f64, f64)> {
     let pairs = earlier.workers.iter().zip(&later.workers);
-    let both = pairs.map(|(before, after)| {
+    let utils = pairs.map(|(before, after)| {
         let reading = after.totals.since(before.totals);
         (reading.util(), reading.util_plus(after.queues, after.burst))
     });
-    both.collect()
+    utils.collect()
 }
 
 /// Packets by who found their connection.
