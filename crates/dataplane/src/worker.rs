@@ -71,12 +71,12 @@ impl Worker {
     /// One iteration of algorithm 1, on the queue `at`.
     #[inline]
     fn iterate(&mut self, at: usize, turn: &mut Turn) -> usize {
-        let Self { queues, pipeline, outbox, clock, burst: most, .. } = self;
+        let Self { queues, pipeline, outbox, clock, .. } = self;
         let Some(PolledQueue { source, rx }) = queues.get_mut(at) else { return 0 };
         let Turn { meter, received, burst, .. } = turn;
-        let source = *source;
+        let (source, most) = (*source, self.burst);
         let found = meter.iterate(cycles, |before| {
-            let found = rx.rx_at_most(received, *most);
+            let found = rx.rx_at_most(received, most);
             if found > 0 {
                 burst.extend(received.drain());
                 pipeline.process(source, burst, clock.at_ms(before), outbox);
