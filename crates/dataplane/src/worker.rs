@@ -11,8 +11,9 @@ use crate::idle::{Idle, Waiter};
 use crate::outbox::MbufOutbox;
 use crate::utilization::{LoopCounters, LoopMeter};
 
-/// Packets received at once: the paper's B for one queue.
-pub(crate) const BURST: usize = 32;
+/// Most packets that can be received at once; the configuration says how many
+/// are.
+pub(crate) const BURST: usize = pipeline::BURST;
 
 /// A packet of the keeper's, to be sent by a worker since the send queues are theirs.
 pub(crate) type Injected = (PortId, Mbuf);
@@ -33,6 +34,8 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<LoopCounters>,
     pub(crate) clock: Clock,
     pub(crate) idle: Idle,
+    /// Packets received at once, at most [`BURST`]: the paper's B for one queue.
+    pub(crate) burst: usize,
 }
 
 /// What changes from one iteration to the next.
@@ -41,7 +44,7 @@ struct Turn {
     /// The last millisecond that was ticked.
     ticked_ms: u64,
     received: Batch<BURST>,
-    burst: ArrayVec<Mbuf, 64>,
+    burst: ArrayVec<Mbuf, BURST>,
 }
 
 impl Worker {
@@ -71,9 +74,9 @@ impl Worker {
         let Self { queues, pipeline, outbox, clock, .. } = self;
         let Some(PolledQueue { source, rx }) = queues.get_mut(at) else { return 0 };
         let Turn { meter, received, burst, .. } = turn;
-        let source = *source;
+        let (source, most) = (*source, self.burst);
         let found = meter.iterate(cycles, |before| {
-            let found = rx.rx_burst(received);
+            let found = rx.rx_at_most(received, most);
             if found > 0 {
                 burst.extend(received.drain());
                 pipeline.process(source, burst, clock.at_ms(before), outbox);
@@ -82,7 +85,7 @@ impl Worker {
             found
         });
         if let Some(port) = self.shared.ports.get(usize::from(source.port.0)) {
-            port.drained.polled(source.queue, found, BURST);
+            port.drained.polled(source.queue, found, self.burst);
         }
         found
     }

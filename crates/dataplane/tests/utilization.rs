@@ -185,24 +185,25 @@ fn check(encoding: Encoding) {
     let fine: Vec<Measured> = all.take_while(|measured| measured.lost == 0).collect();
     assert!(fine.len() < 22, "{encoding:?}: no rate was too high");
     for Measured { rate, reading, .. } in &fine {
-        let (util, plus) = (reading.util(), reading.util_plus(queues));
+        let (util, plus) = (reading.util(), reading.util_plus(queues, BURST));
         println!("{encoding:?} {:.2} of the limit: util {util:.2}, util+ {plus:.2}", rate / limit);
         assert!((0.0..=1.0).contains(&plus), "{plus}");
     }
     let highest = fine.last().unwrap();
     assert!(highest.rate > 0.85 * limit, "loss began too early for a test");
-    let plus = highest.reading.util_plus(queues);
+    let plus = highest.reading.util_plus(queues, BURST);
     assert!(plus >= 0.85, "(i) {encoding:?}: {plus} at the highest rate without loss");
 
     let idle = measure(encoding, 0.0).reading;
     assert!(idle.ref_cycles > 0 && idle.polls > 0);
-    assert_eq!((idle.util(), idle.util_plus(queues)), (0.0, 0.0), "(ii) {encoding:?}");
+    assert_eq!((idle.util(), idle.util_plus(queues, BURST)), (0.0, 0.0), "(ii) {encoding:?}");
 
-    let of = |value: fn(&LoopReading, usize) -> f64| -> Vec<(f64, f64)> {
-        fine.iter().map(|m| (m.rate / highest.rate, value(&m.reading, queues))).collect()
+    let of = |value: &dyn Fn(&LoopReading) -> f64| -> Vec<(f64, f64)> {
+        fine.iter().map(|m| (m.rate / highest.rate, value(&m.reading))).collect()
     };
-    let plus = of(LoopReading::util_plus);
-    let util = of(|reading, _| reading.util());
+    let util_plus = |reading: &LoopReading| reading.util_plus(queues, BURST);
+    let plus = of(&util_plus);
+    let util = of(&LoopReading::util);
     let (straight, bent) = (linearity(&plus), linearity(&util));
     println!("{encoding:?}: R² of util+ {straight:.3}, of util {bent:.3}");
     assert!(straight >= 0.93, "(iii) {encoding:?}: R² of util+ is {straight}");
@@ -211,7 +212,7 @@ fn check(encoding: Encoding) {
     let (plus, util) = (plus[half].1, util[half].1);
     assert!((0.35..=0.65).contains(&plus), "(iii) {encoding:?}: {plus} at half the rate");
     assert!(util > 0.75, "{encoding:?}: util overestimates half the rate, but is {util}");
-    assert!(of(LoopReading::util_plus).windows(2).all(|two| two[0].1 < two[1].1 + 0.02));
+    assert!(of(&util_plus).windows(2).all(|two| two[0].1 < two[1].1 + 0.02));
 }
 
 #[test]
