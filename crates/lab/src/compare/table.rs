@@ -77,7 +77,11 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 fn cell(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "-".into(), |value| format!("{value:.decimals$}"))
+    let Some(value) = value else { return "-".into() };
+    let text = format!("{value:.decimals$}");
+    // A trace below zero is zero.
+    let zero = text.bytes().all(|byte| b"-0.".contains(&byte));
+    if zero { text.trim_start_matches('-').to_owned() } else { text }
 }
 
 fn line(label: &str, cells: impl Iterator<Item = String>) -> String {
@@ -122,6 +126,7 @@ mod tests {
         };
         assert_eq!(find("  workers, per request"), ["-", "-", "-", "-", "-", "2.00"]);
         assert_eq!(find("  workers, per packet"), ["-", "-", "-", "-", "-", "0.200"]);
+        assert_eq!([-1e-9, -0.02].map(|v| cell(Some(v), 2)), ["0.00", "-0.02"]);
         assert_eq!(find("  process, per request")[..2], ["-", "50.00"]);
         assert_eq!(find("  soft interrupts, per request  ")[0], "12.00");
         assert_eq!(
