@@ -2,10 +2,11 @@
 //! the others are worked on.
 use wire::FlowKey;
 
+use crate::bucket::Reference;
 use crate::family::FamilyTable;
 use crate::id::Hit;
 use crate::index::Probe;
-use crate::key::{AnyKey, Family, Key, Key4, Key6};
+use crate::key::{AnyKey, Family, Key};
 use crate::table::ConnTable;
 
 /// Keys worked on at a time.
@@ -28,59 +29,59 @@ impl ConnTable {
                 AnyKey::V6(key) => approach(&self.v6, &key),
             };
         }
-        for ((key, probe), out) in keys.iter().zip(&probes).zip(&mut *out) {
-            *out = match key {
-                FlowKey::V4(_) => guess(&self.v4, *probe),
-                FlowKey::V6(_) => guess(&self.v6, *probe),
+        let mut guesses = [Reference::NONE; BURST];
+        for ((key, probe), guess) in keys.iter().zip(&probes).zip(&mut guesses) {
+            *guess = match key {
+                FlowKey::V4(_) => draw_near(&self.v4, *probe),
+                FlowKey::V6(_) => draw_near(&self.v6, *probe),
             };
         }
-        for ((key, probe), out) in keys.iter().zip(&probes).zip(out) {
-            *out = match AnyKey::from(key) {
-                AnyKey::V4(key) => settle(&self.v4, &key, *probe, *out, Key4::ID_BIT),
-                AnyKey::V6(key) => settle(&self.v6, &key, *probe, *out, Key6::ID_BIT),
+        for ((key, guess), out) in keys.iter().zip(&guesses).zip(out) {
+            let hit = match AnyKey::from(key) {
+                AnyKey::V4(key) => confirm(&self.v4, &key, *guess),
+                AnyKey::V6(key) => confirm(&self.v6, &key, *guess),
             };
+            *out = hit.or_else(|| self.lookup_slowly(key));
         }
+    }
+
+    /// A key whose tag was not found, or is another's too.
+    #[cold]
+    #[inline(never)]
+    fn lookup_slowly(&self, key: &FlowKey) -> Option<Hit> {
+        self.lookup(key)
     }
 }
 
-/// Stage 1: hash, and fetch the first bucket.
+/// Stage 1: hash, and fetch the buckets.
 #[inline]
 fn approach<const K: usize>(family: &FamilyTable<K>, key: &Key<K>) -> Probe
 where
     Key<K>: Family,
 {
     let probe = family.probe(key);
-    family.index().prefetch(probe.first);
-    family.index().prefetch(probe.second);
+    family.index().prefetch(probe.first());
+    family.index().prefetch(probe.second());
     probe
 }
 
 /// Stage 2: find the tag, and fetch the record.
 #[inline]
-fn guess<const K: usize>(family: &FamilyTable<K>, probe: Probe) -> Option<Hit>
+fn draw_near<const K: usize>(family: &FamilyTable<K>, probe: Probe) -> Reference
 where
     Key<K>: Family,
 {
-    let guess = family.index().guess(probe)?;
+    let guess = family.index().guess(probe).unwrap_or(Reference::NONE);
     family.prefetch_record(guess.record());
-    Some(Hit::new(guess, <Key<K> as Family>::ID_BIT))
+    guess
 }
 
-/// Stage 3: compare the key; if it isn't this one, look properly.
+/// Stage 3: compare the key.
 #[inline]
-fn settle<const K: usize>(
-    family: &FamilyTable<K>,
-    key: &Key<K>,
-    probe: Probe,
-    guess: Option<Hit>,
-    id_bit: u32,
-) -> Option<Hit>
+fn confirm<const K: usize>(family: &FamilyTable<K>, key: &Key<K>, guess: Reference) -> Option<Hit>
 where
     Key<K>: Family,
 {
-    let is_right = |hit: &Hit| family.is(hit.reference(), key);
-    guess.filter(is_right).or_else(|| {
-        let found = family.index().find_surely(probe, |reference| family.is(reference, key));
-        found.map(|reference| Hit::new(reference, id_bit))
-    })
+    // The record of `Reference::NONE` is beyond the last.
+    family.is(guess, key).then(|| Hit::new(guess, <Key<K> as Family>::ID_BIT))
 }

@@ -138,8 +138,8 @@ where
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));
         for probe in &probes {
-            self.index.prefetch(probe.first);
-            self.index.prefetch(probe.second);
+            self.index.prefetch(probe.first());
+            self.index.prefetch(probe.second());
         }
         for _ in 0..ATTEMPTS {
             match self.try_insert(content, &probes, seen) {

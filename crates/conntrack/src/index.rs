@@ -31,10 +31,24 @@ pub(crate) struct Index {
 /// Where a key may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Probe {
-    pub(crate) first: usize,
-    pub(crate) second: usize,
+    first: u32,
+    second: u32,
     /// The hash bits kept in the slot.
     pub(crate) tag: u32,
+}
+
+impl Probe {
+    /// The number of the bucket where the key is put if there is room.
+    #[inline]
+    pub(crate) const fn first(self) -> usize {
+        self.first as usize
+    }
+
+    /// The number of the other; may be the same.
+    #[inline]
+    pub(crate) const fn second(self) -> usize {
+        self.second as usize
+    }
 }
 
 /// A slot's place.
@@ -71,7 +85,7 @@ impl Index {
     pub(crate) fn probe(&self, hash: u64) -> Probe {
         let first = scale((hash >> 32) as u32, self.buckets.len());
         let tag = hash as u32 & (u32::MAX >> 1);
-        Probe { first, second: self.other(first, tag), tag }
+        Probe { first: first as u32, second: self.other(first, tag) as u32, tag }
     }
 
     /// The other bucket of an entry with `tag` in `bucket`; an involution. The
@@ -93,6 +107,12 @@ impl Index {
     #[inline]
     pub(crate) fn bucket(&self, number: usize) -> &Bucket {
         &self.buckets[number]
+    }
+
+    /// Both buckets of a probe.
+    #[inline]
+    fn both(&self, probe: Probe) -> (&Bucket, &Bucket) {
+        (self.bucket(probe.first()), self.bucket(probe.second()))
     }
 
     #[inline]
@@ -120,10 +140,10 @@ impl Index {
     /// can't be predicted.
     #[inline]
     pub(crate) fn guess(&self, probe: Probe) -> Option<Reference> {
-        let (first, second) = (self.bucket(probe.first), self.bucket(probe.second));
-        let mask = first.tag_mask(probe.tag) | second.tag_mask(probe.tag) << SLOTS;
-        let slot = mask.trailing_zeros();
-        let bucket = if slot < SLOTS as u32 { first } else { second };
+        let (first, second) = self.both(probe);
+        let mask = first.tag_mask(second, probe.tag);
+        let slot = mask.trailing_zeros() as usize;
+        let bucket = if slot < SLOTS { first } else { second };
         if mask == 0 { None } else { bucket.reference(slot, probe.tag) }
     }
 
@@ -157,7 +177,7 @@ impl Index {
         probe: Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let buckets = [self.bucket(probe.first), self.bucket(probe.second)];
+        let buckets = [self.bucket(probe.first()), self.bucket(probe.second())];
         buckets.into_iter().flat_map(|bucket| bucket.tagged(probe.tag)).find(|&found| is_it(found))
     }
 
@@ -167,30 +187,36 @@ impl Index {
         probe: Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let buckets = [self.bucket(probe.first), self.bucket(probe.second)];
-        if buckets.into_iter().all(|bucket| bucket.tag_mask(probe.tag) == 0) {
-            return None;
-        }
-        self.scan(probe, is_it)
+        let (first, second) = self.both(probe);
+        if first.tag_mask(second, probe.tag) == 0 { None } else { self.scan(probe, is_it) }
     }
 
     /// Locks the buckets of two keys.
     pub(crate) fn lock(&self, probes: &[Probe; 2]) -> Held<'_> {
         let [a, b] = probes;
-        self.locks.lock([a.first, a.second, b.first, b.second])
+        self.locks.lock([a.first(), a.second(), b.first(), b.second()])
     }
 
     /// An empty slot for a key, other than `taken`; the first bucket's if it has
-    /// one, so that most lookups end there.
+    /// one.
     pub(crate) fn vacancy(&self, probe: Probe, taken: Option<Place>) -> Option<Place> {
-        self.vacancy_in(probe.first, taken).or_else(|| self.vacancy_in(probe.second, taken))
+        let (first, second) = self.both(probe);
+        let mut mask = first.empty_mask(second);
+        if let Some(taken) = taken {
+            let bit = |bucket, shift| u32::from(taken.bucket == bucket) << (taken.slot + shift);
+            mask &= !(bit(probe.first(), 0) | bit(probe.second(), SLOTS));
+        }
+        let slot = mask.trailing_zeros() as usize;
+        let bucket = if slot < SLOTS { probe.first() } else { probe.second() };
+        (mask != 0).then_some(Place { bucket, slot: slot % SLOTS })
     }
 
     /// An empty slot in a bucket, other than `taken`.
     pub(crate) fn vacancy_in(&self, bucket: usize, taken: Option<Place>) -> Option<Place> {
-        let mask = self.bucket(bucket).empty_mask();
-        let other = taken.filter(|taken| taken.bucket == bucket).map_or(0, |taken| 1 << taken.slot);
-        let mask = mask & !other;
+        let mut mask = self.bucket(bucket).empty_mask(self.bucket(bucket));
+        if let Some(taken) = taken.filter(|taken| taken.bucket == bucket) {
+            mask &= !(1 << taken.slot | 1 << (taken.slot + SLOTS));
+        }
         (mask != 0).then(|| Place { bucket, slot: mask.trailing_zeros() as usize })
     }
 
@@ -202,7 +228,7 @@ impl Index {
     /// Removes an entry; only under the locks of both its buckets.
     pub(crate) fn erase(&self, probe: Probe, reference: Reference) {
         let entry = Entry::new(probe.tag, reference);
-        for number in [probe.first, probe.second] {
+        for number in [probe.first(), probe.second()] {
             let bucket = self.bucket(number);
             if let Some(slot) = bucket.entries().position(|found| found == entry) {
                 bucket.store(slot, Entry::EMPTY);
