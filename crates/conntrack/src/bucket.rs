@@ -1,7 +1,7 @@
 //! A bucket of the index: one cache line of slots, and what a slot says.
 use service::Direction;
 
-use crate::memory::upper_halves;
+use crate::memory::{upper_halves, upper_halves_of_one};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
@@ -114,6 +114,15 @@ impl Bucket {
     #[inline]
     pub(crate) fn tag_mask(&self, second: &Self, tag: u32) -> u32 {
         upper_halves(self, second, OCCUPIED_HALF | tag)
+    }
+
+    /// What this bucket's slot with `tag` refers to, or [`Reference::NONE`], as
+    /// near as a hint can tell; without a branch.
+    #[inline]
+    pub(crate) fn hint(&self, tag: u32) -> Reference {
+        let mask = upper_halves_of_one(self, OCCUPIED_HALF | tag);
+        let entry = self.load(mask.trailing_zeros() as usize % SLOTS);
+        if mask == 0 { Reference::NONE } else { Reference(entry.0 as u32) }
     }
 
     /// Which slots are empty, likewise.

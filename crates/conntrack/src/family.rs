@@ -1,7 +1,7 @@
 //! The table of one address family: records and their index.
 use crate::bucket::Reference;
 use crate::hash::KeyedHash;
-use crate::index::{Index, Probe};
+use crate::index::{Index, Probe, Start};
 use crate::key::{Family, Key};
 use crate::life::Life;
 use crate::memory::{OutOfMemory, Slab};
@@ -117,6 +117,11 @@ where
     #[inline]
     pub(crate) fn probe(&self, key: &Key<K>) -> Probe {
         self.index.probe(self.hash.hash(key))
+    }
+
+    #[inline]
+    pub(crate) fn start(&self, key: &Key<K>) -> Start {
+        self.index.start(self.hash.hash(key))
     }
 
     #[inline]

@@ -51,6 +51,13 @@ impl Probe {
     }
 }
 
+/// Where a search for a key begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Start {
+    pub(crate) first: u32,
+    pub(crate) tag: u32,
+}
+
 /// A slot's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -83,9 +90,15 @@ impl Index {
     /// come from different halves of the hash.
     #[inline]
     pub(crate) fn probe(&self, hash: u64) -> Probe {
-        let first = scale((hash >> 32) as u32, self.buckets.len());
-        let tag = hash as u32 & (u32::MAX >> 1);
-        Probe { first: first as u32, second: self.other(first, tag) as u32, tag }
+        let Start { first, tag } = self.start(hash);
+        Probe { first, second: self.other(first as usize, tag) as u32, tag }
+    }
+
+    /// The first bucket and the tag of a key with this hash.
+    #[inline]
+    pub(crate) fn start(&self, hash: u64) -> Start {
+        let first = scale((hash >> 32) as u32, self.buckets.len()) as u32;
+        Start { first, tag: hash as u32 & (u32::MAX >> 1) }
     }
 
     /// The other bucket of an entry with `tag` in `bucket`; an involution. The

@@ -242,6 +242,45 @@ pub(crate) fn upper_halves(first: &Bucket, second: &Bucket, wanted: u32) -> u32 
     mask
 }
 
+/// The same of one bucket.
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+#[inline]
+pub(crate) fn upper_halves_of_one(bucket: &Bucket, wanted: u32) -> u32 {
+    let mask: u32;
+    // SAFETY: as above, with one bucket.
+    unsafe {
+        std::arch::asm!(
+            "movd {w}, {wanted:e}",
+            "pshufd {w}, {w}, 0",
+            "movdqa {a}, [{p}]",
+            "movdqa {b}, [{p} + 32]",
+            "shufps {a}, [{p} + 16], 0xdd",
+            "shufps {b}, [{p} + 48], 0xdd",
+            "pcmpeqd {a}, {w}",
+            "pcmpeqd {b}, {w}",
+            "packssdw {a}, {b}",
+            "packsswb {a}, {w}",
+            "pmovmskb {m:e}, {a}",
+            p = in(reg) bucket,
+            wanted = in(reg) wanted,
+            w = out(xmm_reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            m = lateout(reg) mask,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    mask & 0xff
+}
+
+/// As above, word by word.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+#[inline]
+pub(crate) fn upper_halves_of_one(bucket: &Bucket, wanted: u32) -> u32 {
+    use crate::bucket::SLOTS;
+    upper_halves(bucket, bucket, wanted) & ((1 << SLOTS) - 1)
+}
+
 /// As above, word by word.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
 #[inline]
