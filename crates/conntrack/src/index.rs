@@ -106,7 +106,9 @@ impl Index {
     #[inline]
     pub(crate) fn other(&self, bucket: usize, tag: u32) -> usize {
         let (pair, n) = (self.pair(tag), self.buckets.len());
-        if pair >= bucket { pair - bucket } else { pair + n - bucket }
+        // Half of all pairs wrap around: a branch would be mispredicted as often.
+        let (difference, wraps) = pair.overflowing_sub(bucket);
+        difference.wrapping_add(n & usize::from(wraps).wrapping_neg())
     }
 
     /// The sum of an entry's two buckets, modulo their number: the same in both.
@@ -210,6 +212,11 @@ impl Index {
         self.locks.lock([a.first(), a.second(), b.first(), b.second()])
     }
 
+    /// How many insertions were counted by [`Held::count`].
+    pub(crate) fn inserted(&self) -> u64 {
+        self.locks.count()
+    }
+
     /// An empty slot for a key, other than `taken`; the first bucket's if it has
     /// one.
     pub(crate) fn vacancy(&self, probe: Probe, taken: Option<Place>) -> Option<Place> {
@@ -253,7 +260,7 @@ impl Index {
     /// Moves `entry` from `from` to its other bucket's slot `to`, if it is
     /// still there and `to` still empty; whether it did.
     pub(crate) fn shift(&self, entry: Entry, from: Place, to: Place) -> bool {
-        let _held = self.locks.lock([from.bucket, to.bucket]);
+        let _held = self.locks.lock([from.bucket, to.bucket, from.bucket, to.bucket]);
         let (source, target) = (self.bucket(from.bucket), self.bucket(to.bucket));
         if source.load(from.slot) != entry || !target.load(to.slot).is_empty() {
             return false;

@@ -2,7 +2,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use wire::rewrite::{Rewrite4, Rewrite6};
-use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport};
+use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
 
 /// A 5-tuple in words: `K` is 1 for IPv4 and 4 for IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) trait Family: Copy {
     const ID_BIT: u32;
     /// Which hash keys the family takes from the seed.
     const STREAM: u32;
+    /// Whether the network header has a checksum.
+    const HEADER_SUM: bool;
     /// Source and destination address.
     fn ips(&self) -> (IpAddr, IpAddr);
     /// A rewrite to those of this key's endpoints that `side` names.
@@ -42,13 +44,24 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// The changes that `rewrite` carries.
-    pub(crate) const fn of(rewrite: &Rewrite) -> Self {
-        match rewrite {
-            Rewrite::V4(plan) => Self { net: plan.net_delta, transport: plan.transport_delta },
-            Rewrite::V6(plan) => Self { net: 0, transport: plan.transport_delta },
-        }
+    /// The changes when `old` becomes `new`, as [`Rewrite::compile`] works them
+    /// out; of halves that stay both have zeros.
+    pub(crate) fn between<const K: usize>(old: &Key<K>, new: &Key<K>) -> Self
+    where
+        Key<K>: Family,
+    {
+        let words = old.addresses.iter().zip(&new.addresses);
+        let net = checksum::fold(words.map(|(old, new)| sum(!old) + sum(*new)).sum());
+        let ports = sum(u64::from(!old.ports)) + sum(u64::from(new.ports));
+        let transport = checksum::combine(net, checksum::fold(ports));
+        Self { net: if <Key<K> as Family>::HEADER_SUM { net } else { 0 }, transport }
     }
+}
+
+/// The sum of the four 16-bit words.
+const fn sum(words: u64) -> u32 {
+    let pairs = (words & 0x0000_ffff_0000_ffff) + (words >> 16 & 0x0000_ffff_0000_ffff);
+    (pairs >> 32) as u32 + pairs as u32
 }
 
 impl<const K: usize> Key<K>
@@ -114,6 +127,7 @@ impl From<&FlowKey> for AnyKey {
 impl Family for Key4 {
     const ID_BIT: u32 = 0;
     const STREAM: u32 = 4;
+    const HEADER_SUM: bool = true;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
         let [word] = self.addresses;
@@ -137,6 +151,7 @@ impl Family for Key4 {
 impl Family for Key6 {
     const ID_BIT: u32 = 1 << 31;
     const STREAM: u32 = 6;
+    const HEADER_SUM: bool = false;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
         let [a, b, c, d] = self.addresses;

@@ -7,7 +7,7 @@ use wire::{FlowKey, TcpFlags};
 use crate::config::{MOST, TableConfig, TableError, buckets};
 use crate::family::{FamilyStats, FamilyTable, Refusal};
 use crate::id::{ConnId, Hit};
-use crate::key::{AnyKey, Deltas, Family, Halves, Key, Key4, Key6};
+use crate::key::{AnyKey, Family, Halves, Key, Key4, Key6};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
 use crate::offload::OffloadState;
@@ -16,7 +16,7 @@ use crate::record::{Content, Record};
 use crate::state::{ConnState, Event};
 use crate::sweep::Cursor;
 use crate::time::{TICK_MS, Timeouts, age, tick};
-use crate::view::{Action, ConnView};
+use crate::view::{Action, ConnView, deltas};
 
 /// The connections of all workers, by all of them at once.
 ///
@@ -124,22 +124,20 @@ impl ConnTable {
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
         let keys = Direction::BOTH.map(|direction| binding.key(direction));
-        let rewrites = Direction::BOTH.map(|direction| binding.rewrite(direction));
-        let ([Some(there), Some(back)], [Some(out), Some(home)]) = (keys, rewrites) else {
-            return Err(InsertError::MixedFamilies);
-        };
+        let [Some(there), Some(back)] = keys else { return Err(InsertError::MixedFamilies) };
         if there == back {
             return Err(InsertError::Loop);
         }
-        let deltas = [Deltas::of(&out), Deltas::of(&home)];
         let (service, backend) = (binding.service, binding.backend);
         match (AnyKey::from(&there), AnyKey::from(&back)) {
             (AnyKey::V4(there), AnyKey::V4(back)) => {
-                let content = Content { keys: [there, back], deltas, hops, service, backend };
+                let keys = [there, back];
+                let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
                 insert(&self.v4, &content, now_ms)
             }
             (AnyKey::V6(there), AnyKey::V6(back)) => {
-                let content = Content { keys: [there, back], deltas, hops, service, backend };
+                let keys = [there, back];
+                let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
                 insert(&self.v6, &content, now_ms)
             }
             _ => Err(InsertError::MixedFamilies),
