@@ -131,6 +131,13 @@ impl Bucket {
         upper_halves(self, second, 0)
     }
 
+    /// Which slots of this bucket are empty. Reads every slot once, so even
+    /// without the lock it names none that is not a slot's.
+    #[inline]
+    pub(crate) fn own_empty_mask(&self) -> u32 {
+        upper_halves_of_one(self, 0)
+    }
+
     /// What slot `slot` refers to, if it carries `tag`.
     #[inline]
     pub(crate) fn reference(&self, slot: usize, tag: u32) -> Option<Reference> {

@@ -233,10 +233,8 @@ impl Index {
 
     /// An empty slot in a bucket, other than `taken`.
     pub(crate) fn vacancy_in(&self, bucket: usize, taken: Option<Place>) -> Option<Place> {
-        let mut mask = self.bucket(bucket).empty_mask(self.bucket(bucket));
-        if let Some(taken) = taken.filter(|taken| taken.bucket == bucket) {
-            mask &= !(1 << taken.slot | 1 << (taken.slot + SLOTS));
-        }
+        let other = taken.filter(|taken| taken.bucket == bucket).map_or(0, |taken| 1 << taken.slot);
+        let mask = self.bucket(bucket).own_empty_mask() & !other;
         (mask != 0).then(|| Place { bucket, slot: mask.trailing_zeros() as usize })
     }
 

@@ -1,8 +1,11 @@
 //! Striped spin locks for buckets and striped counters of moves.
 use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
 
-/// Most stripes a table has: 16 KiB of locks stay in the cache.
-const MOST_STRIPES: usize = if cfg!(loom) { 4 } else { 4096 };
+/// Most stripes of locks a table has: 16 KiB of them stay in the cache.
+const MOST_LOCKS: usize = if cfg!(loom) { 4 } else { 1024 };
+
+/// Most counters of moves, for the same reason.
+const MOST_COUNTERS: usize = if cfg!(loom) { 4 } else { 4096 };
 
 /// Tries at a taken lock before the thread offers its core to others. Holders
 /// hold a lock for some hundred nanoseconds, so this is reached only if the
@@ -30,7 +33,7 @@ pub(crate) struct Held<'a> {
 
 impl Locks {
     pub(crate) fn new(buckets: usize) -> Self {
-        let count = buckets.next_power_of_two().min(MOST_STRIPES);
+        let count = buckets.next_power_of_two().min(MOST_LOCKS);
         let stripe = |_| Stripe { lock: AtomicU32::new(0), count: AtomicU64::new(0) };
         Self { stripes: (0..count).map(stripe).collect() }
     }
@@ -110,7 +113,7 @@ pub(crate) struct Moves {
 
 impl Moves {
     pub(crate) fn new(buckets: usize) -> Self {
-        let count = buckets.next_power_of_two().min(MOST_STRIPES);
+        let count = buckets.next_power_of_two().min(MOST_COUNTERS);
         Self { stripes: (0..count).map(|_| AtomicU32::new(0)).collect() }
     }
 
