@@ -1,4 +1,5 @@
 //! The utilization metric of the HNLB paper (section IV, algorithm 1).
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Largest burst of a worker that polls one queue: what one poll can return.
@@ -60,6 +61,42 @@ impl LoopCounters {
             bursts: self.bursts.load(Ordering::Relaxed),
             polls: self.polls.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// Algorithm 1 around the polls of one worker: it reads the cycle counter where
+/// the paper does.
+#[derive(Debug)]
+pub struct LoopMeter {
+    counters: Arc<LoopCounters>,
+    last: u64,
+}
+
+impl LoopMeter {
+    /// Counts in `counters` from the cycle `now` on.
+    #[must_use]
+    pub fn new(counters: Arc<LoopCounters>, now: u64) -> Self {
+        Self { counters, last: now }
+    }
+
+    /// One iteration. `poll` receives and processes packets and returns how
+    /// many; it is told the cycle at which the iteration began. `cycles` reads
+    /// the cycle counter.
+    #[inline]
+    pub fn iterate(&mut self, cycles: impl Fn() -> u64, poll: impl FnOnce(u64) -> usize) -> usize {
+        let before = cycles();
+        self.counters.iteration(before.wrapping_sub(self.last));
+        self.last = before;
+        let packets = poll(before);
+        let spent = if packets > 0 { cycles().wrapping_sub(before) } else { 0 };
+        self.counters.polled(packets, spent);
+        packets
+    }
+
+    /// The cycle at which the last iteration began.
+    #[must_use]
+    pub const fn last(&self) -> u64 {
+        self.last
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Device, LabRun};
 use crate::lab::log_tail;
-use crate::status::Status;
+use crate::status::{self, Status};
 use crate::topology::{BALANCER, PORT, SWITCH};
 use crate::{Lab, LabError, exec};
 
@@ -66,7 +66,7 @@ impl Balancer {
                 unplugged = false;
             }
             let status = self.status(lab);
-            if !unplugged && status.as_ref().is_ok_and(|status| status.ready != Some(false)) {
+            if !unplugged && status.as_ref().is_ok_and(|status| status.ready) {
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -113,7 +113,7 @@ impl Balancer {
         command.args(["status", "--json", "--socket"]).arg(&self.socket);
         let limit = Duration::from_secs(10);
         let output = exec::run(&mut command, None, limit, lab.stop())?.success()?;
-        Status::parse(&output.stdout)
+        status::parse(&output.stdout)
     }
 
     /// Ends it. True if it went by itself when asked to.

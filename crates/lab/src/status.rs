@@ -1,89 +1,38 @@
 //! What `hnlb status --json` says, as far as the lab reads it.
-//!
-//! Every field may be missing: a lab that meets an older or newer HNLB shows
-//! zeros rather than failing.
 
-use std::collections::BTreeMap;
+pub use dataplane::status::Status;
 
-use serde::Deserialize;
-
-/// One report.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Status {
-    /// False while HNLB is still starting; missing means ready.
-    pub ready: Option<bool>,
-    /// One entry a worker.
-    pub workers: Vec<Worker>,
-    /// The workers' counters by name, added up.
-    pub counters: BTreeMap<String, u64>,
-    /// The rule life cycle's counters by name.
-    pub offload: BTreeMap<String, u64>,
-    /// The NIC.
-    pub nic: Nic,
-    /// The connection table.
-    pub connections: Connections,
+/// Reads a report. Fields that are missing are zero.
+///
+/// # Errors
+/// If the text is not JSON of this shape.
+pub fn parse(text: &str) -> Result<Status, crate::LabError> {
+    serde_json::from_str(text).map_err(|error| crate::LabError::Parse {
+        tool: "hnlb status --json",
+        detail: format!("{error} in: {text}"),
+    })
 }
 
-/// One worker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Worker {
-    /// Share of polls that found packets, 0 to 1.
-    pub util: f64,
-    /// The paper's util+, 0 to 1.
-    pub util_plus: f64,
-}
-
-/// The NIC's rules and matches.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Nic {
-    /// Rules in the table now.
-    pub rules: u64,
-    /// Rules the table takes, as far as known.
-    pub capacity: u64,
-    /// Packets received that a rule had matched.
-    pub matched: u64,
-    /// Packets received that no rule had matched.
-    pub missed: u64,
-}
-
-/// The connection table.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Connections {
-    /// In the table now.
-    pub active: u64,
-    /// Entered since the start.
-    pub created: u64,
-}
-
-impl Status {
-    /// Reads a report.
-    ///
-    /// # Errors
-    /// If the text is not JSON of this shape.
-    pub fn parse(text: &str) -> Result<Self, crate::LabError> {
-        serde_json::from_str(text).map_err(|error| crate::LabError::Parse {
-            tool: "hnlb status --json",
-            detail: format!("{error} in: {text}"),
-        })
+/// Who found the packets' connections between an earlier report and a later
+/// one, as the workers saw it: by mark or queue, or by a lookup.
+#[must_use]
+pub fn matches(earlier: &Status, later: &Status) -> Matches {
+    let since = |name: &str| {
+        let count = |status: &Status| status.counters.get(name).copied().unwrap_or(0);
+        count(later).saturating_sub(count(earlier))
+    };
+    Matches {
+        matched: since("matched_by_mark") + since("matched_by_queue"),
+        missed: since("looked_up") + since("missed"),
     }
+}
 
-    /// Who found the packets' connections between an earlier report and this
-    /// one, as the workers saw it: by mark or queue, or by a lookup.
-    #[must_use]
-    pub fn matches_since(&self, earlier: &Self) -> Matches {
-        let since = |name: &str| {
-            let count = |status: &Self| status.counters.get(name).copied().unwrap_or(0);
-            count(self).saturating_sub(count(earlier))
-        };
-        Matches {
-            matched: since("matched_by_mark") + since("matched_by_queue"),
-            missed: since("looked_up") + since("missed"),
-        }
-    }
+/// util and util+ of every worker between two reports, from 0 to 1.
+#[must_use]
+pub fn utilization(earlier: &Status, later: &Status) -> Vec<(f64, f64)> {
+    let pairs = earlier.workers.iter().zip(&later.workers);
+    let since = pairs.map(|(before, after)| (after.totals.since(before.totals), after.queues));
+    since.map(|(reading, queues)| (reading.util(), reading.util_plus(queues))).collect()
 }
 
 /// Packets by who found their connection.
@@ -111,15 +60,26 @@ mod tests {
 
     #[test]
     fn missing_fields_are_zero_and_unknown_ones_are_passed_over() {
-        assert_eq!(Status::parse("{}").unwrap(), Status::default());
-        let text = r#"{"workers":[{"util":0.5,"util_plus":0.25,"polls":7}],
-            "nic":{"matched":90,"missed":10,"name":"x550"},"uptime":3,
-            "counters":{"matched_by_mark":80,"matched_by_queue":10,"looked_up":7,"missed":3},
-            "connections":{"active":4}}"#;
-        let status = Status::parse(text).unwrap();
-        assert_eq!(status.workers, [Worker { util: 0.5, util_plus: 0.25 }]);
+        let text = r#"{"ready":true,"nic":{"matched":90,"missed":10,"name":"x550"},"uptime":3,
+            "counters":{"matched_by_mark":80,"matched_by_queue":10,"looked_up":7,"missed":3}}"#;
+        let status = parse(text).unwrap();
+        assert!(status.ready);
         assert_eq!(status.nic.matched, 90);
-        assert!((status.matches_since(&Status::default()).share() - 0.9).abs() < 1e-9);
-        assert!(Status::parse("7").is_err() && Status::parse("").is_err());
+        assert!((matches(&Status::default(), &status).share() - 0.9).abs() < 1e-9);
+        assert!(parse("7").is_err() && parse("").is_err());
+    }
+
+    #[test]
+    fn utilization_is_of_the_time_between() {
+        let report = |cycles: u64, busy: u64| {
+            let totals = format!(
+                r#"{{"ref_cycles":{cycles},"ops_cycles":{busy},"packets":320,"bursts":10}}"#
+            );
+            parse(&format!(r#"{{"workers":[{{"queues":1,"loop":{totals}}}]}}"#)).unwrap()
+        };
+        let (earlier, later) = (report(1000, 0), report(2000, 500));
+        let [(util, plus)] = utilization(&earlier, &later)[..] else { panic!("one worker") };
+        assert!((util - 0.5).abs() < 1e-9);
+        assert!(plus.abs() < 1e-9, "no packet came between");
     }
 }

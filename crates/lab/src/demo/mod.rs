@@ -13,6 +13,8 @@ pub use run::RunReport;
 use crate::config::{Encoding, LabRun};
 use crate::{Lab, LabError, LabOptions, Stop};
 
+/// Workers of HNLB: both directions of a connection may come in on different ones.
+const WORKERS: u16 = 2;
 /// The encodings in the order of the columns; `off` is SLB.
 const ENCODINGS: [Encoding; 3] = [Encoding::Mark, Encoding::Queue, Encoding::Off];
 
@@ -28,7 +30,7 @@ pub fn run(binary: &Path, stop: &Stop) -> Result<bool, LabError> {
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
     let mut reports = Vec::new();
     for encoding in ENCODINGS {
-        let how = LabRun::emulated(encoding);
+        let how = LabRun { workers: WORKERS, ..LabRun::emulated(encoding) };
         reports.push(run::run(&mut lab, binary, &how, &progress)?);
     }
     lab.down()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::progress::Progress;
 use crate::config::{Encoding, LabRun};
 use crate::load::{self, Connections, DnsResult, HttpResult, PerBackend};
-use crate::status::{Matches, Status};
+use crate::status::{Matches, Status, matches, utilization};
 use crate::topology::{BACKENDS, Family, vip};
 use crate::{Balancer, Lab, LabError};
 
@@ -34,7 +34,9 @@ pub struct RunReport {
     pub wrong: Vec<String>,
     /// Who found the packets of long connections, IPv4, then IPv6.
     pub matches: [Matches; 2],
-    /// HNLB's status under the load of long IPv4 connections.
+    /// util and util+ of every worker under the load of long IPv4 connections.
+    pub utilization: Vec<(f64, f64)>,
+    /// HNLB's status under that load.
     pub loaded: Status,
     /// HNLB's status at the end.
     pub last: Status,
@@ -130,9 +132,9 @@ pub(super) fn run(
     step("starting hnlb");
     let balancer = Balancer::start(lab, binary, how)?;
     step("long connections over IPv4");
-    let (long4, match4, loaded) = long(lab, &balancer, "c1", Family::V4, 3)?;
+    let four = long(lab, &balancer, "c1", Family::V4, 3)?;
     step("long connections over IPv6");
-    let (long6, match6, _) = long(lab, &balancer, "c2", Family::V6, 2)?;
+    let six = long(lab, &balancer, "c2", Family::V6, 2)?;
     step("short connections over IPv4 and IPv6");
     let short = both(
         || load::http(lab, "c1", vip(Family::V4), 2, OPEN, Connections::Short),
@@ -152,26 +154,35 @@ pub(super) fn run(
     }
     Ok(RunReport {
         encoding: how.encoding,
-        long: [long4, long6],
+        long: [four.result, six.result],
         short,
         dns,
         checks,
         wrong,
-        matches: [match4, match6],
-        loaded,
+        matches: [four.matches, six.matches],
+        utilization: four.utilization,
+        loaded: four.loaded,
         last,
     })
 }
 
-/// Long connections from one client; also who found their packets, and
-/// HNLB's status shortly before the end of the load.
+/// What a load of long connections showed.
+struct Long {
+    result: HttpResult,
+    matches: Matches,
+    utilization: Vec<(f64, f64)>,
+    /// Shortly before the end of the load.
+    loaded: Status,
+}
+
+/// Long connections from one client.
 fn long(
     lab: &Lab,
     balancer: &Balancer,
     client: &str,
     family: Family,
     seconds: u64,
-) -> Result<(HttpResult, Matches, Status), LabError> {
+) -> Result<Long, LabError> {
     let before = balancer.status(lab)?;
     let (result, loaded) = std::thread::scope(|scope| {
         let load = scope
@@ -183,7 +194,12 @@ fn long(
         (joined(load), loaded)
     });
     let after = balancer.status(lab)?;
-    Ok((result?, after.matches_since(&before), loaded?))
+    Ok(Long {
+        result: result?,
+        matches: matches(&before, &after),
+        utilization: utilization(&before, &after),
+        loaded: loaded?,
+    })
 }
 
 /// Two loads at once.

@@ -49,13 +49,13 @@ pub(super) fn render(reports: &[RunReport]) -> String {
     line("NIC rules in use / capacity", &|r| {
         format!("{} / {}", r.loaded.nic.rules, r.loaded.nic.capacity)
     });
-    let workers = reports.iter().map(|report| report.loaded.workers.len()).max().unwrap_or(0);
+    let workers = reports.iter().map(|report| report.utilization.len()).max().unwrap_or(0);
     for at in 0..workers {
-        line(&format!("util, worker {at}"), &|r| {
-            r.loaded.workers.get(at).map_or_else(String::new, |w| format!("{:.3}", w.util))
+        line(&format!("util, long IPv4 connections, worker {at}"), &|r| {
+            r.utilization.get(at).map_or_else(String::new, |(util, _)| share(*util))
         });
-        line(&format!("util+, worker {at}"), &|r| {
-            r.loaded.workers.get(at).map_or_else(String::new, |w| format!("{:.3}", w.util_plus))
+        line(&format!("util+, long IPv4 connections, worker {at}"), &|r| {
+            r.utilization.get(at).map_or_else(String::new, |(_, plus)| share(*plus))
         });
     }
     text + "\n\
@@ -63,6 +63,10 @@ pub(super) fn render(reports: &[RunReport]) -> String {
         worker's alone.\n\
         The x550 profile matches IPv4 only, so IPv6 is looked up in software; a NAT connection \
         takes two rules.\n"
+}
+
+fn share(part: f64) -> String {
+    format!("{:.1} %", part * 100.0)
 }
 
 fn rate(result: Option<&crate::load::HttpResult>) -> String {
@@ -87,13 +91,12 @@ fn row(label: &str, cells: impl Iterator<Item = String>) -> String {
 mod tests {
     use super::*;
     use crate::load::{DnsResult, HttpResult};
-    use crate::status::{Matches, Status, Worker};
+    use crate::status::{Matches, Status};
 
     fn report(encoding: Encoding) -> RunReport {
         let backends = BACKENDS.iter().map(|host| (host.name.to_owned(), 25)).collect();
         let http = HttpResult { requests: 100, backends, rps: 50.0, ..HttpResult::default() };
         let dns = DnsResult { sent: 10, completed: 10, ..DnsResult::default() };
-        let worker = Worker { util: 0.5, util_plus: 0.25 };
         RunReport {
             encoding,
             long: [http.clone(), http.clone()],
@@ -102,7 +105,8 @@ mod tests {
             checks: 18,
             wrong: vec![],
             matches: [Matches { matched: 99, missed: 1 }, Matches { matched: 0, missed: 10 }],
-            loaded: Status { workers: vec![worker], ..Status::default() },
+            utilization: vec![(0.5, 0.25)],
+            loaded: Status::default(),
             last: Status::default(),
         }
     }
@@ -123,7 +127,7 @@ mod tests {
         assert_eq!(find("HTTP requests to backend b3"), ["25.0 %", "25.0 %"]);
         assert_eq!(find("IPv4 packets of long connections, by NIC"), ["99.0 %", "99.0 %"]);
         assert_eq!(find("IPv6 packets of long connections, by NIC"), ["0.0 %", "0.0 %"]);
-        assert_eq!(find("util+, worker 0"), ["0.250", "0.250"]);
+        assert_eq!(find("util+, long IPv4 connections, worker 0"), ["25.0 %", "25.0 %"]);
     }
 
     #[test]
