@@ -114,6 +114,29 @@ pub(crate) enum AnyKey {
     V6(Key6),
 }
 
+impl AnyKey {
+    /// The key from `src` to `dst`; `None` if they are of different families.
+    /// As by way of a [`FlowKey`], but without its bytes in memory, which were
+    /// written in pieces and could not be read back whole at once.
+    #[inline]
+    pub(crate) const fn new(proto: Transport, src: SocketAddr, dst: SocketAddr) -> Option<Self> {
+        match (src, dst) {
+            (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
+                let (from, to) = (src.ip().to_bits() as u64, dst.ip().to_bits() as u64);
+                let ports = ports(src.port(), dst.port());
+                Some(Self::V4(Key { addresses: [from << 32 | to], ports, proto }))
+            }
+            (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
+                let (from, to) = (src.ip().to_bits(), dst.ip().to_bits());
+                let addresses = [(from >> 64) as u64, from as u64, (to >> 64) as u64, to as u64];
+                let ports = ports(src.port(), dst.port());
+                Some(Self::V6(Key { addresses, ports, proto }))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl From<&FlowKey> for AnyKey {
     #[inline]
     fn from(key: &FlowKey) -> Self {

@@ -123,19 +123,16 @@ impl ConnTable {
         hops: [HopId; 2],
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
-        let keys = Direction::BOTH.map(|direction| binding.key(direction));
-        let [Some(there), Some(back)] = keys else { return Err(InsertError::MixedFamilies) };
-        if there == back {
-            return Err(InsertError::Loop);
-        }
-        let (service, backend) = (binding.service, binding.backend);
-        match (AnyKey::from(&there), AnyKey::from(&back)) {
-            (AnyKey::V4(there), AnyKey::V4(back)) => {
+        let (proto, service, backend) = (binding.proto, binding.service, binding.backend);
+        let there = AnyKey::new(proto, binding.client, binding.vip);
+        let back = AnyKey::new(proto, binding.server, binding.local);
+        match (there, back) {
+            (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
                 let keys = [there, back];
                 let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
                 insert(&self.v4, &content, now_ms)
             }
-            (AnyKey::V6(there), AnyKey::V6(back)) => {
+            (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
                 let keys = [there, back];
                 let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
                 insert(&self.v6, &content, now_ms)
@@ -328,6 +325,9 @@ where
     Key<K>: Family,
 {
     let bit = <Key<K> as Family>::ID_BIT;
+    if content.keys[0] == content.keys[1] {
+        return Err(InsertError::Loop);
+    }
     match family.insert(content, tick(now_ms)) {
         Ok(number) => Ok(ConnId::from_raw(number | bit)),
         Err(Refusal::Full) => Err(InsertError::Full),
