@@ -1,6 +1,7 @@
 //! A bucket of the index: one cache line of slots, and what a slot says.
 use service::Direction;
 
+use crate::memory::{upper_halves, upper_halves_of_one};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
@@ -11,7 +12,7 @@ pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 8 };
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
-    slots: [AtomicU64; SLOTS],
+    pub(crate) slots: [AtomicU64; SLOTS],
 }
 
 /// What a slot holds: one word, so that it is always read whole.
@@ -27,9 +28,13 @@ pub(crate) struct Entry(u64);
 pub(crate) struct Reference(u32);
 
 const OCCUPIED: u64 = 1 << 63;
+const OCCUPIED_HALF: u32 = (OCCUPIED >> 32) as u32;
 const REPLY: u32 = 1 << 31;
 
 impl Reference {
+    /// To no record: the largest table has a record less (`config::MOST`).
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
     pub(crate) const fn new(record: u32, direction: Direction) -> Self {
         match direction {
             Direction::Forward => Self(record & !REPLY),
@@ -67,8 +72,7 @@ impl Entry {
     /// The entry's reference, if it is occupied and has this tag.
     #[inline]
     fn tagged(self, tag: u32) -> Option<Reference> {
-        let rest = self.0 ^ (OCCUPIED | u64::from(tag) << 32);
-        (rest >> 32 == 0).then_some(Reference(rest as u32))
+        ((self.0 >> 32) as u32 == OCCUPIED_HALF | tag).then_some(Reference(self.0 as u32))
     }
 }
 
@@ -104,15 +108,39 @@ impl Bucket {
         self.entries().filter_map(move |entry| entry.tagged(tag))
     }
 
-    /// One reference that carries `tag`, without a branch per slot. If there
-    /// are several, any one of them.
+    /// Which slots carry `tag`, as bits, those of `second` above this one's. A
+    /// hint: of slots that are being written now it may be wrong; under the
+    /// buckets' locks it is right.
     #[inline]
-    pub(crate) fn first_tagged(&self, tag: u32) -> Option<Reference> {
-        let wanted = OCCUPIED | u64::from(tag) << 32;
-        let mut least = u64::MAX;
-        for word in &self.slots {
-            least = least.min(word.load(Ordering::Acquire) ^ wanted);
-        }
-        (least >> 32 == 0).then_some(Reference(least as u32))
+    pub(crate) fn tag_mask(&self, second: &Self, tag: u32) -> u32 {
+        upper_halves(self, second, OCCUPIED_HALF | tag)
+    }
+
+    /// What this bucket's slot with `tag` refers to, or [`Reference::NONE`], as
+    /// near as a hint can tell; without a branch.
+    #[inline]
+    pub(crate) fn hint(&self, tag: u32) -> Reference {
+        let mask = upper_halves_of_one(self, OCCUPIED_HALF | tag);
+        let entry = self.load(mask.trailing_zeros() as usize % SLOTS);
+        if mask == 0 { Reference::NONE } else { Reference(entry.0 as u32) }
+    }
+
+    /// Which slots are empty, likewise.
+    #[inline]
+    pub(crate) fn empty_mask(&self, second: &Self) -> u32 {
+        upper_halves(self, second, 0)
+    }
+
+    /// Which slots of this bucket are empty. Reads every slot once, so even
+    /// without the lock it names none that is not a slot's.
+    #[inline]
+    pub(crate) fn own_empty_mask(&self) -> u32 {
+        upper_halves_of_one(self, 0)
+    }
+
+    /// What slot `slot` refers to, if it carries `tag`.
+    #[inline]
+    pub(crate) fn reference(&self, slot: usize, tag: u32) -> Option<Reference> {
+        self.load(slot % SLOTS).tagged(tag)
     }
 }
