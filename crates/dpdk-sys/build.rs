@@ -89,6 +89,7 @@ fn generate_bindings(flags: &[String]) {
         .allowlist_function("rte_(eal_(init|cleanup)|thread_(un)?register|get_tsc_hz|version|strerror)")
         .allowlist_function("rte_pktmbuf_(pool_create|free_bulk)|rte_mempool_(avail|in_use)_count")
         .allowlist_function("rte_ring_(create|free)|rte_eth_from_rings")
+        .allowlist_function("rte_hash_(create|free|add_key|del_key|lookup|lookup_bulk|free_key_with_position)")
         .allowlist_function("rte_dev_(probe|remove|name)")
         .allowlist_function("rte_eth_dev_(info_get|configure|start|stop|close|get_port_by_name|is_valid_port|adjust_nb_rx_tx_desc|callback_register|socket_id)")
         .allowlist_function("rte_eth_(rx|tx)_queue_setup|rte_eth_promiscuous_enable|rte_eth_macaddr_get")
@@ -97,11 +98,12 @@ fn generate_bindings(flags: &[String]) {
         .allowlist_type("rte_flow_(attr|item|action|error|query_count|action_queue|action_mark|action_count|item_type|action_type|error_type)")
         .allowlist_type("hnlb_.*|rte_eth_event_type|rte_eth_rx_mq_mode")
         .allowlist_var("HNLB_.*|RING_F_.*|RTE_PKTMBUF_HEADROOM|RTE_MAX_ETHPORTS|RTE_MEMPOOL_CACHE_MAX_SIZE")
+        .allowlist_var("RTE_HASH_EXTRA_FLAGS_RW_.*|RTE_HASH_LOOKUP_BULK_MAX")
         .allowlist_var("RTE_MAX_QUEUES_PER_PORT|RTE_PMD_RING_MAX_.*")
         // Packed and aligned at once or reached only by pointer: their bytes
         // are enough.
         .opaque_type("rte_arp_hdr|rte_arp_ipv4|rte_l2tpv2_.*|rte_gtp_psc_.*|rte_ether_hdr")
-        .opaque_type("rte_mbuf|rte_mempool|rte_ring|rte_device");
+        .opaque_type("rte_mbuf|rte_mempool|rte_ring|rte_device|rte_hash");
     let out = match std::env::var("OUT_DIR") {
         Ok(out) => PathBuf::from(out),
         Err(error) => stop(&format!("cargo did not set OUT_DIR: {error}")),

@@ -1,6 +1,7 @@
 //! A bucket of the index: one cache line of slots, and what a slot says.
 use service::Direction;
 
+use crate::memory::upper_halves;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
@@ -11,7 +12,7 @@ pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 8 };
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
-    slots: [AtomicU64; SLOTS],
+    pub(crate) slots: [AtomicU64; SLOTS],
 }
 
 /// What a slot holds: one word, so that it is always read whole.
@@ -104,15 +105,22 @@ impl Bucket {
         self.entries().filter_map(move |entry| entry.tagged(tag))
     }
 
-    /// One reference that carries `tag`, without a branch per slot. If there
-    /// are several, any one of them.
+    /// Which slots carry `tag`, as bits. A hint: of slots that are being
+    /// written now it may be wrong; under the bucket's lock it is right.
     #[inline]
-    pub(crate) fn first_tagged(&self, tag: u32) -> Option<Reference> {
-        let wanted = OCCUPIED | u64::from(tag) << 32;
-        let mut least = u64::MAX;
-        for word in &self.slots {
-            least = least.min(word.load(Ordering::Acquire) ^ wanted);
-        }
-        (least >> 32 == 0).then_some(Reference(least as u32))
+    pub(crate) fn tag_mask(&self, tag: u32) -> u32 {
+        upper_halves(self, (OCCUPIED >> 32) as u32 | tag)
+    }
+
+    /// Which slots are empty, as bits; right under the bucket's lock.
+    #[inline]
+    pub(crate) fn empty_mask(&self) -> u32 {
+        upper_halves(self, 0)
+    }
+
+    /// What slot `slot` refers to, if it carries `tag`.
+    #[inline]
+    pub(crate) fn reference(&self, slot: u32, tag: u32) -> Option<Reference> {
+        self.load(slot as usize % SLOTS).tagged(tag)
     }
 }

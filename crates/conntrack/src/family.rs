@@ -185,9 +185,9 @@ where
     /// The connection that already has one of the keys; exact under the locks.
     fn conflict(&self, content: &Content<K>, probes: &[Probe; 2]) -> Option<Refusal> {
         let ([forward, reply], [there, back]) = (probes, &content.keys);
-        let found = self.index.scan(*forward, |reference| self.is(reference, there));
+        let found = self.index.find_locked(*forward, |reference| self.is(reference, there));
         found.map(Refusal::Exists).or_else(|| {
-            let found = self.index.scan(*reply, |reference| self.is(reference, back));
+            let found = self.index.find_locked(*reply, |reference| self.is(reference, back));
             found.map(Refusal::ReplyConflict)
         })
     }

@@ -11,7 +11,7 @@
 //! something written into it later, with acquire order; the clearing came
 //! after the count, so its second look at the counter sees the count. Its
 //! first look can't have: then it would have seen the copy, too.
-use crate::bucket::{Bucket, Entry, Reference};
+use crate::bucket::{Bucket, Entry, Reference, SLOTS};
 use crate::locks::{Held, Locks, Moves};
 use crate::memory::{OutOfMemory, Slab};
 use crate::sync::{AtomicU64, Ordering};
@@ -107,22 +107,24 @@ impl Index {
         probe: Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let buckets = [self.bucket(probe.first), self.bucket(probe.second)];
-        for bucket in buckets {
-            if let Some(reference) = bucket.first_tagged(probe.tag) {
-                if is_it(reference) {
-                    return Some(reference);
-                }
+        if let Some(reference) = self.guess(probe) {
+            if is_it(reference) {
+                return Some(reference);
             }
         }
         self.find_surely(probe, is_it)
     }
 
-    /// An entry with the tag of `probe`: most likely the one sought.
+    /// An entry with the tag of `probe`: most likely the one sought. Looks into
+    /// both buckets without a branch between them: which of the two has a key
+    /// can't be predicted.
     #[inline]
     pub(crate) fn guess(&self, probe: Probe) -> Option<Reference> {
-        let first = self.bucket(probe.first).first_tagged(probe.tag);
-        first.or_else(|| self.bucket(probe.second).first_tagged(probe.tag))
+        let (first, second) = (self.bucket(probe.first), self.bucket(probe.second));
+        let mask = first.tag_mask(probe.tag) | second.tag_mask(probe.tag) << SLOTS;
+        let slot = mask.trailing_zeros();
+        let bucket = if slot < SLOTS as u32 { first } else { second };
+        if mask == 0 { None } else { bucket.reference(slot, probe.tag) }
     }
 
     /// As [`Self::find`], and `None` means that at one moment during the call
@@ -159,6 +161,19 @@ impl Index {
         buckets.into_iter().flat_map(|bucket| bucket.tagged(probe.tag)).find(|&found| is_it(found))
     }
 
+    /// As [`Self::scan`], and only under the locks of both buckets.
+    pub(crate) fn find_locked(
+        &self,
+        probe: Probe,
+        is_it: impl Fn(Reference) -> bool,
+    ) -> Option<Reference> {
+        let buckets = [self.bucket(probe.first), self.bucket(probe.second)];
+        if buckets.into_iter().all(|bucket| bucket.tag_mask(probe.tag) == 0) {
+            return None;
+        }
+        self.scan(probe, is_it)
+    }
+
     /// Locks the buckets of two keys.
     pub(crate) fn lock(&self, probes: &[Probe; 2]) -> Held<'_> {
         let [a, b] = probes;
@@ -173,11 +188,10 @@ impl Index {
 
     /// An empty slot in a bucket, other than `taken`.
     pub(crate) fn vacancy_in(&self, bucket: usize, taken: Option<Place>) -> Option<Place> {
-        let entries = self.bucket(bucket).entries().enumerate();
-        entries
-            .filter(|(_, entry)| entry.is_empty())
-            .map(|(slot, _)| Place { bucket, slot })
-            .find(|&place| Some(place) != taken)
+        let mask = self.bucket(bucket).empty_mask();
+        let other = taken.filter(|taken| taken.bucket == bucket).map_or(0, |taken| 1 << taken.slot);
+        let mask = mask & !other;
+        (mask != 0).then(|| Place { bucket, slot: mask.trailing_zeros() as usize })
     }
 
     /// Writes an entry into an empty slot; only under the lock of its bucket.

@@ -52,6 +52,26 @@ mod slab {
 
     use super::{OutOfMemory, Zeroed};
 
+    /// The size of a huge page of x86-64, and of 64-bit Arm with pages of 4 KiB.
+    const HUGE_PAGE: usize = 2 << 20;
+
+    /// Asks for huge pages; without any the memory is as good, only slower.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn advise_huge(first: NonNull<u8>, bytes: usize) {
+        use std::ffi::{c_int, c_void};
+        unsafe extern "C" {
+            /// madvise(2).
+            fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
+        }
+        const MADV_HUGEPAGE: c_int = 14;
+        // SAFETY: concerns whole pages from the array's first byte, a page's
+        // start, to its last; the advice changes no contents.
+        let _ = unsafe { madvise(first.as_ptr().cast(), bytes, MADV_HUGEPAGE) };
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn advise_huge(_first: NonNull<u8>, _bytes: usize) {}
+
     /// A fixed array that is shared by all threads.
     pub(crate) struct Slab<T> {
         first: NonNull<T>,
@@ -69,7 +89,8 @@ mod slab {
     impl<T: Zeroed> Slab<T> {
         /// `len` zeroed values. Nothing is touched: the allocation asks for no
         /// more alignment than `calloc` gives, so that large tables come as
-        /// fresh pages from the system, and is aligned by hand.
+        /// fresh pages from the system, and is aligned by hand. What is larger
+        /// than a huge page begins at the start of one and asks for more.
         pub(crate) fn new(len: usize) -> Result<Self, OutOfMemory> {
             let empty = Self {
                 first: NonNull::dangling(),
@@ -80,21 +101,27 @@ mod slab {
             if len == 0 || size_of::<T>() == 0 {
                 return Ok(empty);
             }
-            let bytes = len.saturating_mul(size_of::<T>()).saturating_add(align_of::<T>());
+            let array = len.saturating_mul(size_of::<T>());
+            let align = align_of::<T>().max(if array < HUGE_PAGE { 1 } else { HUGE_PAGE });
+            let bytes = array.saturating_add(align);
             let layout = Layout::from_size_align(bytes, align_of::<u64>())
                 .map_err(|_| OutOfMemory { bytes })?;
             // SAFETY: the layout's size is not zero: `len` and the type's size are not.
             let raw = unsafe { alloc_zeroed(layout) };
             let base = NonNull::new(raw).ok_or(OutOfMemory { bytes })?;
-            let padding = raw.align_offset(align_of::<T>());
-            if padding > align_of::<T>() {
+            let padding = raw.align_offset(align);
+            if padding > align {
                 // SAFETY: `base` was allocated above with this layout.
                 unsafe { dealloc(raw, layout) };
                 return Err(OutOfMemory { bytes });
             }
-            // SAFETY: the allocation is one alignment larger than the array,
+            // SAFETY: the allocation is one `align` larger than the array,
             // and the padding is at most that, so the result lies inside it.
-            let first = unsafe { base.add(padding) }.cast::<T>();
+            let first = unsafe { base.add(padding) };
+            if align == HUGE_PAGE {
+                advise_huge(first, array);
+            }
+            let first = first.cast::<T>();
             Ok(Self { first, len, base, layout: Some(layout) })
         }
     }
@@ -168,6 +195,53 @@ impl<T> fmt::Debug for Slab<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slab").field("len", &self.len()).finish()
     }
+}
+
+/// Which of the eight words' upper halves are `wanted`, as bits from the lowest.
+/// If another thread writes a word meanwhile, its bit may be wrong.
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+#[inline]
+pub(crate) fn upper_halves(words: &Bucket, wanted: u32) -> u32 {
+    use std::arch::asm;
+    let mask: u32;
+    // SAFETY: reads the 64 bytes of `words`, which the type aligns as `movdqa`
+    // wants it, and writes nothing. Of a word that another thread writes it
+    // may read either value; no other memory is reached through what it reads.
+    // SSE2 is part of every x86-64 processor.
+    unsafe {
+        asm!(
+            "movd {w}, {wanted:e}",
+            "pshufd {w}, {w}, 0",
+            "movdqa {a}, [{p}]",
+            "movdqa {b}, [{p} + 32]",
+            // Dwords 1 and 3 of each 16 bytes.
+            "shufps {a}, [{p} + 16], 0xdd",
+            "shufps {b}, [{p} + 48], 0xdd",
+            "pcmpeqd {a}, {w}",
+            "pcmpeqd {b}, {w}",
+            "packssdw {a}, {b}",
+            "packsswb {a}, {a}",
+            "pmovmskb {m:e}, {a}",
+            p = in(reg) words,
+            wanted = in(reg) wanted,
+            w = out(xmm_reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            m = lateout(reg) mask,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    mask & 0xff
+}
+
+/// As above, word by word.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+#[inline]
+pub(crate) fn upper_halves(words: &Bucket, wanted: u32) -> u32 {
+    use crate::sync::Ordering;
+    words.slots.iter().rev().fold(0, |mask, word| {
+        mask << 1 | u32::from((word.load(Ordering::Relaxed) >> 32) as u32 == wanted)
+    })
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]

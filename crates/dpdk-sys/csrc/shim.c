@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <rte_cycles.h>
+#include <rte_hash_crc.h>
+#include <rte_jhash.h>
 
 #include "shim.h"
 
@@ -112,6 +114,13 @@ size_t hnlb_allowed_cores(unsigned int *out, size_t cap)
 		found++;
 	}
 	return found;
+}
+
+/* ---- hash tables ---------------------------------------------------------- */
+
+rte_hash_function hnlb_hash_function(bool crc)
+{
+	return crc ? rte_hash_crc : rte_jhash;
 }
 
 /* ---- log ---------------------------------------------------------------- */

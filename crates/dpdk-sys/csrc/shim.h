@@ -8,6 +8,7 @@
 #define HNLB_SHIM_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <rte_dev.h>
@@ -16,6 +17,7 @@
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_flow.h>
+#include <rte_hash.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -66,6 +68,9 @@ int hnlb_log_install(void);
 void hnlb_log_capture(void);
 /* Ends the capture; bytes written to out. */
 size_t hnlb_log_release(char *out, size_t cap);
+
+/* rte_hash_crc, or rte_jhash. */
+rte_hash_function hnlb_hash_function(bool crc);
 
 /* Mbufs. */
 struct rte_mbuf *hnlb_mbuf_alloc(struct rte_mempool *pool);

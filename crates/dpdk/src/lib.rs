@@ -12,6 +12,7 @@ pub mod batch;
 pub mod eal;
 mod errno;
 pub mod flow;
+pub mod hash;
 pub mod hugepages;
 mod live;
 pub mod log;

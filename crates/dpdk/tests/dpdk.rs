@@ -7,6 +7,8 @@
 mod batch;
 #[path = "checks/flow.rs"]
 mod flow;
+#[path = "checks/hash.rs"]
+mod hash;
 #[path = "checks/port.rs"]
 mod port;
 #[path = "checks/ring.rs"]
@@ -44,6 +46,9 @@ fn wrappers_hold_what_they_promise() {
         ("RSS over chosen queues", port::rss),
         ("errors say what is wrong", port::errors),
         ("rules meet the driver", flow::driver_refuses),
+        ("rte_hash against a model", hash::against_a_model),
+        ("rte_hash reuses places without readers only", hash::places_wait_for_readers),
+        ("rte_hash between threads", hash::between_threads),
         ("threads register and pin", thread::register_and_pin),
     ] {
         println!("{name}");

@@ -26,6 +26,9 @@ pub(crate) enum Command {
     /// Keep a lab of network namespaces standing: clients, HNLB, backends.
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// Measure a part of HNLB next to what it replaces.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Print the JSON Schema of the configuration file.
     Schema,
 }
@@ -81,6 +84,35 @@ pub(crate) struct ReplayArgs {
     /// Where to write what HNLB sent, in the format of the input.
     #[arg(value_name = "OUT")]
     pub(crate) output: PathBuf,
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// The connection table against DPDK's rte_hash: lookups, insertions, both
+    /// mixed, over sizes and threads.
+    Table(BenchTableArgs),
+}
+
+/// `hnlb bench table`
+#[derive(Debug, Args)]
+pub(crate) struct BenchTableArgs {
+    /// Entries of the tables [default: 1k,8k,64k,1M,10M].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bench::table::parse_size)]
+    pub(crate) sizes: Vec<u32>,
+    /// Numbers of threads, each on a core of its own [default: 1,2].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) threads: Vec<usize>,
+    /// Fewer repetitions, and sizes 1k and 64k unless --sizes says otherwise.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Measure growth and memory latency, too, and write the plot
+    /// table-growth.svg into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per figure instead of the page.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Emulated NICs.

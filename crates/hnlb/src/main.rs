@@ -38,6 +38,7 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Status(args) => command::status::run(&args),
         Command::Replay(args) => command::replay::run(&args),
         Command::Lab(args) => command::lab::run(args),
+        Command::Bench(command) => command::bench::run(command),
         Command::Schema => command::check::schema(),
     }
 }

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod lab;
 pub(crate) mod replay;

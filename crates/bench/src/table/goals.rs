@@ -1,0 +1,119 @@
+//! The goals of the table, and whether the figures meet them.
+use super::row::{Op, Row, TableName};
+
+/// One goal at one size and number of threads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Goal {
+    /// What is compared.
+    pub what: &'static str,
+    /// The table's size.
+    pub entries: u32,
+    /// Threads.
+    pub threads: usize,
+    /// What came out.
+    pub measured: f64,
+    /// The limit, and whether it is a lower one.
+    pub wanted: (f64, Bound),
+    /// The measure's unit.
+    pub unit: &'static str,
+}
+
+/// Which side of the limit is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// At least.
+    AtLeast,
+    /// Less than.
+    Below,
+}
+
+impl Goal {
+    /// Whether it is met.
+    #[must_use]
+    pub fn met(&self) -> bool {
+        match self.wanted {
+            (limit, Bound::AtLeast) => self.measured >= limit,
+            (limit, Bound::Below) => self.measured < limit,
+        }
+    }
+}
+
+/// All goals that `rows` has the figures for.
+pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
+    let ours = rows.iter().filter(|row| row.table == TableName::Hnlb);
+    ours.flat_map(|row| {
+        let mut goals = Vec::new();
+        let mut goal = |what, measured, wanted, unit| {
+            let (entries, threads) = (row.entries, row.threads);
+            goals.push(Goal { what, entries, threads, measured, wanted, unit });
+        };
+        match row.op {
+            Op::LookupBulk | Op::Lookup => {
+                if let Some(best) = best(rows, row) {
+                    let (what, limit) = match row.op {
+                        Op::Lookup => ("single lookup against rte_hash's best", 2.0),
+                        _ => ("bulk lookup against rte_hash's best", 1.5),
+                    };
+                    goal(what, best / row.ns, (limit, Bound::AtLeast), "x");
+                }
+                if let Some(alone) = alone(rows, row) {
+                    let what = match row.op {
+                        Op::Lookup => "what a second reader costs, single",
+                        _ => "what a second reader costs, bulk",
+                    };
+                    goal(what, (row.ns / alone - 1.0) * 100.0, (10.0, Bound::Below), " %");
+                }
+            }
+            Op::Insert if (row.load - 0.5).abs() < 0.01 => {
+                let millions = row.threads as f64 * 1000.0 / row.ns;
+                goal("insertions at 50 % load", millions, (10.0, Bound::AtLeast), " M/s");
+            }
+            Op::Insert | Op::Mixed => {}
+        }
+        goals
+    })
+    .collect()
+}
+
+fn same(row: &Row, other: &Row) -> bool {
+    (row.op, row.entries) == (other.op, other.entries) && (row.load - other.load).abs() < 1e-9
+}
+
+/// The least time of any rte_hash for the same.
+pub(super) fn best(rows: &[Row], ours: &Row) -> Option<f64> {
+    let others = rows.iter().filter(|row| {
+        row.table != TableName::Hnlb && same(row, ours) && row.threads == ours.threads
+    });
+    others.map(|row| row.ns).min_by(f64::total_cmp)
+}
+
+/// The time of one thread alone, if `row` is of several.
+fn alone(rows: &[Row], ours: &Row) -> Option<f64> {
+    let one = |row: &&Row| row.table == ours.table && row.threads == 1 && same(row, ours);
+    rows.iter().find(one).filter(|_| ours.threads > 1).map(|row| row.ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_compare_with_the_best_rival_and_the_single_thread() {
+        let row = |table, op, threads, ns| Row { table, op, entries: 1024, load: 0.9, threads, ns };
+        let mut rows = vec![
+            row(TableName::Hnlb, Op::LookupBulk, 1, 10.0),
+            row(TableName::RteHash, Op::LookupBulk, 1, 15.0),
+            row(TableName::RteHashLf, Op::LookupBulk, 1, 20.0),
+            row(TableName::Hnlb, Op::Lookup, 2, 10.0),
+            row(TableName::Hnlb, Op::Lookup, 1, 9.0),
+            row(TableName::RteHash, Op::Lookup, 2, 19.0),
+            row(TableName::RteHash, Op::LookupBulk, 2, 1.0),
+        ];
+        rows.push(Row { load: 0.5, ..row(TableName::Hnlb, Op::Insert, 2, 150.0) });
+        rows.push(row(TableName::Hnlb, Op::Insert, 1, 1.0));
+        let goals = goals(&rows);
+        let found: Vec<(f64, bool)> =
+            goals.iter().map(|goal| ((goal.measured * 10.0).round() / 10.0, goal.met())).collect();
+        assert_eq!(found, [(1.5, true), (1.9, false), (11.1, false), (13.3, true)]);
+    }
+}

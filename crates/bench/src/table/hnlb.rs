@@ -1,0 +1,96 @@
+//! The connection table as a subject.
+use std::hint::black_box;
+
+use conntrack::{ConnTable, Hit, TableConfig, TableError, Timeouts};
+use service::{Binding, Direction, HopId};
+use wire::FlowKey;
+
+use super::keys::{binding, flow};
+use super::subject::{BLOCK, Subject, Timed, timed};
+
+/// The connection table, for IPv4.
+pub(super) struct Hnlb {
+    table: ConnTable,
+}
+
+impl Hnlb {
+    pub(super) fn new(connections: u32) -> Result<Self, TableError> {
+        let config = TableConfig {
+            connections: connections as usize,
+            connections_v6: 0,
+            seed: [0x5a; 32],
+            timeouts: Timeouts::default(),
+        };
+        Ok(Self { table: ConnTable::new(&config)? })
+    }
+
+    #[inline]
+    fn add(&self, binding: &Binding) -> u32 {
+        u32::from(black_box(self.table.insert(binding, [HopId(1), HopId(2)], 0)).is_err())
+    }
+}
+
+/// A block of keys, of both directions in turn.
+fn flows(numbers: &[u32]) -> Vec<FlowKey> {
+    let directions = Direction::BOTH.into_iter().cycle();
+    numbers.iter().zip(directions).filter_map(|(n, direction)| flow(*n, direction)).collect()
+}
+
+fn missing(hit: Option<Hit>) -> u32 {
+    u32::from(black_box(hit).is_none())
+}
+
+impl Subject for Hnlb {
+    fn lookup(&self, numbers: &[u32]) -> Timed {
+        let keys = flows(numbers);
+        timed(|| keys.iter().map(|key| missing(self.table.lookup(key))).sum())
+    }
+
+    fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
+        let keys = flows(numbers);
+        let mut hits = [None; BLOCK];
+        let done = timed(|| {
+            self.table.lookup_burst(black_box(&keys), &mut hits);
+            0
+        });
+        let failed = hits.iter().zip(&keys).map(|(hit, _)| missing(*hit)).sum();
+        Timed { failed, ..done }
+    }
+
+    fn insert(&self, numbers: &[u32], _alone: bool) -> Timed {
+        let bindings: Vec<Binding> = numbers.iter().map(|n| binding(*n)).collect();
+        timed(|| bindings.iter().map(|binding| self.add(binding)).sum())
+    }
+
+    fn remove(&self, numbers: &[u32]) {
+        let keys = numbers.iter().filter_map(|n| flow(*n, Direction::Forward));
+        for hit in keys.filter_map(|key| self.table.lookup(&key)) {
+            self.table.remove(hit.conn);
+        }
+    }
+
+    /// Gives the records back, as the keeper does in between.
+    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, _alone: bool) -> Timed {
+        let keys = flows(looked_up);
+        let new = binding(new);
+        let Some(old) = flow(old, Direction::Forward) else { return Timed::default() };
+        timed(|| {
+            let found: u32 = keys.iter().map(|key| missing(self.table.lookup(key))).sum();
+            let added = self.add(&new);
+            let removed = self.table.lookup(&old).and_then(|hit| self.table.remove(hit.conn));
+            found + added + u32::from(black_box(removed).is_none())
+        })
+    }
+
+    fn settle(&mut self) {
+        self.table.reclaim();
+    }
+
+    fn shares_changes(&self) -> bool {
+        true
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        Some(self.table.stats().v4.memory_bytes)
+    }
+}

@@ -1,0 +1,96 @@
+//! From a connection's number to its keys.
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use dpdk::hash::HashKey;
+use service::{BackendId, Binding, Direction, ServiceId};
+use wire::{FlowKey, Transport};
+
+const VIP: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+
+/// The client of connection `n`: clients with 16,384 ports each.
+fn client(n: u32) -> (Ipv4Addr, u16) {
+    (Ipv4Addr::from_bits(0x0a00_0000 + (n >> 14)), 1024 + (n & 0x3fff) as u16)
+}
+
+/// Everything about connection `n`, mode `nat`.
+pub(super) fn binding(n: u32) -> Binding {
+    let (address, port) = client(n);
+    let client = SocketAddr::new(IpAddr::V4(address), port);
+    let server = Ipv4Addr::new(172, 16, 0, 1 + (n & 3) as u8);
+    Binding {
+        proto: Transport::Tcp,
+        service: ServiceId(0),
+        backend: BackendId((n & 3) as u16),
+        client,
+        vip: SocketAddr::new(IpAddr::V4(VIP), 443),
+        server: SocketAddr::new(IpAddr::V4(server), 8443),
+        local: client,
+    }
+}
+
+/// What packets of one direction of connection `n` carry.
+pub(super) fn flow(n: u32, direction: Direction) -> Option<FlowKey> {
+    binding(n).key(direction)
+}
+
+/// Connection `n` as a key of rte_hash: the forward 5-tuple, padded.
+pub(super) fn hash_key(n: u32) -> HashKey {
+    let (address, port) = client(n);
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&address.octets());
+    key[4..8].copy_from_slice(&VIP.octets());
+    key[8..10].copy_from_slice(&port.to_be_bytes());
+    key[10..12].copy_from_slice(&443_u16.to_be_bytes());
+    key[12] = Transport::Tcp.number();
+    key
+}
+
+/// A cheap source of numbers that look random (splitmix64).
+#[derive(Clone, Debug)]
+pub(super) struct Draw(u64);
+
+impl Draw {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    /// Below `n`.
+    pub(super) fn below(&mut self, n: u32) -> u32 {
+        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_connection_has_its_own_keys() {
+        let numbers = (0..40_000).chain((1 << 28)..(1 << 28) + 40_000);
+        let mut seen = HashSet::new();
+        let mut keys = HashSet::new();
+        for n in numbers {
+            for direction in Direction::BOTH {
+                assert!(seen.insert(flow(n, direction).unwrap()), "{n}");
+            }
+            assert!(keys.insert(hash_key(n)), "{n}");
+        }
+    }
+
+    #[test]
+    fn draws_reach_all_numbers_and_none_beyond() {
+        let mut draw = Draw::new(1);
+        let seen: HashSet<u32> = (0..1000).map(|_| draw.below(10)).collect();
+        assert_eq!((seen.len(), seen.iter().max()), (10, Some(&9)));
+    }
+}

@@ -1,0 +1,216 @@
+//! One repetition: threads with cores of their own, the same at a time.
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::keys::Draw;
+use super::options::BenchError;
+use super::population::{Part, Population};
+use super::row::Op;
+use super::subject::{BLOCK, MIXED_LOOKUPS, Subject};
+
+/// Blocks of lookups in a repetition.
+const LOOKUP_BLOCKS: usize = 2000;
+/// Blocks of changes in a repetition, at most: in one run of insertions, and
+/// in all.
+const RUN_BLOCKS: usize = 256;
+/// Runs of insertions, at most.
+const RUNS: usize = 40;
+/// A block that took so many times the median was interrupted.
+const INTERRUPTED: u64 = 8;
+
+/// What one repetition gave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    /// Cycles per operation of a thread.
+    pub(super) cycles: f64,
+    pub(super) failed: u64,
+    pub(super) operations: u64,
+}
+
+/// What a thread does in a repetition.
+struct Work<'a> {
+    subject: &'a dyn Subject,
+    op: Op,
+    /// Insertions or rounds per thread and run.
+    changes: u32,
+    threads: usize,
+    core: usize,
+    seed: u64,
+    ready: &'a AtomicUsize,
+    done: &'a AtomicUsize,
+}
+
+/// What a thread has measured.
+#[derive(Default)]
+struct Blocks {
+    /// Cycles per operation, times 1024.
+    times: Vec<u64>,
+    failed: u64,
+    operations: u64,
+}
+
+impl Blocks {
+    fn add(&mut self, timed: super::subject::Timed, operations: usize) {
+        self.times.push(timed.cycles * 1024 / operations.max(1) as u64);
+        self.failed += u64::from(timed.failed);
+        self.operations += operations as u64;
+    }
+
+    /// The mean of those that were not interrupted.
+    fn mean(&mut self) -> f64 {
+        self.times.sort_unstable();
+        let median = self.times.get(self.times.len() / 2).copied().unwrap_or_default();
+        let most = self.times.partition_point(|time| *time <= median * INTERRUPTED);
+        let sum: u64 = self.times.iter().take(most).sum();
+        sum as f64 / 1024.0 / most.max(1) as f64
+    }
+}
+
+/// One repetition of `op` by `threads` threads on `cores`.
+pub(super) fn repetition(
+    subject: &mut dyn Subject,
+    population: &mut Population,
+    op: Op,
+    entries: u32,
+    threads: usize,
+    seed: u64,
+) -> Result<Sample, BenchError> {
+    let cores = dpdk::thread::allowed_cores();
+    // 4 % of the entries, by all threads together.
+    let room = entries / 25 / threads as u32;
+    let changes = room.clamp(1, (RUN_BLOCKS * BLOCK) as u32);
+    let runs = match op {
+        Op::Lookup | Op::LookupBulk => 1,
+        _ => ((RUN_BLOCKS * BLOCK) as u32 / changes).clamp(1, RUNS as u32) as usize,
+    };
+    let mut all = Sample::default();
+    let mut blocks: Vec<Blocks> = (0..threads).map(|_| Blocks::default()).collect();
+    for run in 0..runs {
+        let (ready, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let parts = population.parts.clone();
+        let results = std::thread::scope(|scope| {
+            let (subject, ready, done, parts) = (&*subject, &ready, &done, &parts);
+            let workers: Vec<_> = (0..threads)
+                .zip(&mut population.parts)
+                .zip(&mut blocks)
+                .map(|((at, own), blocks)| {
+                    let core = cores.get(at).copied().unwrap_or_default() as usize;
+                    let seed = seed ^ ((run as u64) << 32 | at as u64);
+                    let work = Work { subject, op, changes, threads, core, seed, ready, done };
+                    scope.spawn(move || work.run(own, parts, blocks))
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
+        });
+        for result in results {
+            match result {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Err(BenchError::Worker(error.to_string())),
+                Err(_) => return Err(BenchError::Worker("it panicked".to_owned())),
+            }
+        }
+        if op == Op::Insert {
+            for part in population.parts.iter_mut().take(threads) {
+                subject.remove(&part.shrink(changes).collect::<Vec<_>>());
+            }
+        }
+        subject.settle();
+    }
+    for thread in &mut blocks {
+        all.cycles += thread.mean() / threads as f64;
+        all.failed += thread.failed;
+        all.operations += thread.operations;
+    }
+    Ok(all)
+}
+
+impl Work<'_> {
+    fn run(
+        self,
+        own: &mut Part,
+        parts: &[Part],
+        blocks: &mut Blocks,
+    ) -> Result<(), dpdk::ThreadError> {
+        let pinned = dpdk::pin_to_core(self.core);
+        let mut draw = Draw::new(self.seed);
+        if self.op != Op::Insert {
+            self.warm_up(parts, &mut draw);
+        }
+        self.ready.fetch_add(1, Ordering::AcqRel);
+        while self.ready.load(Ordering::Acquire) < self.threads {
+            std::hint::spin_loop();
+        }
+        match self.op {
+            Op::Lookup | Op::LookupBulk => self.lookups(parts, &mut draw, blocks),
+            Op::Insert => self.inserts(own, blocks),
+            Op::Mixed => self.rounds(own, &mut draw, blocks),
+        }
+        pinned
+    }
+
+    fn numbers(parts: &[Part], draw: &mut Draw) -> [u32; BLOCK] {
+        std::array::from_fn(|_| Population::any(parts, draw))
+    }
+
+    /// As many lookups as the table has entries, within limits: brings back
+    /// what other tables displaced from the caches.
+    fn warm_up(&self, parts: &[Part], draw: &mut Draw) {
+        let entries = self.changes as usize * 25 * self.threads;
+        for _ in 0..(entries * 2 / BLOCK).clamp(100, LOOKUP_BLOCKS) {
+            self.subject.lookup_bulk(&Self::numbers(parts, draw));
+        }
+    }
+
+    fn block(&self, parts: &[Part], draw: &mut Draw) -> super::subject::Timed {
+        let numbers = Self::numbers(parts, draw);
+        match self.op {
+            Op::Lookup => self.subject.lookup(&numbers),
+            _ => self.subject.lookup_bulk(&numbers),
+        }
+    }
+
+    fn lookups(&self, parts: &[Part], draw: &mut Draw, blocks: &mut Blocks) {
+        for _ in 0..LOOKUP_BLOCKS {
+            blocks.add(self.block(parts, draw), BLOCK);
+        }
+        // Until the others have their blocks, too, they are not left alone.
+        self.done.fetch_add(1, Ordering::AcqRel);
+        while self.done.load(Ordering::Acquire) < self.threads {
+            self.block(parts, draw);
+        }
+    }
+
+    fn inserts(&self, own: &mut Part, blocks: &mut Blocks) {
+        let new: Vec<u32> = own.grow(self.changes).collect();
+        for block in new.chunks(BLOCK) {
+            blocks.add(self.subject.insert(block, self.threads == 1), block.len());
+        }
+    }
+
+    fn rounds(&self, own: &mut Part, draw: &mut Draw, blocks: &mut Blocks) {
+        for _ in 0..self.changes {
+            let mine = [*own];
+            let looked_up: [u32; MIXED_LOOKUPS] =
+                std::array::from_fn(|_| Population::any(&mine, draw));
+            let (Some(new), Some(old)) = (own.grow(1).next(), own.shrink(1).next()) else { return };
+            // Drawn before the change, so `old` may be among them: it is
+            // removed after they were looked up.
+            let timed = self.subject.mixed(&looked_up, new, old, self.threads == 1);
+            blocks.add(timed, MIXED_LOOKUPS + 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_block_is_not_counted() {
+        let mut blocks = Blocks { times: vec![1024; 9], ..Blocks::default() };
+        blocks.times.push(1024 * 1000);
+        assert!((blocks.mean() - 1.0).abs() < 1e-9);
+        blocks.times.push(1024 * 7);
+        assert!(blocks.mean() > 1.5, "slow ones that may be the table's own fault are");
+        assert!(Blocks::default().mean().abs() < 1e-9);
+    }
+}

@@ -1,0 +1,236 @@
+//! DPDK's hash tables as subjects.
+use std::hint::black_box;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use dpdk::hash::{
+    self, Hash, HashError, HashFull, HashFunction, HashKey, HashReader, HashWriter, LockedHash,
+};
+
+use super::keys::hash_key;
+use super::subject::{BLOCK, Subject, Timed, timed};
+
+/// DPDK's default on x86-64, and the faster one.
+const FUNCTION: HashFunction = HashFunction::Crc;
+
+fn keys(numbers: &[u32]) -> Vec<HashKey> {
+    numbers.iter().map(|n| hash_key(*n)).collect()
+}
+
+fn lookups(numbers: &[u32], lookup: impl Fn(&HashKey) -> Option<u32>) -> Timed {
+    let keys = keys(numbers);
+    timed(|| keys.iter().map(|key| u32::from(black_box(lookup(key)).is_none())).sum())
+}
+
+fn bulk(numbers: &[u32], lookup: impl Fn(&[&HashKey], &mut [i32])) -> Timed {
+    let keys = keys(numbers);
+    let keys: Vec<&HashKey> = keys.iter().collect();
+    let mut places = [-1; BLOCK];
+    let done = timed(|| {
+        lookup(black_box(&keys), &mut places);
+        0
+    });
+    let failed = places.iter().zip(&keys).filter(|(place, _)| **place < 0).count();
+    Timed { failed: failed as u32, ..done }
+}
+
+fn inserts(numbers: &[u32], mut add: impl FnMut(&HashKey) -> Result<u32, HashFull>) -> Timed {
+    let keys = keys(numbers);
+    timed(|| keys.iter().map(|key| u32::from(black_box(add(key)).is_err())).sum())
+}
+
+/// A mixed round; `change` adds the first key and removes the second.
+fn mixed(
+    looked_up: &[u32],
+    new: u32,
+    old: u32,
+    lookup: impl Fn(&HashKey) -> Option<u32>,
+    change: impl FnOnce(&HashKey, &HashKey) -> u32,
+) -> Timed {
+    let keys = keys(looked_up);
+    let (new, old) = (hash_key(new), hash_key(old));
+    timed(|| {
+        let missing: u32 = keys.iter().map(|key| u32::from(black_box(lookup(key)).is_none())).sum();
+        missing + change(&new, &old)
+    })
+}
+
+fn failures(added: Result<u32, HashFull>, removed: Option<u32>) -> u32 {
+    u32::from(black_box(added).is_err()) + u32::from(black_box(removed).is_none())
+}
+
+/// Without flags. The lock is Rust's condition for handing out `&mut`; it is
+/// taken outside of the measured time.
+pub(super) struct Plain(RwLock<Hash>);
+
+impl Plain {
+    pub(super) fn new(name: &str, entries: u32) -> Result<Self, HashError> {
+        Ok(Self(RwLock::new(Hash::new(name, entries, FUNCTION)?)))
+    }
+}
+
+impl Subject for Plain {
+    fn lookup(&self, numbers: &[u32]) -> Timed {
+        let hash = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        lookups(numbers, |key| hash.lookup(key))
+    }
+
+    fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
+        let hash = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        bulk(numbers, |keys, places| hash.lookup_bulk(keys, places))
+    }
+
+    fn insert(&self, numbers: &[u32], _alone: bool) -> Timed {
+        let mut hash = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        inserts(numbers, |key| hash.add(key))
+    }
+
+    fn remove(&self, numbers: &[u32]) {
+        let mut hash = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for key in keys(numbers) {
+            hash.del(&key);
+        }
+    }
+
+    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, _alone: bool) -> Timed {
+        let mut hash = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let hash = &mut *hash;
+        let keys = keys(looked_up);
+        let (new, old) = (hash_key(new), hash_key(old));
+        timed(|| {
+            let missing: u32 =
+                keys.iter().map(|key| u32::from(black_box(hash.lookup(key)).is_none())).sum();
+            let added = hash.add(&new);
+            missing + failures(added, hash.del(&old))
+        })
+    }
+
+    fn settle(&mut self) {}
+
+    fn shares_changes(&self) -> bool {
+        false
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// With `RW_CONCURRENCY`.
+pub(super) struct Locked(LockedHash);
+
+impl Locked {
+    pub(super) fn new(name: &str, entries: u32) -> Result<Self, HashError> {
+        Ok(Self(LockedHash::new(name, entries, FUNCTION)?))
+    }
+}
+
+impl Subject for Locked {
+    fn lookup(&self, numbers: &[u32]) -> Timed {
+        lookups(numbers, |key| self.0.lookup(key))
+    }
+
+    fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
+        bulk(numbers, |keys, places| self.0.lookup_bulk(keys, places))
+    }
+
+    fn insert(&self, numbers: &[u32], _alone: bool) -> Timed {
+        inserts(numbers, |key| self.0.add(key))
+    }
+
+    fn remove(&self, numbers: &[u32]) {
+        for key in keys(numbers) {
+            self.0.del(&key);
+        }
+    }
+
+    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, _alone: bool) -> Timed {
+        let change = |new: &_, old: &_| failures(self.0.add(new), self.0.del(old));
+        mixed(looked_up, new, old, |key| self.0.lookup(key), change)
+    }
+
+    fn settle(&mut self) {}
+
+    fn shares_changes(&self) -> bool {
+        true
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// With `RW_CONCURRENCY_LF`. It has one writer: where several threads write,
+/// each change takes a lock, in the measured time.
+pub(super) struct LockFree {
+    writer: Mutex<HashWriter>,
+    /// Always there, but for a moment in `settle`.
+    reader: Option<HashReader>,
+}
+
+impl LockFree {
+    pub(super) fn new(name: &str, entries: u32) -> Result<Self, HashError> {
+        let (writer, reader) = hash::lock_free(name, entries, FUNCTION)?;
+        Ok(Self { writer: Mutex::new(writer), reader: Some(reader) })
+    }
+
+    fn writer(&self) -> MutexGuard<'_, HashWriter> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subject for LockFree {
+    fn lookup(&self, numbers: &[u32]) -> Timed {
+        let Some(reader) = &self.reader else { return Timed::default() };
+        lookups(numbers, |key| reader.lookup(key))
+    }
+
+    fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
+        let Some(reader) = &self.reader else { return Timed::default() };
+        bulk(numbers, |keys, places| reader.lookup_bulk(keys, places))
+    }
+
+    fn insert(&self, numbers: &[u32], alone: bool) -> Timed {
+        if alone {
+            let mut writer = self.writer();
+            return inserts(numbers, |key| writer.add(key));
+        }
+        inserts(numbers, |key| self.writer().add(key))
+    }
+
+    fn remove(&self, numbers: &[u32]) {
+        for key in keys(numbers) {
+            self.writer().del(&key);
+        }
+    }
+
+    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, alone: bool) -> Timed {
+        let Some(reader) = &self.reader else { return Timed::default() };
+        let lookup = |key: &_| reader.lookup(key);
+        if alone {
+            let mut writer = self.writer();
+            let change = |new: &_, old: &_| failures(writer.add(new), writer.del(old));
+            return mixed(looked_up, new, old, lookup, change);
+        }
+        let change = |new: &_, old: &_| {
+            let added = self.writer().add(new);
+            failures(added, self.writer().del(old))
+        };
+        mixed(looked_up, new, old, lookup, change)
+    }
+
+    fn settle(&mut self) {
+        let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Places come back when there is no reader.
+        self.reader = None;
+        writer.recycle();
+        self.reader = Some(writer.reader());
+    }
+
+    fn shares_changes(&self) -> bool {
+        true
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        None
+    }
+}

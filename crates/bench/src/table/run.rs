@@ -1,0 +1,217 @@
+//! The whole measurement.
+use dpdk::{Eal, EalConfig, HugePages};
+
+use super::goals::{Goal, goals};
+use super::growth::{self, Growth};
+use super::hnlb::Hnlb;
+use super::measure::{Sample, repetition};
+use super::options::{BenchError, Options};
+use super::plot;
+use super::population::Population;
+use super::progress::Progress;
+use super::row::{Op, Row, TableName};
+use super::rte::{LockFree, Locked, Plain};
+use super::show;
+use super::subject::Subject;
+
+/// What is measured of every size, in this order: fuller and fuller.
+const OPS: [(Op, f64); 5] = [
+    (Op::Insert, 0.5),
+    (Op::Insert, 0.9),
+    (Op::Lookup, 0.9),
+    (Op::LookupBulk, 0.9),
+    (Op::Mixed, 0.9),
+];
+
+/// Everything measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// HNLB's with half the connections, so as many keys as rte_hash has.
+    /// `entries` are the keys.
+    pub same_keys: Vec<Row>,
+    /// The goals and what was measured.
+    pub goals: Vec<Goal>,
+    /// The growth plot's points, if asked for.
+    pub growth: Option<Growth>,
+    /// The memory DPDK has its tables in.
+    pub memory: String,
+}
+
+impl Outcome {
+    /// All of it as a page for people.
+    #[must_use]
+    pub fn page(&self) -> String {
+        show::page(self)
+    }
+}
+
+/// A table, what is in it, and what it gave so far.
+pub(super) struct Contestant {
+    pub(super) table: TableName,
+    /// With half the connections.
+    pub(super) same_keys: bool,
+    pub(super) entries: u32,
+    pub(super) subject: Box<dyn Subject>,
+    pub(super) population: Population,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// Measures. Starts DPDK, so it works once per process.
+///
+/// # Errors
+/// DPDK or the memory is not there, or a table did not do what it should.
+pub fn run(options: &Options) -> Result<Outcome, BenchError> {
+    let (sizes, threads) = (options.sizes(), options.threads());
+    let cores = dpdk::thread::allowed_cores().len();
+    for &threads in &threads {
+        if threads == 0 || threads > cores.min(4) {
+            return Err(BenchError::Threads { threads, cores });
+        }
+    }
+    let growing = if options.out.is_some() { growth::sizes(&sizes) } else { Vec::new() };
+    let largest = sizes.iter().chain(&growing).copied().max().unwrap_or_default();
+    let _eal = Eal::init(&EalConfig {
+        memory_mb: megabytes(largest),
+        huge_pages: HugePages::Auto,
+        ..EalConfig::default()
+    })?;
+    let memory = _eal.memory().to_string();
+    let progress = Progress::new(sizes.len() * threads.len() * OPS.len() + growing.len());
+    let (mut rows, mut same_keys) = (Vec::new(), Vec::new());
+    for &entries in &sizes {
+        for row in measure_size(entries, &threads, options.repetitions(), &progress)? {
+            if row.1 { same_keys.push(row.0) } else { rows.push(row.0) }
+        }
+    }
+    let growth = match &options.out {
+        Some(out) => {
+            let growth = growth::measure(&growing, options.repetitions(), &progress)?;
+            plot::write(&growth, out)?;
+            Some(growth)
+        }
+        None => None,
+    };
+    progress.done();
+    Ok(Outcome { goals: goals(&rows), rows, same_keys, growth, memory })
+}
+
+/// Memory for three tables of rte_hash: buckets of 64 bytes for 8 keys, rounded
+/// up to a power of two, slots of 32 bytes for the keys, and a ring of slots.
+fn megabytes(entries: u32) -> u32 {
+    let (slots, entries) = (u64::from(entries.next_power_of_two()), u64::from(entries));
+    let table = slots * 8 + entries * 32 + slots * 2 * 4;
+    ((table * 3) >> 20) as u32 + 96
+}
+
+fn measure_size(
+    entries: u32,
+    threads: &[usize],
+    repetitions: usize,
+    progress: &Progress,
+) -> Result<Vec<(Row, bool)>, BenchError> {
+    let mut contestants = contestants(entries, &TableName::ALL, true)?;
+    let mut rows = Vec::new();
+    for (op, load) in OPS {
+        for &threads in threads {
+            progress.step(&format!("{} of {entries} at {load}, {threads} threads", op.name()));
+            for contestant in &mut contestants {
+                contestant.fill(op, load)?;
+            }
+            rows.extend(measure_op(&mut contestants, op, load, threads, repetitions)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Repetitions in turn, so that a slow spell of the machine hits all tables.
+pub(super) fn measure_op(
+    contestants: &mut [Contestant],
+    op: Op,
+    load: f64,
+    threads: usize,
+    repetitions: usize,
+) -> Result<Vec<(Row, bool)>, BenchError> {
+    let changes = matches!(op, Op::Insert | Op::Mixed);
+    let fit = |it: &Contestant| threads == 1 || !changes || it.subject.shares_changes();
+    for repetition in 0..repetitions {
+        for contestant in contestants.iter_mut().filter(|it| fit(it)) {
+            contestant.repeat(op, threads, repetition as u64)?;
+        }
+    }
+    let rows = contestants.iter_mut().filter(|it| fit(it)).map(|it| {
+        let entries = if it.same_keys { it.entries * 2 } else { it.entries };
+        let row = Row { table: it.table, op, entries, load, threads, ns: it.take_median() };
+        (row, it.same_keys)
+    });
+    Ok(rows.collect())
+}
+
+/// Empty tables of one size.
+pub(super) fn contestants(
+    entries: u32,
+    tables: &[TableName],
+    same_keys: bool,
+) -> Result<Vec<Contestant>, BenchError> {
+    let make = |table, entries, same_keys| {
+        let name = format!("{entries}");
+        let subject: Box<dyn Subject> = match table {
+            TableName::Hnlb => Box::new(Hnlb::new(entries)?),
+            TableName::RteHash => Box::new(Plain::new(&name, entries)?),
+            TableName::RteHashRw => Box::new(Locked::new(&format!("{name}_rw"), entries)?),
+            TableName::RteHashLf => Box::new(LockFree::new(&format!("{name}_lf"), entries)?),
+        };
+        let (population, samples) = (Population::new(2), Vec::new());
+        Ok(Contestant { table, same_keys, entries, subject, population, samples })
+    };
+    let all = tables.iter().map(|table| make(*table, entries, false));
+    let half = same_keys.then(|| make(TableName::Hnlb, entries / 2, true));
+    all.chain(half).collect()
+}
+
+impl Contestant {
+    /// Fills to what `op` starts from.
+    pub(super) fn fill(&mut self, op: Op, load: f64) -> Result<(), BenchError> {
+        let part = if op == Op::Insert { load - 0.02 } else { load };
+        let wanted = (f64::from(self.entries) * part) as u32;
+        let refused = self.population.reach(self.subject.as_mut(), wanted);
+        let sample = Sample { failed: refused, operations: u64::from(wanted), cycles: 0.0 };
+        self.check(Op::Insert, sample)
+    }
+
+    fn repeat(&mut self, op: Op, threads: usize, seed: u64) -> Result<(), BenchError> {
+        let (subject, population) = (self.subject.as_mut(), &mut self.population);
+        let sample = repetition(subject, population, op, self.entries, threads, seed)?;
+        self.check(op, sample)?;
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// One in a hundred may fail: rte_hash refuses keys before it is full.
+    fn check(&self, op: Op, sample: Sample) -> Result<(), BenchError> {
+        if sample.failed * 100 <= sample.operations {
+            return Ok(());
+        }
+        Err(BenchError::Failed {
+            table: self.table.name(),
+            op: op.name(),
+            entries: self.entries,
+            failed: sample.failed,
+            of: sample.operations,
+        })
+    }
+
+    /// Nanoseconds per operation.
+    fn take_median(&mut self) -> f64 {
+        let mut cycles: Vec<f64> = self.samples.drain(..).map(|sample| sample.cycles).collect();
+        cycles.sort_by(f64::total_cmp);
+        nanoseconds(cycles.get(cycles.len() / 2).copied().unwrap_or_default())
+    }
+}
+
+/// Rounded to what can be told apart.
+pub(super) fn nanoseconds(cycles: f64) -> f64 {
+    let ns = cycles * 1e9 / dpdk::cycles_per_second().max(1) as f64;
+    (ns * 100.0).round() / 100.0
+}

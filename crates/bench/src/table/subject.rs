@@ -1,0 +1,45 @@
+//! What is measured: a table that does blocks of operations by the clock.
+
+/// Operations between two looks at the cycle counter.
+pub(super) const BLOCK: usize = 64;
+
+/// Lookups in a round of [`Subject::mixed`], which adds an insertion and a removal.
+pub(super) const MIXED_LOOKUPS: usize = 38;
+
+/// What a block took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Timed {
+    /// Cycles, all operations together.
+    pub(super) cycles: u64,
+    /// Operations that did not do what they should: keys not found, or refused.
+    pub(super) failed: u32,
+}
+
+/// A table under measurement. Connections are named by numbers (see
+/// [`super::keys`]); turning them into keys is not in the time.
+pub(super) trait Subject: Sync {
+    /// Looks up single keys.
+    fn lookup(&self, numbers: &[u32]) -> Timed;
+    /// Looks up all at once.
+    fn lookup_bulk(&self, numbers: &[u32]) -> Timed;
+    /// Inserts; `alone`: no other thread changes the table meanwhile.
+    fn insert(&self, numbers: &[u32], alone: bool) -> Timed;
+    /// Removes; not by the clock.
+    fn remove(&self, numbers: &[u32]);
+    /// Looks up [`MIXED_LOOKUPS`] keys, inserts one and removes one.
+    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, alone: bool) -> Timed;
+    /// Makes the places of what was removed usable; between repetitions.
+    fn settle(&mut self);
+    /// Whether several threads may change it at a time.
+    fn shares_changes(&self) -> bool;
+    /// Bytes it takes, as far as that is known.
+    fn bytes(&self) -> Option<usize>;
+}
+
+/// Runs `work`, which gives back how many operations failed, by the clock.
+#[inline]
+pub(super) fn timed(work: impl FnOnce() -> u32) -> Timed {
+    let start = dpdk::cycles();
+    let failed = work();
+    Timed { cycles: dpdk::cycles().saturating_sub(start), failed }
+}
