@@ -1,5 +1,5 @@
 //! Prints the rows of a figure as JSON lines: `fig5 [figure] [--quick]
-//! [--repetitions n] [--system name]`.
+//! [--repetitions n] [--system name] [--alone]`.
 use paper::{Figure, Options, System, Testbed};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,7 +13,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let only = at.and_then(|at| arguments.get(at + 1));
     let systems =
         System::ALL.into_iter().filter(|s| only.is_none_or(|name| name == s.name())).collect();
-    let options = Options { quick, repetitions, systems, ..Options::default() };
+    let alone = arguments.iter().any(|word| word == "--alone");
+    let options = Options { quick, repetitions, systems, alone, ..Options::default() };
     let mut testbed = Testbed::start()?;
     for row in testbed.run(figure, &options)? {
         println!("{}", serde_json::to_string(&row)?);

@@ -55,6 +55,9 @@ impl Limit {
 impl Balancer for Limit {
     #[inline]
     fn process(&mut self, _: u16, burst: &mut Batch<RX_BURST>, _: u64, out: &mut Out<'_>) {
+        for packet in burst.iter() {
+            packet.prefetch();
+        }
         for packet in burst.drain() {
             self.action.act(packet, &self.headers, out);
         }

@@ -18,13 +18,16 @@ pub struct Options {
     pub progress: Option<Progress>,
     /// What is compared.
     pub systems: Vec<System>,
+    /// Source and load balancer take turns on one core: for the cost of the
+    /// code alone, without traffic between caches. Saturation runs only.
+    pub alone: bool,
     /// The processors of source and load balancer; `None`: the first two.
     pub cores: Option<[usize; 2]>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { quick: false, repetitions: 30, progress: None, systems: System::ALL.to_vec(), cores: None }
+        Self { quick: false, repetitions: 30, progress: None, systems: System::ALL.to_vec(), alone: false, cores: None }
     }
 }
 

@@ -58,17 +58,8 @@ impl Testbed {
         options: &Options,
     ) -> Result<Measured, PaperError> {
         let [source_core, host_core] = options.cores.unwrap_or([0, 1]);
-        let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
         let once = matches!(point.pace, Pace::Once(_));
-        let (count, skipped) = if once { (1 << 14, 0) } else {
-            ((options.point_ms() / WINDOW_MS) as usize, (WARM_UP_MS / WINDOW_MS) as usize)
-        };
-        let windows = Windows::new(
-            count,
-            skipped,
-            WINDOW_MS * per_ms,
-            INTERRUPTED_US * per_ms / 1000,
-        );
+        let windows = if once { Windows::endless() } else { windows(options) };
         let signals = Signals::default();
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
         let queues = rx.get_mut(..point.queues).unwrap_or_default();
@@ -93,19 +84,67 @@ impl Testbed {
                 Ok::<_, PaperError>(if once { windows.into_all() } else { windows.into_done() })
             });
             let source = scope.spawn(|| {
-                pin_to_core(source_core)?;
-                let _guard = register_thread()?;
+                let ready = pin_to_core(source_core).and_then(|()| register_thread());
+                signals.started.store(true, Ordering::Relaxed);
+                let _guard = ready?;
                 Ok::<_, PaperError>(generator.send(point.pace))
             });
             let sent = source.join().map_err(|_| PaperError::ThreadFailed("source"));
             let windows = host.join().map_err(|_| PaperError::ThreadFailed("load balancer"));
             Ok::<_, PaperError>((windows??, sent??))
         })?;
+        Ok(self.settle(windows, sent, point.queues))
+    }
+
+    /// Measures `subject` with source and load balancer on one core, by turns:
+    /// packets are in the core's cache already, and no other core matters.
+    pub(crate) fn measure_alone(
+        &mut self,
+        subject: &mut Subject,
+        point: &Point<'_>,
+        options: &Options,
+    ) -> Result<Measured, PaperError> {
+        let [_, core] = options.cores.unwrap_or([0, 1]);
+        let mut windows = windows(options);
+        let signals = Signals::default();
+        let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
+        let queues = rx.get_mut(..point.queues).unwrap_or_default();
+        let generator = Generator {
+            shots: point.shots,
+            frame: point.frame,
+            to_host,
+            from_host,
+            pool,
+            signals: &signals,
+        };
+        let (windows, sent) = std::thread::scope(|scope| {
+            let both = scope.spawn(|| {
+                pin_to_core(core)?;
+                let _guard = register_thread()?;
+                let ports = [TxPort::new(clients), TxPort::new(servers)];
+                let mut out = Out { ports, pool, requests: 0 };
+                let sent = generator.alternate(|| subject.drain(queues, &mut out, &mut windows));
+                Ok::<_, PaperError>((windows.into_done(), sent))
+            });
+            both.join().map_err(|_| PaperError::ThreadFailed("measuring"))?
+        })?;
+        Ok(self.settle(windows, sent, point.queues))
+    }
+
+    fn settle(&mut self, windows: Vec<Window>, sent: Sent, queues: usize) -> Measured {
         let [before, behind] = self.drain();
         let gone = sent.lost + sent.returned + before + behind;
         let dropped = sent.offered.saturating_sub(gone);
-        Ok(Measured { windows, sent, queues: point.queues, dropped })
+        Measured { windows, sent, queues, dropped }
     }
+}
+
+/// Of a measurement that goes on for a given time.
+fn windows(options: &Options) -> Windows {
+    let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
+    let (count, skipped) = (options.point_ms() / WINDOW_MS, WARM_UP_MS / WINDOW_MS);
+    let interrupted = INTERRUPTED_US * per_ms / 1000;
+    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, interrupted)
 }
 
 impl Subject {
@@ -120,6 +159,21 @@ impl Subject {
             Self::Limit(subject) => host::poll(subject, queues, out, windows, signals),
             Self::SlbPaper(subject) => host::poll(&mut **subject, queues, out, windows, signals),
             Self::Hnlb(subject) => host::poll(&mut **subject, queues, out, windows, signals),
+        }
+    }
+}
+
+impl Subject {
+    fn drain(
+        &mut self,
+        queues: &mut [dpdk::RxQueue],
+        out: &mut Out<'_>,
+        windows: &mut Windows,
+    ) -> bool {
+        match self {
+            Self::Limit(subject) => host::drain(subject, queues, out, windows),
+            Self::SlbPaper(subject) => host::drain(&mut **subject, queues, out, windows),
+            Self::Hnlb(subject) => host::drain(&mut **subject, queues, out, windows),
         }
     }
 }

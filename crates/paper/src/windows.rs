@@ -43,10 +43,24 @@ impl Windows {
         }
     }
 
+    /// One window for as long as it takes, without a limit to iterations.
+    pub(crate) fn endless() -> Self {
+        Self::new(1, 0, u64::MAX, u64::MAX)
+    }
+
     /// The first iteration begins at `now`.
     pub(crate) fn start(&mut self, now: u64) {
         self.last = now;
         self.started = now;
+    }
+
+    /// The next iteration begins at `now`; what was before doesn't count.
+    pub(crate) fn resume(&mut self, now: u64) {
+        self.last = now;
+        self.pending = None;
+        if self.started == 0 {
+            self.started = now;
+        }
     }
 
     /// An iteration begins at `now` (lines 2 to 4 of algorithm 1), and with it

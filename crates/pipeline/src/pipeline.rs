@@ -131,6 +131,9 @@ impl<B: PacketBuf> Pipeline<B> {
         let queue = shared.port(from.port).and_then(|port| port.queues.get(from.queue));
         let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
+        for buf in burst.iter() {
+            buf.prefetch();
+        }
         let mut jobs = ArrayVec::new();
         for buf in burst.drain(..) {
             match parse(&cx, buf) {
