@@ -31,7 +31,9 @@ pub enum PaperError {
     #[error(transparent)]
     Nic(#[from] nic::NicError),
     /// Fewer than two processors.
-    #[error("two processors are needed, one for the source and one that is measured; there are {0}")]
+    #[error(
+        "two processors are needed, one for the source and one that is measured; there are {0}"
+    )]
     Cores(usize),
     /// A connection did not come into the table.
     #[error("connection {0} of {1} could not be opened")]

@@ -27,7 +27,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { quick: false, repetitions: 30, progress: None, systems: System::ALL.to_vec(), alone: false, cores: None }
+        Self {
+            quick: false,
+            repetitions: 30,
+            progress: None,
+            systems: System::ALL.to_vec(),
+            alone: false,
+            cores: None,
+        }
     }
 }
 

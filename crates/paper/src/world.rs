@@ -10,9 +10,7 @@ use conntrack::{ConnId, Hit, OffloadState};
 use nic::{Delivery, Nic, NicConfig, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use packet::HeapPacket;
-use pipeline::{
-    BURST, Offload, Outbox, Pipeline, PortId, Settings, Shared, Source,
-};
+use pipeline::{BURST, Offload, Outbox, Pipeline, PortId, Settings, Shared, Source};
 use service::{Direction, HopId};
 use setup::{PortFacts, Seed};
 use wire::{Mac, TcpFlags};
@@ -60,8 +58,11 @@ impl World {
         let text = configuration(plan);
         let config = Config::parse(&text, Path::new("paper.toml"))
             .map_err(|errors| PaperError::Config(errors.to_string()))?;
-        let facts = [(CLIENT_SIDE, QUEUES), (SERVER_SIDE, 1)]
-            .map(|(mac, queues)| PortFacts { mac, queues, ring: RING });
+        let facts = [(CLIENT_SIDE, QUEUES), (SERVER_SIDE, 1)].map(|(mac, queues)| PortFacts {
+            mac,
+            queues,
+            ring: RING,
+        });
         let offloading = plan.encoding != Encoding::Off;
         let shared = Arc::new(setup::shared(&config, &facts, offloading, SEED)?);
         let mut world = Self { shared, config, shots: Vec::new(), matched: Vec::new() };
@@ -166,10 +167,8 @@ impl World {
 }
 
 fn nic(capacity: usize) -> Result<Nic, PaperError> {
-    let config = NicConfig {
-        capacity: Some(capacity),
-        ..NicConfig::new(ProfileKind::X550, QUEUES)
-    };
+    let config =
+        NicConfig { capacity: Some(capacity), ..NicConfig::new(ProfileKind::X550, QUEUES) };
     Ok(Nic::new(&config)?)
 }
 
