@@ -138,6 +138,11 @@ impl<B: PacketBuf> Pipeline<B> {
         for buf in burst.drain(..) {
             if let Some((headers, interface, key)) = plain(&cx, buf.bytes()) {
                 let packet = Packet { buf, headers, interface };
+                // Always so, since both lists are as long. Said here, the
+                // job is written to its place and not moved there.
+                if jobs.is_full() {
+                    break;
+                }
                 jobs.push(Job { packet, kind: Kind::Flow(key), found: Found::Nothing });
                 continue;
             }
