@@ -9,6 +9,9 @@ use crate::record::Record;
 use crate::state::Event;
 use crate::time::{TICK_MS, age};
 
+/// What can change an open connection.
+const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+
 impl<const K: usize> Record<K> {
     /// Counts a packet; `None` if no connection lives here.
     #[inline]
@@ -23,6 +26,9 @@ impl<const K: usize> Record<K> {
         loop {
             if !life.is_live() {
                 return None;
+            }
+            if life.is_open() && flags.is_none_or(|flags| !flags.any(DECISIVE)) {
+                return Some(Event::None);
             }
             let (state, event) = life.state().after(direction, flags);
             if state == life.state() {

@@ -57,6 +57,12 @@ impl Life {
         TcpState::from_parts((self.0 >> STATE) as u8 & 15, (self.0 >> FORMER) as u8 & 15)
     }
 
+    /// Whether both ends have spoken and none has ended it: then only SYN, FIN
+    /// and RST can change anything.
+    pub(crate) const fn is_open(self) -> bool {
+        TcpState::is_open((self.0 >> STATE) as u8 & 15)
+    }
+
     pub(crate) const fn with_state(self, state: TcpState) -> Self {
         let (now, former) = state.parts();
         let rest = self.0 & !(15 << STATE | 15 << FORMER);

@@ -106,6 +106,11 @@ impl TcpState {
         })
     }
 
+    /// Whether the state with this code is one that data doesn't change.
+    pub(crate) const fn is_open(now: u8) -> bool {
+        now == code(ConnState::Established) || now == code(ConnState::Stream)
+    }
+
     const fn plain(now: ConnState) -> Self {
         Self { now, former: ConnState::New }
     }

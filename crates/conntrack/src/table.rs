@@ -205,6 +205,18 @@ impl ConnTable {
             .unwrap_or(Event::None)
     }
 
+    /// [`Self::action`] and [`Self::touch`] in one look at the record: what is
+    /// done to a packet of `hit`, and what it did to its connection.
+    #[inline]
+    #[must_use]
+    pub fn serve(&self, hit: Hit, flags: Option<TcpFlags>, now_ms: u64) -> Option<(Action, Event)> {
+        if hit.conn.is_v6() {
+            serve(self.v6.record(hit.conn.record())?, hit.direction, flags, now_ms)
+        } else {
+            serve(self.v4.record(hit.conn.record())?, hit.direction, flags, now_ms)
+        }
+    }
+
     /// The connection's state; `None` if there is no such connection.
     #[must_use]
     pub fn state(&self, conn: ConnId) -> Option<ConnState> {
@@ -342,6 +354,21 @@ where
     Key<K>: Family + Halves,
 {
     (record.life().generation() != 0).then(|| record.content().action(direction))
+}
+
+#[inline]
+fn serve<const K: usize>(
+    record: &Record<K>,
+    direction: Direction,
+    flags: Option<TcpFlags>,
+    now_ms: u64,
+) -> Option<(Action, Event)>
+where
+    Key<K>: Family + Halves,
+{
+    let action = action(record, direction)?;
+    let event = record.count(direction, flags, tick(now_ms)).unwrap_or(Event::None);
+    Some((action, event))
 }
 
 fn show<const K: usize>(family: &FamilyTable<K>, now: u32, visit: &mut impl FnMut(ConnId, ConnView))

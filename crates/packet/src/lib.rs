@@ -22,6 +22,11 @@ pub trait PacketBuf {
     /// it matched one that carries a mark.
     fn mark(&self) -> Option<u32>;
 
+    /// Asks for the frame's first cache line: for all packets of a burst before the
+    /// first is looked at, so that the waits overlap.
+    #[inline]
+    fn prefetch(&self) {}
+
     /// Grows the frame by `n` bytes in front. `false`, and nothing happens, if
     /// there is no headroom. The new bytes have no defined value.
     #[must_use]

@@ -7,7 +7,7 @@ use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
 use wire::{Headers, Net, Rewrite, Side, decrement_ttl};
 
 use crate::bucket::TokenBucket;
-use crate::context::{Context, Decision, Packet};
+use crate::context::{Context, Packet};
 use crate::counters::Counter;
 use crate::{InterfaceId, Outbox};
 
@@ -21,19 +21,20 @@ pub(crate) struct Errors {
     pub(crate) scratch: [u8; MAX_ERROR_LEN],
 }
 
-/// Carries out `decision` on `packet` and sends it. A packet that may not go
+/// Rewrites `packet` and sends it to `hop`. A packet that may not go
 /// on is turned into the ICMP error that says so.
 #[inline]
 pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     errors: &mut Errors,
     mut packet: Packet<B>,
-    decision: &Decision,
+    rewrite: &Rewrite,
+    hop: HopId,
 ) {
     if packet.headers.ttl <= 1 {
         return refuse(cx, errors, packet, ErrorKind::TimeExceeded);
     }
-    let (id, mac) = match next_hop(cx, &packet, decision) {
+    let (id, mac) = match next_hop(cx, &packet, rewrite, hop) {
         Ok(next) => next,
         Err(counter) => return cx.count(counter),
     };
@@ -47,7 +48,7 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
     trim(&mut packet);
     let frame = packet.buf.bytes_mut();
-    if !decision.rewrite.apply(frame, &packet.headers) {
+    if !rewrite.apply(frame, &packet.headers) {
         return cx.count(Counter::NotRewritable);
     }
     if !decrement_ttl(frame, &packet.headers) {
@@ -62,13 +63,14 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
 pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     packet: &Packet<B>,
-    decision: &Decision,
+    rewrite: &Rewrite,
+    hop: HopId,
 ) -> Result<(InterfaceId, Option<wire::Mac>), Counter> {
     let neighbours = &cx.shared.neighbours;
-    let found = neighbours.resolve(decision.hop, cx.now_ms);
+    let found = neighbours.resolve(hop, cx.now_ms);
     let (hop, found) = match found {
-        Some(found) => (decision.hop, found),
-        None => rerouted(cx, packet, &decision.rewrite)?,
+        Some(found) => (hop, found),
+        None => rerouted(cx, packet, rewrite)?,
     };
     if found.1.is_none() {
         cx.count(Counter::ResolveAsked);

@@ -57,7 +57,7 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     }
     let answers = quoted.flow.reversed();
     let decision = receiver(cx, &answers)?;
-    let (interface, mac) = next_hop(cx, &packet, &decision)?;
+    let (interface, mac) = next_hop(cx, &packet, &decision.rewrite, decision.hop)?;
     let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
     let mac = mac.ok_or(Counter::NeighbourUnresolved)?;
     if packet.headers.end.saturating_sub(packet.headers.l3) > interface.mtu {

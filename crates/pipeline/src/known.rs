@@ -48,7 +48,11 @@ pub(crate) fn flags(headers: &Headers) -> Option<TcpFlags> {
 
 /// An event of a connection that may concern the offload side.
 #[cold]
-fn notice<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, event: Event) {
+pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    conn: ConnId,
+    event: Event,
+) {
     let in_software = cx.shared.table.offloaded(conn) == Some(OffloadState::None);
     match event {
         Event::Established | Event::Restored if cx.snapshot.admit != Admit::Off => {

@@ -61,6 +61,9 @@ pub(crate) fn match_burst<B: PacketBuf, O>(
             }
         }
     }
+    if keys.is_empty() {
+        return;
+    }
     let mut hits = [None; BURST];
     cx.shared.table.lookup_burst(&keys, &mut hits);
     for (&place, hit) in places.iter().zip(hits) {

@@ -3,6 +3,7 @@ use packet::PacketBuf;
 use wire::numbers::protocol;
 use wire::{FlowKey, Fragment, Headers, Mac, Net, ethernet, icmpv6};
 
+use crate::InterfaceId;
 use crate::context::{Context, Packet};
 use crate::counters::Counter;
 use crate::fragment::FragmentKey;
@@ -18,8 +19,21 @@ pub(crate) enum Kind {
     Icmp,
 }
 
+/// A whole TCP or UDP packet for our station, as nearly all are; `None`: see
+/// [`parse`]. Inlined for certain, for the reason of [`Headers::common`].
+#[inline(always)]
+pub(crate) fn plain<O>(
+    cx: &Context<'_, O>,
+    frame: &[u8],
+) -> Option<(Headers, InterfaceId, FlowKey)> {
+    let headers = Headers::common(frame)?;
+    let key = headers.flow(frame)?;
+    let (dst, _) = ethernet::macs(frame)?;
+    let (interface, own) = cx.snapshot.interfaces.at(cx.from.port, headers.vlan)?;
+    (dst == own.mac).then_some((headers, interface, key))
+}
+
 /// Parses `buf`. A counter instead of a packet is the reason for its drop.
-#[inline]
 pub(crate) fn parse<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     buf: B,

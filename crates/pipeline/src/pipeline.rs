@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use conntrack::{Reader, ReaderError};
+use conntrack::{Event, Reader, ReaderError};
 use packet::PacketBuf;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
 use wire::{FlowKey, Fragment, Headers};
@@ -14,11 +14,11 @@ use crate::context::{Context, Decision, Packet};
 use crate::counters::Counter;
 use crate::fragment::{FragmentKey, Fragments, Later};
 use crate::icmp::icmp;
-use crate::known::{Reminder, known, touch};
+use crate::known::{Reminder, flags, known, notice, touch};
 use crate::matching::{Found, Job, match_burst};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
-use crate::parse::{Kind, parse};
+use crate::parse::{Kind, parse, plain};
 use crate::sampler::Sampler;
 use crate::{Counters, Outbox, Shared, Snapshot, Source};
 
@@ -131,16 +131,31 @@ impl<B: PacketBuf> Pipeline<B> {
         let queue = shared.port(from.port).and_then(|port| port.queues.get(from.queue));
         let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
+        for buf in burst.iter() {
+            buf.prefetch();
+        }
         let mut jobs = ArrayVec::new();
         for buf in burst.drain(..) {
+            if let Some((headers, interface, key)) = plain(&cx, buf.bytes()) {
+                let packet = Packet { buf, headers, interface };
+                // Always so, since both lists are as long. Said here, the
+                // job is written to its place and not moved there.
+                if jobs.is_full() {
+                    break;
+                }
+                jobs.push(Job { packet, kind: Kind::Flow(key), found: Found::Nothing });
+                continue;
+            }
             match parse(&cx, buf) {
                 Ok((packet, kind)) => jobs.push(Job { packet, kind, found: Found::Nothing }),
                 Err(counter) => cx.count(counter),
             }
         }
         match_burst(&cx, &mut memory.sampler, &mut jobs);
-        for Job { packet, kind, found } in jobs {
+        // Drained, as an iterator by value would move all places of the list.
+        for Job { packet, kind, found } in jobs.drain(..) {
             match kind {
+                Kind::Flow(_) if is_plain(&packet, found) => memory.pass(&mut cx, packet, found),
                 Kind::Flow(key) => {
                     let decision = memory.decide(&mut cx, &packet.headers, &key, found);
                     memory.act(&mut cx, packet, decision);
@@ -165,7 +180,30 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
+/// A whole packet of a known connection: nearly all are.
+#[inline]
+fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
+    matches!(found, Found::Conn(_)) && packet.headers.fragment == Fragment::Whole
+}
+
 impl<B: PacketBuf> Memory<B> {
+    /// Takes a packet of a known connection to where it goes.
+    #[inline]
+    fn pass<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, found: Found) {
+        let Found::Conn(hit) = found else { return };
+        self.reminder.found(cx, hit);
+        // Only looked at in place: a copy would wait for its making.
+        match &cx.shared.table.serve(hit, flags(&packet.headers), cx.now_ms) {
+            Some((action, event)) => {
+                if *event != Event::None {
+                    notice(cx, hit.conn, *event);
+                }
+                act::forward(cx, &mut self.errors, packet, &action.rewrite, action.hop);
+            }
+            None => cx.count(Counter::NotRewritable),
+        }
+    }
+
     /// What is done to the packet with `key`, or why it is dropped.
     #[inline]
     fn decide<O: Outbox<B>>(
@@ -204,7 +242,9 @@ impl<B: PacketBuf> Memory<B> {
             _ => FragmentKey::of(packet.buf.bytes(), &packet.headers),
         };
         match &decision {
-            Ok(decision) => act::forward(cx, &mut self.errors, packet, decision),
+            Ok(decision) => {
+                act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop)
+            }
             Err(Counter::TtlExpired) => {
                 act::refuse(cx, &mut self.errors, packet, ErrorKind::TimeExceeded);
             }
@@ -227,7 +267,9 @@ impl<B: PacketBuf> Memory<B> {
         while let Some(packet) = self.fragments.release(&key) {
             cx.counters.sub(Counter::FragmentsHeld, 1);
             match &decision {
-                Some(decision) => act::forward(cx, &mut self.errors, packet, decision),
+                Some(decision) => {
+                    act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop)
+                }
                 None => cx.count(Counter::FragmentOrphaned),
             }
         }
@@ -243,7 +285,7 @@ impl<B: PacketBuf> Memory<B> {
     ) {
         match self.fragments.later(key, packet, cx.now_ms) {
             Later::Forward(packet, decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision);
+                act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop);
             }
             Later::Held => cx.count(Counter::FragmentsHeld),
             Later::Overflow => cx.count(Counter::FragmentOverflow),

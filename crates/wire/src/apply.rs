@@ -27,7 +27,7 @@ impl Rewrite {
 }
 
 impl Rewrite4 {
-    #[inline]
+    #[inline(always)]
     fn write(&self, frame: &mut [u8], headers: &Headers) -> Option<()> {
         let (net, transport) = parts(frame, headers)?;
         let ip = net.first_chunk_mut::<20>()?;
@@ -76,7 +76,7 @@ fn parts<'a>(frame: &'a mut [u8], headers: &Headers) -> Option<(&'a mut [u8], &'
 }
 
 /// Ports and checksum of TCP and UDP; `None`, and nothing happens, for others.
-#[inline]
+#[inline(always)]
 fn write_transport(
     transport: &mut [u8],
     proto: u8,

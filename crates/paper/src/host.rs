@@ -1,0 +1,95 @@
+//! The measured core's loop: algorithm 1 of the paper.
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dpdk::{Batch, RxQueue, cycles};
+
+use crate::balancer::{Balancer, RX_BURST};
+use crate::outbox::Out;
+use crate::windows::Windows;
+
+/// Empty rounds after which nothing more comes once the source has finished.
+const QUIET: u32 = 100_000;
+
+/// What both threads see of each other.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// The measured core is done.
+    pub(crate) measured: AtomicBool,
+    /// The source runs, or will never.
+    pub(crate) started: AtomicBool,
+    /// The source has sent all it had.
+    pub(crate) exhausted: AtomicBool,
+}
+
+/// Polls `queues` round robin until all windows are full, or the source has
+/// nothing more.
+pub(crate) fn poll(
+    balancer: &mut impl Balancer,
+    queues: &mut [RxQueue],
+    out: &mut Out<'_>,
+    windows: &mut Windows,
+    signals: &Signals,
+) {
+    let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
+    while !signals.started.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+    let start = cycles();
+    let mut batch = Batch::<RX_BURST>::new();
+    let mut quiet = 0;
+    windows.start(start);
+    loop {
+        balancer.begin();
+        let mut found = 0;
+        for (number, queue) in queues.iter_mut().enumerate() {
+            let before = cycles();
+            if !windows.iteration(before) {
+                return signals.measured.store(true, Ordering::Relaxed);
+            }
+            let received = queue.rx_burst(&mut batch);
+            if received > 0 {
+                let now_ms = 1000 + before.wrapping_sub(start) / per_ms;
+                balancer.process(number as u16, &mut batch, now_ms, out);
+                out.flush();
+                windows.found(received, cycles().wrapping_sub(before));
+                found += received;
+            }
+        }
+        quiet = if found > 0 { 0 } else { quiet + 1 };
+        if quiet > QUIET && signals.exhausted.load(Ordering::Relaxed) {
+            return signals.measured.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Polls all queues until they are empty, in measured iterations; for a source
+/// on the same core. `false`: all windows are full.
+pub(crate) fn drain(
+    balancer: &mut impl Balancer,
+    queues: &mut [RxQueue],
+    out: &mut Out<'_>,
+    windows: &mut Windows,
+) -> bool {
+    let mut batch = Batch::<RX_BURST>::new();
+    windows.resume(cycles());
+    loop {
+        balancer.begin();
+        let mut found = 0;
+        for (number, queue) in queues.iter_mut().enumerate() {
+            let before = cycles();
+            if !windows.iteration(before) {
+                return false;
+            }
+            let received = queue.rx_burst(&mut batch);
+            if received > 0 {
+                balancer.process(number as u16, &mut batch, 1000, out);
+                out.flush();
+                windows.found(received, cycles().wrapping_sub(before));
+                found += received;
+            }
+        }
+        if found == 0 {
+            return true;
+        }
+    }
+}
