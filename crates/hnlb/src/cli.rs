@@ -92,6 +92,39 @@ pub(crate) enum BenchCommand {
     /// The connection table against DPDK's rte_hash: lookups, insertions, both
     /// mixed, over sizes and threads.
     Table(BenchTableArgs),
+    /// Figure 4 of the HNLB paper: one flow, one backend.
+    Fig4(BenchFigureArgs),
+    /// Figure 5: throughput against the number of connections.
+    Fig5(BenchFigureArgs),
+    /// Figure 6: throughput against the packet size.
+    Fig6(BenchFigureArgs),
+    /// Figure 7: util and util+ against the rate, for numbers of connections.
+    Fig7(BenchFigureArgs),
+    /// Figure 8: util and util+ against the rate, for packet sizes.
+    Fig8(BenchFigureArgs),
+    /// Figures 4 to 8, with a report that sets the paper's beside ours.
+    Paper(BenchFigureArgs),
+}
+
+/// `hnlb bench fig4` to `fig8` and `hnlb bench paper`
+#[derive(Debug, Args)]
+pub(crate) struct BenchFigureArgs {
+    /// Fewer and shorter points: whether it works, rather than what it gives.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// How often every point is measured, all systems in turn.
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub(crate) repetitions: u32,
+    /// Source and load balancer take turns on one core: for the cost of the
+    /// code alone (saturation runs only).
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// Write results.csv, results.json, the plots and report.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per row instead of the medians.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `hnlb bench table`
