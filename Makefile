@@ -3,12 +3,14 @@ TARGET ?= $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 30
 
-.PHONY: help deps rust build demo test check test-cargo test-e2e test-vm fuzz soak
+.PHONY: help deps rust build demo test check test-cargo test-loom test-miri test-e2e test-vm fuzz soak
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
 	@echo 'make build     build the release binary, $(TARGET)/release/hnlb'
 	@echo 'make test      every check and test; those that need root are skipped without it'
+	@echo 'make test-loom only the connection table, model-checked'
+	@echo 'make test-miri the connection table in Miri, on the nightly toolchain'
 	@echo 'make test-e2e  only the whole lab, with each encoding'
 	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
 	@echo 'make deps      install the Debian packages needed (root or sudo)'
@@ -31,7 +33,7 @@ demo: build
 		exec sudo $(TARGET)/release/hnlb lab demo; \
 	fi
 
-test: check test-cargo
+test: check test-cargo test-loom
 	@$(MAKE) --no-print-directory test-e2e
 	@$(MAKE) --no-print-directory test-vm
 
@@ -42,6 +44,15 @@ check: rust deps
 
 test-cargo: rust deps
 	cargo test --workspace --locked
+
+# Every interleaving of two and three threads with up to four preemptions; a
+# target directory of its own, since the flag changes every dependency.
+test-loom: rust
+	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=4 timeout 300 \
+		cargo test -p conntrack --lib --release --locked --target-dir $(TARGET)/loom
+
+test-miri: rust
+	@sh scripts/miri.sh $(TARGET)/miri
 
 # The tests' profile serves these two as well: nothing is built twice.
 test-e2e: rust deps

@@ -6,7 +6,7 @@ set -eu
 # Without these nothing can be built.
 build="gcc make pkg-config clang libclang-dev libdpdk-dev"
 # Without these the lab, and what is tested in it, is skipped.
-lab="iproute2 ethtool util-linux nginx nsd wrk curl bind9-dnsutils dnsperf nftables"
+lab="iproute2 ethtool util-linux nginx nsd wrk curl bind9-dnsutils dnsperf nftables haproxy"
 # Without these the test on another kernel is skipped.
 vm="qemu-system-x86 busybox-static binutils"
 
@@ -58,7 +58,7 @@ install $(missing $build $lab)
 # shellcheck disable=SC2046,SC2086
 install $(missing $vm) || echo "deps: $vm cannot be installed; make test-vm will be skipped" >&2
 if [ -d /run/systemd/system ]; then
-    for server in nginx nsd; do
+    for server in nginx nsd haproxy; do
         case " $need " in *" $server "*) $root systemctl disable "$server" || : ;; esac
     done
 fi

@@ -16,8 +16,8 @@ pub struct Workers {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1023))]
     pub main_core: Option<u16>,
-    /// The most packets taken from a queue at once.
-    #[schemars(range(min = 1, max = 256))]
+    /// The most packets taken from a queue at once. Some drivers hand out multiples of 8 only.
+    #[schemars(range(min = 8, max = 64))]
     pub burst: u16,
     /// Receive queues of each port without emulated NIC, if the encoding is `queue` or `mark`.
     #[schemars(range(min = 1, max = 256))]

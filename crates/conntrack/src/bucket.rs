@@ -1,7 +1,7 @@
 //! A bucket of the index: one cache line of slots, and what a slot says.
 use service::Direction;
 
-use crate::memory::upper_halves;
+use crate::memory::{upper_halves, upper_halves_of_one};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
@@ -28,9 +28,13 @@ pub(crate) struct Entry(u64);
 pub(crate) struct Reference(u32);
 
 const OCCUPIED: u64 = 1 << 63;
+const OCCUPIED_HALF: u32 = (OCCUPIED >> 32) as u32;
 const REPLY: u32 = 1 << 31;
 
 impl Reference {
+    /// To no record: the largest table has a record less (`config::MOST`).
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
     pub(crate) const fn new(record: u32, direction: Direction) -> Self {
         match direction {
             Direction::Forward => Self(record & !REPLY),
@@ -68,8 +72,7 @@ impl Entry {
     /// The entry's reference, if it is occupied and has this tag.
     #[inline]
     fn tagged(self, tag: u32) -> Option<Reference> {
-        let rest = self.0 ^ (OCCUPIED | u64::from(tag) << 32);
-        (rest >> 32 == 0).then_some(Reference(rest as u32))
+        ((self.0 >> 32) as u32 == OCCUPIED_HALF | tag).then_some(Reference(self.0 as u32))
     }
 }
 
@@ -105,22 +108,39 @@ impl Bucket {
         self.entries().filter_map(move |entry| entry.tagged(tag))
     }
 
-    /// Which slots carry `tag`, as bits. A hint: of slots that are being
-    /// written now it may be wrong; under the bucket's lock it is right.
+    /// Which slots carry `tag`, as bits, those of `second` above this one's. A
+    /// hint: of slots that are being written now it may be wrong; under the
+    /// buckets' locks it is right.
     #[inline]
-    pub(crate) fn tag_mask(&self, tag: u32) -> u32 {
-        upper_halves(self, (OCCUPIED >> 32) as u32 | tag)
+    pub(crate) fn tag_mask(&self, second: &Self, tag: u32) -> u32 {
+        upper_halves(self, second, OCCUPIED_HALF | tag)
     }
 
-    /// Which slots are empty, as bits; right under the bucket's lock.
+    /// What this bucket's slot with `tag` refers to, or [`Reference::NONE`], as
+    /// near as a hint can tell; without a branch.
     #[inline]
-    pub(crate) fn empty_mask(&self) -> u32 {
-        upper_halves(self, 0)
+    pub(crate) fn hint(&self, tag: u32) -> Reference {
+        let mask = upper_halves_of_one(self, OCCUPIED_HALF | tag);
+        let entry = self.load(mask.trailing_zeros() as usize % SLOTS);
+        if mask == 0 { Reference::NONE } else { Reference(entry.0 as u32) }
+    }
+
+    /// Which slots are empty, likewise.
+    #[inline]
+    pub(crate) fn empty_mask(&self, second: &Self) -> u32 {
+        upper_halves(self, second, 0)
+    }
+
+    /// Which slots of this bucket are empty. Reads every slot once, so even
+    /// without the lock it names none that is not a slot's.
+    #[inline]
+    pub(crate) fn own_empty_mask(&self) -> u32 {
+        upper_halves_of_one(self, 0)
     }
 
     /// What slot `slot` refers to, if it carries `tag`.
     #[inline]
-    pub(crate) fn reference(&self, slot: u32, tag: u32) -> Option<Reference> {
-        self.load(slot as usize % SLOTS).tagged(tag)
+    pub(crate) fn reference(&self, slot: usize, tag: u32) -> Option<Reference> {
+        self.load(slot % SLOTS).tagged(tag)
     }
 }

@@ -2,10 +2,11 @@
 //! the others are worked on.
 use wire::FlowKey;
 
+use crate::bucket::Reference;
 use crate::family::FamilyTable;
 use crate::id::Hit;
-use crate::index::Probe;
-use crate::key::{AnyKey, Family, Key, Key4, Key6};
+use crate::index::Start;
+use crate::key::{AnyKey, Family, Key};
 use crate::table::ConnTable;
 
 /// Keys worked on at a time.
@@ -21,66 +22,111 @@ impl ConnTable {
     }
 
     fn lookup_chunk(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
-        let mut probes = [Probe::default(); BURST];
-        for (key, probe) in keys.iter().zip(&mut probes) {
-            *probe = match AnyKey::from(key) {
+        let mut starts = [Start::default(); BURST];
+        for (key, start) in keys.iter().zip(&mut starts) {
+            *start = match AnyKey::from(key) {
                 AnyKey::V4(key) => approach(&self.v4, &key),
                 AnyKey::V6(key) => approach(&self.v6, &key),
             };
         }
-        for ((key, probe), out) in keys.iter().zip(&probes).zip(&mut *out) {
-            *out = match key {
-                FlowKey::V4(_) => guess(&self.v4, *probe),
-                FlowKey::V6(_) => guess(&self.v6, *probe),
+        let mut guesses = [Reference::NONE; BURST];
+        let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
+        for (((key, start), guess), at) in keys.iter().zip(&starts).zip(&mut guesses).zip(0..) {
+            *guess = match key {
+                FlowKey::V4(_) => draw_near(&self.v4, *start),
+                FlowKey::V6(_) => draw_near(&self.v6, *start),
+            };
+            // Which bucket has a key can't be predicted, so this doesn't branch.
+            elsewhere[count % BURST] = at;
+            count += usize::from(*guess == Reference::NONE);
+        }
+        self.look_elsewhere(keys, &starts, &mut guesses, elsewhere.get(..count).unwrap_or(&[]));
+        for ((key, guess), out) in keys.iter().zip(&guesses).zip(out) {
+            let hit = match AnyKey::from(key) {
+                AnyKey::V4(key) => confirm(&self.v4, &key, *guess),
+                AnyKey::V6(key) => confirm(&self.v6, &key, *guess),
+            };
+            *out = hit.or_else(|| self.lookup_slowly(key));
+        }
+    }
+
+    /// Stage 2b: the second buckets of those that were not in the first.
+    fn look_elsewhere(
+        &self,
+        keys: &[FlowKey],
+        starts: &[Start; BURST],
+        guesses: &mut [Reference; BURST],
+        which: &[u8],
+    ) {
+        let mut others = [0; BURST];
+        for (&at, other) in which.iter().zip(&mut others) {
+            let at = usize::from(at) % BURST;
+            *other = match keys.get(at) {
+                Some(FlowKey::V4(_)) => turn(&self.v4, starts[at]),
+                Some(FlowKey::V6(_)) => turn(&self.v6, starts[at]),
+                None => 0,
             };
         }
-        for ((key, probe), out) in keys.iter().zip(&probes).zip(out) {
-            *out = match AnyKey::from(key) {
-                AnyKey::V4(key) => settle(&self.v4, &key, *probe, *out, Key4::ID_BIT),
-                AnyKey::V6(key) => settle(&self.v6, &key, *probe, *out, Key6::ID_BIT),
+        for (&at, &first) in which.iter().zip(&others) {
+            let at = usize::from(at) % BURST;
+            let start = Start { first, ..starts[at] };
+            guesses[at] = match keys.get(at) {
+                Some(FlowKey::V4(_)) => draw_near(&self.v4, start),
+                Some(FlowKey::V6(_)) => draw_near(&self.v6, start),
+                None => Reference::NONE,
             };
         }
     }
+
+    /// A key whose tag was not found, or is another's too.
+    #[cold]
+    #[inline(never)]
+    fn lookup_slowly(&self, key: &FlowKey) -> Option<Hit> {
+        self.lookup(key)
+    }
 }
 
-/// Stage 1: hash, and fetch the first bucket.
+/// Stage 1: hash, and fetch the first bucket. Five of six keys are there; to
+/// fetch the second, too, would cost more than it saves once the table is
+/// larger than the caches.
 #[inline]
-fn approach<const K: usize>(family: &FamilyTable<K>, key: &Key<K>) -> Probe
+fn approach<const K: usize>(family: &FamilyTable<K>, key: &Key<K>) -> Start
 where
     Key<K>: Family,
 {
-    let probe = family.probe(key);
-    family.index().prefetch(probe.first);
-    family.index().prefetch(probe.second);
-    probe
+    let start = family.start(key);
+    family.index().prefetch(start.first as usize);
+    start
+}
+
+/// The second bucket, fetched.
+#[inline]
+fn turn<const K: usize>(family: &FamilyTable<K>, start: Start) -> u32
+where
+    Key<K>: Family,
+{
+    let other = family.index().other(start.first as usize, start.tag);
+    family.index().prefetch(other);
+    other as u32
 }
 
 /// Stage 2: find the tag, and fetch the record.
 #[inline]
-fn guess<const K: usize>(family: &FamilyTable<K>, probe: Probe) -> Option<Hit>
+fn draw_near<const K: usize>(family: &FamilyTable<K>, start: Start) -> Reference
 where
     Key<K>: Family,
 {
-    let guess = family.index().guess(probe)?;
-    family.prefetch_record(guess.record());
-    Some(Hit::new(guess, <Key<K> as Family>::ID_BIT))
+    let guess = family.index().bucket(start.first as usize).hint(start.tag);
+    family.prefetch_record(if guess == Reference::NONE { 0 } else { guess.record() });
+    guess
 }
 
-/// Stage 3: compare the key; if it isn't this one, look properly.
+/// Stage 3: compare the key.
 #[inline]
-fn settle<const K: usize>(
-    family: &FamilyTable<K>,
-    key: &Key<K>,
-    probe: Probe,
-    guess: Option<Hit>,
-    id_bit: u32,
-) -> Option<Hit>
+fn confirm<const K: usize>(family: &FamilyTable<K>, key: &Key<K>, guess: Reference) -> Option<Hit>
 where
     Key<K>: Family,
 {
-    let is_right = |hit: &Hit| family.is(hit.reference(), key);
-    guess.filter(is_right).or_else(|| {
-        let found = family.index().find_surely(probe, |reference| family.is(reference, key));
-        found.map(|reference| Hit::new(reference, id_bit))
-    })
+    // The record of `Reference::NONE` is beyond the last.
+    family.is(guess, key).then(|| Hit::new(guess, <Key<K> as Family>::ID_BIT))
 }

@@ -1,7 +1,7 @@
 //! The table of one address family: records and their index.
 use crate::bucket::Reference;
 use crate::hash::KeyedHash;
-use crate::index::{Index, Probe};
+use crate::index::{Index, Probe, Start};
 use crate::key::{Family, Key};
 use crate::life::Life;
 use crate::memory::{OutOfMemory, Slab};
@@ -26,7 +26,6 @@ pub(crate) struct FamilyTable<const K: usize> {
     fresh: AtomicU32,
     free: Stack,
     limbo: Limbo,
-    inserts: AtomicU64,
     removals: AtomicU64,
     full: AtomicU64,
 }
@@ -77,7 +76,6 @@ where
             fresh: AtomicU32::new(0),
             free: Stack::new(),
             limbo: Limbo::new(),
-            inserts: AtomicU64::new(0),
             removals: AtomicU64::new(0),
             full: AtomicU64::new(0),
         })
@@ -85,7 +83,7 @@ where
 
     pub(crate) fn stats(&self) -> FamilyStats {
         let removals = self.removals.load(Ordering::Relaxed);
-        let inserts = self.inserts.load(Ordering::Relaxed);
+        let inserts = self.index.inserted();
         FamilyStats {
             capacity: self.records.len(),
             len: inserts.saturating_sub(removals) as usize,
@@ -120,6 +118,11 @@ where
     }
 
     #[inline]
+    pub(crate) fn start(&self, key: &Key<K>) -> Start {
+        self.index.start(self.hash.hash(key))
+    }
+
+    #[inline]
     pub(crate) fn index(&self) -> &Index {
         &self.index
     }
@@ -138,9 +141,10 @@ where
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));
         for probe in &probes {
-            self.index.prefetch(probe.first);
-            self.index.prefetch(probe.second);
+            self.index.prefetch(probe.first());
+            self.index.prefetch(probe.second());
         }
+        self.prefetch_record(self.free.top().unwrap_or_else(|| self.used()));
         for _ in 0..ATTEMPTS {
             match self.try_insert(content, &probes, seen) {
                 Ok(done) => return done,
@@ -178,7 +182,7 @@ where
         record.write(content, record.life().next(TcpState::first(proto)), seen);
         self.index.put(there, forward, Reference::new(number, Direction::Forward));
         self.index.put(back, reply, Reference::new(number, Direction::Reply));
-        self.inserts.fetch_add(1, Ordering::Relaxed);
+        held.count();
         Ok(Ok(number))
     }
 

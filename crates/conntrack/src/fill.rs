@@ -176,7 +176,7 @@ fn every_part_of_the_key_and_the_seed_counts() {
 fn seeds_choose_layouts() {
     let layout = |seed| {
         let table = FamilyTable::<1>::new(100, 1000, &[seed; 32]).unwrap();
-        (0..100).map(|n| table.probe(&key(n, 10)).first).collect::<Vec<_>>()
+        (0..100).map(|n| table.probe(&key(n, 10)).first()).collect::<Vec<_>>()
     };
     assert_eq!(layout(1), layout(1));
     let same = layout(1).iter().zip(layout(2)).filter(|(one, two)| *one == two).count();
@@ -189,8 +189,8 @@ fn the_other_bucket_of_the_other_bucket_is_the_first() {
         let table = FamilyTable::<1>::new(1, buckets, &[9; 32]).unwrap();
         for n in 0..500 {
             let probe = table.probe(&key(n, 10));
-            assert!(probe.first < buckets && probe.second < buckets);
-            assert_eq!(table.index().other(probe.second, probe.tag), probe.first);
+            assert!(probe.first() < buckets && probe.second() < buckets);
+            assert_eq!(table.index().other(probe.second(), probe.tag), probe.first());
         }
     }
 }

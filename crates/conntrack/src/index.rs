@@ -31,9 +31,30 @@ pub(crate) struct Index {
 /// Where a key may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Probe {
-    pub(crate) first: usize,
-    pub(crate) second: usize,
+    first: u32,
+    second: u32,
     /// The hash bits kept in the slot.
+    pub(crate) tag: u32,
+}
+
+impl Probe {
+    /// The number of the bucket where the key is put if there is room.
+    #[inline]
+    pub(crate) const fn first(self) -> usize {
+        self.first as usize
+    }
+
+    /// The number of the other; may be the same.
+    #[inline]
+    pub(crate) const fn second(self) -> usize {
+        self.second as usize
+    }
+}
+
+/// Where a search for a key begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Start {
+    pub(crate) first: u32,
     pub(crate) tag: u32,
 }
 
@@ -69,9 +90,15 @@ impl Index {
     /// come from different halves of the hash.
     #[inline]
     pub(crate) fn probe(&self, hash: u64) -> Probe {
-        let first = scale((hash >> 32) as u32, self.buckets.len());
-        let tag = hash as u32 & (u32::MAX >> 1);
-        Probe { first, second: self.other(first, tag), tag }
+        let Start { first, tag } = self.start(hash);
+        Probe { first, second: self.other(first as usize, tag) as u32, tag }
+    }
+
+    /// The first bucket and the tag of a key with this hash.
+    #[inline]
+    pub(crate) fn start(&self, hash: u64) -> Start {
+        let first = scale((hash >> 32) as u32, self.buckets.len()) as u32;
+        Start { first, tag: hash as u32 & (u32::MAX >> 1) }
     }
 
     /// The other bucket of an entry with `tag` in `bucket`; an involution. The
@@ -79,7 +106,9 @@ impl Index {
     #[inline]
     pub(crate) fn other(&self, bucket: usize, tag: u32) -> usize {
         let (pair, n) = (self.pair(tag), self.buckets.len());
-        if pair >= bucket { pair - bucket } else { pair + n - bucket }
+        // Half of all pairs wrap around: a branch would be mispredicted as often.
+        let (difference, wraps) = pair.overflowing_sub(bucket);
+        difference.wrapping_add(n & usize::from(wraps).wrapping_neg())
     }
 
     /// The sum of an entry's two buckets, modulo their number: the same in both.
@@ -93,6 +122,12 @@ impl Index {
     #[inline]
     pub(crate) fn bucket(&self, number: usize) -> &Bucket {
         &self.buckets[number]
+    }
+
+    /// Both buckets of a probe.
+    #[inline]
+    fn both(&self, probe: Probe) -> (&Bucket, &Bucket) {
+        (self.bucket(probe.first()), self.bucket(probe.second()))
     }
 
     #[inline]
@@ -120,10 +155,10 @@ impl Index {
     /// can't be predicted.
     #[inline]
     pub(crate) fn guess(&self, probe: Probe) -> Option<Reference> {
-        let (first, second) = (self.bucket(probe.first), self.bucket(probe.second));
-        let mask = first.tag_mask(probe.tag) | second.tag_mask(probe.tag) << SLOTS;
-        let slot = mask.trailing_zeros();
-        let bucket = if slot < SLOTS as u32 { first } else { second };
+        let (first, second) = self.both(probe);
+        let mask = first.tag_mask(second, probe.tag);
+        let slot = mask.trailing_zeros() as usize;
+        let bucket = if slot < SLOTS { first } else { second };
         if mask == 0 { None } else { bucket.reference(slot, probe.tag) }
     }
 
@@ -157,7 +192,7 @@ impl Index {
         probe: Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let buckets = [self.bucket(probe.first), self.bucket(probe.second)];
+        let buckets = [self.bucket(probe.first()), self.bucket(probe.second())];
         buckets.into_iter().flat_map(|bucket| bucket.tagged(probe.tag)).find(|&found| is_it(found))
     }
 
@@ -167,30 +202,39 @@ impl Index {
         probe: Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let buckets = [self.bucket(probe.first), self.bucket(probe.second)];
-        if buckets.into_iter().all(|bucket| bucket.tag_mask(probe.tag) == 0) {
-            return None;
-        }
-        self.scan(probe, is_it)
+        let (first, second) = self.both(probe);
+        if first.tag_mask(second, probe.tag) == 0 { None } else { self.scan(probe, is_it) }
     }
 
     /// Locks the buckets of two keys.
     pub(crate) fn lock(&self, probes: &[Probe; 2]) -> Held<'_> {
         let [a, b] = probes;
-        self.locks.lock([a.first, a.second, b.first, b.second])
+        self.locks.lock([a.first(), a.second(), b.first(), b.second()])
+    }
+
+    /// How many insertions were counted by [`Held::count`].
+    pub(crate) fn inserted(&self) -> u64 {
+        self.locks.count()
     }
 
     /// An empty slot for a key, other than `taken`; the first bucket's if it has
-    /// one, so that most lookups end there.
+    /// one.
     pub(crate) fn vacancy(&self, probe: Probe, taken: Option<Place>) -> Option<Place> {
-        self.vacancy_in(probe.first, taken).or_else(|| self.vacancy_in(probe.second, taken))
+        let (first, second) = self.both(probe);
+        let mut mask = first.empty_mask(second);
+        if let Some(taken) = taken {
+            let bit = |bucket, shift| u32::from(taken.bucket == bucket) << (taken.slot + shift);
+            mask &= !(bit(probe.first(), 0) | bit(probe.second(), SLOTS));
+        }
+        let slot = mask.trailing_zeros() as usize;
+        let bucket = if slot < SLOTS { probe.first() } else { probe.second() };
+        (mask != 0).then_some(Place { bucket, slot: slot % SLOTS })
     }
 
     /// An empty slot in a bucket, other than `taken`.
     pub(crate) fn vacancy_in(&self, bucket: usize, taken: Option<Place>) -> Option<Place> {
-        let mask = self.bucket(bucket).empty_mask();
         let other = taken.filter(|taken| taken.bucket == bucket).map_or(0, |taken| 1 << taken.slot);
-        let mask = mask & !other;
+        let mask = self.bucket(bucket).own_empty_mask() & !other;
         (mask != 0).then(|| Place { bucket, slot: mask.trailing_zeros() as usize })
     }
 
@@ -202,7 +246,7 @@ impl Index {
     /// Removes an entry; only under the locks of both its buckets.
     pub(crate) fn erase(&self, probe: Probe, reference: Reference) {
         let entry = Entry::new(probe.tag, reference);
-        for number in [probe.first, probe.second] {
+        for number in [probe.first(), probe.second()] {
             let bucket = self.bucket(number);
             if let Some(slot) = bucket.entries().position(|found| found == entry) {
                 bucket.store(slot, Entry::EMPTY);
@@ -214,7 +258,7 @@ impl Index {
     /// Moves `entry` from `from` to its other bucket's slot `to`, if it is
     /// still there and `to` still empty; whether it did.
     pub(crate) fn shift(&self, entry: Entry, from: Place, to: Place) -> bool {
-        let _held = self.locks.lock([from.bucket, to.bucket]);
+        let _held = self.locks.lock([from.bucket, to.bucket, from.bucket, to.bucket]);
         let (source, target) = (self.bucket(from.bucket), self.bucket(to.bucket));
         if source.load(from.slot) != entry || !target.load(to.slot).is_empty() {
             return false;

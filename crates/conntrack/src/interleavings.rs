@@ -57,7 +57,7 @@ fn with_buckets(table: &Table, from: u32, buckets: [(usize, usize); 2]) -> Conte
         .map(content)
         .find(|content| {
             let probes = content.keys.each_ref().map(|key| table.probe(key));
-            probes.map(|probe| (probe.first, probe.second)) == buckets
+            probes.map(|probe| (probe.first(), probe.second())) == buckets
         })
         .unwrap()
 }

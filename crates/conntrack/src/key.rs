@@ -2,7 +2,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use wire::rewrite::{Rewrite4, Rewrite6};
-use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport};
+use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
 
 /// A 5-tuple in words: `K` is 1 for IPv4 and 4 for IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) trait Family: Copy {
     const ID_BIT: u32;
     /// Which hash keys the family takes from the seed.
     const STREAM: u32;
+    /// Whether the network header has a checksum.
+    const HEADER_SUM: bool;
     /// Source and destination address.
     fn ips(&self) -> (IpAddr, IpAddr);
     /// A rewrite to those of this key's endpoints that `side` names.
@@ -42,13 +44,24 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// The changes that `rewrite` carries.
-    pub(crate) const fn of(rewrite: &Rewrite) -> Self {
-        match rewrite {
-            Rewrite::V4(plan) => Self { net: plan.net_delta, transport: plan.transport_delta },
-            Rewrite::V6(plan) => Self { net: 0, transport: plan.transport_delta },
-        }
+    /// The changes when `old` becomes `new`, as [`Rewrite::compile`] works them
+    /// out; of halves that stay both have zeros.
+    pub(crate) fn between<const K: usize>(old: &Key<K>, new: &Key<K>) -> Self
+    where
+        Key<K>: Family,
+    {
+        let words = old.addresses.iter().zip(&new.addresses);
+        let net = checksum::fold(words.map(|(old, new)| sum(!old) + sum(*new)).sum());
+        let ports = sum(u64::from(!old.ports)) + sum(u64::from(new.ports));
+        let transport = checksum::combine(net, checksum::fold(ports));
+        Self { net: if <Key<K> as Family>::HEADER_SUM { net } else { 0 }, transport }
     }
+}
+
+/// The sum of the four 16-bit words.
+const fn sum(words: u64) -> u32 {
+    let pairs = (words & 0x0000_ffff_0000_ffff) + (words >> 16 & 0x0000_ffff_0000_ffff);
+    (pairs >> 32) as u32 + pairs as u32
 }
 
 impl<const K: usize> Key<K>
@@ -101,6 +114,29 @@ pub(crate) enum AnyKey {
     V6(Key6),
 }
 
+impl AnyKey {
+    /// The key from `src` to `dst`; `None` if they are of different families.
+    /// As by way of a [`FlowKey`], but without its bytes in memory, which were
+    /// written in pieces and could not be read back whole at once.
+    #[inline]
+    pub(crate) const fn new(proto: Transport, src: SocketAddr, dst: SocketAddr) -> Option<Self> {
+        match (src, dst) {
+            (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
+                let (from, to) = (src.ip().to_bits() as u64, dst.ip().to_bits() as u64);
+                let ports = ports(src.port(), dst.port());
+                Some(Self::V4(Key { addresses: [from << 32 | to], ports, proto }))
+            }
+            (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
+                let (from, to) = (src.ip().to_bits(), dst.ip().to_bits());
+                let addresses = [(from >> 64) as u64, from as u64, (to >> 64) as u64, to as u64];
+                let ports = ports(src.port(), dst.port());
+                Some(Self::V6(Key { addresses, ports, proto }))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl From<&FlowKey> for AnyKey {
     #[inline]
     fn from(key: &FlowKey) -> Self {
@@ -114,6 +150,7 @@ impl From<&FlowKey> for AnyKey {
 impl Family for Key4 {
     const ID_BIT: u32 = 0;
     const STREAM: u32 = 4;
+    const HEADER_SUM: bool = true;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
         let [word] = self.addresses;
@@ -137,6 +174,7 @@ impl Family for Key4 {
 impl Family for Key6 {
     const ID_BIT: u32 = 1 << 31;
     const STREAM: u32 = 6;
+    const HEADER_SUM: bool = false;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
         let [a, b, c, d] = self.addresses;

@@ -1,49 +1,85 @@
 //! Striped spin locks for buckets and striped counters of moves.
-use crate::sync::{AtomicU32, Ordering, spin_loop, yield_now};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, yield_now};
 
-/// Most stripes a table has: 16 KiB of locks stay in the cache.
-const MOST_STRIPES: usize = if cfg!(loom) { 4 } else { 4096 };
+/// Most stripes of locks a table has: 16 KiB of them stay in the cache.
+const MOST_LOCKS: usize = if cfg!(loom) { 4 } else { 1024 };
+
+/// Most counters of moves, for the same reason.
+const MOST_COUNTERS: usize = if cfg!(loom) { 4 } else { 4096 };
 
 /// Tries at a taken lock before the thread offers its core to others. Holders
 /// hold a lock for some hundred nanoseconds, so this is reached only if the
 /// holder itself was put to sleep.
 const SPINS: u32 = 200;
 
+/// A lock, and what its holders count.
+#[derive(Debug)]
+struct Stripe {
+    lock: AtomicU32,
+    /// Written by the holder only, so that counting needs no atomic addition.
+    count: AtomicU64,
+}
+
 /// Locks, each shared by every n-th bucket.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    stripes: Box<[AtomicU32]>,
+    stripes: Box<[Stripe]>,
 }
 
 /// Up to four held locks.
 pub(crate) struct Held<'a> {
-    locks: [Option<&'a AtomicU32>; 4],
+    stripes: [Option<&'a Stripe>; 4],
 }
 
 impl Locks {
     pub(crate) fn new(buckets: usize) -> Self {
-        let count = buckets.next_power_of_two().min(MOST_STRIPES);
-        Self { stripes: (0..count).map(|_| AtomicU32::new(0)).collect() }
+        let count = buckets.next_power_of_two().min(MOST_LOCKS);
+        let stripe = |_| Stripe { lock: AtomicU32::new(0), count: AtomicU64::new(0) };
+        Self { stripes: (0..count).map(stripe).collect() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val::<[AtomicU32]>(&self.stripes)
+        size_of_val::<[Stripe]>(&self.stripes)
+    }
+
+    /// What all holders have counted.
+    pub(crate) fn count(&self) -> u64 {
+        self.stripes.iter().map(|stripe| stripe.count.load(Ordering::Relaxed)).sum()
     }
 
     /// Locks all of `buckets`, in the order of their stripes, so that no two
     /// threads wait for each other.
-    pub(crate) fn lock<const N: usize>(&self, buckets: [usize; N]) -> Held<'_> {
-        let mut stripes = buckets.map(|bucket| bucket & (self.stripes.len() - 1));
-        stripes.sort_unstable();
-        let mut held = Held { locks: [None; 4] };
+    pub(crate) fn lock(&self, buckets: [usize; 4]) -> Held<'_> {
+        let numbers = sorted(buckets.map(|bucket| bucket & (self.stripes.len() - 1)));
+        let mut held = Held { stripes: [None; 4] };
         let mut last = None;
-        for (stripe, place) in stripes.into_iter().zip(&mut held.locks) {
-            if last != Some(stripe) {
-                *place = self.stripes.get(stripe).inspect(|lock| acquire(lock));
-                last = Some(stripe);
+        for (number, place) in numbers.into_iter().zip(&mut held.stripes) {
+            if last != Some(number) {
+                *place = self.stripes.get(number).inspect(|stripe| acquire(&stripe.lock));
+                last = Some(number);
             }
         }
         held
+    }
+}
+
+/// In ascending order, by a network of five exchanges: their outcome can't be
+/// predicted, so there is no branch.
+fn sorted([a, b, c, d]: [usize; 4]) -> [usize; 4] {
+    let (a, b) = (a.min(b), a.max(b));
+    let (c, d) = (c.min(d), c.max(d));
+    let (a, c) = (a.min(c), a.max(c));
+    let (b, d) = (b.min(d), b.max(d));
+    [a, b.min(c), b.max(c), d]
+}
+
+impl Held<'_> {
+    /// Adds one to [`Locks::count`].
+    pub(crate) fn count(&self) {
+        if let Some(stripe) = self.stripes.iter().flatten().next() {
+            let count = stripe.count.load(Ordering::Relaxed);
+            stripe.count.store(count + 1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -61,8 +97,8 @@ fn acquire(lock: &AtomicU32) {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        for lock in self.locks.into_iter().flatten() {
-            lock.store(0, Ordering::Release);
+        for stripe in self.stripes.into_iter().flatten() {
+            stripe.lock.store(0, Ordering::Release);
         }
     }
 }
@@ -77,7 +113,7 @@ pub(crate) struct Moves {
 
 impl Moves {
     pub(crate) fn new(buckets: usize) -> Self {
-        let count = buckets.next_power_of_two().min(MOST_STRIPES);
+        let count = buckets.next_power_of_two().min(MOST_COUNTERS);
         Self { stripes: (0..count).map(|_| AtomicU32::new(0)).collect() }
     }
 
@@ -100,6 +136,21 @@ impl Moves {
     pub(crate) fn count(&self, pair: usize) {
         if let Some(count) = self.stripe(pair) {
             count.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_numbers_are_sorted() {
+        for n in 0..256 {
+            let numbers = [n & 3, n >> 2 & 3, n >> 4 & 3, n >> 6];
+            let mut wanted = numbers;
+            wanted.sort_unstable();
+            assert_eq!(sorted(numbers), wanted);
         }
     }
 }

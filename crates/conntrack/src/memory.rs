@@ -182,12 +182,10 @@ impl<T> Slab<T> {
         size_of_val::<[T]>(self)
     }
 
-    /// Brings the value's first cache line closer; nothing if there is none.
+    /// Brings the value's first cache line closer.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
-        if let Some(value) = self.get(index) {
-            prefetch(value);
-        }
+        prefetch(self.as_ptr().wrapping_add(index));
     }
 }
 
@@ -197,32 +195,73 @@ impl<T> fmt::Debug for Slab<T> {
     }
 }
 
-/// Which of the eight words' upper halves are `wanted`, as bits from the lowest.
-/// If another thread writes a word meanwhile, its bit may be wrong.
+/// Which words of two buckets have the upper half `wanted`, as bits from the
+/// lowest, the first bucket's before the second's. If another thread writes a
+/// word meanwhile, its bit may be wrong.
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[inline]
-pub(crate) fn upper_halves(words: &Bucket, wanted: u32) -> u32 {
-    use std::arch::asm;
+pub(crate) fn upper_halves(first: &Bucket, second: &Bucket, wanted: u32) -> u32 {
     let mask: u32;
-    // SAFETY: reads the 64 bytes of `words`, which the type aligns as `movdqa`
-    // wants it, and writes nothing. Of a word that another thread writes it
-    // may read either value; no other memory is reached through what it reads.
-    // SSE2 is part of every x86-64 processor.
+    // SAFETY: reads the 64 bytes of each bucket, aligned by their type as
+    // `movdqa` wants it, and writes nothing. Of a word that another thread
+    // writes it may read either value; no other memory is reached through what
+    // it reads. SSE2 is part of every x86-64 processor.
     unsafe {
-        asm!(
+        std::arch::asm!(
             "movd {w}, {wanted:e}",
             "pshufd {w}, {w}, 0",
             "movdqa {a}, [{p}]",
             "movdqa {b}, [{p} + 32]",
+            "movdqa {c}, [{q}]",
+            "movdqa {d}, [{q} + 32]",
             // Dwords 1 and 3 of each 16 bytes.
+            "shufps {a}, [{p} + 16], 0xdd",
+            "shufps {b}, [{p} + 48], 0xdd",
+            "shufps {c}, [{q} + 16], 0xdd",
+            "shufps {d}, [{q} + 48], 0xdd",
+            "pcmpeqd {a}, {w}",
+            "pcmpeqd {b}, {w}",
+            "pcmpeqd {c}, {w}",
+            "pcmpeqd {d}, {w}",
+            "packssdw {a}, {b}",
+            "packssdw {c}, {d}",
+            "packsswb {a}, {c}",
+            "pmovmskb {m:e}, {a}",
+            p = in(reg) first,
+            q = in(reg) second,
+            wanted = in(reg) wanted,
+            w = out(xmm_reg) _,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            m = lateout(reg) mask,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    mask
+}
+
+/// The same of one bucket.
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+#[inline]
+pub(crate) fn upper_halves_of_one(bucket: &Bucket, wanted: u32) -> u32 {
+    let mask: u32;
+    // SAFETY: as above, with one bucket.
+    unsafe {
+        std::arch::asm!(
+            "movd {w}, {wanted:e}",
+            "pshufd {w}, {w}, 0",
+            "movdqa {a}, [{p}]",
+            "movdqa {b}, [{p} + 32]",
             "shufps {a}, [{p} + 16], 0xdd",
             "shufps {b}, [{p} + 48], 0xdd",
             "pcmpeqd {a}, {w}",
             "pcmpeqd {b}, {w}",
             "packssdw {a}, {b}",
-            "packsswb {a}, {a}",
+            "packsswb {a}, {w}",
             "pmovmskb {m:e}, {a}",
-            p = in(reg) words,
+            p = in(reg) bucket,
             wanted = in(reg) wanted,
             w = out(xmm_reg) _,
             a = out(xmm_reg) _,
@@ -237,22 +276,31 @@ pub(crate) fn upper_halves(words: &Bucket, wanted: u32) -> u32 {
 /// As above, word by word.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
 #[inline]
-pub(crate) fn upper_halves(words: &Bucket, wanted: u32) -> u32 {
+pub(crate) fn upper_halves_of_one(bucket: &Bucket, wanted: u32) -> u32 {
+    use crate::bucket::SLOTS;
+    upper_halves(bucket, bucket, wanted) & ((1 << SLOTS) - 1)
+}
+
+/// As above, word by word.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+#[inline]
+pub(crate) fn upper_halves(first: &Bucket, second: &Bucket, wanted: u32) -> u32 {
     use crate::sync::Ordering;
-    words.slots.iter().rev().fold(0, |mask, word| {
+    second.slots.iter().rev().chain(first.slots.iter().rev()).fold(0, |mask, word| {
         mask << 1 | u32::from((word.load(Ordering::Relaxed) >> 32) as u32 == wanted)
     })
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[inline]
-fn prefetch<T>(value: &T) {
+fn prefetch<T>(value: *const T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: prefetching has no effect but on the cache and never faults; the
-    // instruction (SSE) is part of every x86-64 processor.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+    // SAFETY: prefetching has no effect but on the cache and never faults,
+    // whatever the address; the instruction (SSE) is part of every x86-64
+    // processor.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(value.cast()) };
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
 #[inline]
-fn prefetch<T>(_value: &T) {}
+fn prefetch<T>(_value: *const T) {}

@@ -58,9 +58,9 @@ impl<'a> Search<'a> {
     fn new(index: &'a Index, probe: Probe) -> Self {
         let node = Node { bucket: 0, parent: ROOT, slot: 0, entry: Entry::EMPTY };
         let mut search = Self { index, nodes: [node; NODES], len: 0 };
-        search.add(Node { bucket: probe.first as u32, ..node });
-        if probe.second != probe.first {
-            search.add(Node { bucket: probe.second as u32, ..node });
+        search.add(Node { bucket: probe.first() as u32, ..node });
+        if probe.second() != probe.first() {
+            search.add(Node { bucket: probe.second() as u32, ..node });
         }
         search
     }

@@ -42,6 +42,12 @@ impl Stack {
         }
     }
 
+    /// The record that the next pop most likely takes.
+    pub(crate) fn top(&self) -> Option<u32> {
+        let top = self.head.load(Ordering::Relaxed) as u32;
+        (top != NIL).then_some(top)
+    }
+
     /// Takes the top record.
     pub(crate) fn pop<'a>(&self, link: impl Fn(u32) -> Option<&'a AtomicU32>) -> Option<u32> {
         let mut head = self.head.load(Ordering::Acquire);

@@ -7,7 +7,7 @@ use wire::{FlowKey, TcpFlags};
 use crate::config::{MOST, TableConfig, TableError, buckets};
 use crate::family::{FamilyStats, FamilyTable, Refusal};
 use crate::id::{ConnId, Hit};
-use crate::key::{AnyKey, Deltas, Family, Halves, Key, Key4, Key6};
+use crate::key::{AnyKey, Family, Halves, Key, Key4, Key6};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
 use crate::offload::OffloadState;
@@ -16,7 +16,7 @@ use crate::record::{Content, Record};
 use crate::state::{ConnState, Event};
 use crate::sweep::Cursor;
 use crate::time::{TICK_MS, Timeouts, age, tick};
-use crate::view::{Action, ConnView};
+use crate::view::{Action, ConnView, deltas};
 
 /// The connections of all workers, by all of them at once.
 ///
@@ -123,23 +123,18 @@ impl ConnTable {
         hops: [HopId; 2],
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
-        let keys = Direction::BOTH.map(|direction| binding.key(direction));
-        let rewrites = Direction::BOTH.map(|direction| binding.rewrite(direction));
-        let ([Some(there), Some(back)], [Some(out), Some(home)]) = (keys, rewrites) else {
-            return Err(InsertError::MixedFamilies);
-        };
-        if there == back {
-            return Err(InsertError::Loop);
-        }
-        let deltas = [Deltas::of(&out), Deltas::of(&home)];
-        let (service, backend) = (binding.service, binding.backend);
-        match (AnyKey::from(&there), AnyKey::from(&back)) {
-            (AnyKey::V4(there), AnyKey::V4(back)) => {
-                let content = Content { keys: [there, back], deltas, hops, service, backend };
+        let (proto, service, backend) = (binding.proto, binding.service, binding.backend);
+        let there = AnyKey::new(proto, binding.client, binding.vip);
+        let back = AnyKey::new(proto, binding.server, binding.local);
+        match (there, back) {
+            (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
+                let keys = [there, back];
+                let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
                 insert(&self.v4, &content, now_ms)
             }
-            (AnyKey::V6(there), AnyKey::V6(back)) => {
-                let content = Content { keys: [there, back], deltas, hops, service, backend };
+            (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
+                let keys = [there, back];
+                let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
                 insert(&self.v6, &content, now_ms)
             }
             _ => Err(InsertError::MixedFamilies),
@@ -342,6 +337,9 @@ where
     Key<K>: Family,
 {
     let bit = <Key<K> as Family>::ID_BIT;
+    if content.keys[0] == content.keys[1] {
+        return Err(InsertError::Loop);
+    }
     match family.insert(content, tick(now_ms)) {
         Ok(number) => Ok(ConnId::from_raw(number | bit)),
         Err(Refusal::Full) => Err(InsertError::Full),

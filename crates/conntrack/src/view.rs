@@ -2,7 +2,7 @@
 use service::{BackendId, Binding, Direction, HopId, ServiceId};
 use wire::{Rewrite, Side};
 
-use crate::key::{Family, Halves, Key};
+use crate::key::{Deltas, Family, Halves, Key};
 use crate::offload::OffloadState;
 use crate::record::Content;
 use crate::state::ConnState;
@@ -58,17 +58,7 @@ where
     /// stored checksum changes.
     #[inline]
     pub(crate) fn action(&self, direction: Direction) -> Action {
-        let [forward, reply] = &self.keys;
-        // (local, server) and (VIP, client): what packets carry behind the load balancer.
-        let (inside, outside) = (reply.swapped(), forward.swapped());
-        // The backend sees the client itself: only the other end is replaced.
-        let nat = reply.only(Side::Destination) == outside.only(Side::Destination);
-        let (new, side) = match (direction, nat) {
-            (Direction::Forward, true) => (inside, Side::Destination),
-            (Direction::Reply, true) => (outside, Side::Source),
-            (Direction::Forward, false) => (inside, Side::Both),
-            (Direction::Reply, false) => (outside, Side::Both),
-        };
+        let (new, side) = target(&self.keys, direction);
         let ([there, back], [hop, hop_back]) = (self.deltas, self.hops);
         let (deltas, hop) = match direction {
             Direction::Forward => (there, hop),
@@ -77,4 +67,36 @@ where
         let rewrite = new.only(side).rewrite(deltas, side);
         Action { rewrite, hop, service: self.service, backend: self.backend }
     }
+}
+
+/// What packets of `direction` carry behind the load balancer, and which part
+/// of it is new to them.
+#[inline]
+fn target<const K: usize>([forward, reply]: &[Key<K>; 2], direction: Direction) -> (Key<K>, Side)
+where
+    Key<K>: Halves + PartialEq,
+{
+    // (local, server) and (VIP, client).
+    let (inside, outside) = (reply.swapped(), forward.swapped());
+    // The backend sees the client itself: only the other end is replaced.
+    let nat = reply.only(Side::Destination) == outside.only(Side::Destination);
+    match (direction, nat) {
+        (Direction::Forward, true) => (inside, Side::Destination),
+        (Direction::Reply, true) => (outside, Side::Source),
+        (Direction::Forward, false) => (inside, Side::Both),
+        (Direction::Reply, false) => (outside, Side::Both),
+    }
+}
+
+/// The checksum changes of both directions, as [`Binding::rewrite`] has them.
+pub(crate) fn deltas<const K: usize>(keys: &[Key<K>; 2]) -> [Deltas; 2]
+where
+    Key<K>: Family + Halves,
+{
+    Direction::BOTH.map(|direction| {
+        let [forward, reply] = keys;
+        let old = if direction == Direction::Forward { forward } else { reply };
+        let (new, side) = target(keys, direction);
+        Deltas::between(&old.only(side), &new.only(side))
+    })
 }

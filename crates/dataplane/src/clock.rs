@@ -19,7 +19,8 @@ impl Clock {
     /// The time at `cycles`, in milliseconds.
     #[must_use]
     pub(crate) fn at_ms(&self, cycles: u64) -> u64 {
-        cycles.wrapping_sub(self.start) / self.cycles_per_ms
+        // Another core's counter may lag a little behind the one at the start.
+        cycles.saturating_sub(self.start) / self.cycles_per_ms
     }
 
     /// The time now, in milliseconds.
@@ -31,7 +32,18 @@ impl Clock {
     /// The time now, in nanoseconds.
     #[must_use]
     pub(crate) fn now_ns(&self) -> u64 {
-        let cycles = u128::from(eal::cycles().wrapping_sub(self.start));
+        let cycles = u128::from(eal::cycles().saturating_sub(self.start));
         (cycles * 1_000_000 / u128::from(self.cycles_per_ms)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_lags_is_no_distant_future() {
+        let clock = Clock { start: 1000, cycles_per_ms: 100 };
+        assert_eq!((clock.at_ms(999), clock.at_ms(1000), clock.at_ms(1250)), (0, 0, 2));
     }
 }

@@ -8,6 +8,7 @@ use dpdk::{
     Consumer, Mempool, Port, PortConfig, PortError, Producer, Rss, RxQueue, TxQueue, net_ring,
 };
 use nic::{Nic, NicConfig, ProfileKind, Reta};
+use setup::PortFacts;
 use wire::Mac;
 
 use crate::error::EngineError;
@@ -61,8 +62,52 @@ pub(crate) fn open_all(config: &Config, pool: &Mempool) -> Result<Vec<Device>, E
     opened.collect()
 }
 
-fn port_error(name: &str) -> impl Fn(PortError) -> EngineError + '_ {
-    move |source| EngineError::Port { name: name.to_owned(), source }
+/// What the shared state is made for.
+pub(crate) fn facts(devices: &[Device]) -> Vec<PortFacts> {
+    let facts = devices.iter().map(|device| PortFacts {
+        mac: device.mac,
+        queues: device.queues,
+        ring: u32::from(device.ring),
+    });
+    facts.collect()
+}
+
+/// Receive queues that `port` is asked for.
+pub(crate) fn receive_queues(config: &Config, port: &config::Port) -> u16 {
+    let (workers, offload) = (config.workers.count, config.offload.encoding);
+    match &port.nic {
+        Some(nic) => nic.queues,
+        None if offload == config::Encoding::Off => workers,
+        None if is_tap(port) => config.workers.queues.min(TAP_QUEUES).max(workers),
+        None => config.workers.queues.max(workers),
+    }
+}
+
+/// Send queues that `port` is asked for: one for each worker, but net_tap wants
+/// as many of the one kind as of the other.
+pub(crate) fn send_queues(config: &Config, port: &config::Port) -> u16 {
+    if is_tap(port) && port.nic.is_none() {
+        receive_queues(config, port)
+    } else {
+        config.workers.count
+    }
+}
+
+/// Says which key of the configuration asked for too much.
+fn port_error(port: &config::Port) -> impl Fn(PortError) -> EngineError + '_ {
+    move |source| match source {
+        PortError::Queues { direction, asked, most, .. } if asked > most => {
+            let of_nic = port.nic.is_some() && direction == "receive";
+            EngineError::TooFewQueues {
+                name: port.name.clone(),
+                direction,
+                has: most,
+                wanted: asked,
+                key: if of_nic { "[port.nic] queues" } else { "[workers] count" },
+            }
+        }
+        source => EngineError::Port { name: port.name.clone(), source },
+    }
 }
 
 /// A wire, the emulated NIC, and a port of rings that the workers poll.
@@ -73,7 +118,7 @@ fn open_emulated(
     nic: &config::Nic,
     pool: &Mempool,
 ) -> Result<Device, EngineError> {
-    let failed = port_error(&port.name);
+    let failed = port_error(port);
     let workers = config.workers.count;
     let emulated = Nic::new(&NicConfig {
         capacity: nic.capacity.map(|capacity| capacity as usize),
@@ -92,9 +137,7 @@ fn open_emulated(
     let (mut rx, mut tx) = wire.queues().map_err(&failed)?;
     let mac = wire.mac().map_err(&failed)?;
     let host_config = PortConfig { rx_queues: nic.queues, tx_queues: workers, ..wire_config };
-    let size = u32::from(port.rx_descriptors).next_power_of_two();
-    let mut ring =
-        net_ring::create(&format!("hnlb{at}"), size, &host_config, pool).map_err(&failed)?;
+    let mut ring = net_ring::create(&format!("hnlb{at}"), &host_config, pool).map_err(&failed)?;
     ring.port.start().map_err(&failed)?;
     let ends = match (rx.pop(), tx.pop()) {
         (Some(wire_rx), Some(wire_tx)) => {
@@ -132,24 +175,20 @@ pub(crate) fn profile(profile: Profile) -> ProfileKind {
 /// 8 (`RTE_MP_MAX_FD_NUM`), and DPDK 22.11 doesn't check.
 const TAP_QUEUES: u16 = 4;
 
-fn is_tap(port: &config::Port) -> bool {
+pub(crate) fn is_tap(port: &config::Port) -> bool {
     port.device.starts_with("net_tap")
 }
 
 /// A real card, or any DPDK device, with its own rte_flow if it has one.
 fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Device, EngineError> {
-    let failed = port_error(&port.name);
+    let failed = port_error(port);
     let workers = config.workers.count;
-    let offloading = config.offload.encoding != config::Encoding::Off;
-    let mut wanted = if offloading { config.workers.queues.max(workers) } else { workers };
-    if is_tap(port) {
-        wanted = wanted.min(TAP_QUEUES.max(workers));
-    }
+    let wanted = receive_queues(config, port);
     let mut opened = open_with_rss(port, workers, wanted, pool);
-    if let Err(PortError::Queues { most, .. }) = &opened {
-        if *most >= workers && *most < wanted {
+    if let Err(PortError::Queues { direction: "receive", most, .. }) = opened {
+        if most >= workers && most < wanted {
             tracing::warn!(port = port.name, wanted, most, "the device has fewer receive queues");
-            opened = open_with_rss(port, workers, *most, pool);
+            opened = open_with_rss(port, workers, most, pool);
         }
     }
     let (mut opened, queues, spread) = opened.map_err(&failed)?;

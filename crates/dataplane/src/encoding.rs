@@ -1,10 +1,11 @@
 //! Which encoding each port uses: probed at the start.
 use config::Config;
-use dpdk::flow::RuleHandle;
+use dpdk::flow::{FlowPort, RuleHandle};
 use offload::{Encoding, PortConfig, Wanted, probe};
 
 use crate::default_queue::catch_all;
 use crate::device::Device;
+use crate::no_flows::NoFlows;
 
 /// What was found out about a port.
 pub(crate) struct Chosen {
@@ -17,8 +18,38 @@ pub(crate) struct Chosen {
     pub(crate) owned: Vec<RuleHandle>,
 }
 
+/// Probes all devices.
+pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen> {
+    let wanted = wanted(config);
+    let workers = config.workers.count;
+    let choose = |device: &mut Device| {
+        let card = Card { queues: device.queues, misses_known: device.misses_known, workers };
+        let chosen = match device.flows.as_deref_mut() {
+            Some(flows) => choose(flows, card, wanted),
+            None => choose(&mut NoFlows, card, wanted),
+        };
+        log(&device.name, &chosen, wanted);
+        chosen
+    };
+    devices.iter_mut().map(choose).collect()
+}
+
+/// What is known of a card before it is asked.
+#[derive(Clone, Copy)]
+struct Card {
+    queues: u16,
+    /// See [`Device::misses_known`].
+    misses_known: bool,
+    workers: u16,
+}
+
+/// Whether any port takes rules.
+pub(crate) fn offloading(chosen: &[Chosen]) -> bool {
+    chosen.iter().any(|chosen| chosen.config.encoding != Encoding::Off)
+}
+
 /// What the configuration asks for.
-pub(crate) fn wanted(config: &Config) -> Wanted {
+fn wanted(config: &Config) -> Wanted {
     match config.offload.encoding {
         config::Encoding::Auto => Wanted::Auto,
         config::Encoding::Mark => Wanted::Fixed(Encoding::Mark),
@@ -27,47 +58,156 @@ pub(crate) fn wanted(config: &Config) -> Wanted {
     }
 }
 
-/// Probes `device` and logs what was found.
-pub(crate) fn choose(device: &mut Device, wanted: Wanted, workers: u16) -> Chosen {
+/// Probes the card behind `flows`.
+fn choose(flows: &mut dyn FlowPort, card: Card, wanted: Wanted) -> Chosen {
+    let probed = probe(flows, card.queues, wanted, None);
+    let workers = card.workers;
     let mut chosen = Chosen {
-        config: PortConfig { encoding: Encoding::Off, queues: Vec::new(), workers },
-        reasons: Vec::new(),
-        owned: Vec::new(),
+        config: PortConfig { encoding: probed.encoding, queues: Vec::new(), workers },
+        reasons: probed.reasons,
+        owned: probed.left,
     };
-    match device.flows.as_deref_mut() {
-        None => chosen.reasons.push("the device takes no rules".to_owned()),
-        Some(flows) => {
-            let probed = probe(flows, device.queues, wanted, None);
-            chosen.config.encoding = probed.encoding;
-            chosen.reasons = probed.reasons;
-            chosen.owned = probed.left;
-        }
-    }
-    if chosen.config.encoding == Encoding::Queue && !device.misses_known {
-        keep_misses_out(device, &mut chosen);
+    if chosen.config.encoding == Encoding::Queue {
+        make_queues_mean_something(flows, card, &mut chosen);
     }
     chosen.config.queues = match chosen.config.encoding {
-        Encoding::Queue => (workers..device.queues).collect(),
+        Encoding::Queue => (workers..card.queues).collect(),
         Encoding::Mark | Encoding::Off => (0..workers).collect(),
     };
-    for reason in &chosen.reasons {
-        tracing::info!(port = device.name, encoding = %chosen.config.encoding, "{reason}");
-    }
     chosen
 }
 
-fn keep_misses_out(device: &mut Device, chosen: &mut Chosen) {
-    let Some(flows) = device.flows.as_deref_mut() else { return };
-    match catch_all(flows) {
-        Ok(handle) => {
-            chosen.owned.push(handle);
-            chosen.reasons.push("a rule behind all others sends misses to queue 0".to_owned());
+/// A queue number names a backend only if queues are left beside those of the
+/// workers, and if nothing else comes to them.
+fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card, chosen: &mut Chosen) {
+    let why_not = if card.queues <= card.workers {
+        let Card { queues, workers, .. } = card;
+        format!("{queues} receive queues for {workers} workers leave none to name a backend")
+    } else if card.misses_known {
+        return;
+    } else {
+        match catch_all(flows) {
+            Ok(handle) => {
+                chosen.owned.push(handle);
+                chosen.reasons.push("a rule behind all others sends misses to queue 0".to_owned());
+                return;
+            }
+            Err(error) => format!(
+                "the device spreads misses over all queues and takes no rule against it: {error}"
+            ),
         }
-        Err(error) => {
-            chosen.config.encoding = Encoding::Off;
-            chosen.reasons.push(format!(
-                "encoding off: the device spreads misses over all queues and takes no rule against it: {error}"
-            ));
+    };
+    chosen.config.encoding = Encoding::Off;
+    chosen.reasons.push(format!("encoding off: {why_not}"));
+}
+
+fn log(port: &str, chosen: &Chosen, wanted: Wanted) {
+    let encoding = chosen.config.encoding;
+    for reason in &chosen.reasons {
+        tracing::info!(port, %encoding, "{reason}");
+    }
+    if matches!(wanted, Wanted::Fixed(fixed) if fixed != encoding) {
+        tracing::warn!(
+            port,
+            "the encoding is {encoding} and not {wanted} as configured: connections stay in software"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dpdk::flow::{Action, Counters, FlowError, FlowErrorKind, Rule};
+    use offload::Wanted::{Auto, Fixed};
+
+    use super::*;
+
+    /// A card that takes QUEUE and nothing else, and a rule for misses or none.
+    #[derive(Default)]
+    struct Fake {
+        takes_misses: bool,
+        rules: Vec<Rule>,
+    }
+
+    impl FlowPort for Fake {
+        fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
+            let is_catch_all = rule.pattern.len() == 1;
+            let taken = match rule.actions[..] {
+                [Action::Queue(_)] => !is_catch_all || self.takes_misses,
+                _ => false,
+            };
+            let kind = FlowErrorKind::Unspecified;
+            let message = "no such rule here".to_owned();
+            taken.then_some(()).ok_or(FlowError { kind, errno: 95, message })
         }
+
+        fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
+            self.validate(rule)?;
+            self.rules.push(rule.clone());
+            Ok(RuleHandle::from_port(self.rules.len()))
+        }
+
+        fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
+            drop(handle);
+            self.rules.pop();
+            Ok(())
+        }
+
+        fn query(&mut self, _: &RuleHandle) -> Result<Counters, FlowError> {
+            Ok(Counters::default())
+        }
+    }
+
+    fn card(queues: u16, misses_known: bool) -> Card {
+        Card { queues, misses_known, workers: 2 }
+    }
+
+    fn last(chosen: &Chosen) -> &str {
+        chosen.reasons.last().map_or("", String::as_str)
+    }
+
+    #[test]
+    fn queues_behind_the_workers_name_backends() {
+        let mut fake = Fake::default();
+        let chosen = choose(&mut fake, card(6, true), Auto);
+        assert_eq!(
+            (chosen.config.encoding, chosen.config.queues),
+            (Encoding::Queue, vec![2, 3, 4, 5])
+        );
+        assert!(fake.rules.is_empty() && chosen.owned.is_empty());
+    }
+
+    #[test]
+    fn a_card_that_spreads_misses_gets_a_rule_against_it() {
+        let mut fake = Fake { takes_misses: true, ..Fake::default() };
+        let chosen = choose(&mut fake, card(4, false), Fixed(Encoding::Queue));
+        assert_eq!(chosen.config.encoding, Encoding::Queue);
+        assert_eq!(
+            (fake.rules.len(), chosen.owned.len()),
+            (1, 1),
+            "owned, so that it is destroyed"
+        );
+        assert_eq!(fake.rules[0].actions, [Action::Queue(0)]);
+        assert!(fake.rules[0].attributes.priority > 0, "behind all others");
+        assert!(last(&chosen).contains("misses to queue 0"));
+    }
+
+    #[test]
+    fn where_a_queue_can_mean_nothing_the_encoding_is_off() {
+        let mut fake = Fake::default();
+        let chosen = choose(&mut fake, card(4, false), Auto);
+        assert_eq!(chosen.config.encoding, Encoding::Off);
+        assert_eq!(chosen.config.queues, [0, 1]);
+        assert!(last(&chosen).contains("spreads misses"), "{}", last(&chosen));
+        let chosen = choose(&mut fake, card(2, true), Fixed(Encoding::Queue));
+        assert_eq!(chosen.config.encoding, Encoding::Off);
+        assert!(last(&chosen).contains("2 receive queues for 2 workers"), "{}", last(&chosen));
+        assert!(fake.rules.is_empty());
+    }
+
+    #[test]
+    fn no_flows_is_off_with_a_reason() {
+        let chosen = choose(&mut NoFlows, card(4, true), Auto);
+        assert_eq!(chosen.config.encoding, Encoding::Off);
+        assert!(chosen.reasons.iter().any(|reason| reason.contains("takes no rules")));
     }
 }

@@ -1,128 +1,79 @@
 //! The load balancer as a whole: built from the configuration, started,
 //! stopped.
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use config::Config;
-use dpdk::{Eal, EalConfig, Mempool};
-use offload::{Encoding, OffloadConfig, Offloader};
-use pipeline::{Ager, AgerSettings, Resolver, Shared};
-use setup::{PortFacts, Seed};
+use dpdk::{Eal, EalConfig};
+use setup::Seed;
 
 use crate::clock::Clock;
-use crate::device::{self, Device};
-use crate::encoding::{self, Chosen};
+use crate::device;
+use crate::encoding;
 use crate::error::EngineError;
 use crate::idle::Idle;
-use crate::keeper::{Injector, Keeper};
-use crate::report::{PortView, Reporter};
+use crate::keeper::{INJECTED, Injector};
+use crate::memory::Needs;
+use crate::parts::Parts;
+use crate::running::Running;
 use crate::status_socket::StatusSocket;
 use crate::threads::{self, Crew};
 
-/// Frame bytes around an IP packet: Ethernet header with a VLAN tag.
-const ETHERNET: u16 = 18;
-/// Packets a mempool cache holds for each thread.
-const POOL_CACHE: u32 = 256;
-/// Frames of the keeper's that may wait for a worker.
-const INJECTED: usize = 1024;
-
-/// A running load balancer. Stops when it is dropped.
+/// A running load balancer. Stops when it is dropped: takes every rule back
+/// from the NICs and ends all threads.
 pub struct Engine {
-    stop_keeper: Arc<AtomicBool>,
-    stop_workers: Arc<AtomicBool>,
-    keeper: Option<JoinHandle<()>>,
-    crew: Vec<JoinHandle<()>>,
-    // Last: everything of DPDK's is gone before.
-    _eal: Eal,
+    // In this order: everything of DPDK's is gone before DPDK is.
+    running: Running,
+    eal: Eal,
 }
 
 impl Engine {
     /// Starts everything or nothing.
     ///
     /// # Errors
-    /// What could not be had; see [`EngineError`].
+    /// What could not be had; see [`EngineError`]. DPDK starts once per process,
+    /// so that after most errors only another process can try again.
     pub fn start(config: &Config, seed: [u8; 32]) -> Result<Self, EngineError> {
+        threads::check_cores(config)?;
         let socket = StatusSocket::bind(&config.status.socket)?;
-        let eal = Eal::init(&eal_config(config))?;
-        tracing::info!("{}", eal.memory());
-        let pool = mempool(config)?;
+        let mut engine = Self { eal: Eal::init(&eal_config(config))?, running: Running::default() };
+        tracing::info!("{}", engine.eal.memory());
+        let pool = Needs::of(config).pool(config, engine.eal.memory())?;
         let mut devices = device::open_all(config, &pool)?;
-        let chosen = choose_encodings(config, &mut devices);
-        let clock = Clock::start();
-        let seed = Seed(seed);
-        let shared = Arc::new(shared_state(config, &devices, &chosen, seed)?);
-        let (injected_in, injected_out) = rtrb::RingBuffer::new(INJECTED);
+        let chosen = encoding::choose_all(config, &mut devices);
+        let (clock, seed) = (Clock::start(), Seed(seed));
+        let shared = Arc::new(setup::shared(
+            config,
+            &device::facts(&devices),
+            encoding::offloading(&chosen),
+            seed,
+        )?);
+        let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
         let crew = Crew { config, seed, shared: &shared, clock, idle: idle(config), pool: &pool };
-        let hands = crew.hire(&mut devices, injected_out)?;
-        let stop_workers = Arc::new(AtomicBool::new(false));
-        let mut engine = Self {
-            stop_keeper: Arc::new(AtomicBool::new(false)),
-            stop_workers,
-            keeper: None,
-            crew: Vec::new(),
-            _eal: eal,
-        };
-        let views = hands.views;
-        engine.crew = threads::start(hands.nics, hands.workers, &engine.stop_workers)?;
-        let (flows, nics, ports) = split(config, devices, &chosen);
-        let keeper = Keeper {
-            shared: Arc::clone(&shared),
+        let hands = crew.hire(&mut devices, injected)?;
+        let parts = Parts {
+            config,
+            shared: &shared,
             clock,
-            requests: hands.requests,
-            injector: Injector { ring: injected_in, pool },
-            resolver: resolver(config, &shared),
-            ager: Ager::new(Arc::clone(&shared), AgerSettings::default()),
-            offloader: offloader(&shared, chosen),
-            flows,
-            nics,
-            reporter: Reporter {
-                shared: Arc::clone(&shared),
-                clock,
-                memory: engine._eal.memory().to_string(),
-                ports,
-                workers: views,
-                backends: setup::backend_addresses(config),
-                window_started_ms: 0,
-            },
+            memory: engine.eal.memory().to_string(),
+            injector: Injector { ring, pool },
             socket,
         };
-        let stop = Arc::clone(&engine.stop_keeper);
-        engine.keeper = Some(threads::spawn("keeper", move || keeper.run(&stop))?);
+        let keeper = parts.keeper(devices, chosen, hands.requests, hands.views);
+        threads::start(hands.nics, hands.workers, &mut engine.running)?;
+        threads::start_keeper(keeper, config.workers.main_core, &mut engine.running)?;
         Ok(engine)
     }
 
-    /// Whether a thread has ended although nobody asked it to.
+    /// The name of a thread that has ended although nobody asked it to: the
+    /// load balancer is not whole any more and should be stopped.
     #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.crew.iter().chain(&self.keeper).any(JoinHandle::is_finished)
+    pub fn failed_thread(&self) -> Option<&str> {
+        self.running.failed()
     }
 
     /// Takes every rule back from the NICs and ends all threads.
-    pub fn stop(mut self) {
-        self.halt();
-    }
-
-    fn halt(&mut self) {
-        self.stop_keeper.store(true, Ordering::Relaxed);
-        join(self.keeper.take());
-        self.stop_workers.store(true, Ordering::Relaxed);
-        self.crew.drain(..).for_each(|thread| join(Some(thread)));
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.halt();
-    }
-}
-
-fn join(thread: Option<JoinHandle<()>>) {
-    if let Some(thread) = thread {
-        let name = thread.thread().name().unwrap_or("?").to_owned();
-        if thread.join().is_err() {
-            tracing::error!(thread = name, "the thread had failed");
-        }
+    pub fn stop(self) {
+        drop(self);
     }
 }
 
@@ -148,101 +99,6 @@ fn is_pci(device: &str) -> bool {
         && address.split([':', '.']).all(|part| u32::from_str_radix(part, 16).is_ok())
 }
 
-/// Room for every descriptor, every ring and what threads hold in between.
-fn mempool(config: &Config) -> Result<Mempool, EngineError> {
-    let workers = u32::from(config.workers.count);
-    let queued: u32 = config
-        .ports
-        .iter()
-        .map(|port| {
-            let queues = u32::from(port.receive_queues(config.workers.queues));
-            let rings = if port.nic.is_some() { 2 } else { 1 };
-            let receive = u32::from(port.rx_descriptors) * (queues + rings);
-            receive + u32::from(port.tx_descriptors) * workers * rings
-        })
-        .sum();
-    let held = config.fragments.datagrams / 4 * workers;
-    let caches = (workers + 4) * POOL_CACHE * 2;
-    let count = (queued + held + caches).max(4096);
-    let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
-    let room = (ETHERNET + mtu).max(2048);
-    Ok(Mempool::new("hnlb", count, POOL_CACHE, room)?)
-}
-
-fn choose_encodings(config: &Config, devices: &mut [Device]) -> Vec<Chosen> {
-    let wanted = encoding::wanted(config);
-    let workers = config.workers.count;
-    devices.iter_mut().map(|device| encoding::choose(device, wanted, workers)).collect()
-}
-
-fn shared_state(
-    config: &Config,
-    devices: &[Device],
-    chosen: &[Chosen],
-    seed: Seed,
-) -> Result<Shared, EngineError> {
-    let facts: Vec<PortFacts> = devices
-        .iter()
-        .map(|device| PortFacts {
-            mac: device.mac,
-            queues: device.queues,
-            ring: u32::from(device.ring),
-        })
-        .collect();
-    let offloading = chosen.iter().any(|chosen| chosen.config.encoding != Encoding::Off);
-    Ok(setup::shared(config, &facts, offloading, seed)?)
-}
-
-fn offloader(shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offloader {
-    let ports = chosen.iter().map(|chosen| chosen.config.clone()).collect();
-    let config = OffloadConfig { ports, ..OffloadConfig::default() };
-    let mut offloader = Offloader::new(config, Arc::clone(shared));
-    for (at, chosen) in chosen.into_iter().enumerate() {
-        offloader.adopt(pipeline::PortId(at as u16), chosen.owned);
-    }
-    offloader
-}
-
-/// A resolver that keeps the next hops of backends and gateways fresh.
-fn resolver(config: &Config, shared: &Arc<Shared>) -> Resolver {
-    let mut resolver = Resolver::new(Arc::clone(shared), setup::resolver_settings(config));
-    let gateways = config.routes.iter().map(|route| route.via);
-    let hops = setup::backend_addresses(config).into_iter().chain(gateways);
-    resolver.keep(hops.filter_map(|addr| shared.hop_to(addr, 0)).collect());
-    resolver
-}
-
-type Split = (Vec<Box<dyn dpdk::flow::FlowPort + Send>>, Vec<nic::Nic>, Vec<PortView>);
-
-/// What the keeper programs, what it advances, and what it reports.
-fn split(config: &Config, devices: Vec<Device>, chosen: &[Chosen]) -> Split {
-    let (mut flows, mut nics, mut views) = (Vec::new(), Vec::new(), Vec::new());
-    for ((device, chosen), port) in devices.into_iter().zip(chosen).zip(&config.ports) {
-        flows.push(device.flows.unwrap_or_else(|| Box::new(crate::no_flows::NoFlows)));
-        let capabilities = device.port.capabilities();
-        let driver = match &device.emulated {
-            Some(emulated) => format!("emulated {}", emulated.nic.profile()),
-            None => capabilities.map_or_else(|_| "?".to_owned(), |can| can.driver),
-        };
-        let emulated = device.emulated.map(|emulated| {
-            nics.push(emulated.nic.clone());
-            (emulated.nic, emulated.wire, emulated.counters)
-        });
-        views.push(PortView {
-            name: device.name,
-            device: port.device.clone(),
-            driver,
-            encoding: chosen.config.encoding.to_string(),
-            reasons: chosen.reasons.clone(),
-            mac: device.mac.to_string(),
-            port: device.port,
-            emulated,
-            link_up: true,
-        });
-    }
-    (flows, nics, views)
-}
-
 /// Polling threads beside the keeper against the cores there are.
 fn idle(config: &Config) -> Idle {
     match config.workers.idle {
@@ -253,6 +109,21 @@ fn idle(config: &Config) -> Idle {
             let threads = usize::from(config.workers.count) + nics;
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             if threads < cores { Idle::Spin } else { Idle::Yield }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses_are_told_from_virtual_devices() {
+        for pci in ["0000:3b:00.0", "3b:00.1", "0000:AF:00.1,fdir_conf=1"] {
+            assert!(is_pci(pci), "{pci}");
+        }
+        for other in ["net_null0", "net_af_packet0,iface=a:b", "net_tap0,mac=02:00:00:00:00:01"] {
+            assert!(!is_pci(other), "{other}");
         }
     }
 }

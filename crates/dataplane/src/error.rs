@@ -1,5 +1,7 @@
 //! Why the load balancer can't start.
-use dpdk::{EalError, MempoolError, PortError, ThreadError};
+use std::io;
+
+use dpdk::{EalError, PortError};
 use setup::SetupError;
 
 use crate::status_socket::StatusSocketError;
@@ -12,8 +14,21 @@ pub enum EngineError {
     #[error(transparent)]
     Eal(#[from] EalError),
     /// No memory for packets.
-    #[error(transparent)]
-    Mempool(#[from] MempoolError),
+    #[error(
+        "[eal] memory_mb = {given} is too little for {buffers} packet buffers of {bytes} bytes, one for each place that all queues have; set it to {needed} or more, or make rx_descriptors, tx_descriptors, queues or [fragments] datagrams fewer{reason}"
+    )]
+    Memory {
+        /// Megabytes as configured.
+        given: u32,
+        /// Megabytes that are needed.
+        needed: u64,
+        /// Packet buffers that are needed.
+        buffers: u32,
+        /// Bytes of each.
+        bytes: u64,
+        /// What DPDK said, if it was asked.
+        reason: String,
+    },
     /// A port can't be opened.
     #[error("port '{name}': {source}")]
     Port {
@@ -36,17 +51,21 @@ pub enum EngineError {
         /// The port's name in the configuration.
         name: String,
     },
-    /// More workers than send queues.
+    /// More queues than the device has.
     #[error(
-        "port '{name}' has {has} send queues for {workers} workers; set [workers] count to {has}"
+        "port '{name}' has {has} {direction} queues, and {wanted} are needed; set {key} to {has} or less"
     )]
-    TooFewSendQueues {
+    TooFewQueues {
         /// The port's name in the configuration.
         name: String,
+        /// `receive` or `send`.
+        direction: &'static str,
         /// What it has.
-        has: usize,
+        has: u16,
         /// What is needed.
-        workers: usize,
+        wanted: u16,
+        /// The key that asks for them.
+        key: &'static str,
     },
     /// The shared state can't be built.
     #[error(transparent)]
@@ -54,17 +73,24 @@ pub enum EngineError {
     /// More workers than the connection table admits.
     #[error(transparent)]
     Workers(#[from] conntrack::ReaderError),
-    /// A thread can't be started or pinned.
-    #[error("thread '{name}': {reason}")]
+    /// A core that this process may not use.
+    #[error("{key}: there is no core {core} for this process; it may use {allowed:?}")]
+    Core {
+        /// The key that names it.
+        key: String,
+        /// The core.
+        core: u16,
+        /// Those that there are.
+        allowed: Vec<u32>,
+    },
+    /// A thread can't be started.
+    #[error("thread '{name}' can't be started: {source}")]
     Thread {
         /// Its name.
         name: String,
-        /// What is wrong.
-        reason: String,
+        /// What the system said.
+        source: io::Error,
     },
-    /// A thread can't be registered or pinned.
-    #[error(transparent)]
-    Register(#[from] ThreadError),
     /// The status socket can't be served.
     #[error(transparent)]
     Status(#[from] StatusSocketError),

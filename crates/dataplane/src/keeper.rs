@@ -21,6 +21,8 @@ use crate::worker::Injected;
 const REST: Duration = Duration::from_millis(1);
 /// Requests taken from one worker in one turn, so that no other waits long.
 const REQUESTS_PER_TURN: usize = 4096;
+/// Frames of the keeper's that may wait for a worker.
+pub(crate) const INJECTED: usize = 1024;
 
 /// Everything the keeper owns.
 pub(crate) struct Keeper {
@@ -62,7 +64,13 @@ impl Keeper {
             std::thread::sleep(REST);
         }
         let mut flows = by_port(&mut self.flows);
-        self.offloader.shutdown(&mut flows);
+        let rules = self.offloader.stats().now().rules;
+        let left = self.offloader.shutdown(&mut flows);
+        if left > 0 {
+            tracing::error!(left, "rules stay in the NIC: it would not destroy them");
+        } else {
+            tracing::info!(rules, "all rules are taken back");
+        }
     }
 
     fn turn(&mut self) {
@@ -78,7 +86,10 @@ impl Keeper {
         let mut flows = by_port(&mut self.flows);
         self.offloader.tick(now_ms, &mut flows);
         self.shared.table.reclaim();
-        self.reporter.tick(now_ms);
+        if self.reporter.tick(now_ms) {
+            // Switches may have learnt our addresses elsewhere meanwhile.
+            self.resolver.announce(&mut |port, frame| injector.send(port, frame));
+        }
         let (reporter, offloader) = (&self.reporter, &self.offloader);
         self.socket.serve(|| reporter.json(offloader));
     }

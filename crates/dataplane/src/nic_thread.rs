@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};
 
 /// Frames moved at once.
-const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 
 /// What the loop lost, and where.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use pipeline::{Offload, Outbox, PortId};
 use service::HopId;
 
 /// Packets sent at once.
-const BURST: usize = 32;
+pub(crate) const BURST: usize = 32;
 /// How often a full send queue is tried again before packets are dropped.
 const TX_RETRIES: usize = 8;
 

@@ -8,7 +8,7 @@ use conntrack::TableStats;
 use dpdk::Port;
 use nic::Nic;
 use offload::{OffloadStats, Offloader};
-use pipeline::{Counters, Shared};
+use pipeline::{Counter, Counters, Shared};
 
 use crate::clock::Clock;
 use crate::nic_thread::NicThreadCounters;
@@ -24,6 +24,8 @@ const WINDOW_MS: u64 = 1000;
 /// One worker as the reporter sees it.
 pub(crate) struct WorkerView {
     pub(crate) queues: usize,
+    /// Packets received at once.
+    pub(crate) burst: usize,
     pub(crate) cycles: Arc<LoopCounters>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) sent: Arc<SendCounters>,
@@ -45,8 +47,18 @@ pub(crate) struct PortView {
     pub(crate) port: Port,
     /// The emulated NIC and the wire behind it.
     pub(crate) emulated: Option<(Nic, Port, Arc<NicThreadCounters>)>,
-    /// Whether the link was up at the last look.
-    pub(crate) link_up: bool,
+    /// What the last look at the link showed.
+    pub(crate) link: Option<LinkState>,
+}
+
+/// A port's link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    Up,
+    Down,
+    /// The device has gone away. It doesn't come back: a driver holds on to
+    /// the one that went.
+    Gone,
 }
 
 /// Everything the status is made of.
@@ -58,7 +70,10 @@ pub(crate) struct Reporter {
     pub(crate) workers: Vec<WorkerView>,
     /// Backends whose next hops have to answer before the balancer is ready.
     pub(crate) backends: Vec<IpAddr>,
-    pub(crate) window_started_ms: u64,
+    /// Counters of what the keeper sends by itself.
+    pub(crate) keeper: Arc<Counters>,
+    /// When the window of util ends and the links are looked at again.
+    pub(crate) next_look_ms: u64,
 }
 
 fn load(counter: &AtomicU64) -> u64 {
@@ -67,19 +82,19 @@ fn load(counter: &AtomicU64) -> u64 {
 
 impl Reporter {
     /// Closes the window of util and looks at the links, once a second.
-    pub(crate) fn tick(&mut self, now_ms: u64) {
-        if now_ms < self.window_started_ms + WINDOW_MS {
-            return;
+    /// Whether a link has come up.
+    pub(crate) fn tick(&mut self, now_ms: u64) -> bool {
+        if now_ms < self.next_look_ms {
+            return false;
         }
-        self.window_started_ms = now_ms;
+        self.next_look_ms = now_ms + WINDOW_MS;
         for worker in &mut self.workers {
             let now = worker.cycles.read();
             worker.last = now.since(worker.window);
             worker.window = now;
         }
-        for port in &mut self.ports {
-            port.look_at_link();
-        }
+        // Not `any`: every port is looked at.
+        self.ports.iter_mut().map(PortView::look_at_link).fold(false, |any, came| any | came)
     }
 
     /// The report as JSON.
@@ -100,6 +115,8 @@ impl Reporter {
                 *counters.entry(name.clone()).or_insert(0) += value;
             }
         }
+        let originated = Counter::OriginatedPackets;
+        *counters.entry(originated.name().to_owned()).or_insert(0) += self.keeper.get(originated);
         let stats = offloader.stats();
         let mut nic = self.nic();
         nic.rules = stats.now().rules as u64;
@@ -124,7 +141,7 @@ impl Reporter {
     }
 
     fn waiting_for(&self) -> Vec<String> {
-        let down = self.ports.iter().filter(|port| !port.link_up);
+        let down = self.ports.iter().filter(|port| port.link != Some(LinkState::Up));
         let links = down.map(|port| format!("link of port {}", port.name));
         let unresolved = self.backends.iter().filter(|addr| self.hop(**addr).is_err());
         links.chain(unresolved.map(|addr| format!("next hop of {addr}"))).collect()
@@ -235,8 +252,9 @@ impl WorkerView {
         WorkerStatus {
             worker,
             queues: self.queues,
+            burst: self.burst,
             util: self.last.util(),
-            util_plus: self.last.util_plus(self.queues),
+            util_plus: self.last.util_plus(self.queues, self.burst),
             totals: self.cycles.read(),
             counters,
         }
@@ -249,20 +267,32 @@ impl PortView {
         self.emulated.as_ref().map_or(&self.port, |(_, wire, _)| wire)
     }
 
-    fn look_at_link(&mut self) {
-        let up = self.wire().link_up() && self.wire().is_alive();
-        if up != self.link_up {
-            self.link_up = up;
-            if up {
-                tracing::info!(port = self.name, "the link is up");
-            } else {
-                tracing::error!(
-                    port = self.name,
-                    device = self.device,
-                    "the link is down or the device is gone; traffic on it stops, everything else goes on"
-                );
-            }
+    /// Whether the link has come up since the last look.
+    fn look_at_link(&mut self) -> bool {
+        let wire = self.wire();
+        let state = match (wire.is_alive(), wire.link_up()) {
+            (false, _) => LinkState::Gone,
+            (true, false) => LinkState::Down,
+            (true, true) => LinkState::Up,
+        };
+        if self.link.replace(state) == Some(state) {
+            return false;
         }
+        let (port, device) = (&self.name, &self.device);
+        match state {
+            LinkState::Up => tracing::info!(port, device, "the link is up"),
+            LinkState::Down => tracing::error!(
+                port,
+                device,
+                "the link is down: traffic on it stops until it is up again; other ports go on"
+            ),
+            LinkState::Gone => tracing::error!(
+                port,
+                device,
+                "the device is gone: traffic on it stops, other ports go on; to use it again, restart hnlb once it is back"
+            ),
+        }
+        state == LinkState::Up
     }
 
     fn status(&self) -> PortStatus {
@@ -281,7 +311,7 @@ impl PortView {
             name: self.name.clone(),
             device: self.device.clone(),
             driver: self.driver.clone(),
-            link_up: self.link_up,
+            link_up: self.link == Some(LinkState::Up),
             mac: self.mac.clone(),
             encoding: self.encoding.clone(),
             reasons: self.reasons.clone(),

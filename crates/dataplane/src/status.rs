@@ -82,6 +82,8 @@ pub struct WorkerStatus {
     pub worker: usize,
     /// Receive queues it polls.
     pub queues: usize,
+    /// The most packets it takes from one at once.
+    pub burst: usize,
     /// util over the last second.
     pub util: f64,
     /// util+ over the last second.

@@ -1,11 +1,14 @@
 //! The status socket: whoever connects is sent the report as one JSON text.
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a client may take to read its report.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
+/// Clients served at a time; others wait in the socket's backlog.
+const CLIENTS: usize = 16;
 
 /// Why the status can't be served or read.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +19,12 @@ pub enum StatusSocketError {
     )]
     Taken {
         /// The socket.
+        path: PathBuf,
+    },
+    /// Something else is there.
+    #[error("{path}: this is no socket; give [status] socket a path where nothing else is")]
+    NoSocket {
+        /// The file.
         path: PathBuf,
     },
     /// It can't be made.
@@ -45,6 +54,16 @@ pub enum StatusSocketError {
 pub struct StatusSocket {
     path: PathBuf,
     listener: UnixListener,
+    clients: Vec<Client>,
+}
+
+/// A client that has not read all yet.
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    report: Vec<u8>,
+    sent: usize,
+    since: Instant,
 }
 
 impl StatusSocket {
@@ -61,26 +80,53 @@ impl StatusSocket {
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
+        match std::fs::symlink_metadata(path) {
+            Ok(file) if !file.file_type().is_socket() => {
+                return Err(StatusSocketError::NoSocket { path: path.to_owned() });
+            }
+            Ok(_) => std::fs::remove_file(path).map_err(failed)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), listener })
+        Ok(Self { path: path.to_owned(), listener, clients: Vec::new() })
     }
 
-    /// Serves everybody who is waiting; `report` is asked once for each.
-    pub fn serve(&self, mut report: impl FnMut() -> String) {
-        while let Ok((mut client, _)) = self.listener.accept() {
-            let sent = client
-                .set_nonblocking(false)
-                .and_then(|()| client.set_write_timeout(Some(CLIENT_PATIENCE)))
-                .and_then(|()| client.write_all(report().as_bytes()));
-            if let Err(error) = sent {
-                tracing::debug!(%error, "a status client left early");
+    /// Serves everybody who is waiting, without ever waiting for them; `report`
+    /// is asked once for each.
+    pub fn serve(&mut self, mut report: impl FnMut() -> String) {
+        while self.clients.len() < CLIENTS {
+            let Ok((stream, _)) = self.listener.accept() else { break };
+            if let Err(error) = stream.set_nonblocking(true) {
+                tracing::debug!(%error, "a status client can't be served");
+                continue;
+            }
+            let report = report().into_bytes();
+            self.clients.push(Client { stream, report, sent: 0, since: Instant::now() });
+        }
+        self.clients.retain_mut(Client::wants_more);
+    }
+}
+
+impl Client {
+    /// Sends what the client takes now. Whether it is to get more.
+    fn wants_more(&mut self) -> bool {
+        while let Some(rest) = self.report.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match self.stream.write(rest) {
+                Ok(0) => return false,
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.since.elapsed() < CLIENT_PATIENCE;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a status client left early");
+                    return false;
+                }
             }
         }
+        false
     }
 }
 
@@ -117,7 +163,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run/hnlb.sock");
         std::mem::forget(StatusSocket::bind(&path).unwrap().listener.try_clone());
-        let socket = StatusSocket::bind(&path).unwrap();
+        let mut socket = StatusSocket::bind(&path).unwrap();
         let reader = std::thread::spawn({
             let path = path.clone();
             move || read(&path).unwrap()
@@ -130,6 +176,34 @@ mod tests {
         drop(socket);
         assert!(!path.exists());
         assert!(read(&path).unwrap_err().to_string().contains("no running hnlb"));
+    }
+
+    #[test]
+    fn who_does_not_read_keeps_nobody_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hnlb.sock");
+        let mut socket = StatusSocket::bind(&path).unwrap();
+        let _silent = UnixStream::connect(&path).unwrap();
+        // More than any socket's buffer.
+        let report = "x".repeat(1 << 22);
+        socket.serve(|| report.clone());
+        assert_eq!(socket.clients.len(), 1, "still served, and we are here");
+        let reader = std::thread::spawn(move || read(&path).unwrap().len());
+        while !reader.is_finished() {
+            socket.serve(|| report.clone());
+            std::thread::yield_now();
+        }
+        assert_eq!(reader.join().unwrap(), 1 << 22);
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("precious");
+        std::fs::write(&path, "text").unwrap();
+        let error = StatusSocket::bind(&path).unwrap_err().to_string();
+        assert!(error.contains("this is no socket"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The polling threads: who polls what, on which core.
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::thread::JoinHandle;
 
 use config::Config;
+use dpdk::thread::allowed_cores;
 use dpdk::{Mempool, RxQueue, TxQueue, pin_to_core, register_thread};
 use pipeline::{Pipeline, PortId, Shared, Source};
 use setup::Seed;
@@ -12,11 +11,13 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::EngineError;
 use crate::idle::Idle;
+use crate::keeper::Keeper;
 use crate::nic_thread::NicThread;
 use crate::outbox::{MbufOutbox, Request, SendCounters, TxPort};
 use crate::report::WorkerView;
+use crate::running::Running;
 use crate::utilization::{LoopCounters, LoopReading};
-use crate::worker::{Injected, PolledQueue, Worker};
+use crate::worker::{self, Injected, PolledQueue, Worker};
 
 /// What every polling thread is made from.
 pub(crate) struct Crew<'a> {
@@ -58,8 +59,13 @@ impl Crew<'_> {
             let failed = |source| EngineError::Port { name: name.clone(), source };
             let (receive, send) = device.port.queues().map_err(failed)?;
             if send.len() < count {
-                let (name, has) = (device.name.clone(), send.len());
-                return Err(EngineError::TooFewSendQueues { name, has, workers: count });
+                return Err(EngineError::TooFewQueues {
+                    name: device.name.clone(),
+                    direction: "send",
+                    has: send.len() as u16,
+                    wanted: self.config.workers.count,
+                    key: "[workers] count",
+                });
             }
             deal(PortId(at as u16), receive, send, &mut shares);
         }
@@ -97,6 +103,7 @@ impl Crew<'_> {
         injected: rtrb::Consumer<Injected>,
         hands: &mut Hands,
     ) -> Result<(), EngineError> {
+        let burst = usize::from(self.config.workers.burst).min(worker::BURST);
         let depth = self.config.offload.queue_depth as usize;
         let (requests, taken) = rtrb::RingBuffer::new(depth);
         let settings = setup::settings(self.config, self.seed);
@@ -105,6 +112,7 @@ impl Crew<'_> {
         hands.requests.push(taken);
         hands.views.push(WorkerView {
             queues: share.receive.len(),
+            burst,
             cycles: Arc::clone(&cycles),
             counters: pipeline.counters(),
             sent: Arc::clone(&sent),
@@ -122,6 +130,7 @@ impl Crew<'_> {
             counters: cycles,
             clock: self.clock,
             idle: self.idle,
+            burst,
         };
         hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
         Ok(())
@@ -142,54 +151,70 @@ fn deal(port: PortId, receive: Vec<RxQueue>, send: Vec<TxQueue>, shares: &mut [S
     }
 }
 
+/// Whether this process may use every core that the configuration names.
+pub(crate) fn check_cores(config: &Config) -> Result<(), EngineError> {
+    let allowed = allowed_cores();
+    let workers = config
+        .workers
+        .cores
+        .iter()
+        .take(config.workers.count.into())
+        .map(|core| ("[workers] cores".to_owned(), *core));
+    let main = config.workers.main_core.map(|core| ("[workers] main_core".to_owned(), core));
+    let nics = config.ports.iter().filter_map(|port| {
+        let core = port.nic.as_ref()?.core?;
+        Some((format!("port '{}': [port.nic] core", port.name), core))
+    });
+    let mut all = workers.chain(main).chain(nics);
+    match all.find(|(_, core)| !allowed.contains(&u32::from(*core))) {
+        Some((key, core)) => Err(EngineError::Core { key, core, allowed }),
+        None => Ok(()),
+    }
+}
+
 /// Starts the emulated NICs, then the workers.
 pub(crate) fn start(
     nics: Vec<(NicThread, Option<u16>)>,
     workers: Vec<(Worker, Option<u16>)>,
-    stop: &Arc<AtomicBool>,
-) -> Result<Vec<JoinHandle<()>>, EngineError> {
-    let mut threads = Vec::with_capacity(nics.len() + workers.len());
+    running: &mut Running,
+) -> Result<(), EngineError> {
     for (number, (nic, core)) in nics.into_iter().enumerate() {
-        let stop = Arc::clone(stop);
-        threads.push(spawn_polling(format!("nic{number}"), core, move || nic.run(&stop))?);
+        let name = format!("nic{number}");
+        running.start_polling(&name, move |stop| as_lcore(core, || nic.run(stop)))?;
     }
     for (number, (worker, core)) in workers.into_iter().enumerate() {
-        let stop = Arc::clone(stop);
-        threads.push(spawn_polling(format!("worker{number}"), core, move || worker.run(&stop))?);
+        let name = format!("worker{number}");
+        running.start_polling(&name, move |stop| as_lcore(core, || worker.run(stop)))?;
     }
-    Ok(threads)
+    Ok(())
 }
 
-/// A thread with an lcore id, and so with a cache in every mempool.
-fn spawn_polling(
-    name: String,
+/// Starts the keeper.
+pub(crate) fn start_keeper(
+    keeper: Keeper,
     core: Option<u16>,
-    run: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, EngineError> {
-    let own_name = name.clone();
-    spawn(&name, move || {
-        if let Some(core) = core {
-            if let Err(error) = pin_to_core(usize::from(core)) {
-                tracing::warn!(thread = own_name, %error, "runs on any core instead");
-            }
-        }
-        match register_thread() {
-            Ok(_guard) => run(),
-            Err(error) => {
-                tracing::warn!(thread = own_name, %error, "runs without a mempool cache");
-                run();
-            }
-        }
+    running: &mut Running,
+) -> Result<(), EngineError> {
+    running.start_keeper(move |stop| {
+        pin(core);
+        keeper.run(stop);
     })
 }
 
-/// A named thread.
-pub(crate) fn spawn(
-    name: &str,
-    run: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, EngineError> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(run)
-        .map_err(|error| EngineError::Thread { name: name.to_owned(), reason: error.to_string() })
+/// Runs with an lcore id, and so with a cache in every mempool.
+fn as_lcore(core: Option<u16>, run: impl FnOnce()) {
+    pin(core);
+    match register_thread() {
+        Ok(_guard) => run(),
+        Err(error) => {
+            tracing::warn!(%error, "a thread runs without a mempool cache");
+            run();
+        }
+    }
+}
+
+fn pin(core: Option<u16>) {
+    if let Some(Err(error)) = core.map(|core| pin_to_core(usize::from(core))) {
+        tracing::warn!(%error, "a thread runs on any core instead");
+    }
 }

@@ -1,10 +1,10 @@
 //! The utilization metric of the HNLB paper (section IV, algorithm 1).
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Largest burst of a worker that polls one queue: what one poll can return.
-const BURST_ONE_QUEUE: f64 = 32.0;
-/// Largest mean burst that several queues reach without loss (section IV).
-const BURST_MANY_QUEUES: f64 = 16.0;
+/// The largest mean burst that several queues reach without loss, as a part of
+/// what one poll can return: 16 of 32 (section IV).
+const SEVERAL_QUEUES: f64 = 0.5;
 
 /// The counters of algorithm 1, written by one worker and read by anybody.
 #[derive(Debug, Default)]
@@ -63,6 +63,42 @@ impl LoopCounters {
     }
 }
 
+/// Algorithm 1 around the polls of one worker: it reads the cycle counter where
+/// the paper does.
+#[derive(Debug)]
+pub struct LoopMeter {
+    counters: Arc<LoopCounters>,
+    last: u64,
+}
+
+impl LoopMeter {
+    /// Counts in `counters` from the cycle `now` on.
+    #[must_use]
+    pub fn new(counters: Arc<LoopCounters>, now: u64) -> Self {
+        Self { counters, last: now }
+    }
+
+    /// One iteration. `poll` receives and processes packets and returns how
+    /// many; it is told the cycle at which the iteration began. `cycles` reads
+    /// the cycle counter.
+    #[inline]
+    pub fn iterate(&mut self, cycles: impl Fn() -> u64, poll: impl FnOnce(u64) -> usize) -> usize {
+        let before = cycles();
+        self.counters.iteration(before.wrapping_sub(self.last));
+        self.last = before;
+        let packets = poll(before);
+        let spent = if packets > 0 { cycles().wrapping_sub(before) } else { 0 };
+        self.counters.polled(packets, spent);
+        packets
+    }
+
+    /// The cycle at which the last iteration began.
+    #[must_use]
+    pub const fn last(&self) -> u64 {
+        self.last
+    }
+}
+
 /// One worker writes, so load and store need not be one operation.
 #[inline]
 fn add(counter: &AtomicU64, n: u64) {
@@ -92,15 +128,16 @@ impl LoopReading {
     }
 
     /// util+ = util * (1 + np / (nb * B)) / 2 for one queue, with the factor
-    /// bounded by 1 for several; from 0 to 1.
+    /// bounded by 1 for several; from 0 to 1. `burst` is what one poll can
+    /// return: B for one queue, twice B for several.
     #[must_use]
-    pub fn util_plus(&self, queues: usize) -> f64 {
-        if self.bursts == 0 {
+    pub fn util_plus(&self, queues: usize, burst: usize) -> f64 {
+        if self.bursts == 0 || burst == 0 {
             return 0.0;
         }
         let mean = self.packets as f64 / self.bursts as f64;
-        let burst = if queues > 1 { BURST_MANY_QUEUES } else { BURST_ONE_QUEUE };
-        let weight = f64::midpoint(1.0, mean / burst);
+        let full = burst as f64 * if queues > 1 { SEVERAL_QUEUES } else { 1.0 };
+        let weight = f64::midpoint(1.0, mean / full);
         self.util() * if queues > 1 { weight.min(1.0) } else { weight }
     }
 }
@@ -115,17 +152,18 @@ mod tests {
 
     #[test]
     fn no_traffic_is_zero_and_full_bursts_are_one() {
-        assert_eq!(reading(1000, 0, 0, 0).util_plus(1), 0.0);
-        assert_eq!(reading(1000, 1000, 320, 10).util_plus(1), 1.0);
-        assert_eq!(reading(1000, 1000, 160, 10).util_plus(4), 1.0);
-        assert_eq!(reading(1000, 1000, 320, 10).util_plus(4), 1.0, "bounded by min(1, …)");
+        assert_eq!(reading(1000, 0, 0, 0).util_plus(1, 32), 0.0);
+        assert_eq!(reading(1000, 1000, 320, 10).util_plus(1, 32), 1.0);
+        assert_eq!(reading(1000, 1000, 160, 10).util_plus(4, 32), 1.0);
+        assert_eq!(reading(1000, 1000, 320, 10).util_plus(4, 32), 1.0, "bounded by min(1, …)");
     }
 
     #[test]
     fn small_bursts_weigh_half() {
         let sixteenth = reading(1000, 1000, 10, 10);
-        assert!((sixteenth.util_plus(1) - (1.0 + 1.0 / 32.0) / 2.0).abs() < 1e-12);
+        assert!((sixteenth.util_plus(1, 32) - (1.0 + 1.0 / 32.0) / 2.0).abs() < 1e-12);
         assert_eq!(sixteenth.util(), 1.0);
+        assert_eq!(reading(1000, 1000, 80, 10).util_plus(1, 8), 1.0, "8 is all that a poll gives");
     }
 
     #[test]

@@ -9,10 +9,11 @@ use pipeline::{Outbox, Pipeline, PortId, Shared, Source};
 use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};
 use crate::outbox::MbufOutbox;
-use crate::utilization::LoopCounters;
+use crate::utilization::{LoopCounters, LoopMeter};
 
-/// Packets received at once: the paper's B for one queue.
-pub(crate) const BURST: usize = 32;
+/// Most packets that can be received at once; the configuration says how many
+/// are.
+pub(crate) const BURST: usize = pipeline::BURST;
 
 /// A packet of the keeper's, to be sent by a worker since the send queues are theirs.
 pub(crate) type Injected = (PortId, Mbuf);
@@ -33,23 +34,24 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<LoopCounters>,
     pub(crate) clock: Clock,
     pub(crate) idle: Idle,
+    /// Packets received at once, at most [`BURST`]: the paper's B for one queue.
+    pub(crate) burst: usize,
 }
 
 /// What changes from one iteration to the next.
 struct Turn {
-    /// The cycle counter at the last iteration.
-    last: u64,
+    meter: LoopMeter,
     /// The last millisecond that was ticked.
     ticked_ms: u64,
     received: Batch<BURST>,
-    burst: ArrayVec<Mbuf, 64>,
+    burst: ArrayVec<Mbuf, BURST>,
 }
 
 impl Worker {
     /// Polls all queues round robin until `stop`.
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut turn = Turn {
-            last: cycles(),
+            meter: LoopMeter::new(Arc::clone(&self.counters), cycles()),
             ticked_ms: 0,
             received: Batch::default(),
             burst: ArrayVec::new(),
@@ -69,25 +71,23 @@ impl Worker {
     /// One iteration of algorithm 1, on the queue `at`.
     #[inline]
     fn iterate(&mut self, at: usize, turn: &mut Turn) -> usize {
-        let Some(queue) = self.queues.get_mut(at) else { return 0 };
-        let before = cycles();
-        self.counters.iteration(before.wrapping_sub(turn.last));
-        turn.last = before;
-        let received = queue.rx.rx_burst(&mut turn.received);
-        if received > 0 {
-            turn.burst.extend(turn.received.drain());
-            let now_ms = self.clock.at_ms(before);
-            let source = queue.source;
-            self.pipeline.process(source, &mut turn.burst, now_ms, &mut self.outbox);
-            self.outbox.flush();
-            self.counters.polled(received, cycles().wrapping_sub(before));
-        } else {
-            self.counters.polled(0, 0);
+        let Self { queues, pipeline, outbox, clock, .. } = self;
+        let Some(PolledQueue { source, rx }) = queues.get_mut(at) else { return 0 };
+        let Turn { meter, received, burst, .. } = turn;
+        let (source, most) = (*source, self.burst);
+        let found = meter.iterate(cycles, |before| {
+            let found = rx.rx_at_most(received, most);
+            if found > 0 {
+                burst.extend(received.drain());
+                pipeline.process(source, burst, clock.at_ms(before), outbox);
+                outbox.flush();
+            }
+            found
+        });
+        if let Some(port) = self.shared.ports.get(usize::from(source.port.0)) {
+            port.drained.polled(source.queue, found, self.burst);
         }
-        if let Some(port) = self.shared.ports.get(usize::from(queue.source.port.0)) {
-            port.drained.polled(queue.source.queue, received, BURST);
-        }
-        received
+        found
     }
 
     /// Sends what the keeper wants sent.
@@ -104,7 +104,7 @@ impl Worker {
     }
 
     fn tick(&mut self, turn: &mut Turn) {
-        let now_ms = self.clock.at_ms(turn.last);
+        let now_ms = self.clock.at_ms(turn.meter.last());
         if now_ms != turn.ticked_ms {
             turn.ticked_ms = now_ms;
             self.pipeline.tick(now_ms, &mut self.outbox);

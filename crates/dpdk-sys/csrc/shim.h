@@ -35,13 +35,16 @@ enum hnlb_mbuf_layout {
 	HNLB_MBUF_PKT_LEN = offsetof(struct rte_mbuf, pkt_len),
 	HNLB_MBUF_DATA_LEN = offsetof(struct rte_mbuf, data_len),
 	HNLB_MBUF_FDIR_HI = offsetof(struct rte_mbuf, hash.fdir.hi),
+	HNLB_MBUF_FDIR_ID = offsetof(struct rte_mbuf, hash.fdir.id),
 	HNLB_MBUF_RSS = offsetof(struct rte_mbuf, hash.rss),
 	HNLB_MBUF_BUF_LEN = offsetof(struct rte_mbuf, buf_len),
 };
 
-/* Flags of struct rte_mbuf: the mark (both, and the one for its number) and RSS. */
-static const uint64_t HNLB_MARK_FLAGS = RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID;
-static const uint64_t HNLB_MARK_ID_FLAG = RTE_MBUF_F_RX_FDIR_ID;
+/* Flags of struct rte_mbuf: a rule matched; the rule's mark is in hash.fdir.hi;
+ * the RSS hash is there.
+ */
+static const uint64_t HNLB_FDIR_FLAG = RTE_MBUF_F_RX_FDIR;
+static const uint64_t HNLB_FDIR_ID_FLAG = RTE_MBUF_F_RX_FDIR_ID;
 static const uint64_t HNLB_RSS_FLAG = RTE_MBUF_F_RX_RSS_HASH;
 
 /* Sizes of the specs of pattern items. */

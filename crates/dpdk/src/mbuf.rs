@@ -98,17 +98,26 @@ impl Mbuf {
         self.is_contiguous() || unsafe { sys::hnlb_mbuf_linearize(self.0.as_ptr()) } == 0
     }
 
-    /// Sets or removes the mark, as a NIC does when a rule with a MARK action
-    /// matched (`hash.fdir.hi`).
+    /// Sets or removes the mark, as most NICs do when a rule with a MARK action
+    /// matched: in `hash.fdir.hi`.
     #[inline]
     pub fn set_mark(&mut self, mark: Option<u32>) {
         match mark {
             Some(mark) => {
                 self.set_fdir_hi(mark);
-                self.set_ol_flags(self.ol_flags() | MARK_FLAGS);
+                self.set_ol_flags(self.ol_flags() | FDIR_FLAG | FDIR_ID_FLAG);
             }
-            None => self.set_ol_flags(self.ol_flags() & !MARK_FLAGS),
+            None => self.set_ol_flags(self.ol_flags() & !(FDIR_FLAG | FDIR_ID_FLAG)),
         }
+    }
+
+    /// Sets the mark as ixgbe's receive path does: the soft id of Flow Director
+    /// in `hash.fdir.id`, where the RSS hash would be, and no flag but
+    /// `RTE_MBUF_F_RX_FDIR`.
+    #[inline]
+    pub fn set_soft_id(&mut self, id: u16) {
+        self.set_fdir_id(id);
+        self.set_ol_flags((self.ol_flags() | FDIR_FLAG) & !(FDIR_ID_FLAG | RSS_FLAG));
     }
 
     /// The NIC's RSS hash, if it computed one.
@@ -139,10 +148,10 @@ fn prefetch(line: *const u8) {
     let _ = line;
 }
 
-/// `RTE_MBUF_F_RX_FDIR | RTE_MBUF_F_RX_FDIR_ID`.
-const MARK_FLAGS: u64 = sys::HNLB_MARK_FLAGS;
-/// Says that the mark's number is there.
-const MARK_ID_FLAG: u64 = sys::HNLB_MARK_ID_FLAG;
+/// `RTE_MBUF_F_RX_FDIR`: a rule matched.
+const FDIR_FLAG: u64 = sys::HNLB_FDIR_FLAG;
+/// `RTE_MBUF_F_RX_FDIR_ID`: its mark is in `hash.fdir.hi`.
+const FDIR_ID_FLAG: u64 = sys::HNLB_FDIR_ID_FLAG;
 /// `RTE_MBUF_F_RX_RSS_HASH`.
 const RSS_FLAG: u64 = sys::HNLB_RSS_FLAG;
 
@@ -177,6 +186,7 @@ impl Mbuf {
     field!(pkt_len, set_pkt_len: u32, HNLB_MBUF_PKT_LEN);
     field!(data_len, set_data_len: u16, HNLB_MBUF_DATA_LEN);
     field!(fdir_hi, set_fdir_hi: u32, HNLB_MBUF_FDIR_HI);
+    field!(fdir_id, set_fdir_id: u16, HNLB_MBUF_FDIR_ID);
     field!(rss: u32, HNLB_MBUF_RSS);
     field!(buf_len: u16, HNLB_MBUF_BUF_LEN);
 }
@@ -200,9 +210,19 @@ impl PacketBuf for Mbuf {
         prefetch(self.data());
     }
 
+    /// Drivers report the mark in two ways. i40e, ice, mlx5 and others set
+    /// `RTE_MBUF_F_RX_FDIR_ID` and write it to `hash.fdir.hi` (32 bits). ixgbe
+    /// sets `RTE_MBUF_F_RX_FDIR` alone and writes Flow Director's soft id to
+    /// `hash.fdir.id` (16 bits), unless the mbuf has an RSS hash: both share a
+    /// field. There a rule without MARK reports 0.
     #[inline]
     fn mark(&self) -> Option<u32> {
-        (self.ol_flags() & MARK_ID_FLAG != 0).then(|| self.fdir_hi())
+        let flags = self.ol_flags() & (FDIR_FLAG | FDIR_ID_FLAG | RSS_FLAG);
+        if flags & FDIR_ID_FLAG != 0 {
+            Some(self.fdir_hi())
+        } else {
+            (flags == FDIR_FLAG).then(|| u32::from(self.fdir_id()))
+        }
     }
 
     #[inline]

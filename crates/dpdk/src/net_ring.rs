@@ -26,26 +26,22 @@ pub struct RingNic {
 }
 
 /// A port with `config.rx_queues` and `config.tx_queues` queues over new
-/// single-producer, single-consumer rings of `size` mbufs each. `name` is
-/// unique and up to 20 bytes.
+/// single-producer, single-consumer rings of exactly `config.rx_desc` and
+/// `config.tx_desc` mbufs. `name` is unique and up to 20 bytes.
 ///
 /// # Errors
 /// See [`from_rings`].
-pub fn create(
-    name: &str,
-    size: u32,
-    config: &PortConfig,
-    pool: &Mempool,
-) -> Result<RingNic, PortError> {
-    let rings = |direction: &str, count: u16| {
+pub fn create(name: &str, config: &PortConfig, pool: &Mempool) -> Result<RingNic, PortError> {
+    check_queues(name, config.rx_queues.into(), config.tx_queues.into())?;
+    let rings = |direction: &str, count: u16, size: u16| {
         (0..count)
-            .map(|queue| ring::spsc(&format!("{name}_{direction}{queue}"), size))
+            .map(|queue| ring::spsc(&format!("{name}_{direction}{queue}"), size.into()))
             .collect::<Result<Vec<_>, _>>()
             .map(|ends| ends.into_iter().unzip::<_, _, Vec<_>, Vec<_>>())
             .map_err(|error| PortError::driver(name, "make rings for", error.to_string()))
     };
-    let (to_port, rx) = rings("r", config.rx_queues)?;
-    let (tx, from_port) = rings("t", config.tx_queues)?;
+    let (to_port, rx) = rings("r", config.rx_queues, config.rx_desc)?;
+    let (tx, from_port) = rings("t", config.tx_queues, config.tx_desc)?;
     let port = from_rings(name, rx, tx, config, pool)?;
     Ok(RingNic { port, to_port, from_port })
 }
@@ -64,19 +60,8 @@ pub fn from_rings(
     pool: &Mempool,
 ) -> Result<Port, PortError> {
     let live = Live::new()?;
-    let most = u16::try_from(MAX_QUEUES).unwrap_or(u16::MAX);
-    let count = |direction, rings: usize| {
-        let asked = u16::try_from(rings).unwrap_or(u16::MAX);
-        if asked == 0 || asked > most {
-            return Err(PortError::Queues { device: name.to_owned(), direction, asked, most });
-        }
-        Ok(asked)
-    };
-    let config = PortConfig {
-        rx_queues: count("receive", rx.len())?,
-        tx_queues: count("send", tx.len())?,
-        ..config.clone()
-    };
+    let (rx_queues, tx_queues) = check_queues(name, rx.len(), tx.len())?;
+    let config = PortConfig { rx_queues, tx_queues, ..config.clone() };
     let text = CString::new(name)
         .map_err(|_| PortError::driver(name, "name", "the name has a NUL byte".to_owned()))?;
     let one = HOTPLUG.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,6 +72,19 @@ pub fn from_rings(
     let inner = Inner::new(id, &format!("net_ring_{name}"), None, (rx, tx), live, queues, pool)?;
     drop(one);
     Port::configure(inner, &config)
+}
+
+/// The numbers of queues, if a net_ring port can have so many.
+fn check_queues(name: &str, rx: usize, tx: usize) -> Result<(u16, u16), PortError> {
+    let most = u16::try_from(MAX_QUEUES).unwrap_or(u16::MAX);
+    let count = |direction, rings: usize| {
+        let asked = u16::try_from(rings).unwrap_or(u16::MAX);
+        if asked == 0 || asked > most {
+            return Err(PortError::Queues { device: name.to_owned(), direction, asked, most });
+        }
+        Ok(asked)
+    };
+    Ok((count("receive", rx)?, count("send", tx)?))
 }
 
 /// Makes the device; the number of its port, or an errno and the log.

@@ -3,6 +3,7 @@
 
 mod cli;
 mod command;
+mod output;
 mod stop;
 
 use std::io::IsTerminal;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     log_to_stderr();
     match dispatch(cli.command) {
         Ok(code) => code,
+        Err(error) if output::nobody_reads(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hnlb: {error}");
             ExitCode::FAILURE

@@ -8,6 +8,7 @@
 
 mod balancer;
 mod command;
+pub mod compare;
 mod config;
 pub mod demo;
 mod error;

@@ -31,8 +31,11 @@ pub fn matches(earlier: &Status, later: &Status) -> Matches {
 #[must_use]
 pub fn utilization(earlier: &Status, later: &Status) -> Vec<(f64, f64)> {
     let pairs = earlier.workers.iter().zip(&later.workers);
-    let since = pairs.map(|(before, after)| (after.totals.since(before.totals), after.queues));
-    since.map(|(reading, queues)| (reading.util(), reading.util_plus(queues))).collect()
+    let utils = pairs.map(|(before, after)| {
+        let reading = after.totals.since(before.totals);
+        (reading.util(), reading.util_plus(after.queues, after.burst))
+    });
+    utils.collect()
 }
 
 /// Packets by who found their connection.
@@ -75,7 +78,7 @@ mod tests {
             let totals = format!(
                 r#"{{"ref_cycles":{cycles},"ops_cycles":{busy},"packets":320,"bursts":10}}"#
             );
-            parse(&format!(r#"{{"workers":[{{"queues":1,"loop":{totals}}}]}}"#)).unwrap()
+            parse(&format!(r#"{{"workers":[{{"queues":1,"burst":32,"loop":{totals}}}]}}"#)).unwrap()
         };
         let (earlier, later) = (report(1000, 0), report(2000, 500));
         let [(util, plus)] = utilization(&earlier, &later)[..] else { panic!("one worker") };

@@ -5,17 +5,26 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use lab::compare::{self, Contender};
 use lab::load::{self, Connections};
 use lab::topology::{Family, NAMESPACES, vip};
 use lab::{Balancer, Encoding, Lab, LabError, LabOptions, LabRun};
+
+/// Says that a test does not run, past the test harness, which would keep the
+/// words of a test that passes to itself.
+fn say_skipped(reason: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
+}
 
 /// Whether the test can run; says why not.
 fn possible() -> bool {
     let reason = lab::unavailable();
     if let Some(reason) = &reason {
-        eprintln!("skipped: {reason}");
+        say_skipped(&reason.to_string());
     }
     reason.is_none()
 }
@@ -151,7 +160,7 @@ fn clients_are_served_through_a_balancer() {
         return;
     }
     if !nft {
-        eprintln!("skipped: the stand-in balancer needs nft (Debian: apt-get install nftables)");
+        say_skipped("the stand-in balancer needs nft (Debian: apt-get install nftables)");
         return;
     }
     let mut lab = Lab::up(options("load")).unwrap();
@@ -196,4 +205,53 @@ fn a_balancer_that_does_not_start_is_an_error_with_its_log() {
     let run = LabRun::emulated(Encoding::Off);
     let error = Balancer::start(&mut lab, Path::new("/bin/false"), &run).unwrap_err();
     assert!(matches!(error, LabError::BalancerEnded { .. }), "{error}");
+}
+
+#[test]
+fn others_are_compared_in_one_lab_and_nothing_of_them_stays() {
+    let tools = ["/usr/sbin/nft", "/usr/sbin/haproxy"];
+    if !possible() {
+        return;
+    }
+    if let Some(missing) = tools.iter().find(|tool| !Path::new(tool).exists()) {
+        eprintln!("skipped: {missing} not found (Debian: apt-get install nftables haproxy)");
+        return;
+    }
+    // Labs without a name get one that starts with the pid.
+    let prefix = format!("{:x}-", std::process::id());
+    let left = || {
+        let entries = ["/run/netns", "/run/hnlb-lab"].into_iter().map(std::fs::read_dir);
+        let names = entries.flatten().flatten().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().contains(&prefix)).collect::<Vec<_>>()
+    };
+    let options = |contenders: &[Contender]| compare::Options {
+        contenders: contenders.to_vec(),
+        seconds: 1,
+        rounds: 1,
+        json: true,
+    };
+    let all = [
+        Contender::Routed,
+        Contender::Nftables,
+        Contender::Haproxy,
+        Contender::Hnlb(Encoding::Mark),
+    ];
+    // True: every request was answered, by each in turn in the same lab.
+    assert!(compare::run(&standin(), &lab::Stop::default(), &options(&all)).unwrap());
+    assert!(left().is_empty(), "{:?}", left());
+
+    let stop = lab::Stop::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // In the midst of it: haproxy runs.
+            while left().is_empty() {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            std::thread::sleep(std::time::Duration::from_secs(2));
+            stop.request();
+        });
+        let stopped = compare::run(&standin(), &stop, &options(&[Contender::Haproxy]));
+        assert!(matches!(stopped, Err(LabError::Interrupted)), "{stopped:?}");
+    });
+    assert!(left().is_empty(), "{:?}", left());
 }

@@ -68,9 +68,15 @@ impl RxQueue {
     /// where that has no room.
     #[inline]
     pub fn rx_burst<const N: usize>(&mut self, batch: &mut Batch<N>) -> usize {
+        self.rx_at_most(batch, N)
+    }
+
+    /// As [`RxQueue::rx_burst`], and no more than `most`.
+    #[inline]
+    pub fn rx_at_most<const N: usize>(&mut self, batch: &mut Batch<N>, most: usize) -> usize {
         let before = batch.len();
         let receive = |mbufs: *mut *mut sys::rte_mbuf, n: usize| {
-            let n = u16::try_from(n).unwrap_or(u16::MAX);
+            let n = u16::try_from(n.min(most)).unwrap_or(u16::MAX);
             // SAFETY: the port is started and can't stop while this handle
             // lives, which is the only one of the queue and borrowed
             // exclusively; there is room for `n` pointers.

@@ -27,6 +27,16 @@ pub(crate) fn mbuf(pool: &Mempool) {
         assert_eq!(mbuf.mark(), mark);
     }
     assert_eq!(mbuf.rss_hash(), None);
+    // ixgbe's way: another field, another flag. What `hi` said before is stale.
+    for id in [0, 1, u16::MAX] {
+        mbuf.set_soft_id(id);
+        assert_eq!(mbuf.mark(), Some(u32::from(id)));
+    }
+    mbuf.set_mark(Some(9));
+    assert_eq!(mbuf.mark(), Some(9));
+    mbuf.set_soft_id(3);
+    mbuf.set_mark(None);
+    assert_eq!(mbuf.mark(), None);
     drop(mbuf);
     // A mark does not survive the mbuf.
     let mut all = Vec::new();

@@ -72,8 +72,15 @@ pub(crate) fn between_threads(pool: &Mempool) {
 }
 
 pub(crate) fn marks_pass_net_ring(pool: &Mempool) {
-    let config = PortConfig { rx_queues: 3, tx_queues: 2, ..PortConfig::default() };
-    let mut nic = net_ring::create("marks", 16, &config, pool).unwrap();
+    let config = PortConfig {
+        rx_queues: 3,
+        tx_queues: 2,
+        rx_desc: 16,
+        tx_desc: 20,
+        ..PortConfig::default()
+    };
+    let mut nic = net_ring::create("marks", &config, pool).unwrap();
+    assert_eq!((nic.to_port[0].capacity(), nic.from_port[0].capacity()), (16, 20));
     nic.port.start().unwrap();
     assert!(nic.port.link_up() && nic.port.is_alive());
     assert_eq!(nic.port.capabilities().unwrap().driver, "net_ring");
@@ -103,7 +110,8 @@ pub(crate) fn marks_pass_net_ring(pool: &Mempool) {
 }
 
 pub(crate) fn unsent_tail_stays(pool: &Mempool) {
-    let mut nic = net_ring::create("tiny", 3, &PortConfig::default(), pool).unwrap();
+    let config = PortConfig { tx_desc: 3, ..PortConfig::default() };
+    let mut nic = net_ring::create("tiny", &config, pool).unwrap();
     nic.port.start().unwrap();
     let (_, mut tx) = nic.port.queues().unwrap();
     let mut batch = batch_of(pool, 10..18);
@@ -121,20 +129,20 @@ pub(crate) fn unsent_tail_stays(pool: &Mempool) {
 
 pub(crate) fn net_ring_limits(pool: &Mempool) {
     let many = PortConfig { rx_queues: 17, ..PortConfig::default() };
-    let error = net_ring::create("many", 4, &many, pool).unwrap_err();
+    let error = net_ring::create("many", &many, pool).unwrap_err();
     let wanted =
         PortError::Queues { device: "many".into(), direction: "receive", asked: 17, most: 16 };
     assert_eq!(error, wanted);
     assert_eq!(error.to_string(), "device 'many' has 1 to 16 receive queues; 17 were asked for");
     let none = PortConfig { tx_queues: 0, ..PortConfig::default() };
     assert!(matches!(
-        net_ring::create("none", 4, &none, pool).unwrap_err(),
+        net_ring::create("none", &none, pool).unwrap_err(),
         PortError::Queues { direction: "send", asked: 0, .. }
     ));
     // A name is free again once the port is gone.
     for _ in 0..3 {
-        let mut nic = net_ring::create("again", 4, &PortConfig::default(), pool).unwrap();
+        let mut nic = net_ring::create("again", &PortConfig::default(), pool).unwrap();
         nic.port.start().unwrap();
-        assert!(net_ring::create("again", 4, &PortConfig::default(), pool).is_err());
+        assert!(net_ring::create("again", &PortConfig::default(), pool).is_err());
     }
 }

@@ -3,19 +3,19 @@ use std::process::ExitCode;
 
 use config::Config;
 
-use crate::CommandResult;
 use crate::cli::CheckArgs;
+use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &CheckArgs) -> CommandResult {
     let config = Config::load(&args.file)?;
     for warning in config.warnings() {
         eprintln!("warning: {warning}");
     }
-    println!("{}: good", args.file.display());
+    output::print(&format!("{}: good\n", args.file.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn schema() -> CommandResult {
-    println!("{}", serde_json::to_string_pretty(&Config::json_schema())?);
+    output::print(&(serde_json::to_string_pretty(&Config::json_schema())? + "\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,8 +8,8 @@ use pipeline::PortId;
 use replay::capture::{CaptureReader, CaptureWriter};
 use replay::{Options, Replayed, Simulation};
 
-use crate::CommandResult;
 use crate::cli::{NicProfile, ReplayArgs, ReplayEncoding};
+use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &ReplayArgs) -> CommandResult {
     let config = Config::load(&args.config)?;
@@ -23,9 +23,9 @@ pub(crate) fn run(args: &ReplayArgs) -> CommandResult {
     let mut simulation = Simulation::new(&config, &options)?;
     let done = replay::replay(&mut simulation, port, &mut reader, writer)?;
     if args.json {
-        println!("{}", json(&simulation, done));
+        output::print(&format!("{}\n", json(&simulation, done)))?;
     } else {
-        print(args, &options, &simulation, done);
+        output::print(&page(args, &options, &simulation, done))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -75,25 +75,29 @@ fn json(simulation: &Simulation, done: Replayed) -> serde_json::Value {
     })
 }
 
-fn print(args: &ReplayArgs, options: &Options, simulation: &Simulation, done: Replayed) {
-    println!(
-        "{} frames over {:.3} s from {}, {} frames to {}",
+/// What was done, for people.
+fn page(args: &ReplayArgs, options: &Options, simulation: &Simulation, done: Replayed) -> String {
+    let mut page = format!(
+        "{} frames over {:.3} s from {}, {} frames to {}\nown address {}, encoding {}\n",
         done.read,
         done.duration.as_secs_f64(),
         args.input.display(),
         done.written,
-        args.output.display()
+        args.output.display(),
+        options.mac,
+        options.encoding
     );
-    println!("own address {}, encoding {}", options.mac, options.encoding);
+    let mut line = |name: &str, value: u64| page += &format!("  {name:<32} {value:>12}\n");
     for (name, value) in simulation.counters().iter().filter(|(_, value)| **value > 0) {
-        println!("  {name:<32} {value:>12}");
+        line(name, *value);
     }
-    println!("  {:<32} {:>12}", "connections", simulation.shared().table.len());
+    line("connections", simulation.shared().table.len() as u64);
     let stats = simulation.offload_stats();
     if let Some(nic) = simulation.nic(PortId(0)).map(nic::Nic::stats) {
-        println!("  {:<32} {:>12}", "nic_matched", nic.matched);
-        println!("  {:<32} {:>12}", "nic_missed", nic.missed);
-        println!("  {:<32} {:>12}", "rules_in_use", stats.now().rules);
-        println!("  {:<32} {:>12}", "rules_created", stats.done().created);
+        line("nic_matched", nic.matched);
+        line("nic_missed", nic.missed);
+        line("rules_in_use", stats.now().rules as u64);
+        line("rules_created", stats.done().created);
     }
+    page
 }

@@ -27,9 +27,13 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
         "running; `hnlb status` tells when every backend's next hop has answered"
     );
     while !stop.load(Ordering::Relaxed) {
-        if engine.has_failed() {
+        if let Some(thread) = engine.failed_thread() {
+            let error = format!(
+                "the thread '{thread}' has ended, which it never should; everything was stopped, \
+                 and its last words are above: please report them"
+            );
             engine.stop();
-            return Err("a thread has ended unexpectedly; the log says which".into());
+            return Err(error.into());
         }
         std::thread::sleep(LOOK);
     }

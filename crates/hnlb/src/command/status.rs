@@ -4,17 +4,17 @@ use std::process::ExitCode;
 
 use dataplane::status::{Status, WorkerStatus};
 
-use crate::CommandResult;
 use crate::cli::StatusArgs;
+use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &StatusArgs) -> CommandResult {
     let text = dataplane::status_socket::read(&args.socket)?;
     if args.json {
-        println!("{text}");
+        output::print(&(text + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let status: Status = serde_json::from_str(&text)?;
-    print!("{}", page(&status));
+    output::print(&page(&status))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! HTTP load by wrk.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -83,11 +83,26 @@ pub fn http(
     connections: u32,
     use_: Connections,
 ) -> Result<HttpResult, LabError> {
+    http_at(lab, client, SocketAddr::new(vip, WEB_PORT), seconds, connections, use_)
+}
+
+/// As [`http`], against any server.
+///
+/// # Errors
+/// As [`http`].
+pub fn http_at(
+    lab: &Lab,
+    client: &str,
+    server: SocketAddr,
+    seconds: u64,
+    connections: u32,
+    use_: Connections,
+) -> Result<HttpResult, LabError> {
     let script = lab.dir().join("wrk.lua");
     std::fs::write(&script, SCRIPT).map_err(LabError::io(format!("write {}", script.display())))?;
     let script = script.display().to_string();
     let (c, d) = (format!("-c{connections}"), format!("-d{seconds}s"));
-    let url = url(vip, WEB_PORT, "/");
+    let url = url(server.ip(), server.port(), "/");
     let mut argv = vec!["wrk", "-t1", &c, &d, "--timeout", "10s", "-s", &script];
     if use_ == Connections::Short {
         argv.extend(["-H", "Connection: close"]);

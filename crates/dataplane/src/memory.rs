@@ -1,0 +1,155 @@
+//! How many packet buffers there must be, and the memory for them.
+//!
+//! Every place that can hold a buffer is counted as full, so that no traffic
+//! and no configuration empties the pool: a receive queue that finds none would
+//! stand still until another part of the program lets go of some.
+use config::{Config, Port};
+use dpdk::{Memory, Mempool};
+
+use crate::device::{is_tap, receive_queues, send_queues};
+use crate::error::EngineError;
+use crate::keeper::INJECTED;
+use crate::{nic_thread, outbox, worker};
+
+/// Frame bytes around an IP packet: Ethernet header with a VLAN tag.
+const ETHERNET: u16 = 18;
+/// Packets a mempool cache is meant to hold for each thread.
+const CACHE: u32 = 256;
+/// A cache is emptied only when it is half as full again.
+const CACHE_AT_MOST: u32 = CACHE + CACHE / 2;
+/// What net_af_xdp keeps for one queue, whatever is asked for: its fill ring,
+/// its send ring and its completion ring, of 2048 each.
+const AF_XDP_QUEUE: u32 = 3 * 2048;
+/// Bytes of a buffer beside its frame: `rte_mbuf`, headroom, the pool's header,
+/// and what spreads buffers over the memory channels.
+const BESIDE_FRAME: u64 = 384;
+/// An ordinary page. No buffer may cross its end unless it is longer.
+const PAGE: u64 = 4096;
+/// Megabytes that EAL, the pool's own tables and the drivers take.
+const OTHERS_MB: u64 = 16;
+
+/// What is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Buffers.
+    pub(crate) buffers: u32,
+    /// Bytes of a frame in each.
+    pub(crate) room: u16,
+}
+
+impl Needs {
+    /// What `config` needs.
+    pub(crate) fn of(config: &Config) -> Self {
+        let workers = u32::from(config.workers.count);
+        let nics = config.ports.iter().filter(|port| port.nic.is_some()).count() as u32;
+        let ports = config.ports.len() as u32;
+        let in_ports: u32 = config.ports.iter().map(|port| in_port(config, port)).sum();
+        let fragments = setup::settings(config, setup::Seed([0; 32])).fragments_held as u32;
+        // One burst received, one being processed, one to send for each port.
+        let in_worker = (2 * worker::BURST + outbox::BURST * ports as usize) as u32;
+        let in_nic = 2 * nic_thread::BURST as u32;
+        // The main thread has a cache, too.
+        let caches = (workers + nics + 1) * CACHE_AT_MOST;
+        let held = workers * (fragments + in_worker) + nics * in_nic + INJECTED as u32;
+        let buffers = (in_ports + held + caches).max(4096);
+        let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
+        let room = (ETHERNET + mtu).max(2048);
+        Self { buffers, room }
+    }
+
+    /// Bytes of one buffer, with all that belongs to it.
+    fn bytes(self, memory: &Memory) -> u64 {
+        let bytes = u64::from(self.room) + BESIDE_FRAME;
+        match memory {
+            Memory::Ordinary { .. } if bytes <= PAGE => PAGE / (PAGE / bytes),
+            _ => bytes,
+        }
+    }
+
+    /// Megabytes for all of it.
+    fn megabytes(self, memory: &Memory) -> u64 {
+        // Each ring and the pool's own one have a pointer for each buffer, in
+        // tables of a power of two.
+        let each = self.bytes(memory) + 4 * size_of::<usize>() as u64;
+        (u64::from(self.buffers) * each).div_ceil(1 << 20) + OTHERS_MB
+    }
+
+    /// The pool of all packet buffers.
+    pub(crate) fn pool(self, config: &Config, memory: &Memory) -> Result<Mempool, EngineError> {
+        let too_small = |reason: String| EngineError::Memory {
+            given: config.eal.memory_mb,
+            needed: self.megabytes(memory),
+            buffers: self.buffers,
+            bytes: self.bytes(memory),
+            reason,
+        };
+        // Ordinary memory is all there at the start; of huge pages there may be
+        // more to come.
+        let fixed = matches!(memory, Memory::Ordinary { .. });
+        if fixed && self.megabytes(memory) > u64::from(config.eal.memory_mb) {
+            return Err(too_small(String::new()));
+        }
+        Mempool::new("hnlb", self.buffers, CACHE, self.room)
+            .map_err(|error| too_small(format!(" ({error})")))
+    }
+}
+
+/// Buffers that the queues of `port` hold when all are full.
+fn in_port(config: &Config, port: &Port) -> u32 {
+    let (receive, send) = (receive_queues(config, port), send_queues(config, port));
+    let (rx, tx) = (u32::from(port.rx_descriptors), u32::from(port.tx_descriptors));
+    let queues = u32::from(receive) * rx + u32::from(send) * tx;
+    let wire = if port.nic.is_some() { rx + tx } else { 0 };
+    let pairs = if port.nic.is_some() { 1 } else { u32::from(receive.max(send)) };
+    let driver = if port.device.starts_with("net_af_xdp") { pairs * AF_XDP_QUEUE } else { 0 };
+    // net_tap fills its queues with a buffer for each segment, as others do,
+    // and one more that it swaps in.
+    let swapped = if is_tap(port) { pairs } else { 0 };
+    queues + wire + driver + swapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDINARY: Memory = Memory::Ordinary { megabytes: 512, free: None };
+
+    fn config(port: &str, more: &str) -> Config {
+        let text = format!(
+            "[[port]]\nname = \"a\"\n{port}\n[[interface]]\nport = \"a\"\n\
+             addresses = [\"10.0.0.1/24\"]\n{more}\n[[service]]\nname = \"s\"\n\
+             vip = \"10.0.0.100\"\nport = 80\nprotocol = \"tcp\"\n\
+             [[service.backend]]\naddress = \"10.0.0.11\"\nport = 80\n"
+        );
+        Config::parse(&text, "test.toml").unwrap()
+    }
+
+    #[test]
+    fn every_queue_counts_as_full() {
+        let small = Needs::of(&config("device = \"net_null0\"", "[offload]\nencoding = \"off\""));
+        let nic = "device = \"net_null0\"\nrx_descriptors = 4096\ntx_descriptors = 64\n\
+                   [port.nic]\nprofile = \"x550\"\nqueues = 16";
+        let large = Needs::of(&config(nic, "[workers]\ncount = 4"));
+        let rings = 16 * 4096 + 4 * 64;
+        let wire = 4096 + 64;
+        assert!(large.buffers > rings + wire, "{large:?}");
+        assert!(large.buffers < rings + wire + 16_384, "{large:?}");
+        // A page for each, or as close as they get.
+        assert_eq!(large.bytes(&ORDINARY), 4096);
+        assert_eq!(large.bytes(&Memory::Huge { megabytes: 1 }), 2432);
+        assert!(large.megabytes(&ORDINARY) > u64::from(large.buffers) / 256, "{large:?}");
+        assert!(small.buffers >= 4096 && small.megabytes(&ORDINARY) < 64, "{small:?}");
+        assert_eq!(small.room, 2048);
+    }
+
+    #[test]
+    fn what_drivers_keep_for_themselves_counts_too() {
+        let off = "[offload]\nencoding = \"off\"\n[workers]\ncount = 2";
+        let plain = Needs::of(&config("device = \"net_null0\"", off));
+        let xdp = Needs::of(&config("device = \"net_af_xdp0,iface=x\"", off));
+        assert_eq!(xdp.buffers - plain.buffers, 2 * AF_XDP_QUEUE);
+        let jumbo = Needs::of(&config("device = \"net_null0\"\nmtu = 9000", off));
+        assert_eq!(jumbo.room, 9018);
+        assert!(jumbo.megabytes(&ORDINARY) > 2 * (plain.megabytes(&ORDINARY) - OTHERS_MB));
+    }
+}

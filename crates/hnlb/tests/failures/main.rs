@@ -1,0 +1,149 @@
+//! What goes wrong around a running `hnlb`: a backend that doesn't answer ARP,
+//! and a port that vanishes. In network namespaces of its own; needs root, `ip`
+//! and `ethtool`, and is skipped without them.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod net;
+mod udp;
+
+use std::time::{Duration, Instant};
+
+use dataplane::status::Status;
+use net::{Balancer, Net};
+
+/// How long anything may take that takes a second on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Connections opened at once.
+const CONNECTIONS: u64 = 10;
+
+/// Three ports: `gone` vanishes, clients are behind `out`, backends behind `in`.
+/// Of the two backends one does not exist.
+const CONFIG: &str = r#"
+[eal]
+memory_mb = 256
+huge_pages = "never"
+
+[workers]
+idle = "yield"
+
+[[port]]
+name = "gone"
+device = "net_af_packet0,iface=gone"
+
+[port.nic]
+profile = "x550"
+
+[[port]]
+name = "out"
+device = "net_af_packet1,iface=out"
+
+[port.nic]
+profile = "x550"
+
+[[port]]
+name = "in"
+device = "net_af_packet2,iface=in"
+
+[[interface]]
+port = "gone"
+addresses = ["10.70.0.1/24"]
+
+[[interface]]
+port = "out"
+addresses = ["10.71.0.1/24"]
+
+[[interface]]
+port = "in"
+addresses = ["10.72.0.1/24"]
+
+# A gateway that is asked for again and again, on a port that is gone.
+[[route]]
+prefix = "10.99.0.0/16"
+via = "10.70.0.254"
+
+[[service]]
+name = "echo"
+vip = "10.71.0.100"
+port = 7
+protocol = "udp"
+scheduler = "round-robin"
+
+[[service.backend]]
+address = "10.72.0.11"
+port = 7
+
+[[service.backend]]
+address = "10.72.0.12"
+port = 7
+"#;
+
+/// Waits until the status is as wanted.
+fn wait(balancer: &Balancer, what: &str, done: impl Fn(&Status) -> bool) -> Status {
+    let since = Instant::now();
+    loop {
+        match balancer.status() {
+            Some(status) if done(&status) => return status,
+            status => {
+                assert!(since.elapsed() < PATIENCE, "no {what}: {status:#?}\n{}", balancer.log())
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Opens connections in pairs; round robin gives the dead backend one of each.
+fn half_is_answered(net: &Net, balancer: &Balancer) {
+    let before = balancer.status().unwrap();
+    let answered = net.ask(CONNECTIONS, CONNECTIONS / 2, PATIENCE);
+    assert_eq!(answered, CONNECTIONS / 2, "{}", balancer.log());
+    let after = wait(balancer, "drop", |status| {
+        let dropped = |status: &Status| status.counters["neighbour_unresolved"];
+        dropped(status) - dropped(&before) >= CONNECTIONS / 2
+    });
+    assert_eq!(after.counters["installed"] - before.counters["installed"], CONNECTIONS);
+}
+
+#[test]
+fn a_dead_backend_and_a_port_that_vanishes() {
+    let net = match Net::new() {
+        Ok(net) => net,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let mut balancer = Balancer::run(&net, CONFIG);
+
+    // A backend that doesn't answer ARP: never ready, and the status says why.
+    let dead = ["next hop of 10.72.0.12".to_owned()];
+    let status = wait(&balancer, "answer of the other", |status| status.waiting_for == dead);
+    assert!(!status.ready);
+    assert!(status.services[0].backends.iter().any(|backend| backend.next_hop == "no answer"));
+    // The first answer waits for the client's own Ethernet address.
+    let since = Instant::now();
+    while net.ask(2, 1, Duration::from_secs(1)) == 0 {
+        assert!(since.elapsed() < PATIENCE, "nothing is answered: {}", balancer.log());
+    }
+    half_is_answered(&net, &balancer);
+
+    // A port vanishes: the others go on.
+    net.remove_port();
+    let status = wait(&balancer, "loss of the port", |status| {
+        status.waiting_for.iter().any(|what| what == "link of port gone")
+    });
+    let up: Vec<bool> = status.ports.iter().map(|port| port.link_up).collect();
+    assert_eq!(up, [false, true, true]);
+    half_is_answered(&net, &balancer);
+
+    // It comes back by name, but DPDK holds on to the one that went.
+    net.add_port();
+    half_is_answered(&net, &balancer);
+    let status = balancer.status().unwrap();
+    assert!(!status.ports[0].link_up);
+
+    assert!(balancer.end().success(), "{}", balancer.log());
+    assert!(!balancer.socket().exists());
+    let log = balancer.log();
+    let lost: Vec<&str> = log.lines().filter(|line| line.contains("the device is gone")).collect();
+    assert_eq!(lost.len(), 1, "{log}");
+    assert!(lost[0].contains("port=\"gone\"") && lost[0].contains("restart hnlb"), "{log}");
+    assert!(log.contains("all rules are taken back"), "{log}");
+}

@@ -1,0 +1,247 @@
+//! Load balancers that differ in NIC and encoding only.
+use std::collections::{BTreeMap, VecDeque};
+
+use nic::{Fault, ProfileKind};
+use offload::Encoding;
+use packet::PacketBuf;
+use pipeline::{CounterKind, PortId};
+use replay::{Options, Simulation};
+use wire::Headers;
+
+use crate::network::Plan;
+
+/// A frame and the port where it left.
+pub(crate) type Frame = (PortId, Vec<u8>);
+
+/// Ports of every network.
+pub(crate) const PORTS: [PortId; 2] = [PortId(0), PortId(1)];
+
+/// Frames remembered for the report.
+const REMEMBERED: usize = 8;
+
+struct Member {
+    name: &'static str,
+    encoding: Encoding,
+    simulation: Simulation,
+}
+
+/// All load balancers, given the same frames at the same times.
+pub(crate) struct Fleet {
+    members: Vec<Member>,
+    recent: VecDeque<Frame>,
+    pub(crate) now_us: u64,
+    pub(crate) arrived: u64,
+}
+
+impl Fleet {
+    /// One without a NIC first. `capacity`: rules that an E810 holds.
+    pub(crate) fn new(
+        plan: &Plan,
+        capacity: Option<usize>,
+        creations_per_tick: usize,
+        queues: u16,
+    ) -> Self {
+        use {Encoding::*, ProfileKind::*};
+        let kinds = [
+            ("off", None, Off),
+            ("mark on x550", Some(X550), Mark),
+            ("queue on x550", Some(X550), Queue),
+            ("mark on e810", Some(E810), Mark),
+            ("queue on e810", Some(E810), Queue),
+        ];
+        let config = plan.config();
+        let members = kinds.map(|(name, nic, encoding)| {
+            let capacity = capacity.filter(|_| nic == Some(E810));
+            let options = Options {
+                nic,
+                encoding,
+                capacity,
+                creations_per_tick,
+                queues,
+                ..Options::default()
+            };
+            Member { name, encoding, simulation: Simulation::new(&config, &options).unwrap() }
+        });
+        Self { members: members.into(), recent: VecDeque::new(), now_us: 0, arrived: 0 }
+    }
+
+    /// `frame` comes to `port` of every load balancer.
+    pub(crate) fn arrive(&mut self, port: PortId, frame: &[u8]) {
+        self.arrived += 1;
+        self.recent.push_back((port, frame.to_vec()));
+        if self.recent.len() > REMEMBERED {
+            self.recent.pop_front();
+        }
+        for member in &mut self.members {
+            assert!(member.simulation.arrive(port, frame, self.now_us * 1000), "{}", member.name);
+        }
+    }
+
+    /// All workers poll. The frames that come out must be the same, in the
+    /// same order; they are returned. `waited`: more than one packet may have
+    /// waited in the queues. Then the packets of queues other than 0 come
+    /// later, so with encoding `queue` the order is that of
+    /// [`as_sequences`] only.
+    pub(crate) fn poll(&mut self, waited: bool) -> Result<Vec<Frame>, String> {
+        let now_ms = self.now_us / 1000;
+        let mut first: Option<Vec<Frame>> = None;
+        for Member { name, encoding, simulation } in &mut self.members {
+            simulation.poll(now_ms);
+            let sent = simulation.take_sent().into_iter();
+            let sent: Vec<Frame> =
+                sent.map(|sent| (sent.port, sent.packet.bytes().to_vec())).collect();
+            let Some(off) = &first else {
+                first = Some(sent);
+                continue;
+            };
+            let reordered = waited && *encoding == Encoding::Queue;
+            let same =
+                if reordered { as_sequences(off) == as_sequences(&sent) } else { *off == sent };
+            if !same {
+                let recent: Vec<String> = self.recent.iter().map(show).collect();
+                return Err(format!(
+                    "{name} differs from software at {now_ms} ms\n{}last arrivals:\n{}",
+                    difference(off, &sent),
+                    recent.concat()
+                ));
+            }
+        }
+        Ok(first.unwrap_or_default())
+    }
+
+    /// The keepers' turn.
+    pub(crate) fn keep(&mut self) {
+        for member in &mut self.members {
+            member.simulation.keep(self.now_us / 1000);
+        }
+    }
+
+    /// The cards have these faults from now on, and no others.
+    pub(crate) fn order_faults(&self, faults: &[Fault]) {
+        for (member, port) in self.members.iter().flat_map(|m| PORTS.map(|port| (m, port))) {
+            let Some(nic) = member.simulation.nic(port) else { continue };
+            nic.clear_faults();
+            faults.iter().for_each(|fault| nic.order_fault(*fault));
+        }
+    }
+
+    /// Nothing comes any more: every connection and rule goes in the end.
+    pub(crate) fn fall_silent(&mut self, step_ms: u64) -> Result<(), String> {
+        self.order_faults(&[]);
+        let mut empty = 0;
+        for _ in 0..2000 {
+            self.now_us += step_ms * 1000;
+            self.keep();
+            let sent = self.poll(true)?;
+            assert!(sent.is_empty(), "{} frames out of nothing", sent.len());
+            // Records come back into use a few turns after their removal.
+            empty += u32::from(self.members.iter().all(Member::is_empty));
+            if empty > 4 {
+                return Ok(());
+            }
+        }
+        let left = self.members.iter().filter(|member| !member.is_empty());
+        let names: Vec<_> = left.map(|member| member.name).collect();
+        Err(format!("connections or rules are left: {}", names.join(", ")))
+    }
+
+    /// In every load balancer the counters add up, and the same packets were
+    /// sent, answered and dropped; under the same names if `by_name`. Returns
+    /// all counters by member.
+    pub(crate) fn check_books(
+        &self,
+        by_name: bool,
+    ) -> BTreeMap<&'static str, BTreeMap<&'static str, u64>> {
+        let mut all = BTreeMap::new();
+        let mut off = None;
+        for member in &self.members {
+            let workers = member.simulation.worker_counters();
+            let mut fates: BTreeMap<&'static str, u64> = BTreeMap::new();
+            for counters in workers {
+                let (came, went) = counters.balance();
+                assert_eq!(came, went, "{}: {:?}", member.name, counters.snapshot());
+                for (name, kind, value) in counters.snapshot() {
+                    let fate = match kind {
+                        CounterKind::Info => continue,
+                        CounterKind::Dropped if !by_name => "dropped",
+                        _ => name,
+                    };
+                    *fates.entry(fate).or_default() += value;
+                }
+            }
+            let off = off.get_or_insert_with(|| fates.clone());
+            for (name, value) in fates {
+                assert_eq!((name, value), (name, off[name]), "{}", member.name);
+            }
+            all.insert(member.name, member.simulation.counters());
+        }
+        all
+    }
+}
+
+impl Member {
+    fn is_empty(&self) -> bool {
+        let rules = PORTS.iter().filter_map(|port| self.simulation.nic(*port));
+        self.simulation.shared().table.len() == 0
+            && rules.map(|nic| nic.stats().rules).sum::<usize>() == 0
+    }
+}
+
+/// Frames with ports by flow and, in a flow, by the moment at which they came
+/// (while nothing changes a rule, a flow's packets keep their order); the
+/// others by their bytes.
+fn as_sequences(frames: &[Frame]) -> Vec<&Frame> {
+    let mut sorted: Vec<_> = frames.iter().map(|frame| (place(&frame.1), frame)).collect();
+    sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+    sorted.into_iter().map(|(_, frame)| frame).collect()
+}
+
+/// Addresses and ports and the moment, or all bytes.
+fn place(frame: &[u8]) -> (Option<String>, Vec<u8>) {
+    let headers = Headers::parse(frame).ok();
+    let flow = headers.as_ref().and_then(|headers| headers.flow(frame));
+    match flow.zip(said(frame)) {
+        Some((key, (_, moment))) => {
+            let flow = format!("{:?} {} {}", key.proto(), key.src(), key.dst());
+            (Some(flow), moment.to_be_bytes().to_vec())
+        }
+        None => (None, frame.to_vec()),
+    }
+}
+
+/// The two numbers at the beginning of a whole datagram's payload: the
+/// conversation and the moment at which it was sent.
+pub(crate) fn said(frame: &[u8]) -> Option<(u32, u32)> {
+    let headers = Headers::parse(frame).ok()?;
+    let transport = headers.flow(frame)?.proto();
+    if headers.fragment != wire::Fragment::Whole {
+        return None;
+    }
+    let l4 = frame.get(usize::from(headers.l4)..)?;
+    let header = match transport {
+        wire::Transport::Tcp => usize::from(l4.get(12)? >> 4) * 4,
+        wire::Transport::Udp => 8,
+    };
+    let (number, rest) = l4.get(header..)?.split_first_chunk()?;
+    let moment = rest.first_chunk()?;
+    Some((u32::from_be_bytes(*number), u32::from_be_bytes(*moment)))
+}
+
+/// The frames that only one of them sent, or else the first that isn't in its place.
+fn difference(off: &[Frame], other: &[Frame]) -> String {
+    let mut text = format!("{} frames from software, {} from it\n", off.len(), other.len());
+    for (who, frames, others) in [("software", off, other), ("it", other, off)] {
+        for frame in frames.iter().filter(|frame| !others.contains(frame)) {
+            text += &format!("only from {who}:\n{}", show(frame));
+        }
+    }
+    let at = off.iter().zip(other).take_while(|(a, b)| a == b).count();
+    text + &format!("the first {at} are the same\n")
+}
+
+fn show((port, bytes): &Frame) -> String {
+    let flow = Headers::parse(bytes).ok().and_then(|headers| headers.flow(bytes));
+    let flow = flow.map_or("no flow".to_owned(), |key| format!("{} > {}", key.src(), key.dst()));
+    let hex: String = bytes.iter().take(100).map(|byte| format!("{byte:02x}")).collect();
+    format!("  port {} {} bytes, {flow}: {hex}\n", port.0, bytes.len())
+}

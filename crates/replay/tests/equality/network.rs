@@ -1,0 +1,212 @@
+//! The networks of the test: clients on link, behind a VLAN and behind a
+//! gateway; backends behind a VLAN of the second port and on the first.
+use std::net::{IpAddr, SocketAddr};
+
+use config::Config;
+use wire::Transport;
+
+/// The load balancer's Ethernet address on every port.
+pub(crate) const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// The VLAN of some clients.
+pub(crate) const CLIENT_VLAN: u16 = 30;
+
+/// What differs between networks.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Every service has mode `nat`, Maglev and backends of its own, so that
+    /// a packet's way doesn't depend on which connections are known.
+    pub(crate) maglev_only: bool,
+    /// Only one service of each family is used.
+    pub(crate) one_service: bool,
+    pub(crate) connections: u32,
+    pub(crate) sample: u32,
+    pub(crate) admit: &'static str,
+    pub(crate) workers: u16,
+    /// TOML of `[conntrack]`'s timeouts.
+    pub(crate) timeouts: &'static str,
+    pub(crate) fragment_timeout: &'static str,
+}
+
+/// Where a client is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    pub(crate) addr: IpAddr,
+    pub(crate) vlan: Option<u16>,
+    pub(crate) mac: [u8; 6],
+}
+
+/// Clients of one family: two behind the gateway, two on link, one in a VLAN.
+pub(crate) fn clients(v6: bool) -> [Client; 5] {
+    let texts = if v6 {
+        ["2001:db8::5", "2001:db8:1::6", "fd71::50", "fd71::51", "fd73::50"]
+    } else {
+        ["198.51.100.5", "203.0.113.6", "10.71.0.50", "10.71.0.51", "10.73.0.50"]
+    };
+    std::array::from_fn(|n| Client {
+        addr: texts[n].parse().unwrap(),
+        vlan: (n == 4).then_some(CLIENT_VLAN),
+        mac: [2, 0, 0, 0, 9, if n < 2 { 0 } else { n as u8 }],
+    })
+}
+
+/// A service as clients see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) proto: Transport,
+    pub(crate) vip: SocketAddr,
+}
+
+struct Row {
+    name: &'static str,
+    host: u8,
+    port: Option<u16>,
+    proto: Transport,
+    scheduler: &'static str,
+    fullnat: bool,
+    /// Last parts of the backends' addresses, and their port.
+    backends: &'static [u8],
+    backend_port: Option<u16>,
+}
+
+const fn row(
+    name: &'static str,
+    (host, port, proto): (u8, Option<u16>, Transport),
+    scheduler: &'static str,
+    backends: &'static [u8],
+    backend_port: Option<u16>,
+) -> Row {
+    Row { name, host, port, proto, scheduler, fullnat: false, backends, backend_port }
+}
+
+use Transport::{Tcp, Udp};
+
+/// Backends from 31 on are on the clients' link.
+const MIXED: [Row; 9] = [
+    row("web", (0x64, Some(80), Tcp), "round-robin", &[11, 12, 13, 31], Some(8080)),
+    row("dns", (0x64, Some(53), Udp), "round-robin", &[11, 12, 13, 31], Some(5353)),
+    row("least", (0x65, Some(80), Tcp), "least-connections", &[11, 12], Some(8081)),
+    row("weights", (0x65, Some(53), Udp), "weighted-round-robin", &[12, 13], Some(5354)),
+    row("any", (0x66, None, Tcp), "maglev", &[14, 15], None),
+    Row {
+        fullnat: true,
+        ..row("full", (0x67, Some(80), Tcp), "round-robin", &[11, 12], Some(8082))
+    },
+    Row {
+        fullnat: true,
+        ..row("full-dns", (0x67, Some(53), Udp), "maglev", &[11, 31], Some(5355))
+    },
+    // The same backends twice, so that answers are ambiguous and 5-tuples meet.
+    row("twin", (0x68, Some(80), Tcp), "round-robin", &[16, 17], Some(8080)),
+    row("twin2", (0x69, Some(80), Tcp), "round-robin", &[16, 17], Some(8080)),
+];
+
+const MAGLEV: [Row; 5] = [
+    row("web", (0x64, Some(80), Tcp), "maglev", &[11, 12, 13, 31], Some(8080)),
+    row("dns", (0x64, Some(53), Udp), "maglev", &[11, 12, 13, 31], Some(5353)),
+    row("two", (0x65, Some(80), Tcp), "maglev", &[11, 12], Some(8081)),
+    row("any", (0x66, None, Tcp), "maglev", &[14, 15], None),
+    row("any-dns", (0x66, None, Udp), "maglev", &[14, 15], None),
+];
+
+impl Plan {
+    fn rows(&self) -> &'static [Row] {
+        let all: &[Row] = if self.maglev_only { &MAGLEV } else { &MIXED };
+        if self.one_service { &all[..1] } else { all }
+    }
+
+    /// What clients may speak to.
+    pub(crate) fn targets(&self) -> Vec<Target> {
+        let rows = self.rows().iter().flat_map(|row| [(row, false), (row, true)]);
+        let target = |(row, v6): (&Row, bool)| Target {
+            proto: row.proto,
+            vip: SocketAddr::new(vip(row.host, v6), row.port.unwrap_or(22)),
+        };
+        rows.map(target).collect()
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        let Self { connections, sample, admit, workers, timeouts, fragment_timeout, .. } = self;
+        let mut text = format!(
+            r#"
+[[port]]
+name = "outside"
+device = "net_null0"
+[[port]]
+name = "inside"
+device = "net_null1"
+mtu = 1400
+[[interface]]
+port = "outside"
+addresses = ["10.71.0.1/24", "fd71::1/64"]
+[[interface]]
+port = "outside"
+vlan = {CLIENT_VLAN}
+addresses = ["10.73.0.1/24", "fd73::1/64"]
+[[interface]]
+port = "inside"
+vlan = 20
+addresses = ["10.72.0.1/24", "fd72::1/64"]
+[[route]]
+prefix = "0.0.0.0/0"
+via = "10.71.0.254"
+[[route]]
+prefix = "::/0"
+via = "fd71::fe"
+[workers]
+count = {workers}
+[neighbours]
+max = 512
+[fragments]
+datagrams = 64
+timeout = "{fragment_timeout}"
+[offload]
+admit = "{admit}"
+sample = {sample}
+[conntrack]
+connections = {connections}
+connections_v6 = {connections}
+{timeouts}
+"#
+        );
+        if self.rows().iter().any(|row| row.fullnat) {
+            text += "[[pool]]\nname = \"pool\"\naddresses = [\"10.72.0.200\", \"fd72::c8\"]\n\
+                     ports = \"40000-40007\"\n";
+        }
+        for row in self.rows() {
+            text += &service(row, false);
+            text += &service(row, true);
+        }
+        Config::parse(&text, "equality.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    }
+}
+
+fn service(row: &Row, v6: bool) -> String {
+    let port = row.port.map_or("\"any\"".to_owned(), |port| port.to_string());
+    let mut text = format!(
+        "[[service]]\nname = \"{}{}\"\nvip = \"{}\"\nport = {port}\nprotocol = \"{}\"\n\
+         scheduler = \"{}\"\nmaglev_size = 401\n",
+        row.name,
+        if v6 { 6 } else { 4 },
+        vip(row.host, v6),
+        row.proto.to_string().to_lowercase(),
+        row.scheduler
+    );
+    if row.fullnat {
+        text += "mode = \"fullnat\"\npool = \"pool\"\n";
+    }
+    for (at, host) in row.backends.iter().enumerate() {
+        let subnet = if *host > 30 { 71 } else { 72 };
+        let address =
+            if v6 { format!("fd{subnet}::{host:x}") } else { format!("10.{subnet}.0.{host}") };
+        text += &format!("[[service.backend]]\naddress = \"{address}\"\nweight = {}\n", at + 1);
+        if let Some(port) = row.backend_port {
+            text += &format!("port = {port}\n");
+        }
+    }
+    text
+}
+
+fn vip(host: u8, v6: bool) -> IpAddr {
+    let text = if v6 { format!("fd71::{host:x}") } else { format!("10.71.0.{host}") };
+    text.parse().unwrap()
+}

@@ -1,0 +1,167 @@
+//! Curves as SVG.
+
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::ReportError;
+
+pub(crate) const SIZE: (u32, u32) = (760, 400);
+/// Width of the plot; the legend is to its right.
+pub(crate) const PLOT: u32 = 530;
+pub(crate) const FONT: &str = "sans-serif";
+/// Ink of text and axes.
+pub(crate) const INK: RGBColor = RGBColor(60, 60, 60);
+
+/// One curve.
+#[derive(Debug, Clone)]
+pub(crate) struct Curve {
+    pub(crate) label: String,
+    pub(crate) color: RGBColor,
+    pub(crate) dashed: bool,
+    /// x, y, and y's interval.
+    pub(crate) points: Vec<(f64, f64, (f64, f64))>,
+    /// Where a vertical line stands.
+    pub(crate) mark: Option<f64>,
+}
+
+/// Curves in one system of axes, both from 0 (a logarithmic x from 1).
+#[derive(Debug, Clone)]
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) x_label: String,
+    pub(crate) y_label: String,
+    pub(crate) log_x: bool,
+    /// Upper end of y; by the curves if not given.
+    pub(crate) y_max: Option<f64>,
+    pub(crate) curves: Vec<Curve>,
+}
+
+type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+impl Chart {
+    /// Draws it.
+    pub(crate) fn svg(&self) -> Result<String, ReportError> {
+        draw(&self.title, |root| self.draw(root))
+    }
+
+    fn x(&self, x: f64) -> f64 {
+        if self.log_x { x.max(1.0).log10() } else { x }
+    }
+
+    fn draw(&self, root: &Area<'_>) -> Drawn {
+        let (left, right) = root.split_horizontally(PLOT);
+        let points = || self.curves.iter().flat_map(|curve| &curve.points);
+        let widest = points().map(|(x, ..)| self.x(*x)).fold(0.0, f64::max);
+        let highest = points().map(|(_, y, (_, high))| y.max(*high)).fold(0.0, f64::max);
+        let (x_max, y_max) = (room(widest), self.y_max.unwrap_or_else(|| room(highest)));
+        let mut plane = ChartBuilder::on(&left)
+            .caption(&self.title, (FONT, 15).into_font().color(&INK))
+            .margin(8)
+            .x_label_area_size(42)
+            .y_label_area_size(54)
+            .build_cartesian_2d(0.0..x_max, 0.0..y_max)?;
+        let log_x = self.log_x;
+        plane
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(RGBColor(225, 225, 225))
+            .axis_style(INK)
+            .label_style((FONT, 13).into_font().color(&INK))
+            .x_desc(&self.x_label)
+            .y_desc(&self.y_label)
+            .x_labels(if log_x { x_max.ceil() as usize + 1 } else { 9 })
+            .y_labels(8)
+            .x_label_formatter(&move |x| if log_x { power(*x) } else { number(*x) })
+            .y_label_formatter(&|y| number(*y))
+            .draw()?;
+        for curve in &self.curves {
+            self.curve(&mut plane, curve, y_max)?;
+        }
+        legend(&right, self.curves.iter().map(|c| (c.label.as_str(), c.color, c.dashed)))
+    }
+
+    fn curve(&self, plane: &mut Plane<'_, '_>, curve: &Curve, y_max: f64) -> Drawn {
+        let style = curve.color.stroke_width(2);
+        let line: Vec<(f64, f64)> = curve.points.iter().map(|(x, y, _)| (self.x(*x), *y)).collect();
+        if curve.dashed {
+            plane.draw_series(DashedLineSeries::new(line.clone(), 7, 4, style))?;
+        } else {
+            plane.draw_series(LineSeries::new(line.clone(), style))?;
+        }
+        plane.draw_series(line.iter().map(|at| Circle::new(*at, 3, curve.color.filled())))?;
+        plane.draw_series(curve.points.iter().map(|(x, _, (low, high))| {
+            PathElement::new(vec![(self.x(*x), *low), (self.x(*x), *high)], curve.color)
+        }))?;
+        if let Some(x) = curve.mark {
+            let upright = vec![(self.x(x), 0.0), (self.x(x), y_max)];
+            let thin = curve.color.mix(0.7).stroke_width(1);
+            if curve.dashed {
+                plane.draw_series(DashedLineSeries::new(upright, 3, 3, thin))?;
+            } else {
+                plane.draw_series(LineSeries::new(upright, thin))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a drawing into a new SVG.
+pub(crate) fn draw(
+    title: &str,
+    drawing: impl FnOnce(&Area<'_>) -> Drawn,
+) -> Result<String, ReportError> {
+    let mut svg = String::new();
+    let done = {
+        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        root.fill(&WHITE)
+            .map_err(Into::into)
+            .and_then(|()| drawing(&root))
+            .and_then(|()| root.present().map_err(Into::into))
+    };
+    done.map_err(|error: Box<dyn std::error::Error>| ReportError::Plot {
+        title: title.to_owned(),
+        reason: error.to_string(),
+    })?;
+    // Scales with the page it is shown on.
+    let (width, height) = SIZE;
+    let fixed = format!("<svg width=\"{width}\" height=\"{height}\"");
+    Ok(svg.replacen(&fixed, "<svg", 1))
+}
+
+/// Names beside strokes, from top to bottom.
+pub(crate) fn legend<'l>(
+    area: &Area<'_>,
+    entries: impl Iterator<Item = (&'l str, RGBColor, bool)>,
+) -> Drawn {
+    let text = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    for (at, (label, color, dashed)) in (0..).zip(entries) {
+        let y = 44 + at * 21;
+        let style = color.stroke_width(3);
+        let ends: &[(i32, i32)] = if dashed { &[(4, 14), (20, 30)] } else { &[(4, 30)] };
+        for (from, to) in ends {
+            area.draw(&PathElement::new(vec![(*from, y), (*to, y)], style))?;
+        }
+        area.draw(&Text::new(label, (38, y), text.clone()))?;
+    }
+    Ok(())
+}
+
+/// A little more than the greatest value.
+pub(crate) fn room(greatest: f64) -> f64 {
+    if greatest > 0.0 { greatest * 1.08 } else { 1.0 }
+}
+
+/// A tick of a linear axis.
+pub(crate) fn number(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A tick of a logarithmic axis.
+fn power(exponent: f64) -> String {
+    crate::style::short(10_f64.powf(exponent).round() as u64)
+}

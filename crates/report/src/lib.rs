@@ -1,0 +1,33 @@
+//! From measured rows to results: medians and confidence intervals, plots in
+//! the paper's arrangement, and one HTML report that sets the paper's figures
+//! beside ours.
+//!
+//! Rows come from whoever measures; anything that serialises with the fields
+//! of [`Row`] will do ([`Row::of`]). [`Report::write`] makes the files.
+#![forbid(unsafe_code)]
+
+mod bars;
+mod chart;
+mod claims;
+mod error;
+mod figures;
+mod goals;
+mod html;
+mod machine;
+mod report;
+mod row;
+mod stats;
+mod style;
+mod summary;
+mod table;
+
+pub use claims::{Claim, claims};
+pub use error::ReportError;
+pub use figures::{Figure, figures};
+pub use goals::{Goal, Verdict, goals};
+pub use machine::Machine;
+pub use report::Report;
+pub use row::Row;
+pub use stats::{Estimate, Line, median};
+pub use summary::{Point, Results};
+pub use table::{csv, json};

@@ -1,0 +1,72 @@
+//! The report as a whole.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Goal, Machine, ReportError, Results, Row, csv, figures, html, json};
+
+/// Rows with what belongs to them.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// What it was measured on.
+    pub machine: Machine,
+    /// Settings of the run, by name.
+    pub settings: Vec<(String, String)>,
+    /// Goals that no row decides, such as the time for a new connection; they
+    /// follow those of [`crate::goals`].
+    pub goals: Vec<Goal>,
+    /// Remarks, a paragraph each.
+    pub notes: Vec<String>,
+    results: Results,
+}
+
+impl Report {
+    /// A report of rows.
+    #[must_use]
+    pub fn new(machine: Machine, settings: Vec<(String, String)>, rows: Vec<Row>) -> Self {
+        let (goals, notes) = (Vec::new(), Vec::new());
+        Self { machine, settings, goals, notes, results: Results::of(rows) }
+    }
+
+    /// Rows and points.
+    #[must_use]
+    pub const fn results(&self) -> &Results {
+        &self.results
+    }
+
+    /// The HTML page.
+    ///
+    /// # Errors
+    /// [`ReportError::Plot`].
+    pub fn html(&self) -> Result<String, ReportError> {
+        Ok(html::page(self, &figures(&self.results)?))
+    }
+
+    /// Writes `results.csv`, `results.json`, an SVG a plot and `report.html`
+    /// into a directory, which is made if it isn't there. Returns their paths,
+    /// the page last.
+    ///
+    /// # Errors
+    /// [`ReportError`], with the file.
+    pub fn write(&self, dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ReportError::Write { path, source }
+        };
+        std::fs::create_dir_all(dir).map_err(failed(dir))?;
+        let plots = figures(&self.results)?;
+        let page = html::page(self, &plots);
+        let mut files = vec![
+            ("results.csv".to_owned(), csv(self.results.rows())),
+            ("results.json".to_owned(), json(&self.machine, &self.settings, &self.results)?),
+        ];
+        files.extend(plots.into_iter().map(|plot| (format!("{}.svg", plot.name), plot.svg)));
+        files.push(("report.html".to_owned(), page));
+        let mut written = Vec::new();
+        for (name, text) in files {
+            let path = dir.join(name);
+            std::fs::write(&path, text).map_err(failed(&path))?;
+            written.push(path);
+        }
+        Ok(written)
+    }
+}

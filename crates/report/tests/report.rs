@@ -1,0 +1,148 @@
+//! From rows to files.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+mod synthetic;
+
+use report::{Estimate, Goal, Machine, Report, Results, Row, Verdict, claims, csv, figures, goals};
+use synthetic::{cost, rows};
+
+fn report(repetitions: u32) -> Report {
+    Report::new(Machine::this("test"), vec![("A <b>".into(), "1 & 2".into())], rows(repetitions))
+}
+
+#[test]
+fn rows_are_taken_from_whoever_measures() {
+    let row = serde_json::json!({
+        "figure": 5, "system": "limit", "connections": 1, "packet_size": 64, "mpps": 40.0,
+        "ns_per_packet": 25.0, "util": 1.0, "util_plus": 1.0, "loss": 0.0, "offered_mpps": null,
+        "empty_polls": 0.0, "repetition": 0, "dropped": 3
+    });
+    let row = Row::of(&row).unwrap();
+    assert_eq!((row.mpps, row.offered_mpps, row.traffic.as_str()), (40.0, None, "uniform"));
+    let error = Row::of(&serde_json::json!({"figure": 5})).unwrap_err().to_string();
+    assert!(error.contains("system"), "{error}");
+    assert_eq!(Row::of(&row).unwrap(), row);
+}
+
+#[test]
+fn repetitions_become_one_point() {
+    let results = Results::of(rows(7));
+    assert_eq!(results.figure(4).count(), 5);
+    assert_eq!(results.figure(5).count(), 45);
+    assert_eq!(results.figure(7).count(), 5 * 4 * 14, "rates that differ a little are one step");
+    let point = results.of_system(5, "slb").find(|p| p.connections == 8000).unwrap();
+    assert_eq!(point.mpps.count, 7);
+    let drifts = [0, 2, 4, 1, 3, 0, 2].map(|drift| 1.0 + 0.01 * f64::from(drift));
+    let times = drifts.map(|drift| (cost("slb", 8000) + 1.0) * drift);
+    assert_eq!(point.ns_per_packet, Estimate::of(&times).unwrap());
+}
+
+#[test]
+fn other_traffic_is_not_mixed_in() {
+    let mut all = rows(3);
+    let zipf: Vec<Row> = all
+        .iter()
+        .filter(|row| row.figure == 5)
+        .map(|row| Row { traffic: "zipf-1.2".into(), mpps: 9.0 * row.mpps, ..row.clone() })
+        .collect();
+    let before = goals(&Results::of(all.clone()));
+    all.splice(0..0, zipf);
+    let results = Results::of(all);
+    assert_eq!(results.figure(5).count(), 45);
+    let after = goals(&results);
+    assert_eq!(before[..8], after[..8], "the goals of uniform traffic stay");
+    assert_eq!((before[8].verdict, after[8].verdict), (Verdict::Unmeasured, Verdict::Met));
+}
+
+#[test]
+fn goals_are_judged_by_ratios_of_the_same_repetition() {
+    let results = Results::of(rows(5));
+    let found = goals(&results);
+    let by = |start: &str| found.iter().find(|goal| goal.text.starts_with(start)).unwrap();
+    let near = by("hnlb-mark: time per packet over the limit's");
+    assert_eq!(near.verdict, Verdict::Met);
+    assert!((near.measured.unwrap() - 27.0 / 25.0).abs() < 1e-9, "no drift in {near:?}");
+    let ahead = by("hnlb-queue: throughput over SLB as in the paper");
+    let expected = (cost("slb-paper", 8000) + 1.0) / 29.0;
+    assert!((ahead.measured.unwrap() - expected).abs() < 1e-9);
+    let slb = by("our SLB: time per packet, 8000");
+    assert_eq!(slb.verdict, Verdict::Met);
+    assert!(by("hnlb-mark: throughput over our SLB, least").note.contains("connections"));
+    assert!(goals(&Results::default()).iter().all(|goal| goal.verdict == Verdict::Unmeasured));
+}
+
+#[test]
+fn bounds_are_inclusive() {
+    assert_eq!(Goal::at_most("x", 45.0, "ns", Some(45.0)).verdict, Verdict::Met);
+    assert_eq!(Goal::at_most("x", 45.0, "ns", Some(45.1)).verdict, Verdict::Missed);
+    assert_eq!(Goal::at_least("x", 1.5, "", Some(1.5)).verdict, Verdict::Met);
+    assert_eq!(Goal::at_least("x", 1.5, "", Some(1.49)).verdict, Verdict::Missed);
+}
+
+#[test]
+fn the_papers_words_stand_beside_ours() {
+    let results = Results::of(rows(5));
+    let found = claims(&results);
+    let by = |what: &str| found.iter().find(|claim| claim.what.contains(what)).unwrap();
+    assert_eq!(by("over SLB, 8000").paper, "1.5");
+    let expected = (cost("slb-paper", 8000) + 1.0) / 27.0;
+    assert_eq!(by("over SLB, 8000").mark, format!("{expected:.2}"));
+    // SLB at 1000 connections: 71 ns, 14.1 Mpps; the first loss is at 15.
+    let loss = &by("first loss").queue;
+    assert!(loss.ends_with("over 15.0 Mpps: 2.40"), "{loss}");
+    assert!(claims(&Results::default()).iter().all(|claim| claim.queue == "not measured"));
+}
+
+#[test]
+fn csv_has_a_line_a_row_and_quotes_what_must_be() {
+    let mut some = rows(1);
+    some.truncate(2);
+    some[1].system = "a,\"b\"".into();
+    some[1].offered_mpps = Some(2.5);
+    let text = csv(&some);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3);
+    let columns = lines[0].split(',').count();
+    assert_eq!(columns, 15);
+    assert_eq!(lines[1].split(',').count(), columns);
+    assert!(lines[1].starts_with("4,limit,1,64,40,25,1,1,0,,0,0,uniform"), "{}", lines[1]);
+    assert!(lines[2].starts_with("5,\"a,\"\"b\"\"\",1,64,") && lines[2].contains(",0,2.5,0,"));
+}
+
+#[test]
+fn every_figure_is_plotted_with_its_names() {
+    let plots = figures(&Results::of(rows(3))).unwrap();
+    let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
+    assert_eq!(names[..4], ["figure4", "figure5", "figure5-ns", "figure6"]);
+    assert_eq!(names.len(), 12);
+    for plot in &plots {
+        assert!(plot.svg.starts_with("<svg ") && plot.svg.trim_end().ends_with("</svg>"));
+        assert!(!plot.svg.contains("NaN") && !plot.svg.contains("inf"));
+        assert!(plot.svg.contains("<text"), "{}", plot.name);
+    }
+    assert!(plots[1].svg.contains("HNLB mark") && plots[1].svg.contains("1M"));
+    assert!(figures(&Results::default()).unwrap().is_empty());
+}
+
+#[test]
+fn everything_is_written_and_the_page_stands_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut report = report(3);
+    report.notes.push("a <script> of notes".into());
+    report.goals.push(Goal::at_most("new flow", 250.0, "ns", Some(300.0)));
+    let files = report.write(&dir.path().join("new")).unwrap();
+    assert_eq!(files.len(), 15);
+    let page = std::fs::read_to_string(files.last().unwrap()).unwrap();
+    assert!(page.contains("only the latter is measured"));
+    assert!(page.contains("new flow") && page.contains(">missed<"));
+    assert!(page.contains("A &lt;b&gt;") && page.contains("a &lt;script&gt;"));
+    for outside in ["src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let json = std::fs::read_to_string(dir.path().join("new/results.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), report.results().rows().len());
+    let blocked = files[0].join("x");
+    assert!(report.write(&blocked).unwrap_err().to_string().contains("results.csv"));
+}

@@ -1,0 +1,33 @@
+//! Traffic generators: which flow sends next, how large the packet is and
+//! when it comes.
+//!
+//! All generators are endless iterators that depend on nothing but their
+//! parameters and a seed: the same seed gives the same traffic on every
+//! machine. Flows are plain indices; [`Flows`] gives each its 5-tuple.
+//!
+//! | generator | what it yields |
+//! |---|---|
+//! | [`Uniform`] | flow indices, all equally likely |
+//! | [`Zipf`] | flow indices, index k with weight 1 / (k + 1)^alpha |
+//! | [`Sizes`] | packet sizes of a range and a mean |
+//! | [`Churn`] | timed packets of connections that come and go |
+//! | [`TrafficSet`] | timed and sized packets of the LASLB thesis' three sets |
+#![forbid(unsafe_code)]
+
+mod churn;
+mod error;
+mod flows;
+mod rng;
+mod set;
+mod sizes;
+mod uniform;
+mod zipf;
+
+pub use churn::{Churn, ChurnPacket, Class, Phase};
+pub use error::TrafficError;
+pub use flows::Flows;
+pub use rng::Rng;
+pub use set::{Load, Packet, Set, TrafficSet};
+pub use sizes::Sizes;
+pub use uniform::Uniform;
+pub use zipf::Zipf;
