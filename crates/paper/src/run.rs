@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 
 use dpdk::{pin_to_core, register_thread};
 
-use crate::balancer::Hnlb;
+use crate::balancer::{Hnlb, RX_BURST};
 use crate::error::PaperError;
 use crate::flows::Shot;
 use crate::host::{self, Signals};
@@ -204,7 +204,8 @@ impl Measured {
 
     /// The paper's util+.
     pub(crate) fn util_plus(&self) -> f64 {
-        median(&self.windows, |window| Some(window.reading.util_plus(self.queues))).unwrap_or(0.0)
+        median(&self.windows, |window| Some(window.reading.util_plus(self.queues, RX_BURST)))
+            .unwrap_or(0.0)
     }
 
     /// Share of polls that found nothing.
