@@ -58,8 +58,7 @@ impl Testbed {
         options: &Options,
     ) -> Result<Measured, PaperError> {
         let [source_core, host_core] = options.cores.unwrap_or([0, 1]);
-        let once = matches!(point.pace, Pace::Once(_));
-        let windows = if once { Windows::endless() } else { windows(options) };
+        let windows = windows(options);
         let signals = Signals::default();
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
         let queues = rx.get_mut(..point.queues).unwrap_or_default();
@@ -81,7 +80,7 @@ impl Testbed {
                 let ports = [TxPort::new(clients), TxPort::new(servers)];
                 let mut out = Out { ports, pool, requests: 0 };
                 subject.poll(queues, &mut out, &mut windows, &signals);
-                Ok::<_, PaperError>(if once { windows.into_all() } else { windows.into_done() })
+                Ok::<_, PaperError>(windows.into_done())
             });
             let source = scope.spawn(|| {
                 let ready = pin_to_core(source_core).and_then(|()| register_thread());

@@ -23,8 +23,6 @@ pub(crate) enum Pace {
     /// As many packets as are on their way at most; one that came back is the
     /// next to be sent. Never loses one.
     Closed(usize),
-    /// As `Closed`, through the sequence once.
-    Once(usize),
     /// So many packets a second, whatever happens to them.
     Open {
         /// Packets per second.
@@ -83,11 +81,7 @@ impl Generator<'_> {
         };
         let start = cycles();
         match pace {
-            Pace::Closed(window) => run.closed(window, u64::MAX),
-            Pace::Once(window) => {
-                let all = run.generator.shots.len() as u64;
-                run.closed(window, all);
-            }
+            Pace::Closed(window) => run.closed(window),
             Pace::Open { rate, .. } => run.open(rate),
         }
         run.sent.cycles = cycles().wrapping_sub(start);
