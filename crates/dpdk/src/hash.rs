@@ -2,7 +2,7 @@
 //! table is measured against.
 //!
 //! rte_hash states in prose who may call what at a time; here three types do:
-//! - [`Hash`]: changes need `&mut`, any number of threads may look up between;
+//! - [`struct@Hash`]: changes need `&mut`, any number of threads may look up between;
 //! - [`LockedHash`] (`RW_CONCURRENCY`): a reader-writer lock inside, everything
 //!   by `&self`;
 //! - [`lock_free`] (`RW_CONCURRENCY_LF`): one [`HashWriter`], any number of

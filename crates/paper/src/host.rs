@@ -7,9 +7,6 @@ use crate::balancer::{Balancer, RX_BURST};
 use crate::outbox::Out;
 use crate::windows::Windows;
 
-/// Empty rounds after which nothing more comes once the source has finished.
-const QUIET: u32 = 100_000;
-
 /// What both threads see of each other.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
@@ -17,12 +14,9 @@ pub(crate) struct Signals {
     pub(crate) measured: AtomicBool,
     /// The source runs, or will never.
     pub(crate) started: AtomicBool,
-    /// The source has sent all it had.
-    pub(crate) exhausted: AtomicBool,
 }
 
-/// Polls `queues` round robin until all windows are full, or the source has
-/// nothing more.
+/// Polls `queues` round robin until all windows are full.
 pub(crate) fn poll(
     balancer: &mut impl Balancer,
     queues: &mut [RxQueue],
@@ -36,11 +30,9 @@ pub(crate) fn poll(
     }
     let start = cycles();
     let mut batch = Batch::<RX_BURST>::new();
-    let mut quiet = 0;
     windows.start(start);
     loop {
         balancer.begin();
-        let mut found = 0;
         for (number, queue) in queues.iter_mut().enumerate() {
             let before = cycles();
             if !windows.iteration(before) {
@@ -52,12 +44,7 @@ pub(crate) fn poll(
                 balancer.process(number as u16, &mut batch, now_ms, out);
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
-                found += received;
             }
-        }
-        quiet = if found > 0 { 0 } else { quiet + 1 };
-        if quiet > QUIET && signals.exhausted.load(Ordering::Relaxed) {
-            return signals.measured.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -125,7 +125,7 @@ impl Run<'_, '_> {
     }
 
     /// Every packet that comes back is sent again as another.
-    fn closed(&mut self, window: usize, most: u64) {
+    fn closed(&mut self, window: usize) {
         for _ in 0..window {
             let Some(mbuf) = self.generator.pool.alloc() else { break };
             self.emit(mbuf);
@@ -139,16 +139,11 @@ impl Run<'_, '_> {
                 found += ring.dequeue_burst(&mut back);
                 for mbuf in back.drain() {
                     self.sent.returned += 1;
-                    if self.sent.offered < most {
-                        self.emit(mbuf);
-                    }
+                    self.emit(mbuf);
                 }
             }
             if found == 0 {
                 self.flush();
-                if self.sent.offered >= most {
-                    self.generator.signals.exhausted.store(true, Ordering::Relaxed);
-                }
             }
         }
     }

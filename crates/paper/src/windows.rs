@@ -43,11 +43,6 @@ impl Windows {
         }
     }
 
-    /// One window for as long as it takes, without a limit to iterations.
-    pub(crate) fn endless() -> Self {
-        Self::new(1, 0, u64::MAX, u64::MAX)
-    }
-
     /// The first iteration begins at `now`.
     pub(crate) fn start(&mut self, now: u64) {
         self.last = now;
@@ -110,12 +105,6 @@ impl Windows {
 
     /// The full windows.
     pub(crate) fn into_done(self) -> Vec<Window> {
-        self.done
-    }
-
-    /// The full windows and the last one, which isn't.
-    pub(crate) fn into_all(mut self) -> Vec<Window> {
-        self.done.push(self.now);
         self.done
     }
 }
