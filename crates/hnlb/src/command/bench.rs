@@ -45,7 +45,7 @@ fn figures(figures: &[Figure], args: &BenchFigureArgs) -> CommandResult {
             output::print(&(serde_json::to_string(row)? + "\n"))?;
         }
     } else {
-        output::print(&page(&rows))?;
+        output::print(&page(&rows, args.alone))?;
     }
     if let Some(dir) = &args.out {
         let settings = vec![
@@ -86,11 +86,15 @@ fn measure(
 }
 
 /// Medians over the repetitions, for people.
-fn page(rows: &[Row]) -> String {
-    let mut page =
-        "The NIC and the traffic source run on one core, the load balancer on the other; \
-                    only the latter is measured.\n"
-            .to_owned();
+fn page(rows: &[Row], alone: bool) -> String {
+    let cores = if alone {
+        "by turns with the load balancer on one core"
+    } else {
+        "on one core, the load balancer on the other"
+    };
+    let mut page = format!(
+        "The NIC and the traffic source run {cores}; only the load balancer is measured.\n"
+    );
     page += &format!(
         "{:>3} {:<12} {:>11} {:>6} {:<9} {:>9} {:>8} {:>8} {:>6} {:>6} {:>6}\n",
         "fig",
