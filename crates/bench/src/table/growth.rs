@@ -8,7 +8,9 @@ use super::row::{Op, TableName};
 use super::run::{contestants, measure_op, nanoseconds};
 
 const TABLES: [TableName; 2] = [TableName::Hnlb, TableName::RteHashLf];
-const LOAD: f64 = 0.9;
+/// At higher loads rte_hash_lf refuses a sixth of the keys of some sizes when it
+/// is filled for the first time, and a lookup of those is a miss.
+const LOAD: f64 = 0.5;
 
 /// The curves.
 #[derive(Clone, Debug, Default)]
