@@ -22,7 +22,7 @@ pub enum Offload {
     Wanted,
     /// It is ending: its rules may go.
     Closing,
-    /// Its 5-tuple was opened again; rules of the connection before must go.
+    /// Its 5-tuple was opened again: rules that still fit its binding stay, others go.
     Reopened,
 }
 
