@@ -1,4 +1,6 @@
 //! The word of a record that changes: generation, state, offload state.
+use service::Direction;
+
 use crate::offload::OffloadState;
 use crate::state::TcpState;
 
@@ -61,6 +63,11 @@ impl Life {
     /// and RST can change anything.
     pub(crate) const fn is_open(self) -> bool {
         TcpState::is_open((self.0 >> STATE) as u8 & 15)
+    }
+
+    /// Whether a packet of `direction` without SYN, FIN and RST changes nothing.
+    pub(crate) const fn is_settled(self, direction: Direction) -> bool {
+        self.is_live() && TcpState::is_settled((self.0 >> STATE) as u8 & 15, direction)
     }
 
     pub(crate) const fn with_state(self, state: TcpState) -> Self {

@@ -47,6 +47,19 @@ pub(crate) struct Content<const K: usize> {
     pub(crate) backend: BackendId,
 }
 
+/// A record's words as one direction sees them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words<const K: usize> {
+    pub(crate) own: [u64; K],
+    pub(crate) other: [u64; K],
+    pub(crate) own_ports: u32,
+    pub(crate) other_ports: u32,
+    /// Of the network header in the upper, of the transport in the lower half.
+    pub(crate) deltas: u32,
+    pub(crate) hop: u32,
+    pub(crate) kind: u32,
+}
+
 impl<const K: usize> Record<K> {
     /// Never used. Equal to zero bytes.
     #[cfg(loom)]
@@ -126,6 +139,27 @@ impl<const K: usize> Record<K> {
             hops: [HopId((hops >> 32) as u32), HopId(hops as u32)],
             service: ServiceId((ids >> 48) as u16),
             backend: BackendId((ids >> 32) as u16),
+        }
+    }
+
+    /// The words of `direction` first, then those of the other: addresses,
+    /// ports, and of `direction` alone checksum changes and next hop. Chosen
+    /// without a branch, as directions alternate. The lower half of the last
+    /// is the protocol's number and nothing else if packets are rewritten.
+    #[inline(always)]
+    pub(crate) fn words(&self, direction: Direction) -> Words<K> {
+        let back = direction == Direction::Reply;
+        let own = |word: u64| if back { word as u32 } else { (word >> 32) as u32 };
+        let (forward, reply) = (load_all(&self.forward), load_all(&self.reply));
+        let ports = self.ports.load(Ordering::Relaxed);
+        Words {
+            own: if back { reply } else { forward },
+            other: if back { forward } else { reply },
+            own_ports: own(ports),
+            other_ports: own(ports.rotate_left(32)),
+            deltas: own(self.deltas.load(Ordering::Relaxed)),
+            hop: own(self.hops.load(Ordering::Relaxed)),
+            kind: self.ids.load(Ordering::Relaxed) as u32,
         }
     }
 

@@ -111,6 +111,16 @@ impl TcpState {
         now == code(ConnState::Established) || now == code(ConnState::Stream)
     }
 
+    /// Whether a packet of `direction` without SYN, FIN and RST leaves the
+    /// state with this code as it is.
+    pub(crate) const fn is_settled(now: u8, direction: Direction) -> bool {
+        Self::is_open(now)
+            || now == code(ConnState::HalfClosed(Direction::Forward))
+            || now == code(ConnState::HalfClosed(Direction::Reply))
+            || now == code(ConnState::Closing)
+            || (now == code(ConnState::Unanswered) && matches!(direction, Direction::Forward))
+    }
+
     const fn plain(now: ConnState) -> Self {
         Self { now, former: ConnState::New }
     }

@@ -260,9 +260,8 @@ pub(crate) fn subject(
 ) -> Result<Subject, PaperError> {
     Ok(match system {
         System::Limit => {
-            let missing = PaperError::NotOpened(0, connections.into());
-            let (_, action) = world.action(0).ok_or(missing)?;
-            Subject::Limit(Limit::new(action))
+            let action = world.action(0).and_then(|(_, action)| Limit::new(action));
+            Subject::Limit(action.ok_or(PaperError::NotOpened(0, connections.into()))?)
         }
         System::SlbPaper => Subject::SlbPaper(Box::new(SlbPaper::new(world, connections)?)),
         System::Slb | System::HnlbQueue | System::HnlbMark => {

@@ -24,7 +24,7 @@ pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
     headers: &Headers,
 ) -> Option<Decision> {
     let action = cx.shared.table.action(hit)?;
-    touch(cx, hit, headers);
+    touch(cx, hit, flags(headers));
     Some(Decision { rewrite: action.rewrite, hop: action.hop })
 }
 
@@ -33,9 +33,9 @@ pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
 pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     hit: Hit,
-    headers: &Headers,
+    flags: Option<TcpFlags>,
 ) {
-    let event = cx.shared.table.touch(hit, flags(headers), cx.now_ms);
+    let event = cx.shared.table.touch(hit, flags, cx.now_ms);
     if event != Event::None {
         notice(cx, hit.conn, event);
     }
@@ -98,7 +98,20 @@ impl Reminder {
     /// A packet of connection `hit` was found in software.
     #[inline]
     pub(crate) fn found<B: PacketBuf, O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, hit: Hit) {
-        if self.0.takes(REMIND) && cx.snapshot.admit != Admit::Off {
+        if self.0.takes(REMIND) {
+            self.remind(cx, hit);
+        }
+    }
+
+    /// The next place among `from` to `end` of a burst that is an occasion.
+    #[inline]
+    pub(crate) fn next(&mut self, from: usize, end: usize) -> Option<usize> {
+        self.0.next(from, end, REMIND)
+    }
+
+    /// A packet of connection `hit` is an occasion.
+    pub(crate) fn remind<B: PacketBuf, O: Outbox<B>>(&self, cx: &mut Context<'_, O>, hit: Hit) {
+        if cx.snapshot.admit != Admit::Off {
             remind(cx, hit.conn);
         }
     }

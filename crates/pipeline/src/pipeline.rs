@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use conntrack::{Event, Reader, ReaderError};
 use packet::PacketBuf;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
-use wire::{FlowKey, Fragment, Headers};
+use wire::{FlowKey, Fragment, Headers, Mac, Plain};
 
 use crate::act::{self, Errors};
 use crate::arp::arp;
@@ -13,14 +13,16 @@ use crate::bucket::TokenBucket;
 use crate::context::{Context, Decision, Packet};
 use crate::counters::Counter;
 use crate::fragment::{FragmentKey, Fragments, Later};
+use crate::hops::Hops;
 use crate::icmp::icmp;
 use crate::known::{Reminder, flags, known, notice, touch};
+use crate::lane::{self, QueueLane, Short, Shorts, Tally};
 use crate::matching::{Found, Job, match_burst};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse, plain};
 use crate::sampler::Sampler;
-use crate::{Counters, Outbox, Shared, Snapshot, Source};
+use crate::{Counters, Outbox, PortShared, Shared, Snapshot, Source};
 
 /// Most packets of one burst.
 pub const BURST: usize = 64;
@@ -58,6 +60,7 @@ pub struct Pipeline<B: PacketBuf> {
 struct Memory<B> {
     sampler: Sampler,
     reminder: Reminder,
+    hops: Hops,
     scheduling: Scheduling,
     errors: Errors,
     fragments: Fragments<B>,
@@ -81,6 +84,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let memory = Memory {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
+            hops: Hops::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
@@ -114,6 +118,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let now = self.shared.snapshot.load();
         if !Arc::ptr_eq(&now, &self.snapshot) {
             self.snapshot = Arc::clone(&now);
+            self.memory.hops.forget();
             self.memory.scheduling.state = now.services.worker_state(self.worker);
             self.memory.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
         }
@@ -128,44 +133,29 @@ impl<B: PacketBuf> Pipeline<B> {
         out: &mut impl Outbox<B>,
     ) {
         let Self { shared, snapshot, counters, memory, .. } = self;
-        let queue = shared.port(from.port).and_then(|port| port.queues.get(from.queue));
+        let port = shared.port(from.port);
+        let queue = port.and_then(|port| port.queues.get(from.queue));
         let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
-        for buf in burst.iter() {
-            buf.prefetch();
-        }
-        let mut jobs = ArrayVec::new();
-        for buf in burst.drain(..) {
-            if let Some((headers, interface, key)) = plain(&cx, buf.bytes()) {
-                let packet = Packet { buf, headers, interface };
-                // Always so, since both lists are as long. Said here, the
-                // job is written to its place and not moved there.
-                if jobs.is_full() {
-                    break;
-                }
-                jobs.push(Job { packet, kind: Kind::Flow(key), found: Found::Nothing });
-                continue;
+        memory.hops.begin(shared.neighbours.changes(), now_ms);
+        let lane = QueueLane::compile(&cx, &mut memory.hops, cx.queue.as_ref());
+        let mut sorted = sort(&cx, port, &lane, burst);
+        lane::find(&cx, &mut sorted.shorts);
+        memory.sample(&mut cx, &sorted.shorts);
+        match_burst(&cx, &mut memory.sampler, &mut sorted.jobs);
+        let (mut tally, mut jobs) = (Tally::default(), sorted.jobs.drain(..));
+        for short in sorted.shorts.drain(..) {
+            while sorted.order & 1 != 0 {
+                sorted.order >>= 1;
+                jobs.by_ref().take(1).for_each(|job| memory.finish(&mut cx, job));
             }
-            match parse(&cx, buf) {
-                Ok((packet, kind)) => jobs.push(Job { packet, kind, found: Found::Nothing }),
-                Err(counter) => cx.count(counter),
+            sorted.order >>= 1;
+            if let Err(buf) = lane::act(&mut cx, &mut memory.hops, &lane, &mut tally, short) {
+                memory.general(&mut cx, buf);
             }
         }
-        match_burst(&cx, &mut memory.sampler, &mut jobs);
-        // Drained, as an iterator by value would move all places of the list.
-        for Job { packet, kind, found } in jobs.drain(..) {
-            match kind {
-                Kind::Flow(_) if is_plain(&packet, found) => memory.pass(&mut cx, packet, found),
-                Kind::Flow(key) => {
-                    let decision = memory.decide(&mut cx, &packet.headers, &key, found);
-                    memory.act(&mut cx, packet, decision);
-                }
-                Kind::Later(key) => memory.later(&mut cx, key, packet),
-                Kind::Arp => arp(&mut cx, packet),
-                Kind::Ndp => ndp(&mut cx, packet),
-                Kind::Icmp => icmp(&mut cx, packet),
-            }
-        }
+        jobs.for_each(|job| memory.finish(&mut cx, job));
+        tally.count(&cx);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -180,6 +170,85 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
+/// A burst after its first look, in two lists.
+struct Sorted<B> {
+    /// Plain packets.
+    shorts: Shorts<B>,
+    /// All others.
+    jobs: Jobs<B>,
+    /// Which list is next, from the lowest bit: set for `jobs`. Packets keep
+    /// the order they came in.
+    order: u64,
+}
+
+type Jobs<B> = ArrayVec<Job<B>, BURST>;
+
+/// First pass over a burst.
+#[inline(always)]
+fn sort<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    port: Option<&PortShared>,
+    lane: &Option<QueueLane>,
+    burst: &mut ArrayVec<B, BURST>,
+) -> Sorted<B> {
+    let mut sorted = Sorted { shorts: ArrayVec::new(), jobs: ArrayVec::new(), order: 0 };
+    for buf in burst.iter() {
+        buf.prefetch();
+    }
+    let own = cx.snapshot.interfaces.at(cx.from.port, None).map(|(_, own)| own.mac);
+    let station = own.zip(port);
+    for buf in burst.drain(..) {
+        match short(cx, station, lane, buf) {
+            // Always so, since both lists are as long as a burst. Said here,
+            // the packet is written to its place and not moved there.
+            Ok(short) if !sorted.shorts.is_full() => sorted.shorts.push(short),
+            Ok(_) => {}
+            Err(buf) => {
+                let place = sorted.shorts.len() + sorted.jobs.len();
+                if collect(cx, buf, &mut sorted.jobs) {
+                    sorted.order |= 1 << place;
+                }
+            }
+        }
+    }
+    sorted
+}
+
+/// The packet for the fast lane, if it is one.
+#[inline(always)]
+fn short<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    station: Option<(Mac, &PortShared)>,
+    lane: &Option<QueueLane>,
+    buf: B,
+) -> Result<Short<B>, B> {
+    let Some((own, port)) = station else { return Err(buf) };
+    match Plain::of(buf.bytes(), own) {
+        Some(plain) => Short::new(cx, port, lane, buf, plain),
+        None => Err(buf),
+    }
+}
+
+/// Parses a packet for the general way; `false` if that was its end.
+fn collect<B: PacketBuf, O>(cx: &Context<'_, O>, buf: B, jobs: &mut Jobs<B>) -> bool {
+    if jobs.is_full() {
+        return false;
+    }
+    if let Some((headers, interface, key)) = plain(cx, buf.bytes()) {
+        let packet = Packet { buf, headers, interface };
+        jobs.push(Job { packet, kind: Kind::Flow(key), found: Found::Nothing });
+        return true;
+    }
+    match parse(cx, buf) {
+        Ok((packet, kind)) => jobs.push(Job { packet, kind, found: Found::Nothing }),
+        Err(counter) => {
+            cx.count(counter);
+            return false;
+        }
+    }
+    true
+}
+
 /// A whole packet of a known connection: nearly all are.
 #[inline]
 fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
@@ -187,6 +256,62 @@ fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
 }
 
 impl<B: PacketBuf> Memory<B> {
+    /// Looks after the few plain packets that are an occasion for more than
+    /// being sent on: to ask for rules, or to see what a queue's packets do.
+    #[inline(always)]
+    fn sample<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, shorts: &Shorts<B>) {
+        let mut from = 0;
+        while let Some(at) = self.reminder.next(from, shorts.len()) {
+            if let Some(hit) = shorts.get(at).and_then(Short::hit) {
+                self.reminder.remind(cx, hit);
+            }
+            from = at + 1;
+        }
+        if cx.queue.is_some() {
+            self.sample_queue(cx, shorts);
+        }
+    }
+
+    fn sample_queue<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, shorts: &Shorts<B>) {
+        for short in shorts.iter().filter(|short| short.is_queued()) {
+            if !self.sampler.takes(cx.snapshot.sample) {
+                continue;
+            }
+            cx.count(Counter::Sampled);
+            let key = short.key();
+            if let Some(hit) = cx.shared.table.lookup(&key) {
+                touch(cx, hit, short.flags());
+            }
+        }
+    }
+
+    /// A packet that turned out not to be for the fast lane.
+    #[cold]
+    #[inline(never)]
+    fn general<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, buf: B) {
+        let mut jobs = ArrayVec::new();
+        if collect(cx, buf, &mut jobs) {
+            match_burst(cx, &mut self.sampler, &mut jobs);
+            jobs.drain(..).for_each(|job| self.finish(cx, job));
+        }
+    }
+
+    /// The end of the general way.
+    fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job<B>) {
+        let Job { packet, kind, found } = job;
+        match kind {
+            Kind::Flow(_) if is_plain(&packet, found) => self.pass(cx, packet, found),
+            Kind::Flow(key) => {
+                let decision = self.decide(cx, &packet.headers, &key, found);
+                self.act(cx, packet, decision);
+            }
+            Kind::Later(key) => self.later(cx, key, packet),
+            Kind::Arp => arp(cx, packet),
+            Kind::Ndp => ndp(cx, packet),
+            Kind::Icmp => icmp(cx, packet),
+        }
+    }
+
     /// Takes a packet of a known connection to where it goes.
     #[inline]
     fn pass<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, found: Found) {
@@ -216,7 +341,7 @@ impl<B: PacketBuf> Memory<B> {
         match found {
             Found::Queue(sample) => {
                 if let Some(hit) = sample {
-                    touch(cx, hit, headers);
+                    touch(cx, hit, flags(headers));
                 }
                 let action = cx.queue.as_ref().ok_or(Counter::NotRewritable)?;
                 Ok(Decision { rewrite: action.rewrite, hop: action.hop })
