@@ -15,7 +15,7 @@ use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
 use crate::pipeline::BURST;
-use crate::{Outbox, PortShared};
+use crate::{Outbox, PortId, PortShared};
 
 /// What is known of a packet before it is acted on.
 #[derive(Clone, Copy, Debug)]
@@ -128,11 +128,30 @@ pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
     hit: Hit,
     mut buf: B,
 ) -> Result<(), B> {
-    let Some(plain) = Plain::of(buf.bytes(), station) else { return Err(buf) };
+    match rewrite(cx, hops, station, hit, buf.bytes_mut()) {
+        Some(port) => {
+            cx.out.send(port, buf);
+            Ok(())
+        }
+        None => Err(buf),
+    }
+}
+
+/// Rewrites a frame in place; where it goes. `None`, and nothing happens:
+/// something isn't as usual.
+#[inline(always)]
+fn rewrite<O>(
+    cx: &Context<'_, O>,
+    hops: &mut Hops,
+    station: Mac,
+    hit: Hit,
+    frame: &mut [u8],
+) -> Option<PortId> {
+    let plain = Plain::of(frame, station)?;
     let Plain { addresses, ports, proto, .. } = plain;
     let key = PlainKey { addresses, ports, proto };
-    let Some(action) = cx.shared.table.plain(hit, &key, cx.now_ms) else { return Err(buf) };
-    let Some(way) = hops.way(cx, action.hop) else { return Err(buf) };
+    let action = cx.shared.table.plain(hit, &key, cx.now_ms)?;
+    let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
     let rewrite = PlainRewrite {
         macs: way.macs,
         addresses: action.addresses,
@@ -140,11 +159,7 @@ pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
         net_delta: action.net_delta,
         transport_delta: action.transport_delta,
     };
-    if plain.length > way.mtu || !rewrite.apply(buf.bytes_mut(), proto) {
-        return Err(buf);
-    }
-    cx.out.send(way.port, buf);
-    Ok(())
+    rewrite.apply(frame, proto).then_some(way.port)
 }
 
 /// Third pass, for a packet of a queue that means something.
@@ -155,15 +170,13 @@ pub(crate) fn pass_queue<B: PacketBuf, O: Outbox<B>>(
     station: Mac,
     mut buf: B,
 ) -> Result<Plain, B> {
-    let Some(plain) = Plain::of(buf.bytes(), station) else { return Err(buf) };
-    if !lane.carries(&plain)
-        || plain.length > lane.way.mtu
-        || !lane.rewrite(&plain).apply(buf.bytes_mut(), plain.proto)
-    {
-        return Err(buf);
+    match lane.pass(station, buf.bytes_mut()) {
+        Some(plain) => {
+            cx.out.send(lane.way.port, buf);
+            Ok(plain)
+        }
+        None => Err(buf),
     }
-    cx.out.send(lane.way.port, buf);
-    Ok(plain)
 }
 
 impl Tally {
@@ -255,6 +268,14 @@ impl QueueLane {
             | u64::from((plain.ports ^ ports) & counted_ports)
             | u64::from(plain.proto ^ self.proto)
             == 0
+    }
+
+    /// Rewrites a frame in place; what it was.
+    #[inline(always)]
+    fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
+        let plain = Plain::of(frame, station)?;
+        let fits = self.carries(&plain) && plain.length <= self.way.mtu;
+        (fits && self.rewrite(&plain).apply(frame, plain.proto)).then_some(plain)
     }
 
     #[inline(always)]

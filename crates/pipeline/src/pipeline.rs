@@ -154,24 +154,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let station = station.unwrap_or_default();
         memory.remind(&mut cx, burst.len(), &told);
-        let (mut tally, mut jobs) = (Tally::default(), jobs.drain(..));
-        for (buf, &told) in burst.drain(..).zip(&told) {
-            let passed = match (told, &lane) {
-                (Told::Mark(hit) | Told::Table(hit), _) => {
-                    lane::pass(&mut cx, &mut memory.hops, station, hit, buf)
-                }
-                (Told::Queue, Some(lane)) => memory.pass_queue(&mut cx, lane, station, buf),
-                _ => {
-                    memory.next(&mut cx, told, buf, &mut jobs);
-                    continue;
-                }
-            };
-            match passed {
-                Ok(()) => tally.sent(told),
-                Err(buf) => memory.general(&mut cx, buf),
-            }
-        }
-        tally.count(&cx);
+        memory.third(&mut cx, station, &lane, burst, &told, jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -208,6 +191,39 @@ fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
 }
 
 impl<B: PacketBuf> Memory<B> {
+    /// The third pass: every packet goes its way, in order. A function of its
+    /// own, so that what it needs stays in registers.
+    #[inline(never)]
+    fn third<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        lane: &Option<QueueLane>,
+        burst: &mut ArrayVec<B, BURST>,
+        told: &TellTale,
+        mut jobs: Jobs,
+    ) {
+        let mut jobs = jobs.drain(..);
+        let mut tally = Tally::default();
+        for (buf, &told) in burst.drain(..).zip(told) {
+            let passed = match (told, lane) {
+                (Told::Mark(hit) | Told::Table(hit), _) => {
+                    lane::pass(cx, &mut self.hops, station, hit, buf)
+                }
+                (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
+                _ => {
+                    self.next(cx, told, buf, &mut jobs);
+                    continue;
+                }
+            };
+            match passed {
+                Ok(()) => tally.sent(told),
+                Err(buf) => self.general(cx, buf),
+            }
+        }
+        tally.count(cx);
+    }
+
     /// Parses and matches those of which nothing is known.
     fn sort<O>(&mut self, cx: &Context<'_, O>, burst: &[B], told: &mut TellTale, jobs: &mut Jobs) {
         for (buf, told) in burst.iter().zip(told.iter_mut()) {
@@ -257,6 +273,7 @@ impl<B: PacketBuf> Memory<B> {
     }
 
     /// The packet of the next job, or one that has been dropped.
+    #[inline(never)]
     fn next<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
