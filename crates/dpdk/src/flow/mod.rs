@@ -1,20 +1,24 @@
 //! rte_flow: rules as typed values, the C arrays they are lowered to, and
 //! whoever takes such arrays: a port's driver or the emulated NIC.
 
+mod action;
 mod decode;
+mod decode_action;
 mod error;
 mod header;
 mod port;
 mod raw;
+mod raw_action;
 mod rule;
 
+pub use action::{Action, HopField, Modify, SetField};
 pub use decode::{decode, decode_raw};
 pub use error::{FlowError, FlowErrorKind};
 pub use port::PortFlows;
 pub use raw::RawRule;
 pub use rule::{
-    Action, Attributes, Counters, EthFields, Field, Ipv4Fields, Ipv6Fields, Item, Match,
-    PortFields, Rule, RuleHandle, VlanFields,
+    Attributes, Counters, EthFields, Field, Ipv4Fields, Ipv6Fields, Item, Match, PortFields, Rule,
+    RuleHandle, VlanFields,
 };
 
 /// Whoever takes rules: a port's driver (`rte_flow_create` and its kin) or the

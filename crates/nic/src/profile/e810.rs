@@ -187,7 +187,7 @@ fn actions(actions: &[Action], queues: u16) -> Result<Filter, FlowError> {
             Action::Passthru => (targets, filter.target) = (targets + 1, Target::Rss),
             Action::Mark(mark) => (marks, filter.mark) = (marks + 1, Some(*mark)),
             Action::Count => (counts, filter.count) = (counts + 1, true),
-            Action::Other(_) => return Err(no("Invalid action.")),
+            _ => return Err(no("Invalid action.")),
         }
     }
     if targets > 1 {
