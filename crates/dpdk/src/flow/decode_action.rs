@@ -64,8 +64,8 @@ unsafe fn decode_action(action: &sys::rte_flow_action) -> Result<Action, FlowErr
         sys::RTE_FLOW_ACTION_TYPE_PORT_ID => port_id(unsafe { conf(action)? })?,
         // SAFETY: see above.
         sys::RTE_FLOW_ACTION_TYPE_RSS => unsafe { rss(conf(action)?)? },
-        // SAFETY: see above.
         sys::RTE_FLOW_ACTION_TYPE_MODIFY_FIELD => {
+            // SAFETY: see above.
             Action::ModifyField(modify(unsafe { conf(action)? }))
         }
         sys::RTE_FLOW_ACTION_TYPE_RAW_ENCAP => {
