@@ -136,12 +136,13 @@ impl Admission {
 
     /// Who goes in and who comes out now. Those are taken to be in line and
     /// leaving from now on; the caller tells when they are [`installed`],
-    /// [`refused`], [`ended`] or have [`left`].
+    /// [`refused`] or [`ended`], or have [`left`]; and whom to [`forget`].
     ///
     /// [`installed`]: Self::installed
     /// [`refused`]: Self::refused
     /// [`ended`]: Self::ended
     /// [`left`]: Self::left
+    /// [`forget`]: Self::forget
     pub fn decide(&mut self, now_ms: u64, room: Room) -> Decisions {
         let mut decisions = Decisions::default();
         self.counters.limit = room.entries;
@@ -228,6 +229,11 @@ impl Admission {
     /// `key` was chosen and is gone, or not established.
     pub fn ended(&mut self, key: Key) {
         self.counters.ended += 1;
+        self.forget(key);
+    }
+
+    /// `key` has no rules any more, and what was measured of it is over.
+    pub fn forget(&mut self, key: Key) {
         self.held.remove(key);
         self.score(key, None);
         self.sketch.remove(key);
@@ -286,6 +292,9 @@ impl Admission {
             let (needed, needed_ms) = (SAMPLES, MEASURED_MS);
             return Reason::TooYoung { samples, needed, measured_ms, needed_ms };
         }
+        if tracked.meter.has_ended(now_ms) {
+            return Reason::Silent { for_ms: tracked.meter.silence_ms(now_ms) };
+        }
         let (rate, threshold) = (tracked.meter.at_least(now_ms), self.counters.threshold);
         let before = self.candidates.above(rate);
         if rate < threshold {
@@ -304,7 +313,7 @@ impl Admission {
     fn measured(&self, key: Key, now_ms: u64) -> Option<f64> {
         let meter = &self.sketch.get(key)?.meter;
         let enough = meter.samples() >= SAMPLES && meter.span_ms(now_ms) >= MEASURED_MS;
-        enough.then(|| meter.at_least(now_ms))
+        (enough && !meter.has_ended(now_ms)).then(|| meter.at_least(now_ms))
     }
 
     /// Makes `score` that of `key` among the candidates; `None`: it is none.

@@ -15,9 +15,15 @@ const SAVED: f64 = 0.01;
 /// New costs weigh this much.
 const NEW_COST: f64 = 1.0 / 16.0;
 
-/// A token bucket whose rate follows the card. A refusal for once halves the
-/// rate and each creation adds one to it, as TCP does with its window: "churn
-/// can stall a card" shows as refusals and as slow calls first.
+/// How often the card's refusals are looked at, in milliseconds.
+const LOOK_MS: u64 = 100;
+
+/// When it has refused more than one in so many, it is asked half as often;
+/// else a quarter more. A refusal now and then says nothing of the rate.
+const TOO_MANY: u64 = 8;
+
+/// A token bucket whose rate follows the card: "per-connection updates at a
+/// high rate can stall a NIC", and that shows as refusals and as slow calls.
 #[derive(Clone, Debug)]
 pub struct Budget {
     most: f64,
@@ -25,6 +31,9 @@ pub struct Budget {
     cost_ns: Option<f64>,
     tokens: f64,
     filled_ms: Option<u64>,
+    looked_ms: u64,
+    asked: u64,
+    refused: u64,
 }
 
 impl Budget {
@@ -32,7 +41,16 @@ impl Budget {
     #[must_use]
     pub fn new(per_second: Option<u32>) -> Self {
         let most = per_second.map_or(f64::INFINITY, f64::from);
-        Self { most, allowed: most, cost_ns: None, tokens: 0.0, filled_ms: None }
+        Self {
+            most,
+            allowed: most,
+            cost_ns: None,
+            tokens: 0.0,
+            filled_ms: None,
+            looked_ms: 0,
+            asked: 0,
+            refused: 0,
+        }
     }
 
     /// Creations a second at present.
@@ -50,6 +68,7 @@ impl Budget {
 
     /// Creations that may be made at `now_ms`.
     pub fn available(&mut self, now_ms: u64) -> usize {
+        self.look(now_ms);
         let rate = self.per_second();
         if rate.is_infinite() {
             return usize::MAX;
@@ -63,6 +82,7 @@ impl Budget {
 
     /// The card was asked, which took `cost_ns`; `None` if nobody measures.
     pub fn asked(&mut self, cost_ns: Option<u64>) {
+        self.asked += 1;
         self.tokens = (self.tokens - 1.0).max(0.0);
         if let Some(cost) = cost_ns {
             // Nothing takes no time at all.
@@ -72,15 +92,23 @@ impl Budget {
         }
     }
 
-    /// It has created the rule.
-    pub fn created(&mut self) {
-        self.allowed = (self.allowed + 1.0).min(self.most);
-    }
-
     /// It has refused, not because it is full or can't.
     pub fn refused(&mut self) {
-        let from = if self.allowed.is_finite() { self.allowed } else { self.known() };
-        self.allowed = (from / 2.0).max(LEAST.min(self.most));
+        self.refused += 1;
+    }
+
+    fn look(&mut self, now_ms: u64) {
+        if now_ms < self.looked_ms.saturating_add(LOOK_MS) {
+            return;
+        }
+        self.looked_ms = now_ms;
+        let (asked, refused) = (std::mem::take(&mut self.asked), std::mem::take(&mut self.refused));
+        if refused * TOO_MANY > asked {
+            let from = if self.allowed.is_finite() { self.allowed } else { self.known() };
+            self.allowed = (from / 2.0).max(LEAST.min(self.most));
+        } else if asked > 0 {
+            self.allowed = (self.allowed * 1.25).min(self.most);
+        }
     }
 
     /// Where an unlimited budget starts to become smaller.
@@ -99,7 +127,6 @@ mod tests {
         for now in from_ms..from_ms + ms {
             for _ in 0..budget.available(now).min(64) {
                 budget.asked(cost_ns);
-                budget.created();
                 made += 1;
             }
         }
@@ -135,14 +162,23 @@ mod tests {
     }
 
     #[test]
-    fn refusals_halve_it_and_creations_bring_it_back() {
+    fn a_card_that_refuses_is_asked_less_until_it_takes_rules_again() {
         let mut budget = Budget::new(Some(1_000));
-        budget.refused();
-        budget.refused();
-        assert_eq!(budget.per_second(), 250.0);
-        (0..50).for_each(|_| budget.refused());
-        assert_eq!(budget.per_second(), LEAST);
-        run(&mut budget, 0, 10_000, None);
-        assert_eq!(budget.per_second(), 1_000.0);
+        let mut refuse = |every: usize, from_ms: u64, ms: u64| {
+            let mut asked = 0;
+            for now in from_ms..from_ms + ms {
+                for _ in 0..budget.available(now) {
+                    budget.asked(None);
+                    asked += 1;
+                    if asked % every == 0 {
+                        budget.refused();
+                    }
+                }
+            }
+            budget.per_second()
+        };
+        assert_eq!(refuse(100, 0, 2_000), 1_000.0, "one in a hundred is no sign");
+        assert_eq!(refuse(1, 2_000, 5_000), LEAST);
+        assert_eq!(refuse(usize::MAX, 7_000, 10_000), 1_000.0, "it has recovered");
     }
 }

@@ -111,6 +111,16 @@ impl Meter {
         now_ms.saturating_sub(self.last_ms)
     }
 
+    /// Whether its silence says that it has probably ended: it is longer than a
+    /// second and than five times the mean time between samples, which happens
+    /// to a live one with less than 1 %.
+    #[must_use]
+    pub fn has_ended(&self, now_ms: u64) -> bool {
+        let silence = self.silence_ms(now_ms);
+        let mean = self.span_ms(self.last_ms) as f64 / self.events().max(1.0);
+        silence > 1_000 && silence as f64 > 5.0 * mean
+    }
+
     /// Packets per second. The first sample began the measurement and doesn't
     /// count: for rates distributed as Zipf's law with exponent 1 says, that
     /// makes it the mean of what the rate can be after these samples.

@@ -17,8 +17,10 @@ pub enum CardRefusal {
 pub enum Reason {
     /// Nothing is offloaded.
     Off,
-    /// It has not asked; with the policy `all`, that is: its handshake is not
-    /// complete, or the line was too long.
+    /// Its handshake is not complete, or it is ending.
+    NotEstablished,
+    /// With the policy `all`: it has not asked since its rules went, or the line
+    /// was too long.
     NotAsked,
     /// None of its packets was sampled lately, or others were sampled more.
     Unseen {
@@ -35,6 +37,11 @@ pub enum Reason {
         measured_ms: u64,
         /// Milliseconds needed.
         needed_ms: u64,
+    },
+    /// It has not been seen for so long that it has probably ended.
+    Silent {
+        /// Milliseconds since its last sample.
+        for_ms: u64,
     },
     /// The entries are taken, and none of their owners is clearly lighter.
     TooLight {
@@ -116,9 +123,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => f.write_str("nothing is offloaded"),
-            Self::NotAsked => {
-                f.write_str("it has not asked: no complete handshake, or no room in the line")
-            }
+            Self::NotEstablished => f.write_str("its handshake is not complete, or it is ending"),
+            Self::NotAsked => f.write_str("it has not asked again, or the line was too long"),
             Self::Unseen { below } => {
                 write!(f, "too few of its packets were sampled: below {below:.0} packets/s")
             }
@@ -126,6 +132,9 @@ impl fmt::Display for Reason {
                 f,
                 "too young: {samples} samples of {needed} needed, measured for {measured_ms} ms of {needed_ms}"
             ),
+            Self::Silent { for_ms } => {
+                write!(f, "none of its packets was sampled for {for_ms} ms")
+            }
             Self::TooLight { rate, threshold, rank } => write!(
                 f,
                 "too light: at least {rate:.0} packets/s, {threshold:.0} needed, rank {rank}"

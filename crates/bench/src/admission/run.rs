@@ -89,8 +89,7 @@ pub struct Outcome {
 pub fn run(options: &Options, told: &mut dyn FnMut(usize, usize)) -> Result<Outcome, TrafficError> {
     let policies = ["heavy", "all", "all-by-packets", "told"];
     let all = options.alphas.len() * options.changes.len() * policies.len();
-    let mut outcome =
-        Outcome { rows: Vec::new(), summaries: Vec::new(), options: options.clone() };
+    let mut outcome = Outcome { rows: Vec::new(), summaries: Vec::new(), options: options.clone() };
     for &alpha in &options.alphas {
         for &change in &options.changes {
             for policy in policies {
@@ -153,11 +152,7 @@ fn one(
     Ok(rows)
 }
 
-fn player(
-    options: &Options,
-    policy: &'static str,
-    population: &mut Population,
-) -> Box<dyn Player> {
+fn player(options: &Options, policy: &'static str, population: &mut Population) -> Box<dyn Player> {
     let (budget, connections) = (options.insertions_per_second, options.connections);
     let mut line = population.in_any_order();
     line.truncate(LINE);

@@ -15,9 +15,10 @@ impl Outcome {
         );
         page += "alpha change    policy          oracle  before of orac  s to 95% insert/s   +0s   +2s  of told   end  s back\n";
         for s in &self.summaries {
-            let told = self.summaries.iter().find(|t| {
-                t.policy == "told" && t.alpha == s.alpha && t.change == s.change
-            });
+            let told = self
+                .summaries
+                .iter()
+                .find(|t| t.policy == "told" && t.alpha == s.alpha && t.change == s.change);
             let of_told = told.map_or(0.0, |told| s.after_2s / told.after_2s);
             let seconds = |s: Option<f64>| s.map_or_else(|| "-".to_owned(), |s| format!("{s:.2}"));
             let _ = writeln!(
