@@ -128,7 +128,7 @@ impl LabRun {
         }
         text += &format!(
             "\n[[interface]]\nport = \"lab0\"\naddresses = [{addresses}]\n\n\
-             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\n\n\
+             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\nadmission = \"all\"\n\n\
              [status]\nsocket = \"{}\"\n",
             socket.display()
         );
