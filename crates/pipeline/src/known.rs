@@ -25,7 +25,7 @@ pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
 ) -> Option<Decision> {
     let action = cx.shared.table.action(hit)?;
     touch(cx, hit, flags(headers));
-    Some(Decision { rewrite: action.rewrite, hop: action.hop })
+    Some(Decision { delivery: action.delivery, hop: action.hop })
 }
 
 /// Counts a packet for the connection's state.

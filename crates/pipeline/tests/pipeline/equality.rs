@@ -13,7 +13,7 @@ use packet::HeapPacket;
 use pipeline::encoding::{Marked, QueueAction};
 use pipeline::{Counter, Offload, PortId};
 use proptest::prelude::*;
-use service::{Direction, Scheduler};
+use service::{Delivery, Direction, Scheduler};
 use wire::{FlowKey, Fragment, Headers, Rewrite};
 
 use crate::fragments::cut;
@@ -198,6 +198,7 @@ impl Offloaded {
                 Rewrite::source_address(binding.server.ip(), binding.vip.ip())
             }
         };
+        let unchanged = binding.forwarding.delivery(direction, binding.backend);
         if any_port {
             endpoint.set_port(0);
         }
@@ -208,7 +209,7 @@ impl Offloaded {
             direction,
             proto: binding.proto,
             endpoint,
-            rewrite: rewrite?,
+            delivery: unchanged.or(rewrite.map(Delivery::Rewrite))?,
             hop: self.world.shared.table.action(hit)?.hop,
         };
         let known = self.queues.iter().filter(|(on, _)| *on == port);
