@@ -11,7 +11,7 @@ use nic::{Delivery, Nic, NicConfig, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use packet::HeapPacket;
 use pipeline::{BURST, Offload, Outbox, Pipeline, PortId, Settings, Shared, Source};
-use service::{Delivery, Direction, HopId};
+use service::{Direction, HopId};
 use setup::{PortFacts, Seed};
 use wire::{Mac, TcpFlags};
 
@@ -114,7 +114,7 @@ impl World {
     pub(crate) fn action(&self, number: u64) -> Option<(u16, Action)> {
         let action = self.shared.table.action(self.hit(number)?)?;
         let (_, mac) = self.shared.neighbours.resolve(action.hop, 0)?;
-        let Delivery::Rewrite(rewrite) = action.delivery else { return None };
+        let service::Delivery::Rewrite(rewrite) = action.delivery else { return None };
         Some((action.backend.0, Action { rewrite, mac: mac? }))
     }
 
