@@ -194,6 +194,11 @@ impl<C: Connections> Offloader<C> {
     /// Puts one direction in line at the port where its packets arrive;
     /// `None`: not now.
     pub(crate) fn line_up(&mut self, conn: ConnId, direction: Direction) -> Option<Stage> {
+        let binding = self.world.binding(conn)?;
+        if direction == Direction::Reply && binding.forwarding.is_one_way() {
+            // There is nothing to match.
+            return Some(Stage::Software);
+        }
         let path = self.world.path(conn, direction)?;
         let rules = self.ports.get_mut(usize::from(path.arrives.0))?;
         if rules.encoding == Encoding::Off {

@@ -232,8 +232,8 @@ impl Model {
             let own = all.find(|b| b.key(action.direction) == Some(received.key));
             let own = own.expect("a queue's packet of a connection that is gone");
             assert_eq!((own.service, own.backend), (action.service, action.backend));
-            let wanted = own.rewrite(action.direction).unwrap();
-            let same = wanted == action.rewrite || action.endpoint.port() == 0;
+            let wanted = own.delivery(action.direction).unwrap();
+            let same = wanted == action.delivery || action.endpoint.port() == 0;
             assert!(same, "another rewrite");
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
 ) -> Option<Decision> {
     let action = cx.shared.table.action(hit)?;
     count(cx, hit, flags(headers));
-    Some(Decision { rewrite: action.rewrite, hop: action.hop })
+    Some(Decision { delivery: action.delivery, hop: action.hop })
 }
 
 /// Counts a packet that was matched by queue and chosen as a sample.
@@ -43,11 +43,7 @@ pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
 
 /// Counts a packet for the connection's state.
 #[inline]
-fn count<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    hit: Hit,
-    flags: Option<TcpFlags>,
-) {
+fn count<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hit: Hit, flags: Option<TcpFlags>) {
     let event = cx.shared.table.touch(hit, flags, cx.now_ms);
     if event != Event::None {
         notice(cx, hit.conn, event);

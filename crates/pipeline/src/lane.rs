@@ -7,7 +7,7 @@
 use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainKey};
 use packet::PacketBuf;
-use service::Direction;
+use service::{Delivery, Direction};
 use wire::{FlowKey, FlowV4, Mac, Plain, PlainRewrite, Rewrite, Transport};
 
 use crate::context::Context;
@@ -231,7 +231,7 @@ impl QueueLane {
         action: Option<&QueueAction>,
     ) -> Option<Self> {
         let action = action?;
-        let Rewrite::V4(rewrite) = action.rewrite else { return None };
+        let Delivery::Rewrite(Rewrite::V4(rewrite)) = action.delivery else { return None };
         let std::net::SocketAddr::V4(endpoint) = action.endpoint else { return None };
         let (ip, port) = (u64::from(endpoint.ip().to_bits()), u32::from(endpoint.port()));
         let ports_count = if port == 0 { 0 } else { u32::from(u16::MAX) };

@@ -328,7 +328,7 @@ impl<B: PacketBuf> Memory<B> {
                 if *event != Event::None {
                     notice(cx, hit.conn, *event);
                 }
-                act::forward(cx, &mut self.errors, packet, &action.rewrite, action.hop);
+                act::forward(cx, &mut self.errors, packet, &action.delivery, action.hop);
             }
             None => cx.count(Counter::NotRewritable),
         }
@@ -349,7 +349,7 @@ impl<B: PacketBuf> Memory<B> {
                     touch(cx, hit, flags(headers));
                 }
                 let action = cx.queue.as_ref().ok_or(Counter::NotRewritable)?;
-                Ok(Decision { rewrite: action.rewrite, hop: action.hop })
+                Ok(Decision { delivery: action.delivery, hop: action.hop })
             }
             Found::Conn(hit) => {
                 self.reminder.found(cx, hit);
@@ -373,7 +373,7 @@ impl<B: PacketBuf> Memory<B> {
         };
         match &decision {
             Ok(decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop)
+                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
             }
             Err(Counter::TtlExpired) => {
                 act::refuse(cx, &mut self.errors, packet, ErrorKind::TimeExceeded);
@@ -398,7 +398,7 @@ impl<B: PacketBuf> Memory<B> {
             cx.counters.sub(Counter::FragmentsHeld, 1);
             match &decision {
                 Some(decision) => {
-                    act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop)
+                    act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
                 }
                 None => cx.count(Counter::FragmentOrphaned),
             }
@@ -415,7 +415,7 @@ impl<B: PacketBuf> Memory<B> {
     ) {
         match self.fragments.later(key, packet, cx.now_ms) {
             Later::Forward(packet, decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop);
+                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop);
             }
             Later::Held => cx.count(Counter::FragmentsHeld),
             Later::Overflow => cx.count(Counter::FragmentOverflow),
