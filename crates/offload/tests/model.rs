@@ -123,7 +123,12 @@ struct Model {
 impl Model {
     fn new(encodings: [Encoding; 2], marks: usize, queues: u16, policy: Policy) -> Self {
         let world = World::ours(marks, usize::from(QUEUES));
-        let port = |encoding| PortConfig { encoding, queues: (1..queues).collect(), workers: 2 };
+        let port = |encoding| PortConfig {
+            encoding,
+            queues: (1..queues).collect(),
+            shared_queues: Vec::new(),
+            workers: 2,
+        };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),
             creations_per_tick: 4,
