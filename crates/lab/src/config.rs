@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::Mode;
 use crate::topology::{
     BACKENDS, BALANCER_ADDRESSES, DNS_BACKEND_PORT, DNS_PORT, Family, PORT, WEB_BACKEND_PORT,
     WEB_PORT, vip,
@@ -73,6 +74,8 @@ pub enum Device {
 /// One way of running HNLB in the lab.
 #[derive(Debug, Clone)]
 pub struct LabRun {
+    /// How packets get to the backends.
+    pub mode: Mode,
     /// How matches are told.
     pub encoding: Encoding,
     /// The emulated NIC's profile; `None` for a device that has rte_flow.
@@ -90,6 +93,7 @@ impl LabRun {
     #[must_use]
     pub const fn emulated(encoding: Encoding) -> Self {
         Self {
+            mode: Mode::Nat,
             encoding,
             profile: Some(Profile::X550),
             queues: 16,
@@ -102,7 +106,14 @@ impl LabRun {
     /// carries out.
     #[must_use]
     pub const fn tap(queues: u16) -> Self {
-        Self { encoding: Encoding::Queue, profile: None, queues, workers: 1, device: Device::Tap }
+        Self {
+            mode: Mode::Nat,
+            encoding: Encoding::Queue,
+            profile: None,
+            queues,
+            workers: 1,
+            device: Device::Tap,
+        }
     }
 
     /// How many of the lab's backends each service has.
@@ -136,7 +147,7 @@ impl LabRun {
         }
         text += &format!(
             "\n[[interface]]\nport = \"lab0\"\naddresses = [{addresses}]\n\n\
-             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\n\n\
+             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\nadmission = \"all\"\n\n\
              [status]\nsocket = \"{}\"\n",
             socket.display()
         );
@@ -156,14 +167,16 @@ impl LabRun {
                 }
                 text += &format!(
                     "\n[[service]]\nname = \"{name}{digit}\"\nvip = \"{}\"\nport = {port}\n\
-                     protocol = \"{protocol}\"\nscheduler = \"round-robin\"\nmode = \"nat\"\n",
-                    vip(family)
+                     protocol = \"{protocol}\"\nscheduler = \"round-robin\"\nmode = \"{}\"\n",
+                    vip(family),
+                    self.mode.name()
                 );
                 for backend in backends {
-                    text += &format!(
-                        "[[service.backend]]\naddress = \"{}\"\nport = {backend_port}\n",
-                        backend.address(family)
-                    );
+                    let address = backend.address(family);
+                    text += &format!("[[service.backend]]\naddress = \"{address}\"\n");
+                    if !self.mode.is_one_way() {
+                        text += &format!("port = {backend_port}\n");
+                    }
                 }
             }
         }

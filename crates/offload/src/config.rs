@@ -32,6 +32,8 @@ pub struct OffloadConfig {
     /// Directions of connections that may wait for a rule of one port; more
     /// are served in software for good.
     pub waiting: usize,
+    /// Who gets rules, and how many a port may be asked for in a second.
+    pub admission: admission::Settings,
 }
 
 impl Default for OffloadConfig {
@@ -43,6 +45,7 @@ impl Default for OffloadConfig {
             settle_ms: 10,
             linger_ms: 100,
             waiting: 1 << 16,
+            admission: admission::Settings::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The rules of one port: creating, destroying, settling.
 use std::collections::{BTreeMap, VecDeque};
 
+use admission::Budget;
 use conntrack::ConnId;
 use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
 use pipeline::encoding::Marked;
@@ -91,10 +92,14 @@ pub(crate) struct PortRules {
     fresh: Vec<(Owner, Tag)>,
     settling: VecDeque<Batch>,
     rule_queues: Vec<u16>,
+    /// Rules that the card may be asked to create.
+    pub(crate) budget: Budget,
+    /// Nanoseconds from any start; `None`: what a creation takes isn't measured.
+    pub(crate) clock: Option<fn() -> u64>,
 }
 
 impl PortRules {
-    pub(crate) fn new(port: PortId, config: &PortConfig, marks: usize) -> Self {
+    pub(crate) fn new(port: PortId, config: &PortConfig, marks: usize, budget: Budget) -> Self {
         let in_mark = config.encoding == Encoding::Mark;
         let in_queue = config.encoding == Encoding::Queue;
         Self {
@@ -113,6 +118,8 @@ impl PortRules {
             fresh: Vec::new(),
             settling: VecDeque::new(),
             rule_queues: config.queues.clone(),
+            budget,
+            clock: None,
         }
     }
 
@@ -150,7 +157,11 @@ impl PortRules {
             Ok(assigned) => assigned,
             Err(attempt) => return attempt,
         };
-        match flows.create(&rule) {
+        let began = self.clock.map(|clock| clock());
+        let made = flows.create(&rule);
+        let took = self.clock.zip(began).map(|(clock, began)| clock().saturating_sub(began));
+        self.budget.asked(took);
+        match made {
             Ok(handle) => {
                 self.done.created += 1;
                 self.capacity.created();
@@ -175,6 +186,7 @@ impl PortRules {
             return Attempt::Refused { asked: true };
         }
         self.done.refused.other += 1;
+        self.budget.refused();
         Attempt::Failed
     }
 

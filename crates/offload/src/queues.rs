@@ -113,7 +113,7 @@ impl Queues {
 mod tests {
     use std::net::SocketAddr;
 
-    use service::{BackendId, Direction, HopId, ServiceId};
+    use service::{BackendId, Delivery, Direction, HopId, ServiceId};
     use wire::{Rewrite, Transport};
 
     use super::*;
@@ -127,7 +127,7 @@ mod tests {
             direction,
             proto: Transport::Tcp,
             endpoint: vip,
-            rewrite: Rewrite::destination(vip, server).unwrap(),
+            delivery: Delivery::Rewrite(Rewrite::destination(vip, server).unwrap()),
             hop: HopId(hop),
         }
     }

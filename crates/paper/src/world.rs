@@ -114,7 +114,8 @@ impl World {
     pub(crate) fn action(&self, number: u64) -> Option<(u16, Action)> {
         let action = self.shared.table.action(self.hit(number)?)?;
         let (_, mac) = self.shared.neighbours.resolve(action.hop, 0)?;
-        Some((action.backend.0, Action { rewrite: action.rewrite, mac: mac? }))
+        let service::Delivery::Rewrite(rewrite) = action.delivery else { return None };
+        Some((action.backend.0, Action { rewrite, mac: mac? }))
     }
 
     /// Puts the first connections into the NIC, as many as fit.

@@ -118,6 +118,7 @@ impl Simulation {
         let offload_config = OffloadConfig {
             ports: ports.iter().map(|_| offload_port(options, workers)).collect(),
             creations_per_tick: options.creations_per_tick,
+            admission: setup::admission(config),
             ..OffloadConfig::default()
         };
         Ok(Self {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use service::{BackendId, Direction, HopId, ServiceId};
-use wire::{Rewrite, Transport};
+use service::{BackendId, Delivery, Direction, HopId, ServiceId};
+use wire::Transport;
 
 /// What is done to every packet of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub struct QueueAction {
     /// direction `Reply`. Port 0 stands for any port. A packet without it came
     /// to the queue wrongly and goes the software way.
     pub endpoint: SocketAddr,
-    /// The rewrite, which needs nothing that differs between connections.
-    pub rewrite: Rewrite,
+    /// What is done to them, which needs nothing that differs between connections.
+    pub delivery: Delivery,
     /// Where they are sent.
     pub hop: HopId,
 }
