@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Sought};
 use crate::record::Record;
 
 /// The memory could not be had.
@@ -195,99 +195,116 @@ impl<T> fmt::Debug for Slab<T> {
     }
 }
 
-/// Which words of two buckets have the upper half `wanted`, as bits from the
-/// lowest, the first bucket's before the second's. If another thread writes a
-/// word meanwhile, its bit may be wrong.
+/// Which slots of two buckets seem to hold `sought`: bit `4 n` for slot `n`, the
+/// second bucket's above the first's. Compares addresses and ports only, and if
+/// another thread writes a slot meanwhile, its bit may be wrong.
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[inline]
-pub(crate) fn upper_halves(first: &Bucket, second: &Bucket, wanted: u32) -> u32 {
-    let mask: u32;
+pub(crate) fn matches(first: &Bucket, second: &Bucket, sought: Sought) -> u32 {
+    let (low, high): (u32, u32);
     // SAFETY: reads the 64 bytes of each bucket, aligned by their type as
-    // `movdqa` wants it, and writes nothing. Of a word that another thread
+    // `pcmpeqd` wants it, and writes nothing. Of a word that another thread
     // writes it may read either value; no other memory is reached through what
     // it reads. SSE2 is part of every x86-64 processor.
     unsafe {
         std::arch::asm!(
-            "movd {w}, {wanted:e}",
-            "pshufd {w}, {w}, 0",
-            "movdqa {a}, [{p}]",
-            "movdqa {b}, [{p} + 32]",
-            "movdqa {c}, [{q}]",
-            "movdqa {d}, [{q} + 32]",
-            // Dwords 1 and 3 of each 16 bytes.
-            "shufps {a}, [{p} + 16], 0xdd",
-            "shufps {b}, [{p} + 48], 0xdd",
-            "shufps {c}, [{q} + 16], 0xdd",
-            "shufps {d}, [{q} + 48], 0xdd",
-            "pcmpeqd {a}, {w}",
-            "pcmpeqd {b}, {w}",
-            "pcmpeqd {c}, {w}",
-            "pcmpeqd {d}, {w}",
+            "movq {w}, {addresses}",
+            "movq {a}, {rest}",
+            "punpcklqdq {w}, {a}",
+            "movdqa {a}, {w}",
+            "movdqa {b}, {w}",
+            "movdqa {c}, {w}",
+            "movdqa {d}, {w}",
+            "pcmpeqd {a}, [{p}]",
+            "pcmpeqd {b}, [{p} + 16]",
+            "pcmpeqd {c}, [{p} + 32]",
+            "pcmpeqd {d}, [{p} + 48]",
             "packssdw {a}, {b}",
             "packssdw {c}, {d}",
             "packsswb {a}, {c}",
-            "pmovmskb {m:e}, {a}",
+            "movdqa {b}, {w}",
+            "movdqa {c}, {w}",
+            "movdqa {d}, {w}",
+            "pcmpeqd {b}, [{q}]",
+            "pcmpeqd {c}, [{q} + 16]",
+            "pcmpeqd {d}, [{q} + 32]",
+            "pcmpeqd {w}, [{q} + 48]",
+            "packssdw {b}, {c}",
+            "packssdw {d}, {w}",
+            "packsswb {b}, {d}",
+            "pmovmskb {l:e}, {a}",
+            "pmovmskb {h:e}, {b}",
             p = in(reg) first,
             q = in(reg) second,
-            wanted = in(reg) wanted,
+            addresses = in(reg) sought.addresses,
+            rest = in(reg) sought.rest,
             w = out(xmm_reg) _,
             a = out(xmm_reg) _,
             b = out(xmm_reg) _,
             c = out(xmm_reg) _,
             d = out(xmm_reg) _,
-            m = lateout(reg) mask,
+            l = lateout(reg) low,
+            h = lateout(reg) high,
             options(readonly, nostack, preserves_flags),
         );
     }
-    mask
+    // Of each four bits, one per half word: both of the addresses, the ports.
+    let halves = low | high << 16;
+    halves & halves >> 1 & halves >> 2 & 0x1111_1111
 }
 
 /// The same of one bucket.
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[inline]
-pub(crate) fn upper_halves_of_one(bucket: &Bucket, wanted: u32) -> u32 {
-    let mask: u32;
+pub(crate) fn matches_in(bucket: &Bucket, sought: Sought) -> u32 {
+    let halves: u32;
     // SAFETY: as above, with one bucket.
     unsafe {
         std::arch::asm!(
-            "movd {w}, {wanted:e}",
-            "pshufd {w}, {w}, 0",
-            "movdqa {a}, [{p}]",
-            "movdqa {b}, [{p} + 32]",
-            "shufps {a}, [{p} + 16], 0xdd",
-            "shufps {b}, [{p} + 48], 0xdd",
-            "pcmpeqd {a}, {w}",
-            "pcmpeqd {b}, {w}",
+            "movq {w}, {addresses}",
+            "movq {a}, {rest}",
+            "punpcklqdq {w}, {a}",
+            "movdqa {a}, {w}",
+            "movdqa {b}, {w}",
+            "movdqa {c}, {w}",
+            "pcmpeqd {a}, [{p}]",
+            "pcmpeqd {b}, [{p} + 16]",
+            "pcmpeqd {c}, [{p} + 32]",
+            "pcmpeqd {w}, [{p} + 48]",
             "packssdw {a}, {b}",
-            "packsswb {a}, {w}",
+            "packssdw {c}, {w}",
+            "packsswb {a}, {c}",
             "pmovmskb {m:e}, {a}",
             p = in(reg) bucket,
-            wanted = in(reg) wanted,
+            addresses = in(reg) sought.addresses,
+            rest = in(reg) sought.rest,
             w = out(xmm_reg) _,
             a = out(xmm_reg) _,
             b = out(xmm_reg) _,
-            m = lateout(reg) mask,
+            c = out(xmm_reg) _,
+            m = lateout(reg) halves,
             options(readonly, nostack, preserves_flags),
         );
     }
-    mask & 0xff
+    halves & halves >> 1 & halves >> 2 & 0x1111
 }
 
-/// As above, word by word.
+/// As above, slot by slot.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
 #[inline]
-pub(crate) fn upper_halves_of_one(bucket: &Bucket, wanted: u32) -> u32 {
-    use crate::bucket::SLOTS;
-    upper_halves(bucket, bucket, wanted) & ((1 << SLOTS) - 1)
+pub(crate) fn matches(first: &Bucket, second: &Bucket, sought: Sought) -> u32 {
+    matches_in(first, sought) | matches_in(second, sought) << (4 * crate::bucket::SLOTS)
 }
 
-/// As above, word by word.
+/// As above, slot by slot.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
 #[inline]
-pub(crate) fn upper_halves(first: &Bucket, second: &Bucket, wanted: u32) -> u32 {
+pub(crate) fn matches_in(bucket: &Bucket, sought: Sought) -> u32 {
     use crate::sync::Ordering;
-    second.slots.iter().rev().chain(first.slots.iter().rev()).fold(0, |mask, word| {
-        mask << 1 | u32::from((word.load(Ordering::Relaxed) >> 32) as u32 == wanted)
+    bucket.slots.iter().rev().fold(0, |mask, slot| {
+        let addresses = slot.addresses.load(Ordering::Relaxed) == sought.addresses;
+        let ports = slot.rest.load(Ordering::Relaxed) as u32 == sought.rest as u32;
+        mask << 4 | u32::from(addresses && ports)
     })
 }
 

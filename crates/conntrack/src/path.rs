@@ -2,8 +2,8 @@
 use crate::bucket::{Entry, SLOTS};
 use crate::index::{Index, Place, Probe};
 
-/// Buckets looked at before the table counts as full: two, their 16
-/// neighbours, those' 128 and some of the next generation. Bounds the work of
+/// Buckets looked at before the table counts as full: two, their 8 neighbours,
+/// those' 32, and so on to the sixth generation. Bounds the work of
 /// an insertion and the length of a chain.
 const NODES: usize = if cfg!(loom) { 8 } else { 512 };
 
@@ -45,7 +45,7 @@ impl Index {
     /// `probe`: searches without locks, then moves entries from the chain's
     /// end to its beginning, so that no key is ever out of the table (LB-NIC
     /// section 3.2).
-    pub(crate) fn make_room(&self, probe: Probe, taken: Option<Place>) -> Room {
+    pub(crate) fn make_room(&self, probe: &Probe, taken: Option<Place>) -> Room {
         let mut search = Search::new(self, probe);
         match search.run(taken) {
             Some((node, vacancy)) => search.shift_back(node, vacancy),
@@ -55,7 +55,7 @@ impl Index {
 }
 
 impl<'a> Search<'a> {
-    fn new(index: &'a Index, probe: Probe) -> Self {
+    fn new(index: &'a Index, probe: &Probe) -> Self {
         let node = Node { bucket: 0, parent: ROOT, slot: 0, entry: Entry::EMPTY };
         let mut search = Self { index, nodes: [node; NODES], len: 0 };
         search.add(Node { bucket: probe.first() as u32, ..node });
@@ -79,12 +79,12 @@ impl<'a> Search<'a> {
         while next < self.len {
             let node = self.nodes.get(next).copied()?;
             let bucket = node.bucket as usize;
-            if let Some(vacancy) = self.index.vacancy_in(bucket, taken) {
+            if let Some(vacancy) = self.index.vacancy(bucket, taken) {
                 return Some((next, vacancy));
             }
             for slot in 0..SLOTS {
                 let entry = self.index.bucket(bucket).load(slot);
-                let other = self.index.other(bucket, entry.tag());
+                let other = self.index.other(bucket, entry);
                 if !entry.is_empty() && other != bucket {
                     self.add(Node {
                         bucket: other as u32,
