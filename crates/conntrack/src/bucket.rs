@@ -10,7 +10,7 @@
 use service::Direction;
 use wire::Transport;
 
-use crate::memory::{matches, matches_in};
+use crate::vector::{matches, matches_in};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
@@ -221,17 +221,14 @@ impl Bucket {
         let mask = matches(self, second, sought);
         let slot = mask.trailing_zeros() as usize / 4;
         let bucket = if slot < SLOTS { self } else { second };
-        if mask == 0 { None } else { bucket.matching_in(slot, sought) }
+        bucket.matching_in(slot, sought)
     }
 
-    /// The same of this bucket alone.
+    /// The same of this bucket alone, without any branch: if no slot seems to
+    /// match, the first is checked.
     #[inline]
     pub(crate) fn own(&self, sought: Sought) -> Option<Reference> {
-        let mask = matches_in(self, sought);
-        if mask == 0 {
-            return None;
-        }
-        self.matching_in(mask.trailing_zeros() as usize / 4, sought)
+        self.matching_in(matches_in(self, sought).trailing_zeros() as usize / 4, sought)
     }
 
     /// The first empty slot, other than `taken`. Exact under the lock.

@@ -1,17 +1,53 @@
-//! Lookups of a burst, in stages: while one key's cache line is on its way,
-//! the others are worked on.
-use wire::FlowKey;
+//! Lookups: of one key, and of a burst in stages, where one key's cache line is
+//! on its way while the others are worked on.
+//!
+//! Nine of ten keys are in their first bucket, and which the others are can't
+//! be predicted. A burst notes them without a branch and turns to them later.
+use wire::{FlowKey, FlowV4, FlowV6};
 
-use crate::family::FamilyTable;
+use crate::bucket::{Bucket, Reference, Sought};
 use crate::id::Hit;
-use crate::index::Probe;
-use crate::key::{AnyKey, Family, Key};
+use crate::index::Index;
+use crate::key::{AnyKey, Family, Key4, Key6};
 use crate::table::ConnTable;
 
 /// Keys worked on at a time.
 const BURST: usize = if cfg!(loom) { 2 } else { 64 };
 
+/// Where a search for a key begins, and what is needed to go on.
+#[derive(Clone, Copy)]
+struct Start<'a> {
+    sought: Sought,
+    first: &'a Bucket,
+    /// Says the second bucket.
+    second: u32,
+    /// Says the family.
+    id_bit: u32,
+}
+
 impl ConnTable {
+    /// A quick look for an IPv4 key.
+    #[inline]
+    pub(crate) fn glance(&self, flow: &FlowV4) -> Option<Hit> {
+        self.v4.glance(&flow.into()).map(|found| Hit::new(found, Key4::ID_BIT))
+    }
+
+    /// For an IPv6 key. Not inlined: what it needs should not burden IPv4.
+    #[inline(never)]
+    pub(crate) fn glance_v6(&self, flow: &FlowV6) -> Option<Hit> {
+        self.v6.glance(&flow.into()).map(|found| Hit::new(found, Key6::ID_BIT))
+    }
+
+    /// A key that a quick look did not find, or not for sure.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lookup_surely(&self, key: &FlowKey) -> Option<Hit> {
+        match AnyKey::from(key) {
+            AnyKey::V4(key) => self.v4.lookup(&key).map(|found| Hit::new(found, Key4::ID_BIT)),
+            AnyKey::V6(key) => self.v6.lookup(&key).map(|found| Hit::new(found, Key6::ID_BIT)),
+        }
+    }
+
     /// Looks up `keys`, each as [`Self::lookup`] does, and writes what it finds
     /// to `out`, as far as both reach. Best with bursts of 8 to 64. Reads no
     /// records of IPv4 connections: who will need one calls [`Self::prefetch`].
@@ -23,74 +59,104 @@ impl ConnTable {
 
     fn lookup_chunk(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
         let moved = [self.v4.index().moved(), self.v6.index().moved()];
-        let mut probes = [Probe::default(); BURST];
-        for (key, probe) in keys.iter().zip(&mut probes) {
-            *probe = match AnyKey::from(key) {
-                AnyKey::V4(key) => approach(&self.v4, &key),
-                AnyKey::V6(key) => approach(&self.v6, &key),
-            };
+        let first = self.v4.index().bucket(0);
+        let nowhere = Start { sought: Sought::default(), first, second: 0, id_bit: 0 };
+        let mut starts = [nowhere; BURST];
+        let families = self.approach(keys, &mut starts);
+        let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
+        for ((start, out), at) in starts.iter().zip(&mut *out).zip(0..) {
+            let found = start.first.own(start.sought);
+            *out = hit(found, start.id_bit);
+            elsewhere[count % BURST] = at;
+            count += usize::from(found.is_none());
         }
-        for ((key, probe), out) in keys.iter().zip(&probes).zip(&mut *out) {
-            *out = match key {
-                FlowKey::V4(_) => guess(&self.v4, probe),
-                FlowKey::V6(_) => guess(&self.v6, probe),
-            };
-        }
+        let which = elsewhere.get(..count).unwrap_or(&[]);
+        let found = self.look_elsewhere(&starts, which, out);
         let still = self.v4.index().still(moved[0]) && self.v6.index().still(moved[1]);
-        for ((key, probe), out) in keys.iter().zip(&probes).zip(out) {
-            let sure = match (key, &*out) {
-                (_, None) => false,
-                (FlowKey::V4(_), Some(_)) => still,
-                (FlowKey::V6(flow), Some(hit)) => {
-                    still && self.v6.seems(hit.reference(), &flow.into())
+        if !found || !still || families != 0 {
+            self.make_sure(keys, still, out);
+        }
+    }
+
+    /// Stage 1: hash, and fetch the first bucket; whether there is any key of
+    /// IPv6.
+    #[inline]
+    fn approach<'a>(&'a self, keys: &[FlowKey], starts: &mut [Start<'a>; BURST]) -> u32 {
+        let mut families = 0;
+        for (key, start) in keys.iter().zip(starts) {
+            let (index, sought, id_bit) = match key {
+                FlowKey::V4(flow) => {
+                    (self.v4.index(), self.v4.sought(&flow.into()), Key4::ID_BIT)
                 }
+                FlowKey::V6(flow) => (self.v6.index(), self.sought_v6(flow), Key6::ID_BIT),
             };
+            let (first, second) = index.approach(sought);
+            *start = Start { sought, first, second, id_bit };
+            families |= id_bit;
+        }
+        families
+    }
+
+    #[inline(never)]
+    fn sought_v6(&self, flow: &FlowV6) -> Sought {
+        self.v6.sought(&flow.into())
+    }
+
+    fn index(&self, id_bit: u32) -> &Index {
+        if id_bit == Key4::ID_BIT { self.v4.index() } else { self.v6.index() }
+    }
+
+    /// Stage 2b: the second buckets of those that were not in the first;
+    /// whether all were there.
+    #[inline]
+    fn look_elsewhere(
+        &self,
+        starts: &[Start<'_>; BURST],
+        which: &[u8],
+        out: &mut [Option<Hit>],
+    ) -> bool {
+        let start = |at: u8| &starts[usize::from(at) % BURST];
+        for &at in which {
+            self.index(start(at).id_bit).prefetch_second(start(at).second);
+        }
+        let mut all = true;
+        for &at in which {
+            let &Start { sought, second, id_bit, .. } = start(at);
+            let found = hit(self.index(id_bit).second(second).own(sought), id_bit);
+            all &= found.is_some();
+            if let Some(out) = out.get_mut(usize::from(at)) {
+                *out = found;
+            }
+        }
+        all
+    }
+
+    /// Stage 3, if need be: looks again for what was not found, or not for sure.
+    #[cold]
+    #[inline(never)]
+    fn make_sure(&self, keys: &[FlowKey], still: bool, out: &mut [Option<Hit>]) {
+        if still {
+            for (key, out) in keys.iter().zip(&*out) {
+                if let (FlowKey::V6(_), Some(hit)) = (key, out) {
+                    self.v6.prefetch_record(hit.conn.record());
+                }
+            }
+        }
+        for (key, out) in keys.iter().zip(out) {
+            let sure = still
+                && match (key, &*out) {
+                    (_, None) => false,
+                    (FlowKey::V4(_), Some(_)) => true,
+                    (FlowKey::V6(flow), Some(hit)) => self.v6.is(hit.reference(), &flow.into()),
+                };
             if !sure {
-                *out = self.lookup_slowly(key, probe);
+                *out = self.lookup_surely(key);
             }
         }
     }
-
-    /// A key that was not found, or not for sure.
-    #[cold]
-    #[inline(never)]
-    fn lookup_slowly(&self, key: &FlowKey, probe: &Probe) -> Option<Hit> {
-        match AnyKey::from(key) {
-            AnyKey::V4(key) => hit::<1>(self.v4.lookup_surely(probe, &key)?),
-            AnyKey::V6(key) => hit::<4>(self.v6.lookup_surely(probe, &key)?),
-        }
-    }
 }
 
 #[inline]
-fn hit<const K: usize>(reference: crate::bucket::Reference) -> Option<Hit>
-where
-    Key<K>: Family,
-{
-    Some(Hit::new(reference, <Key<K> as Family>::ID_BIT))
-}
-
-/// Stage 1: hash, and fetch the buckets.
-#[inline]
-fn approach<const K: usize>(family: &FamilyTable<K>, key: &Key<K>) -> Probe
-where
-    Key<K>: Family,
-{
-    let probe = family.probe(key);
-    family.index().prefetch(probe.first());
-    family.index().prefetch(probe.second());
-    probe
-}
-
-/// Stage 2: find the key, and fetch the record that is to confirm it.
-#[inline]
-fn guess<const K: usize>(family: &FamilyTable<K>, probe: &Probe) -> Option<Hit>
-where
-    Key<K>: Family,
-{
-    let found = family.index().guess(probe);
-    if !<Key<K> as Family>::WHOLE {
-        family.prefetch_record(found.map_or(0, |found| found.record()));
-    }
-    found.and_then(hit::<K>)
+fn hit(found: Option<Reference>, id_bit: u32) -> Option<Hit> {
+    found.map(|found| Hit::new(found, id_bit))
 }

@@ -1,5 +1,5 @@
 //! The table of one address family: records and their index.
-use crate::bucket::Reference;
+use crate::bucket::{Reference, Sought};
 use crate::hash::Digest;
 use crate::index::{Index, Place, Probe};
 use crate::key::{Family, Key};
@@ -139,21 +139,25 @@ where
         <Key<K> as Family>::WHOLE || self.is(reference, key)
     }
 
+    /// What a slot with `key` holds.
     #[inline]
-    pub(crate) fn lookup(&self, key: &Key<K>) -> Option<Reference> {
-        let probe = self.probe(key);
-        let moved = self.index.moved();
-        if let Some(reference) = self.index.guess(&probe) {
-            if self.seems(reference, key) && self.index.still(moved) {
-                return Some(reference);
-            }
-        }
-        self.lookup_surely(&probe, key)
+    pub(crate) fn sought(&self, key: &Key<K>) -> Sought {
+        self.digest.sought(key)
     }
 
-    /// As [`Self::lookup`], by the record: exact whatever moves.
-    pub(crate) fn lookup_surely(&self, probe: &Probe, key: &Key<K>) -> Option<Reference> {
-        self.index.find_surely(probe, |reference| self.is(reference, key))
+    /// The entry of `key`; `None` means nothing.
+    #[inline]
+    pub(crate) fn glance(&self, key: &Key<K>) -> Option<Reference> {
+        let moved = self.index.moved();
+        let found = self.index.guess(self.sought(key))?;
+        (self.seems(found, key) && self.index.still(moved)).then_some(found)
+    }
+
+    /// As [`Self::glance`], by the record, and `None` means that at one moment
+    /// during the call the key was not there.
+    #[cold]
+    pub(crate) fn lookup(&self, key: &Key<K>) -> Option<Reference> {
+        self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
     }
 
     /// Inserts both keys of a connection or none; its record's number.

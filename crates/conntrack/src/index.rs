@@ -17,18 +17,14 @@
 use crate::bucket::{Bucket, Entry, Reference, Sought};
 use crate::hash::BucketHash;
 use crate::locks::Held;
-use crate::memory::{OutOfMemory, Slab};
+use crate::memory::{Field, OutOfMemory};
 use crate::seed::KeyStream;
 use crate::sync::{AtomicU64, Ordering, fence};
-
-/// Larger ones don't fit into the caches, and to fetch a bucket in vain costs
-/// more than to wait for it later.
-const LARGE: usize = 24 << 20;
 
 /// The index of one family, for the keys of both directions.
 #[derive(Debug)]
 pub(crate) struct Index {
-    buckets: Slab<Bucket>,
+    buckets: Field<Bucket>,
     hash: BucketHash,
     moves: Moves,
     /// How many lookups had to look again.
@@ -70,17 +66,11 @@ pub(crate) struct Place {
     pub(crate) slot: usize,
 }
 
-/// `wide`, 32 bits, scaled to `0..n`.
-#[inline]
-const fn scale(wide: u32, n: usize) -> u32 {
-    ((wide as u64 * n as u64) >> 32) as u32
-}
-
 impl Index {
     /// An empty index of `buckets` buckets, at least one and at most 2^32 - 1.
     pub(crate) fn new(buckets: usize, stream: &mut KeyStream) -> Result<Self, OutOfMemory> {
         Ok(Self {
-            buckets: Slab::new(buckets)?,
+            buckets: Field::new(u32::try_from(buckets).unwrap_or(u32::MAX))?,
             hash: BucketHash::new(stream),
             moves: Moves(AtomicU64::new(0)),
             retried: AtomicU64::new(0),
@@ -91,16 +81,34 @@ impl Index {
         self.buckets.bytes()
     }
 
-    /// Whether second buckets are better fetched only when they are needed.
-    pub(crate) fn is_large(&self) -> bool {
-        self.bytes() > LARGE
-    }
-
     /// The two buckets of a key, from the two halves of its hash.
     #[inline]
     pub(crate) fn probe(&self, sought: Sought) -> Probe {
-        let (hash, n) = (self.hash.hash(sought), self.buckets.len());
-        Probe { sought, first: scale((hash >> 32) as u32, n), second: scale(hash as u32, n) }
+        let hash = self.hash.hash(sought);
+        let [first, second] = [(hash >> 32) as u32, hash as u32];
+        Probe { sought, first: self.buckets.place(first), second: self.buckets.place(second) }
+    }
+
+    /// The first bucket of a key, on its way into the cache, and what says the
+    /// second.
+    #[inline]
+    pub(crate) fn approach(&self, sought: Sought) -> (&Bucket, u32) {
+        let hash = self.hash.hash(sought);
+        let first = (hash >> 32) as u32;
+        self.buckets.prefetch_at(first);
+        (self.buckets.at(first), hash as u32)
+    }
+
+    /// The second bucket, from what [`Self::approach`] said.
+    #[inline]
+    pub(crate) fn second(&self, wide: u32) -> &Bucket {
+        self.buckets.at(wide)
+    }
+
+    /// Brings it closer.
+    #[inline]
+    pub(crate) fn prefetch_second(&self, wide: u32) {
+        self.buckets.prefetch_at(wide);
     }
 
     /// The other bucket of an entry in `bucket`. The entry alone tells it, so
@@ -136,11 +144,12 @@ impl Index {
         self.moves.0.load(Ordering::Relaxed) == moved
     }
 
-    /// An entry with the key of `probe`, most likely, if there is one; sure
+    /// An entry that looks like `sought`, most likely, if there is one; sure
     /// only if nothing moved meanwhile.
     #[inline]
-    pub(crate) fn guess(&self, probe: &Probe) -> Option<Reference> {
-        self.bucket(probe.first()).either(self.bucket(probe.second()), probe.sought)
+    pub(crate) fn guess(&self, sought: Sought) -> Option<Reference> {
+        let hash = self.hash.hash(sought);
+        self.buckets.at((hash >> 32) as u32).either(self.buckets.at(hash as u32), sought)
     }
 
     /// The entry of `probe` for whose reference `is_it` holds; `None` means
@@ -178,7 +187,7 @@ impl Index {
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
         let (first, second) = (self.bucket(probe.first()), self.bucket(probe.second()));
-        if crate::memory::matches(first, second, probe.sought) == 0 {
+        if crate::vector::matches(first, second, probe.sought) == 0 {
             return None;
         }
         self.scan(probe, is_it)
@@ -222,12 +231,14 @@ impl Index {
         }
     }
 
-    /// Moves `entry` from `from` to its other bucket's slot `to`, if it is
-    /// still there and `to` still empty; whether it did.
-    pub(crate) fn shift(&self, entry: Entry, from: Place, to: Place) -> bool {
+    /// Moves an entry from `from` to its other bucket's slot `to`, if one with
+    /// that other bucket is there and `to` still empty; whether it did.
+    pub(crate) fn shift(&self, from: Place, to: Place) -> bool {
         let _held = Held::lock([from.bucket, to.bucket], |number| self.bucket(number));
         let (source, target) = (self.bucket(from.bucket), self.bucket(to.bucket));
-        if source.load(from.slot) != entry || !target.load(to.slot).is_empty() {
+        let entry = source.load(from.slot);
+        let fits = !entry.is_empty() && self.other(from.bucket, entry) == to.bucket;
+        if !fits || !target.load(to.slot).is_empty() {
             return false;
         }
         target.fill(to.slot, entry);

@@ -70,6 +70,7 @@ mod sync;
 mod table;
 #[forbid(unsafe_code)]
 mod time;
+mod vector;
 #[forbid(unsafe_code)]
 mod view;
 

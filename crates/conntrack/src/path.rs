@@ -1,5 +1,5 @@
 //! Making room: the search for a chain of moves that ends at an empty slot.
-use crate::bucket::{Entry, SLOTS};
+use crate::bucket::SLOTS;
 use crate::index::{Index, Place, Probe};
 
 /// Buckets looked at before the table counts as full: two, their 8 neighbours,
@@ -21,17 +21,15 @@ pub(crate) enum Room {
     None,
 }
 
-/// A bucket reached by the search, by moving an entry out of `parent`.
-#[derive(Clone, Copy)]
+/// A bucket reached by the search, by moving the entry in `slot` out of
+/// `parent`. Parents count from 1: the two buckets where the search starts have
+/// 0, and the empty tree is zero bytes.
+#[derive(Clone, Copy, Default)]
 struct Node {
     bucket: u32,
     parent: u16,
     slot: u16,
-    entry: Entry,
 }
-
-/// The parent of the two buckets where the search starts.
-const ROOT: u16 = u16::MAX;
 
 /// Breadth-first search tree, on the stack.
 struct Search<'a> {
@@ -56,11 +54,10 @@ impl Index {
 
 impl<'a> Search<'a> {
     fn new(index: &'a Index, probe: &Probe) -> Self {
-        let node = Node { bucket: 0, parent: ROOT, slot: 0, entry: Entry::EMPTY };
-        let mut search = Self { index, nodes: [node; NODES], len: 0 };
-        search.add(Node { bucket: probe.first() as u32, ..node });
+        let mut search = Self { index, nodes: [Node::default(); NODES], len: 0 };
+        search.add(Node { bucket: probe.first() as u32, ..Node::default() });
         if probe.second() != probe.first() {
-            search.add(Node { bucket: probe.second() as u32, ..node });
+            search.add(Node { bucket: probe.second() as u32, ..Node::default() });
         }
         search
     }
@@ -86,12 +83,8 @@ impl<'a> Search<'a> {
                 let entry = self.index.bucket(bucket).load(slot);
                 let other = self.index.other(bucket, entry);
                 if !entry.is_empty() && other != bucket {
-                    self.add(Node {
-                        bucket: other as u32,
-                        parent: next as u16,
-                        slot: slot as u16,
-                        entry,
-                    });
+                    let (parent, slot) = (next as u16 + 1, slot as u16);
+                    self.add(Node { bucket: other as u32, parent, slot });
                 }
             }
             next += 1;
@@ -104,11 +97,11 @@ impl<'a> Search<'a> {
     fn shift_back(&self, node: usize, vacancy: Place) -> Room {
         let (mut node, mut vacancy) = (self.nodes.get(node), vacancy);
         for _ in 0..LONGEST {
-            let Some(child) = node.filter(|child| child.parent != ROOT) else { return Room::Made };
-            let parent = self.nodes.get(usize::from(child.parent));
+            let Some(child) = node.filter(|child| child.parent != 0) else { return Room::Made };
+            let parent = self.nodes.get(usize::from(child.parent) - 1);
             let bucket = parent.map_or(vacancy.bucket, |parent| parent.bucket as usize);
             let source = Place { bucket, slot: usize::from(child.slot) };
-            if !self.index.shift(child.entry, source, vacancy) {
+            if !self.index.shift(source, vacancy) {
                 return Room::Disturbed;
             }
             (node, vacancy) = (parent, source);
