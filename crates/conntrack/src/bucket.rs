@@ -6,7 +6,7 @@
 //! slot. Readers take no lock. The words of an occupied slot never change, and
 //! an occupation begins with the addresses' word and ends with the other's
 //! becoming empty, so whoever finds the other word the same before and after
-//! reading the addresses has read words of one occupation ([`Bucket::matching`]).
+//! reading the addresses has read words of one occupation ([`Slot::compare`]).
 use service::Direction;
 use wire::Transport;
 
@@ -104,7 +104,8 @@ impl Reference {
 impl Sought {
     #[inline]
     pub(crate) fn new(addresses: u64, ports: u32, proto: Transport) -> Self {
-        let udp = if proto == Transport::Udp { UDP } else { 0 };
+        // 6 or 17: the lowest bit tells them apart.
+        let udp = u64::from(proto.number() & 1) * UDP;
         Self { addresses, rest: OCCUPIED | udp | u64::from(ports) }
     }
 }
@@ -140,7 +141,7 @@ impl Slot {
         self.rest.load(Ordering::Relaxed) & OCCUPIED == 0
     }
 
-    /// What the slot refers to, if it holds the key `sought`.
+    /// What the slot refers to, and whether it holds the key `sought`.
     ///
     /// Why no two occupations mix: (1) `before` is acquired, so the addresses
     /// read are at least those written before it. (2) If they are a later
@@ -151,7 +152,7 @@ impl Slot {
     /// are not reused under a reader, which was moved away and back. Moves are
     /// counted, and the callers of this look at the count.
     #[inline]
-    fn matching(&self, sought: Sought) -> Option<Reference> {
+    fn compare(&self, sought: Sought) -> (Reference, bool) {
         let before = self.rest.load(Ordering::Acquire);
         let addresses = self.addresses.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
@@ -159,7 +160,7 @@ impl Slot {
         let other = (addresses ^ sought.addresses)
             | (before ^ sought.rest) & KEY
             | (before ^ after) & !LOCKED;
-        (other == 0).then(|| Reference::of(before))
+        (Reference::of(before), other == 0)
     }
 }
 
@@ -182,7 +183,7 @@ impl Bucket {
     }
 
     /// Fills an empty slot. Only under the lock. Both stores release: the first
-    /// what ended the slot's last occupation (see [`Slot::matching`]), the
+    /// what ended the slot's last occupation (see [`Slot::compare`]), the
     /// second the first, and the record that the entry refers to.
     #[inline]
     pub(crate) fn fill(&self, slot: usize, entry: Entry) {
@@ -204,31 +205,32 @@ impl Bucket {
     /// What the slots that hold `sought` refer to. Two keys of IPv6 may look
     /// the same here; of IPv4 never.
     pub(crate) fn matching(&self, sought: Sought) -> impl Iterator<Item = Reference> + '_ {
-        self.slots.iter().filter_map(move |slot| slot.matching(sought))
+        let compared = self.slots.iter().map(move |slot| slot.compare(sought));
+        compared.filter_map(|(reference, same)| same.then_some(reference))
     }
 
-    /// What slot number `slot` modulo their number refers to, if it holds `sought`.
+    /// Compares slot number `slot` modulo their number.
     #[inline]
-    pub(crate) fn matching_in(&self, slot: usize, sought: Sought) -> Option<Reference> {
-        self.slots.get(slot % SLOTS).and_then(|slot| slot.matching(sought))
+    fn compare(&self, slot: usize, sought: Sought) -> (Reference, bool) {
+        self.slots.get(slot % SLOTS).map_or((Reference::NONE, false), |slot| slot.compare(sought))
     }
 
-    /// What one of two buckets' slots refers to that holds `sought`: a hint, by
-    /// comparing all of them at once, but what it names was checked. Which of
-    /// the two has a key can't be predicted, so there is no branch between them.
+    /// What one of two buckets' slots refers to that holds `sought`, if one
+    /// does: which to look at is a hint, by comparing all of them at once. Which
+    /// of the two has a key can't be predicted, so there is no branch between.
     #[inline]
     pub(crate) fn either(&self, second: &Self, sought: Sought) -> Option<Reference> {
-        let mask = matches(self, second, sought);
-        let slot = mask.trailing_zeros() as usize / 4;
+        let slot = matches(self, second, sought).trailing_zeros() as usize / 4;
         let bucket = if slot < SLOTS { self } else { second };
-        bucket.matching_in(slot, sought)
+        let (reference, same) = bucket.compare(slot, sought);
+        same.then_some(reference)
     }
 
-    /// The same of this bucket alone, without any branch: if no slot seems to
-    /// match, the first is checked.
+    /// The same of this bucket alone, in words that don't tempt the compiler to
+    /// branch: a reference, and whether it is one to `sought`.
     #[inline]
-    pub(crate) fn own(&self, sought: Sought) -> Option<Reference> {
-        self.matching_in(matches_in(self, sought).trailing_zeros() as usize / 4, sought)
+    pub(crate) fn own(&self, sought: Sought) -> (Reference, bool) {
+        self.compare(matches_in(self, sought).trailing_zeros() as usize / 4, sought)
     }
 
     /// The first empty slot, other than `taken`. Exact under the lock.

@@ -5,7 +5,7 @@
 //! be predicted. A burst notes them without a branch and turns to them later.
 use wire::{FlowKey, FlowV4, FlowV6};
 
-use crate::bucket::{Bucket, Reference, Sought};
+use crate::bucket::{Bucket, Sought};
 use crate::id::Hit;
 use crate::index::Index;
 use crate::key::{AnyKey, Family, Key4, Key6};
@@ -65,10 +65,11 @@ impl ConnTable {
         let families = self.approach(keys, &mut starts);
         let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
         for ((start, out), at) in starts.iter().zip(&mut *out).zip(0..) {
-            let found = start.first.own(start.sought);
-            *out = hit(found, start.id_bit);
+            let (reference, same) = start.first.own(start.sought);
+            // Whatever it is, those noted are written again.
+            *out = Some(Hit::new(reference, start.id_bit));
             elsewhere[count % BURST] = at;
-            count += usize::from(found.is_none());
+            count += usize::from(!same);
         }
         let which = elsewhere.get(..count).unwrap_or(&[]);
         let found = self.look_elsewhere(&starts, which, out);
@@ -122,10 +123,10 @@ impl ConnTable {
         let mut all = true;
         for &at in which {
             let &Start { sought, second, id_bit, .. } = start(at);
-            let found = hit(self.index(id_bit).second(second).own(sought), id_bit);
-            all &= found.is_some();
+            let (reference, same) = self.index(id_bit).second(second).own(sought);
+            all &= same;
             if let Some(out) = out.get_mut(usize::from(at)) {
-                *out = found;
+                *out = same.then(|| Hit::new(reference, id_bit));
             }
         }
         all
@@ -154,9 +155,4 @@ impl ConnTable {
             }
         }
     }
-}
-
-#[inline]
-fn hit(found: Option<Reference>, id_bit: u32) -> Option<Hit> {
-    found.map(|found| Hit::new(found, id_bit))
 }

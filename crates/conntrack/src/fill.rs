@@ -225,7 +225,7 @@ fn a_bucket_compares_the_whole_key_and_nothing_else() {
         bucket.fill(slot % SLOTS, Entry::new(sought, reference));
         let find = |sought| buckets[0].either(&buckets[1], sought);
         assert_eq!(find(sought), Some(reference), "while the bucket is locked");
-        assert_eq!(bucket.own(sought), Some(reference));
+        assert_eq!(bucket.own(sought), (reference, true));
         bucket.unlock();
         assert_eq!(find(sought), Some(reference));
         for bit in 0..64 {
@@ -240,7 +240,7 @@ fn a_bucket_compares_the_whole_key_and_nothing_else() {
         bucket.clear(slot % SLOTS);
         bucket.unlock();
         assert_eq!(find(sought), None);
-        assert_eq!(bucket.own(sought), None);
+        assert!(!bucket.own(sought).1);
     }
 }
 

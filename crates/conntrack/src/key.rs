@@ -82,6 +82,7 @@ where
     }
 }
 
+#[inline]
 const fn ports(source: u16, destination: u16) -> u32 {
     (source as u32) << 16 | destination as u32
 }
