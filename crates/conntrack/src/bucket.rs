@@ -10,8 +10,8 @@
 use service::Direction;
 use wire::Transport;
 
-use crate::vector::{matches, matches_in};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
+use crate::vector::{matches, matches_in};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
 /// with every access.
@@ -176,10 +176,12 @@ impl Bucket {
     /// a mixture.
     #[inline]
     pub(crate) fn load(&self, slot: usize) -> Entry {
-        self.slots.get(slot).map_or(Entry::EMPTY, |slot| Entry {
-            rest: slot.rest.load(Ordering::Acquire) & !LOCKED,
-            addresses: slot.addresses.load(Ordering::Relaxed),
-        })
+        let Some(slot) = self.slots.get(slot) else { return Entry::EMPTY };
+        let rest = slot.rest.load(Ordering::Acquire) & !LOCKED;
+        if rest & OCCUPIED == 0 {
+            return Entry::EMPTY;
+        }
+        Entry { addresses: slot.addresses.load(Ordering::Relaxed), rest }
     }
 
     /// Fills an empty slot. Only under the lock. Both stores release: the first
@@ -246,10 +248,11 @@ impl Bucket {
     #[inline]
     pub(crate) fn lock(&self) {
         let [slot, ..] = &self.slots;
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        let mut free = slot.rest.load(relaxed) & !LOCKED;
         let mut tries = 0;
-        // Writes nothing new if the lock is taken, so it may meet the holder's
-        // plain stores.
-        while slot.rest.fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
+        while let Err(now) = slot.rest.compare_exchange(free, free | LOCKED, acquire, relaxed) {
+            free = now & !LOCKED;
             tries += 1;
             if cfg!(loom) || tries % SPINS == 0 {
                 yield_now();

@@ -86,9 +86,7 @@ impl ConnTable {
         let mut families = 0;
         for (key, start) in keys.iter().zip(starts) {
             let (index, sought, id_bit) = match key {
-                FlowKey::V4(flow) => {
-                    (self.v4.index(), self.v4.sought(&flow.into()), Key4::ID_BIT)
-                }
+                FlowKey::V4(flow) => (self.v4.index(), self.v4.sought(&flow.into()), Key4::ID_BIT),
                 FlowKey::V6(flow) => (self.v6.index(), self.sought_v6(flow), Key6::ID_BIT),
             };
             let (first, second) = index.approach(sought);

@@ -96,7 +96,7 @@ where
             inserts: removals + u64::from(len),
             removals,
             full: self.full.load(Ordering::Relaxed),
-            moves: self.index.moved(),
+            moves: self.index.moves(),
             retries: self.index.retried.load(Ordering::Relaxed),
         }
     }
@@ -160,13 +160,16 @@ where
         self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
     }
 
+    /// Brings both buckets of a key closer.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &Key<K>) {
+        self.index.prefetch_both(&self.probe(key));
+    }
+
     /// Inserts both keys of a connection or none; its record's number.
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));
-        for probe in &probes {
-            self.index.prefetch(probe.first());
-            self.index.prefetch(probe.second());
-        }
+        probes.iter().for_each(|probe| self.index.prefetch_both(probe));
         self.prefetch_record(self.free.top().unwrap_or_else(|| self.used()));
         if let Some(done) = self.insert_first(content, &probes, seen) {
             return done;

@@ -4,12 +4,8 @@
 //! so a key that is in the table is in at least one of its buckets at any
 //! time; only a reader that looked into the one before the copy came and into
 //! the other after the original went can miss it, and that reader sees the
-//! count of moves changed and looks again (LB-NIC section 3.2).
-//!
-//! Why that is enough: the reader that misses has read the cleared slot, or
-//! something written into it later, with acquire order; the clearing came
-//! after the count, so its second look at the counter sees the count. Its
-//! first look can't have: then it would have seen the copy, too.
+//! count of moves changed and looks again (LB-NIC section 3.2). There is one
+//! count for all: moves are rare, and a reader needs it twice for a whole burst.
 //!
 //! A key's whereabouts change only under the lock of its first bucket, and
 //! what a bucket holds only under its own: an insertion into the first bucket
@@ -31,8 +27,9 @@ pub(crate) struct Index {
     pub(crate) retried: AtomicU64,
 }
 
-/// How many moves there were, on a cache line of its own: every reader looks
-/// at it, and few write it.
+/// Steps of moves, on a cache line of its own: every reader looks at it, and
+/// few write it. A move has two steps: before the copy comes, and between that
+/// and the end of the original.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Moves(AtomicU64);
@@ -130,14 +127,33 @@ impl Index {
         self.buckets.prefetch(bucket);
     }
 
-    /// How many moves there were. Acquire: whoever sees one counted sees its copy.
+    #[inline]
+    pub(crate) fn prefetch_both(&self, probe: &Probe) {
+        self.prefetch(probe.first());
+        self.prefetch(probe.second());
+    }
+
+    /// How many moves there were.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.0.load(Ordering::Relaxed) / 2
+    }
+
+    /// Steps of moves so far. Acquire: see [`Self::still`].
     #[inline]
     pub(crate) fn moved(&self) -> u64 {
         self.moves.0.load(Ordering::Acquire)
     }
 
-    /// Whether what was read of slots since `moved` was the count is no mixture
-    /// of two entries (see `Slot::matching`) and no miss of one that moved.
+    /// Whether nothing moved since `moved` was the count. Then a hit was no
+    /// mixture (see `Slot::compare`) and a miss no miss of an entry that moved:
+    ///
+    /// A mixture needs an entry that left the slot and came back. Who reads it
+    /// after its return sees the first step of the move back, here. Who saw that
+    /// step before has seen the entry leave, too, and can't have read it then.
+    ///
+    /// A miss of an entry that is there all the time needs one bucket read before
+    /// the copy came and the other after the original's end. Who reads that end
+    /// sees the second step, here. Who saw that step before has seen the copy, too.
     #[inline]
     pub(crate) fn still(&self, moved: u64) -> bool {
         fence(Ordering::Acquire);
@@ -241,8 +257,10 @@ impl Index {
         if !fits || !target.load(to.slot).is_empty() {
             return false;
         }
+        // Twice: who has found the copy, sees the first step, and who has missed
+        // the original, the second.
+        self.moves.0.fetch_add(1, Ordering::Release);
         target.fill(to.slot, entry);
-        // Release: see `moved`.
         self.moves.0.fetch_add(1, Ordering::Release);
         source.clear(from.slot);
         true

@@ -110,8 +110,8 @@ pub(crate) fn matches(first: &Bucket, second: &Bucket, sought: Sought) -> u32 {
 pub(crate) fn matches_in(bucket: &Bucket, sought: Sought) -> u32 {
     use crate::sync::Ordering;
     bucket.slots.iter().rev().fold(0, |mask, slot| {
-        let addresses = slot.addresses.load(Ordering::Relaxed) == sought.addresses;
-        let ports = slot.rest.load(Ordering::Relaxed) as u32 == sought.rest as u32;
-        mask << 4 | u32::from(addresses && ports)
+        let seems = slot.rest.load(Ordering::Relaxed) as u32 == sought.rest as u32
+            && slot.addresses.load(Ordering::Relaxed) == sought.addresses;
+        mask << 4 | u32::from(seems)
     })
 }

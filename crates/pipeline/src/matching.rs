@@ -71,6 +71,8 @@ pub(crate) fn match_burst<B: PacketBuf, O>(
         match (&mut job.found, hit) {
             (Found::Queue(sample), hit) => *sample = hit,
             (found, Some(hit)) => {
+                // The lookup did not read the record; what comes next does.
+                cx.shared.table.prefetch(hit.conn);
                 cx.count(Counter::LookedUp);
                 *found = Found::Conn(hit);
             }
