@@ -172,7 +172,7 @@ fn off_and_all_decide_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// With any rates, card and faults: entries are never more than the card
     /// holds, the card is full but for the reserve once it was full, nobody has
