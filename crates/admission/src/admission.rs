@@ -376,13 +376,15 @@ impl Admission {
         reserve.max(1).min(entries / 2)
     }
 
-    /// The card holds fewer than there are: the least worth leave.
+    /// The card holds fewer than there are: those that are not in it yet give
+    /// up their turn, then the least worth leave.
     fn give_up(&mut self, room: Room, now_ms: u64, decisions: &mut Decisions) {
         let Some(entries) = room.entries else { return };
         let level = entries - self.reserve(entries);
         for _ in 0..GIVEN_UP.min(self.held.staying().saturating_sub(level)) {
-            let least = self.held.least(LOOKS, now_ms).map(|(key, _)| key);
-            let Some(key) = least.or_else(|| self.held.any()) else { return };
+            let mut least = self.held.at(Stage::InLine);
+            least = least.or_else(|| self.held.least(LOOKS, now_ms).map(|(key, _)| key));
+            let Some(key) = least.or_else(|| self.held.at(Stage::Hardware)) else { return };
             self.evict(key, now_ms, decisions);
         }
     }

@@ -149,13 +149,14 @@ fn a_card_that_holds_fewer_than_before_keeps_the_heaviest() {
 
 #[test]
 fn one_that_has_gone_silent_is_not_admitted_and_one_with_an_id_used_before_starts_anew() {
-    let mut emulated = Emulated::new(settings(), 2, Some(1), vec![50.0; 8]);
+    let mut emulated = Emulated::new(settings(), 100, Some(1), vec![50.0; 8]);
     emulated.run(SECOND / 2);
     emulated.rates.fill(0.0);
     emulated.run(3 * SECOND);
     let before = emulated.rules();
     emulated.run(20 * SECOND);
     assert_eq!(emulated.rules(), before, "silent connections have no turn");
+    assert!(before < 8);
     let next = Key { generation: 9, ..key(3) };
     let standing = emulated.admission.standing(next, emulated.now_ms);
     assert!(matches!(standing, Standing::Software { reason: Reason::Unseen { .. }, .. }));

@@ -119,6 +119,15 @@ impl Bench {
             for port in &self.world.ports {
                 (0..4).for_each(|queue| port.drained.polled(queue, 0, 32));
             }
+            (0..connections).for_each(|n| self.check_line(n));
+        }
+    }
+
+    /// Whoever is in line can't be removed behind our back.
+    fn check_line(&self, n: u32) {
+        let explained = self.offloader.explain(ConnId::from_raw(n)).unwrap();
+        if explained.forward == Place::InLine || explained.reply == Place::InLine {
+            assert_ne!(self.world.state(n), Some(State::None), "{n} is in line");
         }
     }
 

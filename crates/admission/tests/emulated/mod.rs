@@ -26,6 +26,8 @@ pub(crate) struct Emulated {
     pub(crate) fewest_since_full: Option<usize>,
     /// The most that were leaving at once.
     pub(crate) most_leaving: usize,
+    /// Times that the card was asked for more than it was known to hold.
+    pub(crate) overruns: usize,
     budget: Budget,
     capacity: usize,
     known: Option<usize>,
@@ -52,6 +54,7 @@ impl Emulated {
             refuse: None,
             fewest_since_full: None,
             most_leaving: 0,
+            overruns: 0,
             budget: Budget::new(budget),
             capacity,
             known: None,
@@ -124,9 +127,10 @@ impl Emulated {
             self.leaving.push_back((now_ms + SETTLE_MS, gone.conn));
         }
         self.most_leaving = self.most_leaving.max(self.leaving.len());
+        let known = self.known.is_some();
         for chosen in decisions.admit {
             self.budget.asked(Some(self.cost_ns));
-            self.create(chosen);
+            self.create(chosen, known);
         }
         if self.known.is_some() {
             let fewest = self.fewest_since_full.unwrap_or(usize::MAX).min(self.rules.len());
@@ -134,11 +138,12 @@ impl Emulated {
         }
     }
 
-    fn create(&mut self, chosen: Key) {
+    fn create(&mut self, chosen: Key, known: bool) {
         if self.refuse == Some(chosen.conn) {
             return self.admission.refused(chosen, CardRefusal::Failed, self.now_ms);
         }
         if self.rules.len() + self.leaving.len() >= self.capacity {
+            self.overruns += usize::from(known);
             self.known = Some(self.capacity);
             return self.admission.left(chosen, self.now_ms);
         }
@@ -148,6 +153,7 @@ impl Emulated {
 
     /// What is told is what is.
     pub(crate) fn check(&self) {
+        assert_eq!(self.overruns, 0);
         assert!(self.rules.len() + self.leaving.len() <= self.capacity);
         let counters = self.admission.counters();
         assert_eq!(counters.held, self.rules.len() + self.leaving.len());
