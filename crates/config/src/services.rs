@@ -43,7 +43,7 @@ pub struct Service {
     pub port: Option<u16>,
     /// The transport protocol.
     pub protocol: Protocol,
-    /// How packets are rewritten.
+    /// How packets get to the backends: rewritten, or as they are.
     #[serde(default)]
     pub mode: Mode,
     /// The name of the pool of source addresses; needed with the mode `fullnat`, and only then.
@@ -74,7 +74,7 @@ pub struct Backend {
     /// Its address, of the VIP's family.
     #[schemars(with = "String", extend("format" = "ip"))]
     pub address: IpAddr,
-    /// Its port; by default the port that the client asked for. Not allowed in a service of any port.
+    /// Its port; by default the port that the client asked for. Not allowed in a service of any port, and only with the modes `nat` and `fullnat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<u16>,
@@ -107,15 +107,36 @@ impl From<Protocol> for wire::Transport {
     }
 }
 
-/// How packets are rewritten.
+/// How packets get to the backends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Only the destination: the backend sees the client's address, and must send its answers through this load balancer.
+    /// Only the destination is rewritten: the backend sees the client's address, and must send its answers through this load balancer.
     #[default]
     Nat,
-    /// Source and destination: the backend sees an address of a pool.
+    /// Source and destination are rewritten: the backend sees an address of a pool.
     FullNat,
+    /// Nothing but Ethernet addresses: the backend, on-link, has the VIP without announcing it, and answers clients itself.
+    Dsr,
+}
+
+impl Mode {
+    /// Its name in the file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nat => "nat",
+            Self::FullNat => "fullnat",
+            Self::Dsr => "dsr",
+        }
+    }
+
+    /// Whether packets reach the backend as the client sent them, and the
+    /// backend answers by itself.
+    #[must_use]
+    pub const fn is_one_way(self) -> bool {
+        !matches!(self, Self::Nat | Self::FullNat)
+    }
 }
 
 /// How the backend of a new connection is chosen.

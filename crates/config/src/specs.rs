@@ -38,8 +38,10 @@ impl Config {
 
     /// A pool that isn't there is empty, which the table refuses.
     fn mode(&self, service: &Service) -> ModeSpec {
-        if service.mode == Mode::Nat {
-            return ModeSpec::Nat;
+        match service.mode {
+            Mode::Nat => return ModeSpec::Nat,
+            Mode::Dsr => return ModeSpec::Dsr,
+            Mode::FullNat => {}
         }
         let name = service.pool.clone().unwrap_or_default();
         let pool = self.pools.iter().find(|pool| pool.name == name);

@@ -179,7 +179,7 @@ where
         };
         let Some((number, record)) = self.take_record() else { return Err(Room::None) };
         let proto = content.keys[0].proto;
-        record.write(content, record.life().next(TcpState::first(proto)), seen);
+        record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
         self.index.put(there, forward, Reference::new(number, Direction::Forward));
         self.index.put(back, reply, Reference::new(number, Direction::Reply));
         held.count();

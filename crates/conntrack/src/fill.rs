@@ -1,7 +1,7 @@
 //! Tests of how the memory is filled: load, evenness, cost per connection.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use service::{BackendId, Direction, HopId, ServiceId};
+use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::Transport;
 
 use crate::bucket::SLOTS;
@@ -25,6 +25,7 @@ fn content<const K: usize>(n: u64) -> Content<K> {
         hops: [HopId(0); 2],
         service: ServiceId(0),
         backend: BackendId(0),
+        forwarding: Forwarding::Rewrite,
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc as Untracked;
 
 use loom::sync::Arc;
 use loom::thread;
-use service::{BackendId, Direction, HopId, ServiceId};
+use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::{TcpFlags, Transport};
 
 use crate::bucket::Reference;
@@ -47,6 +47,7 @@ fn content(n: u32) -> Content<1> {
         hops: [HopId(n), HopId(n)],
         service: ServiceId(n as u16),
         backend: BackendId(n as u16),
+        forwarding: Forwarding::Rewrite,
     }
 }
 

@@ -50,6 +50,8 @@ mod offload;
 #[forbid(unsafe_code)]
 mod path;
 #[forbid(unsafe_code)]
+mod plain;
+#[forbid(unsafe_code)]
 mod readers;
 #[forbid(unsafe_code)]
 mod record;
@@ -77,6 +79,7 @@ pub use config::{TableConfig, TableError};
 pub use family::FamilyStats;
 pub use id::{ConnId, Hit};
 pub use offload::OffloadState;
+pub use plain::{PlainAction, PlainKey};
 pub use readers::{MAX_READERS, Reader, ReaderError};
 pub use state::{ConnState, Event};
 pub use sweep::Expiry;

@@ -1,4 +1,6 @@
 //! The word of a record that changes: generation, state, offload state.
+use service::Direction;
+
 use crate::offload::OffloadState;
 use crate::state::TcpState;
 
@@ -61,6 +63,13 @@ impl Life {
     /// and RST can change anything.
     pub(crate) const fn is_open(self) -> bool {
         TcpState::is_open((self.0 >> STATE) as u8 & 15)
+    }
+
+    /// 0 if the life isn't ended and a packet of `direction` without SYN, FIN
+    /// and RST changes nothing; a number, as it is one of several conditions.
+    pub(crate) const fn unsettled(self, direction: Direction) -> u64 {
+        let settled = TcpState::settled(direction) >> (self.0 >> STATE & 15) & 1;
+        !self.0 & LIVE | (settled ^ 1) as u64
     }
 
     pub(crate) const fn with_state(self, state: TcpState) -> Self {

@@ -3,7 +3,7 @@
 //! Everything but `life`, `seen` and `link` is written only between the
 //! record's taking and its publication, under a new generation, and is read by
 //! whoever holds a reference from the index or finds the generation unchanged.
-use service::{BackendId, Direction, HopId, ServiceId};
+use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::Transport;
 
 use crate::key::{Deltas, Key};
@@ -14,17 +14,16 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Record<const K: usize> {
-    /// Addresses of the client and the VIP.
-    forward: [AtomicU64; K],
-    /// Addresses of the server and the local end.
-    reply: [AtomicU64; K],
+    /// By direction: addresses of the client and the VIP; of the server and
+    /// the local end.
+    addresses: [[AtomicU64; K]; 2],
     /// Ports of client, VIP, server, local end.
     ports: AtomicU64,
     /// Next hops, forward in the upper half.
     hops: AtomicU64,
     /// Checksum changes: forward header, forward transport, reply likewise.
     deltas: AtomicU64,
-    /// Service, backend, 24 unused bits, protocol.
+    /// Service, backend, 22 unused bits, forwarding, protocol.
     ids: AtomicU64,
     /// Generation, state, offload state.
     life: AtomicU64,
@@ -45,6 +44,20 @@ pub(crate) struct Content<const K: usize> {
     pub(crate) hops: [HopId; 2],
     pub(crate) service: ServiceId,
     pub(crate) backend: BackendId,
+    pub(crate) forwarding: Forwarding,
+}
+
+/// A record's words as one direction sees them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words<const K: usize> {
+    pub(crate) own: [u64; K],
+    pub(crate) other: [u64; K],
+    pub(crate) own_ports: u32,
+    pub(crate) other_ports: u32,
+    /// Of the network header in the upper, of the transport in the lower half.
+    pub(crate) deltas: u32,
+    pub(crate) hop: u32,
+    pub(crate) kind: u32,
 }
 
 impl<const K: usize> Record<K> {
@@ -52,8 +65,7 @@ impl<const K: usize> Record<K> {
     #[cfg(loom)]
     pub(crate) fn empty() -> Self {
         Self {
-            forward: std::array::from_fn(|_| AtomicU64::new(0)),
-            reply: std::array::from_fn(|_| AtomicU64::new(0)),
+            addresses: [(); 2].map(|()| std::array::from_fn(|_| AtomicU64::new(0))),
             ports: AtomicU64::new(0),
             hops: AtomicU64::new(0),
             deltas: AtomicU64::new(0),
@@ -71,8 +83,9 @@ impl<const K: usize> Record<K> {
         self.life.store(life.unborn().raw(), Ordering::Release);
         fence(Ordering::Release);
         let [forward, reply] = &content.keys;
-        store_all(&self.forward, &forward.addresses);
-        store_all(&self.reply, &reply.addresses);
+        for (words, key) in self.addresses.iter().zip(&content.keys) {
+            store_all(words, &key.addresses);
+        }
         let ports = u64::from(forward.ports) << 32 | u64::from(reply.ports);
         self.ports.store(ports, Ordering::Relaxed);
         let [HopId(there), HopId(back)] = content.hops;
@@ -83,6 +96,7 @@ impl<const K: usize> Record<K> {
         self.deltas.store(deltas, Ordering::Relaxed);
         let ids = u64::from(content.service.0) << 48
             | u64::from(content.backend.0) << 32
+            | u64::from(forwarding_bits(content.forwarding)) << FORWARDING
             | u64::from(forward.proto.number());
         self.ids.store(ids, Ordering::Relaxed);
         self.seen.store(seen, Ordering::Relaxed);
@@ -92,9 +106,10 @@ impl<const K: usize> Record<K> {
     /// Whether the record's key of `direction` is `key`.
     #[inline]
     pub(crate) fn has(&self, direction: Direction, key: &Key<K>) -> bool {
+        let [there, back] = &self.addresses;
         let (addresses, shift) = match direction {
-            Direction::Forward => (&self.forward, 32),
-            Direction::Reply => (&self.reply, 0),
+            Direction::Forward => (there, 32),
+            Direction::Reply => (back, 0),
         };
         let mut other = addresses
             .iter()
@@ -119,13 +134,42 @@ impl<const K: usize> Record<K> {
             ports: ports as u32,
             proto,
         };
+        let [there, back] = &self.addresses;
         let delta = |word: u64| Deltas { net: (word >> 16) as u16, transport: word as u16 };
         Content {
-            keys: [key(&self.forward, ports >> 32), key(&self.reply, ports)],
+            keys: [key(there, ports >> 32), key(back, ports)],
             deltas: [delta(deltas >> 32), delta(deltas)],
             hops: [HopId((hops >> 32) as u32), HopId(hops as u32)],
             service: ServiceId((ids >> 48) as u16),
             backend: BackendId((ids >> 32) as u16),
+            forwarding: forwarding_of((ids >> FORWARDING) as u8),
+        }
+    }
+
+    /// Protocol and forwarding, as [`Self::content`] has them.
+    pub(crate) fn kind(&self) -> (Transport, Forwarding) {
+        let ids = self.ids.load(Ordering::Relaxed);
+        let proto = Transport::from_number(ids as u8).unwrap_or(Transport::Tcp);
+        (proto, forwarding_of((ids >> FORWARDING) as u8))
+    }
+
+    /// The words of `direction` first, then those of the other: addresses,
+    /// ports, and of `direction` alone checksum changes and next hop. Chosen
+    /// without a branch, as directions alternate. The lower half of the last
+    /// is the protocol's number and nothing else if packets are rewritten.
+    #[inline(always)]
+    pub(crate) fn words(&self, direction: Direction) -> Words<K> {
+        let way = direction as usize & 1;
+        let own = |word: u64| (word >> (32 * (1 - way))) as u32;
+        let ports = self.ports.load(Ordering::Relaxed);
+        Words {
+            own: load_all(&self.addresses[way]),
+            other: load_all(&self.addresses[1 - way]),
+            own_ports: own(ports),
+            other_ports: own(ports.rotate_left(32)),
+            deltas: own(self.deltas.load(Ordering::Relaxed)),
+            hop: own(self.hops.load(Ordering::Relaxed)),
+            kind: self.ids.load(Ordering::Relaxed) as u32,
         }
     }
 
@@ -172,6 +216,27 @@ impl<const K: usize> Record<K> {
     /// The link for lists of unused records.
     pub(crate) const fn link(&self) -> &AtomicU32 {
         &self.link
+    }
+}
+
+/// The place of the forwarding among the ids.
+const FORWARDING: u32 = 8;
+
+/// Zero for those whose packets are rewritten: [`Record::words`] tells them
+/// apart from all others by that.
+const fn forwarding_bits(forwarding: Forwarding) -> u8 {
+    match forwarding {
+        Forwarding::Rewrite => 0,
+        Forwarding::Direct => 1,
+        Forwarding::Tunnel => 2,
+    }
+}
+
+const fn forwarding_of(bits: u8) -> Forwarding {
+    match bits & 3 {
+        1 => Forwarding::Direct,
+        2 => Forwarding::Tunnel,
+        _ => Forwarding::Rewrite,
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use service::{BackendId, Direction, HopId, ServiceId};
+use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::Transport;
 
 use crate::bucket::SLOTS;
@@ -45,6 +45,7 @@ fn content(n: u32) -> Content<1> {
         hops: [HopId(n), HopId(!n)],
         service: ServiceId(n as u16),
         backend: BackendId(!n as u16),
+        forwarding: Forwarding::Rewrite,
     }
 }
 

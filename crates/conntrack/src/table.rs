@@ -123,18 +123,20 @@ impl ConnTable {
         hops: [HopId; 2],
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
-        let (proto, service, backend) = (binding.proto, binding.service, binding.backend);
+        let Binding { proto, service, backend, forwarding, .. } = *binding;
         let there = AnyKey::new(proto, binding.client, binding.vip);
         let back = AnyKey::new(proto, binding.server, binding.local);
         match (there, back) {
             (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
                 let keys = [there, back];
-                let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
+                let deltas = deltas(&keys);
+                let content = Content { keys, deltas, hops, service, backend, forwarding };
                 insert(&self.v4, &content, now_ms)
             }
             (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
                 let keys = [there, back];
-                let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
+                let deltas = deltas(&keys);
+                let content = Content { keys, deltas, hops, service, backend, forwarding };
                 insert(&self.v6, &content, now_ms)
             }
             _ => Err(InsertError::MixedFamilies),

@@ -123,6 +123,12 @@ pub(crate) struct BenchFigureArgs {
     /// How often every point is measured, all systems in turn.
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub(crate) repetitions: u32,
+    /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) systems: Vec<paper::System>,
+    /// Numbers of connections, of those that the figure has [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) connections: Vec<u32>,
     /// Source and load balancer take turns on one core: for the cost of the
     /// code alone (saturation runs only).
     #[arg(long)]
@@ -187,6 +193,12 @@ pub(crate) enum NicProfile {
     X550,
     /// Intel E810: IPv6 too, counters per rule.
     E810,
+    /// NVIDIA ConnectX: rules rewrite and forward.
+    #[value(name = "connectx")]
+    ConnectX,
+    /// NVIDIA BlueField-3: as connectx, with fewer entries.
+    #[value(name = "bluefield3")]
+    BlueField3,
 }
 
 /// Encodings a replay can use.

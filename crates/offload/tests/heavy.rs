@@ -90,7 +90,8 @@ struct Bench {
 impl Bench {
     fn new(encoding: Encoding, capacity: usize, settings: Settings) -> Self {
         let world = World::ours(1024, 4);
-        let port = PortConfig { encoding, queues: vec![1, 2, 3], workers: 1 };
+        let port =
+            PortConfig { encoding, queues: vec![1, 2, 3], workers: 1, ..PortConfig::default() };
         let admission = Settings { policy: Policy::Heavy, ..settings };
         let config = OffloadConfig { ports: vec![port; 2], admission, ..OffloadConfig::default() };
         let offloader = Offloader::new(config, world.clone());

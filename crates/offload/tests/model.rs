@@ -123,7 +123,12 @@ struct Model {
 impl Model {
     fn new(encodings: [Encoding; 2], marks: usize, queues: u16, policy: Policy) -> Self {
         let world = World::ours(marks, usize::from(QUEUES));
-        let port = |encoding| PortConfig { encoding, queues: (1..queues).collect(), workers: 2 };
+        let port = |encoding| PortConfig {
+            encoding,
+            queues: (1..queues).collect(),
+            shared_queues: Vec::new(),
+            workers: 2,
+        };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),
             creations_per_tick: 4,
@@ -232,8 +237,8 @@ impl Model {
             let own = all.find(|b| b.key(action.direction) == Some(received.key));
             let own = own.expect("a queue's packet of a connection that is gone");
             assert_eq!((own.service, own.backend), (action.service, action.backend));
-            let wanted = own.rewrite(action.direction).unwrap();
-            let same = wanted == action.rewrite || action.endpoint.port() == 0;
+            let wanted = own.delivery(action.direction).unwrap();
+            let same = wanted == action.delivery || action.endpoint.port() == 0;
             assert!(same, "another rewrite");
         }
     }

@@ -2,7 +2,9 @@
 use dpdk::{Batch, Mbuf};
 use packet::PacketBuf;
 use pipeline::{Outbox, PortId};
-use wire::{Fragment, Headers, Mac, Net, Rewrite, TcpFlags, decrement_ttl, ethernet};
+use wire::numbers::protocol;
+use wire::plain::mac_pair;
+use wire::{Headers, Mac, PlainRewrite, Rewrite, decrement_ttl, ethernet};
 
 use crate::balancer::{Balancer, RX_BURST};
 use crate::flows::SERVER_SIDE;
@@ -29,26 +31,24 @@ impl Action {
     }
 }
 
-/// One action for all packets, whose headers are not looked at.
+/// One action for all packets, whose headers are not looked at. It is carried
+/// out by the very code that carries out those of the load balancer.
 pub(crate) struct Limit {
-    action: Action,
-    headers: Headers,
+    rewrite: PlainRewrite,
 }
 
 impl Limit {
-    pub(crate) fn new(action: Action) -> Self {
-        let headers = Headers {
-            net: Net::Ipv4,
-            l3: 14,
-            l4: 34,
-            end: 54,
-            vlan: None,
-            proto: 6,
-            ttl: 64,
-            tcp_flags: TcpFlags(TcpFlags::ACK),
-            fragment: Fragment::Whole,
+    /// `None` if `action` isn't one of IPv4 packets.
+    pub(crate) fn new(action: Action) -> Option<Self> {
+        let Rewrite::V4(new) = action.rewrite else { return None };
+        let rewrite = PlainRewrite {
+            macs: mac_pair(action.mac, SERVER_SIDE),
+            addresses: u64::from_be_bytes(new.addresses),
+            ports: u32::from_be_bytes(new.ports),
+            net_delta: new.net_delta,
+            transport_delta: new.transport_delta,
         };
-        Self { action, headers }
+        Some(Self { rewrite })
     }
 }
 
@@ -58,8 +58,10 @@ impl Balancer for Limit {
         for packet in burst.iter() {
             packet.prefetch();
         }
-        for packet in burst.drain() {
-            self.action.act(packet, &self.headers, out);
+        for mut packet in burst.drain() {
+            if self.rewrite.apply(packet.bytes_mut(), protocol::TCP) {
+                out.send(PortId(1), packet);
+            }
         }
     }
 }

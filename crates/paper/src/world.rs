@@ -114,7 +114,8 @@ impl World {
     pub(crate) fn action(&self, number: u64) -> Option<(u16, Action)> {
         let action = self.shared.table.action(self.hit(number)?)?;
         let (_, mac) = self.shared.neighbours.resolve(action.hop, 0)?;
-        Some((action.backend.0, Action { rewrite: action.rewrite, mac: mac? }))
+        let service::Delivery::Rewrite(rewrite) = action.delivery else { return None };
+        Some((action.backend.0, Action { rewrite, mac: mac? }))
     }
 
     /// Puts the first connections into the NIC, as many as fit.
@@ -123,8 +124,14 @@ impl World {
             Encoding::Queue => (1..QUEUES).collect(),
             _ => vec![0],
         };
-        let clients = PortConfig { encoding: plan.encoding, queues, workers: 1 };
-        let servers = PortConfig { encoding: Encoding::Off, queues: Vec::new(), workers: 1 };
+        let clients =
+            PortConfig { encoding: plan.encoding, queues, shared_queues: Vec::new(), workers: 1 };
+        let servers = PortConfig {
+            encoding: Encoding::Off,
+            queues: Vec::new(),
+            shared_queues: Vec::new(),
+            workers: 1,
+        };
         let config = OffloadConfig {
             ports: vec![clients, servers],
             creations_per_tick: NIC_CAPACITY,

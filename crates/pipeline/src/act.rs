@@ -1,8 +1,8 @@
-//! Last stage: rewrite, TTL, next hop, out.
+//! Last stage: what the mode does to the packet, TTL, next hop, out.
 use std::net::IpAddr;
 
 use packet::PacketBuf;
-use service::HopId;
+use service::{Delivery, HopId};
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
 use wire::{Headers, Net, Rewrite, Side, decrement_ttl};
 
@@ -21,20 +21,25 @@ pub(crate) struct Errors {
     pub(crate) scratch: [u8; MAX_ERROR_LEN],
 }
 
-/// Rewrites `packet` and sends it to `hop`. A packet that may not go
+/// Does `delivery` to `packet` and sends it to `hop`. A packet that may not go
 /// on is turned into the ICMP error that says so.
+///
+/// Every mode takes one off the TTL, also `dsr`, which changes nothing else of
+/// the IP packet: the load balancer takes it from one link and decides by its
+/// addresses where it goes next, as a router does (RFC 1812 section 5.3.1), and
+/// should two of them take each other for backends, that ends the loop.
 #[inline]
 pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     errors: &mut Errors,
     mut packet: Packet<B>,
-    rewrite: &Rewrite,
+    delivery: &Delivery,
     hop: HopId,
 ) {
     if packet.headers.ttl <= 1 {
         return refuse(cx, errors, packet, ErrorKind::TimeExceeded);
     }
-    let (id, mac) = match next_hop(cx, &packet, rewrite, hop) {
+    let (id, mac) = match next_hop(cx, &packet, delivery, hop) {
         Ok(next) => next,
         Err(counter) => return cx.count(counter),
     };
@@ -48,7 +53,11 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
     trim(&mut packet);
     let frame = packet.buf.bytes_mut();
-    if !rewrite.apply(frame, &packet.headers) {
+    let done = match delivery {
+        Delivery::Rewrite(rewrite) => rewrite.apply(frame, &packet.headers),
+        Delivery::Direct(_) | Delivery::Tunnel(_) | Delivery::Plain => true,
+    };
+    if !done {
         return cx.count(Counter::NotRewritable);
     }
     if !decrement_ttl(frame, &packet.headers) {
@@ -63,14 +72,14 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
 pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     packet: &Packet<B>,
-    rewrite: &Rewrite,
+    delivery: &Delivery,
     hop: HopId,
 ) -> Result<(InterfaceId, Option<wire::Mac>), Counter> {
     let neighbours = &cx.shared.neighbours;
     let found = neighbours.resolve(hop, cx.now_ms);
     let (hop, found) = match found {
         Some(found) => (hop, found),
-        None => rerouted(cx, packet, rewrite)?,
+        None => rerouted(cx, packet, delivery)?,
     };
     if found.1.is_none() {
         cx.count(Counter::ResolveAsked);
@@ -84,11 +93,17 @@ pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
 fn rerouted<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     packet: &Packet<B>,
-    rewrite: &Rewrite,
+    delivery: &Delivery,
 ) -> Result<(HopId, (InterfaceId, Option<wire::Mac>)), Counter> {
     cx.count(Counter::Rerouted);
-    let destination =
-        destination(rewrite, packet.buf.bytes(), &packet.headers).ok_or(Counter::NoRoute)?;
+    let destination = match delivery {
+        Delivery::Rewrite(rewrite) => destination(rewrite, packet.buf.bytes(), &packet.headers),
+        Delivery::Direct(backend) | Delivery::Tunnel(backend) => {
+            cx.snapshot.services.backend(*backend).map(|backend| backend.address)
+        }
+        Delivery::Plain => packet.headers.dst_addr(packet.buf.bytes()),
+    };
+    let destination = destination.ok_or(Counter::NoRoute)?;
     let hop = hop_to(cx, destination)?;
     let found = cx.shared.neighbours.resolve(hop, cx.now_ms).ok_or(Counter::NeighbourTableFull)?;
     Ok((hop, found))

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use packet::PacketBuf;
+use service::Delivery;
 use wire::quoted::{Quoted, Translation, rewrite_quoted};
 use wire::{FlowKey, Fragment, Net, Rewrite, Side, decrement_ttl, icmp, icmpv6};
 
@@ -42,7 +43,9 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut pack
 }
 
 /// An error speaks of a packet that we have sent to where the error comes
-/// from. Its receiver's way is that of the packets that answer it.
+/// from. Its receiver's way is that of the packets that answer it. In one way
+/// modes that packet may have gone past us; its receiver is the backend then,
+/// and needs the error as it is.
 fn error<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     mut packet: Packet<B>,
@@ -57,18 +60,21 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     }
     let answers = quoted.flow.reversed();
     let decision = receiver(cx, &answers)?;
-    let (interface, mac) = next_hop(cx, &packet, &decision.rewrite, decision.hop)?;
+    let (interface, mac) = next_hop(cx, &packet, &decision.delivery, decision.hop)?;
     let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
     let mac = mac.ok_or(Counter::NeighbourUnresolved)?;
     if packet.headers.end.saturating_sub(packet.headers.l3) > interface.mtu {
         return Err(Counter::TooBig);
     }
     trim(&mut packet);
-    let to = translation(&answers, &decision.rewrite).ok_or(Counter::NotRewritable)?;
     let frame = packet.buf.bytes_mut();
-    if !rewrite_quoted(frame, &packet.headers, &quoted, &to)
-        || !decrement_ttl(frame, &packet.headers)
-    {
+    if let Delivery::Rewrite(rewrite) = &decision.delivery {
+        let to = translation(&answers, rewrite).ok_or(Counter::NotRewritable)?;
+        if !rewrite_quoted(frame, &packet.headers, &quoted, &to) {
+            return Err(Counter::NotRewritable);
+        }
+    }
+    if !decrement_ttl(frame, &packet.headers) {
         return Err(Counter::NotRewritable);
     }
     cx.send(packet, interface, mac);
@@ -79,7 +85,7 @@ fn error<B: PacketBuf, O: Outbox<B>>(
 fn receiver<O>(cx: &Context<'_, O>, answers: &FlowKey) -> Result<Decision, Counter> {
     let table = &cx.shared.table;
     if let Some(action) = table.lookup(answers).and_then(|hit| table.action(hit)) {
-        return Ok(Decision { rewrite: action.rewrite, hop: action.hop });
+        return Ok(Decision { delivery: action.delivery, hop: action.hop });
     }
     stateless::either(cx, answers).map_err(|_| Counter::IcmpUnrelated)
 }

@@ -25,17 +25,17 @@ pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
     headers: &Headers,
 ) -> Option<Decision> {
     let action = cx.shared.table.action(hit)?;
-    count(cx, hit, headers);
-    Some(Decision { rewrite: action.rewrite, hop: action.hop })
+    count(cx, hit, flags(headers));
+    Some(Decision { delivery: action.delivery, hop: action.hop })
 }
 
 /// Counts a packet that was matched by queue and chosen as a sample.
 pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     hit: Hit,
-    headers: &Headers,
+    flags: Option<TcpFlags>,
 ) {
-    count(cx, hit, headers);
+    count(cx, hit, flags);
     if cx.snapshot.admit == Admit::Measured {
         remind(cx, hit.conn, cx.snapshot.sample);
     }
@@ -43,8 +43,8 @@ pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
 
 /// Counts a packet for the connection's state.
 #[inline]
-fn count<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hit: Hit, headers: &Headers) {
-    let event = cx.shared.table.touch(hit, flags(headers), cx.now_ms);
+fn count<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hit: Hit, flags: Option<TcpFlags>) {
+    let event = cx.shared.table.touch(hit, flags, cx.now_ms);
     if event != Event::None {
         notice(cx, hit.conn, event);
     }
@@ -112,7 +112,20 @@ impl Reminder {
     /// A packet is of connection `hit`.
     #[inline]
     pub(crate) fn found<B: PacketBuf, O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, hit: Hit) {
-        if self.0.takes(REMIND) && cx.snapshot.admit != Admit::Off {
+        if self.0.takes(REMIND) {
+            self.remind(cx, hit);
+        }
+    }
+
+    /// The next place among `from` to `end` of a burst that is an occasion.
+    #[inline]
+    pub(crate) fn next(&mut self, from: usize, end: usize) -> Option<usize> {
+        self.0.next(from, end, REMIND)
+    }
+
+    /// A packet of connection `hit` is an occasion.
+    pub(crate) fn remind<B: PacketBuf, O: Outbox<B>>(&self, cx: &mut Context<'_, O>, hit: Hit) {
+        if cx.snapshot.admit != Admit::Off {
             remind(cx, hit.conn, REMIND);
         }
     }

@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use conntrack::{Event, Reader, ReaderError};
 use packet::PacketBuf;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
-use wire::{FlowKey, Fragment, Headers};
+use wire::{FlowKey, Fragment, Headers, Mac, Transport};
 
 use crate::act::{self, Errors};
 use crate::arp::arp;
@@ -13,9 +13,11 @@ use crate::bucket::TokenBucket;
 use crate::context::{Context, Decision, Packet};
 use crate::counters::Counter;
 use crate::fragment::{FragmentKey, Fragments, Later};
+use crate::hops::Hops;
 use crate::icmp::icmp;
 use crate::known::{Reminder, flags, known, notice, touch};
-use crate::matching::{Found, Job, match_burst};
+use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
+use crate::matching::{Found, Job, Jobs, match_burst, told_action};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse, plain};
@@ -58,6 +60,8 @@ pub struct Pipeline<B: PacketBuf> {
 struct Memory<B> {
     sampler: Sampler,
     reminder: Reminder,
+    hops: Hops,
+    lanes: SharedLanes,
     scheduling: Scheduling,
     errors: Errors,
     fragments: Fragments<B>,
@@ -81,6 +85,8 @@ impl<B: PacketBuf> Pipeline<B> {
         let memory = Memory {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
+            hops: Hops::default(),
+            lanes: SharedLanes::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
@@ -114,6 +120,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let now = self.shared.snapshot.load();
         if !Arc::ptr_eq(&now, &self.snapshot) {
             self.snapshot = Arc::clone(&now);
+            self.memory.hops.forget();
             self.memory.scheduling.state = now.services.worker_state(self.worker);
             self.memory.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
         }
@@ -128,44 +135,28 @@ impl<B: PacketBuf> Pipeline<B> {
         out: &mut impl Outbox<B>,
     ) {
         let Self { shared, snapshot, counters, memory, .. } = self;
-        let queue = shared.port(from.port).and_then(|port| port.queues.get(from.queue));
+        let Some(port) = shared.port(from.port) else { return burst.clear() };
+        let queue = port.queues.get(from.queue);
         let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
-        for buf in burst.iter() {
-            buf.prefetch();
-        }
-        let mut jobs = ArrayVec::new();
-        for buf in burst.drain(..) {
-            if let Some((headers, interface, key)) = plain(&cx, buf.bytes()) {
-                let packet = Packet { buf, headers, interface };
-                // Always so, since both lists are as long. Said here, the
-                // job is written to its place and not moved there.
-                if jobs.is_full() {
-                    break;
-                }
-                jobs.push(Job { packet, kind: Kind::Flow(key), found: Found::Nothing });
-                continue;
+        memory.hops.begin(shared.neighbours.changes(), now_ms);
+        let lane = QueueLane::compile(&cx, &mut memory.hops, cx.queue.as_ref());
+        let (mut told, mut jobs) = ([Told::Nothing; BURST], Jobs::new());
+        let station = cx.snapshot.interfaces.at(from.port, None).map(|(_, own)| own.mac);
+        let unknown = match station {
+            Some(station) => {
+                lane::ask(&cx, port, &lane, burst, &mut told)
+                    && lane::find(&cx, station, burst, &mut told)
             }
-            match parse(&cx, buf) {
-                Ok((packet, kind)) => jobs.push(Job { packet, kind, found: Found::Nothing }),
-                Err(counter) => cx.count(counter),
-            }
+            // Without an untagged interface no frame is plain.
+            None => true,
+        };
+        if unknown {
+            memory.sort(&cx, burst, &mut told, &mut jobs);
         }
-        match_burst(&cx, &mut memory.sampler, &mut jobs);
-        // Drained, as an iterator by value would move all places of the list.
-        for Job { packet, kind, found } in jobs.drain(..) {
-            match kind {
-                Kind::Flow(_) if is_plain(&packet, found) => memory.pass(&mut cx, packet, found),
-                Kind::Flow(key) => {
-                    let decision = memory.decide(&mut cx, &packet.headers, &key, found);
-                    memory.act(&mut cx, packet, decision);
-                }
-                Kind::Later(key) => memory.later(&mut cx, key, packet),
-                Kind::Arp => arp(&mut cx, packet),
-                Kind::Ndp => ndp(&mut cx, packet),
-                Kind::Icmp => icmp(&mut cx, packet),
-            }
-        }
+        let station = station.unwrap_or_default();
+        memory.remind(&mut cx, burst.len(), &told);
+        memory.third(&mut cx, station, &lane, burst, &told, jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -180,6 +171,21 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
+/// Parses a packet for the general way; `None` if that was its end.
+fn look<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<Job> {
+    let (mark, found) = (buf.mark(), Found::Nothing);
+    if let Some((headers, interface, key)) = plain(cx, buf.bytes()) {
+        return Some(Job { headers, interface, kind: Kind::Flow(key), mark, found });
+    }
+    match parse(cx, buf.bytes()) {
+        Ok((headers, interface, kind)) => Some(Job { headers, interface, kind, mark, found }),
+        Err(counter) => {
+            cx.count(counter);
+            None
+        }
+    }
+}
+
 /// A whole packet of a known connection: nearly all are.
 #[inline]
 fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
@@ -187,6 +193,149 @@ fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
 }
 
 impl<B: PacketBuf> Memory<B> {
+    /// The third pass: every packet goes its way, in order. A function of its
+    /// own, so that what it needs stays in registers.
+    #[inline(never)]
+    fn third<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        lane: &Option<QueueLane>,
+        burst: &mut ArrayVec<B, BURST>,
+        told: &TellTale,
+        mut jobs: Jobs,
+    ) {
+        let mut jobs = jobs.drain(..);
+        let mut tally = Tally::default();
+        for (buf, &told) in burst.drain(..).zip(told) {
+            let passed = match (told, lane) {
+                (Told::Mark(hit) | Told::Table(hit), _) => {
+                    lane::pass(cx, &mut self.hops, station, hit, buf)
+                }
+                (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
+                (Told::Shared(tag), _) => self.pass_shared(cx, tag, station, buf),
+                _ => {
+                    self.next(cx, told, buf, &mut jobs);
+                    continue;
+                }
+            };
+            match passed {
+                Ok(()) => tally.sent(told),
+                Err(buf) => self.general(cx, buf),
+            }
+        }
+        tally.count(cx);
+    }
+
+    /// Parses and matches those of which nothing is known.
+    fn sort<O>(&mut self, cx: &Context<'_, O>, burst: &[B], told: &mut TellTale, jobs: &mut Jobs) {
+        for (buf, told) in burst.iter().zip(told.iter_mut()) {
+            if !matches!(told, Told::Nothing) {
+                continue;
+            }
+            *told = Told::Dropped;
+            if let Some(job) = look(cx, buf).filter(|_| !jobs.is_full()) {
+                jobs.push(job);
+                *told = Told::Job;
+            }
+        }
+        match_burst(cx, &mut self.sampler, jobs);
+    }
+
+    /// Some packets of known connections are an occasion to ask for rules.
+    #[inline(always)]
+    fn remind<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, len: usize, told: &TellTale) {
+        let mut from = 0;
+        while let Some(at) = self.reminder.next(from, len) {
+            if let Some(Told::Mark(hit) | Told::Table(hit)) = told.get(at) {
+                self.reminder.remind(cx, *hit);
+            }
+            from = at + 1;
+        }
+    }
+
+    /// A packet of a queue that means something; now and then one is looked up
+    /// to see what its connection does.
+    #[inline(always)]
+    fn pass_queue<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        lane: &QueueLane,
+        station: Mac,
+        buf: B,
+    ) -> Result<(), B> {
+        let plain = lane::pass_queue(cx, lane, station, buf)?;
+        if self.sampler.takes(cx.snapshot.sample) {
+            cx.count(Counter::Sampled);
+            if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain)) {
+                let is_tcp = plain.proto == Transport::Tcp.number();
+                touch(cx, hit, is_tcp.then_some(plain.flags));
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet of a queue that several backends share.
+    #[inline(never)]
+    fn pass_shared<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        tag: u16,
+        station: Mac,
+        buf: B,
+    ) -> Result<(), B> {
+        let Some(port) = cx.shared.port(cx.from.port) else { return Err(buf) };
+        match self.lanes.lane(cx, &mut self.hops, port, tag).copied() {
+            Some(lane) => self.pass_queue(cx, &lane, station, buf),
+            None => Err(buf),
+        }
+    }
+
+    /// The packet of the next job, or one that has been dropped.
+    #[inline(never)]
+    fn next<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        told: Told,
+        buf: B,
+        jobs: &mut impl Iterator<Item = Job>,
+    ) {
+        if matches!(told, Told::Job) {
+            if let Some(job) = jobs.next() {
+                self.finish(cx, job, buf);
+            }
+        }
+    }
+
+    /// A packet that turned out not to be for the fast lane.
+    #[cold]
+    #[inline(never)]
+    fn general<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, buf: B) {
+        let mut jobs = Jobs::new();
+        jobs.extend(look(cx, &buf));
+        match_burst(cx, &mut self.sampler, &mut jobs);
+        if let Some(job) = jobs.pop() {
+            self.finish(cx, job, buf);
+        }
+    }
+
+    /// The end of the general way.
+    fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
+        let Job { headers, interface, kind, mark, found } = job;
+        let packet = Packet { buf, headers, interface };
+        match kind {
+            Kind::Flow(_) if is_plain(&packet, found) => self.pass(cx, packet, found),
+            Kind::Flow(key) => {
+                let decision = self.decide(cx, &packet.headers, &key, mark, found);
+                self.act(cx, packet, decision);
+            }
+            Kind::Later(key) => self.later(cx, key, packet),
+            Kind::Arp => arp(cx, packet),
+            Kind::Ndp => ndp(cx, packet),
+            Kind::Icmp => icmp(cx, packet),
+        }
+    }
+
     /// Takes a packet of a known connection to where it goes.
     #[inline]
     fn pass<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, found: Found) {
@@ -198,7 +347,7 @@ impl<B: PacketBuf> Memory<B> {
                 if *event != Event::None {
                     notice(cx, hit.conn, *event);
                 }
-                act::forward(cx, &mut self.errors, packet, &action.rewrite, action.hop);
+                act::forward(cx, &mut self.errors, packet, &action.delivery, action.hop);
             }
             None => cx.count(Counter::NotRewritable),
         }
@@ -211,15 +360,17 @@ impl<B: PacketBuf> Memory<B> {
         cx: &mut Context<'_, O>,
         headers: &Headers,
         key: &FlowKey,
+        mark: Option<u32>,
         found: Found,
     ) -> Result<Decision, Counter> {
         match found {
             Found::Queue(sample) => {
                 if let Some(hit) = sample {
-                    touch(cx, hit, headers);
+                    touch(cx, hit, flags(headers));
                 }
-                let action = cx.queue.as_ref().ok_or(Counter::NotRewritable)?;
-                Ok(Decision { rewrite: action.rewrite, hop: action.hop })
+                let port = cx.shared.port(cx.from.port).ok_or(Counter::NotRewritable)?;
+                let action = told_action(cx, port, mark).ok_or(Counter::NotRewritable)?;
+                Ok(Decision { delivery: action.delivery, hop: action.hop })
             }
             Found::Conn(hit) => {
                 self.reminder.found(cx, hit);
@@ -243,7 +394,7 @@ impl<B: PacketBuf> Memory<B> {
         };
         match &decision {
             Ok(decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop)
+                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
             }
             Err(Counter::TtlExpired) => {
                 act::refuse(cx, &mut self.errors, packet, ErrorKind::TimeExceeded);
@@ -268,7 +419,7 @@ impl<B: PacketBuf> Memory<B> {
             cx.counters.sub(Counter::FragmentsHeld, 1);
             match &decision {
                 Some(decision) => {
-                    act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop)
+                    act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
                 }
                 None => cx.count(Counter::FragmentOrphaned),
             }
@@ -285,7 +436,7 @@ impl<B: PacketBuf> Memory<B> {
     ) {
         match self.fragments.later(key, packet, cx.now_ms) {
             Later::Forward(packet, decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop);
+                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop);
             }
             Later::Held => cx.count(Counter::FragmentsHeld),
             Later::Overflow => cx.count(Counter::FragmentOverflow),

@@ -210,7 +210,7 @@ fn backends_told_by_queue() {
         direction: Direction::Forward,
         proto: binding.proto,
         endpoint: binding.vip,
-        rewrite: binding.rewrite(Direction::Forward).unwrap(),
+        delivery: binding.delivery(Direction::Forward).unwrap(),
         hop: net.world.shared.table.action(hit).unwrap().hop,
     };
     assert!(net.world.shared.port(OUTSIDE).unwrap().queues.set(3, Some(action)));

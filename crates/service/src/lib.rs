@@ -7,6 +7,7 @@
 
 mod active;
 mod binding;
+mod forwarding;
 mod index;
 mod least_connections;
 mod maglev;
@@ -23,6 +24,7 @@ mod weighted_round_robin;
 
 pub use active::ActiveCounts;
 pub use binding::{BackendId, Binding, Direction, HopId, ServiceId};
+pub use forwarding::{Delivery, Forwarding};
 pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_size};
 pub use pool::{Candidates, Pool};
 pub use scheduler::{Scheduler, WorkerScheduleState};

@@ -21,7 +21,7 @@ pub struct ServiceSpec {
     pub port: Option<u16>,
     /// TCP or UDP.
     pub proto: Transport,
-    /// How packets are rewritten.
+    /// How packets get to the backends.
     pub mode: ModeSpec,
     /// How backends are chosen for new connections.
     pub scheduler: Scheduler,
@@ -38,13 +38,13 @@ pub struct BackendSpec {
     pub address: IpAddr,
     /// Its port; `None`: the port that the client asked for. Must be `None` in
     /// a service of any port, because the answers' port must tell which port
-    /// of the VIP they come from.
+    /// of the VIP they come from, and where packets reach it as they are.
     pub port: Option<u16>,
     /// Its share of new connections; 0: drained, it gets none.
     pub weight: u16,
 }
 
-/// How packets of a service are rewritten.
+/// How packets of a service get to its backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModeSpec {
     /// Towards the backend the destination is rewritten, from it the source:
@@ -55,6 +55,9 @@ pub enum ModeSpec {
         /// Where the source addresses and ports are taken from.
         pool: PoolSpec,
     },
+    /// Packets go to the backend's Ethernet address as they are. The backend
+    /// has the VIP, without announcing it, and answers clients itself.
+    Dsr,
 }
 
 /// Addresses and ports of a full-NAT service.

@@ -53,11 +53,6 @@ fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Protocol)) -> String {
 fn check_pool(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     let config = findings.config;
     match (service.mode, &service.pool) {
-        (Mode::Nat, None) => {}
-        (Mode::Nat, Some(_)) => {
-            let text = "a pool is used with the mode fullnat only; leave it out, or set mode = \"fullnat\"";
-            findings.wrong(&way.key("pool"), text);
-        }
         (Mode::FullNat, None) => {
             let text =
                 "the mode fullnat needs source addresses; set pool to the name of a [[pool]]";
@@ -83,6 +78,11 @@ fn check_pool(findings: &mut Findings<'_>, way: &Way, service: &Service) {
                 findings.wrong(&way.key("pool"), text);
             }
         }
+        (_, Some(_)) => {
+            let text = "a pool is used with the mode fullnat only; leave it out, or set mode = \"fullnat\"";
+            findings.wrong(&way.key("pool"), text);
+        }
+        (_, None) => {}
     }
 }
 

@@ -76,6 +76,11 @@ fn measure(
         quick: args.quick,
         repetitions: args.repetitions,
         alone: args.alone,
+        systems: match args.systems.as_slice() {
+            [] => paper::System::ALL.to_vec(),
+            some => some.to_vec(),
+        },
+        connections: args.connections.clone(),
         progress: Some(std::sync::Arc::new(move |done, of| {
             told.set_length(of as u64);
             told.set_position(done as u64);

@@ -78,7 +78,12 @@ impl Lab {
         let shared = Arc::new(shared(sample, admit));
         let nic = || Nic::new(&NicConfig::new(ProfileKind::X550, QUEUES)).unwrap();
         let nics = [nic(), nic()];
-        let port = PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 1 };
+        let port = PortConfig {
+            encoding,
+            queues: (1..QUEUES).collect(),
+            shared_queues: Vec::new(),
+            workers: 1,
+        };
         let admission = admission::Settings { policy, ..admission::Settings::default() };
         let config = OffloadConfig { ports: vec![port; 2], admission, ..OffloadConfig::default() };
         Self {
@@ -207,7 +212,7 @@ fn shared(sample: u32, admit: Admit) -> Shared {
     };
     let port = |mac| PortShared {
         marks: MarkTable::new(256),
-        queues: QueueTable::new(usize::from(QUEUES)),
+        queues: QueueTable::new(usize::from(QUEUES), 64),
         drained: QueueEpochs::new(usize::from(QUEUES), RING),
         mac,
         mtu: 1500,

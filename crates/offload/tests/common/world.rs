@@ -62,7 +62,7 @@ impl World {
     pub fn ours(marks: usize, queues: usize) -> Ours {
         let port = |_| Port {
             marks: MarkTable::new(marks),
-            queues: QueueTable::new(queues),
+            queues: QueueTable::new(queues, 8),
             drained: QueueEpochs::new(queues, RING),
         };
         Ours(Rc::new(Self {
@@ -122,6 +122,7 @@ pub fn binding(n: u32, backend: u16, service: u16, ipv6: bool, fullnat: bool) ->
         proto: if n % 3 == 0 { Transport::Udp } else { Transport::Tcp },
         service: ServiceId(service),
         backend: BackendId(backend),
+        forwarding: service::Forwarding::Rewrite,
         client,
         vip: at([203, 0, 113, service as u8], 2, port),
         server: at([192, 168, 0, backend as u8], 3, server_port),

@@ -9,7 +9,7 @@
 mod slot;
 
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use service::HopId;
 use wire::Mac;
@@ -62,6 +62,7 @@ const WINDOW: usize = 16;
 pub struct NeighbourTable {
     slots: Box<[Slot]>,
     seed: u64,
+    changes: AtomicU64,
 }
 
 impl NeighbourTable {
@@ -71,13 +72,22 @@ impl NeighbourTable {
     #[must_use]
     pub fn new(size: usize, seed: u64) -> Self {
         let size = size.next_power_of_two().clamp(WINDOW, 1 << INDEX_BITS);
-        Self { slots: (0..size).map(|_| Slot::default()).collect(), seed }
+        let slots = (0..size).map(|_| Slot::default()).collect();
+        Self { slots, seed, changes: AtomicU64::new(0) }
     }
 
     /// Number of slots.
     #[must_use]
     pub fn size(&self) -> usize {
         self.slots.len()
+    }
+
+    /// How often an address or a state has changed. Who sees a count sees all
+    /// changes that it counts.
+    #[inline]
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     fn window(&self, key: (u64, u64, u64)) -> impl Iterator<Item = (usize, &Slot)> {
@@ -200,7 +210,12 @@ impl NeighbourTable {
             }
             to(word).map(|(mac, state)| pack(mac, generation_of(word), state))
         };
-        slot.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).is_ok()
+        let done = slot.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+        // Confirmations of what is known anyway come often and change nothing.
+        if done.is_ok_and(|before| update(before).is_some_and(|after| after != before)) {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+        done.is_ok()
     }
 
     #[inline]

@@ -11,5 +11,6 @@ mod icmp;
 mod link;
 mod nat;
 mod neighbours;
+mod one_way;
 mod workers;
 mod world;

@@ -126,7 +126,7 @@ impl World {
         fill(&neighbours, plan.known_backends);
         let ports = [LB_OUT, LB_IN].iter().zip(plan.mtus).map(|(&mac, mtu)| PortShared {
             marks: MarkTable::new(64),
-            queues: QueueTable::new(16),
+            queues: QueueTable::new(16, 64),
             drained: QueueEpochs::new(16, 64),
             mac,
             mtu,
@@ -247,6 +247,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
     };
     let full =
         |spec: ServiceSpec| ServiceSpec { mode: ModeSpec::FullNat { pool: pool.clone() }, ..spec };
+    let as_it_is = |spec: ServiceSpec, mode| ServiceSpec { mode, ..spec };
     let (b1, b2) = ("10.1.0.11", "10.1.0.12");
     let (s1, s2) = ("fd01::11", "fd01::12");
     use Transport::{Tcp, Udp};
@@ -261,6 +262,9 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         // The same backends again, so that their answers are ambiguous.
         spec("twin", "10.9.0.4", Some(80), Tcp, &[("10.1.0.14", Some(8080))]),
         spec("twin2", "10.9.0.5", Some(80), Tcp, &[("10.1.0.14", Some(8080))]),
+        as_it_is(spec("dsr", "10.9.0.6", Some(80), Tcp, &[(b1, None), (b2, None)]), ModeSpec::Dsr),
+        as_it_is(spec("dsr-u", "10.9.0.6", Some(53), Udp, &[(b1, None)]), ModeSpec::Dsr),
+        as_it_is(spec("dsr6", "fd09::6", None, Tcp, &[(s1, None), (s2, None)]), ModeSpec::Dsr),
     ]
 }
 

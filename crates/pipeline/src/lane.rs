@@ -1,0 +1,351 @@
+//! The fast lane: plain packets (`wire::Plain`) of known connections. Three
+//! passes over the burst, each of which leaves its cache misses to the next:
+//! ask the NIC's word of each packet, and fetch what it names; look up those of
+//! which it said nothing; compare, rewrite, send. Whatever isn't as usual is
+//! left, whole and untouched, to the general way, which does the same to these
+//! packets.
+use arrayvec::ArrayVec;
+use conntrack::{Hit, PlainKey};
+use packet::PacketBuf;
+use service::{Delivery, Direction};
+use wire::{FlowKey, FlowV4, Mac, Plain, PlainRewrite, Rewrite, Transport};
+
+use crate::context::Context;
+use crate::counters::Counter;
+use crate::encoding::QueueAction;
+use crate::hops::{Hops, Way};
+use crate::pipeline::BURST;
+use crate::{Outbox, PortId, PortShared};
+
+/// What is known of a packet before it is acted on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told {
+    /// Nothing.
+    Nothing,
+    /// The NIC's mark names a connection.
+    Mark(Hit),
+    /// The receive queue means something.
+    Queue,
+    /// Several backends share the receive queue, and the mark means one.
+    Shared(u16),
+    /// The connection table has found it.
+    Table(Hit),
+    /// It goes the general way, as the next job.
+    Job,
+    /// It has been dropped and counted.
+    Dropped,
+}
+
+/// Of all packets of a burst, in order; those behind it count for nothing.
+pub(crate) type TellTale = [Told; BURST];
+
+/// What happened to a burst, counted at its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    marked: u64,
+    queued: u64,
+    looked_up: u64,
+}
+
+/// First pass: what the NIC said of each packet. Touches no frame, but fetches
+/// them and the connections that marks name. Also says whether there is a
+/// packet of which nothing is known.
+#[inline(always)]
+pub(crate) fn ask<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    port: &PortShared,
+    lane: &Option<QueueLane>,
+    burst: &[B],
+    told: &mut TellTale,
+) -> bool {
+    let unmarked = if lane.is_some() { Told::Queue } else { Told::Nothing };
+    let mut unknown = 0;
+    for (buf, told) in burst.iter().zip(told.iter_mut()) {
+        buf.prefetch();
+        let mark = buf.mark();
+        *told = match mark.and_then(|mark| port.marks.get(mark)) {
+            Some(marked) => {
+                cx.shared.table.prefetch(marked.conn);
+                Told::Mark(Hit { conn: marked.conn, direction: marked.direction })
+            }
+            None => match mark.and_then(|mark| port.queues.tag(mark)) {
+                Some(tag) => Told::Shared(tag),
+                None => {
+                    unknown += usize::from(lane.is_none());
+                    unmarked
+                }
+            },
+        };
+    }
+    unknown > 0
+}
+
+/// Second pass, if there are packets of which nothing is known: they are looked
+/// up together. Those that are not plain are left as they are; whether there
+/// are any that nothing is known of still.
+pub(crate) fn find<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    station: Mac,
+    burst: &[B],
+    told: &mut TellTale,
+) -> bool {
+    let mut keys: ArrayVec<FlowKey, BURST> = ArrayVec::new();
+    let mut places: ArrayVec<u8, BURST> = ArrayVec::new();
+    for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
+        // What the NIC said may be stale: the general way counts that.
+        if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue.is_some() {
+            continue;
+        }
+        if let Some(plain) = Plain::of(buf.bytes(), station) {
+            keys.push(key(&plain));
+            places.push(place);
+        }
+    }
+    let mut hits = [None; BURST];
+    cx.shared.table.lookup_burst(&keys, &mut hits);
+    for (place, hit) in places.iter().zip(hits) {
+        if let (Some(told), Some(hit)) = (told.get_mut(usize::from(*place)), hit) {
+            *told = Told::Table(hit);
+        }
+    }
+    told.iter().take(burst.len()).any(|told| matches!(told, Told::Nothing))
+}
+
+/// The packet's 5-tuple.
+pub(crate) fn key(plain: &Plain) -> FlowKey {
+    let Plain { addresses, ports, proto, .. } = *plain;
+    FlowKey::V4(FlowV4 {
+        src: ((addresses >> 32) as u32).into(),
+        dst: (addresses as u32).into(),
+        sport: (ports >> 16) as u16,
+        dport: ports as u16,
+        proto: Transport::from_number(proto).unwrap_or(Transport::Tcp),
+    })
+}
+
+/// Third pass, for a packet of a connection that was named: rewrites and sends
+/// it. Gives it back untouched if the general way must be taken.
+#[inline(always)]
+pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    hops: &mut Hops,
+    station: Mac,
+    hit: Hit,
+    mut buf: B,
+) -> Result<(), B> {
+    match rewrite(cx, hops, station, hit, buf.bytes_mut()) {
+        Some(port) => {
+            cx.out.send(port, buf);
+            Ok(())
+        }
+        None => Err(buf),
+    }
+}
+
+/// Rewrites a frame in place; where it goes. `None`, and nothing happens:
+/// something isn't as usual.
+#[inline(always)]
+fn rewrite<O>(
+    cx: &Context<'_, O>,
+    hops: &mut Hops,
+    station: Mac,
+    hit: Hit,
+    frame: &mut [u8],
+) -> Option<PortId> {
+    let plain = Plain::of(frame, station)?;
+    let Plain { addresses, ports, proto, .. } = plain;
+    let key = PlainKey { addresses, ports, proto };
+    let action = cx.shared.table.plain(hit, &key, cx.now_ms)?;
+    let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
+    let rewrite = PlainRewrite {
+        macs: way.macs,
+        addresses: action.addresses,
+        ports: action.ports,
+        net_delta: action.net_delta,
+        transport_delta: action.transport_delta,
+    };
+    rewrite.apply(frame, proto).then_some(way.port)
+}
+
+/// Third pass, for a packet of a queue that means something.
+#[inline(always)]
+pub(crate) fn pass_queue<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    lane: &QueueLane,
+    station: Mac,
+    mut buf: B,
+) -> Result<Plain, B> {
+    match lane.pass(station, buf.bytes_mut()) {
+        Some(plain) => {
+            cx.out.send(lane.way.port, buf);
+            Ok(plain)
+        }
+        None => Err(buf),
+    }
+}
+
+impl Tally {
+    /// A packet was sent on that `told` was known of.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, told: Told) {
+        match told {
+            Told::Mark(_) => self.marked += 1,
+            Told::Queue | Told::Shared(_) => self.queued += 1,
+            _ => self.looked_up += 1,
+        }
+    }
+
+    /// Adds up at the end of a burst.
+    #[inline]
+    pub(crate) fn count<O>(&self, cx: &Context<'_, O>) {
+        let Self { marked, queued, looked_up } = *self;
+        for (counter, by) in [
+            (Counter::ForwardedPackets, marked + queued + looked_up),
+            (Counter::MatchedByMark, marked),
+            (Counter::MatchedByQueue, queued),
+            (Counter::LookedUp, looked_up),
+        ] {
+            if by > 0 {
+                cx.counters.add(counter, by);
+            }
+        }
+    }
+}
+
+/// A queue's action, compiled for one burst. It doesn't depend on the
+/// connection, so what it leaves of a packet is told by masks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueLane {
+    proto: u8,
+    /// What its packets carry, and which bits of that must agree.
+    addresses: (u64, u64),
+    ports: (u32, u32),
+    /// What they get, and which bits they keep.
+    new_addresses: (u64, u64),
+    new_ports: (u32, u32),
+    net_delta: u16,
+    transport_delta: u16,
+    way: Way,
+}
+
+impl QueueLane {
+    /// `None`: the queue means nothing, or nothing for this lane.
+    pub(crate) fn compile<O>(
+        cx: &Context<'_, O>,
+        hops: &mut Hops,
+        action: Option<&QueueAction>,
+    ) -> Option<Self> {
+        let action = action?;
+        let Delivery::Rewrite(Rewrite::V4(rewrite)) = action.delivery else { return None };
+        let std::net::SocketAddr::V4(endpoint) = action.endpoint else { return None };
+        let (ip, port) = (u64::from(endpoint.ip().to_bits()), u32::from(endpoint.port()));
+        let ports_count = if port == 0 { 0 } else { u32::from(u16::MAX) };
+        let (shift, port_shift) = match action.direction {
+            Direction::Forward => (0, 0),
+            Direction::Reply => (32, 16),
+        };
+        let side = |side: wire::Side| {
+            (if side.source() { u64::MAX << 32 } else { 0 })
+                | if side.destination() { u64::from(u32::MAX) } else { 0 }
+        };
+        // 64 bits of addresses and 32 of ports have the same halves.
+        let port_side = rewrite.port_side.map_or(0, side);
+        let new_ports = (port_side >> 48 << 16) as u32 | (port_side & 0xffff) as u32;
+        Some(Self {
+            proto: action.proto.number(),
+            addresses: (ip << shift, u64::from(u32::MAX) << shift),
+            ports: (port << port_shift, ports_count << port_shift),
+            new_addresses: (u64::from_be_bytes(rewrite.addresses), !side(rewrite.side)),
+            new_ports: (u32::from_be_bytes(rewrite.ports), !new_ports),
+            net_delta: rewrite.net_delta,
+            transport_delta: rewrite.transport_delta,
+            way: *hops.way(cx, action.hop)?,
+        })
+    }
+
+    /// Whether the packet is one that the queue's rules may have matched: then
+    /// software would do the same to it.
+    #[inline(always)]
+    fn carries(&self, plain: &Plain) -> bool {
+        let (addresses, counted) = self.addresses;
+        let (ports, counted_ports) = self.ports;
+        ((plain.addresses ^ addresses) & counted)
+            | u64::from((plain.ports ^ ports) & counted_ports)
+            | u64::from(plain.proto ^ self.proto)
+            == 0
+    }
+
+    /// Rewrites a frame in place; what it was.
+    #[inline(always)]
+    fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
+        let plain = Plain::of(frame, station)?;
+        let fits = self.carries(&plain) && plain.length <= self.way.mtu;
+        (fits && self.rewrite(&plain).apply(frame, plain.proto)).then_some(plain)
+    }
+
+    #[inline(always)]
+    fn rewrite(&self, plain: &Plain) -> PlainRewrite {
+        let (addresses, kept) = self.new_addresses;
+        let (ports, kept_ports) = self.new_ports;
+        PlainRewrite {
+            macs: self.way.macs,
+            addresses: addresses | plain.addresses & kept,
+            ports: ports | plain.ports & kept_ports,
+            net_delta: self.net_delta,
+            transport_delta: self.transport_delta,
+        }
+    }
+}
+
+/// The compiled actions of shared queues, by tag; those whose numbers agree
+/// modulo the size take each other's place.
+#[derive(Debug)]
+pub(crate) struct SharedLanes {
+    lanes: Box<[SharedLane]>,
+}
+
+/// When it was compiled: the era of the hops, and the changes of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stamp {
+    port: u16,
+    tag: u16,
+    era: u64,
+    changes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SharedLane {
+    stamp: Stamp,
+    lane: Option<QueueLane>,
+}
+
+/// Compiled shared actions kept at once.
+const SHARED_LANES: usize = 1024;
+
+impl Default for SharedLanes {
+    fn default() -> Self {
+        Self { lanes: vec![SharedLane::default(); SHARED_LANES].into_boxed_slice() }
+    }
+}
+
+impl SharedLanes {
+    /// What is done to packets with `tag`, compiled if it was not since
+    /// anything about it may have changed.
+    #[inline]
+    pub(crate) fn lane<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        hops: &mut Hops,
+        port: &PortShared,
+        tag: u16,
+    ) -> Option<&QueueLane> {
+        let changes = port.queues.changes();
+        let stamp = Stamp { port: cx.from.port.0, tag, era: hops.era(), changes };
+        let place = self.lanes.get_mut(usize::from(tag) % SHARED_LANES)?;
+        if place.stamp != stamp {
+            let lane = QueueLane::compile(cx, hops, port.queues.get(tag).as_ref());
+            *place = SharedLane { stamp, lane };
+        }
+        place.lane.as_ref()
+    }
+}
