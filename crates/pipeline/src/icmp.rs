@@ -7,7 +7,7 @@ use service::Delivery;
 use wire::quoted::{Quoted, Translation, rewrite_quoted};
 use wire::{FlowKey, Fragment, Net, Rewrite, Side, decrement_ttl, icmp, icmpv6};
 
-use crate::act::{next_hop, trim};
+use crate::act::{enter, inner_mtu, next_hop, trim, tunnel};
 use crate::context::{Context, Decision, Packet};
 use crate::counters::Counter;
 use crate::{Outbox, stateless};
@@ -63,7 +63,8 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     let (interface, mac) = next_hop(cx, &packet, &decision.delivery, decision.hop)?;
     let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
     let mac = mac.ok_or(Counter::NeighbourUnresolved)?;
-    if packet.headers.end.saturating_sub(packet.headers.l3) > interface.mtu {
+    let tunnel = tunnel(cx, &decision.delivery)?;
+    if packet.headers.end.saturating_sub(packet.headers.l3) > inner_mtu(interface, tunnel) {
         return Err(Counter::TooBig);
     }
     trim(&mut packet);
@@ -76,6 +77,9 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     }
     if !decrement_ttl(frame, &packet.headers) {
         return Err(Counter::NotRewritable);
+    }
+    if !enter(tunnel, &mut packet) {
+        return Err(Counter::NoRoom);
     }
     cx.send(packet, interface, mac);
     Ok(())

@@ -41,6 +41,7 @@ mod route;
 mod sampler;
 mod snapshot;
 mod stateless;
+mod tunnels;
 
 pub use ager::{Ager, AgerSettings};
 pub use counters::{Counter, CounterKind, Counters};
@@ -52,3 +53,4 @@ pub use port::{Offload, Outbox, PortId, Source};
 pub use resolver::{Resolver, ResolverSettings};
 pub use route::{Route, RouteTable};
 pub use snapshot::{Admit, PortShared, Shared, Snapshot};
+pub use tunnels::Tunnels;

@@ -15,7 +15,7 @@ use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{
     Admit, Ager, AgerSettings, Interface, InterfaceId, Interfaces, NeighbourTable, Offload, Outbox,
     Pipeline, PortId, PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot,
-    Source,
+    Source, Tunnels,
 };
 use service::{BackendSpec, HopId, ModeSpec, Scheduler, ServiceSpec, ServiceTable};
 use wire::{Headers, Mac, Transport};
@@ -193,6 +193,7 @@ fn shared(sample: u32) -> Shared {
         services: ServiceTable::compile(&[web], [1, 2]).unwrap(),
         routes: RouteTable::new(&[route], &interfaces),
         interfaces,
+        tunnels: Tunnels::default(),
         admit: Admit::Established,
         sample,
         icmp_errors_per_second: 10,
