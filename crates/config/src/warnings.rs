@@ -84,9 +84,10 @@ impl Config {
         }
         for port in &self.ports {
             let v6 = port.nic.as_ref().is_none_or(|nic| nic.profile != Profile::X550);
-            let services = self.services.iter().filter(|service| {
-                service.mode != Mode::FullNat && (v6 || service.vip.is_ipv4())
-            });
+            let services = self
+                .services
+                .iter()
+                .filter(|service| service.mode != Mode::FullNat && (v6 || service.vip.is_ipv4()));
             let answers = |service: &Service| usize::from(!service.mode.is_one_way());
             let needed: usize =
                 services.map(|service| service.backends.len() + answers(service)).sum();
