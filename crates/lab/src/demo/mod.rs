@@ -28,6 +28,7 @@ pub fn run(binary: &Path, stop: &Stop, mode: Mode) -> Result<bool, LabError> {
     let progress = Progress::new(1 + ENCODINGS.len() * run::STEPS);
     progress.step("setting up 8 network namespaces, 4 nginx, 4 nsd");
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
+    let opener = lab.open_tunnels(mode)?;
     let mut reports = Vec::new();
     for encoding in ENCODINGS {
         let how = LabRun { mode, workers: WORKERS, ..LabRun::emulated(encoding) };
@@ -35,6 +36,7 @@ pub fn run(binary: &Path, stop: &Stop, mode: Mode) -> Result<bool, LabError> {
     }
     lab.down()?;
     progress.done();
+    println!("mode {}; {}\n", mode.name(), opener.name());
     print!("{}", table::render(&reports));
     let failures: Vec<String> = reports.iter().flat_map(RunReport::failures).collect();
     for failure in &failures {
