@@ -85,7 +85,7 @@ pub const BALANCER_ADDRESSES: [&str; 4] =
 const CLIENT_NET4: &str = "10.71.0.0/24";
 const CLIENT_NET6: &str = "fd71::/64";
 /// The backends' routing table for answers that go past HNLB.
-const DIRECT: u8 = 100;
+pub(crate) const DIRECT: u8 = 100;
 
 /// The IPv4 VIP.
 pub const VIP4: Ipv4Addr = Ipv4Addr::new(10, 71, 0, 100);

@@ -169,6 +169,23 @@ proptest! {
         prop_assert!(!is_right(packet.bytes()));
     }
 
+    /// A source route may hide the address that the checksum inside was made
+    /// with: right or wrong, nothing follows from it.
+    #[test]
+    fn behind_options_and_extensions_all_bytes_are_summed(
+        spec in support::spec::balanced().prop_filter("bare", |spec| !spec.options.is_empty()),
+        flip in 0usize..8,
+    ) {
+        let mut frame = frame(&Spec { bare: false, ..spec }, 0);
+        let mut headers = Headers::parse(&frame).unwrap();
+        frame[usize::from(headers.end) - 1] ^= 1 << flip;
+        let (src, dst) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+        let encap = Encap::new(Tunnel::Gue { port: 1 }, src, dst, 9).unwrap();
+        let mut packet = HeapPacket::new(&frame);
+        prop_assert!(encap.apply(&mut packet, &mut headers));
+        prop_assert!(is_right(packet.bytes()));
+    }
+
     #[test]
     fn what_does_not_fit_stays_as_it_is(
         bytes in proptest::collection::vec(any::<u8>(), 0..120),
