@@ -65,9 +65,11 @@ impl Life {
         TcpState::is_open((self.0 >> STATE) as u8 & 15)
     }
 
-    /// Whether a packet of `direction` without SYN, FIN and RST changes nothing.
-    pub(crate) const fn is_settled(self, direction: Direction) -> bool {
-        self.is_live() && TcpState::is_settled((self.0 >> STATE) as u8 & 15, direction)
+    /// 0 if the life isn't ended and a packet of `direction` without SYN, FIN
+    /// and RST changes nothing; a number, as it is one of several conditions.
+    pub(crate) const fn unsettled(self, direction: Direction) -> u64 {
+        let settled = TcpState::settled(direction) >> (self.0 >> STATE & 15) & 1;
+        !self.0 & LIVE | (settled ^ 1) as u64
     }
 
     pub(crate) const fn with_state(self, state: TcpState) -> Self {

@@ -44,12 +44,12 @@ impl ConnTable {
         let record = self.v4.record(hit.conn.raw())?;
         let life = record.life();
         let words = record.words(hit.direction);
-        let [own] = words.own;
-        let [other] = words.other;
-        let other_one = (own ^ key.addresses)
+        let ([own], [other]) = (words.own, words.other);
+        let wrong = (own ^ key.addresses)
             | u64::from(words.own_ports ^ key.ports)
-            | u64::from(words.kind ^ u32::from(key.proto));
-        if other_one != 0 || !life.is_settled(hit.direction) {
+            | u64::from(words.kind ^ u32::from(key.proto))
+            | life.unsettled(hit.direction);
+        if wrong != 0 {
             return None;
         }
         record.see(tick(now_ms));

@@ -14,10 +14,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Record<const K: usize> {
-    /// Addresses of the client and the VIP.
-    forward: [AtomicU64; K],
-    /// Addresses of the server and the local end.
-    reply: [AtomicU64; K],
+    /// By direction: addresses of the client and the VIP; of the server and
+    /// the local end.
+    addresses: [[AtomicU64; K]; 2],
     /// Ports of client, VIP, server, local end.
     ports: AtomicU64,
     /// Next hops, forward in the upper half.
@@ -66,8 +65,7 @@ impl<const K: usize> Record<K> {
     #[cfg(loom)]
     pub(crate) fn empty() -> Self {
         Self {
-            forward: std::array::from_fn(|_| AtomicU64::new(0)),
-            reply: std::array::from_fn(|_| AtomicU64::new(0)),
+            addresses: [(); 2].map(|()| std::array::from_fn(|_| AtomicU64::new(0))),
             ports: AtomicU64::new(0),
             hops: AtomicU64::new(0),
             deltas: AtomicU64::new(0),
@@ -85,8 +83,9 @@ impl<const K: usize> Record<K> {
         self.life.store(life.unborn().raw(), Ordering::Release);
         fence(Ordering::Release);
         let [forward, reply] = &content.keys;
-        store_all(&self.forward, &forward.addresses);
-        store_all(&self.reply, &reply.addresses);
+        for (words, key) in self.addresses.iter().zip(&content.keys) {
+            store_all(words, &key.addresses);
+        }
         let ports = u64::from(forward.ports) << 32 | u64::from(reply.ports);
         self.ports.store(ports, Ordering::Relaxed);
         let [HopId(there), HopId(back)] = content.hops;
@@ -107,9 +106,10 @@ impl<const K: usize> Record<K> {
     /// Whether the record's key of `direction` is `key`.
     #[inline]
     pub(crate) fn has(&self, direction: Direction, key: &Key<K>) -> bool {
+        let [there, back] = &self.addresses;
         let (addresses, shift) = match direction {
-            Direction::Forward => (&self.forward, 32),
-            Direction::Reply => (&self.reply, 0),
+            Direction::Forward => (there, 32),
+            Direction::Reply => (back, 0),
         };
         let mut other = addresses
             .iter()
@@ -134,9 +134,10 @@ impl<const K: usize> Record<K> {
             ports: ports as u32,
             proto,
         };
+        let [there, back] = &self.addresses;
         let delta = |word: u64| Deltas { net: (word >> 16) as u16, transport: word as u16 };
         Content {
-            keys: [key(&self.forward, ports >> 32), key(&self.reply, ports)],
+            keys: [key(there, ports >> 32), key(back, ports)],
             deltas: [delta(deltas >> 32), delta(deltas)],
             hops: [HopId((hops >> 32) as u32), HopId(hops as u32)],
             service: ServiceId((ids >> 48) as u16),
@@ -158,13 +159,12 @@ impl<const K: usize> Record<K> {
     /// is the protocol's number and nothing else if packets are rewritten.
     #[inline(always)]
     pub(crate) fn words(&self, direction: Direction) -> Words<K> {
-        let back = direction == Direction::Reply;
-        let own = |word: u64| if back { word as u32 } else { (word >> 32) as u32 };
-        let (forward, reply) = (load_all(&self.forward), load_all(&self.reply));
+        let way = direction as usize & 1;
+        let own = |word: u64| (word >> (32 * (1 - way))) as u32;
         let ports = self.ports.load(Ordering::Relaxed);
         Words {
-            own: if back { reply } else { forward },
-            other: if back { forward } else { reply },
+            own: load_all(&self.addresses[way]),
+            other: load_all(&self.addresses[1 - way]),
             own_ports: own(ports),
             other_ports: own(ports.rotate_left(32)),
             deltas: own(self.deltas.load(Ordering::Relaxed)),

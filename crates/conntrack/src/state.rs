@@ -112,14 +112,21 @@ impl TcpState {
         now == code(ConnState::Established) || now == code(ConnState::Stream)
     }
 
-    /// Whether a packet of `direction` without SYN, FIN and RST leaves the
-    /// state with this code as it is.
-    pub(crate) const fn is_settled(now: u8, direction: Direction) -> bool {
-        Self::is_open(now)
-            || now == code(ConnState::HalfClosed(Direction::Forward))
-            || now == code(ConnState::HalfClosed(Direction::Reply))
-            || now == code(ConnState::Closing)
-            || (now == code(ConnState::Unanswered) && matches!(direction, Direction::Forward))
+    /// The states, as bits by code, which a packet of `direction` without SYN,
+    /// FIN and RST leaves as they are.
+    pub(crate) const fn settled(direction: Direction) -> u16 {
+        const fn bit(state: ConnState) -> u16 {
+            1 << code(state)
+        }
+        let both = bit(ConnState::Established)
+            | bit(ConnState::Stream)
+            | bit(ConnState::HalfClosed(Direction::Forward))
+            | bit(ConnState::HalfClosed(Direction::Reply))
+            | bit(ConnState::Closing);
+        match direction {
+            Direction::Forward => both | bit(ConnState::Unanswered),
+            Direction::Reply => both,
+        }
     }
 
     const fn plain(now: ConnState) -> Self {
@@ -268,4 +275,33 @@ const fn step(now: ConnState, direction: Direction, flags: TcpFlags) -> (ConnSta
         _ => now,
     };
     (next, Event::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A state is settled if no such packet changes it or means anything.
+    #[test]
+    fn settled_states_are_those_that_plain_packets_leave_alone() {
+        for (state, direction) in CODES.iter().flat_map(|s| Direction::BOTH.map(|d| (*s, d))) {
+            let settled = TcpState::settled(direction) >> code(state) & 1 == 1;
+            let state = TcpState::plain(state);
+            let same =
+                [0, TcpFlags::ACK].map(|flags| state.after(direction, Some(TcpFlags(flags))));
+            let unchanged = same == [(state, Event::None); 2];
+            let reset = state.now() == ConnState::Reset;
+            assert!(!settled || (unchanged && !reset), "{state:?} {direction:?}");
+            let worth = unchanged
+                && !matches!(
+                    state.now(),
+                    ConnState::Reset
+                        | ConnState::New
+                        | ConnState::Syn
+                        | ConnState::SynAck
+                        | ConnState::PickedUp
+                );
+            assert!(settled || !worth, "{state:?} {direction:?} could be");
+        }
+    }
 }

@@ -139,10 +139,7 @@ fn of_a_one_way_connection_the_client_tells_the_state() {
         // One packet of a client that nobody knows is no connection yet.
         play_with(
             n,
-            &[
-                (Forward, ACK, S::PickedUp, E::None),
-                (Forward, ACK, S::Established, E::Established),
-            ],
+            &[(Forward, ACK, S::PickedUp, E::None), (Forward, ACK, S::Established, E::Established)],
         );
         play_with(n, &[(Forward, FIN | ACK, S::Closing, E::Closing)]);
     }

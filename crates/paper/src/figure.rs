@@ -114,7 +114,10 @@ impl Testbed {
     /// # Errors
     /// Something needed is missing; see [`PaperError`].
     pub fn run(&mut self, figure: Figure, options: &Options) -> Result<Vec<Row>, PaperError> {
-        let settings = figure.settings(options.quick);
+        let mut settings = figure.settings(options.quick);
+        if !options.connections.is_empty() {
+            settings.retain(|setting| options.connections.contains(&setting.connections));
+        }
         let rates = if figure.is_open_loop() { PARTS.len() + 1 } else { 1 };
         let all = settings.len() * options.systems.len() * rates * options.repetitions as usize;
         let mut rows = Vec::with_capacity(all);

@@ -31,6 +31,6 @@ pub use figure::Figure;
 pub use linearity::{Linearity, linearity};
 pub use plan::{Options, Progress};
 pub use row::Row;
-pub use system::System;
+pub use system::{System, UnknownSystem};
 pub use testbed::Testbed;
 pub use traffic::Traffic;

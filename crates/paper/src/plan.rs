@@ -18,6 +18,9 @@ pub struct Options {
     pub progress: Option<Progress>,
     /// What is compared.
     pub systems: Vec<System>,
+    /// Numbers of connections that are measured, of those that the figure has;
+    /// empty: all.
+    pub connections: Vec<u32>,
     /// Source and load balancer take turns on one core: for the cost of the
     /// code alone, without traffic between caches. Saturation runs only.
     pub alone: bool,
@@ -32,6 +35,7 @@ impl Default for Options {
             repetitions: 30,
             progress: None,
             systems: System::ALL.to_vec(),
+            connections: Vec::new(),
             alone: false,
             cores: None,
         }

@@ -44,3 +44,17 @@ impl System {
         }
     }
 }
+
+/// A name that is no system's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no system is named '{0}'; there are limit, slb-paper, slb, hnlb-queue and hnlb-mark")]
+pub struct UnknownSystem(String);
+
+impl std::str::FromStr for System {
+    type Err = UnknownSystem;
+
+    fn from_str(name: &str) -> Result<Self, UnknownSystem> {
+        let named = Self::ALL.into_iter().find(|system| system.name() == name);
+        named.ok_or_else(|| UnknownSystem(name.to_owned()))
+    }
+}

@@ -1,40 +1,43 @@
 //! The fast lane: plain packets (`wire::Plain`) of known connections. Three
 //! passes over the burst, each of which leaves its cache misses to the next:
-//! look at the header and fetch what the NIC or the table's index says; find
-//! those that the NIC didn't match; act. Whatever isn't as usual is left, whole
-//! and untouched, to the general way, which does the same to these packets.
+//! ask the NIC's word of each packet, and fetch what it names; look up those of
+//! which it said nothing; compare, rewrite, send. Whatever isn't as usual is
+//! left, whole and untouched, to the general way, which does the same to these
+//! packets.
 use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainKey};
 use packet::PacketBuf;
 use service::{Delivery, Direction};
-use wire::{FlowKey, FlowV4, Plain, PlainRewrite, Rewrite, TcpFlags, Transport};
+use wire::{FlowKey, FlowV4, Mac, Plain, PlainRewrite, Rewrite, Transport};
 
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
 use crate::pipeline::BURST;
-use crate::{Outbox, PortShared};
+use crate::{Outbox, PortId, PortShared};
 
-/// A plain packet on its way through the passes.
-pub(crate) struct Short<B> {
-    pub(crate) buf: B,
-    plain: Plain,
-    told: Told,
-}
-
-/// Who said what about a packet.
+/// What is known of a packet before it is acted on.
 #[derive(Clone, Copy, Debug)]
-enum Told {
-    /// Nobody anything, yet.
+pub(crate) enum Told {
+    /// Nothing.
     Nothing,
-    /// The NIC's mark.
+    /// The NIC's mark names a connection.
     Mark(Hit),
-    /// The receive queue, if the packet is one its rules may have matched.
+    /// The receive queue means something.
     Queue,
-    /// The connection table.
+    /// Several backends share the receive queue, and the mark means one.
+    Shared(u16),
+    /// The connection table has found it.
     Table(Hit),
+    /// It goes the general way, as the next job.
+    Job,
+    /// It has been dropped and counted.
+    Dropped,
 }
+
+/// Of all packets of a burst, in order; those behind it count for nothing.
+pub(crate) type TellTale = [Told; BURST];
 
 /// What happened to a burst, counted at its end.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,142 +45,165 @@ pub(crate) struct Tally {
     marked: u64,
     queued: u64,
     looked_up: u64,
-    forwarded: u64,
 }
 
-/// The plain packets of one burst, in order.
-pub(crate) type Shorts<B> = ArrayVec<Short<B>, BURST>;
-
-impl<B: PacketBuf> Short<B> {
-    /// First pass, for one packet. Gives the buffer back if what the NIC says
-    /// of it isn't so.
-    #[inline(always)]
-    pub(crate) fn new<O>(
-        cx: &Context<'_, O>,
-        port: &PortShared,
-        lane: &Option<QueueLane>,
-        buf: B,
-        plain: Plain,
-    ) -> Result<Self, B> {
+/// First pass: what the NIC said of each packet. Touches no frame, but fetches
+/// them and the connections that marks name. Also says whether there is a
+/// packet of which nothing is known.
+#[inline(always)]
+pub(crate) fn ask<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    port: &PortShared,
+    lane: &Option<QueueLane>,
+    burst: &[B],
+    told: &mut TellTale,
+) -> bool {
+    let unmarked = if lane.is_some() { Told::Queue } else { Told::Nothing };
+    let mut unknown = 0;
+    for (buf, told) in burst.iter().zip(told.iter_mut()) {
+        buf.prefetch();
         let mark = buf.mark();
-        let told = match mark.and_then(|mark| port.marks.get(mark)) {
+        *told = match mark.and_then(|mark| port.marks.get(mark)) {
             Some(marked) => {
                 cx.shared.table.prefetch(marked.conn);
                 Told::Mark(Hit { conn: marked.conn, direction: marked.direction })
             }
-            None => match lane {
-                Some(lane) if lane.carries(&plain) => Told::Queue,
-                _ if mark.is_none() && cx.queue.is_none() => Told::Nothing,
-                // What the NIC says is stale: the general way counts that.
-                _ => return Err(buf),
+            None => match mark.and_then(|mark| port.queues.tag(mark)) {
+                Some(tag) => Told::Shared(tag),
+                None => {
+                    unknown += usize::from(lane.is_none());
+                    unmarked
+                }
             },
         };
-        Ok(Self { buf, plain, told })
     }
-
-    /// The connection, if one was named.
-    #[inline]
-    pub(crate) fn hit(&self) -> Option<Hit> {
-        match self.told {
-            Told::Mark(hit) | Told::Table(hit) => Some(hit),
-            Told::Nothing | Told::Queue => None,
-        }
-    }
-
-    /// Whether it goes by what its queue means.
-    #[inline]
-    pub(crate) const fn is_queued(&self) -> bool {
-        matches!(self.told, Told::Queue)
-    }
-
-    /// The TCP flags as the connection table wants them.
-    pub(crate) fn flags(&self) -> Option<TcpFlags> {
-        (self.plain.proto == Transport::Tcp.number()).then_some(self.plain.flags)
-    }
-
-    /// The packet's 5-tuple.
-    pub(crate) fn key(&self) -> FlowKey {
-        let Plain { addresses, ports, proto, .. } = self.plain;
-        FlowKey::V4(FlowV4 {
-            src: ((addresses >> 32) as u32).into(),
-            dst: (addresses as u32).into(),
-            sport: (ports >> 16) as u16,
-            dport: ports as u16,
-            proto: Transport::from_number(proto).unwrap_or(Transport::Tcp),
-        })
-    }
+    unknown > 0
 }
 
-/// Second pass: those that nobody has told anything about are looked up
-/// together.
-#[inline(always)]
-pub(crate) fn find<B: PacketBuf, O>(cx: &Context<'_, O>, shorts: &mut Shorts<B>) {
-    if shorts.iter().all(|short| !matches!(short.told, Told::Nothing)) {
-        return;
-    }
+/// Second pass, if there are packets of which nothing is known: they are looked
+/// up together. Those that are not plain are left as they are; whether there
+/// are any that nothing is known of still.
+pub(crate) fn find<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    station: Mac,
+    burst: &[B],
+    told: &mut TellTale,
+) -> bool {
     let mut keys: ArrayVec<FlowKey, BURST> = ArrayVec::new();
-    for short in shorts.iter().filter(|short| matches!(short.told, Told::Nothing)) {
-        keys.push(short.key());
+    let mut places: ArrayVec<u8, BURST> = ArrayVec::new();
+    for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
+        // What the NIC said may be stale: the general way counts that.
+        if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue.is_some() {
+            continue;
+        }
+        if let Some(plain) = Plain::of(buf.bytes(), station) {
+            keys.push(key(&plain));
+            places.push(place);
+        }
     }
     let mut hits = [None; BURST];
     cx.shared.table.lookup_burst(&keys, &mut hits);
-    let unknown = shorts.iter_mut().filter(|short| matches!(short.told, Told::Nothing));
-    for (short, hit) in unknown.zip(hits) {
-        if let Some(hit) = hit {
-            short.told = Told::Table(hit);
+    for (place, hit) in places.iter().zip(hits) {
+        if let (Some(told), Some(hit)) = (told.get_mut(usize::from(*place)), hit) {
+            *told = Told::Table(hit);
         }
+    }
+    told.iter().take(burst.len()).any(|told| matches!(told, Told::Nothing))
+}
+
+/// The packet's 5-tuple.
+pub(crate) fn key(plain: &Plain) -> FlowKey {
+    let Plain { addresses, ports, proto, .. } = *plain;
+    FlowKey::V4(FlowV4 {
+        src: ((addresses >> 32) as u32).into(),
+        dst: (addresses as u32).into(),
+        sport: (ports >> 16) as u16,
+        dport: ports as u16,
+        proto: Transport::from_number(proto).unwrap_or(Transport::Tcp),
+    })
+}
+
+/// Third pass, for a packet of a connection that was named: rewrites and sends
+/// it. Gives it back untouched if the general way must be taken.
+#[inline(always)]
+pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    hops: &mut Hops,
+    station: Mac,
+    hit: Hit,
+    mut buf: B,
+) -> Result<(), B> {
+    match rewrite(cx, hops, station, hit, buf.bytes_mut()) {
+        Some(port) => {
+            cx.out.send(port, buf);
+            Ok(())
+        }
+        None => Err(buf),
     }
 }
 
-/// Third pass, for one packet: rewrites and sends it. Gives it back untouched
-/// if the general way must be taken.
+/// Rewrites a frame in place; where it goes. `None`, and nothing happens:
+/// something isn't as usual.
 #[inline(always)]
-pub(crate) fn act<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
+fn rewrite<O>(
+    cx: &Context<'_, O>,
     hops: &mut Hops,
-    lane: &Option<QueueLane>,
-    tally: &mut Tally,
-    mut short: Short<B>,
-) -> Result<(), B> {
-    let Plain { addresses, ports, length, proto, .. } = short.plain;
-    let (way, rewrite, count) = match (short.told, lane) {
-        (Told::Mark(hit), _) | (Told::Table(hit), _) => {
-            let key = PlainKey { addresses, ports, proto };
-            let Some(action) = cx.shared.table.plain(hit, &key, cx.now_ms) else {
-                return Err(short.buf);
-            };
-            let Some(way) = hops.way(cx, action.hop) else { return Err(short.buf) };
-            let rewrite = PlainRewrite {
-                macs: way.macs,
-                addresses: action.addresses,
-                ports: action.ports,
-                net_delta: action.net_delta,
-                transport_delta: action.transport_delta,
-            };
-            let marked = matches!(short.told, Told::Mark(_));
-            (way, rewrite, if marked { &mut tally.marked } else { &mut tally.looked_up })
-        }
-        (Told::Queue, Some(lane)) => (&lane.way, lane.rewrite(&short.plain), &mut tally.queued),
-        _ => return Err(short.buf),
+    station: Mac,
+    hit: Hit,
+    frame: &mut [u8],
+) -> Option<PortId> {
+    let plain = Plain::of(frame, station)?;
+    let Plain { addresses, ports, proto, .. } = plain;
+    let key = PlainKey { addresses, ports, proto };
+    let action = cx.shared.table.plain(hit, &key, cx.now_ms)?;
+    let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
+    let rewrite = PlainRewrite {
+        macs: way.macs,
+        addresses: action.addresses,
+        ports: action.ports,
+        net_delta: action.net_delta,
+        transport_delta: action.transport_delta,
     };
-    if length > way.mtu || !rewrite.apply(short.buf.bytes_mut(), proto) {
-        return Err(short.buf);
+    rewrite.apply(frame, proto).then_some(way.port)
+}
+
+/// Third pass, for a packet of a queue that means something.
+#[inline(always)]
+pub(crate) fn pass_queue<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    lane: &QueueLane,
+    station: Mac,
+    mut buf: B,
+) -> Result<Plain, B> {
+    match lane.pass(station, buf.bytes_mut()) {
+        Some(plain) => {
+            cx.out.send(lane.way.port, buf);
+            Ok(plain)
+        }
+        None => Err(buf),
     }
-    *count += 1;
-    tally.forwarded += 1;
-    cx.out.send(way.port, short.buf);
-    Ok(())
 }
 
 impl Tally {
+    /// A packet was sent on that `told` was known of.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, told: Told) {
+        match told {
+            Told::Mark(_) => self.marked += 1,
+            Told::Queue | Told::Shared(_) => self.queued += 1,
+            _ => self.looked_up += 1,
+        }
+    }
+
     /// Adds up at the end of a burst.
     #[inline]
     pub(crate) fn count<O>(&self, cx: &Context<'_, O>) {
-        cx.counters.add(Counter::ForwardedPackets, self.forwarded);
+        let Self { marked, queued, looked_up } = *self;
         for (counter, by) in [
-            (Counter::MatchedByMark, self.marked),
-            (Counter::MatchedByQueue, self.queued),
-            (Counter::LookedUp, self.looked_up),
+            (Counter::ForwardedPackets, marked + queued + looked_up),
+            (Counter::MatchedByMark, marked),
+            (Counter::MatchedByQueue, queued),
+            (Counter::LookedUp, looked_up),
         ] {
             if by > 0 {
                 cx.counters.add(counter, by);
@@ -249,6 +275,14 @@ impl QueueLane {
             == 0
     }
 
+    /// Rewrites a frame in place; what it was.
+    #[inline(always)]
+    fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
+        let plain = Plain::of(frame, station)?;
+        let fits = self.carries(&plain) && plain.length <= self.way.mtu;
+        (fits && self.rewrite(&plain).apply(frame, plain.proto)).then_some(plain)
+    }
+
     #[inline(always)]
     fn rewrite(&self, plain: &Plain) -> PlainRewrite {
         let (addresses, kept) = self.new_addresses;
@@ -260,5 +294,58 @@ impl QueueLane {
             net_delta: self.net_delta,
             transport_delta: self.transport_delta,
         }
+    }
+}
+
+/// The compiled actions of shared queues, by tag; those whose numbers agree
+/// modulo the size take each other's place.
+#[derive(Debug)]
+pub(crate) struct SharedLanes {
+    lanes: Box<[SharedLane]>,
+}
+
+/// When it was compiled: the era of the hops, and the changes of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stamp {
+    port: u16,
+    tag: u16,
+    era: u64,
+    changes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SharedLane {
+    stamp: Stamp,
+    lane: Option<QueueLane>,
+}
+
+/// Compiled shared actions kept at once.
+const SHARED_LANES: usize = 1024;
+
+impl Default for SharedLanes {
+    fn default() -> Self {
+        Self { lanes: vec![SharedLane::default(); SHARED_LANES].into_boxed_slice() }
+    }
+}
+
+impl SharedLanes {
+    /// What is done to packets with `tag`, compiled if it was not since
+    /// anything about it may have changed.
+    #[inline]
+    pub(crate) fn lane<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        hops: &mut Hops,
+        port: &PortShared,
+        tag: u16,
+    ) -> Option<&QueueLane> {
+        let changes = port.queues.changes();
+        let stamp = Stamp { port: cx.from.port.0, tag, era: hops.era(), changes };
+        let place = self.lanes.get_mut(usize::from(tag) % SHARED_LANES)?;
+        if place.stamp != stamp {
+            let lane = QueueLane::compile(cx, hops, port.queues.get(tag).as_ref());
+            *place = SharedLane { stamp, lane };
+        }
+        place.lane.as_ref()
     }
 }

@@ -2,25 +2,30 @@
 //! NIC's mark, told by the receive queue, or found in the connection table.
 use arrayvec::ArrayVec;
 use conntrack::Hit;
-use packet::PacketBuf;
 use service::Direction;
-use wire::{FlowKey, Fragment, TcpFlags};
+use wire::{FlowKey, Fragment, Headers, TcpFlags};
 
-use crate::PortShared;
-use crate::context::{Context, Packet};
+use crate::context::Context;
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::parse::Kind;
 use crate::pipeline::BURST;
 use crate::sampler::Sampler;
+use crate::{InterfaceId, PortShared};
 
-/// A packet on its way through the stages. All kinds stay in one list, so that
-/// the burst's order is kept and nothing depends on where a burst ends.
-pub(crate) struct Job<B> {
-    pub(crate) packet: Packet<B>,
+/// What the stages know of a packet on its general way. The packet itself
+/// stays where it is, so that the burst keeps its order.
+pub(crate) struct Job {
+    pub(crate) headers: Headers,
+    pub(crate) interface: InterfaceId,
     pub(crate) kind: Kind,
+    /// What the NIC reported with it.
+    pub(crate) mark: Option<u32>,
     pub(crate) found: Found,
 }
+
+/// The packets of one burst that go the general way.
+pub(crate) type Jobs = ArrayVec<Job, BURST>;
 
 /// The result of matching.
 #[derive(Clone, Copy, Debug)]
@@ -39,15 +44,14 @@ const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
 
 /// Matches all flows among `jobs`. Those that the NIC has not told anything about are
 /// looked up together, so that their cache misses overlap.
-pub(crate) fn match_burst<B: PacketBuf, O>(
-    cx: &Context<'_, O>,
-    sampler: &mut Sampler,
-    jobs: &mut ArrayVec<Job<B>, BURST>,
-) {
+pub(crate) fn match_burst<O>(cx: &Context<'_, O>, sampler: &mut Sampler, jobs: &mut Jobs) {
+    if jobs.is_empty() {
+        return;
+    }
     if let Some(port) = cx.shared.port(cx.from.port) {
         for job in jobs.iter_mut() {
             if let Kind::Flow(key) = &job.kind {
-                job.found = told_by_nic(cx, port, &job.packet, key);
+                job.found = told_by_nic(cx, port, &job.headers, job.mark, key);
             }
         }
     }
@@ -81,29 +85,38 @@ pub(crate) fn match_burst<B: PacketBuf, O>(
 
 /// What mark or queue say, not yet compared with the connection.
 #[inline]
-fn told_by_nic<B: PacketBuf, O>(
+fn told_by_nic<O>(
     cx: &Context<'_, O>,
     port: &PortShared,
-    packet: &Packet<B>,
+    headers: &Headers,
+    mark: Option<u32>,
     key: &FlowKey,
 ) -> Found {
-    let headers = &packet.headers;
     if headers.tcp_flags.any(DECISIVE) || headers.fragment != Fragment::Whole {
         return Found::Nothing;
     }
-    let mark = packet.buf.mark();
     if let Some(marked) = mark.and_then(|mark| port.marks.get(mark)) {
         cx.shared.table.prefetch(marked.conn);
         return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
     }
-    match &cx.queue {
-        Some(action) if fits(action, key) => return Found::Queue(None),
+    match told_action(cx, port, mark) {
+        Some(action) if fits(&action, key) => return Found::Queue(None),
         Some(_) => cx.count(Counter::QueueStale),
         // With encoding `queue` some cards report a mark all the same, 0.
         None if mark.is_some() => cx.count(Counter::MarkStale),
         None => {}
     }
     Found::Nothing
+}
+
+/// What the mark of a shared queue means, or else the queue.
+pub(crate) fn told_action<O>(
+    cx: &Context<'_, O>,
+    port: &PortShared,
+    mark: Option<u32>,
+) -> Option<QueueAction> {
+    let tag = mark.and_then(|mark| port.queues.tag(mark));
+    tag.map_or(cx.queue, |tag| port.queues.get(tag))
 }
 
 /// Whether the packet is one that the queue's rules may have matched: then

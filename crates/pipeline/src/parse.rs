@@ -1,10 +1,9 @@
 //! First stage: what a frame is, and whether it is for us at all.
-use packet::PacketBuf;
 use wire::numbers::protocol;
 use wire::{FlowKey, Fragment, Headers, Mac, Net, ethernet, icmpv6};
 
 use crate::InterfaceId;
-use crate::context::{Context, Packet};
+use crate::context::Context;
 use crate::counters::Counter;
 use crate::fragment::FragmentKey;
 
@@ -33,12 +32,11 @@ pub(crate) fn plain<O>(
     (dst == own.mac).then_some((headers, interface, key))
 }
 
-/// Parses `buf`. A counter instead of a packet is the reason for its drop.
-pub(crate) fn parse<B: PacketBuf, O>(
+/// Parses a frame. A counter instead is the reason for its drop.
+pub(crate) fn parse<O>(
     cx: &Context<'_, O>,
-    buf: B,
-) -> Result<(Packet<B>, Kind), Counter> {
-    let frame = buf.bytes();
+    frame: &[u8],
+) -> Result<(Headers, InterfaceId, Kind), Counter> {
     let headers = Headers::parse(frame)?;
     let (dst, _) = ethernet::macs(frame).ok_or(Counter::Truncated)?;
     let (interface, own) =
@@ -48,7 +46,7 @@ pub(crate) fn parse<B: PacketBuf, O>(
         None => other(frame, &headers)?,
     };
     check_station(dst, own.mac, &kind)?;
-    Ok((Packet { buf, headers, interface }, kind))
+    Ok((headers, interface, kind))
 }
 
 /// Everything without ports.

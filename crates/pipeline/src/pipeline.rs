@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use conntrack::{Event, Reader, ReaderError};
 use packet::PacketBuf;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
-use wire::{FlowKey, Fragment, Headers, Mac, Plain};
+use wire::{FlowKey, Fragment, Headers, Mac, Transport};
 
 use crate::act::{self, Errors};
 use crate::arp::arp;
@@ -16,13 +16,13 @@ use crate::fragment::{FragmentKey, Fragments, Later};
 use crate::hops::Hops;
 use crate::icmp::icmp;
 use crate::known::{Reminder, flags, known, notice, touch};
-use crate::lane::{self, QueueLane, Short, Shorts, Tally};
-use crate::matching::{Found, Job, match_burst};
+use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
+use crate::matching::{Found, Job, Jobs, match_burst, told_action};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse, plain};
 use crate::sampler::Sampler;
-use crate::{Counters, Outbox, PortShared, Shared, Snapshot, Source};
+use crate::{Counters, Outbox, Shared, Snapshot, Source};
 
 /// Most packets of one burst.
 pub const BURST: usize = 64;
@@ -61,6 +61,7 @@ struct Memory<B> {
     sampler: Sampler,
     reminder: Reminder,
     hops: Hops,
+    lanes: SharedLanes,
     scheduling: Scheduling,
     errors: Errors,
     fragments: Fragments<B>,
@@ -85,6 +86,7 @@ impl<B: PacketBuf> Pipeline<B> {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
             hops: Hops::default(),
+            lanes: SharedLanes::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
@@ -133,29 +135,28 @@ impl<B: PacketBuf> Pipeline<B> {
         out: &mut impl Outbox<B>,
     ) {
         let Self { shared, snapshot, counters, memory, .. } = self;
-        let port = shared.port(from.port);
-        let queue = port.and_then(|port| port.queues.get(from.queue));
+        let Some(port) = shared.port(from.port) else { return burst.clear() };
+        let queue = port.queues.get(from.queue);
         let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
         memory.hops.begin(shared.neighbours.changes(), now_ms);
         let lane = QueueLane::compile(&cx, &mut memory.hops, cx.queue.as_ref());
-        let mut sorted = sort(&cx, port, &lane, burst);
-        lane::find(&cx, &mut sorted.shorts);
-        memory.sample(&mut cx, &sorted.shorts);
-        match_burst(&cx, &mut memory.sampler, &mut sorted.jobs);
-        let (mut tally, mut jobs) = (Tally::default(), sorted.jobs.drain(..));
-        for short in sorted.shorts.drain(..) {
-            while sorted.order & 1 != 0 {
-                sorted.order >>= 1;
-                jobs.by_ref().take(1).for_each(|job| memory.finish(&mut cx, job));
+        let (mut told, mut jobs) = ([Told::Nothing; BURST], Jobs::new());
+        let station = cx.snapshot.interfaces.at(from.port, None).map(|(_, own)| own.mac);
+        let unknown = match station {
+            Some(station) => {
+                lane::ask(&cx, port, &lane, burst, &mut told)
+                    && lane::find(&cx, station, burst, &mut told)
             }
-            sorted.order >>= 1;
-            if let Err(buf) = lane::act(&mut cx, &mut memory.hops, &lane, &mut tally, short) {
-                memory.general(&mut cx, buf);
-            }
+            // Without an untagged interface no frame is plain.
+            None => true,
+        };
+        if unknown {
+            memory.sort(&cx, burst, &mut told, &mut jobs);
         }
-        jobs.for_each(|job| memory.finish(&mut cx, job));
-        tally.count(&cx);
+        let station = station.unwrap_or_default();
+        memory.remind(&mut cx, burst.len(), &told);
+        memory.third(&mut cx, station, &lane, burst, &told, jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -170,83 +171,19 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
-/// A burst after its first look, in two lists.
-struct Sorted<B> {
-    /// Plain packets.
-    shorts: Shorts<B>,
-    /// All others.
-    jobs: Jobs<B>,
-    /// Which list is next, from the lowest bit: set for `jobs`. Packets keep
-    /// the order they came in.
-    order: u64,
-}
-
-type Jobs<B> = ArrayVec<Job<B>, BURST>;
-
-/// First pass over a burst.
-#[inline(always)]
-fn sort<B: PacketBuf, O>(
-    cx: &Context<'_, O>,
-    port: Option<&PortShared>,
-    lane: &Option<QueueLane>,
-    burst: &mut ArrayVec<B, BURST>,
-) -> Sorted<B> {
-    let mut sorted = Sorted { shorts: ArrayVec::new(), jobs: ArrayVec::new(), order: 0 };
-    for buf in burst.iter() {
-        buf.prefetch();
-    }
-    let own = cx.snapshot.interfaces.at(cx.from.port, None).map(|(_, own)| own.mac);
-    let station = own.zip(port);
-    for buf in burst.drain(..) {
-        match short(cx, station, lane, buf) {
-            // Always so, since both lists are as long as a burst. Said here,
-            // the packet is written to its place and not moved there.
-            Ok(short) if !sorted.shorts.is_full() => sorted.shorts.push(short),
-            Ok(_) => {}
-            Err(buf) => {
-                let place = sorted.shorts.len() + sorted.jobs.len();
-                if collect(cx, buf, &mut sorted.jobs) {
-                    sorted.order |= 1 << place;
-                }
-            }
-        }
-    }
-    sorted
-}
-
-/// The packet for the fast lane, if it is one.
-#[inline(always)]
-fn short<B: PacketBuf, O>(
-    cx: &Context<'_, O>,
-    station: Option<(Mac, &PortShared)>,
-    lane: &Option<QueueLane>,
-    buf: B,
-) -> Result<Short<B>, B> {
-    let Some((own, port)) = station else { return Err(buf) };
-    match Plain::of(buf.bytes(), own) {
-        Some(plain) => Short::new(cx, port, lane, buf, plain),
-        None => Err(buf),
-    }
-}
-
-/// Parses a packet for the general way; `false` if that was its end.
-fn collect<B: PacketBuf, O>(cx: &Context<'_, O>, buf: B, jobs: &mut Jobs<B>) -> bool {
-    if jobs.is_full() {
-        return false;
-    }
+/// Parses a packet for the general way; `None` if that was its end.
+fn look<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<Job> {
+    let (mark, found) = (buf.mark(), Found::Nothing);
     if let Some((headers, interface, key)) = plain(cx, buf.bytes()) {
-        let packet = Packet { buf, headers, interface };
-        jobs.push(Job { packet, kind: Kind::Flow(key), found: Found::Nothing });
-        return true;
+        return Some(Job { headers, interface, kind: Kind::Flow(key), mark, found });
     }
-    match parse(cx, buf) {
-        Ok((packet, kind)) => jobs.push(Job { packet, kind, found: Found::Nothing }),
+    match parse(cx, buf.bytes()) {
+        Ok((headers, interface, kind)) => Some(Job { headers, interface, kind, mark, found }),
         Err(counter) => {
             cx.count(counter);
-            return false;
+            None
         }
     }
-    true
 }
 
 /// A whole packet of a known connection: nearly all are.
@@ -256,31 +193,116 @@ fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
 }
 
 impl<B: PacketBuf> Memory<B> {
-    /// Looks after the few plain packets that are an occasion for more than
-    /// being sent on: to ask for rules, or to see what a queue's packets do.
+    /// The third pass: every packet goes its way, in order. A function of its
+    /// own, so that what it needs stays in registers.
+    #[inline(never)]
+    fn third<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        lane: &Option<QueueLane>,
+        burst: &mut ArrayVec<B, BURST>,
+        told: &TellTale,
+        mut jobs: Jobs,
+    ) {
+        let mut jobs = jobs.drain(..);
+        let mut tally = Tally::default();
+        for (buf, &told) in burst.drain(..).zip(told) {
+            let passed = match (told, lane) {
+                (Told::Mark(hit) | Told::Table(hit), _) => {
+                    lane::pass(cx, &mut self.hops, station, hit, buf)
+                }
+                (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
+                (Told::Shared(tag), _) => self.pass_shared(cx, tag, station, buf),
+                _ => {
+                    self.next(cx, told, buf, &mut jobs);
+                    continue;
+                }
+            };
+            match passed {
+                Ok(()) => tally.sent(told),
+                Err(buf) => self.general(cx, buf),
+            }
+        }
+        tally.count(cx);
+    }
+
+    /// Parses and matches those of which nothing is known.
+    fn sort<O>(&mut self, cx: &Context<'_, O>, burst: &[B], told: &mut TellTale, jobs: &mut Jobs) {
+        for (buf, told) in burst.iter().zip(told.iter_mut()) {
+            if !matches!(told, Told::Nothing) {
+                continue;
+            }
+            *told = Told::Dropped;
+            if let Some(job) = look(cx, buf).filter(|_| !jobs.is_full()) {
+                jobs.push(job);
+                *told = Told::Job;
+            }
+        }
+        match_burst(cx, &mut self.sampler, jobs);
+    }
+
+    /// Some packets of known connections are an occasion to ask for rules.
     #[inline(always)]
-    fn sample<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, shorts: &Shorts<B>) {
+    fn remind<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, len: usize, told: &TellTale) {
         let mut from = 0;
-        while let Some(at) = self.reminder.next(from, shorts.len()) {
-            if let Some(hit) = shorts.get(at).and_then(Short::hit) {
-                self.reminder.remind(cx, hit);
+        while let Some(at) = self.reminder.next(from, len) {
+            if let Some(Told::Mark(hit) | Told::Table(hit)) = told.get(at) {
+                self.reminder.remind(cx, *hit);
             }
             from = at + 1;
         }
-        if cx.queue.is_some() {
-            self.sample_queue(cx, shorts);
+    }
+
+    /// A packet of a queue that means something; now and then one is looked up
+    /// to see what its connection does.
+    #[inline(always)]
+    fn pass_queue<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        lane: &QueueLane,
+        station: Mac,
+        buf: B,
+    ) -> Result<(), B> {
+        let plain = lane::pass_queue(cx, lane, station, buf)?;
+        if self.sampler.takes(cx.snapshot.sample) {
+            cx.count(Counter::Sampled);
+            if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain)) {
+                let is_tcp = plain.proto == Transport::Tcp.number();
+                touch(cx, hit, is_tcp.then_some(plain.flags));
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet of a queue that several backends share.
+    #[inline(never)]
+    fn pass_shared<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        tag: u16,
+        station: Mac,
+        buf: B,
+    ) -> Result<(), B> {
+        let Some(port) = cx.shared.port(cx.from.port) else { return Err(buf) };
+        match self.lanes.lane(cx, &mut self.hops, port, tag).copied() {
+            Some(lane) => self.pass_queue(cx, &lane, station, buf),
+            None => Err(buf),
         }
     }
 
-    fn sample_queue<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, shorts: &Shorts<B>) {
-        for short in shorts.iter().filter(|short| short.is_queued()) {
-            if !self.sampler.takes(cx.snapshot.sample) {
-                continue;
-            }
-            cx.count(Counter::Sampled);
-            let key = short.key();
-            if let Some(hit) = cx.shared.table.lookup(&key) {
-                touch(cx, hit, short.flags());
+    /// The packet of the next job, or one that has been dropped.
+    #[inline(never)]
+    fn next<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        told: Told,
+        buf: B,
+        jobs: &mut impl Iterator<Item = Job>,
+    ) {
+        if matches!(told, Told::Job) {
+            if let Some(job) = jobs.next() {
+                self.finish(cx, job, buf);
             }
         }
     }
@@ -289,20 +311,22 @@ impl<B: PacketBuf> Memory<B> {
     #[cold]
     #[inline(never)]
     fn general<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, buf: B) {
-        let mut jobs = ArrayVec::new();
-        if collect(cx, buf, &mut jobs) {
-            match_burst(cx, &mut self.sampler, &mut jobs);
-            jobs.drain(..).for_each(|job| self.finish(cx, job));
+        let mut jobs = Jobs::new();
+        jobs.extend(look(cx, &buf));
+        match_burst(cx, &mut self.sampler, &mut jobs);
+        if let Some(job) = jobs.pop() {
+            self.finish(cx, job, buf);
         }
     }
 
     /// The end of the general way.
-    fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job<B>) {
-        let Job { packet, kind, found } = job;
+    fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
+        let Job { headers, interface, kind, mark, found } = job;
+        let packet = Packet { buf, headers, interface };
         match kind {
             Kind::Flow(_) if is_plain(&packet, found) => self.pass(cx, packet, found),
             Kind::Flow(key) => {
-                let decision = self.decide(cx, &packet.headers, &key, found);
+                let decision = self.decide(cx, &packet.headers, &key, mark, found);
                 self.act(cx, packet, decision);
             }
             Kind::Later(key) => self.later(cx, key, packet),
@@ -336,6 +360,7 @@ impl<B: PacketBuf> Memory<B> {
         cx: &mut Context<'_, O>,
         headers: &Headers,
         key: &FlowKey,
+        mark: Option<u32>,
         found: Found,
     ) -> Result<Decision, Counter> {
         match found {
@@ -343,7 +368,8 @@ impl<B: PacketBuf> Memory<B> {
                 if let Some(hit) = sample {
                     touch(cx, hit, flags(headers));
                 }
-                let action = cx.queue.as_ref().ok_or(Counter::NotRewritable)?;
+                let port = cx.shared.port(cx.from.port).ok_or(Counter::NotRewritable)?;
+                let action = told_action(cx, port, mark).ok_or(Counter::NotRewritable)?;
                 Ok(Decision { delivery: action.delivery, hop: action.hop })
             }
             Found::Conn(hit) => {

@@ -20,6 +20,9 @@ pub enum Admit {
     Established,
     /// At its first packet.
     FirstPacket,
+    /// When the offload side chooses it: workers only tell it of one packet in
+    /// so many ([`Offload::Seen`](crate::Offload::Seen)).
+    Measured,
 }
 
 /// The configuration in the form that workers read. Replaced as a whole; a

@@ -42,27 +42,34 @@ impl Plain {
     #[must_use]
     pub fn of(frame: &[u8], station: Mac) -> Option<Self> {
         let head = frame.first_chunk::<PLAIN_HEAD>()?;
-        let length = half(head, 16);
-        let end = 14 + usize::from(length);
-        let [ttl, proto] = half(head, 22).to_be_bytes();
-        let is_tcp = proto == protocol::TCP;
-        let fits = end <= frame.len() && frame.len() <= end.max(MIN_FRAME);
-        // All at once: each by itself holds for nearly every packet.
-        let plain = is_station(head, station)
-            & (word(head, 12) & 0xffff_ff00 == 0x0800_4500)
-            & (half(head, 20) & 0x3fff == 0)
-            & (ttl > 1)
-            & (is_tcp | (proto == protocol::UDP))
-            & (length >= if is_tcp { 40 } else { 28 })
-            & !(is_tcp & (head[47] & DECISIVE != 0))
-            & fits;
-        plain.then(|| Self {
-            addresses: u64::from(word(head, 26)) << 32 | u64::from(word(head, 30)),
+        let plain = Self {
+            addresses: long(head, 26),
             ports: word(head, 34),
-            length,
-            proto,
+            length: half(head, 16),
+            proto: head[23],
             flags: TcpFlags(head[47]),
-        })
+        };
+        // Each condition holds for nearly every packet, so they are asked all
+        // at once: whatever isn't as it should be leaves a bit.
+        let wrong = differs(head, station) | plain.unfit(frame.len(), head[22]);
+        (wrong == 0).then_some(plain)
+    }
+
+    /// A bit for each thing that isn't plain about lengths, protocol, time to
+    /// live and TCP flags.
+    #[inline(always)]
+    fn unfit(&self, frame: usize, ttl: u8) -> u64 {
+        let is_tcp = self.proto == protocol::TCP;
+        let (least, decisive) = if is_tcp { (40, DECISIVE) } else { (28, 0) };
+        let (length, frame) = (u64::from(self.length), frame as u64);
+        let end = length + 14;
+        // Differences of small numbers: the top bit says which is less.
+        let short = length.wrapping_sub(least) | frame.wrapping_sub(end);
+        let long = end.max(MIN_FRAME as u64).wrapping_sub(frame);
+        let last_hop = u64::from(ttl).wrapping_sub(2);
+        (short | long | last_hop) >> 63
+            | u64::from(self.flags.0 & decisive)
+            | u64::from(!is_tcp & (self.proto != protocol::UDP))
     }
 }
 
@@ -119,11 +126,23 @@ pub fn mac_pair(destination: Mac, source: Mac) -> [u8; 12] {
     pair
 }
 
+/// Not zero if the frame isn't for `station`, or is anything but an IPv4
+/// datagram without tag and options that isn't fragmented. Wide loads in
+/// memory's order: what they are compared with is brought into that order
+/// before the first packet.
 #[inline(always)]
-fn is_station(head: &[u8; PLAIN_HEAD], Mac([a, b, c, d, e, f]): Mac) -> bool {
-    let own = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
-    let (high, low) = (word(head, 0), half(head, 4));
-    u64::from(high) << 16 | u64::from(low) == own
+fn differs(head: &[u8; PLAIN_HEAD], Mac([a, b, c, d, e, f]): Mac) -> u64 {
+    const ADDRESS: u64 = u64::from_ne_bytes([255, 255, 255, 255, 255, 255, 0, 0]);
+    const KIND: u32 = u32::from_ne_bytes([0x08, 0x00, 0x45, 0]);
+    const KIND_MASK: u32 = u32::from_ne_bytes([255, 255, 255, 0]);
+    const FRAGMENT: u16 = u16::from_ne_bytes([0x3f, 255]);
+    let own = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
+    let to = u64::from_ne_bytes([
+        head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7],
+    ]);
+    let kind = u32::from_ne_bytes([head[12], head[13], head[14], head[15]]);
+    let fragment = u16::from_ne_bytes([head[20], head[21]]);
+    ((to ^ own) & ADDRESS) | u64::from((kind ^ KIND) & KIND_MASK) | u64::from(fragment & FRAGMENT)
 }
 
 #[inline(always)]
@@ -134,6 +153,11 @@ fn half(head: &[u8; PLAIN_HEAD], at: usize) -> u16 {
 #[inline(always)]
 fn word(head: &[u8; PLAIN_HEAD], at: usize) -> u32 {
     u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+}
+
+#[inline(always)]
+fn long(head: &[u8; PLAIN_HEAD], at: usize) -> u64 {
+    u64::from(word(head, at)) << 32 | u64::from(word(head, at + 4))
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@ use bench::table::{self, Options};
 use paper::{Figure, Testbed};
 use report::{Machine, Report, Results, Row};
 
+use super::bench_admission;
 use crate::cli::{BenchCommand, BenchFigureArgs, BenchTableArgs};
 use crate::{CommandError, CommandResult, output};
 
 pub(crate) fn run(command: BenchCommand) -> CommandResult {
     match command {
         BenchCommand::Table(args) => table(args),
+        BenchCommand::Admission(args) => bench_admission::run(&args),
         BenchCommand::Fig4(args) => figures(&[Figure::Fig4], &args),
         BenchCommand::Fig5(args) => figures(&[Figure::Fig5], &args),
         BenchCommand::Fig6(args) => figures(&[Figure::Fig6], &args),
@@ -74,6 +76,11 @@ fn measure(
         quick: args.quick,
         repetitions: args.repetitions,
         alone: args.alone,
+        systems: match args.systems.as_slice() {
+            [] => paper::System::ALL.to_vec(),
+            some => some.to_vec(),
+        },
+        connections: args.connections.clone(),
         progress: Some(std::sync::Arc::new(move |done, of| {
             told.set_length(of as u64);
             told.set_position(done as u64);

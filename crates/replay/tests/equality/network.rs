@@ -186,7 +186,7 @@ max = 512
 datagrams = 64
 timeout = "{fragment_timeout}"
 [offload]
-admit = "{admit}"
+admission = "{admit}"
 sample = {sample}
 [conntrack]
 connections = {connections}
