@@ -221,6 +221,6 @@ fn write_error<B: PacketBuf, O>(
 }
 
 /// IPv4's "don't fragment".
-fn forbids_fragments(frame: &[u8], headers: &Headers) -> bool {
+pub(crate) fn forbids_fragments(frame: &[u8], headers: &Headers) -> bool {
     frame.get(usize::from(headers.l3) + 6).is_some_and(|byte| byte & 0x40 != 0)
 }

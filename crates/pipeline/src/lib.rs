@@ -41,6 +41,7 @@ mod route;
 mod sampler;
 mod snapshot;
 mod stateless;
+mod too_long;
 mod tunnels;
 
 pub use ager::{Ager, AgerSettings};

@@ -105,6 +105,17 @@ impl Encap {
         self.tunnel
     }
 
+    /// The packet inside one of this tunnel's, whose outer IP header `headers`
+    /// describe; it may be cut off. `None` if that is not one of [`Self`]'s kind.
+    #[must_use]
+    pub fn carried<'a>(&self, packet: &'a [u8], headers: &Headers) -> Option<&'a [u8]> {
+        let port = match self.tunnel {
+            Tunnel::Gue { port } => Some(port),
+            Tunnel::Ipip | Tunnel::Gre => None,
+        };
+        carried(packet, headers.proto, headers.l4.into(), port)
+    }
+
     /// Bytes that a packet grows by.
     #[must_use]
     pub const fn overhead(&self) -> u16 {

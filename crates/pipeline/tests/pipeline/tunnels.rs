@@ -11,7 +11,7 @@ use service::TunnelSpec;
 use wire::Tunnel;
 
 use crate::fragments::cut;
-use crate::icmp::icmp4;
+use crate::icmp::{icmp4, icmp6};
 use crate::world::{INSIDE, LB_IN, Link, OUTSIDE, Plan, World, backend_mac, ip, tcp, udp};
 
 /// Every kind of tunnel.
@@ -206,5 +206,57 @@ fn errors_about_answers_go_through_the_tunnel_to_the_backend() {
         let inner = icmp4(Link::to_backend(n), "9.0.0.1", "10.9.0.7", host(), &answer[14..]);
         let ends = (ip("10.1.0.1"), ip(&format!("10.1.0.1{n}")), 64);
         assert_eq!((port, &sent), (INSIDE, &outer(tunnel, ends, &inner, &sent)));
+    }
+}
+
+#[test]
+fn a_tunnel_too_narrow_further_on_is_told_to_the_client() {
+    let needed = |next_hop_mtu| {
+        let needed = icmpv4::DestUnreachableHeader::FragmentationNeeded { next_hop_mtu };
+        Icmpv4Type::DestinationUnreachable(needed)
+    };
+    let too_big = |mtu| Icmpv6Type::PacketTooBig { mtu };
+    for (tunnel, shim) in TUNNELS.into_iter().zip([0, 4, 8]) {
+        for (client, vip, source, backend) in CASES {
+            let mut world = World::new(&plan(tunnel));
+            let frame = tcp(Link::CLIENT, client, vip, "A", &[1; 1300]);
+            let (_, sent) = world.one(OUTSIDE, &frame).unwrap();
+            let router = Link::from_backend(2);
+            let outside_v4 = !source.contains(':');
+            let report = |mtu: u16, quote: &[u8]| {
+                if outside_v4 {
+                    icmp4(router, "10.1.0.254", source, needed(mtu), quote)
+                } else {
+                    icmp6(router, "fd01::fe", source, too_big(mtu.into()), quote)
+                }
+            };
+            let (port, told) = world.one(INSIDE, &report(1400, &sent[14..300])).unwrap();
+            assert_eq!(
+                (port, &told[..12]),
+                (OUTSIDE, &tcp(Link::TO_CLIENT, client, vip, "A", b"")[..12])
+            );
+            let fits = 1400 - shim - if outside_v4 { 20 } else { 40 };
+            let inner = tcp(Link::to_backend(1), client, vip, "A", &[1; 1300]);
+            let quoted = 286 - usize::from(shim) - if outside_v4 { 20 } else { 40 };
+            let (own, client_ip) =
+                if client == CLIENT { ("10.0.0.1", "9.9.9.9") } else { ("fd00::1", "2001:db8::9") };
+            let wanted = if client == CLIENT {
+                let link = Link::TO_CLIENT.ttl(64);
+                icmp4(link, own, client_ip, needed(fits), &inner[14..14 + quoted])
+            } else {
+                let link = Link::TO_CLIENT.ttl(64);
+                icmp6(link, own, client_ip, too_big(fits.into()), &inner[14..14 + quoted])
+            };
+            // Precedence, and whether it may be fragmented, are the sender's affair.
+            let from = if client == CLIENT { 26 } else { 14 };
+            assert_eq!(told[from..], wanted[from..], "{tunnel:?} {vip} to {backend}");
+            assert_eq!(world.count(Counter::IcmpTranslated), 1);
+            // With a wrong source or as much as nothing of the inner packet.
+            let short = report(1400, &sent[14..14 + 28 + usize::from(shim)]);
+            assert_eq!(world.one(INSIDE, &short), None);
+            let mut spoofed = sent[14..300].to_vec();
+            spoofed[if outside_v4 { 15 } else { 23 }] ^= 1;
+            assert_eq!(world.one(INSIDE, &report(1400, &spoofed)), None);
+        }
     }
 }
