@@ -59,6 +59,9 @@ pub enum LabCommand {
         /// How packets get to the backends
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
+        /// Only these encodings; may be given several times
+        #[arg(long, value_enum, default_values = ["mark", "queue", "off"])]
+        encoding: Vec<Encoding>,
     },
     /// Measure nftables DNAT and HAProxy against HNLB: the same clients, backends and load
     Compare {
@@ -114,7 +117,7 @@ impl LabCommand {
                 let options = compare::Options { contenders, seconds, rounds, json };
                 compare::run(binary, &stop, &options)
             }
-            Self::Demo { mode } => demo::run(binary, &stop, mode),
+            Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),
             Self::VmCheck => vm_check::run(binary, &stop),
         }
     }

@@ -332,7 +332,7 @@ impl<B: PacketBuf> Memory<B> {
             Kind::Later(key) => self.later(cx, key, packet),
             Kind::Arp => arp(cx, packet),
             Kind::Ndp => ndp(cx, packet),
-            Kind::Icmp => icmp(cx, packet),
+            Kind::Icmp => icmp(cx, &mut self.errors, packet),
         }
     }
 

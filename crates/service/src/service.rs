@@ -7,8 +7,8 @@ use crate::maglev::{Maglev, Member};
 use crate::siphash::{self, Key};
 use crate::{
     ActiveCounts, BackendId, BackendSpec, Binding, Forwarding, ModeSpec, Pool, Scheduler,
-    ServiceId, ServiceSpec, TableError, WorkerScheduleState, check_maglev_size, least_connections,
-    round_robin, source_hash, weighted_round_robin,
+    ServiceId, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size,
+    least_connections, round_robin, source_hash, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -38,6 +38,8 @@ pub enum Mode {
     FullNat(Pool),
     /// As they are, to the backend's Ethernet address.
     Dsr,
+    /// As they are, in a tunnel to the backend.
+    Tunnel(TunnelSpec),
 }
 
 /// A service, ready to schedule.
@@ -129,7 +131,7 @@ impl Service {
     pub const fn pool(&self) -> Option<&Pool> {
         match &self.mode {
             Mode::FullNat(pool) => Some(pool),
-            Mode::Nat | Mode::Dsr => None,
+            Mode::Nat | Mode::Dsr | Mode::Tunnel(_) => None,
         }
     }
 
@@ -139,6 +141,7 @@ impl Service {
         match self.mode {
             Mode::Nat | Mode::FullNat(_) => Forwarding::Rewrite,
             Mode::Dsr => Forwarding::Direct,
+            Mode::Tunnel(_) => Forwarding::Tunnel,
         }
     }
 
@@ -218,7 +221,7 @@ impl Service {
         let (server, local) = match (&self.mode, local) {
             (Mode::Nat, None) => (own, client),
             (Mode::FullNat(_), Some(local)) if local.is_ipv4() == own.is_ipv4() => (own, local),
-            (Mode::Dsr, None) => (vip, client),
+            (Mode::Dsr | Mode::Tunnel(_), None) => (vip, client),
             _ => return None,
         };
         let (proto, service, forwarding) = (self.proto, self.id, self.forwarding());
@@ -268,7 +271,14 @@ fn backends(
 }
 
 fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError> {
-    if one.address.is_ipv4() != spec.vip.is_ipv4() {
+    if let ModeSpec::Tunnel(TunnelSpec { source: Some(source), .. }) = spec.mode {
+        if source.is_ipv4() != one.address.is_ipv4() {
+            let (service, backend) = (spec.name.clone(), one.address);
+            return Err(TableError::TunnelSource { service, address: source, backend });
+        }
+    }
+    let translated = !matches!(spec.mode, ModeSpec::Tunnel(_));
+    if translated && one.address.is_ipv4() != spec.vip.is_ipv4() {
         return Err(TableError::Family {
             service: spec.name.clone(),
             vip: spec.vip,
@@ -277,7 +287,7 @@ fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError
     }
     let keeps_port = match spec.mode {
         ModeSpec::Nat | ModeSpec::FullNat { .. } => false,
-        ModeSpec::Dsr => true,
+        ModeSpec::Dsr | ModeSpec::Tunnel(_) => true,
     };
     match (spec.port, one.port) {
         (None, Some(port)) => {
@@ -294,6 +304,7 @@ fn mode(spec: &ServiceSpec, pool_key: Key) -> Result<Mode, TableError> {
     let pool = match &spec.mode {
         ModeSpec::Nat => return Ok(Mode::Nat),
         ModeSpec::Dsr => return Ok(Mode::Dsr),
+        ModeSpec::Tunnel(tunnel) => return Ok(Mode::Tunnel(*tunnel)),
         ModeSpec::FullNat { pool } => pool,
     };
     let missing = || TableError::EmptyPool {

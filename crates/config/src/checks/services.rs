@@ -7,8 +7,8 @@ use service::{MaglevSizeError, check_maglev_size};
 use crate::tree::Way;
 use crate::{Mode, Protocol, Service};
 
-use super::Findings;
 use super::usable::unusable;
+use super::{Findings, tunnels};
 
 /// Ids of services and backends have 16 bits.
 const MOST: usize = 65534;
@@ -38,6 +38,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
             findings.wrong(&way.key("vip"), text);
         }
         check_pool(findings, &way, service);
+        tunnels::check(findings, &way, service);
         check_maglev(findings, &way, service);
     }
 }
