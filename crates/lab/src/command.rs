@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Subcommand;
 
 use crate::config::{Device, Encoding, LabRun, Profile};
-use crate::{Balancer, Lab, LabError, LabOptions, Stop, compare, demo, topology, vm_check};
+use crate::{Balancer, Lab, LabError, LabOptions, Stop, demo, topology, vm_check};
 
 /// What `hnlb lab` can do.
 #[derive(Debug, Clone, Subcommand)]
@@ -53,18 +53,6 @@ pub enum LabCommand {
     },
     /// Load HNLB with each encoding and show them side by side
     Demo,
-    /// Measure nftables DNAT and HAProxy against HNLB: the same clients, backends and load
-    Compare {
-        /// Seconds of each load
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
-        seconds: u64,
-        /// How often each is measured, all in turn
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-        rounds: u32,
-        /// Print a JSON object for each measurement instead of the table
-        #[arg(long)]
-        json: bool,
-    },
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
     VmCheck,
 }
@@ -101,11 +89,6 @@ impl LabCommand {
                 print!("{}", output.stdout);
                 eprint!("{}", output.stderr);
                 Ok(output.status.success())
-            }
-            Self::Compare { seconds, rounds, json } => {
-                let contenders = compare::Contender::ALL.to_vec();
-                let options = compare::Options { contenders, seconds, rounds, json };
-                compare::run(binary, &stop, &options)
             }
             Self::Demo => demo::run(binary, &stop),
             Self::VmCheck => vm_check::run(binary, &stop),

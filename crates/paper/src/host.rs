@@ -2,6 +2,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, RxQueue, cycles};
+use pipeline::Source;
 
 use crate::balancer::{Balancer, RX_BURST};
 use crate::outbox::Out;
@@ -16,10 +17,16 @@ pub(crate) struct Signals {
     pub(crate) started: AtomicBool,
 }
 
+/// A receive queue that is polled.
+pub(crate) struct Polled<'a> {
+    pub(crate) from: Source,
+    pub(crate) rx: &'a mut RxQueue,
+}
+
 /// Polls `queues` round robin until all windows are full.
 pub(crate) fn poll(
     balancer: &mut impl Balancer,
-    queues: &mut [RxQueue],
+    queues: &mut [Polled<'_>],
     out: &mut Out<'_>,
     windows: &mut Windows,
     signals: &Signals,
@@ -33,18 +40,19 @@ pub(crate) fn poll(
     windows.start(start);
     loop {
         balancer.begin();
-        for (number, queue) in queues.iter_mut().enumerate() {
+        for Polled { from, rx } in queues.iter_mut() {
             let before = cycles();
             if !windows.iteration(before) {
                 return signals.measured.store(true, Ordering::Relaxed);
             }
-            let received = queue.rx_burst(&mut batch);
+            let received = rx.rx_burst(&mut batch);
             if received > 0 {
                 let now_ms = 1000 + before.wrapping_sub(start) / per_ms;
-                balancer.process(number as u16, &mut batch, now_ms, out);
+                balancer.process(*from, &mut batch, now_ms, out);
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
             }
+            balancer.polled(*from, received);
         }
     }
 }
@@ -53,7 +61,7 @@ pub(crate) fn poll(
 /// on the same core. `false`: all windows are full.
 pub(crate) fn drain(
     balancer: &mut impl Balancer,
-    queues: &mut [RxQueue],
+    queues: &mut [Polled<'_>],
     out: &mut Out<'_>,
     windows: &mut Windows,
 ) -> bool {
@@ -62,18 +70,19 @@ pub(crate) fn drain(
     loop {
         balancer.begin();
         let mut found = 0;
-        for (number, queue) in queues.iter_mut().enumerate() {
+        for Polled { from, rx } in queues.iter_mut() {
             let before = cycles();
             if !windows.iteration(before) {
                 return false;
             }
-            let received = queue.rx_burst(&mut batch);
+            let received = rx.rx_burst(&mut batch);
             if received > 0 {
-                balancer.process(number as u16, &mut batch, 1000, out);
+                balancer.process(*from, &mut batch, 1000, out);
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
                 found += received;
             }
+            balancer.polled(*from, received);
         }
         if found == 0 {
             return true;

@@ -1,10 +1,9 @@
 //! The report as one HTML page that needs nothing else.
 
-use crate::figures::{Figure, parameter, parameters};
+use crate::figures::Figure;
 use crate::goals::{Goal, Verdict, goals};
 use crate::style::label;
-use crate::summary::Sweep;
-use crate::{Estimate, Point, Report, claims};
+use crate::{Estimate, Point, Report, claims, linearity};
 
 const CSS: &str = include_str!("style.css");
 
@@ -32,7 +31,7 @@ pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
         if !plots.is_empty() {
             let mut text = format!("<div class=\"plots\">\n{plots}</div>\n");
             if number >= 7 {
-                text += &linearity(report, number);
+                text += &linearity_table(report, number);
             }
             body += &section(&format!("Figure {number}"), &text);
         }
@@ -104,32 +103,17 @@ fn plot(figure: &Figure) -> String {
 }
 
 /// How straight util+ is, for each curve of figure 7 or 8.
-fn linearity(report: &Report, figure: u8) -> String {
-    let results = report.results();
-    let mut systems: Vec<&str> = Vec::new();
-    for point in results.figure(figure) {
-        if !systems.contains(&point.system.as_str()) {
-            systems.push(&point.system);
-        }
-    }
-    let parameters = parameters(results, figure);
-    let curves =
-        systems.into_iter().flat_map(|system| parameters.iter().map(move |at| (system, *at)));
-    let rows = curves.filter_map(|(system, at)| {
-        let points = results.of_system(figure, system);
-        let sweep = Sweep::of(points.filter(|point| parameter(figure, point) == at));
-        if sweep.points.is_empty() {
-            return None;
-        }
-        let loss = sweep.first_loss().map_or_else(|| "none".into(), |at| format!("{at:.2}"));
-        let (r, off) = sweep.line().map_or_else(
+fn linearity_table(report: &Report, figure: u8) -> String {
+    let rows = linearity(report.results(), figure).into_iter().map(|curve| {
+        let loss = curve.first_loss_mpps.map_or_else(|| "none".into(), |at| format!("{at:.2}"));
+        let (r, off) = curve.line.map_or_else(
             || ("too few points".into(), String::new()),
             |line| {
                 let points = line.greatest_deviation * 100.0;
                 (format!("{:.4}", line.r_squared), format!("{points:.1}"))
             },
         );
-        Some(vec![escaped(label(system)), at.to_string(), loss, r, off])
+        vec![escaped(label(&curve.system)), curve.parameter.to_string(), loss, r, off]
     });
     let what = if figure == 7 { "Connections" } else { "Bytes" };
     let head = ["System", what, "First loss, Mpps", "R²", "Greatest deviation, % points"];

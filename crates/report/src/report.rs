@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Goal, Machine, ReportError, Results, Row, csv, figures, html, json};
+use crate::{Findings, Goal, Machine, ReportError, Results, csv, figures, html, json};
 
 /// Rows with what belongs to them.
 #[derive(Debug, Clone)]
@@ -16,21 +16,29 @@ pub struct Report {
     pub goals: Vec<Goal>,
     /// Remarks, a paragraph each.
     pub notes: Vec<String>,
+    findings: Findings,
     results: Results,
 }
 
 impl Report {
-    /// A report of rows.
+    /// A report of what was found.
     #[must_use]
-    pub fn new(machine: Machine, settings: Vec<(String, String)>, rows: Vec<Row>) -> Self {
+    pub fn new(machine: Machine, settings: Vec<(String, String)>, findings: Findings) -> Self {
         let (goals, notes) = (Vec::new(), Vec::new());
-        Self { machine, settings, goals, notes, results: Results::of(rows) }
+        let results = Results::of(findings.rows.clone());
+        Self { machine, settings, goals, notes, findings, results }
     }
 
-    /// Rows and points.
+    /// Rows and points of the paper's figures.
     #[must_use]
     pub const fn results(&self) -> &Results {
         &self.results
+    }
+
+    /// All rows.
+    #[must_use]
+    pub const fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// The HTML page.
