@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod bars;
+mod beside;
 mod chart;
 mod claims;
 mod error;
