@@ -127,6 +127,24 @@ impl Mbuf {
         (self.ol_flags() & RSS_FLAG != 0).then(|| self.rss())
     }
 
+    /// Asks for the frame's first cache line in order to write it: it comes
+    /// from another core's cache in one step instead of two.
+    #[inline]
+    pub fn prefetch_write(&self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: prefetching has no effect but on the cache and never faults;
+        // processors without the instruction take it for one that does nothing.
+        unsafe {
+            std::arch::asm!(
+                "prefetchw byte ptr [{}]",
+                in(reg) self.data(),
+                options(nostack, preserves_flags, readonly)
+            );
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        self.prefetch();
+    }
+
     #[inline]
     fn data(&self) -> *mut u8 {
         // SAFETY: an offset within the segment's buffer, as DPDK and the

@@ -133,7 +133,8 @@ pub(crate) struct BenchPartArgs {
     /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) systems: Vec<paper::System>,
-    /// Numbers of connections, of those that the figure has [default: all].
+    /// Numbers of connections, of those that the figure has (of `new`: sizes of
+    /// the table; of `latency`: the first of the list) [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<u32>,
     /// Source and load balancer take turns on one core: for the cost of the
@@ -162,6 +163,9 @@ pub(crate) struct BenchPaperArgs {
     /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) systems: Vec<paper::System>,
+    /// Numbers of connections, of those that each figure has [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) connections: Vec<u32>,
     /// Source and load balancer take turns on one core: for the cost of the
     /// code alone (saturation runs only).
     #[arg(long)]

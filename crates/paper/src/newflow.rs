@@ -123,8 +123,12 @@ impl Testbed {
                 pin_to_core(core)?;
                 let _guard = register_thread()?;
                 let mut rows = Vec::new();
-                let pieces = tables(options.quick).len() + 1;
-                for (at, &table) in tables(options.quick).iter().enumerate() {
+                let chosen = &options.connections;
+                let all = tables(options.quick).iter().copied();
+                let tables: Vec<u32> =
+                    all.filter(|n| chosen.is_empty() || chosen.contains(n)).collect();
+                let pieces = tables.len() + 1;
+                for (at, &table) in tables.iter().enumerate() {
                     let until = options.until(pieces - at);
                     software(&mut ends, table, options, until, &mut rows)?;
                     tell();

@@ -10,7 +10,7 @@ use crate::host::Signals;
 use crate::ledger::Ledger;
 
 /// Mbufs moved at once.
-const BURST: usize = 32;
+const BURST: usize = 64;
 /// Packets by which the source may lag behind its rate (when its core was
 /// taken away) before it gives them up: they count as not offered.
 const MOST_BEHIND: u64 = 256;
@@ -154,6 +154,8 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                 let some = ring.dequeue_burst(&mut back);
                 self.count_returned(at, some);
                 found += some;
+                // The load balancer has written all of them.
+                back.iter().for_each(Mbuf::prefetch_write);
                 for mbuf in back.drain() {
                     self.emit(mbuf);
                 }
@@ -225,6 +227,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                 }
                 self.count_returned(at, found);
                 let now = cycles();
+                back.iter().for_each(Mbuf::prefetch_write);
                 for mbuf in back.drain() {
                     if let Some(times) = &mut self.sent.latency {
                         time(times, &mbuf, now, self.timed);

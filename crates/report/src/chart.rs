@@ -73,10 +73,10 @@ impl Chart {
         let (x_max, y_max) = (room(widest), self.y_max.unwrap_or(y_max));
         let y_ticks = if self.log_y { (y_max - y_min) as usize + 1 } else { 8 };
         let mut plane = ChartBuilder::on(&left)
-            .caption(&self.title, (FONT, 15).into_font().color(&INK))
+            .caption(&self.title, (FONT, 17).into_font().color(&INK))
             .margin(8)
-            .x_label_area_size(42)
-            .y_label_area_size(54)
+            .x_label_area_size(46)
+            .y_label_area_size(58)
             .build_cartesian_2d(0.0..x_max, y_min..y_max)?;
         let (log_x, log_y) = (self.log_x, self.log_y);
         plane
@@ -84,7 +84,7 @@ impl Chart {
             .light_line_style(TRANSPARENT)
             .bold_line_style(RGBColor(225, 225, 225))
             .axis_style(INK)
-            .label_style((FONT, 13).into_font().color(&INK))
+            .label_style((FONT, 15).into_font().color(&INK))
             .x_desc(&self.x_label)
             .y_desc(&self.y_label)
             .x_labels(if log_x { x_max.ceil() as usize + 1 } else { 9 })
@@ -153,7 +153,7 @@ pub(crate) fn legend<'l>(
     area: &Area<'_>,
     entries: impl Iterator<Item = (&'l str, RGBColor, bool)>,
 ) -> Drawn {
-    let text = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let text = (FONT, 15).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
     for (at, (label, color, dashed)) in (0..).zip(entries) {
         let y = 44 + at * 21;
         let style = color.stroke_width(3);

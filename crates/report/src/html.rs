@@ -67,7 +67,9 @@ pub(crate) fn table(
     };
     let head = cells("th", head.iter().map(|text| escaped(text)).collect());
     let rows: String = rows.map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
-    format!("<table>\n<tr>{head}</tr>\n{rows}</table>\n")
+    // Without numbers the first column is text that may be long.
+    let kind = if numbers == usize::MAX { "wide wrap" } else { "wide" };
+    format!("<div class=\"{kind}\"><table>\n<tr>{head}</tr>\n{rows}</table></div>\n")
 }
 
 fn goal_table(goals: &[Goal]) -> String {
@@ -97,8 +99,12 @@ const PAPER: &str = "<p>The paper's figures, below each plot, are read from the 
     ran on an AMD EPYC 7301 with an Intel X550, one core, 30 repetitions.</p>\n";
 
 fn claim_table(report: &Report, figure: u8) -> String {
-    let claims = claims(report.results()).into_iter().filter(|claim| claim.figure == figure);
-    let rows = claims.map(|claim| {
+    let mut claims = claims(report.results());
+    claims.retain(|claim| claim.figure == figure);
+    if claims.is_empty() {
+        return String::new();
+    }
+    let rows = claims.into_iter().map(|claim| {
         [claim.what, claim.paper, &claim.queue, &claim.mark].into_iter().map(escaped).collect()
     });
     let head = ["", "The paper", "Here: queue, SLB as in the paper", "Here: mark, same SLB"];

@@ -103,7 +103,7 @@ pub(crate) fn findings(repetitions: u32) -> Findings {
         for system in SYSTEMS {
             for share in [0.1, 0.25, 0.5, 0.75, 0.9, 0.95] {
                 let most = 1000.0 / cost(system, 1000);
-                let time = drift * 2.0 / (1.0 - share);
+                let time = drift * cost(system, 1000) / 20.0 / (1.0 - share);
                 found.latency.push(LatencyRow {
                     figure: "latency".into(),
                     system: system.into(),

@@ -104,6 +104,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
         quick: args.quick,
         alone: args.alone,
         systems,
+        connections: args.connections.clone(),
         progress: Some(over_all(&bar, &grants)),
         ..paper::Options::default()
     };
