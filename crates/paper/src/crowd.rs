@@ -11,7 +11,10 @@ use pipeline::Offload;
 use wire::{TcpFlags, checksum};
 
 use crate::flows::{DATA, SHORTEST};
+use crate::host::Signals;
 use crate::ledger::Ledger;
+use crate::presence::Patience;
+use crate::run::patience;
 use crate::source::{Sent, Wires, blank};
 use crate::world::{QUEUES, World};
 
@@ -51,6 +54,7 @@ pub(crate) struct Crowd<'a> {
     ledger: Ledger,
     tally: Tally,
     turned: u64,
+    patience: Patience,
 }
 
 impl<'a> Crowd<'a> {
@@ -73,6 +77,7 @@ impl<'a> Crowd<'a> {
             ledger: Ledger::default(),
             tally: Tally::default(),
             turned: 0,
+            patience: patience(),
         }
     }
 
@@ -87,6 +92,7 @@ impl<'a> Crowd<'a> {
         };
         while !self.wires.signals.measured.load(Ordering::Relaxed) {
             now = cycles();
+            self.wires.signals.source.beat(now, self.patience);
             let due = due_ns(now);
             self.collect();
             for _ in 0..BURST {
@@ -146,7 +152,7 @@ impl<'a> Crowd<'a> {
             self.ledger.offered[0] += 1;
             mbuf.set_mark(told.mark);
             let lost = stage(&mut self.staged, &mut self.wires, told.queue.into(), mbuf);
-            self.ledger.lost[0] += lost;
+            lose(&mut self.ledger, self.wires.signals, self.patience, [lost, 0]);
         }
     }
 
@@ -185,7 +191,8 @@ impl<'a> Crowd<'a> {
             // The servers' port of the NIC has no rules: all goes to its queue 0.
             self.ledger.offered[1] += 1;
             let ring = usize::from(QUEUES);
-            self.ledger.lost[1] += stage(&mut self.staged, &mut self.wires, ring, mbuf);
+            let lost = stage(&mut self.staged, &mut self.wires, ring, mbuf);
+            lose(&mut self.ledger, self.wires.signals, self.patience, [0, lost]);
         } else {
             self.towards_nic(mbuf);
         }
@@ -193,14 +200,16 @@ impl<'a> Crowd<'a> {
 
     /// Puts what is staged into the rings; what is not taken is lost.
     fn flush(&mut self) {
+        let mut lost = [0; 2];
         let rings = self.staged.iter_mut().zip(self.wires.to_host.iter_mut());
         for (at, (batch, ring)) in rings.enumerate() {
             if !batch.is_empty() {
                 ring.enqueue_burst(batch);
-                self.ledger.lost[usize::from(at >= usize::from(QUEUES))] += batch.len() as u64;
+                lost[usize::from(at >= usize::from(QUEUES))] += batch.len() as u64;
                 self.free.extend(batch.drain());
             }
         }
+        lose(&mut self.ledger, self.wires.signals, self.patience, lost);
     }
 
     /// The keeper's turn, a few times a millisecond.
@@ -213,6 +222,16 @@ impl<'a> Crowd<'a> {
             self.world.offloader.request(conn, reason);
         }
         self.world.tick(1000 + ms);
+    }
+}
+
+/// Packets that the load balancer did not take, by port; it is excused while
+/// another process has its core.
+fn lose(ledger: &mut Ledger, signals: &Signals, patience: Patience, lost: [u64; 2]) {
+    if lost != [0; 2] {
+        let excused = signals.host.excused(cycles(), patience);
+        ledger.lose(0, lost[0], excused);
+        ledger.lose(1, lost[1], excused);
     }
 }
 

@@ -6,6 +6,7 @@ use pipeline::Source;
 
 use crate::balancer::{Balancer, RX_BURST};
 use crate::outbox::Out;
+use crate::presence::Presence;
 use crate::windows::Windows;
 
 /// What both threads see of each other.
@@ -15,6 +16,10 @@ pub(crate) struct Signals {
     pub(crate) measured: AtomicBool,
     /// The source runs, or will never.
     pub(crate) started: AtomicBool,
+    /// Whether the measured core is the load balancer's.
+    pub(crate) host: Presence,
+    /// Whether the other core is the source's.
+    pub(crate) source: Presence,
 }
 
 /// A receive queue that is polled.
@@ -38,11 +43,13 @@ pub(crate) fn poll(
     let start = cycles();
     let mut batch = Batch::<RX_BURST>::new();
     windows.start(start);
+    let patience = windows.patience();
     loop {
         balancer.begin();
         for Polled { from, rx } in queues.iter_mut() {
             let before = cycles();
-            if !windows.iteration(before) {
+            signals.host.beat(before, patience);
+            if !windows.iteration(before, Some(&signals.source)) {
                 return signals.measured.store(true, Ordering::Relaxed);
             }
             let received = rx.rx_burst(&mut batch);
@@ -72,7 +79,7 @@ pub(crate) fn drain(
         let mut found = 0;
         for Polled { from, rx } in queues.iter_mut() {
             let before = cycles();
-            if !windows.iteration(before) {
+            if !windows.iteration(before, None) {
                 return false;
             }
             let received = rx.rx_burst(&mut batch);

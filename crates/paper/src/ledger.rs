@@ -14,6 +14,17 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// `packets` of those offered at `port` found their ring full; `excused`:
+    /// they are taken back as if they had never been offered.
+    pub(crate) fn lose(&mut self, port: usize, packets: u64, excused: bool) {
+        let side = usize::from(port != 0);
+        if excused {
+            self.offered[side] = self.offered[side].saturating_sub(packets);
+        } else {
+            self.lost[side] += packets;
+        }
+    }
+
     /// By direction, packets that entered and never left. `before` were still
     /// in front of the load balancer at the end, by the port where they would
     /// have entered; `behind` it, by the port that they had left by.
@@ -47,5 +58,15 @@ mod tests {
         assert_eq!(ledger.dropped([4, 5], [5, 3]), [0, 7]);
         assert_eq!(ledger.loss(), 3.0 / 150.0);
         assert_eq!(Ledger::default().loss(), 0.0);
+    }
+
+    #[test]
+    fn excused_packets_were_never_offered() {
+        let mut ledger = Ledger { offered: [100, 50], lost: [0, 0], returned: [48, 90] };
+        ledger.lose(0, 7, false);
+        ledger.lose(0, 3, true);
+        ledger.lose(1, 2, true);
+        assert_eq!((ledger.offered, ledger.lost), ([97, 48], [7, 0]));
+        assert_eq!(ledger.dropped([0; 2], [0; 2]), [0, 0]);
     }
 }

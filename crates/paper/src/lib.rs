@@ -26,6 +26,7 @@ mod newflow;
 mod outbox;
 mod part;
 mod plan;
+mod presence;
 mod run;
 mod slb_paper;
 mod source;

@@ -1,7 +1,7 @@
 //! What came of one measurement.
 use crate::balancer::RX_BURST;
 use crate::source::Sent;
-use crate::windows::{Window, median};
+use crate::windows::{Window, median, offered};
 
 /// What both cores have noted.
 pub(crate) struct Measured {
@@ -17,7 +17,7 @@ impl Measured {
     /// Million packets per second.
     pub(crate) fn mpps(&self) -> Option<f64> {
         let per_us = dpdk::cycles_per_second() as f64 / 1e6;
-        median(&self.windows, |window| {
+        median(&offered(&self.windows), |window| {
             let cycles = window.reading.ref_cycles;
             (cycles > 0).then(|| window.reading.packets as f64 / (cycles as f64 / per_us))
         })
@@ -41,18 +41,20 @@ impl Measured {
 
     /// The paper's util.
     pub(crate) fn util(&self) -> f64 {
-        median(&self.windows, |window| Some(window.reading.util())).unwrap_or(0.0)
+        median(&offered(&self.windows), |window| Some(window.reading.util())).unwrap_or(0.0)
     }
 
     /// The paper's util+.
     pub(crate) fn util_plus(&self) -> f64 {
-        median(&self.windows, |window| Some(window.reading.util_plus(self.queues, RX_BURST)))
-            .unwrap_or(0.0)
+        median(&offered(&self.windows), |window| {
+            Some(window.reading.util_plus(self.queues, RX_BURST))
+        })
+        .unwrap_or(0.0)
     }
 
     /// Share of polls that found nothing.
     pub(crate) fn empty_polls(&self) -> f64 {
-        median(&self.windows, |window| {
+        median(&offered(&self.windows), |window| {
             let reading = &window.reading;
             let empty = reading.polls.saturating_sub(reading.bursts);
             (reading.polls > 0).then(|| empty as f64 / reading.polls as f64)

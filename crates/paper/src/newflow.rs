@@ -160,18 +160,16 @@ fn software(
     let plan = Plan { open: 0, in_nic: 0, ..Plan::of(table, 10, Encoding::Off) };
     let mut world = World::build(plan)?;
     for (at, fill) in FILLS.into_iter().enumerate() {
+        let now = std::time::Instant::now();
+        let pieces = (FILLS.len() - at) as u32;
+        let share = until.map(|end| now + end.saturating_duration_since(now) / pieces);
         let open = (f64::from(table) * fill) as u64;
         world.open_up_to(open)?;
         let fresh = open..open + MOST.min(u64::from(table) / PART);
         let shots: Vec<Shot> =
             fresh.clone().map(|number| world.moulds.forward(number, 64, TcpFlags::SYN)).collect();
         for repetition in 0..options.repetitions.max(1) {
-            // The first filling may take a third of the time, the second half
-            // of the rest.
-            let late = until.is_some_and(|end| {
-                let left = end.saturating_duration_since(std::time::Instant::now());
-                left.as_millis() < (FILLS.len() - 1 - at) as u128 * 200
-            });
+            let late = share.is_some_and(|end| std::time::Instant::now() >= end);
             if repetition > 0 && late {
                 break;
             }

@@ -12,6 +12,7 @@ use crate::limit::Limit;
 use crate::measured::Measured;
 use crate::outbox::{Out, Requests, TxPort};
 use crate::plan::Options;
+use crate::presence::Patience;
 use crate::slb_paper::SlbPaper;
 use crate::source::{Aside, Generator, Pace, Sent, Wires};
 use crate::testbed::Testbed;
@@ -162,8 +163,12 @@ fn polled(rx: &mut [Vec<RxQueue>; 2], queues: [usize; 2]) -> Vec<Polled<'_>> {
 fn windows(options: &Options) -> Windows {
     let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
     let (count, skipped) = ((options.point_ms / WINDOW_MS).max(1), WARM_UP_MS / WINDOW_MS);
-    let interrupted = INTERRUPTED_US * per_ms / 1000;
-    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, interrupted)
+    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, patience())
+}
+
+/// What counts as an interruption of either core.
+pub(crate) fn patience() -> Patience {
+    Patience::new(INTERRUPTED_US, (dpdk::cycles_per_second() / 1_000_000).max(1))
 }
 
 impl Subject {

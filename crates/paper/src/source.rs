@@ -8,6 +8,8 @@ use packet::PacketBuf;
 use crate::flows::{Moulds, Shot};
 use crate::host::Signals;
 use crate::ledger::Ledger;
+use crate::presence::{Patience, Presence};
+use crate::run::patience;
 
 /// Mbufs moved at once.
 const BURST: usize = 64;
@@ -75,6 +77,9 @@ struct Run<'g, 'a, 's> {
     stamp: Option<u64>,
     /// The cycle from which on latencies count.
     timed: u64,
+    patience: Patience,
+    /// Whether the load balancer is excused while its core is another's.
+    excuses: bool,
 }
 
 impl Generator<'_, '_> {
@@ -119,11 +124,28 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn new(generator: &'g mut Generator<'a, 's>) -> Self {
         let staged = generator.wires.to_host.iter().map(|_| Batch::new()).collect();
         let sent = Sent { ledger: Ledger::default(), cycles: 0, latency: None };
-        Self { generator, at: 0, staged, sent, stamp: None, timed: 0 }
+        Self {
+            generator,
+            at: 0,
+            staged,
+            sent,
+            stamp: None,
+            timed: 0,
+            patience: patience(),
+            excuses: false,
+        }
     }
 
     fn done(&self) -> bool {
         self.generator.wires.signals.measured.load(Ordering::Relaxed)
+    }
+
+    /// Another turn of the source's loop.
+    #[inline]
+    fn turn(&self) -> u64 {
+        let now = cycles();
+        self.generator.wires.signals.source.beat(now, self.patience);
+        now
     }
 
     #[inline]
@@ -148,6 +170,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         self.flush();
         let mut back = Batch::<BURST>::new();
         while !self.done() {
+            self.turn();
             let mut found = 0;
             for at in 0..2 {
                 let Some(ring) = self.generator.wires.from_host.get_mut(at) else { continue };
@@ -181,10 +204,11 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         }
         let start = cycles();
         self.timed = start + per_second / 1000 * UNTIMED_MS;
+        self.excuses = true;
         let (mut taken, mut skipped) = (0_u64, 0_u64);
         while !self.done() {
+            let now = self.turn();
             self.recover(&mut free);
-            let now = cycles();
             self.stamp = stamped.then_some(now);
             let due = (now.wrapping_sub(start) as f64 * per_cycle) as u64;
             let behind = due.saturating_sub(taken + skipped);
@@ -201,7 +225,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                     None => {
                         let port = self.generator.shots.get(self.at).map_or(0, Shot::port);
                         self.sent.ledger.offered[port] += 1;
-                        self.sent.ledger.lost[port] += 1;
+                        self.lose(port, 1);
                     }
                 }
             }
@@ -230,7 +254,13 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                 back.iter().for_each(Mbuf::prefetch_write);
                 for mbuf in back.drain() {
                     if let Some(times) = &mut self.sent.latency {
-                        time(times, &mbuf, now, self.timed);
+                        let Signals { host, source, .. } = self.generator.wires.signals;
+                        let then = stamp_of(&mbuf);
+                        let excused = |thread: &Presence| thread.touched(then, now, self.patience);
+                        // What came before the load balancer was warm doesn't count.
+                        if then >= self.timed && !excused(host) && !excused(source) {
+                            times.saturating_record(now.saturating_sub(then));
+                        }
                     }
                     if free.len() < free.capacity() {
                         free.push(mbuf);
@@ -268,23 +298,38 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
             if let Some(ring) = wires.to_host.get_mut(shot.ring()) {
                 ring.enqueue_burst(batch);
             }
-            ledger.lost[shot.port()] += batch.len() as u64;
+            let (port, lost) = (shot.port(), batch.len());
             batch.clear();
+            self.lose(port, lost);
+        }
+    }
+
+    /// Packets that the load balancer did not take. While another process has
+    /// its core they are as if they had never been offered.
+    #[inline]
+    fn lose(&mut self, port: usize, packets: usize) {
+        if packets > 0 {
+            let host = &self.generator.wires.signals.host;
+            let excused = self.excuses && host.excused(cycles(), self.patience);
+            self.sent.ledger.lose(port, packets as u64, excused);
         }
     }
 
     /// Puts what is staged into the rings; what is not taken is lost.
     fn flush(&mut self) {
-        let rings = self.generator.wires.to_host.iter_mut();
         // The first half of the rings is the clients' port.
-        let half = rings.len() / 2;
-        for (at, (batch, ring)) in self.staged.iter_mut().zip(rings).enumerate() {
+        let half = self.staged.len() / 2;
+        let mut lost = [0; 2];
+        let rings = self.staged.iter_mut().zip(self.generator.wires.to_host.iter_mut());
+        for (at, (batch, ring)) in rings.enumerate() {
             if !batch.is_empty() {
                 ring.enqueue_burst(batch);
-                self.sent.ledger.lost[usize::from(at >= half)] += batch.len() as u64;
+                lost[usize::from(at >= half)] += batch.len();
                 batch.clear();
             }
         }
+        self.lose(0, lost[0]);
+        self.lose(1, lost[1]);
     }
 }
 
@@ -302,11 +347,7 @@ pub(crate) fn blank(pool: &Mempool, len: usize) -> Option<Mbuf> {
 /// which nothing on the way looks at.
 const STAMP: std::ops::Range<usize> = 38..46;
 
-fn time(times: &mut Histogram<u64>, mbuf: &Mbuf, now: u64, from: u64) {
+fn stamp_of(mbuf: &Mbuf) -> u64 {
     let field = mbuf.bytes().get(STAMP).and_then(|field| field.try_into().ok());
-    let then = field.map_or(0, u64::from_be_bytes);
-    // What came before the load balancer was warm doesn't count.
-    if then >= from {
-        times.saturating_record(now.saturating_sub(then));
-    }
+    field.map_or(0, u64::from_be_bytes)
 }
