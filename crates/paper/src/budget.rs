@@ -72,7 +72,9 @@ fn wish(part: Part, quick: bool, systems: &[System]) -> Wish {
     match part {
         Part::Figure(figure) => {
             let settings = figure.settings(quick);
-            let fixed = settings.iter().map(|s| opening_ms(s.connections, systems)).sum();
+            let mut worlds: Vec<_> = settings.iter().map(|setting| setting.world()).collect();
+            worlds.dedup();
+            let fixed = worlds.iter().map(|world| opening_ms(world.0, systems)).sum();
             let rates = figure.rates(quick).len() as u64;
             let points = settings.len() as u64 * count * (1 + rates);
             // An open loop has so many points that it gets fewer repetitions.

@@ -40,6 +40,13 @@ impl Setting {
     pub(crate) const fn of(connections: u32, size: u16) -> Self {
         Self { connections, backends: 10, size, traffic: Traffic::Uniform }
     }
+
+    /// What the connections depend on: settings that are alike in this differ
+    /// only in who sends what. The thesis' sets have connections of their own.
+    pub(crate) const fn world(&self) -> (u32, u8, usize, u8) {
+        let own = if let Traffic::Laslb(set) = self.traffic { set } else { 0 };
+        (self.connections, self.backends, self.traffic.directions().len(), own)
+    }
 }
 
 impl Figure {
@@ -53,7 +60,7 @@ impl Figure {
     }
 
     /// Its points but for systems and rates; beside the paper's those of other
-    /// traffic.
+    /// traffic. Those with the same connections follow each other.
     pub(crate) fn settings(self, quick: bool) -> Vec<Setting> {
         match self {
             Self::Fig4 => vec![Setting { backends: 1, ..Setting::of(1, 64) }],
@@ -100,5 +107,25 @@ fn by_connections(quick: bool) -> Vec<Setting> {
     all.extend(both.iter().map(|&n| with(n, Traffic::BothWays)));
     let sets: &[u8] = if quick { &[2] } else { &[1, 2, 3] };
     all.extend(sets.iter().map(|&set| with(0, Traffic::Laslb(set))));
+    all.sort_by_key(|setting| (setting.traffic.directions().len(), setting.world()));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worlds_are_built_once() {
+        for quick in [false, true] {
+            let settings = Figure::Fig5.settings(quick);
+            let mut worlds: Vec<_> = settings.iter().map(Setting::world).collect();
+            worlds.dedup();
+            let built = worlds.len();
+            worlds.sort_unstable();
+            worlds.dedup();
+            assert_eq!(worlds.len(), built, "no world is left and built again");
+            assert!(built < settings.len(), "Zipf traffic has the worlds of uniform traffic");
+        }
+    }
 }

@@ -91,7 +91,7 @@ impl Generator<'_, '_> {
             Pace::Closed(window) => run.closed(window),
             Pace::Open { rate, stamped } => run.open(rate, stamped),
         }
-        run.sent.cycles = cycles().wrapping_sub(start);
+        run.sent.cycles = run.there(cycles(), start);
         run.flush();
         run.sent
     }
@@ -138,6 +138,15 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
 
     fn done(&self) -> bool {
         self.generator.wires.signals.measured.load(Ordering::Relaxed)
+    }
+
+    /// Cycles since `start` in which both threads had their cores: in the others
+    /// nothing was offered, or not counted.
+    fn there(&self, now: u64, start: u64) -> u64 {
+        let Signals { host, source, .. } = self.generator.wires.signals;
+        let away = [host, source].map(|thread| thread.away(now, self.patience));
+        let all = now.wrapping_sub(start);
+        if self.excuses { all.saturating_sub(away.iter().sum()).max(1) } else { all }
     }
 
     /// Another turn of the source's loop.

@@ -32,6 +32,8 @@ pub(crate) struct Stage {
     setting: Setting,
     moulds: Moulds,
     longest: usize,
+    worlds: Vec<World>,
+    /// By world.
     shots: Vec<Vec<Shot>>,
 }
 
@@ -40,8 +42,8 @@ pub(crate) struct Entrant {
     pub(crate) system: System,
     pub(crate) matched: f64,
     subject: Subject,
-    /// Which of the stage's shots are its.
-    shots: usize,
+    /// Which of the stage's worlds is its.
+    world: usize,
     queues: [usize; 2],
 }
 
@@ -52,13 +54,13 @@ impl Stage {
         let Setting { connections, backends, size, traffic } = setting;
         let directions = traffic.directions();
         let sequence = traffic.sequence(connections, size, 1)?;
-        let longest = sequence.draws.iter().map(|draw| usize::from(draw.size)).max().unwrap_or(64);
         let mut stage = Self {
             connections: sequence.connections,
             entrants: Vec::with_capacity(System::ALL.len()),
             setting,
             moulds: Moulds::new(traffic.proto()),
-            longest,
+            longest: 0,
+            worlds: Vec::new(),
             shots: Vec::new(),
         };
         for encoding in [Encoding::Off, Encoding::Queue, Encoding::Mark] {
@@ -76,19 +78,55 @@ impl Stage {
                 ..Plan::of(sequence.connections, backends, encoding)
             };
             let world = World::build(plan)?;
-            let (shots, matched) = shots(&world, &sequence);
-            stage.shots.push(shots);
             for system in of_encoding() {
                 stage.entrants.push(Entrant {
                     system,
-                    matched,
+                    matched: 0.0,
                     subject: subject(system, &world, traffic)?,
-                    shots: stage.shots.len() - 1,
+                    world: stage.worlds.len(),
                     queues: queues(system, backends, directions),
                 });
             }
+            stage.worlds.push(world);
         }
+        stage.aim(&sequence);
         Ok(stage)
+    }
+
+    /// The stage for `setting`: the one before, if its connections are the same
+    /// and only come in another order.
+    fn after(
+        before: Option<Self>,
+        setting: Setting,
+        systems: &[System],
+    ) -> Result<Self, PaperError> {
+        match before {
+            Some(mut stage) if stage.setting.world() == setting.world() => {
+                let Setting { connections, size, traffic, .. } = setting;
+                stage.setting = setting;
+                stage.aim(&traffic.sequence(connections, size, 1)?);
+                Ok(stage)
+            }
+            before => {
+                // Its memory is free before more is taken.
+                drop(before);
+                Self::build(setting, systems)
+            }
+        }
+    }
+
+    /// Makes the shots of `sequence` for all worlds.
+    fn aim(&mut self, sequence: &Sequence) {
+        let sizes = sequence.draws.iter().map(|draw| usize::from(draw.size));
+        self.longest = sizes.max().unwrap_or(64);
+        self.shots.clear();
+        for (at, world) in self.worlds.iter().enumerate() {
+            let (shots, matched) = shots(world, sequence);
+            self.shots.push(shots);
+            for entrant in self.entrants.iter_mut().filter(|entrant| entrant.world == at) {
+                entrant.matched = matched;
+            }
+        }
     }
 }
 
@@ -151,9 +189,10 @@ impl Testbed {
         let repetitions = options.repetitions.max(1) as usize;
         let all = settings.len() * repetitions * options.systems.len();
         let mut rows = Vec::new();
+        let mut before = None;
         for (place, setting) in settings.iter().enumerate() {
             let until = options.until(settings.len() - place);
-            let mut stage = Stage::build(*setting, &options.systems)?;
+            let mut stage = Stage::after(before.take(), *setting, &options.systems)?;
             for repetition in 0..repetitions {
                 let late = until.is_some_and(|until| std::time::Instant::now() >= until);
                 if repetition > 0 && late {
@@ -166,6 +205,7 @@ impl Testbed {
                 }
             }
             options.tell(Part::Figure(figure), place + 1, settings.len());
+            before = Some(stage);
         }
         Ok(rows)
     }
@@ -205,7 +245,7 @@ impl Testbed {
         let Stage { entrants, moulds, longest, shots, .. } = stage;
         let nobody = PaperError::NoPackets("nobody");
         let entrant = entrants.get_mut(at).ok_or(nobody)?;
-        let shots = shots.get(entrant.shots).map_or(&[][..], Vec::as_slice);
+        let shots = shots.get(entrant.world).map_or(&[][..], Vec::as_slice);
         let pace = match offered {
             None => Pace::Closed(WINDOW),
             Some((mpps, stamped)) => Pace::Open { rate: mpps * 1e6, stamped },

@@ -8,7 +8,7 @@ use crate::error::PaperError;
 use crate::world::{QUEUES, RING};
 
 /// Mbufs in all.
-const MBUFS: u32 = 1 << 15;
+const MBUFS: u32 = 1 << 14;
 /// Mbufs that a thread keeps for itself.
 const CACHE: u32 = 256;
 /// Bytes of the longest frame, rounded up.
