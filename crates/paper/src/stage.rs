@@ -23,7 +23,7 @@ use crate::world::{Plan, QUEUES, World};
 pub(crate) const WINDOW: usize = 1024;
 
 /// Tries at a point during which the source's core was somebody else's.
-const TRIES: u32 = 5;
+const TRIES: u32 = 20;
 
 /// The systems of one setting, ready.
 pub(crate) struct Stage {
