@@ -160,8 +160,7 @@ impl<'a> Crowd<'a> {
     fn collect(&mut self) {
         let mut back = Batch::<BURST>::new();
         for port in 0..2 {
-            loop {
-                let Some(ring) = self.wires.from_host.get_mut(port) else { break };
+            while let Some(ring) = self.wires.from_host.get_mut(port) {
                 let found = ring.dequeue_burst(&mut back);
                 if found == 0 {
                     break;

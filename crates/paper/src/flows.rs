@@ -110,7 +110,7 @@ impl Moulds {
             Transport::Udp => (datagram - 20).to_be_bytes(),
         };
         let port = u16::from(direction == Direction::Reply);
-        let place = port * REPLY | u16::from(flags & 0x3f) << FLAGS;
+        let place = (port * REPLY) | (u16::from(flags & 0x3f) << FLAGS);
         Shot { net: folded(net), ends, transport, length: datagram, place, mark: 0 }
     }
 
@@ -172,7 +172,7 @@ const MARKED: u16 = 1 << 15;
 impl Shot {
     /// The same, put by the NIC into ring number `ring` with `mark`.
     pub(crate) fn aimed(self, ring: u8, mark: Option<u32>) -> Self {
-        let place = self.place & !(MARKED | 0xff) | u16::from(ring);
+        let place = (self.place & !(MARKED | 0xff)) | u16::from(ring);
         let marked = if mark.is_some() { MARKED } else { 0 };
         Self { place: place | marked, mark: mark.unwrap_or(0), ..self }
     }

@@ -28,7 +28,7 @@ impl SlbPaper {
     /// `directions`.
     pub(crate) fn new(world: &World, directions: &[Direction]) -> Result<Self, PaperError> {
         let failed = |error: String| PaperError::Hash(error);
-        let connections = world.connections();
+        let connections = world.open();
         // A cuckoo table can't be filled to the last place.
         let keys = connections.saturating_mul(directions.len() as u32);
         let entries = (keys / 4).saturating_mul(5).max(1 << 16);

@@ -252,8 +252,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn recover(&mut self, free: &mut Vec<Mbuf>) {
         let mut back = Batch::<BURST>::new();
         for at in 0..2 {
-            loop {
-                let Some(ring) = self.generator.wires.from_host.get_mut(at) else { break };
+            while let Some(ring) = self.generator.wires.from_host.get_mut(at) {
                 let found = ring.dequeue_burst(&mut back);
                 if found == 0 {
                     break;

@@ -153,7 +153,7 @@ pub(crate) fn subject(
         System::Limit => {
             let action = world.action(0, Direction::Forward);
             let limit = action.and_then(|(_, action)| Limit::new(action, traffic.proto()));
-            Subject::Limit(limit.ok_or(PaperError::NotOpened(0, world.connections().into()))?)
+            Subject::Limit(limit.ok_or(PaperError::NotOpened(0, world.open().into()))?)
         }
         System::SlbPaper => {
             Subject::SlbPaper(Box::new(SlbPaper::new(world, traffic.directions())?))

@@ -129,7 +129,7 @@ impl World {
     }
 
     /// Connections that are open.
-    pub(crate) const fn connections(&self) -> u32 {
+    pub(crate) const fn open(&self) -> u32 {
         self.plan.open
     }
 

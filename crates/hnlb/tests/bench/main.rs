@@ -1,7 +1,7 @@
 //! Every measurement runs from end to end, with so little to do that nothing
 //! can be said of speed.
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeSet;
 use std::process::Command;
