@@ -1,6 +1,8 @@
 //! Measurements of HNLB's parts, side by side with what they replace.
 //!
-//! So far: the connection table against DPDK's rte_hash ([`table`]).
+//! The connection table against DPDK's rte_hash ([`table`]); the policies that
+//! give out hardware entries against one that knows all rates ([`admission`]).
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod table;

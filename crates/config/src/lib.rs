@@ -27,7 +27,7 @@ pub use config::Config;
 pub use device::{Eal, HugePages, Nic, Port, Profile};
 pub use error::{ConfigError, ConfigErrors};
 pub use network::{Interface, Neighbour, Neighbours, Route};
-pub use offload::{Admit, Encoding, Offload};
+pub use offload::{Admission, Encoding, Offload};
 pub use services::{Backend, Mode, Pool, Protocol, Scheduler, Service};
 pub use status::Status;
 pub use tables::{Conntrack, Fragments};

@@ -8,8 +8,20 @@ use serde::{Deserialize, Serialize};
 pub struct Offload {
     /// How the NIC tells the processor what it matched.
     pub encoding: Encoding,
-    /// When a connection is offloaded.
-    pub admit: Admit,
+    /// Who gets an entry in the NIC's match table.
+    pub admission: Admission,
+    /// Rules that the NIC may be asked to create in a second, on each port. It is asked less often while it is slow or refuses.
+    #[schemars(range(min = 10, max = 10_000_000))]
+    pub insertions: u32,
+    /// With the admission `heavy`: percent of the entries that are kept free, so that a newcomer need not wait until the one that goes for it is gone.
+    #[schemars(range(min = 0, max = 50))]
+    pub reserve: u32,
+    /// With the admission `heavy`: a newcomer takes the entry of a connection when its rate is at least so many percent of that one's.
+    #[schemars(range(min = 100, max = 1000))]
+    pub factor: u32,
+    /// With the admission `heavy`: connections without an entry whose rate is known at a time, about 300 bytes each. Eight for each entry of the NIC are enough.
+    #[schemars(range(min = 64, max = 4_194_304))]
+    pub tracked: u32,
     /// With the encoding `queue`: of so many matched packets one is looked up in the connection table, so that its connection doesn't age.
     #[schemars(range(min = 1, max = 65535))]
     pub sample: u32,
@@ -22,7 +34,11 @@ impl Default for Offload {
     fn default() -> Self {
         Self {
             encoding: Encoding::default(),
-            admit: Admit::default(),
+            admission: Admission::default(),
+            insertions: 20_000,
+            reserve: 2,
+            factor: 125,
+            tracked: 65_536,
             sample: 64,
             queue_depth: 4096,
         }
@@ -44,13 +60,17 @@ pub enum Encoding {
     Off,
 }
 
-/// When a connection is offloaded.
+/// Who gets an entry in the NIC's match table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Admit {
-    /// When both sides have sent packets, so that scans and floods don't fill the table.
+pub enum Admission {
+    /// Established connections with the highest rates, as measured; the lightest leave when heavier ones come.
     #[default]
-    Established,
-    /// With its first packet.
+    Heavy,
+    /// Every connection once both sides have sent packets, first come first served, so that scans and floods don't fill the table.
+    All,
+    /// Every connection with its first packet, first come first served.
     FirstPacket,
+    /// None.
+    Off,
 }

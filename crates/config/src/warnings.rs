@@ -76,7 +76,8 @@ impl Config {
     }
 
     /// With the encoding `queue` each backend of each service needs a queue,
-    /// and so do each service's answers, besides every worker's default queue.
+    /// and so do each service's answers if they pass here, besides every
+    /// worker's default queue.
     fn queue_warnings(&self, warnings: &mut Vec<Warning>) {
         if self.offload.encoding != Encoding::Queue {
             return;
@@ -86,8 +87,10 @@ impl Config {
             let services = self
                 .services
                 .iter()
-                .filter(|service| service.mode == Mode::Nat && (v6 || service.vip.is_ipv4()));
-            let needed: usize = services.map(|service| service.backends.len() + 1).sum();
+                .filter(|service| service.mode != Mode::FullNat && (v6 || service.vip.is_ipv4()));
+            let answers = |service: &Service| usize::from(!service.mode.is_one_way());
+            let needed: usize =
+                services.map(|service| service.backends.len() + answers(service)).sum();
             let queues = port.receive_queues(self.workers.queues);
             let free = usize::from(queues.saturating_sub(self.workers.count));
             if needed > free {

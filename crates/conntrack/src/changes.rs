@@ -1,7 +1,7 @@
 //! What changes in a connection while it lives. Each change is one
 //! compare-and-swap of the life's word or one blind write of the time, so
 //! workers of both directions and the keeper need no lock.
-use service::Direction;
+use service::{Direction, Forwarding};
 use wire::TcpFlags;
 
 use crate::offload::OffloadState;
@@ -30,7 +30,10 @@ impl<const K: usize> Record<K> {
             if life.is_open() && flags.is_none_or(|flags| !flags.any(DECISIVE)) {
                 return Some(Event::None);
             }
-            let (state, event) = life.state().after(direction, flags);
+            let (state, event) = match self.kind() {
+                (_, Forwarding::Rewrite) => life.state().after(direction, flags),
+                (proto, _) => life.state().after_one_way(proto, direction, flags),
+            };
             if state == life.state() {
                 return Some(event);
             }

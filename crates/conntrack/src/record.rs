@@ -3,7 +3,7 @@
 //! Everything but `life`, `seen` and `link` is written only between the
 //! record's taking and its publication, under a new generation, and is read by
 //! whoever holds a reference from the index or finds the generation unchanged.
-use service::{BackendId, Direction, HopId, ServiceId};
+use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::Transport;
 
 use crate::key::{Deltas, Key};
@@ -23,7 +23,7 @@ pub(crate) struct Record<const K: usize> {
     hops: AtomicU64,
     /// Checksum changes: forward header, forward transport, reply likewise.
     deltas: AtomicU64,
-    /// Service, backend, 24 unused bits, protocol.
+    /// Service, backend, 22 unused bits, forwarding, protocol.
     ids: AtomicU64,
     /// Generation, state, offload state.
     life: AtomicU64,
@@ -44,6 +44,7 @@ pub(crate) struct Content<const K: usize> {
     pub(crate) hops: [HopId; 2],
     pub(crate) service: ServiceId,
     pub(crate) backend: BackendId,
+    pub(crate) forwarding: Forwarding,
 }
 
 /// A record's words as one direction sees them.
@@ -95,6 +96,7 @@ impl<const K: usize> Record<K> {
         self.deltas.store(deltas, Ordering::Relaxed);
         let ids = u64::from(content.service.0) << 48
             | u64::from(content.backend.0) << 32
+            | u64::from(forwarding_bits(content.forwarding)) << FORWARDING
             | u64::from(forward.proto.number());
         self.ids.store(ids, Ordering::Relaxed);
         self.seen.store(seen, Ordering::Relaxed);
@@ -140,7 +142,15 @@ impl<const K: usize> Record<K> {
             hops: [HopId((hops >> 32) as u32), HopId(hops as u32)],
             service: ServiceId((ids >> 48) as u16),
             backend: BackendId((ids >> 32) as u16),
+            forwarding: forwarding_of((ids >> FORWARDING) as u8),
         }
+    }
+
+    /// Protocol and forwarding, as [`Self::content`] has them.
+    pub(crate) fn kind(&self) -> (Transport, Forwarding) {
+        let ids = self.ids.load(Ordering::Relaxed);
+        let proto = Transport::from_number(ids as u8).unwrap_or(Transport::Tcp);
+        (proto, forwarding_of((ids >> FORWARDING) as u8))
     }
 
     /// The words of `direction` first, then those of the other: addresses,
@@ -206,6 +216,27 @@ impl<const K: usize> Record<K> {
     /// The link for lists of unused records.
     pub(crate) const fn link(&self) -> &AtomicU32 {
         &self.link
+    }
+}
+
+/// The place of the forwarding among the ids.
+const FORWARDING: u32 = 8;
+
+/// Zero for those whose packets are rewritten: [`Record::words`] tells them
+/// apart from all others by that.
+const fn forwarding_bits(forwarding: Forwarding) -> u8 {
+    match forwarding {
+        Forwarding::Rewrite => 0,
+        Forwarding::Direct => 1,
+        Forwarding::Tunnel => 2,
+    }
+}
+
+const fn forwarding_of(bits: u8) -> Forwarding {
+    match bits & 3 {
+        1 => Forwarding::Direct,
+        2 => Forwarding::Tunnel,
+        _ => Forwarding::Rewrite,
     }
 }
 

@@ -3,13 +3,13 @@
 //! Both directions pass here but neither sequence numbers nor windows are
 //! checked: the endpoints do that. The state serves two ends: how long the
 //! connection is kept without packets, and when it is worth offloading.
-use service::Direction;
+use service::{Direction, Forwarding};
 use wire::{TcpFlags, Transport};
 
 /// A connection's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnState {
-    /// TCP, inserted, no packet counted yet.
+    /// Inserted, no packet counted yet: TCP, and UDP on one way only.
     New,
     /// TCP, the client has sent a SYN.
     Syn,
@@ -37,9 +37,10 @@ pub enum Event {
     /// Nothing that matters elsewhere.
     None,
     /// The TCP handshake is done now, or both sides have sent now for the
-    /// first time (UDP, and TCP connections picked up midway).
+    /// first time (UDP, and TCP connections picked up midway). If only the
+    /// client is heard: it goes on after its first packet.
     Established,
-    /// Both sides have sent a FIN now.
+    /// Both sides have sent a FIN now; if only the client is heard, it has.
     Closing,
     /// A RST came now.
     Reset,
@@ -99,10 +100,10 @@ const fn decode(code: u8) -> ConnState {
 
 impl TcpState {
     /// The state of a connection of `proto` before its first packet is counted.
-    pub(crate) const fn first(proto: Transport) -> Self {
-        Self::plain(match proto {
-            Transport::Tcp => ConnState::New,
-            Transport::Udp => ConnState::Unanswered,
+    pub(crate) const fn first(proto: Transport, forwarding: Forwarding) -> Self {
+        Self::plain(match (proto, forwarding.is_one_way()) {
+            (Transport::Tcp, _) | (_, true) => ConnState::New,
+            (Transport::Udp, false) => ConnState::Unanswered,
         })
     }
 
@@ -157,11 +158,39 @@ impl TcpState {
                 (Self::plain(ConnState::Stream), Event::Established)
             }
             (ConnState::Unanswered | ConnState::Stream, _, _) | (_, _, None) => (self, Event::None),
-            (_, _, Some(flags)) => self.after_tcp(direction, flags),
+            (_, _, Some(flags)) => self.after_tcp(direction, flags, false),
         }
     }
 
-    const fn after_tcp(self, direction: Direction, flags: TcpFlags) -> (Self, Event) {
+    /// As [`Self::after`], for connections whose answers go past the load
+    /// balancer. Answers that pass all the same say nothing, so that the state
+    /// doesn't depend on which of them do.
+    pub(crate) const fn after_one_way(
+        self,
+        proto: Transport,
+        direction: Direction,
+        flags: Option<TcpFlags>,
+    ) -> (Self, Event) {
+        match (proto, direction, self.now, flags) {
+            (_, Direction::Reply, ..) => (self, Event::None),
+            (Transport::Udp, _, ConnState::New, _) => {
+                (Self::plain(ConnState::Unanswered), Event::None)
+            }
+            // A client that goes on has been answered, as far as one can tell.
+            (Transport::Udp, _, ConnState::Unanswered, _) => {
+                (Self::plain(ConnState::Stream), Event::Established)
+            }
+            (Transport::Udp, ..) | (_, _, _, None) => (self, Event::None),
+            (Transport::Tcp, _, _, Some(flags)) => self.after_tcp(direction, flags, true),
+        }
+    }
+
+    const fn after_tcp(
+        self,
+        direction: Direction,
+        flags: TcpFlags,
+        one_way: bool,
+    ) -> (Self, Event) {
         if flags.any(TcpFlags::RST) {
             return self.after_rst();
         }
@@ -171,12 +200,12 @@ impl TcpState {
                 (Self::plain(ConnState::Syn), Event::Reopened)
             }
             (ConnState::Reset, _) => {
-                let (state, event) = step(self.former, direction, flags);
+                let (state, event) = any_step(self.former, direction, flags, one_way);
                 let event = if matches!(event, Event::None) { Event::Restored } else { event };
                 (Self::plain(state), event)
             }
             (now, _) => {
-                let (state, event) = step(now, direction, flags);
+                let (state, event) = any_step(now, direction, flags, one_way);
                 (Self::plain(state), event)
             }
         }
@@ -188,6 +217,33 @@ impl TcpState {
         } else {
             (Self { now: ConnState::Reset, former: self.now }, Event::Reset)
         }
+    }
+}
+
+const fn any_step(
+    now: ConnState,
+    direction: Direction,
+    flags: TcpFlags,
+    one_way: bool,
+) -> (ConnState, Event) {
+    if one_way { one_way_step(now, flags) } else { step(now, direction, flags) }
+}
+
+/// As [`step`], of the client's packets when the server's are never seen. The
+/// client's ACK after its SYN acknowledges the server's, and its FIN is the
+/// last that is certain to be seen: what the server still sends is acknowledged,
+/// which keeps the connection.
+const fn one_way_step(now: ConnState, flags: TcpFlags) -> (ConnState, Event) {
+    use ConnState as S;
+    let (syn, ack) = (flags.any(TcpFlags::SYN), flags.any(TcpFlags::ACK));
+    match now {
+        S::New | S::PickedUp if syn && !ack => (S::Syn, Event::None),
+        _ if syn => (now, Event::None),
+        S::Closing => (now, Event::None),
+        _ if flags.any(TcpFlags::FIN) => (S::Closing, Event::Closing),
+        S::New => (S::PickedUp, Event::None),
+        S::Syn | S::PickedUp if ack => (S::Established, Event::Established),
+        _ => (now, Event::None),
     }
 }
 

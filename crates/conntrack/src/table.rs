@@ -7,7 +7,7 @@ use wire::{FlowKey, TcpFlags};
 use crate::config::{MOST, TableConfig, TableError, buckets};
 use crate::family::{FamilyStats, FamilyTable, Refusal};
 use crate::id::{ConnId, Hit};
-use crate::key::{AnyKey, Family, Halves, Key, Key4, Key6};
+use crate::key::{AnyKey, Family, Halves, Key};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
 use crate::offload::OffloadState;
@@ -103,10 +103,11 @@ impl ConnTable {
     #[inline]
     #[must_use]
     pub fn lookup(&self, key: &FlowKey) -> Option<Hit> {
-        match AnyKey::from(key) {
-            AnyKey::V4(key) => self.v4.lookup(&key).map(|found| Hit::new(found, Key4::ID_BIT)),
-            AnyKey::V6(key) => self.v6.lookup(&key).map(|found| Hit::new(found, Key6::ID_BIT)),
-        }
+        let found = match key {
+            FlowKey::V4(flow) => self.glance(flow),
+            FlowKey::V6(flow) => self.glance_v6(flow),
+        };
+        found.or_else(|| self.lookup_surely(key))
     }
 
     /// Inserts a connection, in state [`ConnState::New`] or
@@ -123,21 +124,35 @@ impl ConnTable {
         hops: [HopId; 2],
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
-        let (proto, service, backend) = (binding.proto, binding.service, binding.backend);
+        let Binding { proto, service, backend, forwarding, .. } = *binding;
         let there = AnyKey::new(proto, binding.client, binding.vip);
         let back = AnyKey::new(proto, binding.server, binding.local);
         match (there, back) {
             (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
                 let keys = [there, back];
-                let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
+                let deltas = deltas(&keys);
+                let content = Content { keys, deltas, hops, service, backend, forwarding };
                 insert(&self.v4, &content, now_ms)
             }
             (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
                 let keys = [there, back];
-                let content = Content { keys, deltas: deltas(&keys), hops, service, backend };
+                let deltas = deltas(&keys);
+                let content = Content { keys, deltas, hops, service, backend, forwarding };
                 insert(&self.v6, &content, now_ms)
             }
             _ => Err(InsertError::MixedFamilies),
+        }
+    }
+
+    /// Brings closer what [`Self::insert`] will touch: worth it for bursts, where
+    /// all are announced before the first is inserted. Changes nothing.
+    pub fn prefetch_insert(&self, binding: &Binding) {
+        for (src, dst) in [(binding.client, binding.vip), (binding.server, binding.local)] {
+            match AnyKey::new(binding.proto, src, dst) {
+                Some(AnyKey::V4(key)) => self.v4.prefetch(&key),
+                Some(AnyKey::V6(key)) => self.v6.prefetch(&key),
+                None => {}
+            }
         }
     }
 

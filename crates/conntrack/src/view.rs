@@ -1,6 +1,6 @@
 //! What a connection looks like from outside.
-use service::{BackendId, Binding, Direction, HopId, ServiceId};
-use wire::{Rewrite, Side};
+use service::{BackendId, Binding, Delivery, Direction, HopId, ServiceId};
+use wire::Side;
 
 use crate::key::{Deltas, Family, Halves, Key};
 use crate::offload::OffloadState;
@@ -10,8 +10,8 @@ use crate::state::ConnState;
 /// What is done to one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// The change of addresses and ports.
-    pub rewrite: Rewrite,
+    /// What is done to the packet itself.
+    pub delivery: Delivery,
     /// Where the packet is sent.
     pub hop: HopId,
     /// The service it counts for.
@@ -47,6 +47,7 @@ where
             proto: forward.proto,
             service: self.service,
             backend: self.backend,
+            forwarding: self.forwarding,
             client: forward.src(),
             vip: forward.dst(),
             server: reply.src(),
@@ -54,18 +55,20 @@ where
         }
     }
 
-    /// What is done to packets of `direction`: [`Binding::rewrite`], from the
+    /// What is done to packets of `direction`: [`Binding::delivery`], from the
     /// stored checksum changes.
     #[inline]
     pub(crate) fn action(&self, direction: Direction) -> Action {
-        let (new, side) = target(&self.keys, direction);
         let ([there, back], [hop, hop_back]) = (self.deltas, self.hops);
         let (deltas, hop) = match direction {
             Direction::Forward => (there, hop),
             Direction::Reply => (back, hop_back),
         };
-        let rewrite = new.only(side).rewrite(deltas, side);
-        Action { rewrite, hop, service: self.service, backend: self.backend }
+        let delivery = self.forwarding.delivery(direction, self.backend).unwrap_or_else(|| {
+            let (new, side) = target(&self.keys, direction);
+            Delivery::Rewrite(new.only(side).rewrite(deltas, side))
+        });
+        Action { delivery, hop, service: self.service, backend: self.backend }
     }
 }
 

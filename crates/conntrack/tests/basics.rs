@@ -19,7 +19,7 @@ fn a_connection_is_found_by_both_keys_and_acts_as_its_binding() {
             let hit = table.lookup(&binding.key(direction).unwrap()).unwrap();
             assert_eq!(hit, Hit { conn, direction });
             let action = table.action(hit).unwrap();
-            assert_eq!(action.rewrite, binding.rewrite(direction).unwrap());
+            assert_eq!(action.delivery, binding.delivery(direction).unwrap());
             assert_eq!(action.hop, hops(n)[direction.index()]);
             assert_eq!((action.service, action.backend), (binding.service, binding.backend));
         }

@@ -15,8 +15,13 @@ const RST: u8 = TcpFlags::RST;
 
 /// Packets of a fresh TCP connection, each with the state after it.
 fn play(packets: &[(service::Direction, u8, S, E)]) {
+    play_with(0, packets);
+}
+
+/// As [`play`], of connection number `n` of those that [`binding`] gives.
+fn play_with(n: u32, packets: &[(service::Direction, u8, S, E)]) {
     let table = table(1, 0);
-    let conn = table.insert(&binding(0, false), hops(0), 0).unwrap();
+    let conn = table.insert(&binding(n, false), hops(n), 0).unwrap();
     assert_eq!(table.state(conn), Some(S::New));
     for (step, &(direction, flags, state, event)) in packets.iter().enumerate() {
         let hit = Hit { conn, direction };
@@ -103,6 +108,70 @@ fn a_reset_is_believed_until_the_next_packet() {
         (Forward, RST, S::Reset, E::Reset),
         (Forward, ACK, S::Established, E::Established),
     ]);
+}
+
+/// A TCP connection in mode `dsr`, one in a tunnel, and one of UDP.
+const ONE_WAY: [u32; 2] = [8, 14];
+const ONE_WAY_UDP: u32 = 3;
+
+#[test]
+fn of_a_one_way_connection_the_client_tells_the_state() {
+    for n in ONE_WAY {
+        assert!(binding(n, false).forwarding.is_one_way());
+        play_with(
+            n,
+            &[
+                (Forward, SYN, S::Syn, E::None),
+                (Forward, SYN, S::Syn, E::None),
+                (Forward, ACK, S::Established, E::Established),
+                (Forward, ACK, S::Established, E::None),
+                (Forward, SYN, S::Established, E::None),
+                (Forward, FIN | ACK, S::Closing, E::Closing),
+                (Forward, FIN | ACK, S::Closing, E::None),
+                (Forward, ACK, S::Closing, E::None),
+                (Forward, SYN, S::Syn, E::Reopened),
+                (Forward, RST, S::Reset, E::Reset),
+                (Forward, ACK, S::Established, E::Established),
+                (Forward, RST, S::Reset, E::Reset),
+                (Forward, ACK, S::Established, E::Restored),
+            ],
+        );
+        // One packet of a client that nobody knows is no connection yet.
+        play_with(
+            n,
+            &[(Forward, ACK, S::PickedUp, E::None), (Forward, ACK, S::Established, E::Established)],
+        );
+        play_with(n, &[(Forward, FIN | ACK, S::Closing, E::Closing)]);
+    }
+}
+
+#[test]
+fn answers_that_pass_all_the_same_change_nothing() {
+    for n in ONE_WAY {
+        play_with(
+            n,
+            &[
+                (Forward, SYN, S::Syn, E::None),
+                (Reply, SYN | ACK, S::Syn, E::None),
+                (Forward, ACK, S::Established, E::Established),
+                (Reply, FIN | ACK, S::Established, E::None),
+                (Reply, RST, S::Established, E::None),
+                (Forward, FIN | ACK, S::Closing, E::Closing),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_one_way_udp_client_that_goes_on_was_answered() {
+    let table = table(1, 0);
+    let conn = table.insert(&binding(ONE_WAY_UDP, false), hops(0), 0).unwrap();
+    assert_eq!(table.state(conn), Some(S::New));
+    let touch = |direction| table.touch(Hit { conn, direction }, None, 0);
+    assert_eq!((touch(Forward), table.state(conn)), (E::None, Some(S::Unanswered)));
+    assert_eq!((touch(Reply), table.state(conn)), (E::None, Some(S::Unanswered)));
+    assert_eq!((touch(Forward), table.state(conn)), (E::Established, Some(S::Stream)));
+    assert_eq!((touch(Forward), table.state(conn)), (E::None, Some(S::Stream)));
 }
 
 #[test]

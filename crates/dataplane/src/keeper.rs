@@ -91,7 +91,7 @@ impl Keeper {
             self.resolver.announce(&mut |port, frame| injector.send(port, frame));
         }
         let (reporter, offloader) = (&self.reporter, &self.offloader);
-        self.socket.serve(|| reporter.json(offloader));
+        self.socket.serve(|question| reporter.answer(question, offloader));
     }
 
     fn take_requests(&mut self) {

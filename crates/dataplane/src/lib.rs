@@ -4,12 +4,14 @@
 //! to a packet is in the `pipeline` crate.
 #![forbid(unsafe_code)]
 
+mod admission_report;
 mod clock;
 mod default_queue;
 mod device;
 mod encoding;
 mod engine;
 mod error;
+mod explain;
 mod idle;
 mod keeper;
 mod memory;

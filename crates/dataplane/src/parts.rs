@@ -7,7 +7,7 @@ use nic::Nic;
 use offload::{OffloadConfig, Offloader};
 use pipeline::{Ager, AgerSettings, PortId, Resolver, Shared};
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::device::Device;
 use crate::encoding::Chosen;
 use crate::keeper::{Injector, Keeper};
@@ -45,7 +45,7 @@ impl Parts<'_> {
             requests,
             injector,
             ager: Ager::new(Arc::clone(shared), AgerSettings::default()),
-            offloader: offloader(shared, chosen),
+            offloader: offloader(config, shared, chosen),
             flows,
             nics,
             reporter: Reporter {
@@ -64,10 +64,12 @@ impl Parts<'_> {
     }
 }
 
-fn offloader(shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offloader {
+fn offloader(config: &Config, shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offloader {
     let ports = chosen.iter().map(|chosen| chosen.config.clone()).collect();
-    let config = OffloadConfig { ports, ..OffloadConfig::default() };
-    let mut offloader = Offloader::new(config, Arc::clone(shared));
+    let admission = setup::admission(config);
+    let settings = OffloadConfig { ports, admission, ..OffloadConfig::default() };
+    let mut offloader = Offloader::new(settings, Arc::clone(shared));
+    offloader.measure(clock::nanoseconds);
     for (at, chosen) in chosen.into_iter().enumerate() {
         offloader.adopt(PortId(at as u16), chosen.owned);
     }

@@ -10,7 +10,9 @@ use nic::Nic;
 use offload::{OffloadStats, Offloader};
 use pipeline::{Counter, Counters, Shared};
 
+use crate::admission_report;
 use crate::clock::Clock;
+use crate::explain;
 use crate::nic_thread::NicThreadCounters;
 use crate::outbox::SendCounters;
 use crate::status::{
@@ -97,8 +99,17 @@ impl Reporter {
         self.ports.iter_mut().map(PortView::look_at_link).fold(false, |any, came| any | came)
     }
 
+    /// The answer to what a client of the status socket has asked, as JSON; the
+    /// whole report for nothing.
+    pub(crate) fn answer(&self, question: &str, offloader: &Offloader) -> String {
+        if question.trim().is_empty() {
+            return self.json(offloader);
+        }
+        explain::answer(question, &self.shared, offloader, self.clock.now_ms())
+    }
+
     /// The report as JSON.
-    pub(crate) fn json(&self, offloader: &Offloader) -> String {
+    fn json(&self, offloader: &Offloader) -> String {
         serde_json::to_string(&self.status(offloader)).unwrap_or_else(|error| {
             tracing::error!(%error, "the status has no JSON form");
             "{}".to_owned()
@@ -135,6 +146,7 @@ impl Reporter {
             counters,
             workers,
             offload: offload_counters(&stats),
+            admission: admission_report::admission(&stats),
             connections: self.connections(),
             services: self.services(),
         }
@@ -162,6 +174,8 @@ impl Reporter {
             sum.capacity += stats.capacity as u64;
             sum.matched += stats.matched;
             sum.missed += stats.missed;
+            sum.forwarded += stats.forwarded;
+            sum.forwarded_bytes += stats.forwarded_bytes;
             for (name, counter) in counters.named() {
                 *sum.drops.entry(name.to_owned()).or_insert(0) += load(counter);
             }

@@ -30,6 +30,8 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
     /// The rule life cycle's counters.
     pub offload: BTreeMap<String, u64>,
+    /// Who gets rules.
+    pub admission: AdmissionStatus,
     /// The connection table.
     pub connections: ConnectionStatus,
     /// The services and their backends.
@@ -70,6 +72,10 @@ pub struct NicStatus {
     pub matched: u64,
     /// Packets that matched none.
     pub missed: u64,
+    /// Packets that the NIC sent out of a port itself, past the workers.
+    pub forwarded: u64,
+    /// Bytes of them.
+    pub forwarded_bytes: u64,
     /// Packets the NIC dropped, by reason.
     pub drops: BTreeMap<String, u64>,
 }
@@ -93,6 +99,74 @@ pub struct WorkerStatus {
     pub totals: LoopReading,
     /// Its counters.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// Who gets an entry of the NIC.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdmissionStatus {
+    /// `heavy`, `all` or `off`.
+    pub policy: String,
+    /// Connections with an entry, in line for one, or leaving it.
+    pub held: u64,
+    /// Connections that the NIC holds, as far as is known; `None`: it has never
+    /// been full.
+    pub entries: Option<u64>,
+    /// Connections in software whose rate is known.
+    pub tracked: u64,
+    /// Packets per second that a newcomer needs at present; 0: there is room.
+    pub threshold: f64,
+    /// Of the sampled packets of the last second, the share of connections with
+    /// an entry. Only the policy `heavy` samples.
+    pub share_matched: f64,
+    /// Rules that the slowest port may be asked to create in a second at present.
+    pub budget: Option<u64>,
+    /// Connections given an entry in the last second.
+    pub budget_used: u64,
+    /// What one creation takes on the slowest port, in nanoseconds.
+    pub creation_ns: Option<u64>,
+    /// Counts since the start: admitted, evicted, refused, and samples by what
+    /// became of them.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// The answer to a question about connections: those of one client address and port.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// What is wrong with the question; `None`: nothing.
+    pub error: Option<String>,
+    /// The connections.
+    pub connections: Vec<Explanation>,
+}
+
+/// One connection, and why it is, or is not, in hardware.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Explanation {
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// The client's address and port.
+    pub client: String,
+    /// The service's.
+    pub vip: String,
+    /// The backend's.
+    pub server: String,
+    /// Its state in the connection table.
+    pub state: String,
+    /// Milliseconds since its last packet that a worker counted.
+    pub idle_ms: u64,
+    /// Where its packets from the client are served: `software`, `in line`,
+    /// `hardware` or `leaving`.
+    pub forward: String,
+    /// Where its packets from the backend are served.
+    pub reply: String,
+    /// Why it is where it is.
+    pub why: String,
+    /// Seconds since it came there, as far as is remembered.
+    pub since_seconds: Option<f64>,
+    /// Packets per second, if measured.
+    pub rate: Option<f64>,
 }
 
 /// The connection table.

@@ -1,12 +1,21 @@
 //! The status socket: whoever connects is sent the report as one JSON text.
+//! Who asks something else writes it, as one line, before it reads.
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::explain::QUESTION;
+
 /// How long a client may take to read its report.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a client may take to ask. Who asks nothing, and doesn't say so by
+/// shutting its side down, gets the report after this time.
+const QUESTION_PATIENCE: Duration = Duration::from_millis(50);
+/// Bytes of the longest question.
+const LONGEST_QUESTION: usize = 256;
 /// Clients served at a time; others wait in the socket's backlog.
 const CLIENTS: usize = 16;
 
@@ -61,7 +70,9 @@ pub struct StatusSocket {
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
-    report: Vec<u8>,
+    question: Vec<u8>,
+    /// `None`: it may still be asking.
+    report: Option<Vec<u8>>,
     sent: usize,
     since: Instant,
 }
@@ -93,26 +104,53 @@ impl StatusSocket {
         Ok(Self { path: path.to_owned(), listener, clients: Vec::new() })
     }
 
-    /// Serves everybody who is waiting, without ever waiting for them; `report`
-    /// is asked once for each.
-    pub fn serve(&mut self, mut report: impl FnMut() -> String) {
+    /// Serves everybody who is waiting, without ever waiting for them; `answer`
+    /// is asked once for each, with its question, which is empty for the report.
+    pub fn serve(&mut self, mut answer: impl FnMut(&str) -> String) {
         while self.clients.len() < CLIENTS {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if let Err(error) = stream.set_nonblocking(true) {
                 tracing::debug!(%error, "a status client can't be served");
                 continue;
             }
-            let report = report().into_bytes();
-            self.clients.push(Client { stream, report, sent: 0, since: Instant::now() });
+            let (question, since) = (Vec::new(), Instant::now());
+            self.clients.push(Client { stream, question, report: None, sent: 0, since });
+        }
+        for client in &mut self.clients {
+            if client.report.is_none() && client.has_asked() {
+                let question = String::from_utf8_lossy(&client.question);
+                client.report = Some(answer(question.trim()).into_bytes());
+            }
         }
         self.clients.retain_mut(Client::wants_more);
     }
 }
 
 impl Client {
+    /// Takes what has come of its question. Whether that is all.
+    fn has_asked(&mut self) -> bool {
+        let mut bytes = [0; LONGEST_QUESTION];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return true,
+                Ok(read) => self.question.extend(bytes.iter().take(read)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.since.elapsed() >= QUESTION_PATIENCE;
+                }
+                // It can't be told anything either.
+                Err(_) => return true,
+            }
+            if self.question.contains(&b'\n') || self.question.len() >= LONGEST_QUESTION {
+                return true;
+            }
+        }
+    }
+
     /// Sends what the client takes now. Whether it is to get more.
     fn wants_more(&mut self) -> bool {
-        while let Some(rest) = self.report.get(self.sent..).filter(|rest| !rest.is_empty()) {
+        let Some(report) = &self.report else { return true };
+        while let Some(rest) = report.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.write(rest) {
                 Ok(0) => return false,
                 Ok(sent) => self.sent += sent,
@@ -143,11 +181,26 @@ impl Drop for StatusSocket {
 /// # Errors
 /// Nobody answers there.
 pub fn read(path: &Path) -> Result<String, StatusSocketError> {
+    ask(path, "")
+}
+
+/// Asks the instance that serves `path` why the connections of `client` are, or
+/// are not, in hardware: an [`Answer`](crate::status::Answer) as JSON.
+///
+/// # Errors
+/// Nobody answers there.
+pub fn explain(path: &Path, client: SocketAddr) -> Result<String, StatusSocketError> {
+    ask(path, &format!("{QUESTION}{client}\n"))
+}
+
+fn ask(path: &Path, question: &str) -> Result<String, StatusSocketError> {
     let failed = |source| StatusSocketError::Connect { path: path.to_owned(), source };
     let mut text = String::new();
     UnixStream::connect(path)
         .and_then(|mut stream| {
             stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+            stream.write_all(question.as_bytes())?;
+            stream.shutdown(Shutdown::Write)?;
             stream.read_to_string(&mut text)
         })
         .map_err(failed)?;
@@ -169,7 +222,10 @@ mod tests {
             move || read(&path).unwrap()
         });
         while !reader.is_finished() {
-            socket.serve(|| "{\"ready\":true}".to_owned());
+            socket.serve(|question| {
+                assert_eq!(question, "");
+                "{\"ready\":true}".to_owned()
+            });
             std::thread::yield_now();
         }
         assert_eq!(reader.join().unwrap(), "{\"ready\":true}");
@@ -186,14 +242,30 @@ mod tests {
         let _silent = UnixStream::connect(&path).unwrap();
         // More than any socket's buffer.
         let report = "x".repeat(1 << 22);
-        socket.serve(|| report.clone());
+        while socket.clients.iter().all(|client| client.sent == 0) {
+            socket.serve(|_| report.clone());
+        }
         assert_eq!(socket.clients.len(), 1, "still served, and we are here");
         let reader = std::thread::spawn(move || read(&path).unwrap().len());
         while !reader.is_finished() {
-            socket.serve(|| report.clone());
+            socket.serve(|_| report.clone());
             std::thread::yield_now();
         }
         assert_eq!(reader.join().unwrap(), 1 << 22);
+    }
+
+    #[test]
+    fn a_question_gets_its_own_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hnlb.sock");
+        let mut socket = StatusSocket::bind(&path).unwrap();
+        let reader =
+            std::thread::spawn(move || explain(&path, "[fd00::1]:443".parse().unwrap()).unwrap());
+        while !reader.is_finished() {
+            socket.serve(|question| format!("about {question}"));
+            std::thread::yield_now();
+        }
+        assert_eq!(reader.join().unwrap(), "about connection [fd00::1]:443");
     }
 
     #[test]

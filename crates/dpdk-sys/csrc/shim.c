@@ -65,6 +65,44 @@ const void *hnlb_item_default_mask(uint32_t type)
 	}
 }
 
+/* The configurations of SET_* are the new value in network byte order. */
+#define ACTION_IS(action, size) \
+	_Static_assert(sizeof(struct rte_flow_action_##action) == (size), #action)
+
+ACTION_IS(set_ipv4, 4);
+ACTION_IS(set_ipv6, 16);
+ACTION_IS(set_tp, 2);
+ACTION_IS(set_mac, 6);
+
+void hnlb_modify_write(struct rte_flow_action_modify_field *to, const struct hnlb_modify *from)
+{
+	memset(to, 0, sizeof(*to));
+	to->operation = (enum rte_flow_modify_op)from->operation;
+	to->dst.field = (enum rte_flow_field_id)from->field;
+	to->dst.level = from->level;
+	to->dst.offset = from->offset;
+	to->src.field = (enum rte_flow_field_id)from->src_field;
+	memcpy(to->src.value, from->value, sizeof(from->value));
+	to->width = from->width;
+}
+
+void hnlb_modify_read(struct hnlb_modify *to, const struct rte_flow_action_modify_field *from)
+{
+	to->operation = from->operation;
+	to->field = from->dst.field;
+	to->level = from->dst.level;
+	to->offset = from->dst.offset;
+	to->src_field = from->src.field;
+	to->width = from->width;
+	memcpy(to->value, from->src.value, sizeof(to->value));
+}
+
+void hnlb_modify_mask(struct rte_flow_action_modify_field *to)
+{
+	memset(to, 0xff, sizeof(*to));
+	memset(to->src.value, 0, sizeof(to->src.value));
+}
+
 /* ---- EAL and threads ---------------------------------------------------- */
 
 int hnlb_errno(void)

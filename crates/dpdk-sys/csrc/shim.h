@@ -57,6 +57,24 @@ enum hnlb_item_size {
 	HNLB_ITEM_UDP_SIZE = sizeof(struct rte_flow_item_udp),
 };
 
+/* A MODIFY_FIELD: source is an immediate value, or what field src_field says.
+ * Where its members lie changed in 23.11.
+ */
+struct hnlb_modify {
+	uint32_t operation;
+	uint32_t field;
+	uint32_t level;
+	uint32_t offset;
+	uint32_t src_field;
+	uint32_t width;
+	uint8_t value[16];
+};
+
+void hnlb_modify_write(struct rte_flow_action_modify_field *to, const struct hnlb_modify *from);
+void hnlb_modify_read(struct hnlb_modify *to, const struct rte_flow_action_modify_field *from);
+/* The mask of an actions template: all but the value is the template's. */
+void hnlb_modify_mask(struct rte_flow_action_modify_field *to);
+
 /* EAL and threads. */
 int hnlb_errno(void);
 unsigned int hnlb_lcore_id(void);

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::ffi::c_void;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ptr::null;
 
 use dpdk::flow::{
-    Action, Attributes, EthFields, Field, FlowError, FlowErrorKind, Ipv4Fields, Ipv6Fields, Item,
-    Match, PortFields, RawRule, Rule, VlanFields, decode, decode_raw,
+    Action, Attributes, EthFields, Field, FlowError, FlowErrorKind, HopField, Ipv4Fields,
+    Ipv6Fields, Item, Match, Modify, PortFields, RawRule, Rule, SetField, VlanFields, decode,
+    decode_raw,
 };
 use dpdk_sys as sys;
 use proptest::prelude::*;
@@ -61,13 +63,63 @@ fn item() -> impl Strategy<Value = Item> {
     ]
 }
 
+fn a_mac() -> impl Strategy<Value = Mac> {
+    any::<[u8; 6]>().prop_map(Mac)
+}
+
+fn modify() -> impl Strategy<Value = Modify> {
+    let hops = prop_oneof![Just(HopField::Ipv4Ttl), Just(HopField::Ipv6HopLimit)];
+    let set = prop_oneof![
+        a_mac().prop_map(SetField::MacSrc),
+        a_mac().prop_map(SetField::MacDst),
+        any::<Ipv4Addr>().prop_map(SetField::Ipv4Src),
+        any::<Ipv4Addr>().prop_map(SetField::Ipv4Dst),
+        any::<Ipv6Addr>().prop_map(SetField::Ipv6Src),
+        any::<Ipv6Addr>().prop_map(SetField::Ipv6Dst),
+        any::<u16>().prop_map(SetField::TcpSport),
+        any::<u16>().prop_map(SetField::TcpDport),
+        any::<u16>().prop_map(SetField::UdpSport),
+        any::<u16>().prop_map(SetField::UdpDport),
+    ];
+    prop_oneof![
+        8 => set.prop_map(Modify::Set),
+        1 => (hops.clone(), any::<u8>()).prop_map(|(field, by)| Modify::Add(field, by)),
+        1 => (hops, any::<u8>()).prop_map(|(field, by)| Modify::Sub(field, by)),
+        1 => Just(Modify::Unsupported),
+    ]
+}
+
+fn set() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        a_mac().prop_map(Action::SetMacSrc),
+        a_mac().prop_map(Action::SetMacDst),
+        any::<Ipv4Addr>().prop_map(Action::SetIpv4Src),
+        any::<Ipv4Addr>().prop_map(Action::SetIpv4Dst),
+        any::<Ipv6Addr>().prop_map(Action::SetIpv6Src),
+        any::<Ipv6Addr>().prop_map(Action::SetIpv6Dst),
+        any::<u16>().prop_map(Action::SetTpSrc),
+        any::<u16>().prop_map(Action::SetTpDst),
+        Just(Action::DecTtl),
+    ]
+}
+
 fn action() -> impl Strategy<Value = Action> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..80);
     prop_oneof![
         any::<u16>().prop_map(Action::Queue),
         any::<u32>().prop_map(Action::Mark),
         Just(Action::Drop),
         Just(Action::Count),
         Just(Action::Passthru),
+        any::<u32>().prop_map(Action::Jump),
+        (0..1_u32 << 24).prop_map(|timeout_s| Action::Age { timeout_s }),
+        proptest::collection::vec(any::<u16>(), 0..9).prop_map(Action::Rss),
+        any::<u16>().prop_map(Action::PortId),
+        any::<u16>().prop_map(Action::RepresentedPort),
+        modify().prop_map(Action::ModifyField),
+        set(),
+        bytes().prop_map(Action::RawEncap),
+        bytes().prop_map(Action::RawDecap),
         (1000_u32..).prop_map(Action::Other),
     ]
 }
@@ -83,7 +135,7 @@ fn rule() -> impl Strategy<Value = Rule> {
         },
     );
     let lists =
-        (proptest::collection::vec(item(), 0..7), proptest::collection::vec(action(), 0..5));
+        (proptest::collection::vec(item(), 0..7), proptest::collection::vec(action(), 0..9));
     (attributes, lists).prop_map(|(attributes, (pattern, actions))| Rule {
         attributes,
         pattern,
@@ -229,10 +281,103 @@ fn broken_arrays_are_errors() {
     assert_eq!(decode(null(), pattern, end.as_ptr()), Err(FlowErrorKind::Attribute));
     assert_eq!(decode(attr, null(), end.as_ptr()), Err(FlowErrorKind::Item));
     assert_eq!(decode(attr, pattern, null()), Err(FlowErrorKind::Action));
-    for type_ in [sys::RTE_FLOW_ACTION_TYPE_QUEUE, sys::RTE_FLOW_ACTION_TYPE_MARK] {
+    for type_ in [
+        sys::RTE_FLOW_ACTION_TYPE_QUEUE,
+        sys::RTE_FLOW_ACTION_TYPE_MARK,
+        sys::RTE_FLOW_ACTION_TYPE_JUMP,
+        sys::RTE_FLOW_ACTION_TYPE_AGE,
+        sys::RTE_FLOW_ACTION_TYPE_RSS,
+        sys::RTE_FLOW_ACTION_TYPE_PORT_ID,
+        sys::RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT,
+        sys::RTE_FLOW_ACTION_TYPE_MODIFY_FIELD,
+        sys::RTE_FLOW_ACTION_TYPE_SET_MAC_DST,
+        sys::RTE_FLOW_ACTION_TYPE_SET_IPV4_SRC,
+        sys::RTE_FLOW_ACTION_TYPE_SET_IPV6_DST,
+        sys::RTE_FLOW_ACTION_TYPE_SET_TP_DST,
+        sys::RTE_FLOW_ACTION_TYPE_RAW_ENCAP,
+    ] {
         let bare = [action(type_), end[0]];
         assert_eq!(decode(attr, pattern, bare.as_ptr()), Err(FlowErrorKind::Action));
     }
     let endless = [action(sys::RTE_FLOW_ACTION_TYPE_DROP); 64];
     assert_eq!(decode(attr, pattern, endless.as_ptr()), Err(FlowErrorKind::Action));
+}
+
+/// One action read as the only one of its rule.
+fn read_action<T>(type_: u32, conf: &T) -> Result<Action, FlowError> {
+    let item = sys::rte_flow_item {
+        type_: sys::RTE_FLOW_ITEM_TYPE_END,
+        spec: null(),
+        last: null(),
+        mask: null(),
+    };
+    let action = |type_, conf| sys::rte_flow_action { type_, conf };
+    let actions = [
+        action(type_, std::ptr::from_ref(conf).cast()),
+        action(sys::RTE_FLOW_ACTION_TYPE_END, null()),
+    ];
+    // SAFETY: numbers only.
+    let attr: sys::rte_flow_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: all are valid, complete and END-terminated.
+    let rule = unsafe { decode_raw(&raw const attr, &raw const item, actions.as_ptr()) }?;
+    Ok(rule.actions[0].clone())
+}
+
+/// The layout that DPDK 22.11 documents, written by hand, not by our own code.
+#[test]
+fn a_modify_field_is_read_as_dpdk_draws_it() {
+    let whole = |field, width: u32, value: [u8; 16]| {
+        // SAFETY: numbers only.
+        let mut conf: sys::rte_flow_action_modify_field = unsafe { std::mem::zeroed() };
+        conf.dst.field = field;
+        conf.src.field = sys::RTE_FLOW_FIELD_VALUE;
+        conf.src.__bindgen_anon_1.value = value;
+        conf.width = width;
+        conf
+    };
+    let mut value = [0; 16];
+    value[..4].copy_from_slice(&[192, 0, 2, 7]);
+    let set = |conf: &sys::rte_flow_action_modify_field| {
+        read_action(sys::RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, conf).unwrap()
+    };
+    let address = whole(sys::RTE_FLOW_FIELD_IPV4_DST, 32, value);
+    let wanted = SetField::Ipv4Dst(Ipv4Addr::new(192, 0, 2, 7));
+    assert_eq!(set(&address), Action::ModifyField(Modify::Set(wanted)));
+    let unsupported = Action::ModifyField(Modify::Unsupported);
+    assert_eq!(set(&whole(sys::RTE_FLOW_FIELD_IPV4_DST, 31, value)), unsupported, "a part of it");
+    assert_eq!(set(&whole(sys::RTE_FLOW_FIELD_TCP_SEQ_NUM, 32, value)), unsupported);
+    let other_source = sys::rte_flow_action_modify_field {
+        src: whole(sys::RTE_FLOW_FIELD_IPV4_SRC, 0, value).dst,
+        ..address
+    };
+    assert_eq!(set(&other_source), unsupported, "another field as the source");
+    let hops = sys::rte_flow_action_modify_field {
+        operation: sys::RTE_FLOW_MODIFY_SUB,
+        ..whole(sys::RTE_FLOW_FIELD_IPV6_HOPLIMIT, 8, [1; 16])
+    };
+    assert_eq!(set(&hops), Action::ModifyField(Modify::Sub(HopField::Ipv6HopLimit, 1)));
+    let minus =
+        sys::rte_flow_action_modify_field { operation: sys::RTE_FLOW_MODIFY_SUB, ..address };
+    assert_eq!(set(&minus), unsupported, "addresses are only set");
+}
+
+#[test]
+fn what_an_action_cannot_say_is_refused_not_dropped() {
+    // SAFETY: numbers and pointers that may be null.
+    let rss: sys::rte_flow_action_rss = unsafe { std::mem::zeroed() };
+    let read = |rss: &sys::rte_flow_action_rss| read_action(sys::RTE_FLOW_ACTION_TYPE_RSS, rss);
+    assert_eq!(read(&rss), Ok(Action::Rss(vec![])));
+    for rss in [
+        sys::rte_flow_action_rss { level: 2, ..rss },
+        sys::rte_flow_action_rss { types: 1 << 60, ..rss },
+        sys::rte_flow_action_rss { key_len: 40, ..rss },
+        sys::rte_flow_action_rss { func: 1, ..rss },
+    ] {
+        assert_eq!(read(&rss).unwrap_err().errno, FlowError::NOT_SUPPORTED);
+    }
+    let far = [0_u32, 65_536];
+    let error = read_action(sys::RTE_FLOW_ACTION_TYPE_PORT_ID, &far).unwrap_err();
+    assert_eq!((error.kind, error.errno), (FlowErrorKind::Action, FlowError::NOT_SUPPORTED));
+    let near = [0_u32, 65_535];
+    assert_eq!(read_action(sys::RTE_FLOW_ACTION_TYPE_PORT_ID, &near), Ok(Action::PortId(65_535)));
 }

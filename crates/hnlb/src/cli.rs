@@ -1,4 +1,5 @@
 //! Every command and every flag, with its documentation.
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -55,7 +56,11 @@ pub(crate) struct StatusArgs {
     /// The status socket, as in `[status] socket` of the configuration.
     #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
     pub(crate) socket: PathBuf,
-    /// Print the whole report as JSON.
+    /// Tell why the connections of this client are, or are not, in the NIC, and
+    /// since when.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) connection: Option<SocketAddr>,
+    /// Print the whole report, or the answer, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -92,6 +97,9 @@ pub(crate) enum BenchCommand {
     /// The connection table against DPDK's rte_hash: lookups, insertions, both
     /// mixed, over sizes and threads.
     Table(BenchTableArgs),
+    /// Who gets the entries of a card: the share of packets matched with each
+    /// policy, in emulated time.
+    Admission(BenchAdmissionArgs),
     /// Figure 4 of the HNLB paper: one flow, one backend.
     Fig4(BenchPartArgs),
     /// Figure 5: throughput against the number of connections; the same for
@@ -202,6 +210,30 @@ pub(crate) struct BenchCompareArgs {
     pub(crate) json: bool,
 }
 
+/// `hnlb bench admission`
+#[derive(Debug, Args)]
+pub(crate) struct BenchAdmissionArgs {
+    /// Connections.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) connections: u32,
+    /// Entries of the card, one for each connection.
+    #[arg(long, value_name = "N", default_value_t = 8_192)]
+    pub(crate) entries: usize,
+    /// Insertions that the card takes in a second.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) insertions: u32,
+    /// Packets per second of all connections; one in 64 is sampled.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [5_000_000])]
+    pub(crate) packets: Vec<u64>,
+    /// Exponents of Zipf's law.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1.0, 1.1, 1.2])]
+    pub(crate) alphas: Vec<f64>,
+    /// Print one JSON object for each look at a card, every 250 ms, instead of
+    /// the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `hnlb bench table`
 #[derive(Debug, Args)]
 pub(crate) struct BenchTableArgs {
@@ -230,6 +262,12 @@ pub(crate) enum NicProfile {
     X550,
     /// Intel E810: IPv6 too, counters per rule.
     E810,
+    /// NVIDIA ConnectX: rules rewrite and forward.
+    #[value(name = "connectx")]
+    ConnectX,
+    /// NVIDIA BlueField-3: as connectx, with fewer entries.
+    #[value(name = "bluefield3")]
+    BlueField3,
 }
 
 /// Encodings a replay can use.

@@ -31,7 +31,8 @@ impl Balancer {
     /// # Errors
     /// If it ends, or isn't ready in a minute; it has ended then.
     pub fn start(lab: &mut Lab, binary: &Path, run: &LabRun) -> Result<Self, LabError> {
-        let file = lab.dir().join(format!("hnlb-{}.toml", run.encoding.name()));
+        lab.open_tunnels(run.mode)?;
+        let file = lab.dir().join(format!("hnlb-{}-{}.toml", run.mode.name(), run.encoding.name()));
         let socket = lab.dir().join("hnlb.sock");
         std::fs::write(&file, run.toml(&socket))
             .map_err(LabError::io(format!("write {}", file.display())))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Subcommand;
 
 use crate::config::{Device, Encoding, LabRun, Profile};
-use crate::{Balancer, Lab, LabError, LabOptions, Stop, demo, topology, vm_check};
+use crate::{Balancer, Lab, LabError, LabOptions, Mode, Stop, demo, topology, vm_check};
 
 /// What `hnlb lab` can do.
 #[derive(Debug, Clone, Subcommand)]
@@ -18,6 +18,9 @@ pub enum LabCommand {
         /// How the NIC tells HNLB what it matched
         #[arg(long, value_enum, default_value = "mark")]
         encoding: Encoding,
+        /// How packets get to the backends
+        #[arg(long, value_enum, default_value = "nat")]
+        mode: Mode,
         /// Which card the emulated NIC plays
         #[arg(long, value_enum, default_value = "x550")]
         profile: Profile,
@@ -52,7 +55,14 @@ pub enum LabCommand {
         argv: Vec<String>,
     },
     /// Load HNLB with each encoding and show them side by side
-    Demo,
+    Demo {
+        /// How packets get to the backends
+        #[arg(long, value_enum, default_value = "nat")]
+        mode: Mode,
+        /// Only these encodings; may be given several times
+        #[arg(long, value_enum, default_values = ["mark", "queue", "off"])]
+        encoding: Vec<Encoding>,
+    },
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
     VmCheck,
 }
@@ -66,9 +76,9 @@ impl LabCommand {
     pub fn run(self, binary: &Path) -> Result<bool, LabError> {
         let stop = Stop::on_signals()?;
         match self {
-            Self::Up { name, encoding, profile, workers, without_hnlb } => {
+            Self::Up { name, encoding, mode, profile, workers, without_hnlb } => {
                 let emulated = LabRun::emulated(encoding);
-                let run = LabRun { profile: Some(profile), workers, ..emulated };
+                let run = LabRun { mode, profile: Some(profile), workers, ..emulated };
                 up(name, (!without_hnlb).then_some(&run), binary, stop)
             }
             Self::Status { name } => {
@@ -90,7 +100,7 @@ impl LabCommand {
                 eprint!("{}", output.stderr);
                 Ok(output.status.success())
             }
-            Self::Demo => demo::run(binary, &stop),
+            Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),
             Self::VmCheck => vm_check::run(binary, &stop),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::Mode;
 use crate::topology::{
     BACKENDS, BALANCER_ADDRESSES, DNS_BACKEND_PORT, DNS_PORT, Family, PORT, WEB_BACKEND_PORT,
     WEB_PORT, vip,
@@ -40,6 +41,12 @@ pub enum Profile {
     X550,
     /// E810: IPv6 too, counters.
     E810,
+    /// ConnectX: rules rewrite and forward.
+    #[value(name = "connectx")]
+    ConnectX,
+    /// BlueField-3: as connectx, with fewer entries.
+    #[value(name = "bluefield3")]
+    BlueField3,
 }
 
 impl Profile {
@@ -49,6 +56,8 @@ impl Profile {
         match self {
             Self::X550 => "x550",
             Self::E810 => "e810",
+            Self::ConnectX => "connectx",
+            Self::BlueField3 => "bluefield3",
         }
     }
 }
@@ -65,6 +74,8 @@ pub enum Device {
 /// One way of running HNLB in the lab.
 #[derive(Debug, Clone)]
 pub struct LabRun {
+    /// How packets get to the backends.
+    pub mode: Mode,
     /// How matches are told.
     pub encoding: Encoding,
     /// The emulated NIC's profile; `None` for a device that has rte_flow.
@@ -82,6 +93,7 @@ impl LabRun {
     #[must_use]
     pub const fn emulated(encoding: Encoding) -> Self {
         Self {
+            mode: Mode::Nat,
             encoding,
             profile: Some(Profile::X550),
             queues: 16,
@@ -94,7 +106,14 @@ impl LabRun {
     /// carries out.
     #[must_use]
     pub const fn tap(queues: u16) -> Self {
-        Self { encoding: Encoding::Queue, profile: None, queues, workers: 1, device: Device::Tap }
+        Self {
+            mode: Mode::Nat,
+            encoding: Encoding::Queue,
+            profile: None,
+            queues,
+            workers: 1,
+            device: Device::Tap,
+        }
     }
 
     /// How many of the lab's backends each service has.
@@ -104,6 +123,12 @@ impl LabRun {
             Device::Tap => 2,
             Device::AfPacket => BACKENDS.len(),
         }
+    }
+
+    /// The family of a service's backends. Tunnels may cross families, and those
+    /// of the DNS services do.
+    fn outside(&self, protocol: &str, family: Family) -> Family {
+        if self.mode.is_tunnel() && protocol == "udp" { family.other() } else { family }
     }
 
     /// The TOML text, with the status socket at `socket`.
@@ -128,7 +153,7 @@ impl LabRun {
         }
         text += &format!(
             "\n[[interface]]\nport = \"lab0\"\naddresses = [{addresses}]\n\n\
-             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\n\n\
+             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\nadmission = \"all\"\n\n\
              [status]\nsocket = \"{}\"\n",
             socket.display()
         );
@@ -148,14 +173,16 @@ impl LabRun {
                 }
                 text += &format!(
                     "\n[[service]]\nname = \"{name}{digit}\"\nvip = \"{}\"\nport = {port}\n\
-                     protocol = \"{protocol}\"\nscheduler = \"round-robin\"\nmode = \"nat\"\n",
-                    vip(family)
+                     protocol = \"{protocol}\"\nscheduler = \"round-robin\"\nmode = \"{}\"\n",
+                    vip(family),
+                    self.mode.name()
                 );
                 for backend in backends {
-                    text += &format!(
-                        "[[service.backend]]\naddress = \"{}\"\nport = {backend_port}\n",
-                        backend.address(family)
-                    );
+                    let address = backend.address(self.outside(protocol, family));
+                    text += &format!("[[service.backend]]\naddress = \"{address}\"\n");
+                    if !self.mode.is_one_way() {
+                        text += &format!("port = {backend_port}\n");
+                    }
                 }
             }
         }

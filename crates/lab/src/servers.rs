@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::LabError;
-use crate::topology::{DNS_BACKEND_PORT, Host, WEB_BACKEND_PORT};
+use crate::topology::{DNS_BACKEND_PORT, DNS_PORT, Host, VIP4, VIP6, WEB_BACKEND_PORT, WEB_PORT};
 
 /// Size of `/big`, in bytes.
 pub(crate) const BIG: usize = 1 << 20;
@@ -72,6 +72,8 @@ http {{
   server {{
     listen {WEB_BACKEND_PORT} backlog=4096;
     listen [::]:{WEB_BACKEND_PORT} ipv6only=on backlog=4096;
+    listen {WEB_PORT} backlog=4096;
+    listen [::]:{WEB_PORT} ipv6only=on backlog=4096;
     root {dir}/html;
     default_type text/plain;
     add_header X-Backend {name} always;
@@ -93,6 +95,8 @@ fn nsd(host: &Host, dir: &Path) -> String {
   server-count: 1
   ip-address: {v4}@{DNS_BACKEND_PORT}
   ip-address: {v6}@{DNS_BACKEND_PORT}
+  ip-address: {VIP4}@{DNS_PORT}
+  ip-address: {VIP6}@{DNS_PORT}
   username: \"\"
   zonesdir: \"{dir}\"
   pidfile: \"{dir}/nsd.pid\"

@@ -33,6 +33,17 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::V4 => Self::V6,
+            Self::V6 => Self::V4,
+        }
+    }
+}
+
 const fn host(name: &'static str, role: Role, subnet: u8, number: u8) -> Host {
     // The digits of the IPv6 address read like those of the IPv4 address.
     let digits = ((number / 10 * 16) + number % 10) as u16;
@@ -70,6 +81,12 @@ pub const NAMESPACES: [&str; 8] = [SWITCH, BALANCER, "c1", "c2", "b1", "b2", "b3
 pub const BALANCER_ADDRESSES: [&str; 4] =
     ["10.71.0.1/24", "fd71::1/64", "10.72.0.1/24", "fd72::1/64"];
 
+/// The clients' subnets.
+const CLIENT_NET4: &str = "10.71.0.0/24";
+const CLIENT_NET6: &str = "fd71::/64";
+/// The backends' routing table for answers that go past HNLB.
+pub(crate) const DIRECT: u8 = 100;
+
 /// The IPv4 VIP.
 pub const VIP4: Ipv4Addr = Ipv4Addr::new(10, 71, 0, 100);
 /// The IPv6 VIP.
@@ -82,6 +99,9 @@ pub const DNS_PORT: u16 = 53;
 pub const WEB_BACKEND_PORT: u16 = 8080;
 /// Port of the DNS server at a backend.
 pub const DNS_BACKEND_PORT: u16 = 5353;
+
+/// Port of GUE at a backend.
+pub const GUE_PORT: u16 = 6080;
 
 /// The VIP of a family.
 #[must_use]
@@ -138,11 +158,32 @@ fn no_offloads(device: &str) -> String {
     )
 }
 
+/// What a backend needs so that packets for the VIPs can reach it as clients
+/// sent them, and its answers go straight to the clients: the VIPs at the
+/// loopback, silence about them (ARP; NDP answers for a device's own addresses
+/// only), and from them the clients' subnets on-link. Packets from its own
+/// addresses still go through HNLB. See `docs/forwarding.md`.
+fn one_way_script() -> String {
+    format!(
+        "for i in all eth0; do\n\
+         set_ ipv4/conf/$i/arp_ignore 1\n\
+         set_ ipv4/conf/$i/arp_announce 2\n\
+         done\n\
+         ip addr add {VIP4}/32 dev lo\n\
+         ip addr add {VIP6}/128 dev lo nodad\n\
+         ip route add {CLIENT_NET4} dev eth0 table {DIRECT}\n\
+         ip rule add from {VIP4} lookup {DIRECT}\n\
+         ip -6 route add {CLIENT_NET6} dev eth0 table {DIRECT}\n\
+         ip -6 rule add from {VIP6} lookup {DIRECT}\n"
+    )
+}
+
 /// The shell script that sets up a client or backend inside its namespace.
 pub(crate) fn host_script(host: &Host) -> String {
     let Host { v4, v6, .. } = host;
     let (gateway4, gateway6) = host.gateways();
     let offloads = no_offloads("eth0");
+    let one_way = if host.role == Role::Backend { one_way_script() } else { String::new() };
     format!(
         "{SYSCTL}{offloads}ip -batch - <<EOF\n\
          link set lo up\n\
@@ -151,7 +192,7 @@ pub(crate) fn host_script(host: &Host) -> String {
          addr add {v6}/64 dev eth0 nodad\n\
          route add default via {gateway4} dev eth0\n\
          route add default via {gateway6} dev eth0\n\
-         EOF\n"
+         EOF\n{one_way}"
     )
 }
 

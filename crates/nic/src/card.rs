@@ -2,13 +2,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::{NicConfig, NicError};
+use crate::director::Director;
+use crate::edits::Edits;
 use crate::fault::Fault;
 use crate::flows::NicFlows;
 use crate::frame::Frame;
-use crate::profile::{Card, ProfileKind, Target};
+use crate::profile::{Card, PortFacts, ProfileKind, Rates, Target};
+use crate::queues::Queues;
 use crate::rss::Rss;
 use crate::rules::Rules;
 use crate::stats::NicStats;
+use crate::steering::{Steering, Verdict};
+use crate::tables::Tables;
 
 /// Why the NIC delivers a frame to no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,13 +22,19 @@ pub enum DropReason {
     Rule,
     /// The port is stopped.
     Stopped,
+    /// A rule sent it on to a group of which no rule matched.
+    Unmatched,
 }
 
 /// Where the NIC puts one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// The receive queue; meaningless if the frame is dropped.
+    /// The receive queue; meaningless if the frame is dropped or forwarded.
     pub queue: u16,
+    /// The port that the NIC sends the frame out of, past the host.
+    pub forward: Option<u16>,
+    /// What the NIC changes in the frame, whether it is forwarded or received.
+    pub edits: Edits,
     /// What the mbuf reports: the matching rule's mark.
     pub mark: Option<u32>,
     /// Why the frame isn't delivered.
@@ -39,12 +50,16 @@ struct Received {
     matched: u64,
     missed: u64,
     dropped: u64,
+    forwarded: u64,
+    forwarded_bytes: u64,
+    unmatched: u64,
     stopped: u64,
     per_queue: Vec<u64>,
 }
 
 struct State {
     rules: Rules,
+    queues: Queues,
     received: Received,
 }
 
@@ -52,6 +67,8 @@ struct Shared {
     profile: ProfileKind,
     queues: u16,
     report_marks: bool,
+    switch: Vec<u16>,
+    play_insertion: bool,
     rss: Rss,
     state: Mutex<State>,
 }
@@ -78,8 +95,14 @@ impl Nic {
             profile: config.profile,
             queues: config.queues,
             report_marks: config.report_marks,
+            switch: config.switch.clone(),
+            play_insertion: config.play_insertion,
             rss: Rss::new(&config.rss_key, reta),
-            state: Mutex::new(State { rules: Rules::new(card, capacity), received }),
+            state: Mutex::new(State {
+                rules: Rules::new(card, capacity),
+                queues: Queues::default(),
+                received,
+            }),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -94,12 +117,12 @@ impl Nic {
         out: &mut [Delivery],
     ) -> usize {
         let mut state = self.lock();
-        let State { rules, received } = &mut *state;
+        let State { rules, received, .. } = &mut *state;
         rules.advance(now_ns);
         let mut taken = 0;
         for (delivery, frame) in out.iter_mut().zip(frames) {
             *delivery = self.deliver(rules, frame);
-            received.count(delivery);
+            received.count(delivery, frame.len());
             taken += 1;
         }
         taken
@@ -110,8 +133,17 @@ impl Nic {
         if !rules.running() {
             return Delivery { dropped: Some(DropReason::Stopped), ..Delivery::default() };
         }
+        let now_ns = rules.now_ns();
+        match &mut rules.tables {
+            Tables::Director(director) => self.direct(director, frame),
+            Tables::Steering(steering) => self.steer(steering, frame, now_ns),
+        }
+    }
+
+    #[inline]
+    fn direct(&self, director: &mut Director, frame: &[u8]) -> Delivery {
         let frame = Frame::parse(frame);
-        let Some(entry) = rules.matcher.find(&frame) else {
+        let Some(entry) = director.find(&frame) else {
             return Delivery { queue: self.shared.rss.queue(&frame), ..Delivery::default() };
         };
         entry.counters.packets += 1;
@@ -121,6 +153,30 @@ impl Nic {
             Target::Queue(queue) => Delivery { queue, ..delivery },
             Target::Drop => Delivery { dropped: Some(DropReason::Rule), ..delivery },
             Target::Rss => Delivery { queue: self.shared.rss.queue(&frame), ..delivery },
+        }
+    }
+
+    /// RSS hashes what the rules have made of the packet, as its place is
+    /// behind all tables.
+    fn steer(&self, steering: &mut Steering, frame: &[u8], now_ns: u64) -> Delivery {
+        let rss = &self.shared.rss;
+        let decision = steering.decide(frame, now_ns);
+        let delivery = Delivery {
+            mark: if self.shared.report_marks { decision.mark } else { None },
+            edits: decision.edits,
+            matched: decision.matched,
+            ..Delivery::default()
+        };
+        let hashed = || {
+            if decision.edits.is_empty() { Frame::parse(frame) } else { decision.key.frame() }
+        };
+        match decision.verdict {
+            Verdict::Queue(queue) => Delivery { queue, ..delivery },
+            Verdict::Rss(queues) => Delivery { queue: rss.queue_of(&hashed(), queues), ..delivery },
+            Verdict::Default => Delivery { queue: rss.queue(&hashed()), ..delivery },
+            Verdict::Drop => Delivery { dropped: Some(DropReason::Rule), ..delivery },
+            Verdict::Unmatched => Delivery { dropped: Some(DropReason::Unmatched), ..delivery },
+            Verdict::Port(port) => Delivery { forward: Some(port), ..delivery },
         }
     }
 
@@ -149,7 +205,9 @@ impl Nic {
 
     /// Stops the port: all rules are gone and frames are dropped.
     pub fn stop(&self) {
-        self.lock().rules.stop();
+        let state = &mut *self.lock();
+        state.rules.stop();
+        state.queues.stop();
     }
 
     /// Starts the port again, without rules.
@@ -159,9 +217,8 @@ impl Nic {
 
     /// Stops and starts the port.
     pub fn reset(&self) {
-        let rules = &mut self.lock().rules;
-        rules.stop();
-        rules.start();
+        self.stop();
+        self.start();
     }
 
     /// What the NIC has done so far.
@@ -174,6 +231,9 @@ impl Nic {
             matched: received.matched,
             missed: received.missed,
             dropped: received.dropped,
+            forwarded: received.forwarded,
+            forwarded_bytes: received.forwarded_bytes,
+            unmatched: received.unmatched,
             stopped: received.stopped,
             per_queue: received.per_queue.clone(),
             ..NicStats::default()
@@ -194,12 +254,30 @@ impl Nic {
         self.shared.queues
     }
 
+    pub(crate) fn facts(&self) -> PortFacts<'_> {
+        PortFacts { queues: self.shared.queues, switch: &self.shared.switch }
+    }
+
+    /// What inserting a rule takes, if that is played.
+    pub(crate) fn insertion(&self) -> Rates {
+        let rates = self.card().rates;
+        if self.shared.play_insertion {
+            return rates;
+        }
+        Rates { insert_ns: 0, queued_insert_ns: 0, ..rates }
+    }
+
     pub(crate) fn card(&self) -> &'static Card {
         self.shared.profile.card()
     }
 
     pub(crate) fn with_rules<T>(&self, act: impl FnOnce(&mut Rules) -> T) -> T {
         act(&mut self.lock().rules)
+    }
+
+    pub(crate) fn with_queues<T>(&self, act: impl FnOnce(&mut Queues, &mut Rules) -> T) -> T {
+        let state = &mut *self.lock();
+        act(&mut state.queues, &mut state.rules)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -209,20 +287,29 @@ impl Nic {
 
 impl Received {
     #[inline]
-    fn count(&mut self, delivery: &Delivery) {
+    fn count(&mut self, delivery: &Delivery, len: usize) {
         self.frames += 1;
         match delivery.dropped {
             Some(DropReason::Stopped) => self.stopped += 1,
             _ if delivery.matched => self.matched += 1,
             _ => self.missed += 1,
         }
-        if delivery.dropped == Some(DropReason::Rule) {
-            self.dropped += 1;
-        }
-        if delivery.dropped.is_none() {
-            if let Some(count) = self.per_queue.get_mut(usize::from(delivery.queue)) {
-                *count += 1;
+        match delivery.dropped {
+            Some(DropReason::Rule) => self.dropped += 1,
+            Some(DropReason::Unmatched) => self.unmatched += 1,
+            Some(DropReason::Stopped) => {}
+            None if delivery.forward.is_some() => {
+                self.forwarded += 1;
+                self.forwarded_bytes += len as u64;
             }
+            None => self.count_queue(delivery.queue),
+        }
+    }
+
+    #[inline]
+    fn count_queue(&mut self, queue: u16) {
+        if let Some(count) = self.per_queue.get_mut(usize::from(queue)) {
+            *count += 1;
         }
     }
 }

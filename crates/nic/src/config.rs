@@ -30,6 +30,13 @@ pub struct NicConfig {
     /// Whether marks reach the mbuf. An ixgbe port whose report status is
     /// "none" matches but doesn't say which rule; software must probe for that.
     pub report_marks: bool,
+    /// The ports, by their numbers, that are one switch with this one, itself
+    /// included: transfer rules can send packets out of them. Empty: there is
+    /// no switch, and transfer rules are refused.
+    pub switch: Vec<u16>,
+    /// Whether inserting a rule takes the time that the real card takes
+    /// ([`crate::Rates`]), in the NIC's time; else none.
+    pub play_insertion: bool,
 }
 
 impl NicConfig {
@@ -44,6 +51,8 @@ impl NicConfig {
             reta: Reta::Queues(1),
             rss_key: MICROSOFT_KEY,
             report_marks: true,
+            switch: Vec::new(),
+            play_insertion: false,
         }
     }
 

@@ -1,10 +1,13 @@
 //! The programming side as the host sees it: a port that takes rules.
 use std::time::Duration;
 
-use dpdk::flow::{Counters, FlowError, FlowErrorKind, FlowPort, RawRule, Rule, RuleHandle, decode};
+use dpdk::flow::{
+    Completion, Counters, FlowError, FlowErrorKind, FlowPort, QueueConfig, RawRule, Rule,
+    RuleHandle, TableHandle, Template, decode,
+};
 
 use crate::card::Nic;
-use crate::profile::{Filter, refuse};
+use crate::profile::{Parsed, refuse};
 
 /// The rules of an emulated NIC, as a driver offers them. Several may exist
 /// for one NIC; a handle is good for all of them.
@@ -29,9 +32,30 @@ impl NicFlows {
     }
 
     /// Takes the rule as a driver gets it, as C arrays, and reads it from those.
-    fn parse(&self, rule: &Rule) -> Result<Filter, FlowError> {
+    fn parse(&self, rule: &Rule) -> Result<Parsed, FlowError> {
         let rule = decode(&RawRule::lower(rule))?;
-        (self.nic.card().parse)(&rule, self.nic.queues())
+        (self.nic.card().parse)(&rule, &self.nic.facts())
+    }
+}
+
+/// The asynchronous side; only steering cards have it.
+impl NicFlows {
+    /// With hardware steering (`dv_flow_en=2`) the driver of DPDK 22.11 makes
+    /// rules through queues only.
+    fn check_not_configured(&self) -> Result<(), FlowError> {
+        if self.nic.with_queues(|queues, _| queues.configured()) {
+            let message = "the port's rules are created through its queues";
+            return Err(refuse(FlowErrorKind::Unspecified, FlowError::NOT_SUPPORTED, message));
+        }
+        Ok(())
+    }
+
+    fn check_steering(&self) -> Result<(), FlowError> {
+        if self.nic.card().steering {
+            return Ok(());
+        }
+        let message = "Function not implemented: the driver has no flow queues";
+        Err(refuse(FlowErrorKind::Unspecified, FlowError::NOT_SUPPORTED, message))
     }
 }
 
@@ -43,10 +67,12 @@ impl FlowPort for NicFlows {
     }
 
     fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
-        let filter = self.parse(rule);
-        let filter =
-            filter.inspect_err(|_| self.nic.with_rules(|rules| rules.refused_by_parser()))?;
-        let (id, cost) = self.nic.with_rules(|rules| rules.create(filter))?;
+        self.check_not_configured()?;
+        let parsed = self.parse(rule);
+        let parsed =
+            parsed.inspect_err(|_| self.nic.with_rules(|rules| rules.refused_by_parser()))?;
+        let insert_ns = self.nic.insertion().insert_ns;
+        let (id, cost) = self.nic.with_rules(|rules| rules.create(parsed, insert_ns))?;
         self.last_create_ns = cost.ns;
         if cost.sleep {
             std::thread::sleep(Duration::from_nanos(cost.ns));
@@ -56,6 +82,9 @@ impl FlowPort for NicFlows {
 
     fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
         let id = handle.port_value() as u64;
+        if let Err(error) = self.check_not_configured() {
+            return Err((handle, error));
+        }
         self.nic.with_rules(|rules| rules.destroy(id)).map_err(|error| (handle, error))
     }
 
@@ -66,5 +95,94 @@ impl FlowPort for NicFlows {
         }
         let id = handle.port_value() as u64;
         self.nic.with_rules(|rules| rules.query(id))
+    }
+
+    fn query_age(&mut self) -> Result<Vec<usize>, FlowError> {
+        if !self.nic.card().steering {
+            let message = "Function not implemented";
+            return Err(refuse(FlowErrorKind::Unspecified, NOT_IMPLEMENTED, message));
+        }
+        let aged = self.nic.with_rules(|rules| rules.aged());
+        Ok(aged.into_iter().map(|id| id as usize).collect())
+    }
+
+    fn configure_queues(&mut self, config: &QueueConfig) -> Result<(), FlowError> {
+        self.check_steering()?;
+        self.nic.with_queues(|queues, rules| {
+            if rules.is_empty() {
+                return queues.configure(config);
+            }
+            let message = "the port has rules: queues are configured before the first";
+            Err(refuse(FlowErrorKind::Unspecified, FlowError::INVALID, message))
+        })
+    }
+
+    fn create_table(&mut self, template: &Template) -> Result<TableHandle, FlowError> {
+        self.check_steering()?;
+        let rule = Rule {
+            attributes: template.attributes,
+            pattern: template.pattern.clone(),
+            actions: template.actions.clone(),
+        };
+        let made = self.nic.with_queues(|queues, _| queues.create_table(template));
+        let table = made?;
+        if let Err(error) = self.parse(&rule) {
+            // It was empty: nothing can keep it.
+            let _ = self.nic.with_queues(|queues, _| queues.destroy_table(table));
+            return Err(error);
+        }
+        Ok(TableHandle::from_port(table as usize))
+    }
+
+    fn destroy_table(&mut self, table: TableHandle) -> Result<(), (TableHandle, FlowError)> {
+        let number = table.port_value() as u64;
+        let gone = self
+            .check_steering()
+            .and_then(|()| self.nic.with_queues(|queues, _| queues.destroy_table(number)));
+        gone.map_err(|error| (table, error))
+    }
+
+    fn enqueue_create(
+        &mut self,
+        queue: u16,
+        table: &TableHandle,
+        rule: &Rule,
+        token: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        self.check_steering()?;
+        let table = table.port_value() as u64;
+        self.nic.with_queues(|queues, _| queues.check_rule(table, rule))?;
+        let parsed = self.parse(rule);
+        let parsed =
+            parsed.inspect_err(|_| self.nic.with_rules(|rules| rules.refused_by_parser()))?;
+        self.nic.with_queues(|queues, rules| {
+            let id = rules.next_id();
+            queues.enqueue_create(queue, table, (id, parsed), token)?;
+            Ok(RuleHandle::from_port(id as usize))
+        })
+    }
+
+    fn enqueue_destroy(
+        &mut self,
+        queue: u16,
+        handle: RuleHandle,
+        token: u64,
+    ) -> Result<(), (RuleHandle, FlowError)> {
+        let id = handle.port_value() as u64;
+        let queued = self.check_steering().and_then(|()| {
+            self.nic.with_queues(|queues, _| queues.enqueue_destroy(queue, id, token))
+        });
+        queued.map_err(|error| (handle, error))
+    }
+
+    fn push(&mut self, queue: u16) -> Result<(), FlowError> {
+        self.check_steering()?;
+        let insert_ns = self.nic.insertion().queued_insert_ns;
+        self.nic.with_queues(|queues, rules| queues.push(queue, rules, insert_ns))
+    }
+
+    fn pull(&mut self, queue: u16, out: &mut Vec<Completion>) -> Result<usize, FlowError> {
+        self.check_steering()?;
+        self.nic.with_queues(|queues, rules| queues.pull(queue, rules.now_ns(), out))
     }
 }

@@ -10,22 +10,27 @@
 
 mod card;
 mod config;
+mod director;
+mod edits;
 mod fault;
 mod flows;
 mod frame;
 mod key;
-mod matcher;
 mod pending;
 mod profile;
+mod queues;
 mod rss;
 mod rules;
 mod stats;
+mod steering;
 mod table;
+mod tables;
 
 pub use card::{Delivery, DropReason, Nic};
 pub use config::{NicConfig, NicError, Reta};
+pub use edits::Edits;
 pub use fault::Fault;
 pub use flows::NicFlows;
-pub use profile::ProfileKind;
+pub use profile::{ProfileKind, Rates};
 pub use rss::{MICROSOFT_KEY, RSS_KEY_LEN, Toeplitz};
 pub use stats::{FaultHits, NicStats, Refused};

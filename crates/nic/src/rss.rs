@@ -90,6 +90,13 @@ impl Rss {
         Self { toeplitz: Toeplitz::new(key), reta: reta.into() }
     }
 
+    /// The queue among `queues` of a frame that a rule spreads over them; a
+    /// driver repeats them to fill a table of its own.
+    pub(crate) fn queue_of(&self, frame: &Frame, queues: &[u16]) -> u16 {
+        let hash = self.toeplitz.of(frame) as usize;
+        queues.get(hash % queues.len().max(1)).copied().unwrap_or(0)
+    }
+
     /// The queue of a frame that no rule sends elsewhere.
     #[inline]
     pub(crate) fn queue(&self, frame: &Frame) -> u16 {

@@ -5,15 +5,21 @@ use dpdk::flow::{Counters, FlowError, FlowErrorKind};
 
 use crate::fault::{Fault, Faults};
 use crate::key::Key;
-use crate::matcher::Matcher;
 use crate::pending::{Change, Pending};
-use crate::profile::{Card, Filter, refuse};
+use crate::profile::{Card, Identity, Parsed, refuse};
 use crate::stats::{FaultHits, NicStats, Refused};
+use crate::tables::Tables;
+
+/// mlx5's words for a query of a rule without COUNT (`flow_dv_query_count`).
+const NO_COUNTER: &str = "counters are not available";
 
 /// An accepted rule.
-#[derive(Clone, Copy)]
 struct Installed {
-    filter: Filter,
+    rule: Parsed,
+    /// When it was accepted.
+    created_ns: u64,
+    /// Whether its timeout has passed: from then on for good.
+    aged: bool,
     /// Whether the hardware has it too; a lost rule is only in the driver's list.
     in_hardware: bool,
 }
@@ -23,6 +29,8 @@ struct Installed {
 pub(crate) struct Cost {
     /// Nanoseconds.
     pub(crate) ns: u64,
+    /// When the card is done with it.
+    pub(crate) done_ns: u64,
     /// Whether the caller is to sleep for them.
     pub(crate) sleep: bool,
 }
@@ -31,12 +39,12 @@ pub(crate) struct Cost {
 pub(crate) struct Rules {
     card: &'static Card,
     capacity: usize,
-    pub(crate) matcher: Matcher,
+    pub(crate) tables: Tables,
     installed: HashMap<u64, Installed>,
-    by_key: HashMap<Key, u64>,
+    by_identity: HashMap<Identity, u64>,
     soft_ids: HashSet<u32>,
     /// Destroyed rules whose filters still match.
-    leaving: HashMap<u64, Filter>,
+    leaving: HashMap<u64, Parsed>,
     in_hardware: usize,
     pending: Pending,
     faults: Faults,
@@ -57,9 +65,9 @@ impl Rules {
         Self {
             card,
             capacity,
-            matcher: Matcher::new(card, capacity),
+            tables: Tables::new(card, capacity),
             installed: HashMap::new(),
-            by_key: HashMap::new(),
+            by_identity: HashMap::new(),
             soft_ids: HashSet::new(),
             leaving: HashMap::new(),
             in_hardware: 0,
@@ -103,41 +111,61 @@ impl Rules {
     }
 
     fn activate(&mut self, id: u64) {
-        if let Some(rule) = self.installed.get(&id) {
-            self.matcher.activate(id, &rule.filter);
+        if let Some(installed) = self.installed.get(&id) {
+            self.tables.activate(id, &installed.rule, self.now_ns);
         }
     }
 
     fn leave(&mut self, id: u64) {
-        if let Some(filter) = self.leaving.remove(&id) {
-            self.matcher.deactivate(id, filter.key);
+        if let Some(rule) = self.leaving.remove(&id) {
+            self.tables.deactivate(id, &rule);
             self.in_hardware -= 1;
         }
     }
 
-    /// Accepts `filter` or says why not.
-    pub(crate) fn create(&mut self, filter: Filter) -> Result<(u64, Cost), FlowError> {
-        self.admit(&filter)?;
-        let full = self.is_full();
+    /// Accepts `rule` or says why not. Alone it takes the card `insert_ns`.
+    pub(crate) fn create(
+        &mut self,
+        rule: Parsed,
+        insert_ns: u64,
+    ) -> Result<(u64, Cost), FlowError> {
+        let id = self.next_id();
+        self.create_as(id, rule, insert_ns).map(|cost| (id, cost))
+    }
+
+    /// The number of a rule that may come.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// As [`Self::create`], for a number that was given out before.
+    pub(crate) fn create_as(
+        &mut self,
+        id: u64,
+        rule: Parsed,
+        insert_ns: u64,
+    ) -> Result<Cost, FlowError> {
+        self.admit(&rule)?;
+        let full = self.is_full() || self.tables.root_is_full(&rule);
         if full && !self.faults.silently_full {
             self.refused.full += 1;
             return Err(self.words(FlowError::NO_SPACE, self.card.words.full));
         }
-        if self.matcher.is_first_of_mask(&filter) {
-            self.flush_leaving(&filter);
+        if self.tables.is_first_of_mask(&rule) {
+            self.flush_leaving(&rule);
         }
-        self.last_id += 1;
-        let id = self.last_id;
         let in_hardware = !full && !self.faults.loses();
-        self.installed.insert(id, Installed { filter, in_hardware });
-        self.by_key.insert(filter.key, id);
-        self.soft_ids.extend(filter.soft_id);
-        self.matcher.hold_mask(&filter);
+        self.by_identity.insert(rule.identity(), id);
+        self.soft_ids.extend(rule.soft_id());
+        self.tables.hold_mask(&rule);
         self.created += 1;
-        let (at_ns, cost) = self.schedule();
+        let (at_ns, cost) = self.schedule(insert_ns);
+        let created_ns = self.now_ns;
+        self.installed.insert(id, Installed { rule, created_ns, aged: false, in_hardware });
         if !in_hardware {
             self.hits.lost += 1;
-            return Ok((id, cost));
+            return Ok(cost);
         }
         self.in_hardware += 1;
         self.peak = self.peak.max(self.in_hardware);
@@ -146,11 +174,11 @@ impl Rules {
         } else {
             self.activate(id);
         }
-        Ok((id, cost))
+        Ok(cost)
     }
 
-    /// What speaks against `filter` besides the room.
-    fn admit(&mut self, filter: &Filter) -> Result<(), FlowError> {
+    /// What speaks against `rule` besides the room.
+    fn admit(&mut self, rule: &Parsed) -> Result<(), FlowError> {
         if !self.running {
             self.refused.stopped += 1;
             return Err(self.words(FlowError::INVALID, "Failed to create flow: port is stopped"));
@@ -160,16 +188,16 @@ impl Rules {
             self.hits.refused_creates += 1;
             return Err(self.words(FlowError::INVALID, "Failed to create flow."));
         }
-        (self.card.program)(filter).inspect_err(|_| self.refused.unsupported += 1)?;
-        if !self.matcher.agrees_with_mask(filter) {
+        (self.card.program)(rule).inspect_err(|_| self.refused.unsupported += 1)?;
+        if !self.tables.agrees_with_mask(rule) {
             self.refused.mask += 1;
             return Err(self.words(FlowError::INVALID, self.card.words.mask));
         }
-        if self.by_key.contains_key(&filter.key) {
+        if self.by_identity.contains_key(&rule.identity()) {
             self.refused.duplicate += 1;
             return Err(self.words(FlowError::EXISTS, self.card.words.duplicate));
         }
-        if filter.soft_id.is_some_and(|id| self.soft_ids.contains(&id)) {
+        if rule.soft_id().is_some_and(|id| self.soft_ids.contains(&id)) {
             self.refused.soft_id += 1;
             return Err(self.words(FlowError::EXISTS, self.card.words.soft_id));
         }
@@ -185,23 +213,28 @@ impl Rules {
     }
 
     /// When a create that begins now takes effect, and what it costs.
-    fn schedule(&mut self) -> (u64, Cost) {
-        let ns = self.faults.slow_create_ns;
+    fn schedule(&mut self, insert_ns: u64) -> (u64, Cost) {
+        let slow = self.faults.slow_create_ns;
+        let ns = insert_ns.saturating_add(slow);
         let late = self.faults.late_create_ns;
-        self.hits.slow_creates += u64::from(ns > 0);
+        self.hits.slow_creates += u64::from(slow > 0);
         self.hits.late_creates += u64::from(late > 0);
         self.create_ns = self.create_ns.saturating_add(ns);
         let done = self.busy_until_ns.max(self.now_ns).saturating_add(ns);
         self.busy_until_ns = done;
-        (done.saturating_add(late), Cost { ns, sleep: self.faults.sleep })
+        (done.saturating_add(late), Cost { ns, done_ns: done, sleep: self.faults.sleep })
     }
 
     /// A new mask re-initialises the hardware: what still lingers under the
     /// old one is gone at once.
-    fn flush_leaving(&mut self, filter: &Filter) {
-        let same_family = |key: Key| matches!(key, Key::V4(_)) == matches!(filter.key, Key::V4(_));
-        let under_mask = self.leaving.iter().filter(|(_, old)| {
-            self.card.one_mask || (old.kind == filter.kind && same_family(old.key))
+    fn flush_leaving(&mut self, rule: &Parsed) {
+        let Parsed::Director(new) = rule else { return };
+        let is_v4 = |key: Key| matches!(key, Key::V4(_));
+        let under_mask = self.leaving.iter().filter(|(_, old)| match old {
+            Parsed::Director(old) => {
+                self.card.one_mask || (old.kind == new.kind && is_v4(old.key) == is_v4(new.key))
+            }
+            Parsed::Steering(_) => false,
         });
         let ids: Vec<u64> = under_mask.map(|(id, _)| *id).collect();
         ids.into_iter().for_each(|id| self.leave(id));
@@ -218,15 +251,17 @@ impl Rules {
             self.hits.refused_destroys += 1;
             return Err(self.words(FlowError::INVALID, "Failed to destroy flow"));
         }
-        let Some(rule) = self.installed.remove(&id) else { return Ok(()) };
-        self.by_key.remove(&rule.filter.key);
-        if let Some(soft_id) = rule.filter.soft_id {
+        let Some(Installed { rule, in_hardware, .. }) = self.installed.remove(&id) else {
+            return Ok(());
+        };
+        self.by_identity.remove(&rule.identity());
+        if let Some(soft_id) = rule.soft_id() {
             self.soft_ids.remove(&soft_id);
         }
-        self.matcher.release_mask(&rule.filter);
+        self.tables.release_mask(&rule);
         self.destroyed += 1;
-        if rule.in_hardware {
-            self.leaving.insert(id, rule.filter);
+        if in_hardware {
+            self.leaving.insert(id, rule);
             let late = self.faults.late_destroy_ns;
             if late > 0 {
                 self.hits.late_destroys += 1;
@@ -240,14 +275,45 @@ impl Rules {
 
     /// What the COUNT action of rule `id` has seen.
     pub(crate) fn query(&self, id: u64) -> Result<Counters, FlowError> {
-        let Some(rule) = self.installed.get(&id) else {
+        let Some(Installed { rule, .. }) = self.installed.get(&id) else {
             return Err(self.words(FlowError::NOT_FOUND, "no such rule"));
         };
-        if !rule.filter.count {
-            let message = "FDIR counters not available";
+        if !rule.counts() {
+            let message =
+                if self.card.steering { NO_COUNTER } else { "FDIR counters not available" };
             return Err(refuse(FlowErrorKind::Action, FlowError::INVALID, message));
         }
-        Ok(self.matcher.counters(id, rule.filter.key))
+        Ok(self.tables.counters(id, rule))
+    }
+
+    /// The rules whose AGE timeout has passed without a packet. What is aged
+    /// stays so until it is destroyed, also if packets come then.
+    pub(crate) fn aged(&mut self) -> Vec<u64> {
+        let mut aged = Vec::new();
+        for (id, installed) in &mut self.installed {
+            let timeout_ns = u64::from(installed.rule.age_s()) * 1_000_000_000;
+            if timeout_ns == 0 {
+                continue;
+            }
+            let hit = self.tables.last_hit_ns(*id, &installed.rule);
+            let since = self.now_ns.saturating_sub(hit.unwrap_or(installed.created_ns));
+            installed.aged |= since >= timeout_ns;
+            if installed.aged {
+                aged.push(*id);
+            }
+        }
+        aged.sort_unstable();
+        aged
+    }
+
+    /// Whether no rule is accepted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.installed.is_empty()
+    }
+
+    /// The NIC's time.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
     }
 
     /// Counts a rule that the parser refused.
@@ -258,9 +324,9 @@ impl Rules {
     /// The port stops: all rules are gone, their handles void.
     pub(crate) fn stop(&mut self) {
         self.running = false;
-        self.matcher.clear();
+        self.tables.clear();
         self.installed.clear();
-        self.by_key.clear();
+        self.by_identity.clear();
         self.soft_ids.clear();
         self.leaving.clear();
         self.pending.clear();

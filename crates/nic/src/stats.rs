@@ -60,6 +60,13 @@ pub struct NicStats {
     pub missed: u64,
     /// Matched frames that a rule dropped.
     pub dropped: u64,
+    /// Matched frames that the NIC sent out of a port itself.
+    pub forwarded: u64,
+    /// Bytes of them, from the Ethernet header on.
+    pub forwarded_bytes: u64,
+    /// Frames that matched a rule with JUMP and none of the group it names:
+    /// dropped.
+    pub unmatched: u64,
     /// Frames that came while the port was stopped.
     pub stopped: u64,
     /// Frames per receive queue.

@@ -54,7 +54,10 @@ fn profiles_have_names() {
     for kind in ProfileKind::ALL {
         assert_eq!(kind.name().parse::<ProfileKind>(), Ok(*kind));
     }
-    assert_eq!("x540".parse::<ProfileKind>().unwrap_err(), "no NIC profile `x540`: x550 or e810");
+    assert_eq!(
+        "x540".parse::<ProfileKind>().unwrap_err(),
+        "no NIC profile `x540`: there are x550, e810, connectx, bluefield3"
+    );
 }
 
 #[test]

@@ -11,6 +11,9 @@ const ASK_AGAIN: Waits = Waits { first_ms: 1_000, longest_ms: 60_000 };
 /// gone, so that a full table under churn is not asked for every single rule.
 const HYSTERESIS_SHARE: usize = 16;
 
+/// A card that was full is tried with more rules than it held then after this time.
+const MORE_AFTER_MS: u64 = 60_000;
+
 /// The level of one port's match table.
 #[derive(Debug)]
 pub(crate) struct Capacity {
@@ -18,11 +21,13 @@ pub(crate) struct Capacity {
     learnt: Option<usize>,
     full: Option<usize>,
     again: Backoff,
+    /// When the card last refused for lack of room.
+    refused_ms: u64,
 }
 
 impl Default for Capacity {
     fn default() -> Self {
-        Self { rules: 0, learnt: None, full: None, again: Backoff::new(ASK_AGAIN) }
+        Self { rules: 0, learnt: None, full: None, again: Backoff::new(ASK_AGAIN), refused_ms: 0 }
     }
 }
 
@@ -59,6 +64,16 @@ impl Capacity {
         self.learnt = Some(self.rules);
         self.full = Some(self.rules);
         self.again.failed(now_ms);
+        self.refused_ms = now_ms;
+    }
+
+    /// Rules that the card holds, as far as is known; `None`: it has never been
+    /// full. A while after it last was, a few more than that, to find out.
+    #[must_use]
+    pub(crate) fn limit(&self, now_ms: u64) -> Option<usize> {
+        let learnt = self.learnt?;
+        let again = now_ms >= self.refused_ms.saturating_add(MORE_AFTER_MS);
+        Some(if again { learnt + (learnt / HYSTERESIS_SHARE).max(1) } else { learnt })
     }
 
     /// Rules in the card, those that are to be destroyed included.

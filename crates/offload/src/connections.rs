@@ -34,6 +34,17 @@ pub trait Connections {
     /// such connection or one of its next hops is unknown.
     fn path(&self, conn: ConnId, direction: Direction) -> Option<Path>;
 
+    /// How many connections have had the id `conn`; `None` if none has it now.
+    fn generation(&self, conn: ConnId) -> Option<u32>;
+
+    /// Whether both ends of `conn` have spoken and neither has finished.
+    fn is_established(&self, conn: ConnId) -> bool;
+
+    /// Marks `conn` as one that rules are asked for, as a worker would, so that
+    /// it is not removed behind our back. `false` if there is no such
+    /// connection, or it has rules.
+    fn claim(&self, conn: ConnId) -> bool;
+
     /// Keeps `conn` from being removed, since rules for it are about to be
     /// created. `false` if there is no such connection.
     fn hold(&self, conn: ConnId) -> bool;

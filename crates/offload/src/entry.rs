@@ -1,4 +1,5 @@
 //! What the offload side knows of one connection.
+use admission::{CardRefusal, Key};
 use dpdk::flow::RuleHandle;
 use pipeline::PortId;
 use service::{Binding, Direction};
@@ -8,7 +9,8 @@ use service::{Binding, Direction};
 pub(crate) enum Tag {
     /// A mark of the connection's own.
     Mark(u32),
-    /// A queue shared by all connections with the same action.
+    /// A queue, or a mark in a queue of several backends, that all connections
+    /// with the same action have.
     Queue(u16),
 }
 
@@ -53,9 +55,20 @@ pub(crate) struct Entry {
     pub(crate) may_ask: bool,
     /// How often a rule of it was refused for once.
     pub(crate) failures: u8,
+    /// As whom the policy knows it.
+    pub(crate) key: Option<Key>,
+    /// It has no packets: what was measured of it is over.
+    pub(crate) idle: bool,
+    /// Why one of its rules was refused for good; `None`: none was.
+    pub(crate) refusal: Option<CardRefusal>,
 }
 
 impl Entry {
+    /// A connection that asks; `key` is `None` if it is gone already.
+    pub(crate) fn new(key: Option<Key>) -> Self {
+        Self { key, ..Self::default() }
+    }
+
     pub(crate) fn stage(&self, direction: Direction) -> &Stage {
         let [forward, reply] = &self.stages;
         match direction {

@@ -1,6 +1,8 @@
 //! The line: whose turn it is, and whether the connection is still there then.
 use std::ops::Bound;
 
+use admission::CardRefusal;
+use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use pipeline::PortId;
 use service::Direction;
@@ -39,7 +41,8 @@ impl<C: Connections> Offloader<C> {
         let in_line = self.ports.get(at).map_or(0, |rules| rules.line.len());
         for _ in 0..budget.saturating_mul(LOOKS_PER_CREATION).min(in_line) {
             let Some(rules) = self.ports.get_mut(at) else { return };
-            if asked == budget || !rules.capacity.may_ask(now_ms) {
+            let spent = asked == budget || rules.budget.available(now_ms) == 0;
+            if spent || !rules.capacity.may_ask(now_ms) {
                 return;
             }
             let Some(owner) = rules.line.pop_front() else { return };
@@ -88,10 +91,14 @@ impl<C: Connections> Offloader<C> {
         let Some(rules) = self.ports.get_mut(at) else { return Step::Passed };
         match rules.create(&Job { hop: path.hop, ..job }, tables, flows, now_ms) {
             Attempt::Created(installed) => {
+                if let Some(key) = self.entries.get(&conn).and_then(|entry| entry.key) {
+                    self.admission.installed(key, now_ms);
+                }
                 self.put_stage(owner, Stage::Installed(installed));
                 Step::Asked
             }
             Attempt::Refused { asked } => {
+                self.note_refusal(conn, CardRefusal::Unsupported);
                 self.put_stage(owner, Stage::Software);
                 if asked { Step::Asked } else { Step::Passed }
             }
@@ -134,7 +141,14 @@ impl<C: Connections> Offloader<C> {
             return self.finish_if_bare(owner.0);
         }
         entry.may_ask = true;
+        self.note_refusal(owner.0, CardRefusal::Failed);
         self.put_stage(owner, Stage::Software);
+    }
+
+    fn note_refusal(&mut self, conn: ConnId, why: CardRefusal) {
+        if let Some(entry) = self.entries.get_mut(&conn) {
+            entry.refusal = Some(why);
+        }
     }
 
     /// The connection ended before its turn came.

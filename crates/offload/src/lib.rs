@@ -3,6 +3,7 @@
 
 mod backoff;
 mod capacity;
+mod choose;
 mod config;
 mod connections;
 mod encoding;
@@ -18,6 +19,7 @@ mod queues;
 mod shared;
 mod stats;
 
+pub use choose::{Explained, Place};
 pub use config::{OffloadConfig, PortConfig};
 pub use connections::{Connections, Path, PortTables};
 pub use encoding::{Encoding, UnknownEncoding, Wanted};

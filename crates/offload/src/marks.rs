@@ -72,6 +72,12 @@ impl Marks {
         self.quarantined
     }
 
+    /// Marks that there are.
+    #[must_use]
+    pub(crate) fn size(&self) -> usize {
+        self.states.len().saturating_sub(1)
+    }
+
     /// Marks of rules.
     #[must_use]
     pub(crate) fn in_use(&self) -> usize {

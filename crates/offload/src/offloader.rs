@@ -2,12 +2,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use admission::{Admission, Budget, CardRefusal};
 use conntrack::ConnId;
 use dpdk::flow::{FlowPort, RuleHandle};
 use pipeline::{Offload, PortId, Shared};
 use service::Direction;
 
-use crate::connections::Connections;
+use crate::connections::{Connections, PortTables};
 use crate::entry::{Entry, Stage};
 use crate::port_rules::PortRules;
 use crate::{Encoding, OffloadConfig, OffloadStats, PortStats};
@@ -26,8 +27,9 @@ pub struct Offloader<C = Arc<Shared>> {
     pub(crate) ports: Vec<PortRules>,
     pub(crate) audited: Option<ConnId>,
     pub(crate) orphaned: u64,
+    pub(crate) admission: Admission,
     closing: VecDeque<(u64, ConnId)>,
-    now_ms: u64,
+    pub(crate) now_ms: u64,
     requests: u64,
     withdrawn: u64,
     shut: bool,
@@ -39,12 +41,15 @@ impl<C: Connections> Offloader<C> {
     pub fn new(config: OffloadConfig, world: C) -> Self {
         let ports = config.ports.iter().enumerate().map(|(at, port_config)| {
             let port = PortId(at as u16);
-            let marks = world.port(port).map_or(0, |tables| tables.marks.size());
-            PortRules::new(port, port_config, marks)
+            let sizes = |tables: PortTables<'_>| (tables.marks.size(), tables.queues.shared());
+            let sizes = world.port(port).map_or((0, 0..0), sizes);
+            let budget = Budget::new(config.admission.insertions_per_second);
+            PortRules::new(port, port_config, sizes, budget)
         });
         Self {
             ports: ports.collect(),
             world,
+            admission: Admission::new(config.admission.clone()),
             config,
             entries: BTreeMap::new(),
             audited: None,
@@ -55,6 +60,12 @@ impl<C: Connections> Offloader<C> {
             withdrawn: 0,
             shut: false,
         }
+    }
+
+    /// Measures from now on what a creation takes, by `clock` (nanoseconds from
+    /// any start), and asks a slow card less often.
+    pub fn measure(&mut self, clock: fn() -> u64) {
+        self.ports.iter_mut().for_each(|rules| rules.clock = Some(clock));
     }
 
     /// Takes over rules of `port` that were made elsewhere: those that
@@ -68,8 +79,9 @@ impl<C: Connections> Offloader<C> {
 
     /// What a worker has to say of `conn`.
     pub fn request(&mut self, conn: ConnId, reason: Offload) {
-        self.requests += 1;
+        self.requests += u64::from(!matches!(reason, Offload::Seen(_)));
         match reason {
+            Offload::Seen(packets) => self.seen(conn, packets),
             Offload::Wanted => self.want(conn),
             Offload::Closing => self.close(conn),
             Offload::Reopened => self.reopen(conn),
@@ -80,7 +92,14 @@ impl<C: Connections> Offloader<C> {
     /// them any more, its timeout starts anew if packets may have come unseen
     /// (encoding `queue`), and it may be removed.
     pub fn withdraw(&mut self, conn: ConnId) {
+        if let Some(entry) = self.entries.get_mut(&conn) {
+            entry.idle = true;
+        }
         self.withdraw_rules(conn, true);
+    }
+
+    pub(crate) fn is_shut(&self) -> bool {
+        self.shut
     }
 
     /// Does what is due at `now_ms`: settles, destroys, creates. `flows` by
@@ -90,6 +109,7 @@ impl<C: Connections> Offloader<C> {
         self.close_due();
         self.audit();
         self.settle();
+        self.decide();
         let budget = self.config.destroys_per_tick;
         for (rules, port) in self.ports.iter_mut().zip(flows.iter_mut()) {
             rules.destroy(*port, budget, now_ms);
@@ -132,6 +152,8 @@ impl<C: Connections> Offloader<C> {
     #[must_use]
     pub fn stats(&self) -> OffloadStats {
         let mut stats = OffloadStats {
+            policy: self.config.admission.policy,
+            admission: self.admission.counters(),
             connections: self.entries.len(),
             requests: self.requests,
             withdrawn: self.withdrawn,
@@ -146,16 +168,23 @@ impl<C: Connections> Offloader<C> {
         stats
     }
 
-    fn want(&mut self, conn: ConnId) {
+    pub(crate) fn want(&mut self, conn: ConnId) {
         if self.entries.contains_key(&conn) {
             return;
         }
-        let mut entry = Entry::default();
+        let key = self.key(conn);
+        if let Some(key) = key {
+            self.admission.admit(key, self.now_ms);
+        }
+        let mut entry = Entry::new(key);
         if !self.shut {
             for direction in Direction::BOTH {
                 match self.line_up(conn, direction) {
                     Some(stage) => *entry.stage_mut(direction) = stage,
-                    None => entry.may_ask = true,
+                    None => {
+                        entry.may_ask = true;
+                        entry.refusal = Some(CardRefusal::Crowded);
+                    }
                 }
             }
         }
@@ -166,6 +195,11 @@ impl<C: Connections> Offloader<C> {
     /// Puts one direction in line at the port where its packets arrive;
     /// `None`: not now.
     pub(crate) fn line_up(&mut self, conn: ConnId, direction: Direction) -> Option<Stage> {
+        let binding = self.world.binding(conn)?;
+        if direction == Direction::Reply && binding.forwarding.is_one_way() {
+            // There is nothing to match.
+            return Some(Stage::Software);
+        }
         let path = self.world.path(conn, direction)?;
         let rules = self.ports.get_mut(usize::from(path.arrives.0))?;
         if rules.encoding == Encoding::Off {
@@ -240,6 +274,9 @@ impl<C: Connections> Offloader<C> {
             }
         }
         if entry.has_rules() {
+            if let Some(key) = entry.key {
+                self.admission.leaving(key, self.now_ms);
+            }
             self.world.withdrawing(conn);
         }
         self.finish_if_bare(conn);
@@ -278,7 +315,15 @@ impl<C: Connections> Offloader<C> {
             return;
         }
         let ask_again = entry.withdrawn || entry.may_ask;
+        let (key, refusal) = (entry.key, entry.refusal.filter(|_| !entry.withdrawn));
+        let idle = entry.idle;
         self.entries.remove(&conn);
+        match (key, refusal) {
+            (Some(key), _) if idle => self.admission.forget(key),
+            (Some(key), Some(why)) => self.admission.refused(key, why, self.now_ms),
+            (Some(key), None) => self.admission.left(key, self.now_ms),
+            (None, _) => {}
+        }
         self.world.let_go(conn, ask_again);
     }
 }
@@ -291,6 +336,10 @@ impl PortStats {
             capacity_learnt: rules.capacity.learnt(),
             unsupported: rules.unsupported.iter().collect(),
             queues: rules.queues.uses().collect(),
+            budget: Some(rules.budget.per_second())
+                .filter(|budget| budget.is_finite())
+                .map(|budget| budget as u64),
+            creation_ns: rules.budget.cost_ns().map(|cost| cost as u64),
             ..Self::default()
         };
         stats.now.rules = rules.capacity.rules();

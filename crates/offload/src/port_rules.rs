@@ -1,6 +1,8 @@
 //! The rules of one port: creating, destroying, settling.
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
+use admission::Budget;
 use conntrack::ConnId;
 use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
 use pipeline::encoding::Marked;
@@ -91,12 +93,23 @@ pub(crate) struct PortRules {
     fresh: Vec<(Owner, Tag)>,
     settling: VecDeque<Batch>,
     rule_queues: Vec<u16>,
+    /// Rules that the card may be asked to create.
+    pub(crate) budget: Budget,
+    /// Nanoseconds from any start; `None`: what a creation takes isn't measured.
+    pub(crate) clock: Option<fn() -> u64>,
 }
 
 impl PortRules {
-    pub(crate) fn new(port: PortId, config: &PortConfig, marks: usize) -> Self {
+    pub(crate) fn new(
+        port: PortId,
+        config: &PortConfig,
+        (marks, tags): (usize, Range<u16>),
+        budget: Budget,
+    ) -> Self {
         let in_mark = config.encoding == Encoding::Mark;
         let in_queue = config.encoding == Encoding::Queue;
+        let tags = if in_queue { tags } else { 0..0 };
+        let own: &[u16] = if in_queue { &config.queues } else { &[] };
         Self {
             port,
             encoding: config.encoding,
@@ -104,7 +117,7 @@ impl PortRules {
             capacity: Capacity::default(),
             unsupported: Unsupported::default(),
             marks: Marks::new(if in_mark { marks } else { 0 }),
-            queues: Queues::new(if in_queue { &config.queues } else { &[] }, config.workers),
+            queues: Queues::new(own, &config.shared_queues, tags, config.workers),
             line: VecDeque::new(),
             closed_ranks_ms: 0,
             doomed: BTreeMap::new(),
@@ -113,6 +126,8 @@ impl PortRules {
             fresh: Vec::new(),
             settling: VecDeque::new(),
             rule_queues: config.queues.clone(),
+            budget,
+            clock: None,
         }
     }
 
@@ -150,7 +165,11 @@ impl PortRules {
             Ok(assigned) => assigned,
             Err(attempt) => return attempt,
         };
-        match flows.create(&rule) {
+        let began = self.clock.map(|clock| clock());
+        let made = flows.create(&rule);
+        let took = self.clock.zip(began).map(|(clock, began)| clock().saturating_sub(began));
+        self.budget.asked(took);
+        match made {
             Ok(handle) => {
                 self.done.created += 1;
                 self.capacity.created();
@@ -175,6 +194,7 @@ impl PortRules {
             return Attempt::Refused { asked: true };
         }
         self.done.refused.other += 1;
+        self.budget.refused();
         Attempt::Failed
     }
 
@@ -205,10 +225,11 @@ impl PortRules {
             return Err(Attempt::Refused { asked: false });
         };
         if taken.is_new {
-            tables.queues.set(taken.queue, Some(action));
+            tables.queues.set(taken.tag, Some(action));
         }
-        let actions = vec![Action::Queue(taken.queue)];
-        Ok((Tag::Queue(taken.queue), Rule::five_tuple(key, actions)))
+        let mark = taken.marked.then_some(Action::Mark(taken.tag.into()));
+        let actions = std::iter::once(Action::Queue(taken.queue)).chain(mark).collect();
+        Ok((Tag::Queue(taken.tag), Rule::five_tuple(key, actions)))
     }
 
     /// The rule with `tag` was refused: no packet ever carried it.
@@ -229,9 +250,9 @@ impl PortRules {
                 tables.marks.clear(mark);
                 self.marks.release(mark);
             }
-            Tag::Queue(queue) => {
-                if self.queues.release(queue) {
-                    tables.queues.set(queue, None);
+            Tag::Queue(tag) => {
+                if self.queues.release(tag) {
+                    tables.queues.set(tag, None);
                 }
             }
         }
@@ -373,8 +394,8 @@ fn forget(tag: Tag, tables: PortTables<'_>) {
         Tag::Mark(mark) => {
             tables.marks.clear(mark);
         }
-        Tag::Queue(queue) => {
-            tables.queues.set(queue, None);
+        Tag::Queue(tag) => {
+            tables.queues.set(tag, None);
         }
     }
 }

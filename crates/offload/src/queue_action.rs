@@ -2,7 +2,7 @@
 use std::net::SocketAddr;
 
 use pipeline::encoding::QueueAction;
-use service::{Binding, Direction, HopId};
+use service::{Binding, Delivery, Direction, HopId};
 use wire::Rewrite;
 
 /// Why a connection can't be told by a queue number.
@@ -32,11 +32,12 @@ pub(crate) fn queue_action(
     }
     let (vip, server) = (binding.vip, binding.server);
     let all_ports = any_port && vip.port() == server.port();
-    let rewrite = match (direction, all_ports) {
-        (_, false) => binding.rewrite(direction),
-        (Direction::Forward, true) => Rewrite::destination_address(vip.ip(), server.ip()),
-        (Direction::Reply, true) => Rewrite::source_address(server.ip(), vip.ip()),
+    let addresses = match direction {
+        _ if !all_ports || binding.forwarding.is_one_way() => None,
+        Direction::Forward => Rewrite::destination_address(vip.ip(), server.ip()),
+        Direction::Reply => Rewrite::source_address(server.ip(), vip.ip()),
     };
+    let delivery = addresses.map(Delivery::Rewrite).or_else(|| binding.delivery(direction));
     let arriving = match direction {
         Direction::Forward => vip,
         Direction::Reply => server,
@@ -48,7 +49,7 @@ pub(crate) fn queue_action(
         direction,
         proto: binding.proto,
         endpoint: SocketAddr::new(arriving.ip(), port),
-        rewrite: rewrite.ok_or(NotEncodable::Families)?,
+        delivery: delivery.ok_or(NotEncodable::Families)?,
         hop,
     })
 }
@@ -57,7 +58,7 @@ pub(crate) fn queue_action(
 mod tests {
     use std::net::SocketAddr;
 
-    use service::{BackendId, ServiceId};
+    use service::{BackendId, Forwarding, ServiceId};
     use wire::Transport;
 
     use super::*;
@@ -69,6 +70,7 @@ mod tests {
             proto: Transport::Tcp,
             service: ServiceId(0),
             backend: BackendId(3),
+            forwarding: Forwarding::Rewrite,
             client,
             vip: at(vip),
             server: at(server),
@@ -83,7 +85,7 @@ mod tests {
             [(Direction::Forward, binding.vip), (Direction::Reply, binding.server)]
         {
             let action = queue_action(&binding, direction, HopId(7), false).unwrap();
-            assert_eq!(Some(action.rewrite), binding.rewrite(direction));
+            assert_eq!(Some(action.delivery), binding.delivery(direction));
             assert_eq!((action.endpoint, action.hop), (endpoint, HopId(7)));
         }
     }
@@ -100,6 +102,21 @@ mod tests {
             assert_eq!(a.endpoint.port(), 0);
             let [a, b] = ports.map(|b| queue_action(&b, direction, HopId(0), false).unwrap());
             assert_ne!(a, b);
+        }
+    }
+
+    #[test]
+    fn what_stays_as_it_is_stays_so_for_all_connections_of_a_backend() {
+        for (forwarding, delivery) in [
+            (Forwarding::Direct, Delivery::Direct(BackendId(3))),
+            (Forwarding::Tunnel, Delivery::Tunnel(BackendId(3))),
+        ] {
+            for any_port in [false, true] {
+                let vip = "203.0.113.1:80";
+                let binding = Binding { forwarding, ..binding(vip, vip, false) };
+                let action = queue_action(&binding, Direction::Forward, HopId(0), any_port);
+                assert_eq!(action.unwrap().delivery, delivery);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The process's shared state, as the offload side sees it.
 use std::sync::Arc;
 
-use conntrack::{ConnId, Hit, OffloadState};
+use conntrack::{ConnId, ConnState, Hit, OffloadState};
 use pipeline::{PortId, Shared};
 use service::{Binding, Direction, ServiceId};
 
@@ -28,6 +28,20 @@ impl Connections for Arc<Shared> {
         let arrives = self.port_of(hop(back)?)?;
         let path = Path { arrives, hop: hop(direction)? };
         self.table.is_live(conn).then_some(path)
+    }
+
+    fn generation(&self, conn: ConnId) -> Option<u32> {
+        self.table.generation(conn)
+    }
+
+    fn is_established(&self, conn: ConnId) -> bool {
+        use ConnState::{Established, HalfClosed, Stream};
+        matches!(self.table.state(conn), Some(Established | Stream | HalfClosed(_)))
+    }
+
+    fn claim(&self, conn: ConnId) -> bool {
+        self.table.change_offload(conn, OffloadState::None, OffloadState::Wanted)
+            || self.table.offloaded(conn) == Some(OffloadState::Wanted)
     }
 
     fn hold(&self, conn: ConnId) -> bool {

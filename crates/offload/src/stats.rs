@@ -1,4 +1,5 @@
 //! Counts of the offload side.
+use admission::Policy;
 use service::{BackendId, Direction, ServiceId};
 
 use crate::{Encoding, FlowType};
@@ -108,6 +109,8 @@ impl Level {
 pub struct QueueUse {
     /// The queue.
     pub queue: u16,
+    /// The mark that tells its packets from those of others in the same queue.
+    pub mark: Option<u16>,
     /// The service of its packets.
     pub service: ServiceId,
     /// The backend they go to or come from.
@@ -134,11 +137,20 @@ pub struct PortStats {
     pub unsupported: Vec<FlowType>,
     /// What the queues with a meaning stand for.
     pub queues: Vec<QueueUse>,
+    /// Rules that the card may be asked to create in a second at present;
+    /// `None`: as many as one likes.
+    pub budget: Option<u64>,
+    /// What one creation takes, in nanoseconds; `None`: not measured.
+    pub creation_ns: Option<u64>,
 }
 
 /// The state of all rules.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OffloadStats {
+    /// Who may have rules.
+    pub policy: Policy,
+    /// What the policy has decided.
+    pub admission: admission::Counters,
     /// Connections with a rule, or waiting for one.
     pub connections: usize,
     /// Requests for connections, all reasons.

@@ -3,11 +3,12 @@
 
 mod common;
 
+use admission::{Policy, Settings};
 use common::card::Card;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
+use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig};
 use pipeline::Offload;
 use proptest::prelude::*;
 use service::Direction;
@@ -87,6 +88,7 @@ fn steps(
     let slot = 0..slots;
     let reason = prop_oneof![
         6 => Just(Offload::Wanted),
+        12 => Just(Offload::Seen(64)),
         2 => Just(Offload::Closing),
         1 => Just(Offload::Reopened),
     ];
@@ -95,7 +97,7 @@ fn steps(
         4 => open.prop_map(|(slot, backend, service, ipv6, fullnat)| Step::Open {
             slot, backend, service, ipv6, fullnat
         }),
-        6 => (slot.clone(), reason).prop_map(|(slot, reason)| Step::Request { slot, reason }),
+        12 => (slot.clone(), reason).prop_map(|(slot, reason)| Step::Request { slot, reason }),
         3 => slot.clone().prop_map(|slot| Step::Expire { slot }),
         8 => (slot, any::<bool>()).prop_map(|(slot, reply)| Step::Packet { slot, reply }),
         poll_weight => polled.prop_map(|packets| Step::Poll { packets }),
@@ -113,14 +115,20 @@ struct Model {
     world: Ours,
     cards: [Card; 2],
     offloader: Offloader<Ours>,
+    policy: Policy,
     now_ms: u64,
     opened: u32,
 }
 
 impl Model {
-    fn new(encodings: [Encoding; 2], marks: usize, queues: u16) -> Self {
+    fn new(encodings: [Encoding; 2], marks: usize, queues: u16, policy: Policy) -> Self {
         let world = World::ours(marks, usize::from(QUEUES));
-        let port = |encoding| PortConfig { encoding, queues: (1..queues).collect(), workers: 2 };
+        let port = |encoding| PortConfig {
+            encoding,
+            queues: (1..queues).collect(),
+            shared_queues: Vec::new(),
+            workers: 2,
+        };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),
             creations_per_tick: 4,
@@ -128,12 +136,13 @@ impl Model {
             settle_ms: SETTLE_MS,
             linger_ms: 3,
             waiting: 30,
+            admission: Settings { policy, stay_ms: 100, ..Settings::default() },
         };
         let mut cards = [Card::new(10), Card::new(10)];
         cards[0].ipv6 = false;
         cards.iter_mut().for_each(|card| card.linger_ms = SETTLE_MS - 1);
         let offloader = Offloader::new(config, world.clone());
-        Self { world, cards, offloader, now_ms: 0, opened: 0 }
+        Self { world, cards, offloader, policy, now_ms: 0, opened: 0 }
     }
 
     fn key(&self, slot: u32, direction: Direction) -> Option<FlowKey> {
@@ -147,10 +156,18 @@ impl Model {
                     self.opened += 1;
                     let binding = binding(self.opened, backend, service, ipv6, fullnat);
                     self.world.open(slot, binding);
+                    // Some never complete their handshake.
+                    if let Some(conn) = self.world.conns.borrow_mut().get_mut(&slot) {
+                        conn.established = self.policy != Policy::Heavy || self.opened % 4 != 0;
+                    }
                 }
             }
             Step::Request { slot, reason } => {
                 // Requests of connections that are gone come too, by slow rings.
+                let reason = match reason {
+                    Offload::Wanted if self.policy == Policy::Heavy => Offload::Seen(64),
+                    other => other,
+                };
                 self.offloader.request(ConnId::from_raw(slot), reason);
             }
             Step::Expire { slot } => match self.world.state(slot) {
@@ -166,6 +183,8 @@ impl Model {
                 }
             }
             Step::Poll { packets } => self.poll(packets),
+            // Rates need some time to be measured.
+            Step::Tick { ms } if self.policy == Policy::Heavy => self.tick(ms * 30),
             Step::Tick { ms } => self.tick(ms),
             Step::RefuseCreates { port, count } => self.cards[port].refuse_creates = count,
             Step::RefuseDestroys { port, count } => self.cards[port].refuse_destroys = count,
@@ -218,8 +237,8 @@ impl Model {
             let own = all.find(|b| b.key(action.direction) == Some(received.key));
             let own = own.expect("a queue's packet of a connection that is gone");
             assert_eq!((own.service, own.backend), (action.service, action.backend));
-            let wanted = own.rewrite(action.direction).unwrap();
-            let same = wanted == action.rewrite || action.endpoint.port() == 0;
+            let wanted = own.delivery(action.direction).unwrap();
+            let same = wanted == action.delivery || action.endpoint.port() == 0;
             assert!(same, "another rewrite");
         }
     }
@@ -240,6 +259,23 @@ impl Model {
         }
     }
 
+    /// Nobody has rules before its handshake, and nobody can be removed while
+    /// it is in line for them.
+    fn check_handshakes(&self) {
+        for (&slot, conn) in self.world.conns.borrow().iter() {
+            let explained = self.offloader.explain(ConnId::from_raw(slot));
+            let in_line = explained.is_some_and(|explained| {
+                [explained.forward, explained.reply].contains(&Place::InLine)
+            });
+            // Elsewhere it is the worker that asks who sees to that.
+            let chosen = in_line && self.policy == Policy::Heavy;
+            assert!(!chosen || conn.state != State::None, "slot {slot}");
+        }
+        for (slot, conn) in self.world.conns.borrow().iter().filter(|(_, conn)| !conn.established) {
+            assert_eq!(conn.state, State::None, "slot {slot}");
+        }
+    }
+
     /// Faults end, packets are delivered, time goes by.
     fn calm(&mut self) {
         for card in &mut self.cards {
@@ -249,6 +285,7 @@ impl Model {
             self.tick(50);
             self.poll(1000);
             self.check();
+            self.check_handshakes();
         }
     }
 
@@ -272,10 +309,23 @@ impl Model {
 }
 
 fn history(encodings: [Encoding; 2], marks: usize, queues: u16, steps: &[Step]) {
-    let mut model = Model::new(encodings, marks, queues);
+    for policy in [Policy::All, Policy::Heavy] {
+        history_with(policy, encodings, marks, queues, steps);
+    }
+}
+
+fn history_with(
+    policy: Policy,
+    encodings: [Encoding; 2],
+    marks: usize,
+    queues: u16,
+    steps: &[Step],
+) {
+    let mut model = Model::new(encodings, marks, queues, policy);
     for step in steps {
         model.run(step);
         model.check();
+        model.check_handshakes();
     }
     model.calm();
     model.check_calm();
@@ -295,7 +345,7 @@ fn history(encodings: [Encoding; 2], marks: usize, queues: u16, steps: &[Step]) 
 }
 
 fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step]) {
-    let mut model = Model::new(encodings, marks, QUEUES);
+    let mut model = Model::new(encodings, marks, QUEUES, Policy::Heavy);
     steps.iter().for_each(|step| model.run(step));
     for card in &mut model.cards {
         card.refuse_destroys = card.refuse_destroys.min(1);
@@ -321,7 +371,7 @@ fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step])
 #[test]
 fn a_rule_that_still_matches_after_its_destroy_says_nothing_wrong() {
     for (encoding, marks) in [(Encoding::Mark, 2), (Encoding::Queue, 0)] {
-        let mut model = Model::new([encoding; 2], marks, 2);
+        let mut model = Model::new([encoding; 2], marks, 2, Policy::All);
         for slot in 0..2 {
             let open =
                 Step::Open { slot, backend: slot as u16, service: 0, ipv6: false, fullnat: false };

@@ -43,6 +43,8 @@ via = "192.0.2.254"
 [[neighbour]]
 address = "192.0.2.254"
 mac = "{ROUTER}"
+[offload]
+admission = "all"
 [conntrack]
 connections = {connections}
 connections_v6 = 1024

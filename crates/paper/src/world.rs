@@ -220,7 +220,8 @@ impl World {
             Direction::Reply => (PortId(0), CLIENT_SIDE),
         };
         let place = *self.places.get(usize::try_from(number).ok()?)?;
-        Some((place, Action { rewrite: action.rewrite, port, macs: [mac?, own] }))
+        let service::Delivery::Rewrite(rewrite) = action.delivery else { return None };
+        Some((place, Action { rewrite, port, macs: [mac?, own] }))
     }
 
     /// Puts the first connections into the NIC, as many as fit.
@@ -323,7 +324,7 @@ fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
             Encoding::Mark => vec![0],
             Encoding::Off => Vec::new(),
         };
-        PortConfig { encoding, queues, workers: 1 }
+        PortConfig { encoding, queues, shared_queues: Vec::new(), workers: 1 }
     };
     let servers = if plan.both_ways { plan.encoding } else { Encoding::Off };
     let config = OffloadConfig {

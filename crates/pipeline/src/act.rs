@@ -1,15 +1,15 @@
-//! Last stage: rewrite, TTL, next hop, out.
+//! Last stage: what the mode does to the packet, TTL, next hop, out.
 use std::net::IpAddr;
 
 use packet::PacketBuf;
-use service::HopId;
+use service::{Delivery, HopId};
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
-use wire::{Headers, Net, Rewrite, Side, decrement_ttl};
+use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl};
 
 use crate::bucket::TokenBucket;
 use crate::context::{Context, Packet};
 use crate::counters::Counter;
-use crate::{InterfaceId, Outbox};
+use crate::{Interface, InterfaceId, Outbox};
 
 /// The shortest Ethernet frame without its check sequence: up to here bytes
 /// behind the IP datagram are padding and stay.
@@ -21,40 +21,81 @@ pub(crate) struct Errors {
     pub(crate) scratch: [u8; MAX_ERROR_LEN],
 }
 
-/// Rewrites `packet` and sends it to `hop`. A packet that may not go
+/// Does `delivery` to `packet` and sends it to `hop`. A packet that may not go
 /// on is turned into the ICMP error that says so.
+///
+/// Every mode takes one off the TTL, also `dsr`, which changes nothing else of
+/// the IP packet: the load balancer takes it from one link and decides by its
+/// addresses where it goes next, as a router does (RFC 1812 section 5.3.1), and
+/// should two of them take each other for backends, that ends the loop.
 #[inline]
 pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     errors: &mut Errors,
     mut packet: Packet<B>,
-    rewrite: &Rewrite,
+    delivery: &Delivery,
     hop: HopId,
 ) {
     if packet.headers.ttl <= 1 {
         return refuse(cx, errors, packet, ErrorKind::TimeExceeded);
     }
-    let (id, mac) = match next_hop(cx, &packet, rewrite, hop) {
+    let (id, mac) = match next_hop(cx, &packet, delivery, hop) {
         Ok(next) => next,
         Err(counter) => return cx.count(counter),
     };
     let Some(interface) = cx.snapshot.interfaces.get(id) else {
         return cx.count(Counter::NoRoute);
     };
-    let length = packet.headers.end.saturating_sub(packet.headers.l3);
-    if length > interface.mtu {
-        return refuse(cx, errors, packet, ErrorKind::TooBig { mtu: interface.mtu });
+    let tunnel = match tunnel(cx, delivery) {
+        Ok(tunnel) => tunnel,
+        Err(counter) => return cx.count(counter),
+    };
+    let mtu = inner_mtu(interface, tunnel);
+    if packet.headers.end.saturating_sub(packet.headers.l3) > mtu {
+        return refuse(cx, errors, packet, ErrorKind::TooBig { mtu });
     }
     let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
     trim(&mut packet);
     let frame = packet.buf.bytes_mut();
-    if !rewrite.apply(frame, &packet.headers) {
+    let done = match delivery {
+        Delivery::Rewrite(rewrite) => rewrite.apply(frame, &packet.headers),
+        Delivery::Direct(_) | Delivery::Tunnel(_) | Delivery::Plain => true,
+    };
+    if !done {
         return cx.count(Counter::NotRewritable);
     }
     if !decrement_ttl(frame, &packet.headers) {
         return cx.count(Counter::TtlExpired);
     }
+    if !enter(tunnel, &mut packet) {
+        return cx.count(Counter::NoRoom);
+    }
     cx.send(packet, interface, mac);
+}
+
+/// The tunnel that a packet goes through.
+#[inline]
+pub(crate) fn tunnel<'a, O>(
+    cx: &Context<'a, O>,
+    delivery: &Delivery,
+) -> Result<Option<&'a Encap>, Counter> {
+    let Delivery::Tunnel(backend) = delivery else { return Ok(None) };
+    cx.snapshot.tunnels.get(*backend).map(Some).ok_or(Counter::NoRoute)
+}
+
+/// The longest packet that goes out over `interface`, in a tunnel or not. Who
+/// sends longer ones is told: that is the one means against outer packets that
+/// don't fit. Lowering the client's MSS would not help, which says what the
+/// server may send, past here; and the server's own is never seen.
+#[inline]
+pub(crate) fn inner_mtu(interface: &Interface, tunnel: Option<&Encap>) -> u16 {
+    interface.mtu.saturating_sub(tunnel.map_or(0, Encap::overhead))
+}
+
+/// Puts the packet into its tunnel, if it has one. `false`: no room.
+#[inline]
+pub(crate) fn enter<B: PacketBuf>(tunnel: Option<&Encap>, packet: &mut Packet<B>) -> bool {
+    tunnel.is_none_or(|tunnel| tunnel.apply(&mut packet.buf, &mut packet.headers))
 }
 
 /// The interface and Ethernet address of the decision's next hop. Asks for
@@ -63,14 +104,14 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
 pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     packet: &Packet<B>,
-    rewrite: &Rewrite,
+    delivery: &Delivery,
     hop: HopId,
 ) -> Result<(InterfaceId, Option<wire::Mac>), Counter> {
     let neighbours = &cx.shared.neighbours;
     let found = neighbours.resolve(hop, cx.now_ms);
     let (hop, found) = match found {
         Some(found) => (hop, found),
-        None => rerouted(cx, packet, rewrite)?,
+        None => rerouted(cx, packet, delivery)?,
     };
     if found.1.is_none() {
         cx.count(Counter::ResolveAsked);
@@ -84,11 +125,17 @@ pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
 fn rerouted<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     packet: &Packet<B>,
-    rewrite: &Rewrite,
+    delivery: &Delivery,
 ) -> Result<(HopId, (InterfaceId, Option<wire::Mac>)), Counter> {
     cx.count(Counter::Rerouted);
-    let destination =
-        destination(rewrite, packet.buf.bytes(), &packet.headers).ok_or(Counter::NoRoute)?;
+    let destination = match delivery {
+        Delivery::Rewrite(rewrite) => destination(rewrite, packet.buf.bytes(), &packet.headers),
+        Delivery::Direct(backend) | Delivery::Tunnel(backend) => {
+            cx.snapshot.services.backend(*backend).map(|backend| backend.address)
+        }
+        Delivery::Plain => packet.headers.dst_addr(packet.buf.bytes()),
+    };
+    let destination = destination.ok_or(Counter::NoRoute)?;
     let hop = hop_to(cx, destination)?;
     let found = cx.shared.neighbours.resolve(hop, cx.now_ms).ok_or(Counter::NeighbourTableFull)?;
     Ok((hop, found))
@@ -174,6 +221,6 @@ fn write_error<B: PacketBuf, O>(
 }
 
 /// IPv4's "don't fragment".
-fn forbids_fragments(frame: &[u8], headers: &Headers) -> bool {
+pub(crate) fn forbids_fragments(frame: &[u8], headers: &Headers) -> bool {
     frame.get(usize::from(headers.l3) + 6).is_some_and(|byte| byte & 0x40 != 0)
 }

@@ -1,7 +1,7 @@
 //! What every stage has at hand while one burst is processed.
 use packet::PacketBuf;
-use service::HopId;
-use wire::{Headers, Rewrite, ethernet, vlan};
+use service::{Delivery, HopId};
+use wire::{Headers, ethernet, vlan};
 
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
@@ -29,7 +29,7 @@ pub(crate) struct Packet<B> {
 /// What is done to a packet: the end of matching, the beginning of acting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
-    pub(crate) rewrite: Rewrite,
+    pub(crate) delivery: Delivery,
     pub(crate) hop: HopId,
 }
 

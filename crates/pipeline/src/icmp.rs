@@ -3,16 +3,21 @@
 use std::net::SocketAddr;
 
 use packet::PacketBuf;
+use service::Delivery;
 use wire::quoted::{Quoted, Translation, rewrite_quoted};
 use wire::{FlowKey, Fragment, Net, Rewrite, Side, decrement_ttl, icmp, icmpv6};
 
-use crate::act::{next_hop, trim};
+use crate::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
 use crate::context::{Context, Decision, Packet};
 use crate::counters::Counter;
-use crate::{Outbox, stateless};
+use crate::{Outbox, stateless, too_long};
 
 /// Answers, translates or drops an ICMP packet.
-pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packet: Packet<B>) {
+pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    errors: &mut Errors,
+    mut packet: Packet<B>,
+) {
     let (frame, headers) = (packet.buf.bytes(), &packet.headers);
     let kind = frame.get(usize::from(headers.l4)).copied();
     let (Some(kind), Some(dst)) = (kind, headers.dst_addr(frame)) else {
@@ -27,7 +32,11 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut pack
         return cx.count(Counter::IcmpUnsupported);
     }
     if is_error {
-        return match error(cx, packet) {
+        let done = match too_long::report(cx, errors, &packet) {
+            Some(report) => too_long::send(cx, errors, packet, report),
+            None => error(cx, packet),
+        };
+        return match done {
             Ok(()) => cx.count(Counter::IcmpTranslated),
             Err(counter) => cx.count(counter),
         };
@@ -42,7 +51,9 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut pack
 }
 
 /// An error speaks of a packet that we have sent to where the error comes
-/// from. Its receiver's way is that of the packets that answer it.
+/// from. Its receiver's way is that of the packets that answer it. In one way
+/// modes that packet may have gone past us; its receiver is the backend then,
+/// and needs the error as it is.
 fn error<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     mut packet: Packet<B>,
@@ -57,19 +68,26 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     }
     let answers = quoted.flow.reversed();
     let decision = receiver(cx, &answers)?;
-    let (interface, mac) = next_hop(cx, &packet, &decision.rewrite, decision.hop)?;
+    let (interface, mac) = next_hop(cx, &packet, &decision.delivery, decision.hop)?;
     let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
     let mac = mac.ok_or(Counter::NeighbourUnresolved)?;
-    if packet.headers.end.saturating_sub(packet.headers.l3) > interface.mtu {
+    let tunnel = tunnel(cx, &decision.delivery)?;
+    if packet.headers.end.saturating_sub(packet.headers.l3) > inner_mtu(interface, tunnel) {
         return Err(Counter::TooBig);
     }
     trim(&mut packet);
-    let to = translation(&answers, &decision.rewrite).ok_or(Counter::NotRewritable)?;
     let frame = packet.buf.bytes_mut();
-    if !rewrite_quoted(frame, &packet.headers, &quoted, &to)
-        || !decrement_ttl(frame, &packet.headers)
-    {
+    if let Delivery::Rewrite(rewrite) = &decision.delivery {
+        let to = translation(&answers, rewrite).ok_or(Counter::NotRewritable)?;
+        if !rewrite_quoted(frame, &packet.headers, &quoted, &to) {
+            return Err(Counter::NotRewritable);
+        }
+    }
+    if !decrement_ttl(frame, &packet.headers) {
         return Err(Counter::NotRewritable);
+    }
+    if !enter(tunnel, &mut packet) {
+        return Err(Counter::NoRoom);
     }
     cx.send(packet, interface, mac);
     Ok(())
@@ -79,7 +97,7 @@ fn error<B: PacketBuf, O: Outbox<B>>(
 fn receiver<O>(cx: &Context<'_, O>, answers: &FlowKey) -> Result<Decision, Counter> {
     let table = &cx.shared.table;
     if let Some(action) = table.lookup(answers).and_then(|hit| table.action(hit)) {
-        return Ok(Decision { rewrite: action.rewrite, hop: action.hop });
+        return Ok(Decision { delivery: action.delivery, hop: action.hop });
     }
     stateless::either(cx, answers).map_err(|_| Counter::IcmpUnrelated)
 }

@@ -10,9 +10,10 @@ use crate::counters::Counter;
 use crate::sampler::Sampler;
 use crate::{Admit, Offload, Outbox};
 
-/// One packet in so many of those that software found is an occasion to ask
-/// for rules again: after a full ring, and for connections whose rules were
-/// taken back. The busiest connections ask soonest.
+/// One packet in so many of those whose connection is known is an occasion to
+/// ask for rules again: after a full ring, and for connections whose rules were
+/// taken back. The busiest connections ask soonest. Where the offload side
+/// chooses, it is a sample for it, whether the NIC matched the packet or not.
 const REMIND: u32 = 64;
 
 /// What is done to a packet of connection `hit`; `None` if the connection has
@@ -24,17 +25,25 @@ pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
     headers: &Headers,
 ) -> Option<Decision> {
     let action = cx.shared.table.action(hit)?;
-    touch(cx, hit, flags(headers));
-    Some(Decision { rewrite: action.rewrite, hop: action.hop })
+    count(cx, hit, flags(headers));
+    Some(Decision { delivery: action.delivery, hop: action.hop })
 }
 
-/// Counts a packet for the connection's state.
-#[inline]
+/// Counts a packet that was matched by queue and chosen as a sample.
 pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     hit: Hit,
     flags: Option<TcpFlags>,
 ) {
+    count(cx, hit, flags);
+    if cx.snapshot.admit == Admit::Measured {
+        remind(cx, hit.conn, cx.snapshot.sample);
+    }
+}
+
+/// Counts a packet for the connection's state.
+#[inline]
+fn count<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hit: Hit, flags: Option<TcpFlags>) {
     let event = cx.shared.table.touch(hit, flags, cx.now_ms);
     if event != Event::None {
         notice(cx, hit.conn, event);
@@ -55,7 +64,7 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
 ) {
     let in_software = cx.shared.table.offloaded(conn) == Some(OffloadState::None);
     match event {
-        Event::Established | Event::Restored if cx.snapshot.admit != Admit::Off => {
+        Event::Established | Event::Restored if workers_ask(cx.snapshot.admit) => {
             want(cx, conn);
         }
         Event::Closing | Event::Reset if !in_software => {
@@ -71,6 +80,11 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
         }
         _ => {}
     }
+}
+
+/// Whether workers ask for rules as soon as they may.
+const fn workers_ask(admit: Admit) -> bool {
+    matches!(admit, Admit::Established | Admit::FirstPacket)
 }
 
 /// Asks for rules, unless somebody has done so.
@@ -95,7 +109,7 @@ fn tell<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, why: 
 pub(crate) struct Reminder(pub(crate) Sampler);
 
 impl Reminder {
-    /// A packet of connection `hit` was found in software.
+    /// A packet is of connection `hit`.
     #[inline]
     pub(crate) fn found<B: PacketBuf, O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, hit: Hit) {
         if self.0.takes(REMIND) {
@@ -112,20 +126,24 @@ impl Reminder {
     /// A packet of connection `hit` is an occasion.
     pub(crate) fn remind<B: PacketBuf, O: Outbox<B>>(&self, cx: &mut Context<'_, O>, hit: Hit) {
         if cx.snapshot.admit != Admit::Off {
-            remind(cx, hit.conn);
+            remind(cx, hit.conn, REMIND);
         }
     }
 }
 
 #[cold]
-fn remind<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId) {
+fn remind<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, packets: u32) {
     let worth_it = match cx.shared.table.state(conn) {
         Some(ConnState::Established | ConnState::Stream) => true,
         Some(ConnState::HalfClosed(Direction::Forward | Direction::Reply)) => true,
         Some(ConnState::Closing | ConnState::Reset) | None => false,
         Some(_) => cx.snapshot.admit == Admit::FirstPacket,
     };
-    if worth_it {
-        want(cx, conn);
+    match (worth_it, cx.snapshot.admit) {
+        (false, _) => {}
+        (true, Admit::Measured) => {
+            tell(cx, conn, Offload::Seen(packets));
+        }
+        (true, _) => want(cx, conn),
     }
 }

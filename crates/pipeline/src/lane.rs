@@ -7,15 +7,15 @@
 use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainKey};
 use packet::PacketBuf;
-use service::Direction;
-use wire::{FlowKey, FlowV4, Mac, Plain, PlainRewrite, Rewrite, Transport};
+use service::{Delivery, Direction};
+use wire::{Mac, Plain, PlainRewrite, Rewrite};
 
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
 use crate::pipeline::BURST;
-use crate::{Outbox, PortShared};
+use crate::{Outbox, PortId, PortShared};
 
 /// What is known of a packet before it is acted on.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub(crate) enum Told {
     Mark(Hit),
     /// The receive queue means something.
     Queue,
+    /// Several backends share the receive queue, and the mark means one.
+    Shared(u16),
     /// The connection table has found it.
     Table(Hit),
     /// It goes the general way, as the next job.
@@ -66,10 +68,13 @@ pub(crate) fn ask<B: PacketBuf, O>(
                 cx.shared.table.prefetch(marked.conn);
                 Told::Mark(Hit { conn: marked.conn, direction: marked.direction })
             }
-            None => {
-                unknown += usize::from(lane.is_none());
-                unmarked
-            }
+            None => match mark.and_then(|mark| port.queues.tag(mark)) {
+                Some(tag) => Told::Shared(tag),
+                None => {
+                    unknown += usize::from(lane.is_none());
+                    unmarked
+                }
+            },
         };
     }
     unknown > 0
@@ -84,7 +89,7 @@ pub(crate) fn find<B: PacketBuf, O>(
     burst: &[B],
     told: &mut TellTale,
 ) -> bool {
-    let mut keys: ArrayVec<FlowKey, BURST> = ArrayVec::new();
+    let mut keys: ArrayVec<PlainKey, BURST> = ArrayVec::new();
     let mut places: ArrayVec<u8, BURST> = ArrayVec::new();
     for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
         // What the NIC said may be stale: the general way counts that.
@@ -97,7 +102,7 @@ pub(crate) fn find<B: PacketBuf, O>(
         }
     }
     let mut hits = [None; BURST];
-    cx.shared.table.lookup_burst(&keys, &mut hits);
+    cx.shared.table.lookup_plain(&keys, &mut hits);
     for (place, hit) in places.iter().zip(hits) {
         if let (Some(told), Some(hit)) = (told.get_mut(usize::from(*place)), hit) {
             *told = Told::Table(hit);
@@ -107,15 +112,9 @@ pub(crate) fn find<B: PacketBuf, O>(
 }
 
 /// The packet's 5-tuple.
-pub(crate) fn key(plain: &Plain) -> FlowKey {
-    let Plain { addresses, ports, proto, .. } = *plain;
-    FlowKey::V4(FlowV4 {
-        src: ((addresses >> 32) as u32).into(),
-        dst: (addresses as u32).into(),
-        sport: (ports >> 16) as u16,
-        dport: ports as u16,
-        proto: Transport::from_number(proto).unwrap_or(Transport::Tcp),
-    })
+#[inline(always)]
+pub(crate) fn key(plain: &Plain) -> PlainKey {
+    PlainKey { addresses: plain.addresses, ports: plain.ports, proto: plain.proto }
 }
 
 /// Third pass, for a packet of a connection that was named: rewrites and sends
@@ -128,11 +127,28 @@ pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
     hit: Hit,
     mut buf: B,
 ) -> Result<(), B> {
-    let Some(plain) = Plain::of(buf.bytes(), station) else { return Err(buf) };
-    let Plain { addresses, ports, proto, .. } = plain;
-    let key = PlainKey { addresses, ports, proto };
-    let Some(action) = cx.shared.table.plain(hit, &key, cx.now_ms) else { return Err(buf) };
-    let Some(way) = hops.way(cx, action.hop) else { return Err(buf) };
+    match rewrite(cx, hops, station, hit, buf.bytes_mut()) {
+        Some(port) => {
+            cx.out.send(port, buf);
+            Ok(())
+        }
+        None => Err(buf),
+    }
+}
+
+/// Rewrites a frame in place; where it goes. `None`, and nothing happens:
+/// something isn't as usual.
+#[inline(always)]
+fn rewrite<O>(
+    cx: &Context<'_, O>,
+    hops: &mut Hops,
+    station: Mac,
+    hit: Hit,
+    frame: &mut [u8],
+) -> Option<PortId> {
+    let plain = Plain::of(frame, station)?;
+    let action = cx.shared.table.plain(hit, &key(&plain), cx.now_ms)?;
+    let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
     let rewrite = PlainRewrite {
         macs: way.macs,
         addresses: action.addresses,
@@ -140,11 +156,7 @@ pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
         net_delta: action.net_delta,
         transport_delta: action.transport_delta,
     };
-    if plain.length > way.mtu || !rewrite.apply(buf.bytes_mut(), proto) {
-        return Err(buf);
-    }
-    cx.out.send(way.port, buf);
-    Ok(())
+    rewrite.apply(frame, plain.proto).then_some(way.port)
 }
 
 /// Third pass, for a packet of a queue that means something.
@@ -155,15 +167,13 @@ pub(crate) fn pass_queue<B: PacketBuf, O: Outbox<B>>(
     station: Mac,
     mut buf: B,
 ) -> Result<Plain, B> {
-    let Some(plain) = Plain::of(buf.bytes(), station) else { return Err(buf) };
-    if !lane.carries(&plain)
-        || plain.length > lane.way.mtu
-        || !lane.rewrite(&plain).apply(buf.bytes_mut(), plain.proto)
-    {
-        return Err(buf);
+    match lane.pass(station, buf.bytes_mut()) {
+        Some(plain) => {
+            cx.out.send(lane.way.port, buf);
+            Ok(plain)
+        }
+        None => Err(buf),
     }
-    cx.out.send(lane.way.port, buf);
-    Ok(plain)
 }
 
 impl Tally {
@@ -172,7 +182,7 @@ impl Tally {
     pub(crate) fn sent(&mut self, told: Told) {
         match told {
             Told::Mark(_) => self.marked += 1,
-            Told::Queue => self.queued += 1,
+            Told::Queue | Told::Shared(_) => self.queued += 1,
             _ => self.looked_up += 1,
         }
     }
@@ -218,7 +228,7 @@ impl QueueLane {
         action: Option<&QueueAction>,
     ) -> Option<Self> {
         let action = action?;
-        let Rewrite::V4(rewrite) = action.rewrite else { return None };
+        let Delivery::Rewrite(Rewrite::V4(rewrite)) = action.delivery else { return None };
         let std::net::SocketAddr::V4(endpoint) = action.endpoint else { return None };
         let (ip, port) = (u64::from(endpoint.ip().to_bits()), u32::from(endpoint.port()));
         let ports_count = if port == 0 { 0 } else { u32::from(u16::MAX) };
@@ -257,6 +267,14 @@ impl QueueLane {
             == 0
     }
 
+    /// Rewrites a frame in place; what it was.
+    #[inline(always)]
+    fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
+        let plain = Plain::of(frame, station)?;
+        let fits = self.carries(&plain) && plain.length <= self.way.mtu;
+        (fits && self.rewrite(&plain).apply(frame, plain.proto)).then_some(plain)
+    }
+
     #[inline(always)]
     fn rewrite(&self, plain: &Plain) -> PlainRewrite {
         let (addresses, kept) = self.new_addresses;
@@ -268,5 +286,58 @@ impl QueueLane {
             net_delta: self.net_delta,
             transport_delta: self.transport_delta,
         }
+    }
+}
+
+/// The compiled actions of shared queues, by tag; those whose numbers agree
+/// modulo the size take each other's place.
+#[derive(Debug)]
+pub(crate) struct SharedLanes {
+    lanes: Box<[SharedLane]>,
+}
+
+/// When it was compiled: the era of the hops, and the changes of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stamp {
+    port: u16,
+    tag: u16,
+    era: u64,
+    changes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SharedLane {
+    stamp: Stamp,
+    lane: Option<QueueLane>,
+}
+
+/// Compiled shared actions kept at once.
+const SHARED_LANES: usize = 1024;
+
+impl Default for SharedLanes {
+    fn default() -> Self {
+        Self { lanes: vec![SharedLane::default(); SHARED_LANES].into_boxed_slice() }
+    }
+}
+
+impl SharedLanes {
+    /// What is done to packets with `tag`, compiled if it was not since
+    /// anything about it may have changed.
+    #[inline]
+    pub(crate) fn lane<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        hops: &mut Hops,
+        port: &PortShared,
+        tag: u16,
+    ) -> Option<&QueueLane> {
+        let changes = port.queues.changes();
+        let stamp = Stamp { port: cx.from.port.0, tag, era: hops.era(), changes };
+        let place = self.lanes.get_mut(usize::from(tag) % SHARED_LANES)?;
+        if place.stamp != stamp {
+            let lane = QueueLane::compile(cx, hops, port.queues.get(tag).as_ref());
+            *place = SharedLane { stamp, lane };
+        }
+        place.lane.as_ref()
     }
 }

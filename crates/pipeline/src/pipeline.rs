@@ -16,8 +16,8 @@ use crate::fragment::{FragmentKey, Fragments, Later};
 use crate::hops::Hops;
 use crate::icmp::icmp;
 use crate::known::{Reminder, flags, known, notice, touch};
-use crate::lane::{self, QueueLane, Tally, TellTale, Told};
-use crate::matching::{Found, Job, Jobs, match_burst};
+use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
+use crate::matching::{Found, Job, Jobs, match_burst, told_action};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse, plain};
@@ -61,6 +61,7 @@ struct Memory<B> {
     sampler: Sampler,
     reminder: Reminder,
     hops: Hops,
+    lanes: SharedLanes,
     scheduling: Scheduling,
     errors: Errors,
     fragments: Fragments<B>,
@@ -85,6 +86,7 @@ impl<B: PacketBuf> Pipeline<B> {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
             hops: Hops::default(),
+            lanes: SharedLanes::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
@@ -154,24 +156,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let station = station.unwrap_or_default();
         memory.remind(&mut cx, burst.len(), &told);
-        let (mut tally, mut jobs) = (Tally::default(), jobs.drain(..));
-        for (buf, &told) in burst.drain(..).zip(&told) {
-            let passed = match (told, &lane) {
-                (Told::Mark(hit) | Told::Table(hit), _) => {
-                    lane::pass(&mut cx, &mut memory.hops, station, hit, buf)
-                }
-                (Told::Queue, Some(lane)) => memory.pass_queue(&mut cx, lane, station, buf),
-                _ => {
-                    memory.next(&mut cx, told, buf, &mut jobs);
-                    continue;
-                }
-            };
-            match passed {
-                Ok(()) => tally.sent(told),
-                Err(buf) => memory.general(&mut cx, buf),
-            }
-        }
-        tally.count(&cx);
+        memory.third(&mut cx, station, &lane, burst, &told, jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -208,6 +193,40 @@ fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
 }
 
 impl<B: PacketBuf> Memory<B> {
+    /// The third pass: every packet goes its way, in order. A function of its
+    /// own, so that what it needs stays in registers.
+    #[inline(never)]
+    fn third<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        lane: &Option<QueueLane>,
+        burst: &mut ArrayVec<B, BURST>,
+        told: &TellTale,
+        mut jobs: Jobs,
+    ) {
+        let mut jobs = jobs.drain(..);
+        let mut tally = Tally::default();
+        for (buf, &told) in burst.drain(..).zip(told) {
+            let passed = match (told, lane) {
+                (Told::Mark(hit) | Told::Table(hit), _) => {
+                    lane::pass(cx, &mut self.hops, station, hit, buf)
+                }
+                (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
+                (Told::Shared(tag), _) => self.pass_shared(cx, tag, station, buf),
+                _ => {
+                    self.next(cx, told, buf, &mut jobs);
+                    continue;
+                }
+            };
+            match passed {
+                Ok(()) => tally.sent(told),
+                Err(buf) => self.general(cx, buf),
+            }
+        }
+        tally.count(cx);
+    }
+
     /// Parses and matches those of which nothing is known.
     fn sort<O>(&mut self, cx: &Context<'_, O>, burst: &[B], told: &mut TellTale, jobs: &mut Jobs) {
         for (buf, told) in burst.iter().zip(told.iter_mut()) {
@@ -248,7 +267,7 @@ impl<B: PacketBuf> Memory<B> {
         let plain = lane::pass_queue(cx, lane, station, buf)?;
         if self.sampler.takes(cx.snapshot.sample) {
             cx.count(Counter::Sampled);
-            if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain)) {
+            if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain).into()) {
                 let is_tcp = plain.proto == Transport::Tcp.number();
                 touch(cx, hit, is_tcp.then_some(plain.flags));
             }
@@ -256,7 +275,24 @@ impl<B: PacketBuf> Memory<B> {
         Ok(())
     }
 
+    /// A packet of a queue that several backends share.
+    #[inline(never)]
+    fn pass_shared<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        tag: u16,
+        station: Mac,
+        buf: B,
+    ) -> Result<(), B> {
+        let Some(port) = cx.shared.port(cx.from.port) else { return Err(buf) };
+        match self.lanes.lane(cx, &mut self.hops, port, tag).copied() {
+            Some(lane) => self.pass_queue(cx, &lane, station, buf),
+            None => Err(buf),
+        }
+    }
+
     /// The packet of the next job, or one that has been dropped.
+    #[inline(never)]
     fn next<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
@@ -285,18 +321,18 @@ impl<B: PacketBuf> Memory<B> {
 
     /// The end of the general way.
     fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
-        let Job { headers, interface, kind, found, .. } = job;
+        let Job { headers, interface, kind, mark, found } = job;
         let packet = Packet { buf, headers, interface };
         match kind {
             Kind::Flow(_) if is_plain(&packet, found) => self.pass(cx, packet, found),
             Kind::Flow(key) => {
-                let decision = self.decide(cx, &packet.headers, &key, found);
+                let decision = self.decide(cx, &packet.headers, &key, mark, found);
                 self.act(cx, packet, decision);
             }
             Kind::Later(key) => self.later(cx, key, packet),
             Kind::Arp => arp(cx, packet),
             Kind::Ndp => ndp(cx, packet),
-            Kind::Icmp => icmp(cx, packet),
+            Kind::Icmp => icmp(cx, &mut self.errors, packet),
         }
     }
 
@@ -311,7 +347,7 @@ impl<B: PacketBuf> Memory<B> {
                 if *event != Event::None {
                     notice(cx, hit.conn, *event);
                 }
-                act::forward(cx, &mut self.errors, packet, &action.rewrite, action.hop);
+                act::forward(cx, &mut self.errors, packet, &action.delivery, action.hop);
             }
             None => cx.count(Counter::NotRewritable),
         }
@@ -324,6 +360,7 @@ impl<B: PacketBuf> Memory<B> {
         cx: &mut Context<'_, O>,
         headers: &Headers,
         key: &FlowKey,
+        mark: Option<u32>,
         found: Found,
     ) -> Result<Decision, Counter> {
         match found {
@@ -331,8 +368,9 @@ impl<B: PacketBuf> Memory<B> {
                 if let Some(hit) = sample {
                     touch(cx, hit, flags(headers));
                 }
-                let action = cx.queue.as_ref().ok_or(Counter::NotRewritable)?;
-                Ok(Decision { rewrite: action.rewrite, hop: action.hop })
+                let port = cx.shared.port(cx.from.port).ok_or(Counter::NotRewritable)?;
+                let action = told_action(cx, port, mark).ok_or(Counter::NotRewritable)?;
+                Ok(Decision { delivery: action.delivery, hop: action.hop })
             }
             Found::Conn(hit) => {
                 self.reminder.found(cx, hit);
@@ -356,7 +394,7 @@ impl<B: PacketBuf> Memory<B> {
         };
         match &decision {
             Ok(decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop)
+                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
             }
             Err(Counter::TtlExpired) => {
                 act::refuse(cx, &mut self.errors, packet, ErrorKind::TimeExceeded);
@@ -381,7 +419,7 @@ impl<B: PacketBuf> Memory<B> {
             cx.counters.sub(Counter::FragmentsHeld, 1);
             match &decision {
                 Some(decision) => {
-                    act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop)
+                    act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
                 }
                 None => cx.count(Counter::FragmentOrphaned),
             }
@@ -398,7 +436,7 @@ impl<B: PacketBuf> Memory<B> {
     ) {
         match self.fragments.later(key, packet, cx.now_ms) {
             Later::Forward(packet, decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.rewrite, decision.hop);
+                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop);
             }
             Later::Held => cx.count(Counter::FragmentsHeld),
             Later::Overflow => cx.count(Counter::FragmentOverflow),

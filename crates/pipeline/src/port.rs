@@ -24,6 +24,9 @@ pub enum Offload {
     Closing,
     /// Its 5-tuple was opened again: rules that still fit its binding stay, others go.
     Reopened,
+    /// One of its packets was sampled, in software or matched by the NIC, and
+    /// stands for so many.
+    Seen(u32),
 }
 
 /// Takes what a pipeline gives out. The caller of

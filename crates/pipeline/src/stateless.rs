@@ -1,6 +1,6 @@
 //! What is done to packets of connections that no table knows: Maglev over the
 //! backends on the way there, the one service that fits on the way back.
-use service::{BackendId, Binding, Direction, Service, ServiceId};
+use service::{BackendId, Binding, Delivery, Direction, Service, ServiceId};
 use wire::{FlowKey, Transport};
 
 use crate::act::hop_to;
@@ -16,15 +16,20 @@ pub(crate) fn forward<O>(
     let backend = service.maglev(key).ok_or(Counter::NoBackend)?;
     // A service of mode fullnat can't do without state.
     let binding = service.bind(backend, key, None).ok_or(Counter::TableFull)?;
-    let rewrite = binding.rewrite(Direction::Forward).ok_or(Counter::NotRewritable)?;
-    let hop = hop_to(cx, binding.server.ip())?;
-    Ok(Decision { rewrite, hop })
+    let delivery = binding.delivery(Direction::Forward).ok_or(Counter::NotRewritable)?;
+    let address = cx.snapshot.services.backend(backend).ok_or(Counter::NoBackend)?.address;
+    Ok(Decision { delivery, hop: hop_to(cx, address)? })
 }
 
 /// From a backend: back through the VIP of the service that claims it. `key`
 /// is the packet's.
 pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
     let (proto, server, client) = (key.proto(), key.src(), key.dst());
+    let one_way = |service: &Service| service.forwarding().is_one_way();
+    if cx.snapshot.services.lookup(&key.reversed()).is_some_and(one_way) {
+        // The backend's own answer, which need not have passed here.
+        return Ok(Decision { delivery: Delivery::Plain, hop: hop_to(cx, client.ip())? });
+    }
     let claims = cx.snapshot.services.by_backend(proto, server);
     if claims.is_empty() {
         return Err(Counter::NotForUs);
@@ -34,9 +39,8 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
         return Err(Counter::BackendUnclaimed);
     }
     let binding = claimed(cx, claims, key).ok_or(Counter::BackendUnclaimed)?;
-    let rewrite = binding.rewrite(Direction::Reply).ok_or(Counter::NotRewritable)?;
-    let hop = hop_to(cx, client.ip())?;
-    Ok(Decision { rewrite, hop })
+    let delivery = binding.delivery(Direction::Reply).ok_or(Counter::NotRewritable)?;
+    Ok(Decision { delivery, hop: hop_to(cx, client.ip())? })
 }
 
 /// The binding of the only service of mode `nat` among `claims`, or of the

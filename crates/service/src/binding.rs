@@ -3,6 +3,8 @@ use std::net::SocketAddr;
 
 use wire::{FlowKey, Rewrite, Transport};
 
+use crate::{Delivery, Forwarding};
+
 /// A service's place in the service table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceId(pub u16);
@@ -49,14 +51,17 @@ pub struct Binding {
     pub service: ServiceId,
     /// The backend that serves it.
     pub backend: BackendId,
+    /// How its packets get there.
+    pub forwarding: Forwarding,
     /// The client, as it sent the first packet.
     pub client: SocketAddr,
     /// The VIP and port the client speaks to.
     pub vip: SocketAddr,
-    /// The backend's address and port.
+    /// What the backend takes itself for: its own address and port, or `vip`
+    /// if packets reach it as they are.
     pub server: SocketAddr,
-    /// The address and port the backend sees: the client's own in mode `nat`,
-    /// one of the pool in mode `fullnat`.
+    /// What the backend takes the client for: the client's own address and
+    /// port, or one of the pool in mode `fullnat`.
     pub local: SocketAddr,
 }
 
@@ -73,6 +78,15 @@ impl Binding {
 
     /// What is done to packets of `direction`; `None` if the endpoints are of
     /// different families.
+    #[must_use]
+    pub fn delivery(&self, direction: Direction) -> Option<Delivery> {
+        let unchanged = self.forwarding.delivery(direction, self.backend);
+        unchanged.or_else(|| self.rewrite(direction).map(Delivery::Rewrite))
+    }
+
+    /// The change of endpoints in packets of `direction`, for connections
+    /// whose packets are rewritten; `None` if the endpoints are of different
+    /// families.
     #[must_use]
     pub fn rewrite(&self, direction: Direction) -> Option<Rewrite> {
         let nat = self.local == self.client;

@@ -7,6 +7,7 @@
 
 mod active;
 mod binding;
+mod forwarding;
 mod index;
 mod least_connections;
 mod maglev;
@@ -23,9 +24,10 @@ mod weighted_round_robin;
 
 pub use active::ActiveCounts;
 pub use binding::{BackendId, Binding, Direction, HopId, ServiceId};
+pub use forwarding::{Delivery, Forwarding};
 pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_size};
 pub use pool::{Candidates, Pool};
 pub use scheduler::{Scheduler, WorkerScheduleState};
 pub use service::{Backend, Mode, Service};
-pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec};
+pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 pub use table::{ServiceTable, TableError};

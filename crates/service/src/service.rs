@@ -6,9 +6,9 @@ use wire::{FlowKey, Transport};
 use crate::maglev::{Maglev, Member};
 use crate::siphash::{self, Key};
 use crate::{
-    ActiveCounts, BackendId, BackendSpec, Binding, ModeSpec, Pool, Scheduler, ServiceId,
-    ServiceSpec, TableError, WorkerScheduleState, check_maglev_size, least_connections,
-    round_robin, source_hash, weighted_round_robin,
+    ActiveCounts, BackendId, BackendSpec, Binding, Forwarding, ModeSpec, Pool, Scheduler,
+    ServiceId, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size,
+    least_connections, round_robin, source_hash, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -29,13 +29,17 @@ pub struct Backend {
     pub weight: u16,
 }
 
-/// How packets of a service are rewritten.
+/// How packets of a service get to its backends.
 #[derive(Debug)]
 pub enum Mode {
     /// Destination towards the backend, source towards the client.
     Nat,
     /// Both, with a local endpoint from the pool.
     FullNat(Pool),
+    /// As they are, to the backend's Ethernet address.
+    Dsr,
+    /// As they are, in a tunnel to the backend.
+    Tunnel(TunnelSpec),
 }
 
 /// A service, ready to schedule.
@@ -116,7 +120,7 @@ impl Service {
         self.proto
     }
 
-    /// How its packets are rewritten.
+    /// How its packets get to the backends.
     #[must_use]
     pub const fn mode(&self) -> &Mode {
         &self.mode
@@ -126,8 +130,18 @@ impl Service {
     #[must_use]
     pub const fn pool(&self) -> Option<&Pool> {
         match &self.mode {
-            Mode::Nat => None,
             Mode::FullNat(pool) => Some(pool),
+            Mode::Nat | Mode::Dsr | Mode::Tunnel(_) => None,
+        }
+    }
+
+    /// How packets of its connections get to their backend.
+    #[must_use]
+    pub const fn forwarding(&self) -> Forwarding {
+        match self.mode {
+            Mode::Nat | Mode::FullNat(_) => Forwarding::Rewrite,
+            Mode::Dsr => Forwarding::Direct,
+            Mode::Tunnel(_) => Forwarding::Tunnel,
         }
     }
 
@@ -185,7 +199,7 @@ impl Service {
 
     /// Everything decided for the connection whose first packet is `flow` and
     /// which `backend` serves. `local` is the endpoint taken from the pool in
-    /// mode full NAT, and `None` in mode NAT.
+    /// mode full NAT, and `None` in all others.
     ///
     /// `None` if `flow` is not to this service, `backend` is not of it,
     /// `local` is missing or superfluous, or families differ.
@@ -203,13 +217,15 @@ impl Service {
         }
         let place = backend.0.checked_sub(self.backends.first()?.id.0)?;
         let chosen = self.at(place)?;
-        let server = SocketAddr::new(chosen.address, chosen.port.unwrap_or(vip.port()));
-        let local = match (&self.mode, local) {
-            (Mode::Nat, None) => client,
-            (Mode::FullNat(_), Some(local)) if local.is_ipv4() == server.is_ipv4() => local,
+        let own = SocketAddr::new(chosen.address, chosen.port.unwrap_or(vip.port()));
+        let (server, local) = match (&self.mode, local) {
+            (Mode::Nat, None) => (own, client),
+            (Mode::FullNat(_), Some(local)) if local.is_ipv4() == own.is_ipv4() => (own, local),
+            (Mode::Dsr | Mode::Tunnel(_), None) => (vip, client),
             _ => return None,
         };
-        Some(Binding { proto: self.proto, service: self.id, backend, client, vip, server, local })
+        let (proto, service, forwarding) = (self.proto, self.id, self.forwarding());
+        Some(Binding { proto, service, backend, forwarding, client, vip, server, local })
     }
 
     /// Lets weighted round robin make `steps` choices, less whole cycles.
@@ -255,23 +271,42 @@ fn backends(
 }
 
 fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError> {
-    if one.address.is_ipv4() != spec.vip.is_ipv4() {
+    if let ModeSpec::Tunnel(TunnelSpec { source: Some(source), .. }) = spec.mode {
+        if source.is_ipv4() != one.address.is_ipv4() {
+            let (service, backend) = (spec.name.clone(), one.address);
+            return Err(TableError::TunnelSource { service, address: source, backend });
+        }
+    }
+    let translated = !matches!(spec.mode, ModeSpec::Tunnel(_));
+    if translated && one.address.is_ipv4() != spec.vip.is_ipv4() {
         return Err(TableError::Family {
             service: spec.name.clone(),
             vip: spec.vip,
             backend: one.address,
         });
     }
+    let keeps_port = match spec.mode {
+        ModeSpec::Nat | ModeSpec::FullNat { .. } => false,
+        ModeSpec::Dsr | ModeSpec::Tunnel(_) => true,
+    };
     match (spec.port, one.port) {
         (None, Some(port)) => {
             Err(TableError::BackendPort { service: spec.name.clone(), backend: one.address, port })
+        }
+        (_, Some(port)) if keeps_port => {
+            Err(TableError::KeptPort { service: spec.name.clone(), backend: one.address, port })
         }
         _ => Ok(()),
     }
 }
 
 fn mode(spec: &ServiceSpec, pool_key: Key) -> Result<Mode, TableError> {
-    let ModeSpec::FullNat { pool } = &spec.mode else { return Ok(Mode::Nat) };
+    let pool = match &spec.mode {
+        ModeSpec::Nat => return Ok(Mode::Nat),
+        ModeSpec::Dsr => return Ok(Mode::Dsr),
+        ModeSpec::Tunnel(tunnel) => return Ok(Mode::Tunnel(*tunnel)),
+        ModeSpec::FullNat { pool } => pool,
+    };
     let missing = || TableError::EmptyPool {
         service: spec.name.clone(),
         pool: pool.name.clone(),

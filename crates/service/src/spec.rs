@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use wire::Transport;
+use wire::{Transport, Tunnel};
 
 use crate::Scheduler;
 
@@ -21,13 +21,13 @@ pub struct ServiceSpec {
     pub port: Option<u16>,
     /// TCP or UDP.
     pub proto: Transport,
-    /// How packets are rewritten.
+    /// How packets get to the backends.
     pub mode: ModeSpec,
     /// How backends are chosen for new connections.
     pub scheduler: Scheduler,
     /// Slots of the Maglev table: a prime, at least 100 times the backends.
     pub maglev_size: u32,
-    /// The servers behind it, all of the VIP's family.
+    /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
 }
 
@@ -38,13 +38,13 @@ pub struct BackendSpec {
     pub address: IpAddr,
     /// Its port; `None`: the port that the client asked for. Must be `None` in
     /// a service of any port, because the answers' port must tell which port
-    /// of the VIP they come from.
+    /// of the VIP they come from, and where packets reach it as they are.
     pub port: Option<u16>,
     /// Its share of new connections; 0: drained, it gets none.
     pub weight: u16,
 }
 
-/// How packets of a service are rewritten.
+/// How packets of a service get to its backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModeSpec {
     /// Towards the backend the destination is rewritten, from it the source:
@@ -55,6 +55,24 @@ pub enum ModeSpec {
         /// Where the source addresses and ports are taken from.
         pool: PoolSpec,
     },
+    /// Packets go to the backend's Ethernet address as they are. The backend
+    /// has the VIP, without announcing it, and answers clients itself.
+    Dsr,
+    /// Packets go through a tunnel to the backend, which may be of the other
+    /// family and any number of routers away. The backend has the VIP, and
+    /// answers clients itself.
+    Tunnel(TunnelSpec),
+}
+
+/// The tunnels of a service, one to each backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelSpec {
+    /// What is between the outer and the inner IP header.
+    pub tunnel: Tunnel,
+    /// The outer source address; `None`: that of the interface towards the backend.
+    pub source: Option<IpAddr>,
+    /// Hops that the outer packet may take.
+    pub ttl: u8,
 }
 
 /// Addresses and ports of a full-NAT service.

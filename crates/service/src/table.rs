@@ -64,6 +64,30 @@ pub enum TableError {
         /// The backend's port.
         port: u16,
     },
+    /// Packets reach the backend as they are, with the VIP's port.
+    #[error(
+        "service '{service}' leaves packets as they are, so its backend {backend} must not have a port ({port}): it listens at the vip's"
+    )]
+    KeptPort {
+        /// The service's name.
+        service: String,
+        /// The backend's address.
+        backend: IpAddr,
+        /// The backend's port.
+        port: u16,
+    },
+    /// An outer header has one family.
+    #[error(
+        "service '{service}': the tunnel's source {address} is not of the family of the backend {backend}"
+    )]
+    TunnelSource {
+        /// The service's name.
+        service: String,
+        /// The outer source address.
+        address: IpAddr,
+        /// The backend's address.
+        backend: IpAddr,
+    },
     /// Nothing to take source addresses from.
     #[error("service '{service}': pool '{pool}' has no address of the family of the vip {vip}")]
     EmptyPool {
@@ -191,8 +215,8 @@ impl ServiceTable {
         &self.backends
     }
 
-    /// The services that have a backend at `server`, with that backend: first
-    /// those of exactly that port, then those of any port, each in the order
+    /// The services that have a backend at `server` whose answers come from
+    /// there, with that backend: first those of exactly that port, then those of any port, each in the order
     /// of their ids.
     #[inline]
     #[must_use]
@@ -250,7 +274,8 @@ type Pairs = Box<[(ServiceId, BackendId)]>;
 
 fn index_backends(services: &[Service]) -> (Index<(u32, u32)>, Pairs) {
     let mut groups: BTreeMap<(IpAddr, Transport, u16), Vec<_>> = BTreeMap::new();
-    for service in services {
+    // Of one way services no answer comes from a backend's own address.
+    for service in services.iter().filter(|service| !service.forwarding().is_one_way()) {
         for backend in service.backends() {
             let at = (backend.address, service.proto(), backend.port.unwrap_or(0));
             groups.entry(at).or_default().push((service.id(), backend.id));

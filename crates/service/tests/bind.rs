@@ -3,7 +3,9 @@
 mod common;
 
 use common::{backend, flow, pool, socket, spec, table};
-use service::{BackendId, Binding, Direction, ModeSpec, ServiceId, ServiceSpec, ServiceTable};
+use service::{
+    BackendId, Binding, Direction, Forwarding, ModeSpec, ServiceId, ServiceSpec, ServiceTable,
+};
 use wire::Transport::{self, Tcp, Udp};
 
 /// A NAT service, one of any port, one of full NAT, one of IPv6.
@@ -46,6 +48,7 @@ fn nat_keeps_the_client() {
         proto: Tcp,
         service: ServiceId(0),
         backend: BackendId(0),
+        forwarding: Forwarding::Rewrite,
         client: socket(CLIENT),
         vip: socket("10.71.0.100:80"),
         server: socket("10.72.0.11:8080"),

@@ -10,11 +10,13 @@ mod network;
 
 use std::net::IpAddr;
 
+use admission::Policy;
 use config::Config;
 use conntrack::{ConnTable, TableConfig, Timeouts};
-use pipeline::encoding::{MarkTable, QueueTable};
+use pipeline::encoding::{MarkTable, QueueTable, SHARED_ACTIONS};
 use pipeline::{
     Admit, NeighbourTable, PortShared, QueueEpochs, ResolverSettings, Settings, Shared, Snapshot,
+    Tunnels,
 };
 use wire::Mac;
 
@@ -68,17 +70,19 @@ pub fn shared(
     let services = config.service_table([seed.number(1), seed.number(2)])?;
     let routes = network::routes(config, &interfaces)?;
     network::static_neighbours(config, &interfaces, &neighbours)?;
+    let tunnels = Tunnels::new(&services, &interfaces, &routes);
     let snapshot = Snapshot {
         services,
         interfaces,
         routes,
+        tunnels,
         admit: if offloading { admit(config) } else { Admit::Off },
         sample: config.offload.sample,
         icmp_errors_per_second: ICMP_ERRORS_PER_SECOND,
     };
     let ports = config.ports.iter().zip(facts).map(|(port, facts)| PortShared {
         marks: MarkTable::new(MARKS),
-        queues: QueueTable::new(usize::from(facts.queues)),
+        queues: QueueTable::new(usize::from(facts.queues), SHARED_ACTIONS),
         drained: QueueEpochs::new(usize::from(facts.queues), facts.ring),
         mac: facts.mac,
         mtu: port.mtu,
@@ -121,10 +125,32 @@ pub fn backend_addresses(config: &Config) -> Vec<IpAddr> {
     addresses
 }
 
+/// What workers do about offload.
 fn admit(config: &Config) -> Admit {
-    match config.offload.admit {
-        config::Admit::Established => Admit::Established,
-        config::Admit::FirstPacket => Admit::FirstPacket,
+    match config.offload.admission {
+        config::Admission::Heavy => Admit::Measured,
+        config::Admission::All => Admit::Established,
+        config::Admission::FirstPacket => Admit::FirstPacket,
+        config::Admission::Off => Admit::Off,
+    }
+}
+
+/// What the offload side does about it.
+#[must_use]
+pub fn admission(config: &Config) -> admission::Settings {
+    let offload = &config.offload;
+    let policy = match offload.admission {
+        config::Admission::Heavy => Policy::Heavy,
+        config::Admission::All | config::Admission::FirstPacket => Policy::All,
+        config::Admission::Off => Policy::Off,
+    };
+    admission::Settings {
+        policy,
+        insertions_per_second: Some(offload.insertions),
+        reserve_percent: u8::try_from(offload.reserve).unwrap_or(u8::MAX),
+        factor_percent: offload.factor,
+        tracked: offload.tracked as usize,
+        ..admission::Settings::default()
     }
 }
 

@@ -21,10 +21,9 @@ pub fn sum(bytes: &[u8], initial: u32) -> u32 {
 /// Folds a sum to 16 bits.
 #[must_use]
 #[inline]
-pub const fn fold(mut sum: u32) -> u16 {
-    sum = (sum >> 16) + (sum & 0xffff);
-    sum = (sum >> 16) + (sum & 0xffff);
-    sum as u16
+pub const fn fold(sum: u32) -> u16 {
+    // The lower halves carry into the upper ones: the end-around carry.
+    (sum.wrapping_add(sum.rotate_right(16)) >> 16) as u16
 }
 
 /// The checksum of `bytes` on top of the unfolded sum `initial`. The checksum

@@ -2,7 +2,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dpdk::hash::HashKey;
-use service::{BackendId, Binding, Direction, ServiceId};
+use service::{BackendId, Binding, Direction, Forwarding, ServiceId};
 use wire::{FlowKey, Transport};
 
 const VIP: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
@@ -21,6 +21,7 @@ pub(super) fn binding(n: u32) -> Binding {
         proto: Transport::Tcp,
         service: ServiceId(0),
         backend: BackendId((n & 3) as u16),
+        forwarding: Forwarding::Rewrite,
         client,
         vip: SocketAddr::new(IpAddr::V4(VIP), 443),
         server: SocketAddr::new(IpAddr::V4(server), 8443),

@@ -2,11 +2,11 @@
 use std::collections::HashMap;
 
 use crate::tree::Way;
-use crate::{Backend, Service};
+use crate::{Backend, Mode, Service};
 
-use super::Findings;
 use super::services::family;
 use super::usable::unusable;
+use super::{Findings, Reach, tunnels};
 
 pub(super) fn check(findings: &mut Findings<'_>) {
     for (place, service) in findings.config.services.iter().enumerate() {
@@ -33,15 +33,21 @@ fn check_port(findings: &mut Findings<'_>, way: &Way, service: &Service, backend
     if service.port.is_none() && backend.port.is_some() {
         let text = "a service of any port keeps the port that the client asked for; leave the backend's out, or give the service a port";
         findings.wrong(&way.key("port"), text);
+    } else if let (true, Some(port)) = (service.mode.is_one_way(), backend.port) {
+        let (mode, vip) = (service.mode.name(), service.vip);
+        let text = format!(
+            "in mode {mode} packets reach the backend as the client sent them, so it listens at {vip} with the service's port, not at {port}; leave the port out"
+        );
+        findings.wrong(&way.key("port"), text);
     }
 }
 
 fn check_address(findings: &mut Findings<'_>, way: &Way, service: &Service, backend: &Backend) {
     let (config, address) = (findings.config, backend.address);
-    if address.is_ipv4() != service.vip.is_ipv4() {
+    if address.is_ipv4() != service.vip.is_ipv4() && !service.mode.is_tunnel() {
         let (own, its) = (family(address.is_ipv4()), family(service.vip.is_ipv4()));
         let text = format!(
-            "{address} is {own}, the vip {} is {its}; families are not translated, give an {its} address",
+            "{address} is {own}, the vip {} is {its}; families are not translated, give an {its} address, or use the mode ipip, gue or gre",
             service.vip
         );
         findings.wrong(way, text);
@@ -58,5 +64,12 @@ fn check_address(findings: &mut Findings<'_>, way: &Way, service: &Service, back
         findings.wrong(way, text);
     } else if let Some(text) = config.unreachable(address) {
         findings.wrong(way, text);
+    } else if service.mode == Mode::Dsr && config.reach(address) != Reach::OnLink {
+        let text = format!(
+            "the mode dsr reaches backends by their Ethernet address, and {address} is behind a router; add an [[interface]] in its network, or use the mode ipip, gue or gre"
+        );
+        findings.wrong(way, text);
+    } else {
+        tunnels::check_room(findings, way, service, backend);
     }
 }

@@ -7,8 +7,8 @@ use service::{MaglevSizeError, check_maglev_size};
 use crate::tree::Way;
 use crate::{Mode, Protocol, Service};
 
-use super::Findings;
 use super::usable::unusable;
+use super::{Findings, tunnels};
 
 /// Ids of services and backends have 16 bits.
 const MOST: usize = 65534;
@@ -38,6 +38,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
             findings.wrong(&way.key("vip"), text);
         }
         check_pool(findings, &way, service);
+        tunnels::check(findings, &way, service);
         check_maglev(findings, &way, service);
     }
 }
@@ -53,11 +54,6 @@ fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Protocol)) -> String {
 fn check_pool(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     let config = findings.config;
     match (service.mode, &service.pool) {
-        (Mode::Nat, None) => {}
-        (Mode::Nat, Some(_)) => {
-            let text = "a pool is used with the mode fullnat only; leave it out, or set mode = \"fullnat\"";
-            findings.wrong(&way.key("pool"), text);
-        }
         (Mode::FullNat, None) => {
             let text =
                 "the mode fullnat needs source addresses; set pool to the name of a [[pool]]";
@@ -83,6 +79,11 @@ fn check_pool(findings: &mut Findings<'_>, way: &Way, service: &Service) {
                 findings.wrong(&way.key("pool"), text);
             }
         }
+        (_, Some(_)) => {
+            let text = "a pool is used with the mode fullnat only; leave it out, or set mode = \"fullnat\"";
+            findings.wrong(&way.key("pool"), text);
+        }
+        (_, None) => {}
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use conntrack::{ConnTable, TableConfig, Timeouts};
-use service::{BackendId, Binding, HopId, ServiceId};
+use service::{BackendId, Binding, Forwarding, HopId, ServiceId};
 use wire::Transport;
 
 pub fn table(connections: usize, connections_v6: usize) -> ConnTable {
@@ -30,19 +30,29 @@ fn ip(v6: bool, net: u32, host: u32) -> IpAddr {
 }
 
 /// A connection of client number `n`: over TCP through address translation of
-/// one side if `n` is even, over UDP of both sides if it is odd.
+/// one side if `n` is even, over UDP of both sides if it is odd; of every five
+/// two go to their backend as they are.
 pub fn binding(n: u32, v6: bool) -> Binding {
     let client = SocketAddr::new(ip(v6, 10, n / 50_000), (n % 50_000 + 1024) as u16);
     let full = n % 2 == 1;
     let local = SocketAddr::new(ip(v6, 192, n / 60_000), (n % 60_000 + 1024) as u16);
+    let forwarding = match n % 5 {
+        3 => Forwarding::Direct,
+        4 => Forwarding::Tunnel,
+        _ => Forwarding::Rewrite,
+    };
+    let vip = SocketAddr::new(ip(v6, 198, n % 3), 443);
+    let server = SocketAddr::new(ip(v6, 172, n % 300), 8443);
+    let one_way = forwarding.is_one_way();
     Binding {
         proto: if full { Transport::Udp } else { Transport::Tcp },
         service: ServiceId((n % 7) as u16),
         backend: BackendId((n % 300) as u16),
+        forwarding,
         client,
-        vip: SocketAddr::new(ip(v6, 198, n % 3), 443),
-        server: SocketAddr::new(ip(v6, 172, n % 300), 8443),
-        local: if full { local } else { client },
+        vip,
+        server: if one_way { vip } else { server },
+        local: if full && !one_way { local } else { client },
     }
 }
 

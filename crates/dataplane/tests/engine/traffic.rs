@@ -160,7 +160,7 @@ pub(crate) fn matched_by_the_emulated_nic_and_no_rule_left() {
     let bench = Bench::new();
     bench.incoming(&conversations(4, 1));
     let device = format!("net_pcap0,rx_pcap={},infinite_rx=1", bench.path("in.pcap").display());
-    let more = "[offload]\nencoding = \"mark\"\nadmit = \"first-packet\"";
+    let more = "[offload]\nencoding = \"mark\"\nadmission = \"first-packet\"";
     let engine = bench.start(&bench.config(&device, NIC, more));
     let status = bench
         .wait("match", |status| status.nic.rules == 8 && status.counters["matched_by_mark"] > 1000);

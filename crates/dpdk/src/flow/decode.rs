@@ -3,12 +3,13 @@ use std::ffi::c_void;
 
 use dpdk_sys as sys;
 
+use super::decode_action::decode_actions;
 use super::header::{self, Bytes, Header, Shape};
 use super::raw::RawRule;
-use super::{Action, Attributes, FlowError, FlowErrorKind, Item, Match, Rule};
+use super::{Attributes, FlowError, FlowErrorKind, Item, Match, Rule};
 
 /// Most items or actions before END; longer arrays are taken for broken.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 
 /// What the arrays of `raw` say.
 ///
@@ -25,8 +26,9 @@ pub fn decode(raw: &RawRule) -> Result<Rule, FlowError> {
 /// in every field is no range; spec, last and mask all null: the header is there.
 ///
 /// # Errors
+/// ENOTSUP for an RSS or PORT_ID that is more than [`super::Action`] can say.
 /// EINVAL for what can't be read: null arrays, no END within 64 entries, last
-/// or mask without spec, QUEUE or MARK without configuration.
+/// or mask without spec, an action without the configuration it needs.
 ///
 /// # Safety
 /// Each pointer is null or leads to valid attributes, to items ended by END,
@@ -168,39 +170,6 @@ fn is_range(spec: &Bytes, last: &Bytes, mask: &Bytes, shape: &Shape) -> bool {
     })
 }
 
-/// # Safety
-/// As for [`decode_raw`].
-unsafe fn decode_actions(actions: *const sys::rte_flow_action) -> Result<Vec<Action>, FlowError> {
-    if actions.is_null() {
-        return Err(invalid(FlowErrorKind::Action, "the actions are missing"));
-    }
-    let mut list = Vec::new();
-    for at in 0..MOST {
-        // SAFETY: all entries up to END exist, and END was not met yet.
-        let action = unsafe { &*actions.add(at) };
-        let bare = || invalid(FlowErrorKind::Action, "an action lacks its configuration");
-        list.push(match action.type_ {
-            sys::RTE_FLOW_ACTION_TYPE_END => return Ok(list),
-            sys::RTE_FLOW_ACTION_TYPE_VOID => continue,
-            sys::RTE_FLOW_ACTION_TYPE_QUEUE => {
-                // SAFETY: null or the configuration of a QUEUE.
-                let conf = unsafe { action.conf.cast::<sys::rte_flow_action_queue>().as_ref() };
-                Action::Queue(conf.ok_or_else(bare)?.index)
-            }
-            sys::RTE_FLOW_ACTION_TYPE_MARK => {
-                // SAFETY: null or the configuration of a MARK.
-                let conf = unsafe { action.conf.cast::<sys::rte_flow_action_mark>().as_ref() };
-                Action::Mark(conf.ok_or_else(bare)?.id)
-            }
-            sys::RTE_FLOW_ACTION_TYPE_COUNT => Action::Count,
-            sys::RTE_FLOW_ACTION_TYPE_DROP => Action::Drop,
-            sys::RTE_FLOW_ACTION_TYPE_PASSTHRU => Action::Passthru,
-            other => Action::Other(other),
-        });
-    }
-    Err(invalid(FlowErrorKind::Action, "the actions have no END"))
-}
-
-fn invalid(kind: FlowErrorKind, message: &str) -> FlowError {
+pub(super) fn invalid(kind: FlowErrorKind, message: &str) -> FlowError {
     FlowError { kind, errno: FlowError::INVALID, message: message.to_owned() }
 }

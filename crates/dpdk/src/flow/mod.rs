@@ -1,20 +1,27 @@
 //! rte_flow: rules as typed values, the C arrays they are lowered to, and
 //! whoever takes such arrays: a port's driver or the emulated NIC.
 
+mod action;
 mod decode;
+mod decode_action;
 mod error;
 mod header;
 mod port;
+mod port_queues;
+mod queues;
 mod raw;
+mod raw_action;
 mod rule;
 
+pub use action::{Action, HopField, Modify, SetField};
 pub use decode::{decode, decode_raw};
 pub use error::{FlowError, FlowErrorKind};
 pub use port::PortFlows;
+pub use queues::{Completion, QueueConfig, TableHandle, Template};
 pub use raw::RawRule;
 pub use rule::{
-    Action, Attributes, Counters, EthFields, Field, Ipv4Fields, Ipv6Fields, Item, Match,
-    PortFields, Rule, RuleHandle, VlanFields,
+    Attributes, Counters, EthFields, Field, Ipv4Fields, Ipv6Fields, Item, Match, PortFields, Rule,
+    RuleHandle, VlanFields,
 };
 
 /// Whoever takes rules: a port's driver (`rte_flow_create` and its kin) or the
@@ -43,4 +50,95 @@ pub trait FlowPort {
     /// # Errors
     /// The driver's reason, for instance that the rule has no counter.
     fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError>;
+
+    /// The rules with AGE whose timeout has passed without a packet, by their
+    /// handles' [`RuleHandle::port_value`]. A rule may be named again by each
+    /// call until it is destroyed.
+    ///
+    /// # Errors
+    /// The driver's reason; ENOTSUP, as here, if the port can't age rules.
+    fn query_age(&mut self) -> Result<Vec<usize>, FlowError> {
+        Err(FlowError {
+            kind: FlowErrorKind::Unspecified,
+            errno: FlowError::NOT_SUPPORTED,
+            message: "the port does not age rules: poll their counters".to_owned(),
+        })
+    }
+
+    /// Sets up queues of operations. Before the first rule of the port; then
+    /// rules are made by `enqueue_create` only.
+    ///
+    /// # Errors
+    /// The driver's reason; ENOTSUP, as here, if the port has no such queues.
+    fn configure_queues(&mut self, config: &QueueConfig) -> Result<(), FlowError> {
+        let _ = config;
+        Err(queues::no_queues())
+    }
+
+    /// Makes a table for rules that differ in values only.
+    ///
+    /// # Errors
+    /// The driver's reason; ENOTSUP, as here, if the port has no queues.
+    fn create_table(&mut self, template: &Template) -> Result<TableHandle, FlowError> {
+        let _ = template;
+        Err(queues::no_queues())
+    }
+
+    /// Removes a table without rules.
+    ///
+    /// # Errors
+    /// The driver's reason and the handle back: the table is still there.
+    fn destroy_table(&mut self, table: TableHandle) -> Result<(), (TableHandle, FlowError)> {
+        Err((table, queues::no_queues()))
+    }
+
+    /// Puts the creation of `rule` in line; `token` comes back with its
+    /// completion. The rule's attributes, items, masks and actions are those
+    /// of the table's template.
+    ///
+    /// # Errors
+    /// The driver's reason; nothing was put in line then. ENOMEM or EAGAIN: the
+    /// queue is full until [`Self::pull`].
+    fn enqueue_create(
+        &mut self,
+        queue: u16,
+        table: &TableHandle,
+        rule: &Rule,
+        token: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        let _ = (queue, table, rule, token);
+        Err(queues::no_queues())
+    }
+
+    /// Puts the destruction of a rule made by [`Self::enqueue_create`] in line.
+    ///
+    /// # Errors
+    /// The driver's reason and the handle back; nothing was put in line.
+    fn enqueue_destroy(
+        &mut self,
+        queue: u16,
+        handle: RuleHandle,
+        token: u64,
+    ) -> Result<(), (RuleHandle, FlowError)> {
+        let _ = (queue, token);
+        Err((handle, queues::no_queues()))
+    }
+
+    /// Hands what is in line to the card.
+    ///
+    /// # Errors
+    /// The driver's reason.
+    fn push(&mut self, queue: u16) -> Result<(), FlowError> {
+        let _ = queue;
+        Err(queues::no_queues())
+    }
+
+    /// Appends what has been completed to `out`; how many that were.
+    ///
+    /// # Errors
+    /// The driver's reason.
+    fn pull(&mut self, queue: u16, out: &mut Vec<Completion>) -> Result<usize, FlowError> {
+        let _ = (queue, out);
+        Err(queues::no_queues())
+    }
 }

@@ -7,8 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dpdk_sys as sys;
 
+use super::port_queues::Queues;
 use super::raw::RawRule;
-use super::{Action, Counters, FlowError, FlowErrorKind, FlowPort, Item, Rule, RuleHandle};
+use super::raw_action::LONGEST_AGE;
+use super::{
+    Action, Completion, Counters, FlowError, FlowErrorKind, FlowPort, Item, QueueConfig, Rule,
+    RuleHandle, TableHandle, Template,
+};
 use crate::errno;
 use crate::port::Inner;
 
@@ -19,22 +24,31 @@ static NEXT: AtomicUsize = AtomicUsize::new(1);
 /// not destroyed stay until the port is closed.
 #[derive(Debug)]
 pub struct PortFlows {
-    port: Arc<Inner>,
+    pub(super) port: Arc<Inner>,
     /// Handles carry a number, not the driver's pointer, so that a wrong one
     /// is an error and nothing worse.
-    rules: BTreeMap<usize, Installed>,
+    pub(super) rules: BTreeMap<usize, Installed>,
+    pub(super) queues: Queues,
 }
 
 #[derive(Debug)]
-struct Installed(NonNull<sys::rte_flow>);
+pub(super) struct Installed {
+    pub(super) flow: NonNull<sys::rte_flow>,
+    /// Whether it was made through a queue, and must be destroyed through one.
+    pub(super) queued: bool,
+}
 
 // SAFETY: the driver's handle of a rule is not bound to a thread; calls are
 // serialised by the port's control lock.
 unsafe impl Send for Installed {}
 
+pub(super) fn next_number() -> usize {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl PortFlows {
     pub(crate) fn new(port: Arc<Inner>) -> Self {
-        Self { port, rules: BTreeMap::new() }
+        Self { port, rules: BTreeMap::new(), queues: Queues::default() }
     }
 
     /// Rules installed.
@@ -49,13 +63,31 @@ impl PortFlows {
         self.rules.is_empty()
     }
 
+    /// The driver's pointer of a rule that was made as `queued` says.
+    pub(super) fn find_made(
+        &self,
+        handle: &RuleHandle,
+        queued: bool,
+    ) -> Result<*mut sys::rte_flow, FlowError> {
+        let flow = self.find(handle)?;
+        match self.rules.get(&handle.port_value()) {
+            Some(installed) if installed.queued != queued => Err(FlowError {
+                kind: FlowErrorKind::Handle,
+                errno: FlowError::INVALID,
+                message: "a rule is destroyed as it was made: at once, or through a queue"
+                    .to_owned(),
+            }),
+            _ => Ok(flow),
+        }
+    }
+
     fn find(&self, handle: &RuleHandle) -> Result<*mut sys::rte_flow, FlowError> {
         let installed = self.rules.get(&handle.port_value()).ok_or_else(|| FlowError {
             kind: FlowErrorKind::Handle,
             errno: FlowError::NOT_FOUND,
             message: format!("device '{}' has no such rule", self.port.device),
         })?;
-        Ok(installed.0.as_ptr())
+        Ok(installed.flow.as_ptr())
     }
 }
 
@@ -81,7 +113,8 @@ impl FlowPort for PortFlows {
 
     fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
         complete(rule)?;
-        let raw = RawRule::lower(rule);
+        let number = next_number();
+        let raw = RawRule::lower_for(rule, number);
         let (attr, pattern, actions) = raw.as_ptrs();
         let mut error = no_error();
         let _one = self.port.control();
@@ -91,13 +124,12 @@ impl FlowPort for PortFlows {
         let Some(flow) = NonNull::new(flow) else {
             return Err(explain(errno::last(), &error));
         };
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.rules.insert(number, Installed(flow));
+        self.rules.insert(number, Installed { flow, queued: false });
         Ok(RuleHandle::from_port(number))
     }
 
     fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
-        let flow = match self.find(&handle) {
+        let flow = match self.find_made(&handle, false) {
             Ok(flow) => flow,
             Err(error) => return Err((handle, error)),
         };
@@ -142,11 +174,70 @@ impl FlowPort for PortFlows {
             Err(explain(code, &error))
         }
     }
+
+    /// AGE's context is the handle's number.
+    fn query_age(&mut self) -> Result<Vec<usize>, FlowError> {
+        let mut aged: Vec<*mut std::ffi::c_void> = vec![std::ptr::null_mut(); self.rules.len()];
+        let mut error = no_error();
+        let _one = self.port.control();
+        let room = u32::try_from(aged.len()).unwrap_or(u32::MAX);
+        // SAFETY: the port exists; `room` pointers can be written. With no room
+        // the driver only counts.
+        let found = unsafe {
+            sys::rte_flow_get_aged_flows(self.port.id, aged.as_mut_ptr(), room, &raw mut error)
+        };
+        if found < 0 {
+            return Err(explain(found, &error));
+        }
+        aged.truncate(found as usize);
+        let numbers = aged.into_iter().map(|context| context.addr());
+        Ok(numbers.filter(|number| self.rules.contains_key(number)).collect())
+    }
+
+    fn configure_queues(&mut self, config: &QueueConfig) -> Result<(), FlowError> {
+        self.do_configure(config)
+    }
+
+    fn create_table(&mut self, template: &Template) -> Result<TableHandle, FlowError> {
+        self.do_create_table(template)
+    }
+
+    fn destroy_table(&mut self, table: TableHandle) -> Result<(), (TableHandle, FlowError)> {
+        self.do_destroy_table(&table).map_err(|error| (table, error))
+    }
+
+    fn enqueue_create(
+        &mut self,
+        queue: u16,
+        table: &TableHandle,
+        rule: &Rule,
+        token: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        complete(rule)?;
+        self.do_enqueue_create(queue, table, rule, token)
+    }
+
+    fn enqueue_destroy(
+        &mut self,
+        queue: u16,
+        handle: RuleHandle,
+        token: u64,
+    ) -> Result<(), (RuleHandle, FlowError)> {
+        self.do_enqueue_destroy(queue, &handle, token).map_err(|error| (handle, error))
+    }
+
+    fn push(&mut self, queue: u16) -> Result<(), FlowError> {
+        self.do_push(queue)
+    }
+
+    fn pull(&mut self, queue: u16, out: &mut Vec<Completion>) -> Result<usize, FlowError> {
+        self.do_pull(queue, out)
+    }
 }
 
 /// Refuses what `Rule` can carry but not state in full: a driver may read the
 /// configuration of an action that we know by its number only.
-fn complete(rule: &Rule) -> Result<(), FlowError> {
+pub(super) fn complete(rule: &Rule) -> Result<(), FlowError> {
     let refuse =
         |kind, message: String| Err(FlowError { kind, errno: FlowError::NOT_SUPPORTED, message });
     if let Some(Item::Other(number)) =
@@ -160,10 +251,18 @@ fn complete(rule: &Rule) -> Result<(), FlowError> {
         let message = format!("action {number} is known by its number only");
         return refuse(FlowErrorKind::Action, message);
     }
+    let too_long = rule
+        .actions
+        .iter()
+        .any(|action| matches!(action, Action::Age { timeout_s } if *timeout_s > LONGEST_AGE));
+    if too_long {
+        let message = format!("the timeout of AGE is at most {LONGEST_AGE} s");
+        return refuse(FlowErrorKind::Action, message);
+    }
     Ok(())
 }
 
-fn no_error() -> sys::rte_flow_error {
+pub(super) fn no_error() -> sys::rte_flow_error {
     sys::rte_flow_error {
         type_: sys::RTE_FLOW_ERROR_TYPE_NONE,
         cause: std::ptr::null(),
@@ -172,7 +271,7 @@ fn no_error() -> sys::rte_flow_error {
 }
 
 /// The driver's error as ours. `code` is an errno of either sign.
-fn explain(code: i32, error: &sys::rte_flow_error) -> FlowError {
+pub(super) fn explain(code: i32, error: &sys::rte_flow_error) -> FlowError {
     let message = if error.message.is_null() {
         errno::text(code)
     } else {

@@ -2,7 +2,8 @@
 use dpdk_sys as sys;
 
 use super::header::{self, Bytes, Header, Shape};
-use super::{Action, Attributes, Item, Match, Rule};
+use super::raw_action::RawActions;
+use super::{Attributes, Item, Match, Rule};
 
 /// The C arrays of a rule, END-terminated, with all that they point to. Their
 /// addresses stay when this value moves.
@@ -10,32 +11,15 @@ use super::{Action, Attributes, Item, Match, Rule};
 pub struct RawRule {
     attr: sys::rte_flow_attr,
     items: Vec<sys::rte_flow_item>,
-    actions: Vec<sys::rte_flow_action>,
+    actions: RawActions,
     /// What `items` points to: spec, last and mask of each; never touched again.
     _specs: Vec<[Bytes; 3]>,
-    /// What `actions` points to; never touched again.
-    _confs: Vec<Conf>,
 }
 
 // SAFETY: the pointers lead to memory that this value owns and nobody writes.
 unsafe impl Send for RawRule {}
 // SAFETY: as above.
 unsafe impl Sync for RawRule {}
-
-/// Every configuration an action can have.
-#[derive(Clone, Copy)]
-#[repr(C)]
-union Conf {
-    queue: sys::rte_flow_action_queue,
-    mark: sys::rte_flow_action_mark,
-    count: sys::rte_flow_action_count,
-}
-
-impl std::fmt::Debug for Conf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Conf")
-    }
-}
 
 /// Which of spec, last and mask an item has.
 #[derive(Clone, Copy)]
@@ -54,6 +38,12 @@ impl RawRule {
     /// spec or configuration.
     #[must_use]
     pub fn lower(rule: &Rule) -> Self {
+        Self::lower_for(rule, 0)
+    }
+
+    /// As [`Self::lower`], with `context` for the driver to report when AGE's
+    /// timeout passes; 0: the driver's pointer to the rule.
+    pub(super) fn lower_for(rule: &Rule, context: usize) -> Self {
         let lowered: Vec<_> = rule.pattern.iter().map(lower_item).collect();
         let specs: Vec<[Bytes; 3]> = lowered.iter().map(|(_, _, bytes)| *bytes).collect();
         let mut items: Vec<_> = lowered
@@ -77,23 +67,11 @@ impl RawRule {
             last: std::ptr::null(),
             mask: std::ptr::null(),
         });
-        let confs: Vec<Conf> = rule.actions.iter().map(conf).collect();
-        let mut actions: Vec<_> = rule
-            .actions
-            .iter()
-            .zip(&confs)
-            .map(|(action, conf)| lower_action(action, conf))
-            .collect();
-        actions.push(sys::rte_flow_action {
-            type_: sys::RTE_FLOW_ACTION_TYPE_END,
-            conf: std::ptr::null(),
-        });
         Self {
             attr: lower_attributes(&rule.attributes),
             items,
-            actions,
+            actions: RawActions::lower(&rule.actions, context),
             _specs: specs,
-            _confs: confs,
         }
     }
 
@@ -157,25 +135,4 @@ fn lower_match<T: Header>(fields: &Match<T>, shape: &Shape) -> (u32, Has, [Bytes
         }
     };
     (shape.item, has, [spec, last, mask])
-}
-
-fn conf(action: &Action) -> Conf {
-    match action {
-        Action::Queue(index) => Conf { queue: sys::rte_flow_action_queue { index: *index } },
-        Action::Mark(id) => Conf { mark: sys::rte_flow_action_mark { id: *id } },
-        _ => Conf { count: sys::rte_flow_action_count { id: 0 } },
-    }
-}
-
-fn lower_action(action: &Action, conf: &Conf) -> sys::rte_flow_action {
-    let given = std::ptr::from_ref(conf).cast();
-    let (type_, conf) = match action {
-        Action::Queue(_) => (sys::RTE_FLOW_ACTION_TYPE_QUEUE, given),
-        Action::Mark(_) => (sys::RTE_FLOW_ACTION_TYPE_MARK, given),
-        Action::Count => (sys::RTE_FLOW_ACTION_TYPE_COUNT, given),
-        Action::Drop => (sys::RTE_FLOW_ACTION_TYPE_DROP, std::ptr::null()),
-        Action::Passthru => (sys::RTE_FLOW_ACTION_TYPE_PASSTHRU, std::ptr::null()),
-        Action::Other(number) => (*number, std::ptr::null()),
-    };
-    sys::rte_flow_action { type_, conf }
 }

@@ -1,6 +1,8 @@
 //! A rule as a typed value: attributes, pattern and actions.
 use wire::{FlowKey, Mac, Transport};
 
+use super::Action;
+
 /// Where a rule lives (`rte_flow_attr`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
@@ -116,23 +118,6 @@ pub enum Item {
     /// `RTE_FLOW_ITEM_TYPE_UDP`.
     Udp(Match<PortFields>),
     /// Any other item, by its number.
-    Other(u32),
-}
-
-/// One action of a rule (`rte_flow_action`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Deliver to this receive queue.
-    Queue(u16),
-    /// Attach this mark (Flow Director soft id).
-    Mark(u32),
-    /// Drop.
-    Drop,
-    /// Count packets and bytes.
-    Count,
-    /// Continue as if the rule were not there.
-    Passthru,
-    /// Any other action, by its number.
     Other(u32),
 }
 

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod bench;
+mod bench_admission;
 pub(crate) mod check;
 pub(crate) mod lab;
 pub(crate) mod replay;

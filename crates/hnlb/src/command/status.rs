@@ -1,13 +1,17 @@
 //! `hnlb status`: what a running load balancer does.
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use dataplane::status::{Status, WorkerStatus};
+use dataplane::status::{Answer, Explanation, Status, WorkerStatus};
 
 use crate::cli::StatusArgs;
 use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &StatusArgs) -> CommandResult {
+    if let Some(client) = args.connection {
+        return explain(args, client);
+    }
     let text = dataplane::status_socket::read(&args.socket)?;
     if args.json {
         output::print(&(text + "\n"))?;
@@ -16,6 +20,41 @@ pub(crate) fn run(args: &StatusArgs) -> CommandResult {
     let status: Status = serde_json::from_str(&text)?;
     output::print(&page(&status))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why the connections of `client` are where they are. Fails if there are none.
+fn explain(args: &StatusArgs, client: SocketAddr) -> CommandResult {
+    let text = dataplane::status_socket::explain(&args.socket, client)?;
+    let answer: Answer = serde_json::from_str(&text)?;
+    if let Some(error) = answer.error {
+        return Err(error.into());
+    }
+    if args.json {
+        output::print(&(text + "\n"))?;
+    } else {
+        output::print(&answer.connections.iter().map(explanation).collect::<String>())?;
+    }
+    if answer.connections.is_empty() {
+        return Err(format!("no connection of {client} is in the table").into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explanation(connection: &Explanation) -> String {
+    let rate = connection.rate.map_or_else(String::new, |rate| format!(", {rate:.0} packets/s"));
+    let since = connection.since_seconds;
+    let since = since.map_or_else(String::new, |since| format!(", for {since:.1} s"));
+    format!(
+        "{} {} to {}, backend {}: {}{rate}\n  to the backend: {}; to the client: {}{since}\n  {}\n",
+        connection.protocol,
+        connection.client,
+        connection.vip,
+        connection.server,
+        connection.state,
+        connection.forward,
+        connection.reply,
+        connection.why
+    )
 }
 
 /// The report as a page for people.
@@ -50,6 +89,7 @@ fn head(page: &mut String, status: &Status) {
         "rules        {} of {} (a NAT connection takes two, one per direction)",
         status.nic.rules, status.nic.capacity
     );
+    admission(page, status);
     let _ = writeln!(
         page,
         "connections  {} open, {} ever, room for {} IPv4 and {} IPv6",
@@ -57,6 +97,22 @@ fn head(page: &mut String, status: &Status) {
         status.connections.created,
         status.connections.capacity,
         status.connections.capacity_v6
+    );
+}
+
+fn admission(page: &mut String, status: &Status) {
+    let admission = &status.admission;
+    let or_unknown = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), |n| n.to_string());
+    let _ = writeln!(
+        page,
+        "admission    {}: {} of {} connections, {} in the last second of {}/s; {:.1} % of sampled packets matched, {:.0} packets/s needed",
+        admission.policy,
+        admission.held,
+        or_unknown(admission.entries),
+        admission.budget_used,
+        or_unknown(admission.budget),
+        admission.share_matched * 100.0,
+        admission.threshold
     );
 }
 
@@ -90,7 +146,12 @@ fn services(page: &mut String, status: &Status) {
 }
 
 fn counters(page: &mut String, status: &Status) {
-    for (title, table) in [("counters", &status.counters), ("offload", &status.offload)] {
+    let tables = [
+        ("counters", &status.counters),
+        ("offload", &status.offload),
+        ("admission", &status.admission.counters),
+    ];
+    for (title, table) in tables {
         let _ = writeln!(page, "{title}");
         for (name, value) in table.iter().filter(|(_, value)| **value > 0) {
             let _ = writeln!(page, "  {name:<32} {value:>14}");

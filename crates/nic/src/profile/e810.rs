@@ -3,7 +3,7 @@
 //! `ice_fdir_parse_action`; `ice_generic_flow.c`).
 use dpdk::flow::{Action, FlowError, FlowErrorKind, Item, Match, PortFields, Rule};
 
-use super::{Capacities, Card, Filter, Target, Words, refuse};
+use super::{Capacities, Card, Filter, Parsed, Rates, Target, Words, refuse};
 use crate::key::{FlowType, Key, KeyV4, KeyV6, rest};
 
 pub(crate) static CARD: Card = Card {
@@ -16,8 +16,10 @@ pub(crate) static CARD: Card = Card {
     one_mask: false,
     ipv6: true,
     counts: true,
+    steering: false,
+    rates: Rates::UNKNOWN,
     rx_buffer_kib: |_| None,
-    parse,
+    parse: |rule, port| parse(rule, port.queues).map(Parsed::Director),
     program: |_| Ok(()),
     words: Words {
         full: "Add filter rule failed: the Flow Director table is full",
@@ -187,7 +189,7 @@ fn actions(actions: &[Action], queues: u16) -> Result<Filter, FlowError> {
             Action::Passthru => (targets, filter.target) = (targets + 1, Target::Rss),
             Action::Mark(mark) => (marks, filter.mark) = (marks + 1, Some(*mark)),
             Action::Count => (counts, filter.count) = (counts + 1, true),
-            Action::Other(_) => return Err(no("Invalid action.")),
+            _ => return Err(no("Invalid action.")),
         }
     }
     if targets > 1 {

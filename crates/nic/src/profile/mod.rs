@@ -1,14 +1,16 @@
 //! What a card takes: one table of capabilities and one rule parser a card.
 
 mod e810;
+mod mlx5;
 mod x550;
 
 use std::fmt;
 use std::str::FromStr;
 
-use dpdk::flow::{FlowError, FlowErrorKind, Rule};
+use dpdk::flow::{FlowError, FlowErrorKind, Rule, Template};
 
 use crate::key::{FlowType, Key};
+use crate::steering::{Domain, Flow, Place};
 
 /// The card that the emulated NIC plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,16 +19,23 @@ pub enum ProfileKind {
     X550,
     /// Intel E810 (ice): Flow Director.
     E810,
+    /// NVIDIA ConnectX-6 Dx and later (mlx5): steering tables that rewrite.
+    ConnectX,
+    /// NVIDIA BlueField-3 (mlx5), with the number of entries and the packet
+    /// rate that XenoFlow saw.
+    BlueField3,
 }
 
 impl ProfileKind {
     /// Every profile.
-    pub const ALL: &[Self] = &[Self::X550, Self::E810];
+    pub const ALL: &[Self] = &[Self::X550, Self::E810, Self::ConnectX, Self::BlueField3];
 
     pub(crate) fn card(self) -> &'static Card {
         match self {
             Self::X550 => &x550::CARD,
             Self::E810 => &e810::CARD,
+            Self::ConnectX => &mlx5::CONNECTX,
+            Self::BlueField3 => &mlx5::BLUEFIELD3,
         }
     }
 
@@ -34,6 +43,18 @@ impl ProfileKind {
     #[must_use]
     pub fn name(self) -> &'static str {
         self.card().name
+    }
+
+    /// Whether rules can rewrite packets and send them out of a port.
+    #[must_use]
+    pub fn rewrites(self) -> bool {
+        self.card().steering
+    }
+
+    /// How fast the real card is, as far as somebody has published it.
+    #[must_use]
+    pub fn rates(self) -> Rates {
+        self.card().rates
     }
 }
 
@@ -48,11 +69,95 @@ impl FromStr for ProfileKind {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|kind| kind.name() == name);
-        found.copied().ok_or_else(|| format!("no NIC profile `{name}`: x550 or e810"))
+        found.copied().ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            format!("no NIC profile `{name}`: there are {}", names.join(", "))
+        })
     }
 }
 
-/// Where a rule's packets go.
+/// How fast a card is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Nanoseconds that `create` takes; 0: not known.
+    pub insert_ns: u64,
+    /// Nanoseconds that a rule takes which is created through a queue.
+    pub queued_insert_ns: u64,
+    /// Packets a second that its tables match and rewrite.
+    pub packets_per_second: Option<u64>,
+}
+
+impl Rates {
+    const UNKNOWN: Self = Self { insert_ns: 0, queued_insert_ns: 0, packets_per_second: None };
+}
+
+/// What a rule's check needs to know of the port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortFacts<'a> {
+    /// Receive queues.
+    pub(crate) queues: u16,
+    /// The ports that are one switch with it, itself included; empty: no switch.
+    pub(crate) switch: &'a [u16],
+}
+
+/// A rule as a card's tables hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A filter of Flow Director.
+    Director(Filter),
+    /// A rule of a steering table.
+    Steering(Box<Flow>),
+}
+
+/// What no two rules of a port share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Identity {
+    /// A filter's masked key.
+    Director(Key),
+    /// A rule's place.
+    Steering(Place),
+}
+
+impl Parsed {
+    pub(crate) fn identity(&self) -> Identity {
+        match self {
+            Self::Director(filter) => Identity::Director(filter.key),
+            Self::Steering(flow) => Identity::Steering(flow.place),
+        }
+    }
+
+    /// The mark that must be the rule's own.
+    pub(crate) fn soft_id(&self) -> Option<u32> {
+        match self {
+            Self::Director(filter) => filter.soft_id,
+            Self::Steering(_) => None,
+        }
+    }
+
+    /// Whether the rule has a COUNT action.
+    pub(crate) fn counts(&self) -> bool {
+        match self {
+            Self::Director(filter) => filter.count,
+            Self::Steering(flow) => flow.count,
+        }
+    }
+
+    /// Seconds without a packet after which the rule is aged out; 0: never.
+    pub(crate) fn age_s(&self) -> u32 {
+        match self {
+            Self::Director(_) => 0,
+            Self::Steering(flow) => flow.age_s,
+        }
+    }
+
+    /// Whether it is in the receive side's root group, which is smaller.
+    pub(crate) fn in_root(&self) -> bool {
+        matches!(self, Self::Steering(flow)
+            if flow.place.domain == Domain::Receive && flow.place.group == 0)
+    }
+}
+
+/// Where a filter's packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// This receive queue.
@@ -63,7 +168,7 @@ pub(crate) enum Target {
     Rss,
 }
 
-/// A rule as the card's registers hold it.
+/// A rule as Flow Director's registers hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
     /// The flow type.
@@ -111,12 +216,16 @@ pub(crate) struct Card {
     pub(crate) ipv6: bool,
     /// Whether rules can COUNT and be queried.
     pub(crate) counts: bool,
+    /// Whether it has steering tables, not Flow Director.
+    pub(crate) steering: bool,
+    /// How fast the real one is.
+    pub(crate) rates: Rates,
     /// The receive buffer in KiB that `capacity` filters leave.
     pub(crate) rx_buffer_kib: fn(usize) -> Option<u32>,
-    /// Checks a rule's format for a port with so many queues.
-    pub(crate) parse: fn(&Rule, u16) -> Result<Filter, FlowError>,
+    /// Checks a rule's format for a port.
+    pub(crate) parse: fn(&Rule, &PortFacts<'_>) -> Result<Parsed, FlowError>,
     /// What is only found when the rule is created.
-    pub(crate) program: fn(&Filter) -> Result<(), FlowError>,
+    pub(crate) program: fn(&Parsed) -> Result<(), FlowError>,
     /// The driver's words for the refusals that depend on the other rules.
     pub(crate) words: Words,
 }
@@ -131,6 +240,14 @@ pub(crate) struct Words {
     pub(crate) mask: &'static str,
     /// The soft id is another rule's.
     pub(crate) soft_id: &'static str,
+}
+
+/// Rules that the receive side's root group holds at most.
+pub(crate) use mlx5::ROOT_RULES;
+
+/// What a table's template must not say, beside what a rule must not.
+pub(crate) fn check_template(template: &Template) -> Result<(), FlowError> {
+    mlx5::check_template(template)
 }
 
 /// A refusal with `errno`.

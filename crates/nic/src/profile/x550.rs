@@ -7,7 +7,7 @@
 //! Director's.
 use dpdk::flow::{Action, FlowError, FlowErrorKind, Ipv4Fields, Item, Match, PortFields, Rule};
 
-use super::{Capacities, Card, Filter, Target, Words, refuse};
+use super::{Capacities, Card, Filter, Parsed, Rates, Target, Words, refuse};
 use crate::key::{FlowType, Key, KeyV4, TableKey, rest};
 
 /// The packet buffer of X540 and X550, in KiB, that filters share.
@@ -23,11 +23,13 @@ pub(crate) static CARD: Card = Card {
     one_mask: true,
     ipv6: false,
     counts: false,
+    steering: false,
+    rates: Rates::UNKNOWN,
     // 64 KiB for 2048 perfect filters: 32 bytes each.
     rx_buffer_kib: |capacity| {
         u32::try_from(capacity / 32).ok().and_then(|used| PACKET_BUFFER_KIB.checked_sub(used))
     },
-    parse,
+    parse: |rule, port| parse(rule, port.queues).map(Parsed::Director),
     program,
     words: Words {
         full: "Failed to create flow: the Flow Director table is full",
@@ -174,8 +176,8 @@ fn actions(actions: &[Action]) -> Result<(Target, Option<u32>), FlowError> {
 }
 
 /// The check of `ixgbe_fdir_filter_program`, which validation doesn't reach.
-fn program(filter: &Filter) -> Result<(), FlowError> {
-    if filter.kind == FlowType::Other {
+fn program(rule: &Parsed) -> Result<(), FlowError> {
+    if matches!(rule, Parsed::Director(filter) if filter.kind == FlowType::Other) {
         let message =
             "By this device, IPv4-other is not supported without L4 protocol and ports masked!";
         return Err(refuse(FlowErrorKind::Handle, FlowError::NOT_SUPPORTED, message));

@@ -1,5 +1,5 @@
 //! Connections and ports' tables, as plain as can be.
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -25,6 +25,8 @@ pub struct Conn {
     pub binding: Binding,
     pub state: State,
     pub seen_ms: u64,
+    pub established: bool,
+    pub generation: u32,
 }
 
 pub struct Port {
@@ -37,6 +39,7 @@ pub struct World {
     pub conns: RefCell<BTreeMap<u32, Conn>>,
     pub ports: Vec<Port>,
     pub any_port: ServiceId,
+    opened: Cell<u32>,
 }
 
 /// Descriptors of each receive queue.
@@ -59,18 +62,21 @@ impl World {
     pub fn ours(marks: usize, queues: usize) -> Ours {
         let port = |_| Port {
             marks: MarkTable::new(marks),
-            queues: QueueTable::new(queues),
+            queues: QueueTable::new(queues, 8),
             drained: QueueEpochs::new(queues, RING),
         };
         Ours(Rc::new(Self {
             conns: RefCell::default(),
             ports: (0..2).map(port).collect(),
             any_port: ServiceId(1),
+            opened: Cell::new(0),
         }))
     }
 
     pub fn open(&self, id: u32, binding: Binding) {
-        let conn = Conn { binding, state: State::None, seen_ms: 0 };
+        self.opened.set(self.opened.get() + 1);
+        let generation = self.opened.get();
+        let conn = Conn { binding, state: State::None, seen_ms: 0, established: true, generation };
         assert!(self.conns.borrow_mut().insert(id, conn).is_none());
     }
 
@@ -116,6 +122,7 @@ pub fn binding(n: u32, backend: u16, service: u16, ipv6: bool, fullnat: bool) ->
         proto: if n % 3 == 0 { Transport::Udp } else { Transport::Tcp },
         service: ServiceId(service),
         backend: BackendId(backend),
+        forwarding: service::Forwarding::Rewrite,
         client,
         vip: at([203, 0, 113, service as u8], 2, port),
         server: at([192, 168, 0, backend as u8], 3, server_port),
@@ -134,6 +141,23 @@ impl Connections for Ours {
             Direction::Forward => Path { arrives: PortId(0), hop: HopId(u32::from(backend.0)) },
             Direction::Reply => Path { arrives: PortId(1), hop: HopId(1000) },
         })
+    }
+
+    fn generation(&self, conn: ConnId) -> Option<u32> {
+        self.conns.borrow().get(&conn.raw()).map(|conn| conn.generation)
+    }
+
+    fn is_established(&self, conn: ConnId) -> bool {
+        self.conns.borrow().get(&conn.raw()).is_some_and(|conn| conn.established)
+    }
+
+    fn claim(&self, conn: ConnId) -> bool {
+        let mut conns = self.conns.borrow_mut();
+        let Some(conn) = conns.get_mut(&conn.raw()) else { return false };
+        if conn.state == State::None {
+            conn.state = State::Wanted;
+        }
+        conn.state == State::Wanted
     }
 
     fn hold(&self, conn: ConnId) -> bool {

@@ -13,10 +13,11 @@ use packet::HeapPacket;
 use pipeline::encoding::{Marked, QueueAction};
 use pipeline::{Counter, Offload, PortId};
 use proptest::prelude::*;
-use service::{Direction, Scheduler};
+use service::{Delivery, Direction, Scheduler, TunnelSpec};
 use wire::{FlowKey, Fragment, Headers, Rewrite};
 
 use crate::fragments::cut;
+use crate::tunnels::TUNNELS;
 use crate::world::{INSIDE, Link, OUTSIDE, Plan, World, tcp, udp};
 
 /// How the NIC tells what it matched.
@@ -72,8 +73,9 @@ enum Lie {
 }
 
 const FLAGS: [&str; 8] = ["S", "A", "PA", "A", "FA", "R", "SA", "PA"];
-/// Addresses and whether they are spoken to in TCP. The last is no service.
-const SERVICES: [(&str, bool); 9] = [
+/// Addresses and whether they are spoken to in TCP. The first is no service.
+const SERVICES: [(&str, bool); 17] = [
+    ("10.9.0.2:22", false),
     ("10.9.0.1:80", true),
     ("10.9.0.1:53", false),
     ("[fd09::1]:80", true),
@@ -82,12 +84,20 @@ const SERVICES: [(&str, bool); 9] = [
     ("10.9.0.2:23", true),
     ("10.9.0.3:80", true),
     ("[fd09::3]:80", true),
-    ("10.9.0.2:22", false),
+    ("10.9.0.6:80", true),
+    ("10.9.0.6:53", false),
+    ("[fd09::6]:80", true),
+    ("10.9.0.7:80", true),
+    ("10.9.0.7:53", false),
+    ("[fd09::7]:80", true),
+    ("10.9.0.8:80", true),
+    ("[fd09::8]:80", true),
 ];
 
 fn sender() -> impl Strategy<Value = Sender> {
     prop_oneof![
-        (0u8..6, 0u8..9).prop_map(|(client, service)| Sender::Client { client, service }),
+        (0u8..6, 0..SERVICES.len() as u8)
+            .prop_map(|(client, service)| Sender::Client { client, service }),
         (0usize..6).prop_map(|ago| Sender::Backend { ago }),
     ]
 }
@@ -142,7 +152,12 @@ impl Offloaded {
         });
         conns.sort_by_key(|(conn, _)| *conn);
         for (conn, binding) in conns {
-            for direction in Direction::BOTH {
+            let directions = if binding.forwarding.is_one_way() {
+                &[Direction::Forward][..]
+            } else {
+                &Direction::BOTH
+            };
+            for &direction in directions {
                 let port = if direction == Direction::Forward { OUTSIDE } else { INSIDE };
                 let key = binding.key(direction).unwrap();
                 if self.rules.contains_key(&(port, key)) {
@@ -198,6 +213,7 @@ impl Offloaded {
                 Rewrite::source_address(binding.server.ip(), binding.vip.ip())
             }
         };
+        let unchanged = binding.forwarding.delivery(direction, binding.backend);
         if any_port {
             endpoint.set_port(0);
         }
@@ -208,7 +224,7 @@ impl Offloaded {
             direction,
             proto: binding.proto,
             endpoint,
-            rewrite: rewrite?,
+            delivery: unchanged.or(rewrite.map(Delivery::Rewrite))?,
             hop: self.world.shared.table.action(hit)?.hop,
         };
         let known = self.queues.iter().filter(|(on, _)| *on == port);
@@ -351,8 +367,10 @@ proptest! {
         connections in 2usize..40,
         sample in 0u32..4,
         scheduler in prop_oneof![Just(Scheduler::RoundRobin), Just(Scheduler::Maglev)],
+        tunnel in prop::sample::select(TUNNELS.to_vec()),
     ) {
-        let plan = Plan { connections, sample, scheduler, ..Plan::default() };
+        let tunnel = TunnelSpec { tunnel, source: None, ttl: 64 };
+        let plan = Plan { connections, sample, scheduler, tunnel, ..Plan::default() };
         let encodings = [Encoding::Off, Encoding::Mark, Encoding::Queue];
         let mut worlds = encodings.map(|encoding| Offloaded::new(&plan, encoding));
         let mut sent: Vec<(PortId, Vec<u8>)> = Vec::new();

@@ -5,13 +5,13 @@ use pipeline::Counter;
 use crate::world::{INSIDE, LB_IN, LB_OUT, Link, OUTSIDE, Plan, World, backend_mac, ip, tcp, udp};
 
 /// An ICMP or ICMPv6 frame around `payload`.
-fn icmp4(link: Link, src: &str, dst: &str, kind: Icmpv4Type, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn icmp4(link: Link, src: &str, dst: &str, kind: Icmpv4Type, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     link.network(ip(src), ip(dst)).icmpv4(kind).write(&mut frame, payload).unwrap();
     frame
 }
 
-fn icmp6(link: Link, src: &str, dst: &str, kind: Icmpv6Type, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn icmp6(link: Link, src: &str, dst: &str, kind: Icmpv6Type, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     link.network(ip(src), ip(dst)).icmpv6(kind).write(&mut frame, payload).unwrap();
     frame

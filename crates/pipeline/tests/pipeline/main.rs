@@ -11,5 +11,7 @@ mod icmp;
 mod link;
 mod nat;
 mod neighbours;
+mod one_way;
+mod tunnels;
 mod workers;
 mod world;

@@ -1,4 +1,5 @@
-//! The match table as the receive path sees it: input masks, keys, entries.
+//! Flow Director's match table as the receive path sees it: input masks, keys,
+//! entries.
 use dpdk::flow::Counters;
 
 use crate::frame::Frame;
@@ -27,7 +28,7 @@ struct MaskUse {
 }
 
 /// The filters that are in the hardware, by masked key.
-pub(crate) struct Matcher {
+pub(crate) struct Director {
     one_mask: bool,
     uses: [[MaskUse; FLOW_TYPES]; 2],
     masks_v4: [Option<KeyV4>; FLOW_TYPES],
@@ -38,7 +39,7 @@ pub(crate) struct Matcher {
     free: Vec<u32>,
 }
 
-impl Matcher {
+impl Director {
     pub(crate) fn new(card: &Card, capacity: usize) -> Self {
         Self {
             one_mask: card.one_mask,

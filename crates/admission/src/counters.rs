@@ -1,0 +1,50 @@
+//! What has been decided, in numbers.
+
+/// Samples of connections in software that led to no entry, by why not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Of too few packets yet, or in too short a time, to know a rate.
+    pub too_young: u64,
+    /// The card is full, and those in it are not clearly lighter.
+    pub too_light: u64,
+    /// Worth an entry; its turn has not come: for lack of budget, or of an entry
+    /// that is free already.
+    pub in_turn: u64,
+    /// The card has refused its rules lately.
+    pub refused_by_card: u64,
+}
+
+/// Counts since the start, and what is now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Connections that were given an entry.
+    pub admitted: u64,
+    /// Connections whose entry was taken for a heavier one, or because the card
+    /// holds fewer than before.
+    pub evicted: u64,
+    /// Connections chosen whose rules the card then refused.
+    pub refused_by_card: u64,
+    /// Connections chosen that had ended, or were not established.
+    pub ended: u64,
+    /// Samples of connections in software, by why they had no entry.
+    pub passed: Passed,
+    /// Samples, of all connections.
+    pub samples: u64,
+    /// Of these, samples of connections with an entry.
+    pub samples_matched: u64,
+    /// Connections with an entry, in line for one, or leaving it.
+    pub held: usize,
+    /// Connections in software whose rate is known.
+    pub tracked: usize,
+    /// Of these, those measured well enough for an entry.
+    pub candidates: usize,
+    /// Entries there are, as far as is known; `None`: the card has never been full.
+    pub limit: Option<usize>,
+    /// Packets per second that a newcomer needs at present; 0: there is room
+    /// for everybody who is measured.
+    pub threshold: f64,
+    /// Of the samples of the last second, the share of connections with an entry.
+    pub share_matched: f64,
+    /// Connections admitted in the last second.
+    pub admitted_last_second: u64,
+}

@@ -1,0 +1,142 @@
+//! Those that have an entry: their rates, and who is the least worth.
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::order::Order;
+use crate::{Key, Meter};
+
+/// How far one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Chosen; its rules are not in the card yet.
+    InLine,
+    /// Its rules are in the card.
+    Hardware,
+    /// Its rules are being taken back.
+    Leaving,
+}
+
+/// One connection with an entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) meter: Meter,
+    pub(crate) stage: Stage,
+    /// When it came to this stage.
+    pub(crate) since_ms: u64,
+    /// Its number in the order of the worth; `None`: not in it.
+    worth: Option<f64>,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held {
+    entries: BTreeMap<Key, Entry>,
+    /// Those that may be evicted, by what they are worth at most.
+    by_worth: Order,
+    leaving: usize,
+    /// The last one whose worth was brought up to date in turn.
+    refreshed: Option<Key>,
+}
+
+impl Held {
+    /// Those in line, in the card and leaving it.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Those not leaving.
+    pub(crate) fn staying(&self) -> usize {
+        self.entries.len() - self.leaving
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&Entry> {
+        self.entries.get(&key)
+    }
+
+    /// A sample of `key`; whether it is one of these.
+    pub(crate) fn add(&mut self, key: Key, packets: u32, now_ms: u64) -> bool {
+        let entry = self.entries.get_mut(&key);
+        entry.map(|entry| entry.meter.add(1, packets, now_ms)).is_some()
+    }
+
+    pub(crate) fn insert(&mut self, key: Key, meter: Meter, now_ms: u64) {
+        let entry = Entry { meter, stage: Stage::InLine, since_ms: now_ms, worth: None };
+        self.entries.insert(key, entry);
+    }
+
+    /// Brings `key` to `stage`, unless it is there already.
+    pub(crate) fn advance(&mut self, key: Key, stage: Stage, now_ms: u64) {
+        let Some(entry) = self.entries.get_mut(&key).filter(|entry| entry.stage != stage) else {
+            return;
+        };
+        if entry.stage == Stage::Leaving {
+            self.leaving -= 1;
+        }
+        entry.stage = stage;
+        entry.since_ms = now_ms;
+        if let Some(worth) = entry.worth.take() {
+            self.by_worth.remove(worth, key);
+        }
+        if stage == Stage::Leaving {
+            self.leaving += 1;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Entry> {
+        let entry = self.entries.remove(&key)?;
+        if entry.stage == Stage::Leaving {
+            self.leaving -= 1;
+        }
+        if let Some(worth) = entry.worth {
+            self.by_worth.remove(worth, key);
+        }
+        Some(entry)
+    }
+
+    /// Brings the worth of the next `budget` in turn up to date. Those that
+    /// came less than `stay_ms` ago can't be evicted yet.
+    pub(crate) fn refresh(&mut self, budget: usize, stay_ms: u64, now_ms: u64) {
+        let from = self.refreshed.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut last = None;
+        for (&key, entry) in self.entries.range_mut((from, Bound::Unbounded)).take(budget) {
+            last = Some(key);
+            if entry.stage == Stage::Hardware && now_ms >= entry.since_ms.saturating_add(stay_ms) {
+                set_worth(&mut self.by_worth, key, entry, now_ms);
+            }
+        }
+        self.refreshed = last;
+    }
+
+    /// The one that is worth least among those that may be evicted, and what
+    /// it is worth at most. Looks again at `looks` of them at most.
+    pub(crate) fn least(&mut self, looks: usize, now_ms: u64) -> Option<(Key, f64)> {
+        for _ in 0..looks {
+            let (worth, key) = self.by_worth.first()?;
+            let entry = self.entries.get_mut(&key)?;
+            let now = entry.meter.at_most(now_ms);
+            if now <= worth {
+                return Some((key, now));
+            }
+            set_worth(&mut self.by_worth, key, entry, now_ms);
+        }
+        self.by_worth.first().map(|(worth, key)| (key, worth))
+    }
+
+    /// One at this stage. Looks at all of them.
+    pub(crate) fn at(&self, stage: Stage) -> Option<Key> {
+        self.entries.iter().find(|(_, entry)| entry.stage == stage).map(|(&key, _)| key)
+    }
+
+    /// The place of `rate` among those with an entry, the heaviest being 1.
+    pub(crate) fn rank(&self, rate: f64, now_ms: u64) -> usize {
+        self.entries.values().filter(|entry| entry.meter.rate(now_ms) > rate).count() + 1
+    }
+}
+
+fn set_worth(order: &mut Order, key: Key, entry: &mut Entry, now_ms: u64) {
+    let worth = entry.meter.at_most(now_ms);
+    if let Some(before) = entry.worth.replace(worth) {
+        order.remove(before, key);
+    }
+    order.insert(worth, key);
+}

@@ -1,0 +1,97 @@
+//! Answers to questions about single connections.
+use std::net::SocketAddr;
+
+use admission::Standing;
+use conntrack::{ConnId, ConnView};
+use offload::{Explained, Offloader, Place};
+use pipeline::Shared;
+
+use crate::status::{Answer, Explanation};
+
+/// How a question begins; the client's address and port follow.
+pub(crate) const QUESTION: &str = "connection ";
+
+/// Why each connection of the client that `question` names is, or is not, in
+/// hardware. Looks at the whole table, about 20 ms for a million connections.
+pub(crate) fn answer(
+    question: &str,
+    shared: &Shared,
+    offloader: &Offloader,
+    now_ms: u64,
+) -> String {
+    let client = question.trim().strip_prefix(QUESTION).map(str::parse::<SocketAddr>);
+    let answer = match client {
+        Some(Ok(client)) => explain_all(client, shared, offloader, now_ms),
+        _ => {
+            let error = format!("\"{question}\" is no question; \"{QUESTION}ADDRESS:PORT\" is one");
+            Answer { error: Some(error), connections: Vec::new() }
+        }
+    };
+    serde_json::to_string(&answer).unwrap_or_else(|error| {
+        tracing::error!(%error, "the answer has no JSON form");
+        "{}".to_owned()
+    })
+}
+
+fn explain_all(client: SocketAddr, shared: &Shared, offloader: &Offloader, now_ms: u64) -> Answer {
+    let mut found: Vec<(ConnId, ConnView)> = Vec::new();
+    shared.table.iter(now_ms, &mut |conn, view| {
+        if view.binding.client == client {
+            found.push((conn, view));
+        }
+    });
+    let all = found.iter().filter_map(|(conn, view)| {
+        offloader.explain(*conn).map(|explained| explain(view, &explained, now_ms))
+    });
+    Answer { error: None, connections: all.collect() }
+}
+
+fn explain(view: &ConnView, explained: &Explained, now_ms: u64) -> Explanation {
+    let (why, since_ms, rate) = words(explained);
+    Explanation {
+        protocol: view.binding.proto.to_string(),
+        client: view.binding.client.to_string(),
+        vip: view.binding.vip.to_string(),
+        server: view.binding.server.to_string(),
+        state: format!("{:?}", view.state),
+        idle_ms: view.idle_ms,
+        forward: place(explained.forward).to_owned(),
+        reply: place(explained.reply).to_owned(),
+        why,
+        since_seconds: since_ms.map(|since| now_ms.saturating_sub(since) as f64 / 1000.0),
+        rate,
+    }
+}
+
+const fn place(place: Place) -> &'static str {
+    match place {
+        Place::Software => "software",
+        Place::InLine => "in line",
+        Place::Hardware => "hardware",
+        Place::Leaving => "leaving",
+    }
+}
+
+/// Why, since when, and at which rate.
+fn words(explained: &Explained) -> (String, Option<u64>, Option<f64>) {
+    let (why, since_ms, rate) = match explained.standing {
+        Standing::Software { reason, since_ms, rate } => (reason.to_string(), since_ms, rate),
+        Standing::InLine { since_ms, rate } => {
+            ("chosen, and in line for its rules".to_owned(), Some(since_ms), Some(rate))
+        }
+        Standing::Hardware { since_ms, rate, rank, threshold } => {
+            let why =
+                format!("number {rank} in the NIC; a newcomer needs {threshold:.0} packets/s");
+            (why, Some(since_ms), Some(rate))
+        }
+        Standing::Leaving { since_ms, rate } => {
+            let why = "its rules are being taken back: it is ending, idle, or another is heavier";
+            (why.to_owned(), Some(since_ms), Some(rate))
+        }
+    };
+    let why = match explained.refusal {
+        Some(refusal) => format!("{why}; the card took no rule for a direction: {refusal}"),
+        None => why,
+    };
+    (why, since_ms, rate)
+}

@@ -1,0 +1,150 @@
+//! The policy at work: samples in, decisions out, and what one asks about them.
+use admission::{Key, Policy, Reason, Room, Standing};
+use conntrack::ConnId;
+use service::Direction;
+
+use crate::Encoding;
+use crate::connections::Connections;
+use crate::entry::Stage;
+use crate::offloader::Offloader;
+use crate::port_rules::PortRules;
+
+/// Where one direction of a connection is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In software.
+    Software,
+    /// In software; in line for a rule.
+    InLine,
+    /// The card matches its packets.
+    Hardware,
+    /// Its rule is being destroyed, or packets may still carry its tag.
+    Leaving,
+}
+
+/// Why one connection is, or is not, in hardware.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Explained {
+    /// What the policy says.
+    pub standing: Standing,
+    /// Where packets of clients are served.
+    pub forward: Place,
+    /// Where packets of backends are served.
+    pub reply: Place,
+    /// Why the card took no rule for one of them; `None`: it was not asked, or
+    /// has taken all.
+    pub refusal: Option<admission::CardRefusal>,
+}
+
+impl<C: Connections> Offloader<C> {
+    /// Why `conn` is, or is not, in hardware, and since when, in the time that
+    /// [`tick`](Self::tick) is given; `None` if there is no such connection.
+    #[must_use]
+    pub fn explain(&self, conn: ConnId) -> Option<Explained> {
+        let mut standing = self.admission.standing(self.key(conn)?, self.now_ms);
+        let entry = self.entries.get(&conn);
+        if let Standing::Software { reason, .. } = &mut standing {
+            if self.ports.iter().all(|rules| rules.encoding == Encoding::Off) {
+                *reason = Reason::Off;
+            } else if !self.world.is_established(conn) && *reason != Reason::Off {
+                *reason = Reason::NotEstablished;
+            }
+        }
+        let place = |direction| {
+            entry.map_or(Place::Software, |entry| match entry.stage(direction) {
+                Stage::Software => Place::Software,
+                Stage::Waiting(_) => Place::InLine,
+                Stage::Installed(_) => Place::Hardware,
+                Stage::Leaving => Place::Leaving,
+            })
+        };
+        Some(Explained {
+            standing,
+            forward: place(Direction::Forward),
+            reply: place(Direction::Reply),
+            refusal: entry.and_then(|entry| entry.refusal),
+        })
+    }
+
+    /// As whom the policy knows `conn`.
+    pub(crate) fn key(&self, conn: ConnId) -> Option<Key> {
+        let generation = self.world.generation(conn)?;
+        Some(Key { conn: conn.raw(), generation })
+    }
+
+    pub(crate) fn seen(&mut self, conn: ConnId, packets: u32) {
+        if let Some(key) = self.key(conn) {
+            self.admission.seen(key, packets, self.now_ms);
+        }
+    }
+
+    /// Puts those in line that have come to deserve it, and takes the rules of
+    /// those that don't any more, as if they were idle: their connections stay
+    /// as they are.
+    pub(crate) fn decide(&mut self) {
+        if self.config.admission.policy == Policy::Off {
+            return;
+        }
+        let room = self.room();
+        let decisions = self.admission.decide(self.now_ms, room);
+        for key in decisions.evict {
+            let conn = ConnId::from_raw(key.conn);
+            let has_it = self.entries.get(&conn).is_some_and(|entry| entry.key == Some(key));
+            if has_it {
+                self.withdraw_rules(conn, true);
+            } else {
+                self.admission.left(key, self.now_ms);
+            }
+        }
+        for key in decisions.admit {
+            self.line_up_chosen(key);
+        }
+    }
+
+    /// `key` was chosen by its rate. Whoever is not established (any more), or
+    /// is another connection by now, gets nothing.
+    fn line_up_chosen(&mut self, key: Key) {
+        let conn = ConnId::from_raw(key.conn);
+        if self.entries.contains_key(&conn) {
+            return self.admission.left(key, self.now_ms);
+        }
+        let good = self.world.is_established(conn) && self.world.claim(conn);
+        if !good || self.key(conn) != Some(key) {
+            return self.admission.ended(key);
+        }
+        self.want(conn);
+    }
+
+    /// What all ports together allow: a connection needs its rules on each.
+    fn room(&mut self) -> Room {
+        let held = self.admission.counters().held.max(1);
+        let mut room = Room { entries: None, budget: self.config.creations_per_tick };
+        let mut any = false;
+        let now_ms = self.now_ms;
+        for rules in self.ports.iter_mut().filter(|rules| rules.encoding != Encoding::Off) {
+            any = true;
+            let free = rules.budget.available(now_ms).saturating_sub(rules.line.len());
+            room.budget = room.budget.min(free);
+            if let Some(limit) = connections_at_most(rules, held, now_ms) {
+                room.entries = Some(room.entries.map_or(limit, |least| least.min(limit)));
+            }
+        }
+        if !any || self.is_shut() {
+            room.budget = 0;
+        }
+        room
+    }
+}
+
+/// Connections whose rules fit on a port, each having one there, or two if both
+/// directions arrive at it.
+fn connections_at_most(rules: &PortRules, held: usize, now_ms: u64) -> Option<usize> {
+    let marks = (rules.encoding == Encoding::Mark).then(|| rules.marks.size());
+    let limit = match (rules.capacity.limit(now_ms), marks) {
+        (Some(limit), Some(marks)) => limit.min(marks),
+        (limit, marks) => limit.or(marks)?,
+    };
+    let ours = rules.capacity.rules().saturating_sub(rules.adopted());
+    let each = (ours + rules.line.len()).div_ceil(held).clamp(1, 2);
+    Some(limit.saturating_sub(rules.adopted()) / each)
+}
