@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Subcommand;
 
 use crate::config::{Device, Encoding, LabRun, Profile};
-use crate::{Balancer, Lab, LabError, LabOptions, Mode, Stop, compare, demo, topology, vm_check};
+use crate::{Balancer, Lab, LabError, LabOptions, Mode, Stop, demo, topology, vm_check};
 
 /// What `hnlb lab` can do.
 #[derive(Debug, Clone, Subcommand)]
@@ -63,18 +63,6 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_values = ["mark", "queue", "off"])]
         encoding: Vec<Encoding>,
     },
-    /// Measure nftables DNAT and HAProxy against HNLB: the same clients, backends and load
-    Compare {
-        /// Seconds of each load
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
-        seconds: u64,
-        /// How often each is measured, all in turn
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-        rounds: u32,
-        /// Print a JSON object for each measurement instead of the table
-        #[arg(long)]
-        json: bool,
-    },
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
     VmCheck,
 }
@@ -111,11 +99,6 @@ impl LabCommand {
                 print!("{}", output.stdout);
                 eprint!("{}", output.stderr);
                 Ok(output.status.success())
-            }
-            Self::Compare { seconds, rounds, json } => {
-                let contenders = compare::Contender::ALL.to_vec();
-                let options = compare::Options { contenders, seconds, rounds, json };
-                compare::run(binary, &stop, &options)
             }
             Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),
             Self::VmCheck => vm_check::run(binary, &stop),
