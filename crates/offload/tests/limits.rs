@@ -19,7 +19,7 @@ struct Bench {
 impl Bench {
     fn new(encoding: Encoding, config: OffloadConfig) -> Self {
         let world = World::ours(1024, 4);
-        let port = PortConfig { encoding, queues: vec![1, 2, 3], workers: 1 };
+        let port = PortConfig { encoding, queues: vec![1, 2, 3], workers: 1, rewrite: None };
         let config = OffloadConfig { ports: vec![port; 2], ..config };
         let offloader = Offloader::new(config, world.clone());
         Self { world, cards: [Card::new(1000), Card::new(1000)], offloader }

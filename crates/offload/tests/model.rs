@@ -123,7 +123,12 @@ struct Model {
 impl Model {
     fn new(encodings: [Encoding; 2], marks: usize, queues: u16, policy: Policy) -> Self {
         let world = World::ours(marks, usize::from(QUEUES));
-        let port = |encoding| PortConfig { encoding, queues: (1..queues).collect(), workers: 2 };
+        let port = |encoding| PortConfig {
+            encoding,
+            queues: (1..queues).collect(),
+            workers: 2,
+            rewrite: None,
+        };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),
             creations_per_tick: 4,
@@ -132,6 +137,7 @@ impl Model {
             linger_ms: 3,
             waiting: 30,
             admission: Settings { policy, stay_ms: 100, ..Settings::default() },
+            ..OffloadConfig::default()
         };
         let mut cards = [Card::new(10), Card::new(10)];
         cards[0].ipv6 = false;

@@ -278,6 +278,6 @@ pub(crate) fn subject(
 pub(crate) fn queues(system: System, backends: u8) -> usize {
     match system.encoding() {
         Encoding::Queue => usize::from(backends.min(QUEUES as u8 - 1)) + 1,
-        Encoding::Mark | Encoding::Off => 1,
+        Encoding::Mark | Encoding::Off | Encoding::Rewrite => 1,
     }
 }

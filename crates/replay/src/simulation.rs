@@ -7,7 +7,9 @@ use config::Config;
 use conntrack::ReaderError;
 use dpdk::flow::FlowPort;
 use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, ProfileKind, Reta};
-use offload::{Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig};
+use offload::{
+    Card, Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, Wanted, probe_card,
+};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Ager, AgerSettings, BURST, Counters, Pipeline, PortId, Shared, Source};
 use setup::{PortFacts, Seed, SetupError};
@@ -92,10 +94,10 @@ impl Simulation {
     /// The configuration can't be built, or the NIC hasn't what is asked.
     pub fn new(config: &Config, options: &Options) -> Result<Self, SimulationError> {
         let workers = config.workers.count;
-        let ports = config
-            .ports
+        let numbers: Vec<u16> = (0..).take(config.ports.len()).collect();
+        let mut ports = numbers
             .iter()
-            .map(|_| SimulatedPort::new(options, workers))
+            .map(|_| SimulatedPort::new(options, workers, &numbers))
             .collect::<Result<Vec<_>, _>>()?;
         let facts =
             vec![
@@ -116,7 +118,7 @@ impl Simulation {
             neighbours::assume(&shared, route.via, 0);
         }
         let offload_config = OffloadConfig {
-            ports: ports.iter().map(|_| offload_port(options, workers)).collect(),
+            ports: ports.iter_mut().map(|port| port.offload(options, workers, &numbers)).collect(),
             creations_per_tick: options.creations_per_tick,
             admission: setup::admission(config),
             ..OffloadConfig::default()
@@ -151,9 +153,17 @@ impl Simulation {
         let packet = HeapPacket::new(frame);
         neighbours::learn_sender(&self.shared, port, &packet, now_ns / 1_000_000);
         let Some(target) = self.ports.get_mut(usize::from(port.0)) else { return false };
-        let taken = target.arrive(packet, now_ns);
-        self.lost_in_queues += u64::from(!taken);
-        taken
+        match target.arrive(packet, now_ns) {
+            Arrived::Queued => true,
+            Arrived::Forwarded(sent) => {
+                self.collected.sent.push(sent);
+                true
+            }
+            Arrived::Lost => {
+                self.lost_in_queues += 1;
+                false
+            }
+        }
     }
 
     /// Every worker polls all its queues until they are empty.
@@ -255,23 +265,28 @@ fn queue_count(options: &Options, workers: u16) -> u16 {
     if options.nic.is_some() { options.queues.max(workers) } else { workers }
 }
 
-fn offload_port(options: &Options, workers: u16) -> PortConfig {
-    let queues = match options.encoding {
-        Encoding::Queue => (workers..options.queues).collect(),
-        Encoding::Mark | Encoding::Off => (0..workers).collect(),
-    };
-    PortConfig { encoding: options.encoding, queues, workers }
+/// What became of a frame.
+enum Arrived {
+    /// It waits for a worker.
+    Queued,
+    /// The NIC has sent it on.
+    Forwarded(Sent),
+    /// It is gone.
+    Lost,
 }
 
 impl SimulatedPort {
-    fn new(options: &Options, workers: u16) -> Result<Self, NicError> {
+    /// A port whose NIC, if there is one, is one switch with those of all ports.
+    fn new(options: &Options, workers: u16, numbers: &[u16]) -> Result<Self, NicError> {
         let queues = queue_count(options, workers);
         let nic = match options.nic {
             None => None,
             Some(profile) => {
+                let switch = if profile.rewrites() { numbers.to_vec() } else { Vec::new() };
                 let nic = Nic::new(&NicConfig {
                     capacity: options.capacity,
                     reta: Reta::Queues(workers),
+                    switch,
                     ..NicConfig::new(profile, queues)
                 })?;
                 let flows = nic.flows();
@@ -281,18 +296,44 @@ impl SimulatedPort {
         Ok(Self { nic, queues: (0..queues).map(|_| VecDeque::new()).collect() })
     }
 
-    fn arrive(&mut self, packet: HeapPacket, now_ns: u64) -> bool {
+    /// How the offload side makes this port's rules.
+    fn offload(&mut self, options: &Options, workers: u16, numbers: &[u16]) -> PortConfig {
+        let encoding = options.encoding;
+        let queues = match encoding {
+            Encoding::Queue => (workers..options.queues).collect(),
+            Encoding::Mark | Encoding::Off | Encoding::Rewrite => (0..workers).collect(),
+        };
+        let outputs: Vec<Option<u16>> = numbers.iter().copied().map(Some).collect();
+        let rewrite = match (&mut self.nic, encoding) {
+            (Some((_, flows)), Encoding::Rewrite) => {
+                let card = Card { queues: options.queues, outputs: &outputs, mark_arrives: None };
+                probe_card(flows, &card, Wanted::Fixed(encoding)).rewrite
+            }
+            _ => None,
+        };
+        PortConfig { encoding, queues, workers, rewrite }
+    }
+
+    fn arrive(&mut self, packet: HeapPacket, now_ns: u64) -> Arrived {
         let mut delivery = [Delivery::default()];
         if let Some((nic, _)) = &self.nic {
             nic.receive_burst([packet.bytes()], now_ns, &mut delivery);
         }
-        let [Delivery { queue, mark, dropped, .. }] = delivery;
+        let [Delivery { queue, mark, dropped, forward, edits, .. }] = delivery;
+        if dropped.is_some() {
+            return Arrived::Lost;
+        }
+        let mut packet = packet;
+        edits.apply(packet.bytes_mut());
+        if let Some(port) = forward {
+            return Arrived::Forwarded(Sent { port: PortId(port), packet });
+        }
         match self.queues.get_mut(usize::from(queue)) {
-            Some(ring) if dropped.is_none() && ring.len() < RING as usize => {
+            Some(ring) if ring.len() < RING as usize => {
                 ring.push_back(packet.with_mark(mark));
-                true
+                Arrived::Queued
             }
-            _ => false,
+            _ => Arrived::Lost,
         }
     }
 }

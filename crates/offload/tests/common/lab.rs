@@ -71,7 +71,8 @@ impl Lab {
         let shared = Arc::new(shared(sample));
         let nic = || Nic::new(&NicConfig::new(ProfileKind::X550, QUEUES)).unwrap();
         let nics = [nic(), nic()];
-        let port = PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 1 };
+        let port =
+            PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 1, rewrite: None };
         let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
         Self {
             flows: [nics[0].flows(), nics[1].flows()],
