@@ -12,9 +12,9 @@ use crate::port_rules::{Attempt, Job, Name, Owner, PortRules};
 use crate::rewrite::{GROUPS, Plan, RewriteCard, Shape, connection, entry, guards};
 use crate::{Encoding, FlowType};
 
-/// A card that takes no entry and guards is tried again after 100 ms, then ever
-/// more seldom up to 10 s.
-const AGAIN: Waits = Waits { first_ms: 100, longest_ms: 10_000 };
+/// A card that takes no entry and guards is tried again after 50 ms, then ever
+/// more seldom up to 1 s.
+const AGAIN: Waits = Waits { first_ms: 50, longest_ms: 1_000 };
 /// How often a predecessor's rule is tried to be destroyed at once.
 const RECOVER_TRIES: usize = 8;
 /// How often the card is asked for idle rules.
@@ -32,6 +32,10 @@ pub(crate) struct Frame {
     /// The card could not create one of these rules after all.
     broken: bool,
     asked_ms: u64,
+    /// What the entry had counted when it was last looked at, and how many
+    /// connections had gone astray by then.
+    entered: u64,
+    astray: u64,
 }
 
 impl Frame {
@@ -44,6 +48,8 @@ impl Frame {
             again: Backoff::new(AGAIN),
             broken: false,
             asked_ms: 0,
+            entered: 0,
+            astray: 0,
         }
     }
 
@@ -147,12 +153,21 @@ impl PortRules {
         entry.into_iter().chain(guards).for_each(|handle| self.doom_bare(handle));
     }
 
-    /// The card has lost the entry: the port was reset.
+    /// Whether the card has lost the entry: it isn't there any more (the port was
+    /// reset), or has matched nothing since the last time although connections
+    /// behind it were found astray.
     pub(crate) fn check_entry(&mut self, flows: &mut dyn FlowPort) {
         let Some(handle) = &self.frame.entry else { return };
-        if flows.query(handle).is_err_and(|error| error.errno == FlowError::NOT_FOUND) {
-            self.frame.broken = true;
+        let astray = self.done.astray + self.done.lost;
+        match flows.query(handle) {
+            Ok(Counters { packets, .. }) => {
+                let still = packets == self.frame.entered && astray > self.frame.astray;
+                self.frame.broken |= still;
+                self.frame.entered = packets;
+            }
+            Err(error) => self.frame.broken |= error.errno == FlowError::NOT_FOUND,
         }
+        self.frame.astray = astray;
     }
 
     /// Destroys what is in our groups although we have made nothing yet: the
