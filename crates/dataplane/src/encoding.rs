@@ -1,10 +1,11 @@
 //! Which encoding each port uses: probed at the start.
 use config::Config;
 use dpdk::flow::{FlowPort, RuleHandle};
-use offload::{Encoding, PortConfig, Wanted, probe};
+use nic::ProfileKind;
+use offload::{Encoding, PortConfig, Wanted, probe_card};
 
 use crate::default_queue::catch_all;
-use crate::device::Device;
+use crate::device::{Device, switch_of};
 use crate::no_flows::NoFlows;
 
 /// What was found out about a port.
@@ -22,8 +23,15 @@ pub(crate) struct Chosen {
 pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen> {
     let wanted = wanted(config);
     let workers = config.workers.count;
-    let choose = |device: &mut Device| {
-        let card = Card { queues: device.queues, misses_known: device.misses_known, workers };
+    let outputs: Vec<_> = (0..devices.len()).map(|at| outputs(config, devices, at)).collect();
+    let choose = |(device, outputs): (&mut Device, &Vec<Option<u16>>)| {
+        let card = Card {
+            outputs,
+            queues: device.queues,
+            misses_known: device.misses_known,
+            unique_marks: unique_marks(device),
+            workers,
+        };
         let chosen = match device.flows.as_deref_mut() {
             Some(flows) => choose(flows, card, wanted),
             None => choose(&mut NoFlows, card, wanted),
@@ -31,16 +39,43 @@ pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen>
         log(&device.name, &chosen, wanted);
         chosen
     };
-    devices.iter_mut().map(choose).collect()
+    devices.iter_mut().zip(&outputs).map(choose).collect()
+}
+
+/// How rules of port `at` would name every port: emulated NICs by the numbers of
+/// their switch, real devices by DPDK's. Whether the card can send packets
+/// there, the probe finds out.
+fn outputs(config: &Config, devices: &[Device], at: usize) -> Vec<Option<u16>> {
+    let emulated = devices.get(at).is_some_and(|device| device.emulated.is_some());
+    let switch = if emulated { switch_of(config, at) } else { Vec::new() };
+    let number = |(to, device): (u16, &Device)| match (&device.emulated, emulated) {
+        (Some(_), true) => switch.contains(&to).then_some(to),
+        (None, false) => Some(device.port.id()),
+        _ => None,
+    };
+    (0..).zip(devices).map(number).collect()
 }
 
 /// What is known of a card before it is asked.
 #[derive(Clone, Copy)]
-struct Card {
+struct Card<'a> {
+    /// By port: the number by which rules name it.
+    outputs: &'a [Option<u16>],
     queues: u16,
     /// See [`Device::misses_known`].
     misses_known: bool,
+    /// Rules are deleted by their marks, so that no two may have the same.
+    unique_marks: bool,
     workers: u16,
+}
+
+/// Flow Director finds the filter to delete by the hash of its bucket and the
+/// soft id: of two rules with one mark it could delete the wrong one.
+fn unique_marks(device: &Device) -> bool {
+    match &device.emulated {
+        Some(nic) => nic.nic.profile() == ProfileKind::X550,
+        None => device.port.capabilities().is_ok_and(|can| can.driver == "net_ixgbe"),
+    }
 }
 
 /// Whether any port takes rules.
@@ -52,6 +87,7 @@ pub(crate) fn offloading(chosen: &[Chosen]) -> bool {
 fn wanted(config: &Config) -> Wanted {
     match config.offload.encoding {
         config::Encoding::Auto => Wanted::Auto,
+        config::Encoding::Rewrite => Wanted::Fixed(Encoding::Rewrite),
         config::Encoding::Mark => Wanted::Fixed(Encoding::Mark),
         config::Encoding::Queue => Wanted::Fixed(Encoding::Queue),
         config::Encoding::Off => Wanted::Fixed(Encoding::Off),
@@ -59,27 +95,38 @@ fn wanted(config: &Config) -> Wanted {
 }
 
 /// Probes the card behind `flows`.
-fn choose(flows: &mut dyn FlowPort, card: Card, wanted: Wanted) -> Chosen {
-    let probed = probe(flows, card.queues, wanted, None);
+fn choose(flows: &mut dyn FlowPort, card: Card<'_>, wanted: Wanted) -> Chosen {
+    let asked = offload::Card { queues: card.queues, mark_arrives: None, outputs: card.outputs };
+    let probed = probe_card(flows, &asked, wanted);
     let workers = card.workers;
     let mut chosen = Chosen {
-        config: PortConfig { encoding: probed.encoding, queues: Vec::new(), workers },
+        config: PortConfig {
+            encoding: probed.encoding,
+            queues: Vec::new(),
+            shared_queues: Vec::new(),
+            workers,
+            rewrite: probed.rewrite,
+        },
         reasons: probed.reasons,
         owned: probed.left,
     };
+    let takes_marks = probed.mark.contains(&true);
     if chosen.config.encoding == Encoding::Queue {
         make_queues_mean_something(flows, card, &mut chosen);
     }
+    if chosen.config.encoding == Encoding::Queue {
+        share_queues(takes_marks, card, &mut chosen);
+    }
     chosen.config.queues = match chosen.config.encoding {
         Encoding::Queue => (workers..card.queues).collect(),
-        Encoding::Mark | Encoding::Off => (0..workers).collect(),
+        Encoding::Mark | Encoding::Off | Encoding::Rewrite => (0..workers).collect(),
     };
     chosen
 }
 
 /// A queue number names a backend only if queues are left beside those of the
 /// workers, and if nothing else comes to them.
-fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card, chosen: &mut Chosen) {
+fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card<'_>, chosen: &mut Chosen) {
     let why_not = if card.queues <= card.workers {
         let Card { queues, workers, .. } = card;
         format!("{queues} receive queues for {workers} workers leave none to name a backend")
@@ -101,6 +148,19 @@ fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card, chosen: &mut
     chosen.reasons.push(format!("encoding off: {why_not}"));
 }
 
+/// What becomes of backends for which no queue is left.
+fn share_queues(takes_marks: bool, card: Card<'_>, chosen: &mut Chosen) {
+    let fate = if card.unique_marks {
+        "the card deletes rules by their marks: backends beyond the queues stay in software"
+    } else if !takes_marks {
+        "the card takes no mark with a queue: backends beyond the queues stay in software"
+    } else {
+        chosen.config.shared_queues = (0..card.workers).collect();
+        "backends beyond the queues share the workers' own, told apart by marks"
+    };
+    chosen.reasons.push(fate.to_owned());
+}
+
 fn log(port: &str, chosen: &Chosen, wanted: Wanted) {
     let encoding = chosen.config.encoding;
     for reason in &chosen.reasons {
@@ -117,6 +177,7 @@ fn log(port: &str, chosen: &Chosen, wanted: Wanted) {
 #[cfg(test)]
 mod tests {
     use dpdk::flow::{Action, Counters, FlowError, FlowErrorKind, Rule};
+    use nic::{Nic, NicConfig};
     use offload::Wanted::{Auto, Fixed};
 
     use super::*;
@@ -157,8 +218,8 @@ mod tests {
         }
     }
 
-    fn card(queues: u16, misses_known: bool) -> Card {
-        Card { queues, misses_known, workers: 2 }
+    fn card(queues: u16, misses_known: bool) -> Card<'static> {
+        Card { outputs: &[], queues, misses_known, unique_marks: false, workers: 2 }
     }
 
     fn last(chosen: &Chosen) -> &str {
@@ -170,10 +231,24 @@ mod tests {
         let mut fake = Fake::default();
         let chosen = choose(&mut fake, card(6, true), Auto);
         assert_eq!(
-            (chosen.config.encoding, chosen.config.queues),
-            (Encoding::Queue, vec![2, 3, 4, 5])
+            (chosen.config.encoding, &chosen.config.queues[..]),
+            (Encoding::Queue, &[2, 3, 4, 5][..])
         );
         assert!(fake.rules.is_empty() && chosen.owned.is_empty());
+        assert!(chosen.config.shared_queues.is_empty());
+        assert!(last(&chosen).contains("no mark with a queue"), "{}", last(&chosen));
+    }
+
+    #[test]
+    fn backends_beyond_the_queues_share_those_of_the_workers_if_marks_may_repeat() {
+        let nic = |profile| Nic::new(&NicConfig::new(profile, 6)).unwrap();
+        for (profile, unique_marks, shared) in
+            [(ProfileKind::X550, true, vec![]), (ProfileKind::E810, false, vec![0, 1])]
+        {
+            let card = Card { unique_marks, ..card(6, true) };
+            let chosen = choose(&mut nic(profile).flows(), card, Fixed(Encoding::Queue));
+            assert_eq!(chosen.config.shared_queues, shared, "{}", last(&chosen));
+        }
     }
 
     #[test]
@@ -188,7 +263,7 @@ mod tests {
         );
         assert_eq!(fake.rules[0].actions, [Action::Queue(0)]);
         assert!(fake.rules[0].attributes.priority > 0, "behind all others");
-        assert!(last(&chosen).contains("misses to queue 0"));
+        assert!(chosen.reasons.iter().any(|reason| reason.contains("misses to queue 0")));
     }
 
     #[test]

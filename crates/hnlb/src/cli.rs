@@ -193,11 +193,19 @@ pub(crate) enum NicProfile {
     X550,
     /// Intel E810: IPv6 too, counters per rule.
     E810,
+    /// NVIDIA ConnectX: rules rewrite and forward.
+    #[value(name = "connectx")]
+    ConnectX,
+    /// NVIDIA BlueField-3: as connectx, with fewer entries.
+    #[value(name = "bluefield3")]
+    BlueField3,
 }
 
 /// Encodings a replay can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReplayEncoding {
+    /// The NIC rewrites packets and sends them on.
+    Rewrite,
     /// The rule attaches a mark that names the connection.
     Mark,
     /// The rule names a queue that stands for the backend.

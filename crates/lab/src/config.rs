@@ -15,6 +15,8 @@ pub enum Encoding {
     Mark,
     /// The queue number names the backend.
     Queue,
+    /// The NIC rewrites packets and sends them on.
+    Rewrite,
     /// Nothing is offloaded.
     Off,
     /// Whatever the card can do.
@@ -28,6 +30,7 @@ impl Encoding {
         match self {
             Self::Mark => "mark",
             Self::Queue => "queue",
+            Self::Rewrite => "rewrite",
             Self::Off => "off",
             Self::Auto => "auto",
         }
@@ -41,6 +44,12 @@ pub enum Profile {
     X550,
     /// E810: IPv6 too, counters.
     E810,
+    /// ConnectX: rules rewrite and forward.
+    #[value(name = "connectx")]
+    ConnectX,
+    /// BlueField-3: as connectx, with fewer entries.
+    #[value(name = "bluefield3")]
+    BlueField3,
 }
 
 impl Profile {
@@ -50,6 +59,8 @@ impl Profile {
         match self {
             Self::X550 => "x550",
             Self::E810 => "e810",
+            Self::ConnectX => "connectx",
+            Self::BlueField3 => "bluefield3",
         }
     }
 }
@@ -81,13 +92,18 @@ pub struct LabRun {
 }
 
 impl LabRun {
-    /// The emulated X550 with 16 queues and one worker on the lab's veth.
+    /// The emulated X550, for `rewrite` the ConnectX, with 16 queues and one
+    /// worker on the lab's veth.
     #[must_use]
     pub const fn emulated(encoding: Encoding) -> Self {
+        let profile = match encoding {
+            Encoding::Rewrite => Profile::ConnectX,
+            _ => Profile::X550,
+        };
         Self {
             mode: Mode::Nat,
             encoding,
-            profile: Some(Profile::X550),
+            profile: Some(profile),
             queues: 16,
             workers: 1,
             device: Device::AfPacket,

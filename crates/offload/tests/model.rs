@@ -126,6 +126,7 @@ impl Model {
         let port = |encoding| PortConfig {
             encoding,
             queues: (1..queues).collect(),
+            shared_queues: Vec::new(),
             workers: 2,
             rewrite: None,
         };

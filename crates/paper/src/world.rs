@@ -124,9 +124,20 @@ impl World {
             Encoding::Queue => (1..QUEUES).collect(),
             _ => vec![0],
         };
-        let clients = PortConfig { encoding: plan.encoding, queues, workers: 1, rewrite: None };
-        let servers =
-            PortConfig { encoding: Encoding::Off, queues: Vec::new(), workers: 1, rewrite: None };
+        let clients = PortConfig {
+            encoding: plan.encoding,
+            queues,
+            shared_queues: Vec::new(),
+            workers: 1,
+            rewrite: None,
+        };
+        let servers = PortConfig {
+            encoding: Encoding::Off,
+            queues: Vec::new(),
+            shared_queues: Vec::new(),
+            workers: 1,
+            rewrite: None,
+        };
         let config = OffloadConfig {
             ports: vec![clients, servers],
             creations_per_tick: NIC_CAPACITY,

@@ -147,8 +147,9 @@ impl Simulation {
         Some(nic)
     }
 
-    /// A frame arrives on `port`: the NIC decides its queue and mark. `false`
-    /// if there is no such port or the queue is full.
+    /// A frame arrives on `port`: the NIC decides its queue and mark, or sends
+    /// it on itself: then it is among what [`Self::take_sent`] gives. `false`
+    /// if there is no such port, the queue is full or a rule drops it.
     pub fn arrive(&mut self, port: PortId, frame: &[u8], now_ns: u64) -> bool {
         let packet = HeapPacket::new(frame);
         neighbours::learn_sender(&self.shared, port, &packet, now_ns / 1_000_000);
@@ -159,7 +160,7 @@ impl Simulation {
                 self.collected.sent.push(sent);
                 true
             }
-            Arrived::Lost => {
+            Arrived::Dropped => {
                 self.lost_in_queues += 1;
                 false
             }
@@ -265,16 +266,6 @@ fn queue_count(options: &Options, workers: u16) -> u16 {
     if options.nic.is_some() { options.queues.max(workers) } else { workers }
 }
 
-/// What became of a frame.
-enum Arrived {
-    /// It waits for a worker.
-    Queued,
-    /// The NIC has sent it on.
-    Forwarded(Sent),
-    /// It is gone.
-    Lost,
-}
-
 impl SimulatedPort {
     /// A port whose NIC, if there is one, is one switch with those of all ports.
     fn new(options: &Options, workers: u16, numbers: &[u16]) -> Result<Self, NicError> {
@@ -282,11 +273,10 @@ impl SimulatedPort {
         let nic = match options.nic {
             None => None,
             Some(profile) => {
-                let switch = if profile.rewrites() { numbers.to_vec() } else { Vec::new() };
                 let nic = Nic::new(&NicConfig {
                     capacity: options.capacity,
                     reta: Reta::Queues(workers),
-                    switch,
+                    switch: if profile.rewrites() { numbers.to_vec() } else { Vec::new() },
                     ..NicConfig::new(profile, queues)
                 })?;
                 let flows = nic.flows();
@@ -303,6 +293,9 @@ impl SimulatedPort {
             Encoding::Queue => (workers..options.queues).collect(),
             Encoding::Mark | Encoding::Off | Encoding::Rewrite => (0..workers).collect(),
         };
+        // Flow Director deletes filters by their marks, so they must be unique.
+        let shares = options.nic.is_some_and(|profile| profile != ProfileKind::X550);
+        let shared_queues = if shares { (0..workers).collect() } else { Vec::new() };
         let outputs: Vec<Option<u16>> = numbers.iter().copied().map(Some).collect();
         let rewrite = match (&mut self.nic, encoding) {
             (Some((_, flows)), Encoding::Rewrite) => {
@@ -311,19 +304,18 @@ impl SimulatedPort {
             }
             _ => None,
         };
-        PortConfig { encoding, queues, workers, rewrite }
+        PortConfig { encoding, queues, shared_queues, workers, rewrite }
     }
 
-    fn arrive(&mut self, packet: HeapPacket, now_ns: u64) -> Arrived {
+    fn arrive(&mut self, mut packet: HeapPacket, now_ns: u64) -> Arrived {
         let mut delivery = [Delivery::default()];
         if let Some((nic, _)) = &self.nic {
             nic.receive_burst([packet.bytes()], now_ns, &mut delivery);
         }
         let [Delivery { queue, mark, dropped, forward, edits, .. }] = delivery;
         if dropped.is_some() {
-            return Arrived::Lost;
+            return Arrived::Dropped;
         }
-        let mut packet = packet;
         edits.apply(packet.bytes_mut());
         if let Some(port) = forward {
             return Arrived::Forwarded(Sent { port: PortId(port), packet });
@@ -333,7 +325,17 @@ impl SimulatedPort {
                 ring.push_back(packet.with_mark(mark));
                 Arrived::Queued
             }
-            _ => Arrived::Lost,
+            _ => Arrived::Dropped,
         }
     }
+}
+
+/// Where the NIC has put a frame.
+enum Arrived {
+    /// In a receive queue.
+    Queued,
+    /// Nowhere: a rule says so, or the queue is full.
+    Dropped,
+    /// On a wire, past the workers.
+    Forwarded(Sent),
 }

@@ -16,7 +16,8 @@ use crate::{Lab, LabError, LabOptions, Mode, Stop};
 /// Workers of HNLB: both directions of a connection may come in on different ones.
 const WORKERS: u16 = 2;
 /// The encodings in the order of the columns; `off` is SLB.
-const ENCODINGS: [Encoding; 3] = [Encoding::Mark, Encoding::Queue, Encoding::Off];
+const ENCODINGS: [Encoding; 4] =
+    [Encoding::Rewrite, Encoding::Mark, Encoding::Queue, Encoding::Off];
 
 /// Runs the demo in `mode` with HNLB's program at `binary`; prints progress to stderr
 /// and the table to stdout. True if nothing failed.

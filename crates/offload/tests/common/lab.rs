@@ -71,8 +71,13 @@ impl Lab {
         let shared = Arc::new(shared(sample));
         let nic = || Nic::new(&NicConfig::new(ProfileKind::X550, QUEUES)).unwrap();
         let nics = [nic(), nic()];
-        let port =
-            PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 1, rewrite: None };
+        let port = PortConfig {
+            encoding,
+            queues: (1..QUEUES).collect(),
+            shared_queues: Vec::new(),
+            workers: 1,
+            rewrite: None,
+        };
         let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
         Self {
             flows: [nics[0].flows(), nics[1].flows()],
@@ -200,7 +205,7 @@ fn shared(sample: u32) -> Shared {
     };
     let port = |mac| PortShared {
         marks: MarkTable::new(256),
-        queues: QueueTable::new(usize::from(QUEUES)),
+        queues: QueueTable::new(usize::from(QUEUES), 64),
         drained: QueueEpochs::new(usize::from(QUEUES), RING),
         mac,
         mtu: 1500,

@@ -54,6 +54,8 @@ impl Fleet {
             ("queue on e810", Some(E810), Queue),
             ("rewrite on connectx", Some(ConnectX), Rewrite),
             ("rewrite on bluefield3", Some(BlueField3), Rewrite),
+            ("mark on connectx", Some(ConnectX), Mark),
+            ("queue on bluefield3", Some(BlueField3), Queue),
         ];
         let config = plan.config();
         let members = kinds.map(|(name, nic, encoding)| {
@@ -68,7 +70,13 @@ impl Fleet {
             };
             Member { name, encoding, simulation: Simulation::new(&config, &options).unwrap() }
         });
-        Self { members: members.into(), mtus: plan.mtus(), recent: VecDeque::new(), now_us: 0, arrived: 0 }
+        Self {
+            members: members.into(),
+            mtus: plan.mtus(),
+            recent: VecDeque::new(),
+            now_us: 0,
+            arrived: 0,
+        }
     }
 
     /// `frame` comes to `port` of every load balancer.
