@@ -273,6 +273,8 @@ pub(crate) enum NicProfile {
 /// Encodings a replay can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReplayEncoding {
+    /// The NIC rewrites packets and sends them on.
+    Rewrite,
     /// The rule attaches a mark that names the connection.
     Mark,
     /// The rule names a queue that stands for the backend.

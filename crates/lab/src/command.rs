@@ -60,7 +60,7 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
         /// Only these encodings; may be given several times
-        #[arg(long, value_enum, default_values = ["mark", "queue", "off"])]
+        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
         encoding: Vec<Encoding>,
     },
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)

@@ -25,7 +25,13 @@ impl Bench {
     fn sharing(encoding: Encoding, config: OffloadConfig, shared: &[u16]) -> Self {
         let world = World::ours(1024, 4);
         let shared_queues = shared.to_vec();
-        let port = PortConfig { encoding, queues: vec![1, 2, 3], shared_queues, workers: 1 };
+        let port = PortConfig {
+            encoding,
+            queues: vec![1, 2, 3],
+            shared_queues,
+            workers: 1,
+            rewrite: None,
+        };
         let config = OffloadConfig { ports: vec![port; 2], ..config };
         let offloader = Offloader::new(config, world.clone());
         Self { world, cards: [Card::new(1000), Card::new(1000)], offloader }

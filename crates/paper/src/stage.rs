@@ -170,7 +170,7 @@ pub(crate) fn subject(
 pub(crate) fn queues(system: System, backends: u8, directions: &[Direction]) -> [usize; 2] {
     let each = match system.encoding() {
         Encoding::Queue => usize::from(backends.min(QUEUES as u8 - 1)) + 1,
-        Encoding::Mark | Encoding::Off => 1,
+        Encoding::Mark | Encoding::Off | Encoding::Rewrite => 1,
     };
     [each, if directions.contains(&Direction::Reply) { each } else { 0 }]
 }

@@ -322,9 +322,9 @@ fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
         let queues = match encoding {
             Encoding::Queue => (1..QUEUES).collect(),
             Encoding::Mark => vec![0],
-            Encoding::Off => Vec::new(),
+            Encoding::Off | Encoding::Rewrite => Vec::new(),
         };
-        PortConfig { encoding, queues, shared_queues: Vec::new(), workers: 1 }
+        PortConfig { encoding, queues, shared_queues: Vec::new(), workers: 1, rewrite: None }
     };
     let servers = if plan.both_ways { plan.encoding } else { Encoding::Off };
     let config = OffloadConfig {

@@ -62,6 +62,7 @@ impl Contender {
             Self::Hnlb(Encoding::Off) => "hnlb-off",
             Self::Hnlb(Encoding::Queue) => "hnlb-queue",
             Self::Hnlb(Encoding::Mark) => "hnlb-mark",
+            Self::Hnlb(Encoding::Rewrite) => "hnlb-rewrite",
             Self::Hnlb(Encoding::Auto) => "hnlb-auto",
         }
     }

@@ -83,6 +83,7 @@ impl Lab {
             queues: (1..QUEUES).collect(),
             shared_queues: Vec::new(),
             workers: 1,
+            rewrite: None,
         };
         let admission = admission::Settings { policy, ..admission::Settings::default() };
         let config = OffloadConfig { ports: vec![port; 2], admission, ..OffloadConfig::default() };

@@ -25,6 +25,9 @@ pub(crate) struct Plan {
     /// TOML of `[conntrack]`'s timeouts.
     pub(crate) timeouts: &'static str,
     pub(crate) fragment_timeout: &'static str,
+    /// Backends are behind no VLAN and both links take packets of one length,
+    /// so that a card may send them on.
+    pub(crate) flat: bool,
 }
 
 /// Where a client is.
@@ -150,8 +153,15 @@ impl Plan {
         rows.map(target).collect()
     }
 
+    /// The longest IP packet on each port.
+    pub(crate) const fn mtus(&self) -> [usize; 2] {
+        [1500, if self.flat { 1500 } else { 1400 }]
+    }
+
     pub(crate) fn config(&self) -> Config {
         let Self { connections, sample, admit, workers, timeouts, fragment_timeout, .. } = self;
+        let [_, mtu] = self.mtus();
+        let vlan = if self.flat { "" } else { "vlan = 20" };
         let mut text = format!(
             r#"
 [[port]]
@@ -160,7 +170,7 @@ device = "net_null0"
 [[port]]
 name = "inside"
 device = "net_null1"
-mtu = 1400
+mtu = {mtu}
 [[interface]]
 port = "outside"
 addresses = ["10.71.0.1/24", "fd71::1/64"]
@@ -170,7 +180,7 @@ vlan = {CLIENT_VLAN}
 addresses = ["10.73.0.1/24", "fd73::1/64"]
 [[interface]]
 port = "inside"
-vlan = 20
+{vlan}
 addresses = ["10.72.0.1/24", "fd72::1/64"]
 [[route]]
 prefix = "0.0.0.0/0"

@@ -277,6 +277,15 @@ impl Traffic {
         }
     }
 
+    /// Whether byte `at` is of an Ethernet address that is learnt from `frame`.
+    fn tells_address(&self, frame: &[u8], at: usize) -> bool {
+        let headers = Headers::parse(frame);
+        let questions = headers.is_ok_and(|headers| {
+            headers.net == wire::Net::Arp || headers.proto == wire::numbers::protocol::ICMPV6
+        });
+        (6..12).contains(&at) || questions && at >= 12
+    }
+
     /// Cuts `frame` short or turns over one to three of its first bits.
     fn damage(&mut self, frame: &mut Vec<u8>) {
         if self.rng.random_bool(0.3) {
@@ -285,7 +294,11 @@ impl Traffic {
         }
         for _ in 0..self.rng.random_range(1..4) {
             let bit = self.rng.random_range(0..frame.len().min(80) * 8);
-            frame[bit / 8] ^= 1 << (bit % 8);
+            // Who sent it stays: cards learn only after the keeper's turn that
+            // a next hop has another address.
+            if !self.tells_address(frame, bit / 8) {
+                frame[bit / 8] ^= 1 << (bit % 8);
+            }
         }
     }
 }
