@@ -77,11 +77,11 @@ const fn descriptors() -> u16 {
 pub struct Nic {
     /// The card whose limits and manners are played.
     pub profile: Profile,
-    /// Entries of the match table; a NAT connection takes two. `x550`: 2048, 4096 or 8192, by default 2048. `e810`: 1 to 16384, by default 16384.
+    /// Entries of the match table; a NAT connection takes two. `x550`: 2048, 4096 or 8192, by default 2048. `e810`: 1 to 16384, by default 16384. `connectx`: 1 to 4194304, by default 262144. `bluefield3`: 1 to 262144, by default 262144.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 16384))]
+    #[schemars(range(min = 1, max = 4_194_304))]
     pub capacity: Option<u32>,
-    /// Receive queues towards the workers. `x550`: at most 64. `e810`: at most 256.
+    /// Receive queues towards the workers. `x550`: at most 64. The others: at most 256.
     #[serde(default = "queues")]
     #[schemars(range(min = 1, max = 256))]
     pub queues: u16,
@@ -98,6 +98,7 @@ impl Nic {
         self.capacity.unwrap_or(match self.profile {
             Profile::X550 => 2048,
             Profile::E810 => 16384,
+            Profile::ConnectX | Profile::BlueField3 => 262_144,
         })
     }
 }
@@ -114,6 +115,10 @@ pub enum Profile {
     X550,
     /// Intel E810: Flow Director, IPv4 and IPv6, one input set for each flow type, counters.
     E810,
+    /// NVIDIA ConnectX: groups of rules with any masks that rewrite packets and send them out of a port.
+    ConnectX,
+    /// NVIDIA BlueField-3: as connectx, with at most 262144 entries.
+    BlueField3,
 }
 
 impl Profile {
@@ -122,7 +127,18 @@ impl Profile {
     pub const fn most_queues(self) -> u16 {
         match self {
             Self::X550 => 64,
-            Self::E810 => 256,
+            Self::E810 | Self::ConnectX | Self::BlueField3 => 256,
+        }
+    }
+
+    /// The most entries that its match table can have.
+    #[must_use]
+    pub const fn most_entries(self) -> u32 {
+        match self {
+            Self::X550 => 8192,
+            Self::E810 => 16384,
+            Self::ConnectX => 4_194_304,
+            Self::BlueField3 => 262_144,
         }
     }
 
@@ -132,6 +148,8 @@ impl Profile {
         match self {
             Self::X550 => "x550",
             Self::E810 => "e810",
+            Self::ConnectX => "connectx",
+            Self::BlueField3 => "bluefield3",
         }
     }
 }

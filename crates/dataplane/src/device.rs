@@ -51,6 +51,10 @@ pub(crate) struct Ends {
     pub(crate) wire_tx: TxQueue,
     pub(crate) to_host: Vec<Producer>,
     pub(crate) from_host: Vec<Consumer>,
+    /// The other ports of the NIC's switch, by their numbers.
+    pub(crate) to_ports: Vec<(u16, Producer)>,
+    /// What the NICs of other ports send out of this one.
+    pub(crate) from_ports: Vec<Consumer>,
 }
 
 /// Opens and starts every port.
@@ -59,7 +63,57 @@ pub(crate) fn open_all(config: &Config, pool: &Mempool) -> Result<Vec<Device>, E
         Some(nic) => open_emulated(config, at, port, nic, pool),
         None => open_real(config, port, pool),
     });
-    opened.collect()
+    let mut devices = opened.collect::<Result<Vec<_>, _>>()?;
+    connect_switches(config, &mut devices)?;
+    Ok(devices)
+}
+
+/// The ports that are one switch with port `at`, itself included: those with
+/// an emulated NIC of the same profile, if its rules can send packets out.
+fn switch_of(config: &Config, at: usize) -> Vec<u16> {
+    let of = |port: &config::Port| port.nic.as_ref().map(|nic| nic.profile);
+    let Some(own) = config.ports.get(at).and_then(of) else { return Vec::new() };
+    if !profile(own).rewrites() {
+        return Vec::new();
+    }
+    let ports = config.ports.iter().enumerate().filter(|(_, port)| of(port) == Some(own));
+    ports.map(|(number, _)| number as u16).collect()
+}
+
+/// A ring from every port of a switch to every other: what the one's NIC sends
+/// out, the other's thread puts on its wire.
+fn connect_switches(config: &Config, devices: &mut [Device]) -> Result<(), EngineError> {
+    for at in 0..devices.len() {
+        for to in switch_of(config, at).into_iter().filter(|to| usize::from(*to) != at) {
+            let (producer, consumer) = dpdk::ring::spsc(&format!("hnlb{at}to{to}"), SWITCH_RING)
+                .map_err(|source| EngineError::Ring { name: port_name(config, at), source })?;
+            if let Some(ends) = devices.get_mut(at).and_then(Device::ends) {
+                ends.to_ports.push((to, producer));
+            }
+            if let Some(ends) = devices.get_mut(usize::from(to)).and_then(Device::ends) {
+                ends.from_ports.push(consumer);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Frames on their way from one port of a switch to another.
+pub(crate) const SWITCH_RING: u32 = 1024;
+
+fn port_name(config: &Config, at: usize) -> String {
+    config.ports.get(at).map(|port| port.name.clone()).unwrap_or_default()
+}
+
+/// Rings that [`open_all`] makes between the ports.
+pub(crate) fn switch_rings(config: &Config) -> usize {
+    (0..config.ports.len()).map(|at| switch_of(config, at).len().saturating_sub(1)).sum()
+}
+
+impl Device {
+    fn ends(&mut self) -> Option<&mut Ends> {
+        self.emulated.as_mut()?.ends.as_mut()
+    }
 }
 
 /// What the shared state is made for.
@@ -123,6 +177,7 @@ fn open_emulated(
     let emulated = Nic::new(&NicConfig {
         capacity: nic.capacity.map(|capacity| capacity as usize),
         reta: Reta::Queues(workers),
+        switch: switch_of(config, at),
         ..NicConfig::new(profile(nic.profile), nic.queues)
     })
     .map_err(|source| EngineError::Nic { name: port.name.clone(), source })?;
@@ -141,7 +196,9 @@ fn open_emulated(
     ring.port.start().map_err(&failed)?;
     let ends = match (rx.pop(), tx.pop()) {
         (Some(wire_rx), Some(wire_tx)) => {
-            Ends { wire_rx, wire_tx, to_host: ring.to_port, from_host: ring.from_port }
+            let (to_ports, from_ports) = (Vec::new(), Vec::new());
+            let (to_host, from_host) = (ring.to_port, ring.from_port);
+            Ends { wire_rx, wire_tx, to_host, from_host, to_ports, from_ports }
         }
         _ => return Err(EngineError::NoQueues { name: port.name.clone() }),
     };
@@ -167,6 +224,8 @@ pub(crate) fn profile(profile: Profile) -> ProfileKind {
     match profile {
         Profile::X550 => ProfileKind::X550,
         Profile::E810 => ProfileKind::E810,
+        Profile::ConnectX => ProfileKind::ConnectX,
+        Profile::BlueField3 => ProfileKind::BlueField3,
     }
 }
 

@@ -37,6 +37,14 @@ pub enum EngineError {
         /// What is wrong.
         source: PortError,
     },
+    /// The emulated NICs of two ports can't be one switch.
+    #[error("port '{name}': the ring to another port of its NIC's switch: {source}")]
+    Ring {
+        /// Its name in the configuration.
+        name: String,
+        /// What is wrong.
+        source: dpdk::RingError,
+    },
     /// The emulated NIC can't be as configured.
     #[error("port '{name}': [port.nic]: {source}")]
     Nic {

@@ -6,7 +6,7 @@
 use config::{Config, Port};
 use dpdk::{Memory, Mempool};
 
-use crate::device::{is_tap, receive_queues, send_queues};
+use crate::device::{SWITCH_RING, is_tap, receive_queues, send_queues, switch_rings};
 use crate::error::EngineError;
 use crate::keeper::INJECTED;
 use crate::{nic_thread, outbox, worker};
@@ -47,11 +47,12 @@ impl Needs {
         let fragments = setup::settings(config, setup::Seed([0; 32])).fragments_held as u32;
         // One burst received, one being processed, one to send for each port.
         let in_worker = (2 * worker::BURST + outbox::BURST * ports as usize) as u32;
-        let in_nic = 2 * nic_thread::BURST as u32;
+        let in_nic = 3 * nic_thread::BURST as u32;
+        let between = switch_rings(config) as u32 * SWITCH_RING;
         // The main thread has a cache, too.
         let caches = (workers + nics + 1) * CACHE_AT_MOST;
         let held = workers * (fragments + in_worker) + nics * in_nic + INJECTED as u32;
-        let buffers = (in_ports + held + caches).max(4096);
+        let buffers = (in_ports + between + held + caches).max(4096);
         let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
         let room = (ETHERNET + mtu).max(2048);
         Self { buffers, room }

@@ -1,5 +1,6 @@
-//! The emulated NIC's loop: frames from the wire to the host queues that the
-//! match tables name, and what the host sends to the wire.
+//! The emulated NIC's loop: frames from the wire to the host queues or the wires
+//! that the match tables name, and what the host and the NICs of other ports
+//! send to the wire.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -36,6 +37,9 @@ pub(crate) struct NicThread {
     pub(crate) wire_tx: TxQueue,
     pub(crate) to_host: Vec<Producer>,
     pub(crate) from_host: Vec<Consumer>,
+    /// The other ports of the NIC's switch, by their numbers.
+    pub(crate) to_ports: Vec<(u16, Producer)>,
+    pub(crate) from_ports: Vec<Consumer>,
     pub(crate) counters: Arc<NicThreadCounters>,
     pub(crate) clock: Clock,
     pub(crate) idle: Idle,
@@ -45,6 +49,9 @@ pub(crate) struct NicThread {
 struct Sorted {
     received: Batch<BURST>,
     queues: Vec<Batch<BURST>>,
+    /// For the other ports.
+    ports: Vec<Batch<BURST>>,
+    /// For this port's wire.
     sending: Batch<BURST>,
 }
 
@@ -54,6 +61,7 @@ impl NicThread {
         let mut sorted = Sorted {
             received: Batch::default(),
             queues: (0..self.to_host.len()).map(|_| Batch::default()).collect(),
+            ports: (0..self.to_ports.len()).map(|_| Batch::default()).collect(),
             sending: Batch::default(),
         };
         let mut waiter = Waiter::new(self.idle);
@@ -73,13 +81,41 @@ impl NicThread {
         let frames = sorted.received.iter().map(PacketBuf::bytes);
         self.nic.receive_burst(frames, self.clock.now_ns(), &mut deliveries);
         for (mut mbuf, delivery) in sorted.received.drain().zip(deliveries) {
-            let Some(queue) = sorted.queues.get_mut(usize::from(delivery.queue)) else { continue };
-            mbuf.set_mark(delivery.mark);
-            // A burst is no longer than a queue's batch, and that is empty before.
-            drop(queue.push(mbuf));
+            if delivery.dropped.is_some() {
+                continue;
+            }
+            delivery.edits.apply(mbuf.bytes_mut());
+            let batch = match delivery.forward {
+                None => {
+                    mbuf.set_mark(delivery.mark);
+                    sorted.queues.get_mut(usize::from(delivery.queue))
+                }
+                Some(to) => match self.to_ports.iter().position(|(port, _)| *port == to) {
+                    Some(at) => sorted.ports.get_mut(at),
+                    // The rules name no port outside the switch, so it is this one.
+                    None => Some(&mut sorted.sending),
+                },
+            };
+            // A burst is no longer than a batch, and those are empty before.
+            if let Some(batch) = batch {
+                drop(batch.push(mbuf));
+            }
         }
+        self.transmit(&mut sorted.sending);
+        self.pass_on(sorted);
         self.deliver(sorted);
         found
+    }
+
+    /// To the wires of the other ports.
+    fn pass_on(&mut self, sorted: &mut Sorted) {
+        for (batch, (_, ring)) in sorted.ports.iter_mut().zip(&mut self.to_ports) {
+            if batch.is_empty() {
+                continue;
+            }
+            ring.enqueue_burst(batch);
+            lose(batch, &self.counters.wire_full);
+        }
     }
 
     fn deliver(&mut self, sorted: &mut Sorted) {
@@ -88,26 +124,37 @@ impl NicThread {
                 continue;
             }
             ring.enqueue_burst(batch);
-            let lost = batch.len();
-            if lost > 0 {
-                self.counters.queue_full.fetch_add(lost as u64, Ordering::Relaxed);
-                batch.clear();
-            }
+            lose(batch, &self.counters.queue_full);
         }
     }
 
-    /// From the host to the wire.
+    /// From the host and from other ports to the wire.
     fn send(&mut self, sorted: &mut Sorted) -> usize {
         let mut moved = 0;
-        for ring in &mut self.from_host {
+        for ring in self.from_host.iter_mut().chain(&mut self.from_ports) {
             moved += ring.dequeue_burst(&mut sorted.sending);
             self.wire_tx.tx_burst(&mut sorted.sending);
-            let lost = sorted.sending.len();
-            if lost > 0 {
-                self.counters.wire_full.fetch_add(lost as u64, Ordering::Relaxed);
-                sorted.sending.clear();
-            }
+            lose(&mut sorted.sending, &self.counters.wire_full);
         }
         moved
     }
+
+    fn transmit(&mut self, batch: &mut Batch<BURST>) {
+        if !batch.is_empty() {
+            self.wire_tx.tx_burst(batch);
+            lose(batch, &self.counters.wire_full);
+        }
+    }
 }
+
+/// Drops what was not taken, and counts it.
+fn lose(batch: &mut Batch<BURST>, counter: &AtomicU64) {
+    let lost = batch.len();
+    if lost > 0 {
+        counter.fetch_add(lost as u64, Ordering::Relaxed);
+        batch.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -174,6 +174,8 @@ impl Reporter {
             sum.capacity += stats.capacity as u64;
             sum.matched += stats.matched;
             sum.missed += stats.missed;
+            sum.forwarded += stats.forwarded;
+            sum.forwarded_bytes += stats.forwarded_bytes;
             for (name, counter) in counters.named() {
                 *sum.drops.entry(name.to_owned()).or_insert(0) += load(counter);
             }

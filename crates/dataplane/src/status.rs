@@ -72,6 +72,10 @@ pub struct NicStatus {
     pub matched: u64,
     /// Packets that matched none.
     pub missed: u64,
+    /// Packets that the NIC sent out of a port itself, past the workers.
+    pub forwarded: u64,
+    /// Bytes of them.
+    pub forwarded_bytes: u64,
     /// Packets the NIC dropped, by reason.
     pub drops: BTreeMap<String, u64>,
 }

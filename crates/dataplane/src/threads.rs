@@ -89,6 +89,8 @@ impl Crew<'_> {
             wire_tx: ends.wire_tx,
             to_host: ends.to_host,
             from_host: ends.from_host,
+            to_ports: ends.to_ports,
+            from_ports: ends.from_ports,
             counters: Arc::clone(&emulated.counters),
             clock: self.clock,
             idle: self.idle,

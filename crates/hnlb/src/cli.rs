@@ -193,6 +193,12 @@ pub(crate) enum NicProfile {
     X550,
     /// Intel E810: IPv6 too, counters per rule.
     E810,
+    /// NVIDIA ConnectX: rules rewrite and forward.
+    #[value(name = "connectx")]
+    ConnectX,
+    /// NVIDIA BlueField-3: as connectx, with fewer entries.
+    #[value(name = "bluefield3")]
+    BlueField3,
 }
 
 /// Encodings a replay can use.

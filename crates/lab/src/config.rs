@@ -41,6 +41,12 @@ pub enum Profile {
     X550,
     /// E810: IPv6 too, counters.
     E810,
+    /// ConnectX: rules rewrite and forward.
+    #[value(name = "connectx")]
+    ConnectX,
+    /// BlueField-3: as connectx, with fewer entries.
+    #[value(name = "bluefield3")]
+    BlueField3,
 }
 
 impl Profile {
@@ -50,6 +56,8 @@ impl Profile {
         match self {
             Self::X550 => "x550",
             Self::E810 => "e810",
+            Self::ConnectX => "connectx",
+            Self::BlueField3 => "bluefield3",
         }
     }
 }

@@ -27,8 +27,13 @@ fn the_probe_of_an_x550_takes_ipv4_only_and_leaves_nothing() {
 }
 
 #[test]
-fn the_probe_of_an_e810_takes_both_families() {
-    let card = nic(ProfileKind::E810);
+fn the_probe_of_other_cards_takes_both_families() {
+    for profile in [ProfileKind::E810, ProfileKind::ConnectX, ProfileKind::BlueField3] {
+        probes_both_families(&nic(profile));
+    }
+}
+
+fn probes_both_families(card: &Nic) {
     for (arrives, encoding) in [(None, Encoding::Mark), (Some(false), Encoding::Queue)] {
         let probe = probe(&mut card.flows(), QUEUES, Wanted::Auto, arrives);
         assert_eq!(probe.encoding, encoding, "{:#?}", probe.reasons);

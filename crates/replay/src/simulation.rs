@@ -95,7 +95,7 @@ impl Simulation {
         let ports = config
             .ports
             .iter()
-            .map(|_| SimulatedPort::new(options, workers))
+            .map(|_| SimulatedPort::new(options, workers, config.ports.len()))
             .collect::<Result<Vec<_>, _>>()?;
         let facts =
             vec![
@@ -145,15 +145,24 @@ impl Simulation {
         Some(nic)
     }
 
-    /// A frame arrives on `port`: the NIC decides its queue and mark. `false`
-    /// if there is no such port or the queue is full.
+    /// A frame arrives on `port`: the NIC decides its queue and mark, or sends
+    /// it on itself: then it is among what [`Self::take_sent`] gives. `false`
+    /// if there is no such port, the queue is full or a rule drops it.
     pub fn arrive(&mut self, port: PortId, frame: &[u8], now_ns: u64) -> bool {
         let packet = HeapPacket::new(frame);
         neighbours::learn_sender(&self.shared, port, &packet, now_ns / 1_000_000);
         let Some(target) = self.ports.get_mut(usize::from(port.0)) else { return false };
-        let taken = target.arrive(packet, now_ns);
-        self.lost_in_queues += u64::from(!taken);
-        taken
+        match target.arrive(packet, now_ns) {
+            Arrived::Queued => true,
+            Arrived::Dropped => {
+                self.lost_in_queues += 1;
+                false
+            }
+            Arrived::Forwarded(sent) => {
+                self.collected.sent.push(sent);
+                true
+            }
+        }
     }
 
     /// Every worker polls all its queues until they are empty.
@@ -264,7 +273,8 @@ fn offload_port(options: &Options, workers: u16) -> PortConfig {
 }
 
 impl SimulatedPort {
-    fn new(options: &Options, workers: u16) -> Result<Self, NicError> {
+    /// All ports are one switch, if the card has one.
+    fn new(options: &Options, workers: u16, ports: usize) -> Result<Self, NicError> {
         let queues = queue_count(options, workers);
         let nic = match options.nic {
             None => None,
@@ -272,6 +282,7 @@ impl SimulatedPort {
                 let nic = Nic::new(&NicConfig {
                     capacity: options.capacity,
                     reta: Reta::Queues(workers),
+                    switch: if profile.rewrites() { (0..ports as u16).collect() } else { vec![] },
                     ..NicConfig::new(profile, queues)
                 })?;
                 let flows = nic.flows();
@@ -281,18 +292,35 @@ impl SimulatedPort {
         Ok(Self { nic, queues: (0..queues).map(|_| VecDeque::new()).collect() })
     }
 
-    fn arrive(&mut self, packet: HeapPacket, now_ns: u64) -> bool {
+    fn arrive(&mut self, mut packet: HeapPacket, now_ns: u64) -> Arrived {
         let mut delivery = [Delivery::default()];
         if let Some((nic, _)) = &self.nic {
             nic.receive_burst([packet.bytes()], now_ns, &mut delivery);
         }
-        let [Delivery { queue, mark, dropped, .. }] = delivery;
+        let [Delivery { queue, mark, dropped, forward, edits, .. }] = delivery;
+        if dropped.is_some() {
+            return Arrived::Dropped;
+        }
+        edits.apply(packet.bytes_mut());
+        if let Some(port) = forward {
+            return Arrived::Forwarded(Sent { port: PortId(port), packet });
+        }
         match self.queues.get_mut(usize::from(queue)) {
-            Some(ring) if dropped.is_none() && ring.len() < RING as usize => {
+            Some(ring) if ring.len() < RING as usize => {
                 ring.push_back(packet.with_mark(mark));
-                true
+                Arrived::Queued
             }
-            _ => false,
+            _ => Arrived::Dropped,
         }
     }
+}
+
+/// Where the NIC has put a frame.
+enum Arrived {
+    /// In a receive queue.
+    Queued,
+    /// Nowhere: a rule says so, or the queue is full.
+    Dropped,
+    /// On a wire, past the workers.
+    Forwarded(Sent),
 }

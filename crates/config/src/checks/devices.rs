@@ -72,5 +72,9 @@ fn check_nic(findings: &mut Findings<'_>, way: &Way, nic: &Nic) {
         let text =
             format!("{} is not a table size of an x550; take 2048, 4096 or 8192", nic.entries());
         findings.wrong(&way.key("capacity"), text);
+    } else if nic.entries() > nic.profile.most_entries() {
+        let (entries, most) = (nic.entries(), nic.profile.most_entries());
+        let text = format!("{entries} is more than the {most} entries of profile {name}");
+        findings.wrong(&way.key("capacity"), text);
     }
 }

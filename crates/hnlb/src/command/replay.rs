@@ -50,6 +50,8 @@ fn options(args: &ReplayArgs) -> Result<Options, replay::capture::CaptureError> 
         nic: args.nic.map(|profile| match profile {
             NicProfile::X550 => ProfileKind::X550,
             NicProfile::E810 => ProfileKind::E810,
+            NicProfile::ConnectX => ProfileKind::ConnectX,
+            NicProfile::BlueField3 => ProfileKind::BlueField3,
         }),
         encoding: if args.nic.is_some() { encoding } else { Encoding::Off },
         mac: replay::destination(&args.input)?.unwrap_or(defaults.mac),

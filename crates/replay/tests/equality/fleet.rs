@@ -48,6 +48,8 @@ impl Fleet {
             ("queue on x550", Some(X550), Queue),
             ("mark on e810", Some(E810), Mark),
             ("queue on e810", Some(E810), Queue),
+            ("mark on connectx", Some(ConnectX), Mark),
+            ("queue on bluefield3", Some(BlueField3), Queue),
         ];
         let config = plan.config();
         let members = kinds.map(|(name, nic, encoding)| {
