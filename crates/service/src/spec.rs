@@ -58,6 +58,9 @@ pub enum ModeSpec {
     /// Packets go to the backend's Ethernet address as they are. The backend
     /// has the VIP, without announcing it, and answers clients itself.
     Dsr,
+    /// As `Dsr`, and without connections: the low bits of the client's address
+    /// choose the backend, whatever the scheduler ([`crate::Classes`]).
+    Stateless,
 }
 
 /// Addresses and ports of a full-NAT service.
