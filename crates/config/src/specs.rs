@@ -40,6 +40,7 @@ impl Config {
     fn mode(&self, service: &Service) -> ModeSpec {
         match service.mode {
             Mode::Nat => return ModeSpec::Nat,
+            Mode::Dsr if service.stateless => return ModeSpec::Stateless,
             Mode::Dsr => return ModeSpec::Dsr,
             Mode::FullNat => {}
         }

@@ -17,7 +17,9 @@ mod probe;
 mod queue_action;
 mod queues;
 mod shared;
+mod stateless_rules;
 mod stats;
+mod steering_rule;
 
 pub use choose::{Explained, Place};
 pub use config::{OffloadConfig, PortConfig};
@@ -26,4 +28,5 @@ pub use encoding::{Encoding, UnknownEncoding, Wanted};
 pub use flow_type::FlowType;
 pub use offloader::Offloader;
 pub use probe::{Probe, probe};
+pub use stateless_rules::{Held, StatelessRules};
 pub use stats::{Done, Level, OffloadStats, PortStats, QueueUse, Refused};

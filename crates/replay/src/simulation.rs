@@ -7,7 +7,7 @@ use config::Config;
 use conntrack::ReaderError;
 use dpdk::flow::FlowPort;
 use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, ProfileKind, Reta};
-use offload::{Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig};
+use offload::{Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Ager, AgerSettings, BURST, Counters, Pipeline, PortId, Shared, Source};
 use setup::{PortFacts, Seed, SetupError};
@@ -80,6 +80,7 @@ pub struct Simulation {
     ports: Vec<SimulatedPort>,
     workers: Vec<Pipeline<HeapPacket>>,
     offloader: Offloader,
+    stateless: StatelessRules,
     ager: Ager,
     collected: Collected,
     lost_in_queues: u64,
@@ -123,6 +124,7 @@ impl Simulation {
         };
         Ok(Self {
             offloader: Offloader::new(offload_config, Arc::clone(&shared)),
+            stateless: StatelessRules::new(Arc::clone(&shared)),
             ager: Ager::new(Arc::clone(&shared), AgerSettings::default()),
             shared,
             ports,
@@ -217,6 +219,7 @@ impl Simulation {
             }
         }
         self.offloader.tick(now_ms, &mut flows);
+        self.stateless.tick(now_ms, &mut flows);
         self.shared.table.reclaim();
     }
 
@@ -226,7 +229,13 @@ impl Simulation {
         let flows = self.ports.iter_mut().filter_map(|port| port.nic.as_mut());
         let mut flows: Vec<&mut dyn FlowPort> =
             flows.map(|(_, own)| own as &mut dyn FlowPort).collect();
-        self.offloader.shutdown(&mut flows)
+        self.stateless.shutdown(&mut flows) + self.offloader.shutdown(&mut flows)
+    }
+
+    /// The rules of stateless services.
+    #[must_use]
+    pub fn stateless(&self) -> &StatelessRules {
+        &self.stateless
     }
 
     /// What has been sent since the last call.
