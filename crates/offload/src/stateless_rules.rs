@@ -72,6 +72,17 @@ struct Plan {
     entries: Vec<(Entry, Target)>,
 }
 
+/// How far the cards are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    /// Everything is as it should be.
+    Done,
+    /// More can be made in the next tick.
+    Tired,
+    /// A card has refused something.
+    Refused,
+}
+
 /// What is known of one port.
 #[derive(Debug)]
 struct Side {
@@ -125,7 +136,11 @@ impl StatelessRules {
         let due = self.retry_ms.is_some_and(|due| now_ms >= due);
         if due || !self.seen.as_ref().is_some_and(same) {
             let done = self.bring(&snapshot, now_ms, flows);
-            self.retry_ms = (!done).then_some(now_ms + PATIENCE_MS);
+            self.retry_ms = match done {
+                Progress::Done => None,
+                Progress::Tired => Some(now_ms),
+                Progress::Refused => Some(now_ms + PATIENCE_MS),
+            };
             self.seen = Some((snapshot, changes));
         }
         if now_ms >= self.next_count_ms {
@@ -185,8 +200,13 @@ impl StatelessRules {
     }
 
     /// Whether everything is as it should be.
-    fn bring(&mut self, snapshot: &Snapshot, now_ms: u64, flows: &mut [&mut dyn FlowPort]) -> bool {
-        let mut done = true;
+    fn bring(
+        &mut self,
+        snapshot: &Snapshot,
+        now_ms: u64,
+        flows: &mut [&mut dyn FlowPort],
+    ) -> Progress {
+        let mut progress = Progress::Done;
         let services = || snapshot.services.services().iter().filter(|s| s.is_stateless());
         for (number, flows) in (0..).zip(flows.iter_mut()) {
             let plans: Vec<(ServiceId, Result<Plan, String>)> = services()
@@ -207,14 +227,19 @@ impl StatelessRules {
                 let v4 = service.vip().is_ipv4();
                 let outcome = side.fulfil(id, v4, plan, *flows, &mut self.past);
                 let refused = outcome.as_ref().err().map(ToString::to_string);
-                done &= outcome.is_ok() && side.budget > 0;
+                if side.budget == 0 {
+                    progress = progress.max(Progress::Tired);
+                }
+                if refused.is_some() && side.unsupported.is_none() {
+                    progress = Progress::Refused;
+                }
                 match reason.or(refused) {
                     Some(reason) => side.reasons.insert(id, reason),
                     None => side.reasons.remove(&id),
                 };
             }
         }
-        done
+        progress
     }
 
     fn count(&mut self, flows: &mut [&mut dyn FlowPort]) {
@@ -298,13 +323,19 @@ impl Side {
             return Ok(());
         }
         let mut outcome = pipe.add_entries(v4, &plan, (flows, dialect, budget));
-        if let Err(error) = &outcome {
-            if pipe.entries.is_empty() && error.errno != FlowError::NO_SPACE {
+        if let (Err(error), true) = (&outcome, pipe.rules() == 0) {
+            // It is not for want of room, or a passing refusal.
+            if pipe
+                .first_entry(v4, &plan, *dialect)
+                .is_some_and(|rule| flows.validate(&rule).is_err())
+            {
                 *unsupported = Some(error.to_string());
                 return outcome;
             }
         }
-        pipe.remove_entries(&plan, flows, past);
+        if *budget > 0 {
+            pipe.remove_entries(&plan, flows, past);
+        }
         // Without its guards no entry may be reached.
         let guarded = add(&mut pipe.guards, &plan.guards, flows);
         if guarded.is_ok() {
@@ -322,6 +353,11 @@ type Card<'a> = (&'a mut dyn FlowPort, &'a mut Dialect, &'a mut usize);
 impl Pipe {
     fn rules(&self) -> usize {
         self.gates.len() + self.guards.len() + self.entries.len()
+    }
+
+    fn first_entry(&self, v4: bool, plan: &Plan, dialect: Dialect) -> Option<Rule> {
+        let (entry, target) = plan.entries.first()?;
+        Some(steering_rule::entry(v4, entry, target, (plan.group, *LEVELS.start()), dialect))
     }
 
     /// Makes the entries that are missing, until the card refuses one.
@@ -363,8 +399,8 @@ impl Pipe {
         LEVELS.into_iter().find(|level| !taken(level))
     }
 
-    /// Destroys the entries that the plan doesn't have, unless what is to take
-    /// their place has still to be made and can be.
+    /// Destroys the entries that the plan doesn't have. What is to take their
+    /// place has been made, or the card has refused it.
     fn remove_entries(
         &mut self,
         plan: &Plan,
