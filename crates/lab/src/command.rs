@@ -5,7 +5,10 @@ use std::path::Path;
 use clap::Subcommand;
 
 use crate::config::{Device, Encoding, LabRun, Profile};
-use crate::{Balancer, Lab, LabError, LabOptions, Mode, Stop, compare, demo, topology, vm_check};
+use crate::{
+    Balancer, Lab, LabError, LabOptions, Mode, Stop, compare, demo, dns, latency, topology,
+    vm_check,
+};
 
 /// What `hnlb lab` can do.
 #[derive(Debug, Clone, Subcommand)]
@@ -72,6 +75,22 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+    /// XenoFlow's case: DNS balanced wholly by an emulated BlueField-3, a backend drained in the middle
+    Dns,
+    /// Answers UDP packets with themselves; the other end of `ping`
+    #[command(hide = true)]
+    Echo {
+        /// Address and port to listen at
+        at: std::net::SocketAddr,
+    },
+    /// Measures round trips of UDP packets
+    #[command(hide = true)]
+    Ping {
+        /// Who answers
+        to: std::net::SocketAddr,
+        /// How often
+        count: u32,
+    },
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
     VmCheck,
 }
@@ -114,6 +133,9 @@ impl LabCommand {
                 let options = compare::Options { contenders, seconds, rounds, json };
                 compare::run(binary, &stop, &options)
             }
+            Self::Dns => dns::run(binary, &stop),
+            Self::Echo { at } => latency::echo(at, &stop),
+            Self::Ping { to, count } => latency::ping(to, count, &stop),
             Self::Demo { mode } => demo::run(binary, &stop, mode),
             Self::VmCheck => vm_check::run(binary, &stop),
         }

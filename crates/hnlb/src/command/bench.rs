@@ -5,7 +5,7 @@ use bench::table::{self, Options};
 use paper::{Figure, Testbed};
 use report::{Machine, Report, Results, Row};
 
-use super::bench_admission;
+use super::{bench_admission, bench_xenoflow};
 use crate::cli::{BenchCommand, BenchFigureArgs, BenchTableArgs};
 use crate::{CommandError, CommandResult, output};
 
@@ -13,6 +13,7 @@ pub(crate) fn run(command: BenchCommand) -> CommandResult {
     match command {
         BenchCommand::Table(args) => table(args),
         BenchCommand::Admission(args) => bench_admission::run(&args),
+        BenchCommand::Xenoflow(args) => bench_xenoflow::run(&args),
         BenchCommand::Fig4(args) => figures(&[Figure::Fig4], &args),
         BenchCommand::Fig5(args) => figures(&[Figure::Fig5], &args),
         BenchCommand::Fig6(args) => figures(&[Figure::Fig6], &args),
