@@ -1,6 +1,7 @@
 //! Which encoding each port uses: probed at the start.
 use config::Config;
 use dpdk::flow::{FlowPort, RuleHandle};
+use nic::ProfileKind;
 use offload::{Encoding, PortConfig, Wanted, probe};
 
 use crate::default_queue::catch_all;
@@ -23,7 +24,12 @@ pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen>
     let wanted = wanted(config);
     let workers = config.workers.count;
     let choose = |device: &mut Device| {
-        let card = Card { queues: device.queues, misses_known: device.misses_known, workers };
+        let card = Card {
+            queues: device.queues,
+            misses_known: device.misses_known,
+            unique_marks: unique_marks(device),
+            workers,
+        };
         let chosen = match device.flows.as_deref_mut() {
             Some(flows) => choose(flows, card, wanted),
             None => choose(&mut NoFlows, card, wanted),
@@ -40,7 +46,18 @@ struct Card {
     queues: u16,
     /// See [`Device::misses_known`].
     misses_known: bool,
+    /// Rules are deleted by their marks, so that no two may have the same.
+    unique_marks: bool,
     workers: u16,
+}
+
+/// Flow Director finds the filter to delete by the hash of its bucket and the
+/// soft id: of two rules with one mark it could delete the wrong one.
+fn unique_marks(device: &Device) -> bool {
+    match &device.emulated {
+        Some(nic) => nic.nic.profile() == ProfileKind::X550,
+        None => device.port.capabilities().is_ok_and(|can| can.driver == "net_ixgbe"),
+    }
 }
 
 /// Whether any port takes rules.
@@ -63,12 +80,21 @@ fn choose(flows: &mut dyn FlowPort, card: Card, wanted: Wanted) -> Chosen {
     let probed = probe(flows, card.queues, wanted, None);
     let workers = card.workers;
     let mut chosen = Chosen {
-        config: PortConfig { encoding: probed.encoding, queues: Vec::new(), workers },
+        config: PortConfig {
+            encoding: probed.encoding,
+            queues: Vec::new(),
+            shared_queues: Vec::new(),
+            workers,
+        },
         reasons: probed.reasons,
         owned: probed.left,
     };
+    let takes_marks = probed.mark.contains(&true);
     if chosen.config.encoding == Encoding::Queue {
         make_queues_mean_something(flows, card, &mut chosen);
+    }
+    if chosen.config.encoding == Encoding::Queue {
+        share_queues(takes_marks, card, &mut chosen);
     }
     chosen.config.queues = match chosen.config.encoding {
         Encoding::Queue => (workers..card.queues).collect(),
@@ -101,6 +127,19 @@ fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card, chosen: &mut
     chosen.reasons.push(format!("encoding off: {why_not}"));
 }
 
+/// What becomes of backends for which no queue is left.
+fn share_queues(takes_marks: bool, card: Card, chosen: &mut Chosen) {
+    let fate = if card.unique_marks {
+        "the card deletes rules by their marks: backends beyond the queues stay in software"
+    } else if !takes_marks {
+        "the card takes no mark with a queue: backends beyond the queues stay in software"
+    } else {
+        chosen.config.shared_queues = (0..card.workers).collect();
+        "backends beyond the queues share the workers' own, told apart by marks"
+    };
+    chosen.reasons.push(fate.to_owned());
+}
+
 fn log(port: &str, chosen: &Chosen, wanted: Wanted) {
     let encoding = chosen.config.encoding;
     for reason in &chosen.reasons {
@@ -117,6 +156,7 @@ fn log(port: &str, chosen: &Chosen, wanted: Wanted) {
 #[cfg(test)]
 mod tests {
     use dpdk::flow::{Action, Counters, FlowError, FlowErrorKind, Rule};
+    use nic::{Nic, NicConfig};
     use offload::Wanted::{Auto, Fixed};
 
     use super::*;
@@ -158,7 +198,7 @@ mod tests {
     }
 
     fn card(queues: u16, misses_known: bool) -> Card {
-        Card { queues, misses_known, workers: 2 }
+        Card { queues, misses_known, unique_marks: false, workers: 2 }
     }
 
     fn last(chosen: &Chosen) -> &str {
@@ -170,10 +210,24 @@ mod tests {
         let mut fake = Fake::default();
         let chosen = choose(&mut fake, card(6, true), Auto);
         assert_eq!(
-            (chosen.config.encoding, chosen.config.queues),
-            (Encoding::Queue, vec![2, 3, 4, 5])
+            (chosen.config.encoding, &chosen.config.queues[..]),
+            (Encoding::Queue, &[2, 3, 4, 5][..])
         );
         assert!(fake.rules.is_empty() && chosen.owned.is_empty());
+        assert!(chosen.config.shared_queues.is_empty());
+        assert!(last(&chosen).contains("no mark with a queue"), "{}", last(&chosen));
+    }
+
+    #[test]
+    fn backends_beyond_the_queues_share_those_of_the_workers_if_marks_may_repeat() {
+        let nic = |profile| Nic::new(&NicConfig::new(profile, 6)).unwrap();
+        for (profile, unique_marks, shared) in
+            [(ProfileKind::X550, true, vec![]), (ProfileKind::E810, false, vec![0, 1])]
+        {
+            let card = Card { unique_marks, ..card(6, true) };
+            let chosen = choose(&mut nic(profile).flows(), card, Fixed(Encoding::Queue));
+            assert_eq!(chosen.config.shared_queues, shared, "{}", last(&chosen));
+        }
     }
 
     #[test]
@@ -188,7 +242,7 @@ mod tests {
         );
         assert_eq!(fake.rules[0].actions, [Action::Queue(0)]);
         assert!(fake.rules[0].attributes.priority > 0, "behind all others");
-        assert!(last(&chosen).contains("misses to queue 0"));
+        assert!(chosen.reasons.iter().any(|reason| reason.contains("misses to queue 0")));
     }
 
     #[test]

@@ -156,3 +156,37 @@ fn destroys_are_refused_and_the_rule_stays() {
     assert!(!receive(&nic, &nth(0)).matched);
     assert_eq!((nic.stats().refused.destroy, nic.stats().faults.refused_destroys), (1, 1));
 }
+
+#[test]
+fn they_take_effect_in_steering_tables_too() {
+    let nic = nic(ProfileKind::ConnectX, 4);
+    let mut flows = nic.flows();
+    let to = |queue| rule(&nth(7), EXACT, vec![Action::Queue(queue)]);
+    nic.order_fault(Fault::LateCreate { ns: 500 });
+    nic.order_fault(Fault::LateDestroy { ns: 700 });
+    let first = flows.create(&to(1)).unwrap();
+    assert!(!receive_at(&nic, &nth(7), 499).matched);
+    assert_eq!(receive_at(&nic, &nth(7), 500).queue, 1);
+    flows.destroy(first).unwrap();
+    assert_eq!(receive_at(&nic, &nth(7), 1_199).queue, 1, "it matches on");
+    nic.order_fault(Fault::LateCreate { ns: 0 });
+    let second = flows.create(&to(2)).unwrap();
+    assert_eq!(receive_at(&nic, &nth(7), 1_199).queue, 2, "in the place of the first");
+    assert_eq!(receive_at(&nic, &nth(7), 1_300).queue, 2, "the first's end isn't its own");
+    flows.destroy(second).unwrap();
+    assert!(!receive_at(&nic, &nth(7), 2_000).matched);
+    assert_eq!(nic.stats().rules, 0);
+    nic.clear_faults();
+    nic.order_fault(Fault::SilentLoss { per_mille: 1000, seed: 1 });
+    let lost = flows.create(&to(1)).unwrap();
+    assert!(!receive_at(&nic, &nth(7), 2_000).matched);
+    assert_eq!((nic.stats().faults.lost, nic.stats().rules), (1, 0));
+    flows.destroy(lost).unwrap();
+    nic.order_fault(Fault::SilentLoss { per_mille: 0, seed: 1 });
+    nic.order_fault(Fault::RefuseDestroys { count: 1 });
+    let kept = flows.create(&to(3)).unwrap();
+    let (kept, _) = flows.destroy(kept).unwrap_err();
+    assert_eq!(receive_at(&nic, &nth(7), 2_000).queue, 3);
+    flows.destroy(kept).unwrap();
+    assert!(!receive_at(&nic, &nth(7), 2_000).matched);
+}

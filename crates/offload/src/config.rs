@@ -10,6 +10,10 @@ pub struct PortConfig {
     /// default (RSS) queues, and each worker should have one; in `mark` any
     /// queue will do, and one queue 0 is assumed if there is none.
     pub queues: Vec<u16>,
+    /// With `queue`: the workers' own queues, in which rules may put packets
+    /// whose mark names the backend once no queue of `queues` is free. Empty if
+    /// the card takes no mark with a queue.
+    pub shared_queues: Vec<u16>,
     /// Number of workers; queue q is polled by worker q mod `workers`.
     pub workers: u16,
 }

@@ -9,7 +9,8 @@ use service::{Binding, Direction};
 pub(crate) enum Tag {
     /// A mark of the connection's own.
     Mark(u32),
-    /// A queue shared by all connections with the same action.
+    /// A queue, or a mark in a queue of several backends, that all connections
+    /// with the same action have.
     Queue(u16),
 }
 

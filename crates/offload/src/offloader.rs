@@ -8,7 +8,7 @@ use dpdk::flow::{FlowPort, RuleHandle};
 use pipeline::{Offload, PortId, Shared};
 use service::Direction;
 
-use crate::connections::Connections;
+use crate::connections::{Connections, PortTables};
 use crate::entry::{Entry, Stage};
 use crate::port_rules::PortRules;
 use crate::{Encoding, OffloadConfig, OffloadStats, PortStats};
@@ -41,9 +41,10 @@ impl<C: Connections> Offloader<C> {
     pub fn new(config: OffloadConfig, world: C) -> Self {
         let ports = config.ports.iter().enumerate().map(|(at, port_config)| {
             let port = PortId(at as u16);
-            let marks = world.port(port).map_or(0, |tables| tables.marks.size());
+            let sizes = |tables: PortTables<'_>| (tables.marks.size(), tables.queues.shared());
+            let sizes = world.port(port).map_or((0, 0..0), sizes);
             let budget = Budget::new(config.admission.insertions_per_second);
-            PortRules::new(port, port_config, marks, budget)
+            PortRules::new(port, port_config, sizes, budget)
         });
         Self {
             ports: ports.collect(),

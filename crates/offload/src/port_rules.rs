@@ -1,5 +1,6 @@
 //! The rules of one port: creating, destroying, settling.
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use admission::Budget;
 use conntrack::ConnId;
@@ -99,9 +100,16 @@ pub(crate) struct PortRules {
 }
 
 impl PortRules {
-    pub(crate) fn new(port: PortId, config: &PortConfig, marks: usize, budget: Budget) -> Self {
+    pub(crate) fn new(
+        port: PortId,
+        config: &PortConfig,
+        (marks, tags): (usize, Range<u16>),
+        budget: Budget,
+    ) -> Self {
         let in_mark = config.encoding == Encoding::Mark;
         let in_queue = config.encoding == Encoding::Queue;
+        let tags = if in_queue { tags } else { 0..0 };
+        let own: &[u16] = if in_queue { &config.queues } else { &[] };
         Self {
             port,
             encoding: config.encoding,
@@ -109,7 +117,7 @@ impl PortRules {
             capacity: Capacity::default(),
             unsupported: Unsupported::default(),
             marks: Marks::new(if in_mark { marks } else { 0 }),
-            queues: Queues::new(if in_queue { &config.queues } else { &[] }, config.workers),
+            queues: Queues::new(own, &config.shared_queues, tags, config.workers),
             line: VecDeque::new(),
             closed_ranks_ms: 0,
             doomed: BTreeMap::new(),
@@ -217,10 +225,11 @@ impl PortRules {
             return Err(Attempt::Refused { asked: false });
         };
         if taken.is_new {
-            tables.queues.set(taken.queue, Some(action));
+            tables.queues.set(taken.tag, Some(action));
         }
-        let actions = vec![Action::Queue(taken.queue)];
-        Ok((Tag::Queue(taken.queue), Rule::five_tuple(key, actions)))
+        let mark = taken.marked.then_some(Action::Mark(taken.tag.into()));
+        let actions = std::iter::once(Action::Queue(taken.queue)).chain(mark).collect();
+        Ok((Tag::Queue(taken.tag), Rule::five_tuple(key, actions)))
     }
 
     /// The rule with `tag` was refused: no packet ever carried it.
@@ -241,9 +250,9 @@ impl PortRules {
                 tables.marks.clear(mark);
                 self.marks.release(mark);
             }
-            Tag::Queue(queue) => {
-                if self.queues.release(queue) {
-                    tables.queues.set(queue, None);
+            Tag::Queue(tag) => {
+                if self.queues.release(tag) {
+                    tables.queues.set(tag, None);
                 }
             }
         }
@@ -385,8 +394,8 @@ fn forget(tag: Tag, tables: PortTables<'_>) {
         Tag::Mark(mark) => {
             tables.marks.clear(mark);
         }
-        Tag::Queue(queue) => {
-            tables.queues.set(queue, None);
+        Tag::Queue(tag) => {
+            tables.queues.set(tag, None);
         }
     }
 }

@@ -69,8 +69,13 @@ pub fn probe(
         probe.reasons.push("the port has no receive queue".to_owned());
     } else if wanted != Wanted::Fixed(Encoding::Off) {
         let queue = Action::Queue(queues - 1);
-        probe.queue =
-            ask_types(flows, "QUEUE", &[queue.clone()], &mut probe.left, &mut probe.reasons);
+        probe.queue = ask_types(
+            flows,
+            "QUEUE",
+            std::slice::from_ref(&queue),
+            &mut probe.left,
+            &mut probe.reasons,
+        );
         let mark = [queue, Action::Mark(PROBE_MARK)];
         probe.mark = ask_types(flows, "QUEUE and MARK", &mark, &mut probe.left, &mut probe.reasons);
     }

@@ -1,14 +1,25 @@
-//! Which receive queue of a port means what.
+//! Which receive queue of a port means what, and which mark in a shared one.
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::ops::Range;
+
 use pipeline::encoding::QueueAction;
+use service::{BackendId, Direction, HopId, ServiceId};
+use wire::Transport;
 
 use crate::stats::QueueUse;
 
-/// The queues of one port that a rule may name, with what each means at
-/// present and how many rules need it to. A queue keeps its meaning as long as
-/// one rule, or one packet that such a rule has classified, may refer to it.
+/// The tags of one port, with what each means at present and how many rules
+/// need it to: queues that rules may name and, once none of those is free, marks
+/// of packets in queues that mean nothing by themselves. A tag keeps its meaning
+/// as long as one rule, or one packet that such a rule has classified, may refer
+/// to it.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    slots: Vec<Slot>,
+    slots: BTreeMap<u16, Slot>,
+    by_action: HashMap<Key, u16>,
+    free: BTreeSet<u16>,
+    first_mark: u16,
 }
 
 #[derive(Debug)]
@@ -24,72 +35,91 @@ struct Used {
     references: usize,
 }
 
-/// A queue that was taken for a rule.
+/// What an action can be told by; what it does follows from that.
+type Key = (ServiceId, BackendId, Direction, Transport, SocketAddr, HopId);
+
+const fn key(action: &QueueAction) -> Key {
+    let QueueAction { service, backend, direction, proto, endpoint, hop, .. } = *action;
+    (service, backend, direction, proto, endpoint, hop)
+}
+
+/// A tag that was taken for a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// The queue.
+    /// The tag: a queue's number, or a mark.
+    pub(crate) tag: u16,
+    /// The queue that the rule names.
     pub(crate) queue: u16,
-    /// It had no meaning before: the queue table must be written first.
+    /// Whether the rule carries the tag as its mark, since others share the queue.
+    pub(crate) marked: bool,
+    /// It had no meaning before: the table of meanings must be written first.
     pub(crate) is_new: bool,
 }
 
 impl Queues {
     /// The given `queues`, none of them a default queue, polled by `workers`
-    /// workers: queue q by worker q mod `workers`.
+    /// workers: queue q by worker q mod `workers`. Packets with `marks` come to
+    /// the `shared` queues by turns; if there are none, no mark is used.
     #[must_use]
-    pub(crate) fn new(queues: &[u16], workers: u16) -> Self {
-        let slot = |&queue: &u16| Slot { queue, worker: queue % workers.max(1), used: None };
-        Self { slots: queues.iter().map(slot).collect() }
+    pub(crate) fn new(queues: &[u16], shared: &[u16], marks: Range<u16>, workers: u16) -> Self {
+        let slot = |queue: u16| Slot { queue, worker: queue % workers.max(1), used: None };
+        let own = queues.iter().map(|&queue| (queue, slot(queue)));
+        let first_mark = marks.start;
+        let marked = marks.zip(shared.iter().cycle()).map(|(mark, &queue)| (mark, slot(queue)));
+        let slots: BTreeMap<_, _> = own.chain(marked).collect();
+        let free = slots.keys().copied().collect();
+        Self { slots, by_action: HashMap::new(), free, first_mark }
     }
 
-    /// One more rule for `action`: the queue that already means it, else a
-    /// free one of the worker that has the fewest; `None`: no queue is free.
+    /// One more rule for `action`: the tag that already means it, else a free
+    /// queue of the worker that has the fewest, else a free mark; `None`: none
+    /// is free.
     pub(crate) fn take(&mut self, action: &QueueAction) -> Option<Taken> {
-        let same = |slot: &Slot| slot.used.as_ref().is_some_and(|used| used.action == *action);
-        let at = match self.slots.iter().position(same) {
-            Some(at) => at,
-            None => self.freest()?,
-        };
-        let slot = self.slots.get_mut(at)?;
-        let is_new = slot.used.is_none();
+        let known = self.by_action.get(&key(action)).copied();
+        let tag = known.or_else(|| self.freest())?;
+        let slot = self.slots.get_mut(&tag)?;
         let used = slot.used.get_or_insert(Used { action: *action, references: 0 });
         used.references += 1;
-        Some(Taken { queue: slot.queue, is_new })
+        self.by_action.insert(key(action), tag);
+        self.free.remove(&tag);
+        let marked = tag >= self.first_mark;
+        Some(Taken { tag, queue: slot.queue, marked, is_new: known.is_none() })
     }
 
-    /// One rule and its packets are gone. `true` if `queue` has lost its
-    /// meaning by that: the queue table must be written.
-    pub(crate) fn release(&mut self, queue: u16) -> bool {
-        let Some(slot) = self.slots.iter_mut().find(|slot| slot.queue == queue) else {
-            return false;
-        };
+    /// One rule and its packets are gone. `true` if `tag` has lost its
+    /// meaning by that: the table of meanings must be written.
+    pub(crate) fn release(&mut self, tag: u16) -> bool {
+        let Some(slot) = self.slots.get_mut(&tag) else { return false };
         let Some(used) = &mut slot.used else { return false };
         used.references -= 1;
-        let last = used.references == 0;
-        if last {
-            slot.used = None;
+        if used.references > 0 {
+            return false;
         }
-        last
+        self.by_action.remove(&key(&used.action));
+        slot.used = None;
+        self.free.insert(tag);
+        true
     }
 
-    /// Queues that have a meaning.
+    /// Queues and marks that have a meaning.
     #[must_use]
     pub(crate) fn assigned(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.used.is_some()).count()
+        self.by_action.len()
     }
 
     /// Queues that a rule may name.
     #[must_use]
     pub(crate) fn size(&self) -> usize {
-        self.slots.len()
+        self.slots.range(..self.first_mark).count()
     }
 
-    /// The queues that have a meaning.
+    /// The tags that have a meaning.
     pub(crate) fn uses(&self) -> impl Iterator<Item = QueueUse> {
-        self.slots.iter().filter_map(|slot| {
+        self.slots.iter().filter_map(|(&tag, slot)| {
             let Used { action, references } = slot.used.as_ref()?;
             Some(QueueUse {
                 queue: slot.queue,
+                mark: (tag >= self.first_mark).then_some(tag),
                 service: action.service,
                 backend: action.backend,
                 direction: action.direction,
@@ -98,14 +128,16 @@ impl Queues {
         })
     }
 
-    /// The first free queue of the worker with the fewest assigned ones.
-    fn freest(&self) -> Option<usize> {
+    /// The first free queue of the worker with the fewest assigned ones, else
+    /// the first free mark.
+    fn freest(&self) -> Option<u16> {
         let load = |worker: u16| {
-            let busy = |slot: &&Slot| slot.worker == worker && slot.used.is_some();
-            self.slots.iter().filter(busy).count()
+            let own = self.slots.range(..self.first_mark);
+            own.filter(|(_, slot)| slot.worker == worker && slot.used.is_some()).count()
         };
-        let free = self.slots.iter().enumerate().filter(|(_, slot)| slot.used.is_none());
-        free.min_by_key(|(_, slot)| load(slot.worker)).map(|(at, _)| at)
+        let free = self.free.range(..self.first_mark);
+        let queue = free.min_by_key(|&tag| self.slots.get(tag).map(|slot| load(slot.worker)));
+        queue.or_else(|| self.free.range(self.first_mark..).next()).copied()
     }
 }
 
@@ -132,31 +164,59 @@ mod tests {
         }
     }
 
+    fn own(queue: u16, is_new: bool) -> Taken {
+        Taken { tag: queue, queue, marked: false, is_new }
+    }
+
+    #[test]
+    fn backends_beyond_the_queues_get_marks_in_shared_queues() {
+        let mut queues = Queues::new(&[2, 3], &[0, 1], 4..7, 2);
+        let taken: Vec<_> =
+            (0..6).map(|backend| queues.take(&action(backend, Direction::Forward, 0))).collect();
+        let marked = |tag, queue| Some(Taken { tag, queue, marked: true, is_new: true });
+        let expected = [
+            Some(own(2, true)),
+            Some(own(3, true)),
+            marked(4, 0),
+            marked(5, 1),
+            marked(6, 0),
+            None,
+        ];
+        assert_eq!(taken, expected);
+        assert_eq!((queues.assigned(), queues.size()), (5, 2));
+        let again = queues.take(&action(3, Direction::Forward, 0));
+        assert_eq!(again, Some(Taken { tag: 5, queue: 1, marked: true, is_new: false }));
+        assert!(!queues.release(5) && queues.release(5));
+        assert_eq!(queues.take(&action(5, Direction::Forward, 0)), marked(5, 1));
+        assert!(queues.release(2), "a queue that becomes free is preferred");
+        assert_eq!(queues.take(&action(7, Direction::Reply, 0)), Some(own(2, true)));
+    }
+
     #[test]
     fn a_queue_is_shared_by_rules_of_one_action_and_lost_with_the_last() {
-        let mut queues = Queues::new(&[1, 2], 1);
+        let mut queues = Queues::new(&[1, 2], &[], 16..16, 1);
         let (a, b) = (action(1, Direction::Forward, 0), action(1, Direction::Reply, 0));
-        assert_eq!(queues.take(&a), Some(Taken { queue: 1, is_new: true }));
-        assert_eq!(queues.take(&a), Some(Taken { queue: 1, is_new: false }));
-        assert_eq!(queues.take(&b), Some(Taken { queue: 2, is_new: true }));
+        assert_eq!(queues.take(&a), Some(own(1, true)));
+        assert_eq!(queues.take(&a), Some(own(1, false)));
+        assert_eq!(queues.take(&b), Some(own(2, true)));
         assert_eq!(queues.take(&action(1, Direction::Forward, 9)), None, "another next hop");
         assert!(!queues.release(1));
         assert_eq!(queues.assigned(), 2);
         assert!(queues.release(1));
         assert!(!queues.release(1) && !queues.release(7), "nothing to release");
         let other = action(2, Direction::Forward, 0);
-        assert_eq!(queues.take(&other), Some(Taken { queue: 1, is_new: true }));
+        assert_eq!(queues.take(&other), Some(own(1, true)));
     }
 
     #[test]
     fn actions_are_spread_over_the_workers() {
-        let mut queues = Queues::new(&[2, 3, 4, 5, 6, 7], 2);
+        let mut queues = Queues::new(&[2, 3, 4, 5, 6, 7], &[], 16..16, 2);
         let taken: Vec<u16> = (0..6)
             .filter_map(|backend| queues.take(&action(backend, Direction::Forward, 0)))
             .map(|taken| taken.queue)
             .collect();
         assert_eq!(taken, [2, 3, 4, 5, 6, 7], "workers 0 and 1 by turns");
-        let mut uneven = Queues::new(&[2, 4, 6, 3], 2);
+        let mut uneven = Queues::new(&[2, 4, 6, 3], &[], 16..16, 2);
         uneven.take(&action(1, Direction::Forward, 0));
         let second = uneven.take(&action(2, Direction::Forward, 0));
         assert_eq!(second.map(|taken| taken.queue), Some(3), "worker 1 has none yet");

@@ -109,6 +109,8 @@ impl Level {
 pub struct QueueUse {
     /// The queue.
     pub queue: u16,
+    /// The mark that tells its packets from those of others in the same queue.
+    pub mark: Option<u16>,
     /// The service of its packets.
     pub service: ServiceId,
     /// The backend they go to or come from.

@@ -64,7 +64,12 @@ struct Run {
 impl Run {
     fn new(encoding: Encoding) -> Self {
         let world = World::ours(4096, usize::from(QUEUES));
-        let port = PortConfig { encoding, queues: (1..QUEUES).collect(), workers: 2 };
+        let port = PortConfig {
+            encoding,
+            queues: (1..QUEUES).collect(),
+            shared_queues: Vec::new(),
+            workers: 2,
+        };
         let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
         let nics = [nic(ProfileKind::X550), nic(ProfileKind::X550)];
         let flows = [nics[0].flows(), nics[1].flows()];

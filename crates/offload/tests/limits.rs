@@ -18,8 +18,13 @@ struct Bench {
 
 impl Bench {
     fn new(encoding: Encoding, config: OffloadConfig) -> Self {
+        Self::sharing(encoding, config, &[])
+    }
+
+    fn sharing(encoding: Encoding, config: OffloadConfig, shared: &[u16]) -> Self {
         let world = World::ours(1024, 4);
-        let port = PortConfig { encoding, queues: vec![1, 2, 3], workers: 1 };
+        let shared_queues = shared.to_vec();
+        let port = PortConfig { encoding, queues: vec![1, 2, 3], shared_queues, workers: 1 };
         let config = OffloadConfig { ports: vec![port; 2], ..config };
         let offloader = Offloader::new(config, world.clone());
         Self { world, cards: [Card::new(1000), Card::new(1000)], offloader }
@@ -91,6 +96,31 @@ fn connections_without_a_queue_of_their_own_stay_in_software() {
     assert_eq!(stats.ports[0].queues.iter().map(|used| used.rules).max(), Some(2));
     assert_eq!(bench.world.state(4), Some(State::Wanted), "not asked for again");
     assert_eq!(bench.world.state(6), Some(State::Installed));
+}
+
+#[test]
+fn more_backends_than_queues_share_one_and_their_marks_tell_which() {
+    let mut bench = Bench::sharing(Encoding::Queue, OffloadConfig::default(), &[0]);
+    // Every third connection is UDP.
+    (0..20).for_each(|n| bench.open(3 * n, n as u16 % 10, false));
+    bench.tick(1);
+    let stats = bench.offloader.stats();
+    assert_eq!(stats.done().refused.no_queue, 0);
+    assert_eq!(stats.now().rules, 40);
+    for (port, shared) in bench.world.ports.iter().zip(&stats.ports) {
+        let marked: Vec<_> = shared.queues.iter().filter_map(|used| used.mark).collect();
+        assert_eq!(marked, [4, 5, 6, 7, 8, 9, 10], "3 backends have queues, 7 marks");
+        for used in &shared.queues {
+            assert_eq!(used.queue == 0, used.mark.is_some());
+            let meaning = port.queues.get(used.mark.unwrap_or(used.queue));
+            assert_eq!(meaning.map(|action| action.backend), Some(used.backend));
+        }
+    }
+    (0..20).for_each(|n| bench.offloader.withdraw(ConnId::from_raw(3 * n)));
+    (0..20).for_each(|turn| bench.tick(20 + 20 * turn));
+    assert_eq!(bench.offloader.stats().now().rules, 0);
+    let port = &bench.world.ports[0].queues;
+    assert!((0..12).all(|tag| port.get(tag).is_none()), "no meaning outlives its rules");
 }
 
 #[test]

@@ -124,8 +124,14 @@ impl World {
             Encoding::Queue => (1..QUEUES).collect(),
             _ => vec![0],
         };
-        let clients = PortConfig { encoding: plan.encoding, queues, workers: 1 };
-        let servers = PortConfig { encoding: Encoding::Off, queues: Vec::new(), workers: 1 };
+        let clients =
+            PortConfig { encoding: plan.encoding, queues, shared_queues: Vec::new(), workers: 1 };
+        let servers = PortConfig {
+            encoding: Encoding::Off,
+            queues: Vec::new(),
+            shared_queues: Vec::new(),
+            workers: 1,
+        };
         let config = OffloadConfig {
             ports: vec![clients, servers],
             creations_per_tick: NIC_CAPACITY,
@@ -200,6 +206,8 @@ via = "192.0.2.254"
 [[neighbour]]
 address = "192.0.2.254"
 mac = "{ROUTER}"
+[offload]
+admission = "all"
 [conntrack]
 connections = {connections}
 connections_v6 = 1024

@@ -57,6 +57,12 @@ impl Hops {
         self.era += 1;
     }
 
+    /// What was compiled in another era must be compiled anew.
+    #[inline]
+    pub(crate) const fn era(&self) -> u64 {
+        self.era
+    }
+
     /// The top of a burst: a new era begins if a neighbour has changed since
     /// the last one, or the lease is over.
     #[inline]

@@ -26,6 +26,8 @@ pub(crate) enum Told {
     Mark(Hit),
     /// The receive queue means something.
     Queue,
+    /// Several backends share the receive queue, and the mark means one.
+    Shared(u16),
     /// The connection table has found it.
     Table(Hit),
     /// It goes the general way, as the next job.
@@ -66,10 +68,13 @@ pub(crate) fn ask<B: PacketBuf, O>(
                 cx.shared.table.prefetch(marked.conn);
                 Told::Mark(Hit { conn: marked.conn, direction: marked.direction })
             }
-            None => {
-                unknown += usize::from(lane.is_none());
-                unmarked
-            }
+            None => match mark.and_then(|mark| port.queues.tag(mark)) {
+                Some(tag) => Told::Shared(tag),
+                None => {
+                    unknown += usize::from(lane.is_none());
+                    unmarked
+                }
+            },
         };
     }
     unknown > 0
@@ -185,7 +190,7 @@ impl Tally {
     pub(crate) fn sent(&mut self, told: Told) {
         match told {
             Told::Mark(_) => self.marked += 1,
-            Told::Queue => self.queued += 1,
+            Told::Queue | Told::Shared(_) => self.queued += 1,
             _ => self.looked_up += 1,
         }
     }
@@ -289,5 +294,58 @@ impl QueueLane {
             net_delta: self.net_delta,
             transport_delta: self.transport_delta,
         }
+    }
+}
+
+/// The compiled actions of shared queues, by tag; those whose numbers agree
+/// modulo the size take each other's place.
+#[derive(Debug)]
+pub(crate) struct SharedLanes {
+    lanes: Box<[SharedLane]>,
+}
+
+/// When it was compiled: the era of the hops, and the changes of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stamp {
+    port: u16,
+    tag: u16,
+    era: u64,
+    changes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SharedLane {
+    stamp: Stamp,
+    lane: Option<QueueLane>,
+}
+
+/// Compiled shared actions kept at once.
+const SHARED_LANES: usize = 1024;
+
+impl Default for SharedLanes {
+    fn default() -> Self {
+        Self { lanes: vec![SharedLane::default(); SHARED_LANES].into_boxed_slice() }
+    }
+}
+
+impl SharedLanes {
+    /// What is done to packets with `tag`, compiled if it was not since
+    /// anything about it may have changed.
+    #[inline]
+    pub(crate) fn lane<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        hops: &mut Hops,
+        port: &PortShared,
+        tag: u16,
+    ) -> Option<&QueueLane> {
+        let changes = port.queues.changes();
+        let stamp = Stamp { port: cx.from.port.0, tag, era: hops.era(), changes };
+        let place = self.lanes.get_mut(usize::from(tag) % SHARED_LANES)?;
+        if place.stamp != stamp {
+            let lane = QueueLane::compile(cx, hops, port.queues.get(tag).as_ref());
+            *place = SharedLane { stamp, lane };
+        }
+        place.lane.as_ref()
     }
 }

@@ -75,6 +75,8 @@ pub(crate) fn match_burst<O>(cx: &Context<'_, O>, sampler: &mut Sampler, jobs: &
         match (&mut job.found, hit) {
             (Found::Queue(sample), hit) => *sample = hit,
             (found, Some(hit)) => {
+                // The lookup did not read the record; what comes next does.
+                cx.shared.table.prefetch(hit.conn);
                 cx.count(Counter::LookedUp);
                 *found = Found::Conn(hit);
             }
@@ -99,14 +101,24 @@ fn told_by_nic<O>(
         cx.shared.table.prefetch(marked.conn);
         return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
     }
-    match &cx.queue {
-        Some(action) if fits(action, key) => return Found::Queue(None),
+    match told_action(cx, port, mark) {
+        Some(action) if fits(&action, key) => return Found::Queue(None),
         Some(_) => cx.count(Counter::QueueStale),
         // With encoding `queue` some cards report a mark all the same, 0.
         None if mark.is_some() => cx.count(Counter::MarkStale),
         None => {}
     }
     Found::Nothing
+}
+
+/// What the mark of a shared queue means, or else the queue.
+pub(crate) fn told_action<O>(
+    cx: &Context<'_, O>,
+    port: &PortShared,
+    mark: Option<u32>,
+) -> Option<QueueAction> {
+    let tag = mark.and_then(|mark| port.queues.tag(mark));
+    tag.map_or(cx.queue, |tag| port.queues.get(tag))
 }
 
 /// Whether the packet is one that the queue's rules may have matched: then

@@ -16,8 +16,8 @@ use crate::fragment::{FragmentKey, Fragments, Later};
 use crate::hops::Hops;
 use crate::icmp::icmp;
 use crate::known::{Reminder, flags, known, notice, touch};
-use crate::lane::{self, QueueLane, Tally, TellTale, Told};
-use crate::matching::{Found, Job, Jobs, match_burst};
+use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
+use crate::matching::{Found, Job, Jobs, match_burst, told_action};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse, plain};
@@ -61,6 +61,7 @@ struct Memory<B> {
     sampler: Sampler,
     reminder: Reminder,
     hops: Hops,
+    lanes: SharedLanes,
     scheduling: Scheduling,
     errors: Errors,
     fragments: Fragments<B>,
@@ -85,6 +86,7 @@ impl<B: PacketBuf> Pipeline<B> {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
             hops: Hops::default(),
+            lanes: SharedLanes::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
@@ -211,6 +213,7 @@ impl<B: PacketBuf> Memory<B> {
                     lane::pass(cx, &mut self.hops, station, hit, buf)
                 }
                 (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
+                (Told::Shared(tag), _) => self.pass_shared(cx, tag, station, buf),
                 _ => {
                     self.next(cx, told, buf, &mut jobs);
                     continue;
@@ -272,6 +275,22 @@ impl<B: PacketBuf> Memory<B> {
         Ok(())
     }
 
+    /// A packet of a queue that several backends share.
+    #[inline(never)]
+    fn pass_shared<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        tag: u16,
+        station: Mac,
+        buf: B,
+    ) -> Result<(), B> {
+        let Some(port) = cx.shared.port(cx.from.port) else { return Err(buf) };
+        match self.lanes.lane(cx, &mut self.hops, port, tag).copied() {
+            Some(lane) => self.pass_queue(cx, &lane, station, buf),
+            None => Err(buf),
+        }
+    }
+
     /// The packet of the next job, or one that has been dropped.
     #[inline(never)]
     fn next<O: Outbox<B>>(
@@ -302,12 +321,12 @@ impl<B: PacketBuf> Memory<B> {
 
     /// The end of the general way.
     fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
-        let Job { headers, interface, kind, found, .. } = job;
+        let Job { headers, interface, kind, mark, found } = job;
         let packet = Packet { buf, headers, interface };
         match kind {
             Kind::Flow(_) if is_plain(&packet, found) => self.pass(cx, packet, found),
             Kind::Flow(key) => {
-                let decision = self.decide(cx, &packet.headers, &key, found);
+                let decision = self.decide(cx, &packet.headers, &key, mark, found);
                 self.act(cx, packet, decision);
             }
             Kind::Later(key) => self.later(cx, key, packet),
@@ -341,6 +360,7 @@ impl<B: PacketBuf> Memory<B> {
         cx: &mut Context<'_, O>,
         headers: &Headers,
         key: &FlowKey,
+        mark: Option<u32>,
         found: Found,
     ) -> Result<Decision, Counter> {
         match found {
@@ -348,7 +368,8 @@ impl<B: PacketBuf> Memory<B> {
                 if let Some(hit) = sample {
                     touch(cx, hit, flags(headers));
                 }
-                let action = cx.queue.as_ref().ok_or(Counter::NotRewritable)?;
+                let port = cx.shared.port(cx.from.port).ok_or(Counter::NotRewritable)?;
+                let action = told_action(cx, port, mark).ok_or(Counter::NotRewritable)?;
                 Ok(Decision { delivery: action.delivery, hop: action.hop })
             }
             Found::Conn(hit) => {

@@ -278,7 +278,10 @@ fn offload_port(options: &Options, workers: u16) -> PortConfig {
         Encoding::Queue => (workers..options.queues).collect(),
         Encoding::Mark | Encoding::Off => (0..workers).collect(),
     };
-    PortConfig { encoding: options.encoding, queues, workers }
+    // Flow Director deletes filters by their marks, so they must be unique.
+    let shares = options.nic.is_some_and(|profile| profile != ProfileKind::X550);
+    let shared_queues = if shares { (0..workers).collect() } else { Vec::new() };
+    PortConfig { encoding: options.encoding, queues, shared_queues, workers }
 }
 
 impl SimulatedPort {

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use admission::Policy;
 use config::Config;
 use conntrack::{ConnTable, TableConfig, Timeouts};
-use pipeline::encoding::{MarkTable, QueueTable};
+use pipeline::encoding::{MarkTable, QueueTable, SHARED_ACTIONS};
 use pipeline::{
     Admit, NeighbourTable, PortShared, QueueEpochs, ResolverSettings, Settings, Shared, Snapshot,
 };
@@ -79,7 +79,7 @@ pub fn shared(
     };
     let ports = config.ports.iter().zip(facts).map(|(port, facts)| PortShared {
         marks: MarkTable::new(MARKS),
-        queues: QueueTable::new(usize::from(facts.queues)),
+        queues: QueueTable::new(usize::from(facts.queues), SHARED_ACTIONS),
         drained: QueueEpochs::new(usize::from(facts.queues), facts.ring),
         mac: facts.mac,
         mtu: port.mtu,

@@ -62,7 +62,7 @@ impl World {
     pub fn ours(marks: usize, queues: usize) -> Ours {
         let port = |_| Port {
             marks: MarkTable::new(marks),
-            queues: QueueTable::new(queues),
+            queues: QueueTable::new(queues, 8),
             drained: QueueEpochs::new(queues, RING),
         };
         Ours(Rc::new(Self {

@@ -5,4 +5,4 @@ mod marks;
 mod queues;
 
 pub use marks::{MarkTable, Marked};
-pub use queues::{QueueAction, QueueTable};
+pub use queues::{QueueAction, QueueTable, SHARED_ACTIONS};

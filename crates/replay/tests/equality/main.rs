@@ -192,7 +192,7 @@ fn plan(rng: &mut StdRng) -> Plan {
         one_service: false,
         connections: if rng.random_bool(0.5) { 64 } else { 1024 },
         sample: rng.random_range(1..20),
-        admit: if rng.random_bool(0.5) { "all" } else { "first-packet" },
+        admit: ["all", "first-packet", "heavy"][rng.random_range(0..3)],
         workers: 1,
         timeouts: LONG,
         fragment_timeout: "20ms",
