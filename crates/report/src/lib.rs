@@ -20,6 +20,7 @@ mod stats;
 mod style;
 mod summary;
 mod table;
+mod xenoflow;
 
 pub use claims::{Claim, claims};
 pub use error::ReportError;
@@ -31,3 +32,4 @@ pub use row::Row;
 pub use stats::{Estimate, Line, median};
 pub use summary::{Point, Results};
 pub use table::{csv, json};
+pub use xenoflow::{XENOFLOW_NOTE, XenoflowRow, write_xenoflow};

@@ -48,4 +48,4 @@ __attribute__((section("xdp/pass"), used)) int pass(struct xdp_md *context)
     return XDP_PASS;
 }
 
-char license[] __attribute__((section("license"), used)) = "Dual MIT/GPL";
+char terms[] __attribute__((section("license"), used)) = "Dual MIT/GPL";
