@@ -19,6 +19,7 @@ remains() {
 }
 before=$(remains)
 "$1" lab demo
+"$1" lab dns
 after=$(remains)
 if [ "$before" != "$after" ]; then
     echo "test-e2e: FAILED: namespaces are left behind: $after" >&2

@@ -99,3 +99,57 @@ pub fn steer(
     let verb = if drain { DRAIN } else { RESTORE };
     status_socket::ask(path, &format!("{verb}{service} {backend}\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use config::Config;
+    use setup::{PortFacts, Seed};
+    use wire::Mac;
+
+    use super::*;
+
+    const TEXT: &str = "[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n\
+        [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\"]\n\
+        [conntrack]\nconnections = 1024\n\
+        [[service]]\nname = \"dns\"\nvip = \"10.71.0.100\"\nport = 53\nprotocol = \"udp\"\n\
+        mode = \"dsr\"\nstateless = true\n\
+        [[service.backend]]\naddress = \"10.71.0.11\"\n\
+        [[service.backend]]\naddress = \"10.71.0.12\"\n";
+
+    #[test]
+    fn backends_are_drained_and_come_back() {
+        let config = Config::parse(TEXT, "test").unwrap();
+        let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
+        let shared = Arc::new(setup::shared(&config, &facts, false, Seed([1; 32])).unwrap());
+        let mut control = Control::new(Arc::clone(&shared));
+        let mut told = |command: &str| -> Option<Steered> {
+            control.obey(command, 5).map(|answer| serde_json::from_str(&answer).unwrap())
+        };
+        assert_eq!(told(""), None);
+        assert_eq!(told("connection 192.0.2.1:5"), None);
+        let drained = told("drain dns 10.71.0.11\n").unwrap();
+        assert_eq!((drained.error, drained.moved), (None, 0.5));
+        let serving = || {
+            let snapshot = shared.snapshot.load();
+            let classes = snapshot.services.services()[0].classes().unwrap();
+            classes.shares().filter(|share| share.assigned > 0.0).count()
+        };
+        assert_eq!(serving(), 1);
+        for (command, word) in [
+            ("drain dns 10.71.0.11", "already"),
+            ("drain dns 10.71.0.13", "no backend"),
+            ("drain x 10.71.0.11", "no service"),
+            ("drain dns", "is not SERVICE ADDRESS"),
+            ("restore dns x", "is not SERVICE ADDRESS"),
+        ] {
+            let error = told(command).unwrap().error.unwrap();
+            assert!(error.contains(word), "{command}: {error}");
+        }
+        assert_eq!(told("restore dns 10.71.0.11").unwrap().error, None);
+        assert_eq!(serving(), 2);
+        control.forget(1004);
+        assert_eq!(control.old.len(), 2);
+        control.forget(1005);
+        assert!(control.old.is_empty());
+    }
+}

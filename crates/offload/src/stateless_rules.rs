@@ -209,15 +209,16 @@ impl StatelessRules {
         let mut progress = Progress::Done;
         let services = || snapshot.services.services().iter().filter(|s| s.is_stateless());
         for (number, flows) in (0..).zip(flows.iter_mut()) {
+            let unsupported = self.sides.get(usize::from(number));
+            if unsupported.is_none_or(|side| side.unsupported.is_some()) {
+                continue;
+            }
             let plans: Vec<(ServiceId, Result<Plan, String>)> = services()
                 .map(|service| {
                     (service.id(), plan(&self.shared, snapshot, service, PortId(number), now_ms))
                 })
                 .collect();
             let Some(side) = self.sides.get_mut(usize::from(number)) else { continue };
-            if side.unsupported.is_some() {
-                continue;
-            }
             side.budget = CREATES;
             for ((id, plan), service) in plans.into_iter().zip(services()) {
                 let (plan, reason) = match plan {
@@ -225,9 +226,9 @@ impl StatelessRules {
                     Err(reason) => (Plan::default(), Some(reason)),
                 };
                 let v4 = service.vip().is_ipv4();
-                let outcome = side.fulfil(id, v4, plan, *flows, &mut self.past);
+                let outcome = side.fulfil(id, v4, &plan, *flows, &mut self.past);
                 let refused = outcome.as_ref().err().map(ToString::to_string);
-                if side.budget == 0 {
+                if side.budget == 0 || !side.is_as(id, &plan) {
                     progress = progress.max(Progress::Tired);
                 }
                 if refused.is_some() && side.unsupported.is_none() {
@@ -312,7 +313,7 @@ impl Side {
         &mut self,
         service: ServiceId,
         v4: bool,
-        plan: Plan,
+        plan: &Plan,
         flows: &mut dyn FlowPort,
         past: &mut BTreeMap<BackendId, Counters>,
     ) -> Result<(), FlowError> {
@@ -322,11 +323,11 @@ impl Side {
             pipe.empty(flows, past);
             return Ok(());
         }
-        let mut outcome = pipe.add_entries(v4, &plan, (flows, dialect, budget));
+        let mut outcome = pipe.add_entries(v4, plan, (flows, dialect, budget));
         if let (Err(error), true) = (&outcome, pipe.rules() == 0) {
             // It is not for want of room, or a passing refusal.
             if pipe
-                .first_entry(v4, &plan, *dialect)
+                .first_entry(v4, plan, *dialect)
                 .is_some_and(|rule| flows.validate(&rule).is_err())
             {
                 *unsupported = Some(error.to_string());
@@ -334,7 +335,7 @@ impl Side {
             }
         }
         if *budget > 0 {
-            pipe.remove_entries(&plan, flows, past);
+            pipe.remove_entries(plan, flows, past);
         }
         // Without its guards no entry may be reached.
         let guarded = add(&mut pipe.guards, &plan.guards, flows);
@@ -344,6 +345,18 @@ impl Side {
         }
         remove(&mut pipe.guards, &plan.guards, flows);
         outcome.and(guarded)
+    }
+
+    /// Whether the card holds what the plan says, and nothing else.
+    fn is_as(&self, service: ServiceId, plan: &Plan) -> bool {
+        let Some(pipe) = self.pipes.get(&service) else { return plan.entries.is_empty() };
+        let served = |(entry, target): &(Entry, Target)| {
+            pipe.entries.iter().any(|own| own.serves(entry, target))
+        };
+        pipe.entries.len() == plan.entries.len()
+            && plan.entries.iter().all(served)
+            && pipe.gates.len() == plan.gates.len()
+            && pipe.guards.len() == plan.guards.len()
     }
 }
 

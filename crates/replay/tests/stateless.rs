@@ -366,6 +366,17 @@ fn rules_are_made_before_others_are_broken() {
         before = after;
     }
     assert!(moved > 10 && looks > 60, "{moved} changes in {looks} looks");
+    // A card that would not destroy a rule is asked again.
+    let (service, backend) = BACKENDS[1];
+    let _ = shared.steer(service, backend.parse().unwrap(), false);
+    rules.tick(90, &mut [&mut nic.flows()]);
+    let _ = shared.steer(service, backend.parse().unwrap(), true);
+    nic.order_fault(Fault::RefuseDestroys { count: 3 });
+    for step in 91..95 {
+        rules.tick(step, &mut [&mut nic.flows()]);
+    }
+    assert!(all(&nic).iter().all(|to| *to != Some(Mac([2, 0, 0, 0, 1, 2]))));
+    nic.clear_faults();
     for (service, backend) in &BACKENDS[..3] {
         let _ = shared.steer(service, backend.parse().unwrap(), false);
     }

@@ -206,8 +206,7 @@ mod tests {
         let mut rows = Vec::new();
         for figure in 4..=8 {
             for x in [18.0, 64.0] {
-                let row =
-                    XenoflowRow { unit: "µs".to_owned(), ..XenoflowRow::model(figure, "a") };
+                let row = XenoflowRow { unit: "µs".to_owned(), ..XenoflowRow::model(figure, "a") };
                 rows.push(XenoflowRow { x, value: 90.0 + x / 100.0, paper: Some(96.7), ..row });
             }
         }

@@ -66,7 +66,7 @@ impl Card {
              [[service]]\nname = \"dns\"\nvip = \"{VIP}\"\nport = 53\nprotocol = \"udp\"\n\
              mode = \"dsr\"\nstateless = true\n"
         );
-        for host in 1..=backends {
+        for host in 11..11 + backends {
             text += &format!("[[service.backend]]\naddress = \"10.72.0.{host}\"\n");
         }
         let config = Config::parse(&text, "xenoflow")
