@@ -5,7 +5,7 @@ use bench::xenoflow::{Options, run};
 
 #[test]
 fn the_papers_rates_come_out() {
-    let rows = run(Options { packets: 3000 }, &mut |_, _| {}).unwrap();
+    let rows = run(Options { packets: 12_000 }, &mut |_, _| {}).unwrap();
     for row in rows.iter().filter(|row| row.figure <= 5) {
         let Some(paper) = row.paper else { continue };
         assert!((row.value - paper).abs() < 1.0, "{row:?}");

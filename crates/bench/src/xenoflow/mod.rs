@@ -26,7 +26,7 @@ impl Options {
     /// As many as a stable figure needs, or a tenth.
     #[must_use]
     pub const fn new(quick: bool) -> Self {
-        Self { packets: if quick { 4_000 } else { 40_000 } }
+        Self { packets: if quick { 12_000 } else { 40_000 } }
     }
 }
 
