@@ -23,6 +23,7 @@ before=$(remains)
 for mode in dsr ipip gue gre; do
     "$1" lab demo --mode "$mode" --encoding mark
 done
+"$1" lab dns
 after=$(remains)
 if [ "$before" != "$after" ]; then
     echo "test-e2e: FAILED: namespaces are left behind: $after" >&2

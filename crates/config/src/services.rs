@@ -46,6 +46,9 @@ pub struct Service {
     /// How packets get to the backends: rewritten, or as they are.
     #[serde(default)]
     pub mode: Mode,
+    /// Balanced without connections: the low bits of the client's address alone choose the backend, whatever the scheduler, in proportion to the weights. A NIC that can does all of it. Only with the mode `dsr`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stateless: bool,
     /// The name of the pool of source addresses; needed with the mode `fullnat`, and only then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]

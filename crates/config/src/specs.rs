@@ -47,6 +47,7 @@ impl Config {
         }
         match service.mode {
             Mode::Nat => return ModeSpec::Nat,
+            Mode::Dsr if service.stateless => return ModeSpec::Stateless,
             Mode::Dsr => return ModeSpec::Dsr,
             _ => {}
         }

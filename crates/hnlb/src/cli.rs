@@ -22,6 +22,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show what a running load balancer does.
     Status(StatusArgs),
+    /// Drain a backend of a stateless service of a running load balancer, or let
+    /// it serve again.
+    #[command(subcommand)]
+    Backend(BackendCommand),
     /// Send a capture through the whole data path, without any device.
     Replay(ReplayArgs),
     /// Keep a lab of network namespaces standing: clients, HNLB, backends.
@@ -61,6 +65,32 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) connection: Option<SocketAddr>,
     /// Print the whole report, or the answer, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb backend`
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackendCommand {
+    /// Give its clients to the others; no other client moves.
+    Drain(BackendArgs),
+    /// Give it its own clients back.
+    Restore(BackendArgs),
+}
+
+/// Which backend.
+#[derive(Debug, Args)]
+pub(crate) struct BackendArgs {
+    /// The service's name, as in the configuration.
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: String,
+    /// The backend's address.
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) backend: std::net::IpAddr,
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print the answer as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -124,6 +154,9 @@ pub(crate) enum BenchCommand {
     /// nftables DNAT and HAProxy against HNLB in a lab of network namespaces:
     /// the same clients, backends and load (root).
     Compare(BenchCompareArgs),
+    /// Figures 4 to 8 of the XenoFlow paper: a model of the card for rates, the
+    /// lab for added latency (root).
+    Xenoflow(BenchXenoflowArgs),
 }
 
 /// `hnlb bench fig4` to `fig8`, `new`, `latency`, `churn`
@@ -206,6 +239,23 @@ pub(crate) struct BenchCompareArgs {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
     /// Print a JSON object for each measurement instead of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb bench xenoflow`
+#[derive(Debug, Args)]
+pub(crate) struct BenchXenoflowArgs {
+    /// Fewer packets and round trips: whether it works, rather than what it gives.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Leave out what needs the lab: figure 7.
+    #[arg(long)]
+    pub(crate) without_lab: bool,
+    /// Write xenoflow.json, the plots and xenoflow.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per row instead of the table.
     #[arg(long)]
     pub(crate) json: bool,
 }

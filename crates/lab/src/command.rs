@@ -5,7 +5,9 @@ use std::path::Path;
 use clap::Subcommand;
 
 use crate::config::{Device, Encoding, LabRun, Profile};
-use crate::{Balancer, Lab, LabError, LabOptions, Mode, Stop, demo, topology, vm_check};
+use crate::{
+    Balancer, Lab, LabError, LabOptions, Mode, Stop, demo, dns, latency, topology, vm_check,
+};
 
 /// What `hnlb lab` can do.
 #[derive(Debug, Clone, Subcommand)]
@@ -63,6 +65,22 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
         encoding: Vec<Encoding>,
     },
+    /// XenoFlow's case: DNS balanced wholly by an emulated BlueField-3, a backend drained in the middle
+    Dns,
+    /// Answers UDP packets with themselves; the other end of `ping`
+    #[command(hide = true)]
+    Echo {
+        /// Address and port to listen at
+        at: std::net::SocketAddr,
+    },
+    /// Measures round trips of UDP packets
+    #[command(hide = true)]
+    Ping {
+        /// Who answers
+        to: std::net::SocketAddr,
+        /// How often
+        count: u32,
+    },
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
     VmCheck,
 }
@@ -100,6 +118,9 @@ impl LabCommand {
                 eprint!("{}", output.stderr);
                 Ok(output.status.success())
             }
+            Self::Dns => dns::run(binary, &stop),
+            Self::Echo { at } => latency::echo(at, &stop),
+            Self::Ping { to, count } => latency::ping(to, count, &stop),
             Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),
             Self::VmCheck => vm_check::run(binary, &stop),
         }

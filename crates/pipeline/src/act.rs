@@ -55,7 +55,10 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
         return refuse(cx, errors, packet, ErrorKind::TooBig { mtu });
     }
     let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
-    trim(&mut packet);
+    // A NIC that sends a frame on as it is can't cut it either.
+    if !matches!(delivery, Delivery::Direct(_)) {
+        trim(&mut packet);
+    }
     let frame = packet.buf.bytes_mut();
     let done = match delivery {
         Delivery::Rewrite(rewrite) => rewrite.apply(frame, &packet.headers),

@@ -137,6 +137,7 @@ counters! {
         Reopened "reopened" "SYN on the 5-tuple of a closed connection.",
         TableFullSeen "table_full_seen" "A connection found the table full.",
         Stateless "stateless" "Packets to a VIP served by Maglev alone.",
+        ByAddress "by_address" "Packets of stateless services, balanced by the client's address.",
         StatelessReply "stateless_reply" "Packets from a backend translated back without a connection.",
         OffloadRequests "offload_requests" "Messages given to the offload side.",
         OffloadRingFull "offload_ring_full" "Messages that the offload side had no room for.",

@@ -24,6 +24,7 @@ mod studies;
 mod style;
 mod summary;
 mod table;
+mod xenoflow;
 
 pub use claims::{Claim, claims};
 pub use error::ReportError;
@@ -40,3 +41,4 @@ pub use studies::{
 };
 pub use summary::{Point, Results};
 pub use table::{csv, json};
+pub use xenoflow::{XENOFLOW_NOTE, XenoflowRow, write_xenoflow};

@@ -62,6 +62,9 @@ pub enum ModeSpec {
     /// family and any number of routers away. The backend has the VIP, and
     /// answers clients itself.
     Tunnel(TunnelSpec),
+    /// As `Dsr`, and without connections: the low bits of the client's address
+    /// choose the backend, whatever the scheduler ([`crate::Classes`]).
+    Stateless,
 }
 
 /// The tunnels of a service, one to each backend.

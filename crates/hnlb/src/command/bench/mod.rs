@@ -11,7 +11,7 @@ use lab::{Stop, compare};
 use paper::{Figure, Grant, Part, Progress, System, Testbed};
 use report::{Findings, Machine, Report};
 
-use super::bench_admission;
+use super::{bench_admission, bench_xenoflow};
 use crate::cli::{BenchCommand, BenchCompareArgs, BenchPaperArgs, BenchPartArgs, BenchTableArgs};
 use crate::{CommandError, CommandResult, output};
 
@@ -29,6 +29,7 @@ pub(crate) fn run(command: BenchCommand) -> CommandResult {
     match command {
         BenchCommand::Table(args) => table(args),
         BenchCommand::Admission(args) => bench_admission::run(&args),
+        BenchCommand::Xenoflow(args) => bench_xenoflow::run(&args),
         BenchCommand::Fig4(args) => part(Part::Figure(Figure::Fig4), &args),
         BenchCommand::Fig5(args) => part(Part::Figure(Figure::Fig5), &args),
         BenchCommand::Fig6(args) => part(Part::Figure(Figure::Fig6), &args),
