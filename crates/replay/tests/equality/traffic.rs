@@ -104,7 +104,13 @@ impl Traffic {
         };
         for (_, frame) in &mut all {
             if self.per_mille(self.mix.damaged) {
+                let before = frame.clone();
                 self.damage(frame);
+                // ARP has no checksum: another sender's address would be
+                // believed, from whichever queue is polled first.
+                if is_arp(&before) {
+                    *frame = before;
+                }
             }
         }
         all
@@ -301,6 +307,10 @@ impl Traffic {
             }
         }
     }
+}
+
+fn is_arp(frame: &[u8]) -> bool {
+    matches!(frame.get(12..18), Some([8, 6, ..] | [0x81, 0, _, _, 8, 6]))
 }
 
 /// The link of an answer to `frame`.
