@@ -113,7 +113,11 @@ impl<C: Connections> Offloader<C> {
         let touched = touched_ms > entry.rearmed_ms.saturating_add(SAME_MS);
         // With one direction in software packets are to be expected there.
         let whole = rules == 2 || entry.held.is_some_and(|held| held.forwarding.is_one_way());
-        entry.unmatched = if touched && rules_still > 0 && whole { entry.unmatched + 1 } else { 0 };
+        if rules_still == 0 {
+            entry.unmatched = 0;
+        } else if touched && whole {
+            entry.unmatched += 1;
+        }
         if touched {
             entry.rearmed_ms = touched_ms;
         }
