@@ -12,8 +12,9 @@ use crate::offloader::Offloader;
 use crate::port_rules::Owner;
 use crate::stats::Done;
 
-/// Readings in a row in which software saw packets of a connection and one of
-/// its rules counted none, until that rule is taken for lost.
+/// Readings in which software had seen packets of a connection and one of its
+/// rules had counted none, without one between them in which all had counted
+/// some, until that rule is taken for lost.
 const UNMATCHED: u8 = 3;
 /// The connection table's clock ticks in so many milliseconds; what differs by
 /// less than two ticks is the same.
@@ -112,7 +113,11 @@ impl<C: Connections> Offloader<C> {
         let touched = touched_ms > entry.rearmed_ms.saturating_add(SAME_MS);
         // With one direction in software packets are to be expected there.
         let whole = rules == 2 || entry.held.is_some_and(|held| held.forwarding.is_one_way());
-        entry.unmatched = if touched && rules_still > 0 && whole { entry.unmatched + 1 } else { 0 };
+        if rules_still == 0 {
+            entry.unmatched = 0;
+        } else if touched && whole {
+            entry.unmatched += 1;
+        }
         if touched {
             entry.rearmed_ms = touched_ms;
         }
@@ -162,8 +167,7 @@ impl<C: Connections> Offloader<C> {
         // The table's clock may have been set by a reading that came late.
         let late_ms = if aged { timeout_ms } else { SAME_MS };
         let idle = idle_ms.is_none_or(|idle| idle.saturating_add(late_ms) >= timeout_ms);
-        let touched = entry.unmatched > 0;
-        if idle && !touched || seen == Seen::Lost {
+        if idle || seen == Seen::Lost {
             let idle = seen == Seen::Still;
             entry.idle |= idle;
             self.note(conn, |done| if idle { done.aged += 1 } else { done.astray += 1 });

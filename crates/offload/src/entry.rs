@@ -78,7 +78,7 @@ pub(crate) struct Entry {
     /// The card has called a rule idle whose connection was not: it isn't
     /// believed any more.
     pub(crate) age_spent: bool,
-    /// How often in a row software has seen its packets while a rule counted none.
+    /// How often software has seen its packets while a rule counted none.
     pub(crate) unmatched: u8,
 }
 

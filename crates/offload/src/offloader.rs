@@ -127,11 +127,12 @@ impl<C: Connections> Offloader<C> {
         self.close_due();
         self.audit();
         self.settle();
+        // What is put in line in this turn the card has only at its end.
+        self.watch(flows);
+        self.reroute();
         for (rules, port) in self.ports.iter_mut().zip(flows.iter_mut()) {
             rules.prepare(self.world.station(rules.port).map(|(mac, _)| mac), *port, now_ms);
         }
-        self.watch(flows);
-        self.reroute();
         self.decide();
         let budget = self.config.destroys_per_tick;
         for (rules, port) in self.ports.iter_mut().zip(flows.iter_mut()) {
