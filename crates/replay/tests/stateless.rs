@@ -25,6 +25,9 @@ use wire::{Mac, Transport};
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const PEER: [u8; 6] = [2, 0, 0, 0, 9, 9];
 
+/// Name, VIP, port, protocol, and the backends with their weights.
+type Row = (&'static str, &'static str, &'static str, &'static str, &'static [(&'static str, u16)]);
+
 /// Clients and some backends on the first port, others on the second, one
 /// service whose backends are in a VLAN.
 fn network() -> Config {
@@ -38,7 +41,7 @@ fn network() -> Config {
         [workers]\ncount = 1\n[offload]\nadmission = \"all\"\n\
         [fragments]\ntimeout = \"20s\"\n"
         .to_owned();
-    let services: [(&str, &str, &str, &str, &[(&str, u16)]); 5] = [
+    let services: [Row; 5] = [
         (
             "dns4",
             "10.71.0.100",
