@@ -365,7 +365,9 @@ fn churn(n: u32) {
         if next % 100 == 0 {
             let gone: Vec<u32> =
                 run.world.conns.borrow().range(..oldest).map(|(n, _)| *n).collect();
-            gone.into_iter().for_each(|n| drop(run.world.remove(n)));
+            for n in gone {
+                run.world.remove(n);
+            }
         }
     }
     let open: Vec<u32> = run.world.conns.borrow().keys().copied().collect();
