@@ -24,6 +24,8 @@ const GIVE_UP_MS: u64 = 5_000;
 /// What came of an operation that was put in line; `T` names a rule.
 #[derive(Debug)]
 pub(crate) enum Finished<T> {
+    /// The rule is in the card.
+    Created,
     /// The rule could not be created. Its handle must be destroyed.
     NotCreated(T),
     /// The rule is gone.
@@ -209,7 +211,7 @@ impl<T> Queued<T> {
 
     fn complete(&mut self, one: Completion) -> Option<Finished<T>> {
         match (self.in_line.remove(&one.token)?, one.done, one.handle) {
-            (Operation::Create(..), true, _) => None,
+            (Operation::Create(..), true, _) => Some(Finished::Created),
             (Operation::Create(name, _), false, _) => Some(Finished::NotCreated(name)),
             (Operation::Destroy(name, _), false, Some(handle)) => {
                 Some(Finished::NotDestroyed(name, handle))

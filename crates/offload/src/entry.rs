@@ -3,6 +3,7 @@ use admission::{CardRefusal, Key};
 use dpdk::flow::{Counters, RuleHandle};
 use pipeline::PortId;
 use service::{Binding, Direction, HopId};
+use wire::FlowKey;
 
 /// What a rule gives its packets, by which workers know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(crate) struct Installed {
     pub(crate) hop: HopId,
     /// What it had counted when it was last looked at.
     pub(crate) counted: Counters,
+    /// What it matches.
+    pub(crate) key: FlowKey,
     /// Its timeout has passed, says the card.
     pub(crate) aged: bool,
 }

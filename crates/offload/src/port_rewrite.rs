@@ -17,6 +17,8 @@ use crate::{Encoding, FlowType};
 const AGAIN: Waits = Waits { first_ms: 50, longest_ms: 1_000 };
 /// How often a predecessor's rule is tried to be destroyed at once.
 const RECOVER_TRIES: usize = 8;
+/// Failed creations in a row by which a full card is known.
+const FULL_AFTER: u32 = 4;
 /// How often the card is asked for idle rules.
 const AGED_MS: u64 = 250;
 
@@ -36,6 +38,8 @@ pub(crate) struct Frame {
     /// connections had gone astray by then.
     entered: u64,
     astray: u64,
+    /// Rules in a row that the card could not create after all.
+    failures: u32,
 }
 
 impl Frame {
@@ -50,6 +54,7 @@ impl Frame {
             asked_ms: 0,
             entered: 0,
             astray: 0,
+            failures: 0,
         }
     }
 
@@ -181,6 +186,11 @@ impl PortRules {
     /// The rule for `job`, or why there can be none.
     pub(crate) fn rewriting(&mut self, job: &Job, key: &FlowKey) -> Result<(Rule, Shape), Attempt> {
         let no = Attempt::Refused { asked: false };
+        if self.keys.contains(key) {
+            // Two connections are the same to the card.
+            self.done.refused.other += 1;
+            return Err(Attempt::Failed);
+        }
         let Some(card) = &self.frame.card else { return Err(no) };
         let refused = &mut self.done.refused;
         let (Some(way), Some(from)) = (job.ends.way, job.ends.from) else {
@@ -252,6 +262,18 @@ impl PortRules {
         aged.iter().filter_map(|value| self.by_handle.get(value)).copied().collect()
     }
 
+    /// A completion says only that a rule could not be created. One is an
+    /// accident; several in a row mean that there is no room.
+    fn not_created(&mut self, now_ms: u64) {
+        self.frame.failures += 1;
+        if self.frame.failures < FULL_AFTER {
+            self.done.refused.other += 1;
+            return self.budget.refused();
+        }
+        self.done.refused.full += 1;
+        self.capacity.refused(now_ms);
+    }
+
     /// Takes note of what the card has completed. Returns the owners of rules
     /// that it could not create.
     pub(crate) fn finish(&mut self, flows: &mut dyn FlowPort, now_ms: u64) -> Vec<Owner> {
@@ -260,14 +282,13 @@ impl PortRules {
             match finished {
                 Finished::NotCreated(name) => match name.owner {
                     Some((owner, _)) => {
-                        // What is wrong with a rule shows before; this is the table.
-                        self.done.refused.full += 1;
-                        self.capacity.refused(now_ms);
+                        self.not_created(now_ms);
                         failed.push(owner);
                     }
                     None => self.frame.broken = true,
                 },
-                Finished::Destroyed(name) => self.destroyed(name.owner),
+                Finished::Created => self.frame.failures = 0,
+                Finished::Destroyed(name) => self.destroyed(name),
                 Finished::NotDestroyed(name, handle) => self.not_destroyed(name, handle, now_ms),
             }
         }

@@ -1,5 +1,5 @@
 //! The rules of one port: creating, destroying, settling.
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use admission::Budget;
@@ -63,12 +63,19 @@ pub(crate) struct Name {
     pub(crate) owner: Option<(Owner, Tag)>,
     /// What it had counted when it was last looked at.
     pub(crate) counted: Counters,
+    /// What it matches, if no other may match that.
+    key: Option<FlowKey>,
     backoff: Backoff,
 }
 
 impl Name {
     pub(crate) fn of(owner: Option<(Owner, Tag)>) -> Self {
-        Self { owner, counted: Counters::default(), backoff: Backoff::new(DESTROY_AGAIN) }
+        Self {
+            owner,
+            counted: Counters::default(),
+            key: None,
+            backoff: Backoff::new(DESTROY_AGAIN),
+        }
     }
 }
 
@@ -116,6 +123,9 @@ pub(crate) struct PortRules {
     /// Whose rules of encoding `rewrite` are in the card, by the numbers of
     /// their handles.
     pub(crate) by_handle: HashMap<usize, Owner>,
+    /// What the rules of encoding `rewrite` match that are in the card: in a
+    /// queue of operations one can't tell a duplicate from a full table.
+    pub(crate) keys: HashSet<FlowKey>,
     /// Rules that the card may be asked to create.
     pub(crate) budget: Budget,
     /// Nanoseconds from any start; `None`: what a creation takes isn't measured.
@@ -152,6 +162,7 @@ impl PortRules {
             engine: Engine::default(),
             frame: Frame::new(config.rewrite.clone()),
             by_handle: HashMap::new(),
+            keys: HashSet::new(),
             budget,
             clock: None,
         }
@@ -200,6 +211,7 @@ impl PortRules {
                 self.unsupported.taken(kind);
                 if tag == Tag::Nothing {
                     self.by_handle.insert(handle.port_value(), job.owner);
+                    self.keys.insert(key);
                 }
                 Attempt::Created(Installed {
                     port: self.port,
@@ -207,6 +219,7 @@ impl PortRules {
                     tag,
                     hop: job.ends.hop,
                     counted: Counters::default(),
+                    key,
                     aged: false,
                 })
             }
@@ -301,7 +314,8 @@ impl PortRules {
     pub(crate) fn doom(&mut self, owner: Owner, installed: Installed) {
         self.by_handle.remove(&installed.handle.port_value());
         let counted = installed.counted;
-        let name = Name { counted, ..Name::of(Some((owner, installed.tag))) };
+        let key = self.rewrites().then_some(installed.key);
+        let name = Name { counted, key, ..Name::of(Some((owner, installed.tag))) };
         self.put(Doomed { name, handle: installed.handle });
     }
 
@@ -346,11 +360,11 @@ impl PortRules {
             self.read(&mut name.counted, &handle, flows);
         }
         match self.engine.destroy(flows, handle, name, now_ms) {
-            Destroy::Done(name) => self.destroyed(name.owner),
+            Destroy::Done(name) => self.destroyed(name),
             Destroy::InLine => {}
             Destroy::Failed(name, _, error) if error.errno == FlowError::NOT_FOUND => {
                 self.done.lost += 1;
-                self.destroyed(name.owner);
+                self.destroyed(name);
             }
             Destroy::Failed(name, handle, _) => self.not_destroyed(name, handle, now_ms),
         }
@@ -363,7 +377,11 @@ impl PortRules {
         self.put(Doomed { name, handle });
     }
 
-    pub(crate) fn destroyed(&mut self, owner: Option<(Owner, Tag)>) {
+    pub(crate) fn destroyed(&mut self, name: Name) {
+        let Name { owner, key, .. } = name;
+        if let Some(key) = key {
+            self.keys.remove(&key);
+        }
         self.done.destroyed += 1;
         self.capacity.destroyed();
         if let Some((owner, tag)) = owner {

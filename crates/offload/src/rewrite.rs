@@ -181,7 +181,7 @@ fn narrow(item: &mut Item, style: Style) {
 /// What is written of addresses and ports.
 fn endpoints(rewrite: &Rewrite, proto: Transport) -> Vec<SetField> {
     let mut sets = Vec::new();
-    let (side, port_side, ports) = match rewrite {
+    let (port_side, ports) = match rewrite {
         Rewrite::V4(plan) => {
             let [a, b, c, d, e, f, g, h] = plan.addresses;
             if plan.side.source() {
@@ -190,7 +190,7 @@ fn endpoints(rewrite: &Rewrite, proto: Transport) -> Vec<SetField> {
             if plan.side.destination() {
                 sets.push(SetField::Ipv4Dst(Ipv4Addr::new(e, f, g, h)));
             }
-            (plan.side, plan.port_side, plan.ports)
+            (plan.port_side, plan.ports)
         }
         Rewrite::V6(plan) => {
             let (src, dst) = plan.addresses.split_at(16);
@@ -199,10 +199,9 @@ fn endpoints(rewrite: &Rewrite, proto: Transport) -> Vec<SetField> {
             for (set, (wanted, bytes)) in [SetField::Ipv6Src, SetField::Ipv6Dst].iter().zip(sides) {
                 sets.extend(address(bytes).filter(|_| wanted).map(set));
             }
-            (plan.side, plan.port_side, plan.ports)
+            (plan.port_side, plan.ports)
         }
     };
-    debug_assert!(port_side.is_none_or(|ports| ports == side), "connections have both");
     let [a, b, c, d] = ports;
     let (sport, dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     if port_side.is_some_and(wire::Side::source) {

@@ -341,6 +341,8 @@ fn a_connection_whose_rules_are_lost_does_not_stay_installed() {
 /// the rules believed at every tick, and none is left in the end.
 fn churn(n: u32) {
     let mut run = Run::new(ProfileKind::ConnectX);
+    // Long after the time at which idle connections were last seen.
+    run.now_ms = 100_000;
     let mut oldest = 0;
     for next in 0..n {
         run.open(next);

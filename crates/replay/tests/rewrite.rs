@@ -92,3 +92,40 @@ fn a_long_connection_never_reaches_the_worker() {
         assert!(stats.done().forwarded_packets >= 19_800, "{stats:#?}");
     }
 }
+
+#[test]
+fn the_worker_sees_what_only_software_can_handle() {
+    let mut run = Run::new(ProfileKind::ConnectX);
+    let (client, vip) = ends();
+    let backend = run.connect(client, vip);
+    let seen = run.received();
+    // The last hop: software answers that its time is over.
+    let mut last = frame(Transport::Tcp, client, vip, Segment::Ack, b"x");
+    last[22] = 1;
+    let sum = 0x10000 - 0x3f00;
+    let old = u32::from(u16::from_be_bytes([last[24], last[25]]));
+    let new = old.wrapping_sub(sum) as u16;
+    last[24..26].copy_from_slice(&new.to_be_bytes());
+    assert!(run.simulation.arrive(PortId(0), &last, run.now_us * 1000));
+    run.simulation.poll(run.now_us / 1000);
+    let counters = run.simulation.counters();
+    assert_eq!((counters["time_exceeded"], run.received()), (1, seen + 1));
+    run.simulation.take_sent();
+    // The end: FIN from both sides, and the rules go.
+    assert_eq!(run.segment(client, vip, Segment::Fin), backend);
+    assert_eq!(run.segment(client, vip, Segment::Ack), backend);
+    assert_eq!(run.segment(backend, client, Segment::Fin), client);
+    assert_eq!(run.segment(client, vip, Segment::Ack), backend);
+    assert_eq!(run.received(), seen + 3, "the FINs and no ACK");
+    run.pass(200);
+    let now = run.simulation.offload_stats().now();
+    assert_eq!((now.rules, now.adopted), (4, 4));
+    // The same ends again: software sees the whole handshake.
+    let seen = run.received();
+    let backend = run.connect(client, vip);
+    assert_eq!(run.received(), seen + 3);
+    assert_eq!(run.segment(client, vip, Segment::Ack), backend);
+    assert_eq!(run.received(), seen + 3, "and nothing after it");
+    assert_eq!(run.segment(client, vip, Segment::Rst), backend);
+    assert_eq!(run.received(), seen + 4);
+}
