@@ -49,9 +49,11 @@ impl Default for Offload {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// `mark` if a probe at start shows that the device can, else `queue`, else `off`.
+    /// `rewrite` if a probe at start shows that the device can, else `mark`, else `queue`, else `off`.
     #[default]
     Auto,
+    /// The device rewrites packets of established connections and sends them on itself; no worker sees them.
+    Rewrite,
     /// The receive queue is the backend: no lookup, but as many backends as queues.
     Queue,
     /// The packet's mark is the connection: any number of backends.

@@ -3,12 +3,13 @@
 //!
 //! Nine of ten keys are in their first bucket, and which the others are can't
 //! be predicted. A burst notes them without a branch and turns to them later.
-use wire::{FlowKey, FlowV4, FlowV6};
+use wire::{FlowKey, FlowV4, FlowV6, Transport};
 
 use crate::bucket::{Bucket, Sought};
 use crate::id::Hit;
 use crate::index::Index;
 use crate::key::{AnyKey, Family, Key4, Key6};
+use crate::plain::PlainKey;
 use crate::table::ConnTable;
 
 /// Keys worked on at a time.
@@ -23,6 +24,42 @@ struct Start<'a> {
     second: u32,
     /// Says the family.
     id_bit: u32,
+}
+
+/// A key that a burst of which can be looked up.
+trait Seek {
+    /// Where it is looked for, as what, and the family's bit in its ids.
+    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32);
+
+    /// The same key for a single lookup.
+    fn flow(&self) -> FlowKey;
+}
+
+impl Seek for FlowKey {
+    #[inline]
+    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
+        match self {
+            Self::V4(flow) => (table.v4.index(), table.v4.sought(&flow.into()), Key4::ID_BIT),
+            Self::V6(flow) => (table.v6.index(), table.sought_v6(flow), Key6::ID_BIT),
+        }
+    }
+
+    fn flow(&self) -> FlowKey {
+        *self
+    }
+}
+
+impl Seek for PlainKey {
+    #[inline]
+    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
+        let proto = if self.is_tcp() { Transport::Tcp } else { Transport::Udp };
+        let key = Key4 { addresses: [self.addresses], ports: self.ports, proto };
+        (table.v4.index(), table.v4.sought(&key), Key4::ID_BIT)
+    }
+
+    fn flow(&self) -> FlowKey {
+        (*self).into()
+    }
 }
 
 impl ConnTable {
@@ -57,7 +94,20 @@ impl ConnTable {
         }
     }
 
-    fn lookup_chunk(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
+    /// [`Self::lookup_burst`] for IPv4 keys that are words already. Fetches the
+    /// records of what it finds, for [`Self::plain`].
+    #[inline]
+    pub fn lookup_plain(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
+        for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
+            self.lookup_chunk(keys, out);
+            for hit in out.iter().flatten() {
+                self.prefetch(hit.conn);
+            }
+        }
+    }
+
+    #[inline]
+    fn lookup_chunk<T: Seek>(&self, keys: &[T], out: &mut [Option<Hit>]) {
         let moved = [self.v4.index().moved(), self.v6.index().moved()];
         let first = self.v4.index().bucket(0);
         let nowhere = Start { sought: Sought::default(), first, second: 0, id_bit: 0 };
@@ -82,13 +132,10 @@ impl ConnTable {
     /// Stage 1: hash, and fetch the first bucket; whether there is any key of
     /// IPv6.
     #[inline]
-    fn approach<'a>(&'a self, keys: &[FlowKey], starts: &mut [Start<'a>; BURST]) -> u32 {
+    fn approach<'a, T: Seek>(&'a self, keys: &[T], starts: &mut [Start<'a>; BURST]) -> u32 {
         let mut families = 0;
         for (key, start) in keys.iter().zip(starts) {
-            let (index, sought, id_bit) = match key {
-                FlowKey::V4(flow) => (self.v4.index(), self.v4.sought(&flow.into()), Key4::ID_BIT),
-                FlowKey::V6(flow) => (self.v6.index(), self.sought_v6(flow), Key6::ID_BIT),
-            };
+            let (index, sought, id_bit) = key.seek(self);
             let (first, second) = index.approach(sought);
             *start = Start { sought, first, second, id_bit };
             families |= id_bit;
@@ -133,15 +180,14 @@ impl ConnTable {
     /// Stage 3, if need be: looks again for what was not found, or not for sure.
     #[cold]
     #[inline(never)]
-    fn make_sure(&self, keys: &[FlowKey], still: bool, out: &mut [Option<Hit>]) {
+    fn make_sure<T: Seek>(&self, keys: &[T], still: bool, out: &mut [Option<Hit>]) {
         if still {
-            for (key, out) in keys.iter().zip(&*out) {
-                if let (FlowKey::V6(_), Some(hit)) = (key, out) {
-                    self.v6.prefetch_record(hit.conn.record());
-                }
+            for hit in out.iter().flatten().filter(|hit| hit.conn.is_v6()) {
+                self.v6.prefetch_record(hit.conn.record());
             }
         }
         for (key, out) in keys.iter().zip(out) {
+            let key = &key.flow();
             let sure = still
                 && match (key, &*out) {
                     (_, None) => false,

@@ -70,7 +70,7 @@ pub(crate) fn open_all(config: &Config, pool: &Mempool) -> Result<Vec<Device>, E
 
 /// The ports that are one switch with port `at`, itself included: those with
 /// an emulated NIC of the same profile, if its rules can send packets out.
-fn switch_of(config: &Config, at: usize) -> Vec<u16> {
+pub(crate) fn switch_of(config: &Config, at: usize) -> Vec<u16> {
     let of = |port: &config::Port| port.nic.as_ref().map(|nic| nic.profile);
     let Some(own) = config.ports.get(at).and_then(of) else { return Vec::new() };
     if !profile(own).rewrites() {

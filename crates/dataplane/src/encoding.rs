@@ -2,10 +2,10 @@
 use config::Config;
 use dpdk::flow::{FlowPort, RuleHandle};
 use nic::ProfileKind;
-use offload::{Encoding, PortConfig, Wanted, probe};
+use offload::{Encoding, PortConfig, Wanted, probe_card};
 
 use crate::default_queue::catch_all;
-use crate::device::Device;
+use crate::device::{Device, switch_of};
 use crate::no_flows::NoFlows;
 
 /// What was found out about a port.
@@ -23,8 +23,10 @@ pub(crate) struct Chosen {
 pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen> {
     let wanted = wanted(config);
     let workers = config.workers.count;
-    let choose = |device: &mut Device| {
+    let outputs: Vec<_> = (0..devices.len()).map(|at| outputs(config, devices, at)).collect();
+    let choose = |(device, outputs): (&mut Device, &Vec<Option<u16>>)| {
         let card = Card {
+            outputs,
             queues: device.queues,
             misses_known: device.misses_known,
             unique_marks: unique_marks(device),
@@ -37,12 +39,28 @@ pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen>
         log(&device.name, &chosen, wanted);
         chosen
     };
-    devices.iter_mut().map(choose).collect()
+    devices.iter_mut().zip(&outputs).map(choose).collect()
+}
+
+/// How rules of port `at` would name every port: emulated NICs by the numbers of
+/// their switch, real devices by DPDK's. Whether the card can send packets
+/// there, the probe finds out.
+fn outputs(config: &Config, devices: &[Device], at: usize) -> Vec<Option<u16>> {
+    let emulated = devices.get(at).is_some_and(|device| device.emulated.is_some());
+    let switch = if emulated { switch_of(config, at) } else { Vec::new() };
+    let number = |(to, device): (u16, &Device)| match (&device.emulated, emulated) {
+        (Some(_), true) => switch.contains(&to).then_some(to),
+        (None, false) => Some(device.port.id()),
+        _ => None,
+    };
+    (0..).zip(devices).map(number).collect()
 }
 
 /// What is known of a card before it is asked.
 #[derive(Clone, Copy)]
-struct Card {
+struct Card<'a> {
+    /// By port: the number by which rules name it.
+    outputs: &'a [Option<u16>],
     queues: u16,
     /// See [`Device::misses_known`].
     misses_known: bool,
@@ -69,6 +87,7 @@ pub(crate) fn offloading(chosen: &[Chosen]) -> bool {
 fn wanted(config: &Config) -> Wanted {
     match config.offload.encoding {
         config::Encoding::Auto => Wanted::Auto,
+        config::Encoding::Rewrite => Wanted::Fixed(Encoding::Rewrite),
         config::Encoding::Mark => Wanted::Fixed(Encoding::Mark),
         config::Encoding::Queue => Wanted::Fixed(Encoding::Queue),
         config::Encoding::Off => Wanted::Fixed(Encoding::Off),
@@ -76,8 +95,9 @@ fn wanted(config: &Config) -> Wanted {
 }
 
 /// Probes the card behind `flows`.
-fn choose(flows: &mut dyn FlowPort, card: Card, wanted: Wanted) -> Chosen {
-    let probed = probe(flows, card.queues, wanted, None);
+fn choose(flows: &mut dyn FlowPort, card: Card<'_>, wanted: Wanted) -> Chosen {
+    let asked = offload::Card { queues: card.queues, mark_arrives: None, outputs: card.outputs };
+    let probed = probe_card(flows, &asked, wanted);
     let workers = card.workers;
     let mut chosen = Chosen {
         config: PortConfig {
@@ -85,6 +105,7 @@ fn choose(flows: &mut dyn FlowPort, card: Card, wanted: Wanted) -> Chosen {
             queues: Vec::new(),
             shared_queues: Vec::new(),
             workers,
+            rewrite: probed.rewrite,
         },
         reasons: probed.reasons,
         owned: probed.left,
@@ -98,14 +119,14 @@ fn choose(flows: &mut dyn FlowPort, card: Card, wanted: Wanted) -> Chosen {
     }
     chosen.config.queues = match chosen.config.encoding {
         Encoding::Queue => (workers..card.queues).collect(),
-        Encoding::Mark | Encoding::Off => (0..workers).collect(),
+        Encoding::Mark | Encoding::Off | Encoding::Rewrite => (0..workers).collect(),
     };
     chosen
 }
 
 /// A queue number names a backend only if queues are left beside those of the
 /// workers, and if nothing else comes to them.
-fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card, chosen: &mut Chosen) {
+fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card<'_>, chosen: &mut Chosen) {
     let why_not = if card.queues <= card.workers {
         let Card { queues, workers, .. } = card;
         format!("{queues} receive queues for {workers} workers leave none to name a backend")
@@ -128,7 +149,7 @@ fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card, chosen: &mut
 }
 
 /// What becomes of backends for which no queue is left.
-fn share_queues(takes_marks: bool, card: Card, chosen: &mut Chosen) {
+fn share_queues(takes_marks: bool, card: Card<'_>, chosen: &mut Chosen) {
     let fate = if card.unique_marks {
         "the card deletes rules by their marks: backends beyond the queues stay in software"
     } else if !takes_marks {
@@ -197,8 +218,8 @@ mod tests {
         }
     }
 
-    fn card(queues: u16, misses_known: bool) -> Card {
-        Card { queues, misses_known, unique_marks: false, workers: 2 }
+    fn card(queues: u16, misses_known: bool) -> Card<'static> {
+        Card { outputs: &[], queues, misses_known, unique_marks: false, workers: 2 }
     }
 
     fn last(chosen: &Chosen) -> &str {

@@ -60,6 +60,8 @@ fn explain(view: &ConnView, explained: &Explained, now_ms: u64) -> Explanation {
         why,
         since_seconds: since_ms.map(|since| now_ms.saturating_sub(since) as f64 / 1000.0),
         rate,
+        hardware_packets: explained.hardware.packets,
+        hardware_bytes: explained.hardware.bytes,
     }
 }
 

@@ -137,6 +137,10 @@ impl Reporter {
         let stats = offloader.stats();
         let mut nic = self.nic();
         nic.rules = (stats.now().rules + stateless.rules()) as u64;
+        let done = stats.done();
+        // An emulated NIC knows better than the counters that are read now and then.
+        nic.forwarded = nic.forwarded.max(done.forwarded_packets);
+        nic.forwarded_bytes = nic.forwarded_bytes.max(done.forwarded_bytes);
         if nic.capacity == 0 {
             let learnt = stats.ports.iter().filter_map(|port| port.capacity_learnt);
             nic.capacity = learnt.sum::<usize>() as u64;
@@ -147,7 +151,12 @@ impl Reporter {
             waiting_for,
             uptime_seconds: self.clock.now_ms() as f64 / 1000.0,
             memory: self.memory.clone(),
-            ports: self.ports.iter().map(PortView::status).collect(),
+            ports: self
+                .ports
+                .iter()
+                .enumerate()
+                .map(|(at, p)| p.status(stats.ports.get(at)))
+                .collect(),
             nic,
             counters,
             workers,
@@ -245,6 +254,17 @@ fn offload_counters(stats: &OffloadStats) -> BTreeMap<String, u64> {
         ("lost", done.lost),
         ("late", done.late),
         ("retries", done.retries),
+        ("adopted", now.adopted as u64),
+        ("reconciled", done.reconciled),
+        ("aged", done.aged),
+        ("astray", done.astray),
+        ("rerouted", done.rerouted),
+        ("forwarded_packets", done.forwarded_packets),
+        ("forwarded_bytes", done.forwarded_bytes),
+        ("refused_tagged", refused.tagged),
+        ("refused_mtu", refused.mtu),
+        ("refused_no_output", refused.no_output),
+        ("refused_unresolved", refused.unresolved),
         ("refused_full", refused.full),
         ("refused_unsupported", refused.unsupported),
         ("refused_other", refused.other),
@@ -316,7 +336,8 @@ impl PortView {
         state == LinkState::Up
     }
 
-    fn status(&self) -> PortStatus {
+    fn status(&self, rules: Option<&offload::PortStats>) -> PortStatus {
+        let past_workers = rules.map_or(0, |rules| rules.done.forwarded_packets);
         let stats = self.wire().stats();
         let counters = [
             ("rx_packets", stats.rx_packets),
@@ -327,6 +348,7 @@ impl PortView {
             ("tx_packets", stats.tx_packets),
             ("tx_bytes", stats.tx_bytes),
             ("tx_errors", stats.tx_errors),
+            ("past_workers", past_workers),
         ];
         PortStatus {
             name: self.name.clone(),

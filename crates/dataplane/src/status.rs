@@ -52,7 +52,7 @@ pub struct PortStatus {
     pub link_up: bool,
     /// Its Ethernet address.
     pub mac: String,
-    /// `off`, `queue` or `mark`.
+    /// `off`, `queue`, `mark` or `rewrite`.
     pub encoding: String,
     /// Why this encoding, and what the card can't.
     pub reasons: Vec<String>,
@@ -167,6 +167,10 @@ pub struct Explanation {
     pub since_seconds: Option<f64>,
     /// Packets per second, if measured.
     pub rate: Option<f64>,
+    /// Packets that its rules have sent on and no worker has seen.
+    pub hardware_packets: u64,
+    /// Their bytes.
+    pub hardware_bytes: u64,
 }
 
 /// The connection table.

@@ -33,6 +33,7 @@ impl Balancer {
     /// # Errors
     /// If it ends, or isn't ready in a minute; it has ended then.
     pub fn start(lab: &mut Lab, binary: &Path, run: &LabRun) -> Result<Self, LabError> {
+        lab.open_tunnels(run.mode)?;
         let name = format!("hnlb-{}-{}", run.mode.name(), run.encoding.name());
         Self::start_with(lab, binary, &name, run.device, |socket| run.toml(socket))
     }

@@ -6,8 +6,7 @@ use clap::Subcommand;
 
 use crate::config::{Device, Encoding, LabRun, Profile};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Mode, Stop, compare, demo, dns, latency, topology,
-    vm_check,
+    Balancer, Lab, LabError, LabOptions, Mode, Stop, demo, dns, latency, topology, vm_check,
 };
 
 /// What `hnlb lab` can do.
@@ -62,18 +61,9 @@ pub enum LabCommand {
         /// How packets get to the backends
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
-    },
-    /// Measure nftables DNAT and HAProxy against HNLB: the same clients, backends and load
-    Compare {
-        /// Seconds of each load
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
-        seconds: u64,
-        /// How often each is measured, all in turn
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-        rounds: u32,
-        /// Print a JSON object for each measurement instead of the table
-        #[arg(long)]
-        json: bool,
+        /// Only these encodings; may be given several times
+        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
+        encoding: Vec<Encoding>,
     },
     /// XenoFlow's case: DNS balanced wholly by an emulated BlueField-3, a backend drained in the middle
     Dns,
@@ -128,15 +118,10 @@ impl LabCommand {
                 eprint!("{}", output.stderr);
                 Ok(output.status.success())
             }
-            Self::Compare { seconds, rounds, json } => {
-                let contenders = compare::Contender::ALL.to_vec();
-                let options = compare::Options { contenders, seconds, rounds, json };
-                compare::run(binary, &stop, &options)
-            }
             Self::Dns => dns::run(binary, &stop),
             Self::Echo { at } => latency::echo(at, &stop),
             Self::Ping { to, count } => latency::ping(to, count, &stop),
-            Self::Demo { mode } => demo::run(binary, &stop, mode),
+            Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),
             Self::VmCheck => vm_check::run(binary, &stop),
         }
     }

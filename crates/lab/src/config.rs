@@ -15,6 +15,8 @@ pub enum Encoding {
     Mark,
     /// The queue number names the backend.
     Queue,
+    /// The NIC rewrites packets and sends them on.
+    Rewrite,
     /// Nothing is offloaded.
     Off,
     /// Whatever the card can do.
@@ -28,6 +30,7 @@ impl Encoding {
         match self {
             Self::Mark => "mark",
             Self::Queue => "queue",
+            Self::Rewrite => "rewrite",
             Self::Off => "off",
             Self::Auto => "auto",
         }
@@ -89,13 +92,18 @@ pub struct LabRun {
 }
 
 impl LabRun {
-    /// The emulated X550 with 16 queues and one worker on the lab's veth.
+    /// The emulated X550, for `rewrite` the ConnectX, with 16 queues and one
+    /// worker on the lab's veth.
     #[must_use]
     pub const fn emulated(encoding: Encoding) -> Self {
+        let profile = match encoding {
+            Encoding::Rewrite => Profile::ConnectX,
+            _ => Profile::X550,
+        };
         Self {
             mode: Mode::Nat,
             encoding,
-            profile: Some(Profile::X550),
+            profile: Some(profile),
             queues: 16,
             workers: 1,
             device: Device::AfPacket,
@@ -123,6 +131,12 @@ impl LabRun {
             Device::Tap => 2,
             Device::AfPacket => BACKENDS.len(),
         }
+    }
+
+    /// The family of a service's backends. Tunnels may cross families, and those
+    /// of the DNS services do.
+    fn outside(&self, protocol: &str, family: Family) -> Family {
+        if self.mode.is_tunnel() && protocol == "udp" { family.other() } else { family }
     }
 
     /// The TOML text, with the status socket at `socket`.
@@ -172,7 +186,7 @@ impl LabRun {
                     self.mode.name()
                 );
                 for backend in backends {
-                    let address = backend.address(family);
+                    let address = backend.address(self.outside(protocol, family));
                     text += &format!("[[service.backend]]\naddress = \"{address}\"\n");
                     if !self.mode.is_one_way() {
                         text += &format!("port = {backend_port}\n");

@@ -27,6 +27,7 @@ mod state;
 pub mod status;
 mod stop;
 pub mod topology;
+mod tunnels;
 pub mod vm_check;
 
 pub use balancer::Balancer;
@@ -38,3 +39,4 @@ pub use host::{is_root, unavailable};
 pub use lab::{Lab, LabOptions, LabStatus};
 pub use mode::Mode;
 pub use stop::Stop;
+pub use tunnels::Opener;

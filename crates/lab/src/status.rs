@@ -14,7 +14,8 @@ pub fn parse(text: &str) -> Result<Status, crate::LabError> {
 }
 
 /// Who found the packets' connections between an earlier report and a later
-/// one, as the workers saw it: by mark or queue, or by a lookup.
+/// one: by mark or queue, or by a lookup, as the workers saw it; and those that
+/// the NIC has sent on, past all workers.
 #[must_use]
 pub fn matches(earlier: &Status, later: &Status) -> Matches {
     let since = |name: &str| {
@@ -22,7 +23,9 @@ pub fn matches(earlier: &Status, later: &Status) -> Matches {
         count(later).saturating_sub(count(earlier))
     };
     Matches {
-        matched: since("matched_by_mark") + since("matched_by_queue"),
+        matched: since("matched_by_mark")
+            + since("matched_by_queue")
+            + later.nic.forwarded.saturating_sub(earlier.nic.forwarded),
         missed: since("looked_up") + since("missed"),
     }
 }

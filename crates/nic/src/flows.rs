@@ -1,4 +1,5 @@
 //! The programming side as the host sees it: a port that takes rules.
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dpdk::flow::{
@@ -104,6 +105,11 @@ impl FlowPort for NicFlows {
         }
         let aged = self.nic.with_rules(|rules| rules.aged());
         Ok(aged.into_iter().map(|id| id as usize).collect())
+    }
+
+    fn recover(&mut self, groups: RangeInclusive<u32>) -> Vec<RuleHandle> {
+        let found = self.nic.with_rules(|rules| rules.in_groups(&groups));
+        found.into_iter().map(|id| RuleHandle::from_port(id as usize)).collect()
     }
 
     fn configure_queues(&mut self, config: &QueueConfig) -> Result<(), FlowError> {

@@ -1,13 +1,15 @@
 //! The programming side: which rules are accepted and when they take effect.
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
 
-use dpdk::flow::{Counters, FlowError, FlowErrorKind};
+use dpdk::flow::{Counters, FlowError, FlowErrorKind, GroupUse};
 
 use crate::fault::{Fault, Faults};
 use crate::key::Key;
 use crate::pending::{Change, Pending};
 use crate::profile::{Card, Identity, Parsed, refuse};
 use crate::stats::{FaultHits, NicStats, Refused};
+use crate::steering::Fate;
 use crate::tables::Tables;
 
 /// mlx5's words for a query of a rule without COUNT (`flow_dv_query_count`).
@@ -304,6 +306,24 @@ impl Rules {
         }
         aged.sort_unstable();
         aged
+    }
+
+    /// The switch's rules in `groups`, and those that jump there, these first.
+    pub(crate) fn in_groups(&self, groups: &RangeInclusive<u32>) -> Vec<u64> {
+        let rank = |installed: &Installed| match &installed.rule {
+            Parsed::Steering(flow) => {
+                let jump = match flow.fate {
+                    Fate::Jump(group) => Some(group),
+                    _ => None,
+                };
+                GroupUse { group: flow.place.group, jump }.rank(groups)
+            }
+            Parsed::Director(_) => None,
+        };
+        let ranked = self.installed.iter().filter_map(|(id, rule)| Some((rank(rule)?, *id)));
+        let mut found: Vec<_> = ranked.collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Whether no rule is accepted.

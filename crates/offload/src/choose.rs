@@ -1,6 +1,7 @@
 //! The policy at work: samples in, decisions out, and what one asks about them.
 use admission::{Key, Policy, Reason, Room, Standing};
 use conntrack::ConnId;
+use dpdk::flow::Counters;
 use service::Direction;
 
 use crate::Encoding;
@@ -31,6 +32,8 @@ pub struct Explained {
     pub forward: Place,
     /// Where packets of backends are served.
     pub reply: Place,
+    /// What its rules have counted, as far as they count (`rewrite`).
+    pub hardware: Counters,
     /// Why the card took no rule for one of them; `None`: it was not asked, or
     /// has taken all.
     pub refusal: Option<admission::CardRefusal>,
@@ -62,6 +65,7 @@ impl<C: Connections> Offloader<C> {
             standing,
             forward: place(Direction::Forward),
             reply: place(Direction::Reply),
+            hardware: entry.map_or_else(Counters::default, |entry| entry.hardware),
             refusal: entry.and_then(|entry| entry.refusal),
         })
     }

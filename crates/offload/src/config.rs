@@ -1,5 +1,5 @@
 //! How the offload side is set up.
-use crate::Encoding;
+use crate::{Encoding, RewriteCard};
 
 /// How one port's rules are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct PortConfig {
     pub shared_queues: Vec<u16>,
     /// Number of workers; queue q is polled by worker q mod `workers`.
     pub workers: u16,
+    /// How the card rewrites; needed for `rewrite`.
+    pub rewrite: Option<RewriteCard>,
 }
 
 /// The offload side's settings.
@@ -28,6 +30,10 @@ pub struct OffloadConfig {
     pub creations_per_tick: usize,
     /// Rules that a port may be asked to destroy in one tick.
     pub destroys_per_tick: usize,
+    /// Connections whose rules' counters are read in one tick (`rewrite`).
+    pub counted_per_tick: usize,
+    /// Milliseconds between two such readings of one connection.
+    pub count_ms: u64,
     /// Milliseconds after which a card certainly matches no destroyed rule any more.
     pub settle_ms: u64,
     /// Milliseconds from the end of a connection (FIN both ways, RST) until its
@@ -46,6 +52,8 @@ impl Default for OffloadConfig {
             ports: Vec::new(),
             creations_per_tick: 64,
             destroys_per_tick: 128,
+            counted_per_tick: 128,
+            count_ms: 100,
             settle_ms: 10,
             linger_ms: 100,
             waiting: 1 << 16,

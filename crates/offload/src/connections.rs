@@ -3,6 +3,7 @@ use conntrack::ConnId;
 use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{PortId, QueueEpochs};
 use service::{Binding, Direction, HopId, ServiceId};
+use wire::Mac;
 
 /// Where packets of one direction of a connection come in and go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,23 @@ pub struct Path {
     pub arrives: PortId,
     /// The next hop they are sent to.
     pub hop: HopId,
+    /// The next hop of the other direction, from whose link they come.
+    pub from: HopId,
+}
+
+/// What it takes to send a frame to a next hop, or to expect one from its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The port.
+    pub port: PortId,
+    /// The VLAN of its interface; `None`: untagged.
+    pub vlan: Option<u16>,
+    /// Our own Ethernet address there.
+    pub source: Mac,
+    /// The next hop's; `None` while nobody knows it.
+    pub mac: Option<Mac>,
+    /// The longest IP packet that may be sent there, in bytes.
+    pub mtu: u16,
 }
 
 /// The tables of one port that workers read.
@@ -60,6 +78,28 @@ pub trait Connections {
     /// The timeout of `conn` starts anew, as if a packet had come now: nobody
     /// can know whether one has, while the NIC had the connection.
     fn rearm(&self, conn: ConnId, now_ms: u64);
+
+    /// How long `conn` may be without a packet, in milliseconds, in the state
+    /// it is in; `None` if there is no such connection.
+    fn timeout_ms(&self, conn: ConnId) -> Option<u32>;
+
+    /// Milliseconds since the last packet of `conn` that a worker has seen, or
+    /// since its timeout was started anew.
+    fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64>;
+
+    /// How frames get to `hop`; `None` if it has been forgotten.
+    fn way(&self, hop: HopId) -> Option<Way>;
+
+    /// Notes that packets go to `hop`, though no worker sees them, so that its
+    /// address is kept fresh.
+    fn use_hop(&self, hop: HopId, now_ms: u64);
+
+    /// How often the address or state of a next hop has changed.
+    fn way_changes(&self) -> u64;
+
+    /// The Ethernet address of untagged frames for us on `port`, and the
+    /// longest IP packet that can come there; `None`: it has no untagged interface.
+    fn station(&self, port: PortId) -> Option<(Mac, u16)>;
 
     /// Whether `service` serves every port of its VIP.
     fn any_port(&self, service: ServiceId) -> bool;

@@ -12,11 +12,13 @@ pub enum Encoding {
     Queue,
     /// The mark (Flow Director's soft id) names the connection and direction.
     Mark,
+    /// The NIC rewrites the packets and sends them on; no worker sees them.
+    Rewrite,
 }
 
 impl Encoding {
     /// All of them, the plainest first.
-    pub const ALL: [Self; 3] = [Self::Off, Self::Queue, Self::Mark];
+    pub const ALL: [Self; 4] = [Self::Off, Self::Queue, Self::Mark, Self::Rewrite];
 
     /// The name used in configurations and logs.
     #[must_use]
@@ -25,6 +27,7 @@ impl Encoding {
             Self::Off => "off",
             Self::Queue => "queue",
             Self::Mark => "mark",
+            Self::Rewrite => "rewrite",
         }
     }
 }
@@ -37,7 +40,9 @@ impl fmt::Display for Encoding {
 
 /// A name that is no encoding.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown encoding \"{0}\": expected one of \"auto\", \"mark\", \"queue\", \"off\"")]
+#[error(
+    "unknown encoding \"{0}\": expected one of \"auto\", \"rewrite\", \"mark\", \"queue\", \"off\""
+)]
 pub struct UnknownEncoding(pub String);
 
 impl FromStr for Encoding {
@@ -52,7 +57,7 @@ impl FromStr for Encoding {
 /// The encoding a configuration asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wanted {
-    /// Whatever the card can, the best first: mark, queue, off.
+    /// Whatever the card can, the best first: rewrite, mark, queue, off.
     #[default]
     Auto,
     /// This one, or `off` if the card can't.

@@ -1,8 +1,8 @@
 //! What the offload side knows of one connection.
 use admission::{CardRefusal, Key};
-use dpdk::flow::RuleHandle;
+use dpdk::flow::{Counters, RuleHandle};
 use pipeline::PortId;
-use service::{Binding, Direction};
+use service::{Binding, Direction, HopId};
 
 /// What a rule gives its packets, by which workers know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(crate) enum Tag {
     /// A queue, or a mark in a queue of several backends, that all connections
     /// with the same action have.
     Queue(u16),
+    /// Nothing: no worker sees them.
+    Nothing,
 }
 
 /// A rule in the card.
@@ -20,6 +22,12 @@ pub(crate) struct Installed {
     pub(crate) port: PortId,
     pub(crate) handle: RuleHandle,
     pub(crate) tag: Tag,
+    /// What its packets' next hop was when it was made.
+    pub(crate) hop: HopId,
+    /// What it had counted when it was last looked at.
+    pub(crate) counted: Counters,
+    /// Its timeout has passed, says the card.
+    pub(crate) aged: bool,
 }
 
 /// How far one direction of a connection is. Directions are independent: one
@@ -61,6 +69,17 @@ pub(crate) struct Entry {
     pub(crate) idle: bool,
     /// Why one of its rules was refused for good; `None`: none was.
     pub(crate) refusal: Option<CardRefusal>,
+    /// Packets that its rules have counted.
+    pub(crate) hardware: Counters,
+    /// When its rules' counters were last read.
+    pub(crate) counted_ms: u64,
+    /// When its timeout was last started anew because a counter had moved.
+    pub(crate) rearmed_ms: u64,
+    /// The card has called a rule idle whose connection was not: it isn't
+    /// believed any more.
+    pub(crate) age_spent: bool,
+    /// How often in a row software has seen its packets while a rule counted none.
+    pub(crate) unmatched: u8,
 }
 
 impl Entry {
@@ -88,6 +107,22 @@ impl Entry {
     /// Whether the card has, or packets may refer to, a rule of it.
     pub(crate) fn has_rules(&self) -> bool {
         self.stages.iter().any(|stage| matches!(stage, Stage::Installed(_) | Stage::Leaving))
+    }
+
+    /// The rule of `direction`, if the card has it.
+    pub(crate) fn installed(&self, direction: Direction) -> Option<&Installed> {
+        match self.stage(direction) {
+            Stage::Installed(installed) => Some(installed),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::installed`], to be changed.
+    pub(crate) fn installed_mut(&mut self, direction: Direction) -> Option<&mut Installed> {
+        match self.stage_mut(direction) {
+            Stage::Installed(installed) => Some(installed),
+            _ => None,
+        }
     }
 
     /// Whether a direction is in line.

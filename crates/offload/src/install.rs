@@ -7,9 +7,10 @@ use dpdk::flow::FlowPort;
 use pipeline::PortId;
 use service::Direction;
 
-use crate::connections::Connections;
-use crate::entry::Stage;
+use crate::connections::{Connections, Path};
+use crate::entry::{Stage, Tag};
 use crate::offloader::Offloader;
+use crate::port_rewrite::Ends;
 use crate::port_rules::{Attempt, Job, Owner};
 
 /// Items of the line looked at in one tick for each rule that may be created:
@@ -42,7 +43,7 @@ impl<C: Connections> Offloader<C> {
         for _ in 0..budget.saturating_mul(LOOKS_PER_CREATION).min(in_line) {
             let Some(rules) = self.ports.get_mut(at) else { return };
             let spent = asked == budget || rules.budget.available(now_ms) == 0;
-            if spent || !rules.capacity.may_ask(now_ms) {
+            if spent || !rules.is_ready() || !rules.capacity.may_ask(now_ms) {
                 return;
             }
             let Some(owner) = rules.line.pop_front() else { return };
@@ -73,6 +74,14 @@ impl<C: Connections> Offloader<C> {
         if !waits {
             return Step::Passed;
         }
+        if rules.rewrites() && !self.world.is_established(conn) {
+            // Software must see all of a handshake.
+            if let Some(entry) = self.entries.get_mut(&conn) {
+                entry.may_ask = true;
+            }
+            self.put_stage(owner, Stage::Software);
+            return Step::Passed;
+        }
         let Some(job) = self.hold(owner) else {
             self.missed(owner, at);
             return Step::Passed;
@@ -88,9 +97,13 @@ impl<C: Connections> Offloader<C> {
             self.missed(owner, at);
             return Step::Passed;
         };
+        let ends = self.ends(conn, &path);
         let Some(rules) = self.ports.get_mut(at) else { return Step::Passed };
-        match rules.create(&Job { hop: path.hop, ..job }, tables, flows, now_ms) {
+        match rules.create(&Job { ends, ..job }, tables, flows, now_ms) {
             Attempt::Created(installed) => {
+                if installed.tag == Tag::Nothing {
+                    self.routes.add(installed.hop, conn, ends.way);
+                }
                 if let Some(key) = self.entries.get(&conn).and_then(|entry| entry.key) {
                     self.admission.installed(key, now_ms);
                 }
@@ -126,7 +139,18 @@ impl<C: Connections> Offloader<C> {
         }
         let binding = entry.held?;
         let any_port = self.world.any_port(binding.service);
-        Some(Job { owner, binding, hop: service::HopId(0), any_port })
+        Some(Job { owner, binding, any_port, ends: Ends::default() })
+    }
+
+    /// What a rule is made from that isn't the connection's own.
+    fn ends(&self, conn: ConnId, path: &Path) -> Ends {
+        Ends {
+            way: self.world.way(path.hop),
+            from: self.world.way(path.from),
+            longest: self.world.station(path.arrives).map_or(u16::MAX, |(_, mtu)| mtu),
+            hop: path.hop,
+            timeout_ms: self.world.timeout_ms(conn).unwrap_or_default(),
+        }
     }
 
     /// A rule was refused for once: its direction goes to the end of the line,

@@ -1,5 +1,5 @@
 //! The owner of all rules: takes requests, and drives every rule through its life.
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use admission::{Admission, Budget, CardRefusal};
@@ -9,8 +9,9 @@ use pipeline::{Offload, PortId, Shared};
 use service::Direction;
 
 use crate::connections::{Connections, PortTables};
-use crate::entry::{Entry, Stage};
+use crate::entry::{Entry, Stage, Tag};
 use crate::port_rules::PortRules;
+use crate::reroute::Routes;
 use crate::{Encoding, OffloadConfig, OffloadStats, PortStats};
 
 /// How often [`Offloader::shutdown`] asks a card to destroy a rule.
@@ -27,6 +28,12 @@ pub struct Offloader<C = Arc<Shared>> {
     pub(crate) ports: Vec<PortRules>,
     pub(crate) audited: Option<ConnId>,
     pub(crate) orphaned: u64,
+    /// Up to where counters have been read in this round.
+    pub(crate) counted: Option<ConnId>,
+    /// Connections that may be idle.
+    pub(crate) suspects: BTreeSet<ConnId>,
+    pub(crate) routes: Routes,
+    pub(crate) entries_ms: u64,
     pub(crate) admission: Admission,
     closing: VecDeque<(u64, ConnId)>,
     pub(crate) now_ms: u64,
@@ -53,6 +60,10 @@ impl<C: Connections> Offloader<C> {
             config,
             entries: BTreeMap::new(),
             audited: None,
+            counted: None,
+            suspects: BTreeSet::new(),
+            routes: Routes::default(),
+            entries_ms: 0,
             orphaned: 0,
             closing: VecDeque::new(),
             now_ms: 0,
@@ -91,7 +102,14 @@ impl<C: Connections> Offloader<C> {
     /// `conn` looks idle: its rules are destroyed. When no packet can refer to
     /// them any more, its timeout starts anew if packets may have come unseen
     /// (encoding `queue`), and it may be removed.
+    ///
+    /// With `rewrite` only the card knows whether it is: its rules' counters
+    /// are read first, and decide.
     pub fn withdraw(&mut self, conn: ConnId) {
+        if self.is_rewritten(conn) {
+            self.suspects.insert(conn);
+            return;
+        }
         if let Some(entry) = self.entries.get_mut(&conn) {
             entry.idle = true;
         }
@@ -109,6 +127,11 @@ impl<C: Connections> Offloader<C> {
         self.close_due();
         self.audit();
         self.settle();
+        for (rules, port) in self.ports.iter_mut().zip(flows.iter_mut()) {
+            rules.prepare(self.world.station(rules.port).map(|(mac, _)| mac), *port, now_ms);
+        }
+        self.watch(flows);
+        self.reroute();
         self.decide();
         let budget = self.config.destroys_per_tick;
         for (rules, port) in self.ports.iter_mut().zip(flows.iter_mut()) {
@@ -116,6 +139,21 @@ impl<C: Connections> Offloader<C> {
         }
         for (at, port) in flows.iter_mut().enumerate() {
             self.create(at, *port, now_ms);
+            self.finish(at, *port);
+        }
+    }
+
+    /// Hands over what is in line, and withdraws the rules that the card could
+    /// not create after all.
+    fn finish(&mut self, at: usize, flows: &mut dyn FlowPort) {
+        let Some(rules) = self.ports.get_mut(at) else { return };
+        let failed = rules.finish(flows, self.now_ms);
+        for (conn, direction) in failed {
+            if let Some(entry) = self.entries.get_mut(&conn) {
+                if entry.installed(direction).is_some() {
+                    self.withdraw_rules(conn, false);
+                }
+            }
         }
     }
 
@@ -245,9 +283,12 @@ impl<C: Connections> Offloader<C> {
     /// The backend is the same, so the rules stay right; if it is not, they go.
     fn reopen(&mut self, conn: ConnId) {
         let Some(entry) = self.entries.get_mut(&conn) else { return };
-        if entry.held.is_some() && entry.held != self.world.binding(conn) {
+        let moved = entry.held.is_some() && entry.held != self.world.binding(conn);
+        // Software must see all of the new handshake.
+        if moved || self.is_rewritten(conn) {
             return self.withdraw_rules(conn, false);
         }
+        let Some(entry) = self.entries.get_mut(&conn) else { return };
         entry.closing_ms = None;
     }
 
@@ -267,7 +308,10 @@ impl<C: Connections> Offloader<C> {
                 Stage::Installed(installed) => {
                     *stage = Stage::Leaving;
                     if let Some(rules) = self.ports.get_mut(usize::from(installed.port.0)) {
-                        entry.unseen |= unseen && rules.encoding == Encoding::Queue;
+                        entry.unseen |= unseen && rules.encoding != Encoding::Mark;
+                        if installed.tag == Tag::Nothing {
+                            self.routes.remove(installed.hop, conn);
+                        }
                         rules.doom((conn, direction), installed);
                     }
                 }
@@ -336,6 +380,7 @@ impl PortStats {
             capacity_learnt: rules.capacity.learnt(),
             unsupported: rules.unsupported.iter().collect(),
             queues: rules.queues.uses().collect(),
+            queued: rules.engine.is_queued(),
             budget: Some(rules.budget.per_second())
                 .filter(|budget| budget.is_finite())
                 .map(|budget| budget as u64),

@@ -1,23 +1,26 @@
 //! The rules of one port: creating, destroying, settling.
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use admission::Budget;
 use conntrack::ConnId;
-use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
+use dpdk::flow::{Action, Counters, FlowError, FlowPort, Rule, RuleHandle};
 use pipeline::encoding::Marked;
 use pipeline::{PortId, Ticket};
-use service::{Binding, Direction, HopId};
+use service::{Binding, Direction};
 use wire::FlowKey;
 
 use crate::backoff::{Backoff, Waits};
 use crate::capacity::Capacity;
 use crate::connections::PortTables;
+use crate::engine::{Destroy, Engine};
 use crate::entry::{Entry, Installed, Tag};
 use crate::flow_type::Unsupported;
 use crate::marks::Marks;
+use crate::port_rewrite::{Ends, Frame};
 use crate::queue_action::queue_action;
 use crate::queues::Queues;
+use crate::rewrite::Shape;
 use crate::stats::Done;
 use crate::{Encoding, FlowType, PortConfig};
 
@@ -36,8 +39,8 @@ pub(crate) type Owner = (ConnId, Direction);
 pub(crate) struct Job {
     pub(crate) owner: Owner,
     pub(crate) binding: Binding,
-    pub(crate) hop: HopId,
     pub(crate) any_port: bool,
+    pub(crate) ends: Ends,
 }
 
 /// What became of a job.
@@ -54,12 +57,26 @@ pub(crate) enum Attempt {
     Refused { asked: bool },
 }
 
-/// A rule to be destroyed. Adopted ones have neither owner nor tag.
+/// A rule as far as it concerns its end. Adopted ones have neither owner nor tag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Name {
+    pub(crate) owner: Option<(Owner, Tag)>,
+    /// What it had counted when it was last looked at.
+    pub(crate) counted: Counters,
+    backoff: Backoff,
+}
+
+impl Name {
+    pub(crate) fn of(owner: Option<(Owner, Tag)>) -> Self {
+        Self { owner, counted: Counters::default(), backoff: Backoff::new(DESTROY_AGAIN) }
+    }
+}
+
+/// A rule to be destroyed.
 #[derive(Debug)]
 struct Doomed {
-    owner: Option<(Owner, Tag)>,
+    name: Name,
     handle: RuleHandle,
-    backoff: Backoff,
 }
 
 /// Tags whose rules were destroyed in the same tick.
@@ -93,6 +110,12 @@ pub(crate) struct PortRules {
     fresh: Vec<(Owner, Tag)>,
     settling: VecDeque<Batch>,
     rule_queues: Vec<u16>,
+    pub(crate) engine: Engine<Name>,
+    /// Of encoding `rewrite`.
+    pub(crate) frame: Frame,
+    /// Whose rules of encoding `rewrite` are in the card, by the numbers of
+    /// their handles.
+    pub(crate) by_handle: HashMap<usize, Owner>,
     /// Rules that the card may be asked to create.
     pub(crate) budget: Budget,
     /// Nanoseconds from any start; `None`: what a creation takes isn't measured.
@@ -126,6 +149,9 @@ impl PortRules {
             fresh: Vec::new(),
             settling: VecDeque::new(),
             rule_queues: config.queues.clone(),
+            engine: Engine::default(),
+            frame: Frame::new(config.rewrite.clone()),
+            by_handle: HashMap::new(),
             budget,
             clock: None,
         }
@@ -161,20 +187,28 @@ impl PortRules {
             self.done.refused.unsupported += 1;
             return Attempt::Refused { asked: false };
         }
-        let (tag, rule) = match self.assign(job, &key, tables) {
+        let (tag, rule, shape) = match self.assign(job, &key, tables) {
             Ok(assigned) => assigned,
             Err(attempt) => return attempt,
         };
         let began = self.clock.map(|clock| clock());
-        let made = flows.create(&rule);
+        let made = self.make(flows, (&rule, shape), Some(job.owner), now_ms);
         let took = self.clock.zip(began).map(|(clock, began)| clock().saturating_sub(began));
         self.budget.asked(took);
         match made {
             Ok(handle) => {
-                self.done.created += 1;
-                self.capacity.created();
                 self.unsupported.taken(kind);
-                Attempt::Created(Installed { port: self.port, handle, tag })
+                if tag == Tag::Nothing {
+                    self.by_handle.insert(handle.port_value(), job.owner);
+                }
+                Attempt::Created(Installed {
+                    port: self.port,
+                    handle,
+                    tag,
+                    hop: job.ends.hop,
+                    counted: Counters::default(),
+                    aged: false,
+                })
             }
             Err(error) => {
                 self.take_back(tag, tables);
@@ -204,8 +238,12 @@ impl PortRules {
         job: &Job,
         key: &FlowKey,
         tables: PortTables<'_>,
-    ) -> Result<(Tag, Rule), Attempt> {
+    ) -> Result<(Tag, Rule, Shape), Attempt> {
         let (conn, direction) = job.owner;
+        if self.rewrites() {
+            return self.rewriting(job, key).map(|(rule, shape)| (Tag::Nothing, rule, shape));
+        }
+        let shape = Shape::Plain;
         if self.encoding == Encoding::Mark {
             let mark = self.marks.take().ok_or(Attempt::NoRoom)?;
             tables.marks.set(mark, Marked { conn, direction });
@@ -213,9 +251,9 @@ impl PortRules {
             let at = conn.raw() as usize % self.rule_queues.len().max(1);
             let queue = self.rule_queues.get(at).copied().unwrap_or(0);
             let actions = vec![Action::Queue(queue), Action::Mark(mark)];
-            return Ok((Tag::Mark(mark), Rule::five_tuple(key, actions)));
+            return Ok((Tag::Mark(mark), Rule::five_tuple(key, actions), shape));
         }
-        let action = queue_action(&job.binding, direction, job.hop, job.any_port);
+        let action = queue_action(&job.binding, direction, job.ends.hop, job.any_port);
         let action = action.map_err(|_| {
             self.done.refused.not_encodable += 1;
             Attempt::Refused { asked: false }
@@ -229,7 +267,7 @@ impl PortRules {
         }
         let mark = taken.marked.then_some(Action::Mark(taken.tag.into()));
         let actions = std::iter::once(Action::Queue(taken.queue)).chain(mark).collect();
-        Ok((Tag::Queue(taken.tag), Rule::five_tuple(key, actions)))
+        Ok((Tag::Queue(taken.tag), Rule::five_tuple(key, actions), shape))
     }
 
     /// The rule with `tag` was refused: no packet ever carried it.
@@ -239,7 +277,7 @@ impl PortRules {
                 tables.marks.clear(mark);
                 self.marks.give_back(mark);
             }
-            Tag::Queue(_) => self.free(tag, tables),
+            Tag::Queue(_) | Tag::Nothing => self.free(tag, tables),
         }
     }
 
@@ -255,16 +293,21 @@ impl PortRules {
                     tables.queues.set(tag, None);
                 }
             }
+            Tag::Nothing => {}
         }
     }
 
     /// `installed` is to be destroyed.
     pub(crate) fn doom(&mut self, owner: Owner, installed: Installed) {
-        self.put(Doomed {
-            owner: Some((owner, installed.tag)),
-            handle: installed.handle,
-            backoff: Backoff::new(DESTROY_AGAIN),
-        });
+        self.by_handle.remove(&installed.handle.port_value());
+        let counted = installed.counted;
+        let name = Name { counted, ..Name::of(Some((owner, installed.tag))) };
+        self.put(Doomed { name, handle: installed.handle });
+    }
+
+    /// The rule of `handle`, which is no connection's, is to be destroyed.
+    pub(crate) fn doom_bare(&mut self, handle: RuleHandle) {
+        self.put(Doomed { name: Name::of(None), handle });
     }
 
     /// A rule made elsewhere, to be destroyed at the end.
@@ -274,14 +317,14 @@ impl PortRules {
         self.adopted.push(handle);
     }
 
-    /// Rules made elsewhere.
+    /// Rules that are no connection's.
     pub(crate) fn adopted(&self) -> usize {
-        self.adopted.len()
+        self.adopted.len() + self.frame.rules()
     }
 
     fn put(&mut self, doomed: Doomed) {
         self.sequence += 1;
-        self.doomed.insert((doomed.backoff.until_ms(), self.sequence), doomed);
+        self.doomed.insert((doomed.name.backoff.until_ms(), self.sequence), doomed);
     }
 
     /// Destroys at most `budget` of the rules that are due at `now_ms`.
@@ -297,22 +340,30 @@ impl PortRules {
     }
 
     fn destroy_one(&mut self, doomed: Doomed, flows: &mut dyn FlowPort, now_ms: u64) {
-        let Doomed { owner, handle, mut backoff } = doomed;
-        match flows.destroy(handle) {
-            Ok(()) => self.destroyed(owner),
-            Err((_, error)) if error.errno == FlowError::NOT_FOUND => {
+        let Doomed { mut name, handle } = doomed;
+        if matches!(name.owner, Some((_, Tag::Nothing))) {
+            // What came since nobody reads later.
+            self.read(&mut name.counted, &handle, flows);
+        }
+        match self.engine.destroy(flows, handle, name, now_ms) {
+            Destroy::Done(name) => self.destroyed(name.owner),
+            Destroy::InLine => {}
+            Destroy::Failed(name, _, error) if error.errno == FlowError::NOT_FOUND => {
                 self.done.lost += 1;
-                self.destroyed(owner);
+                self.destroyed(name.owner);
             }
-            Err((handle, _)) => {
-                self.done.retries += 1;
-                backoff.failed(now_ms);
-                self.put(Doomed { owner, handle, backoff });
-            }
+            Destroy::Failed(name, handle, _) => self.not_destroyed(name, handle, now_ms),
         }
     }
 
-    fn destroyed(&mut self, owner: Option<(Owner, Tag)>) {
+    /// The card would not destroy a rule: again later.
+    pub(crate) fn not_destroyed(&mut self, mut name: Name, handle: RuleHandle, now_ms: u64) {
+        self.done.retries += 1;
+        name.backoff.failed(now_ms);
+        self.put(Doomed { name, handle });
+    }
+
+    pub(crate) fn destroyed(&mut self, owner: Option<(Owner, Tag)>) {
         self.done.destroyed += 1;
         self.capacity.destroyed();
         if let Some((owner, tag)) = owner {
@@ -357,7 +408,7 @@ impl PortRules {
 
     /// Rules that are to be destroyed.
     pub(crate) fn doomed(&self) -> usize {
-        self.doomed.len()
+        self.doomed.len() + self.engine.destroying()
     }
 
     /// Destroyed rules whose tag a packet may still carry.
@@ -374,14 +425,17 @@ impl PortRules {
         now_ms: u64,
     ) {
         // They may stand behind the others, so they go last.
-        for handle in std::mem::take(&mut self.adopted) {
-            self.put(Doomed { owner: None, handle, backoff: Backoff::new(DESTROY_AGAIN) });
-        }
+        std::mem::take(&mut self.adopted).into_iter().for_each(|handle| self.doom_bare(handle));
         for (_, doomed) in std::mem::take(&mut self.doomed) {
-            if let Some((_, tag)) = doomed.owner {
+            if let Some((_, tag)) = doomed.name.owner {
                 forget(tag, tables);
             }
             self.destroy_one(doomed, flows, now_ms);
+        }
+        self.finish(flows, now_ms);
+        if self.doomed() == 0 {
+            // No connection's rule is left that would need the guards.
+            self.take_down();
         }
         let settling = self.settling.iter().flat_map(|batch| &batch.tags);
         settling.chain(&self.fresh).for_each(|&(_, tag)| forget(tag, tables));
@@ -397,5 +451,6 @@ fn forget(tag: Tag, tables: PortTables<'_>) {
         Tag::Queue(tag) => {
             tables.queues.set(tag, None);
         }
+        Tag::Nothing => {}
     }
 }

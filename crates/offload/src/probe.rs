@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
 use wire::FlowKey;
 
-use crate::{Encoding, FlowType, Wanted};
+use crate::probe_rewrite::ask_rewrite;
+use crate::{Encoding, FlowType, RewriteCard, Wanted};
 
 /// How often a rule of the probe is tried to be destroyed before it is handed
 /// to the caller.
@@ -25,6 +26,8 @@ pub struct Probe {
     pub queue: [bool; 4],
     /// Flow types the card takes with QUEUE and MARK, by [`FlowType::index`].
     pub mark: [bool; 4],
+    /// How the card rewrites packets and sends them on, if it can.
+    pub rewrite: Option<RewriteCard>,
     /// Whether the chosen encoding takes IPv6.
     pub ipv6: bool,
     /// The probe's rules that the card would not destroy: for
@@ -41,30 +44,49 @@ impl Probe {
             Encoding::Off => [false; 4],
             Encoding::Queue => self.queue,
             Encoding::Mark => self.mark,
+            Encoding::Rewrite => self.rewrite.as_ref().map_or([false; 4], |card| card.types),
         }
     }
 }
 
-/// Asks a card with `queues` receive queues what it can and picks the encoding.
-///
-/// `mark_arrives`: what an experiment with a packet has shown, if there was
-/// one; that a rule with MARK is accepted doesn't mean that its mark reaches
-/// the packet. The rules match addresses reserved for documentation (RFC 5737,
-/// RFC 3849) and are destroyed again; rules of others are not touched.
+/// What is known of a card before it is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Card<'a> {
+    /// Its receive queues.
+    pub queues: u16,
+    /// What an experiment with a packet has shown, if there was one: that a
+    /// rule with MARK is accepted doesn't mean that its mark reaches the packet.
+    pub mark_arrives: Option<bool>,
+    /// The number of every port, by `PortId`, as rules would name it; `None`:
+    /// the card certainly can't send packets out of it.
+    pub outputs: &'a [Option<u16>],
+}
+
+/// [`probe_card`] for a card of which nothing is known but its receive `queues`.
 pub fn probe(
     flows: &mut dyn FlowPort,
     queues: u16,
     wanted: Wanted,
     mark_arrives: Option<bool>,
 ) -> Probe {
+    probe_card(flows, &Card { queues, mark_arrives, outputs: &[] }, wanted)
+}
+
+/// Asks a card what it can and picks the encoding.
+///
+/// The rules match addresses reserved for documentation (RFC 5737, RFC 3849)
+/// and are destroyed again; rules of others are not touched.
+pub fn probe_card(flows: &mut dyn FlowPort, card: &Card<'_>, wanted: Wanted) -> Probe {
     let mut probe = Probe {
         encoding: Encoding::Off,
         reasons: Vec::new(),
         queue: [false; 4],
         mark: [false; 4],
+        rewrite: None,
         ipv6: false,
         left: Vec::new(),
     };
+    let queues = card.queues;
     if queues == 0 {
         probe.reasons.push("the port has no receive queue".to_owned());
     } else if wanted != Wanted::Fixed(Encoding::Off) {
@@ -79,7 +101,12 @@ pub fn probe(
         let mark = [queue, Action::Mark(PROBE_MARK)];
         probe.mark = ask_types(flows, "QUEUE and MARK", &mark, &mut probe.left, &mut probe.reasons);
     }
-    choose(&mut probe, queues, wanted, mark_arrives);
+    if matches!(wanted, Wanted::Auto | Wanted::Fixed(Encoding::Rewrite)) {
+        let Probe { left, reasons, .. } = &mut probe;
+        let rewrite = ask_rewrite(flows, card.outputs, left, reasons);
+        probe.rewrite = rewrite;
+    }
+    choose(&mut probe, queues, wanted, card.mark_arrives);
     probe
 }
 
@@ -110,7 +137,11 @@ fn ask_types(
 }
 
 /// Validates, creates and destroys `rule`.
-fn ask(flows: &mut dyn FlowPort, rule: &Rule, left: &mut Vec<RuleHandle>) -> Result<(), FlowError> {
+pub(crate) fn ask(
+    flows: &mut dyn FlowPort,
+    rule: &Rule,
+    left: &mut Vec<RuleHandle>,
+) -> Result<(), FlowError> {
     flows.validate(rule)?;
     let mut handle = match flows.create(rule) {
         Ok(handle) => handle,
@@ -130,7 +161,7 @@ fn ask(flows: &mut dyn FlowPort, rule: &Rule, left: &mut Vec<RuleHandle>) -> Res
 }
 
 /// A flow between addresses that no packet has.
-fn example(kind: FlowType) -> Option<FlowKey> {
+pub(crate) fn example(kind: FlowType) -> Option<FlowKey> {
     let address = |last: u16| {
         if kind.ipv6 {
             IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last))
@@ -146,11 +177,14 @@ fn choose(probe: &mut Probe, queues: u16, wanted: Wanted, mark_arrives: Option<b
     let mut reasons = Vec::new();
     let mark = may_mark(probe, mark_arrives, &mut reasons);
     let queue = may_queue(probe, queues, &mut reasons);
+    let rewrite = probe.rewrite.is_some();
     probe.encoding = match wanted {
         Wanted::Fixed(Encoding::Off) => Encoding::Off,
+        Wanted::Fixed(Encoding::Rewrite) if rewrite => Encoding::Rewrite,
         Wanted::Fixed(Encoding::Mark) if mark => Encoding::Mark,
         Wanted::Fixed(Encoding::Queue) if queue => Encoding::Queue,
         Wanted::Fixed(_) => Encoding::Off,
+        Wanted::Auto if rewrite => Encoding::Rewrite,
         Wanted::Auto if mark => Encoding::Mark,
         Wanted::Auto if queue => Encoding::Queue,
         Wanted::Auto => Encoding::Off,

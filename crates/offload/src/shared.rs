@@ -3,9 +3,10 @@ use std::sync::Arc;
 
 use conntrack::{ConnId, ConnState, Hit, OffloadState};
 use pipeline::{PortId, Shared};
-use service::{Binding, Direction, ServiceId};
+use service::{Binding, Direction, HopId, ServiceId};
+use wire::Mac;
 
-use crate::connections::{Connections, Path, PortTables};
+use crate::connections::{Connections, Path, PortTables, Way};
 
 /// States from which a connection is held or let go.
 const STATES: [OffloadState; 4] =
@@ -25,8 +26,8 @@ impl Connections for Arc<Shared> {
             Direction::Forward => Direction::Reply,
             Direction::Reply => Direction::Forward,
         };
-        let arrives = self.port_of(hop(back)?)?;
-        let path = Path { arrives, hop: hop(direction)? };
+        let from = hop(back)?;
+        let path = Path { arrives: self.port_of(from)?, hop: hop(direction)?, from };
         self.table.is_live(conn).then_some(path)
     }
 
@@ -64,6 +65,42 @@ impl Connections for Arc<Shared> {
 
     fn rearm(&self, conn: ConnId, now_ms: u64) {
         self.table.rearm(conn, now_ms);
+    }
+
+    fn timeout_ms(&self, conn: ConnId) -> Option<u32> {
+        self.table.state(conn).map(|state| self.table.timeouts().of(state))
+    }
+
+    fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {
+        self.table.idle_ms(conn, now_ms)
+    }
+
+    fn way(&self, hop: HopId) -> Option<Way> {
+        let neighbour = self.neighbours.get(hop)?;
+        let snapshot = self.snapshot.load();
+        let interface = snapshot.interfaces.get(neighbour.interface)?;
+        Some(Way {
+            port: interface.port,
+            vlan: interface.vlan,
+            source: interface.mac,
+            mac: neighbour.mac,
+            mtu: interface.mtu,
+        })
+    }
+
+    fn use_hop(&self, hop: HopId, now_ms: u64) {
+        // Resolving notes it.
+        let _ = self.neighbours.resolve(hop, now_ms);
+    }
+
+    fn way_changes(&self) -> u64 {
+        self.neighbours.changes()
+    }
+
+    fn station(&self, port: PortId) -> Option<(Mac, u16)> {
+        let snapshot = self.snapshot.load();
+        let (_, interface) = snapshot.interfaces.at(port, None)?;
+        Some((interface.mac, Shared::port(self, port)?.mtu))
     }
 
     fn any_port(&self, service: ServiceId) -> bool {

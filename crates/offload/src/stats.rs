@@ -20,6 +20,14 @@ pub struct Refused {
     pub not_encodable: u64,
     /// Requests dropped because too many were waiting.
     pub waiting: u64,
+    /// Directions that rules don't rewrite because an interface has a tag.
+    pub tagged: u64,
+    /// Directions whose packets may be longer than what may be sent there.
+    pub mtu: u64,
+    /// Directions whose port the card can't send packets out of.
+    pub no_output: u64,
+    /// Times that a next hop's Ethernet address was not known.
+    pub unresolved: u64,
 }
 
 impl Refused {
@@ -30,6 +38,10 @@ impl Refused {
         self.no_queue += other.no_queue;
         self.not_encodable += other.not_encodable;
         self.waiting += other.waiting;
+        self.tagged += other.tagged;
+        self.mtu += other.mtu;
+        self.no_output += other.no_output;
+        self.unresolved += other.unresolved;
     }
 }
 
@@ -46,6 +58,20 @@ pub struct Done {
     pub late: u64,
     /// Destroys that failed and were put off.
     pub retries: u64,
+    /// Rules of a predecessor that were found and destroyed; counted nowhere else.
+    pub reconciled: u64,
+    /// Connections whose rules went because the card had seen no packet for
+    /// their timeout (`rewrite`).
+    pub aged: u64,
+    /// Connections whose rules went because the card had lost one: it was not
+    /// there any more, or matched nothing while software saw the packets.
+    pub astray: u64,
+    /// Connections whose rules went because a next hop has another address.
+    pub rerouted: u64,
+    /// Packets that rules have rewritten and sent on; no worker saw them.
+    pub forwarded_packets: u64,
+    /// Their bytes.
+    pub forwarded_bytes: u64,
     /// Why rules were not created.
     pub refused: Refused,
 }
@@ -57,6 +83,12 @@ impl Done {
         self.lost += other.lost;
         self.late += other.late;
         self.retries += other.retries;
+        self.reconciled += other.reconciled;
+        self.aged += other.aged;
+        self.astray += other.astray;
+        self.rerouted += other.rerouted;
+        self.forwarded_packets += other.forwarded_packets;
+        self.forwarded_bytes += other.forwarded_bytes;
         self.refused.add(&other.refused);
     }
 }
@@ -70,7 +102,8 @@ pub struct Level {
     pub rules_forward: usize,
     /// Of these, rules of direction `Reply` that are not to be destroyed.
     pub rules_reply: usize,
-    /// Of these, rules that were made elsewhere and stay until the end.
+    /// Of these, rules that are no connection's and stay until the end: made
+    /// elsewhere, or what leads packets to the connections' rules.
     pub adopted: usize,
     /// Directions of connections waiting for a rule.
     pub pending: usize,
@@ -142,6 +175,8 @@ pub struct PortStats {
     pub budget: Option<u64>,
     /// What one creation takes, in nanoseconds; `None`: not measured.
     pub creation_ns: Option<u64>,
+    /// Whether rules go through a queue of operations.
+    pub queued: bool,
 }
 
 /// The state of all rules.

@@ -69,6 +69,7 @@ impl Run {
             queues: (1..QUEUES).collect(),
             shared_queues: Vec::new(),
             workers: 2,
+            rewrite: None,
         };
         let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
         let nics = [nic(ProfileKind::X550), nic(ProfileKind::X550)];

@@ -128,6 +128,7 @@ impl Model {
             queues: (1..queues).collect(),
             shared_queues: Vec::new(),
             workers: 2,
+            rewrite: None,
         };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),
@@ -137,6 +138,7 @@ impl Model {
             linger_ms: 3,
             waiting: 30,
             admission: Settings { policy, stay_ms: 100, ..Settings::default() },
+            ..OffloadConfig::default()
         };
         let mut cards = [Card::new(10), Card::new(10)];
         cards[0].ipv6 = false;

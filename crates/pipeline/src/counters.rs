@@ -109,7 +109,7 @@ counters! {
         NeighbourUnresolved "neighbour_unresolved" "The next hop's Ethernet address isn't known yet.",
         TtlExpired "ttl_expired" "The TTL ran out here, and no ICMP error may be sent.",
         TooBig "too_big" "Longer than the next link's MTU, and no ICMP error may be sent.",
-        NoRoom "no_room" "The buffer has no room for a VLAN tag or an ICMP error.",
+        NoRoom "no_room" "The buffer has no room for a VLAN tag, a tunnel's header or an ICMP error.",
         NotRewritable "not_rewritable" "The rewrite doesn't fit the packet.",
         FragmentOverflow "fragment_overflow" "A later fragment came before the first, and there is no room to hold it.",
         FragmentTimeout "fragment_timeout" "A later fragment was held, but the first didn't come.",

@@ -8,7 +8,7 @@ use service::{ActiveCounts, HopId, Moved, ServiceTable, SteerError};
 use wire::Mac;
 
 use crate::encoding::{MarkTable, QueueTable};
-use crate::{InterfaceId, Interfaces, NeighbourTable, PortId, QueueEpochs, RouteTable};
+use crate::{InterfaceId, Interfaces, NeighbourTable, PortId, QueueEpochs, RouteTable, Tunnels};
 
 /// When a connection is offered to the NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub interfaces: Interfaces,
     /// How everything else is reached.
     pub routes: RouteTable,
+    /// How packets get to backends that are reached through tunnels.
+    pub tunnels: Tunnels,
     /// When connections are offered to the NIC.
     pub admit: Admit,
     /// Of the packets matched by queue, one in so many is looked up for

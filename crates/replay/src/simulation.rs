@@ -7,7 +7,10 @@ use config::Config;
 use conntrack::ReaderError;
 use dpdk::flow::FlowPort;
 use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, ProfileKind, Reta};
-use offload::{Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules};
+use offload::{
+    Card, Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules, Wanted,
+    probe_card,
+};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Ager, AgerSettings, BURST, Counters, Pipeline, PortId, Shared, Source};
 use setup::{PortFacts, Seed, SetupError};
@@ -93,10 +96,10 @@ impl Simulation {
     /// The configuration can't be built, or the NIC hasn't what is asked.
     pub fn new(config: &Config, options: &Options) -> Result<Self, SimulationError> {
         let workers = config.workers.count;
-        let ports = config
-            .ports
+        let numbers: Vec<u16> = (0..).take(config.ports.len()).collect();
+        let mut ports = numbers
             .iter()
-            .map(|_| SimulatedPort::new(options, workers, config.ports.len()))
+            .map(|_| SimulatedPort::new(options, workers, &numbers))
             .collect::<Result<Vec<_>, _>>()?;
         let facts =
             vec![
@@ -117,7 +120,7 @@ impl Simulation {
             neighbours::assume(&shared, route.via, 0);
         }
         let offload_config = OffloadConfig {
-            ports: ports.iter().map(|_| offload_port(options, workers)).collect(),
+            ports: ports.iter_mut().map(|port| port.offload(options, workers, &numbers)).collect(),
             creations_per_tick: options.creations_per_tick,
             admission: setup::admission(config),
             ..OffloadConfig::default()
@@ -156,13 +159,13 @@ impl Simulation {
         let Some(target) = self.ports.get_mut(usize::from(port.0)) else { return false };
         match target.arrive(packet, now_ns) {
             Arrived::Queued => true,
-            Arrived::Dropped => {
-                self.lost_in_queues += 1;
-                false
-            }
             Arrived::Forwarded(sent) => {
                 self.collected.sent.push(sent);
                 true
+            }
+            Arrived::Dropped => {
+                self.lost_in_queues += 1;
+                false
             }
         }
     }
@@ -273,20 +276,9 @@ fn queue_count(options: &Options, workers: u16) -> u16 {
     if options.nic.is_some() { options.queues.max(workers) } else { workers }
 }
 
-fn offload_port(options: &Options, workers: u16) -> PortConfig {
-    let queues = match options.encoding {
-        Encoding::Queue => (workers..options.queues).collect(),
-        Encoding::Mark | Encoding::Off => (0..workers).collect(),
-    };
-    // Flow Director deletes filters by their marks, so they must be unique.
-    let shares = options.nic.is_some_and(|profile| profile != ProfileKind::X550);
-    let shared_queues = if shares { (0..workers).collect() } else { Vec::new() };
-    PortConfig { encoding: options.encoding, queues, shared_queues, workers }
-}
-
 impl SimulatedPort {
-    /// All ports are one switch, if the card has one.
-    fn new(options: &Options, workers: u16, ports: usize) -> Result<Self, NicError> {
+    /// A port whose NIC, if there is one, is one switch with those of all ports.
+    fn new(options: &Options, workers: u16, numbers: &[u16]) -> Result<Self, NicError> {
         let queues = queue_count(options, workers);
         let nic = match options.nic {
             None => None,
@@ -294,7 +286,7 @@ impl SimulatedPort {
                 let nic = Nic::new(&NicConfig {
                     capacity: options.capacity,
                     reta: Reta::Queues(workers),
-                    switch: if profile.rewrites() { (0..ports as u16).collect() } else { vec![] },
+                    switch: if profile.rewrites() { numbers.to_vec() } else { Vec::new() },
                     ..NicConfig::new(profile, queues)
                 })?;
                 let flows = nic.flows();
@@ -302,6 +294,27 @@ impl SimulatedPort {
             }
         };
         Ok(Self { nic, queues: (0..queues).map(|_| VecDeque::new()).collect() })
+    }
+
+    /// How the offload side makes this port's rules.
+    fn offload(&mut self, options: &Options, workers: u16, numbers: &[u16]) -> PortConfig {
+        let encoding = options.encoding;
+        let queues = match encoding {
+            Encoding::Queue => (workers..options.queues).collect(),
+            Encoding::Mark | Encoding::Off | Encoding::Rewrite => (0..workers).collect(),
+        };
+        // Flow Director deletes filters by their marks, so they must be unique.
+        let shares = options.nic.is_some_and(|profile| profile != ProfileKind::X550);
+        let shared_queues = if shares { (0..workers).collect() } else { Vec::new() };
+        let outputs: Vec<Option<u16>> = numbers.iter().copied().map(Some).collect();
+        let rewrite = match (&mut self.nic, encoding) {
+            (Some((_, flows)), Encoding::Rewrite) => {
+                let card = Card { queues: options.queues, outputs: &outputs, mark_arrives: None };
+                probe_card(flows, &card, Wanted::Fixed(encoding)).rewrite
+            }
+            _ => None,
+        };
+        PortConfig { encoding, queues, shared_queues, workers, rewrite }
     }
 
     fn arrive(&mut self, mut packet: HeapPacket, now_ns: u64) -> Arrived {

@@ -41,6 +41,8 @@ tcp_syn = \"30s\"
 tcp_established = \"60s\"
 tcp_closing = \"2s\"
 udp = \"30s\"
+[offload]
+admission = \"all\"
 ";
 
 /// One connection as its ends see it.
@@ -63,6 +65,7 @@ fn conversation_ends(conversation: &Conversation) -> bool {
 
 /// Clients, the load balancer and backends.
 struct World {
+    encoding: Encoding,
     simulation: Simulation,
     rng: StdRng,
     open: HashMap<u32, Conversation>,
@@ -80,6 +83,7 @@ impl World {
         };
         let config = config(scheduler, workers, TABLES);
         Self {
+            encoding,
             simulation: Simulation::new(&config, &options).unwrap(),
             rng: StdRng::seed_from_u64(u64::from(workers) + 17),
             open: HashMap::new(),
@@ -193,8 +197,13 @@ impl World {
         let seed = self.rng.random();
         let share = self.rng.random_range(0..300);
         let late = self.rng.random_range(0..30_000_000);
+        let resets = self.encoding == Encoding::Rewrite && self.rng.random_ratio(1, 10);
         let Some(nic) = self.simulation.nic(PortId(0)) else { return };
         nic.clear_faults();
+        if resets {
+            // All rules are gone, what leads to them too.
+            nic.reset();
+        }
         match seed % 6 {
             0 => nic.order_fault(Fault::RefuseShare { per_mille: share, seed }),
             1 => nic.order_fault(Fault::LateCreate { ns: late }),
@@ -238,6 +247,11 @@ impl World {
         }
     }
 
+    /// Frames that the card has sent on.
+    fn by_card(&self) -> u64 {
+        self.simulation.nic(PortId(0)).map_or(0, |nic| nic.stats().forwarded)
+    }
+
     fn check_books(&self) {
         for counters in self.simulation.worker_counters() {
             let (came, went) = counters.balance();
@@ -245,7 +259,7 @@ impl World {
         }
         let counters = self.simulation.worker_counters();
         let sum = |kind| counters.iter().map(|one| one.total(kind)).sum::<u64>();
-        assert_eq!(sum(CounterKind::Forwarded), self.forwarded);
+        assert_eq!(sum(CounterKind::Forwarded) + self.by_card(), self.forwarded);
         assert_eq!(sum(CounterKind::Replied), 0);
     }
 }
@@ -257,18 +271,24 @@ fn check(encoding: Encoding, profile: ProfileKind, scheduler: &str, workers: u16
     assert!(counters["stateless"] > 0, "the table was meant to overflow: {counters:?}");
     let ever = world.simulation.offload_stats().done();
     if encoding != Encoding::Off {
-        let matched = counters["matched_by_mark"] + counters["matched_by_queue"];
-        assert!(matched > 10_000, "the NIC was meant to be used: {counters:?}");
+        let by_worker = counters["matched_by_mark"] + counters["matched_by_queue"];
+        let matched = by_worker + world.by_card();
+        assert!(matched > 10_000, "the NIC was meant to be used: {matched} {ever:?} {counters:?}");
         assert!(ever.refused.full > 0 && ever.retries > 0, "faults were meant to hit: {ever:?}");
     }
     world.settle();
     world.check_books();
     assert_eq!(world.simulation.shared().table.len(), 0, "connections are left");
     let now = world.simulation.offload_stats().now();
-    assert_eq!((now.rules, now.pending, now.settling), (0, 0, 0), "rules are left");
+    // What leads packets to connections' rules stays.
+    assert_eq!((now.rules, now.pending, now.settling), (now.adopted, 0, 0), "rules are left");
+    assert_eq!(now.adopted, if encoding == Encoding::Rewrite { 4 } else { 0 });
     if let Some(nic) = world.simulation.nic(PortId(0)) {
-        assert_eq!(nic.stats().rules, 0, "the NIC has rules that nobody owns");
+        assert_eq!(nic.stats().rules, now.rules, "the NIC has rules that nobody owns");
     }
+    assert_eq!(world.simulation.shutdown(), 0);
+    let left = world.simulation.nic(PortId(0)).map_or(0, |nic| nic.stats().rules);
+    assert_eq!(left, 0, "rules survive the shutdown");
 }
 
 #[test]
@@ -294,4 +314,14 @@ fn by_mark_on_e810_with_two_workers() {
 #[test]
 fn by_queue_on_e810_with_two_workers() {
     check(Encoding::Queue, ProfileKind::E810, "maglev", 2);
+}
+
+#[test]
+fn rewritten_by_a_connectx() {
+    check(Encoding::Rewrite, ProfileKind::ConnectX, "round-robin", 1);
+}
+
+#[test]
+fn rewritten_by_a_bluefield3_with_two_workers() {
+    check(Encoding::Rewrite, ProfileKind::BlueField3, "maglev", 2);
 }

@@ -142,6 +142,7 @@ fn chart(rows: &[XenoflowRow], figure: u8, title: &str, log_x: bool) -> Option<C
         x_label: first.x_unit.clone(),
         y_label: first.unit.clone(),
         log_x,
+        log_y: false,
         y_max: None,
         curves,
     })

@@ -33,5 +33,5 @@ pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_s
 pub use pool::{Candidates, Pool};
 pub use scheduler::{Scheduler, WorkerScheduleState};
 pub use service::{Backend, Mode, Service};
-pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec};
+pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 pub use table::{ServiceTable, SteerError, TableError};

@@ -7,8 +7,8 @@ use crate::maglev::{Maglev, Member};
 use crate::siphash::{self, Key};
 use crate::{
     ActiveCounts, BackendId, BackendSpec, Binding, Classes, Forwarding, ModeSpec, Pool, Precision,
-    Scheduler, ServiceId, ServiceSpec, TableError, WorkerScheduleState, check_maglev_size,
-    least_connections, round_robin, source_hash, weighted_round_robin,
+    Scheduler, ServiceId, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState,
+    check_maglev_size, least_connections, round_robin, source_hash, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -41,6 +41,8 @@ pub enum Mode {
     /// As in mode `dsr`, and without connections: the client's address alone
     /// decides.
     Stateless,
+    /// As they are, in a tunnel to the backend.
+    Tunnel(TunnelSpec),
 }
 
 /// A service, ready to schedule.
@@ -135,7 +137,7 @@ impl Service {
     pub const fn pool(&self) -> Option<&Pool> {
         match &self.mode {
             Mode::FullNat(pool) => Some(pool),
-            Mode::Nat | Mode::Dsr | Mode::Stateless => None,
+            Mode::Nat | Mode::Dsr | Mode::Stateless | Mode::Tunnel(_) => None,
         }
     }
 
@@ -145,6 +147,7 @@ impl Service {
         match self.mode {
             Mode::Nat | Mode::FullNat(_) => Forwarding::Rewrite,
             Mode::Dsr | Mode::Stateless => Forwarding::Direct,
+            Mode::Tunnel(_) => Forwarding::Tunnel,
         }
     }
 
@@ -246,7 +249,7 @@ impl Service {
         let (server, local) = match (&self.mode, local) {
             (Mode::Nat, None) => (own, client),
             (Mode::FullNat(_), Some(local)) if local.is_ipv4() == own.is_ipv4() => (own, local),
-            (Mode::Dsr | Mode::Stateless, None) => (vip, client),
+            (Mode::Dsr | Mode::Stateless | Mode::Tunnel(_), None) => (vip, client),
             _ => return None,
         };
         let (proto, service, forwarding) = (self.proto, self.id, self.forwarding());
@@ -296,7 +299,14 @@ fn backends(
 }
 
 fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError> {
-    if one.address.is_ipv4() != spec.vip.is_ipv4() {
+    if let ModeSpec::Tunnel(TunnelSpec { source: Some(source), .. }) = spec.mode {
+        if source.is_ipv4() != one.address.is_ipv4() {
+            let (service, backend) = (spec.name.clone(), one.address);
+            return Err(TableError::TunnelSource { service, address: source, backend });
+        }
+    }
+    let translated = !matches!(spec.mode, ModeSpec::Tunnel(_));
+    if translated && one.address.is_ipv4() != spec.vip.is_ipv4() {
         return Err(TableError::Family {
             service: spec.name.clone(),
             vip: spec.vip,
@@ -305,7 +315,7 @@ fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError
     }
     let keeps_port = match spec.mode {
         ModeSpec::Nat | ModeSpec::FullNat { .. } => false,
-        ModeSpec::Dsr | ModeSpec::Stateless => true,
+        ModeSpec::Dsr | ModeSpec::Stateless | ModeSpec::Tunnel(_) => true,
     };
     match (spec.port, one.port) {
         (None, Some(port)) => {
@@ -332,6 +342,7 @@ fn mode(spec: &ServiceSpec, pool_key: Key) -> Result<Mode, TableError> {
         ModeSpec::Nat => return Ok(Mode::Nat),
         ModeSpec::Dsr => return Ok(Mode::Dsr),
         ModeSpec::Stateless => return Ok(Mode::Stateless),
+        ModeSpec::Tunnel(tunnel) => return Ok(Mode::Tunnel(*tunnel)),
         ModeSpec::FullNat { pool } => pool,
     };
     let missing = || TableError::EmptyPool {

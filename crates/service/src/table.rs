@@ -76,6 +76,18 @@ pub enum TableError {
         /// The backend's port.
         port: u16,
     },
+    /// An outer header has one family.
+    #[error(
+        "service '{service}': the tunnel's source {address} is not of the family of the backend {backend}"
+    )]
+    TunnelSource {
+        /// The service's name.
+        service: String,
+        /// The outer source address.
+        address: IpAddr,
+        /// The backend's address.
+        backend: IpAddr,
+    },
     /// Nothing to take source addresses from.
     #[error("service '{service}': pool '{pool}' has no address of the family of the vip {vip}")]
     EmptyPool {

@@ -7,8 +7,8 @@ use service::{MaglevSizeError, check_maglev_size};
 use crate::tree::Way;
 use crate::{Mode, Protocol, Service};
 
-use super::Findings;
 use super::usable::unusable;
+use super::{Findings, tunnels};
 
 /// Ids of services and backends have 16 bits.
 const MOST: usize = 65534;
@@ -39,6 +39,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
         }
         check_stateless(findings, &way, service);
         check_pool(findings, &way, service);
+        tunnels::check(findings, &way, service);
         check_maglev(findings, &way, service);
     }
 }

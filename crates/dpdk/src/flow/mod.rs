@@ -13,6 +13,8 @@ mod raw;
 mod raw_action;
 mod rule;
 
+use std::ops::RangeInclusive;
+
 pub use action::{Action, HopField, Modify, SetField};
 pub use decode::{decode, decode_raw};
 pub use error::{FlowError, FlowErrorKind};
@@ -20,8 +22,8 @@ pub use port::PortFlows;
 pub use queues::{Completion, QueueConfig, TableHandle, Template};
 pub use raw::RawRule;
 pub use rule::{
-    Attributes, Counters, EthFields, Field, Ipv4Fields, Ipv6Fields, Item, Match, PortFields, Rule,
-    RuleHandle, VlanFields,
+    Attributes, Counters, EthFields, Field, GroupUse, Ipv4Fields, Ipv6Fields, Item, Match,
+    PortFields, Rule, RuleHandle, VlanFields,
 };
 
 /// Whoever takes rules: a port's driver (`rte_flow_create` and its kin) or the
@@ -63,6 +65,16 @@ pub trait FlowPort {
             errno: FlowError::NOT_SUPPORTED,
             message: "the port does not age rules: poll their counters".to_owned(),
         })
+    }
+
+    /// New handles for the rules that this object still holds in the groups
+    /// `groups`, and in other groups with a jump into them: for an owner that
+    /// has lost its own. The jumps come first. rte_flow lists no rules, so this
+    /// is what the object itself remembers; rules that another process made are
+    /// not among them. Empty, as here, for an object that remembers nothing.
+    fn recover(&mut self, groups: RangeInclusive<u32>) -> Vec<RuleHandle> {
+        let _ = groups;
+        Vec::new()
     }
 
     /// Sets up queues of operations. Before the first rule of the port; then

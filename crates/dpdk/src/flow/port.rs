@@ -1,6 +1,7 @@
 //! The rules of a port, through its driver.
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +12,8 @@ use super::port_queues::Queues;
 use super::raw::RawRule;
 use super::raw_action::LONGEST_AGE;
 use super::{
-    Action, Completion, Counters, FlowError, FlowErrorKind, FlowPort, Item, QueueConfig, Rule,
-    RuleHandle, TableHandle, Template,
+    Action, Completion, Counters, FlowError, FlowErrorKind, FlowPort, GroupUse, Item, QueueConfig,
+    Rule, RuleHandle, TableHandle, Template,
 };
 use crate::errno;
 use crate::port::Inner;
@@ -36,6 +37,8 @@ pub(super) struct Installed {
     pub(super) flow: NonNull<sys::rte_flow>,
     /// Whether it was made through a queue, and must be destroyed through one.
     pub(super) queued: bool,
+    /// In which group it is, and to which it jumps.
+    pub(super) groups: GroupUse,
 }
 
 // SAFETY: the driver's handle of a rule is not bound to a thread; calls are
@@ -124,7 +127,7 @@ impl FlowPort for PortFlows {
         let Some(flow) = NonNull::new(flow) else {
             return Err(explain(errno::last(), &error));
         };
-        self.rules.insert(number, Installed { flow, queued: false });
+        self.rules.insert(number, Installed { flow, queued: false, groups: GroupUse::of(rule) });
         Ok(RuleHandle::from_port(number))
     }
 
@@ -192,6 +195,16 @@ impl FlowPort for PortFlows {
         aged.truncate(found as usize);
         let numbers = aged.into_iter().map(|context| context.addr());
         Ok(numbers.filter(|number| self.rules.contains_key(number)).collect())
+    }
+
+    fn recover(&mut self, groups: RangeInclusive<u32>) -> Vec<RuleHandle> {
+        let mut found: Vec<_> = self
+            .rules
+            .iter()
+            .filter_map(|(number, rule)| Some((rule.groups.rank(&groups)?, *number)))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, number)| RuleHandle::from_port(number)).collect()
     }
 
     fn configure_queues(&mut self, config: &QueueConfig) -> Result<(), FlowError> {

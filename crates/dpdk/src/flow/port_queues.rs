@@ -9,7 +9,8 @@ use super::port::{Installed, PortFlows, complete, explain, next_number, no_error
 use super::raw::RawRule;
 use super::raw_action::RawActions;
 use super::{
-    Completion, FlowError, FlowErrorKind, QueueConfig, Rule, RuleHandle, TableHandle, Template,
+    Completion, FlowError, FlowErrorKind, GroupUse, QueueConfig, Rule, RuleHandle, TableHandle,
+    Template,
 };
 use crate::errno;
 
@@ -265,7 +266,7 @@ impl PortFlows {
             self.queues.operations.remove(&op);
             return Err(explain(errno::last(), &error));
         };
-        self.rules.insert(number, Installed { flow, queued: true });
+        self.rules.insert(number, Installed { flow, queued: true, groups: GroupUse::of(rule) });
         Ok(RuleHandle::from_port(number))
     }
 

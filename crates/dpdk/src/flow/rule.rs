@@ -1,4 +1,6 @@
 //! A rule as a typed value: attributes, pattern and actions.
+use std::ops::RangeInclusive;
+
 use wire::{FlowKey, Mac, Transport};
 
 use super::Action;
@@ -168,6 +170,36 @@ impl Rule {
             pattern: vec![Item::Eth(Match::Present), net, transport],
             actions,
         }
+    }
+}
+
+/// How far a rule belongs to a range of groups; see `FlowPort::recover`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupUse {
+    /// The group it is in.
+    pub group: u32,
+    /// The group it jumps to.
+    pub jump: Option<u32>,
+}
+
+impl GroupUse {
+    /// Of `rule`.
+    #[must_use]
+    pub fn of(rule: &Rule) -> Self {
+        let jump = rule.actions.iter().find_map(|action| match action {
+            Action::Jump(group) => Some(*group),
+            _ => None,
+        });
+        Self { group: rule.attributes.group, jump }
+    }
+
+    /// 0: it jumps into `groups` from elsewhere; 1: it is in them; `None`: neither.
+    #[must_use]
+    pub fn rank(&self, groups: &RangeInclusive<u32>) -> Option<u8> {
+        if groups.contains(&self.group) {
+            return Some(1);
+        }
+        self.jump.filter(|jump| groups.contains(jump)).map(|_| 0)
     }
 }
 

@@ -42,6 +42,7 @@ fn port(config: &Config, name: Option<&str>) -> Result<PortId, String> {
 fn options(args: &ReplayArgs) -> Result<Options, replay::capture::CaptureError> {
     let defaults = Options::default();
     let encoding = match args.encoding {
+        ReplayEncoding::Rewrite => Encoding::Rewrite,
         ReplayEncoding::Mark => Encoding::Mark,
         ReplayEncoding::Queue => Encoding::Queue,
         ReplayEncoding::Off => Encoding::Off,

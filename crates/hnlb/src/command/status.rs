@@ -44,8 +44,15 @@ fn explanation(connection: &Explanation) -> String {
     let rate = connection.rate.map_or_else(String::new, |rate| format!(", {rate:.0} packets/s"));
     let since = connection.since_seconds;
     let since = since.map_or_else(String::new, |since| format!(", for {since:.1} s"));
+    let counted = match connection.hardware_packets {
+        0 => String::new(),
+        packets => format!(
+            "  sent on by the NIC: {packets} packets, {} bytes\n",
+            connection.hardware_bytes
+        ),
+    };
     format!(
-        "{} {} to {}, backend {}: {}{rate}\n  to the backend: {}; to the client: {}{since}\n  {}\n",
+        "{} {} to {}, backend {}: {}{rate}\n  to the backend: {}; to the client: {}{since}\n{counted}  {}\n",
         connection.protocol,
         connection.client,
         connection.vip,
@@ -90,6 +97,19 @@ fn head(page: &mut String, status: &Status) {
         status.nic.rules, status.nic.capacity
     );
     admission(page, status);
+    if status.nic.forwarded > 0 {
+        let all: u64 = status.workers.iter().map(|worker| worker.totals.packets).sum();
+        let share = status.nic.forwarded as f64 * 100.0 / (status.nic.forwarded + all) as f64;
+        let _ = writeln!(
+            page,
+            "past workers {} packets, {} bytes: rewritten and sent on by the NIC, {share:.1} % of all",
+            status.nic.forwarded, status.nic.forwarded_bytes
+        );
+        for port in &status.ports {
+            let packets = port.counters.get("past_workers").copied().unwrap_or_default();
+            let _ = writeln!(page, "               {} {packets}", port.name);
+        }
+    }
     let _ = writeln!(
         page,
         "connections  {} open, {} ever, room for {} IPv4 and {} IPv6",

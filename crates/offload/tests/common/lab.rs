@@ -16,7 +16,7 @@ use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{
     Admit, Ager, AgerSettings, Interface, InterfaceId, Interfaces, NeighbourTable, Offload, Outbox,
     Pipeline, PortId, PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot,
-    Source,
+    Source, Tunnels,
 };
 use service::{BackendSpec, HopId, ModeSpec, Scheduler, ServiceSpec, ServiceTable};
 use wire::{Headers, Mac, Transport};
@@ -83,6 +83,7 @@ impl Lab {
             queues: (1..QUEUES).collect(),
             shared_queues: Vec::new(),
             workers: 1,
+            rewrite: None,
         };
         let admission = admission::Settings { policy, ..admission::Settings::default() };
         let config = OffloadConfig { ports: vec![port; 2], admission, ..OffloadConfig::default() };
@@ -206,6 +207,7 @@ fn shared(sample: u32, admit: Admit) -> Shared {
         services: ServiceTable::compile(&[web], [1, 2]).unwrap(),
         routes: RouteTable::new(&[route], &interfaces),
         interfaces,
+        tunnels: Tunnels::default(),
         admit,
         sample,
         icmp_errors_per_second: 10,

@@ -1,15 +1,15 @@
 //! Connections and ports' tables, as plain as can be.
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use conntrack::ConnId;
-use offload::{Connections, Path, PortTables};
+use offload::{Connections, Path, PortTables, Way};
 use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{PortId, QueueEpochs};
 use service::{BackendId, Binding, Direction, HopId, ServiceId};
-use wire::Transport;
+use wire::{Mac, Transport};
 
 /// What conntrack keeps for the offload side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,17 @@ pub struct World {
     pub ports: Vec<Port>,
     pub any_port: ServiceId,
     opened: Cell<u32>,
+    /// The last byte of next hops' Ethernet addresses; `None`: forgotten.
+    pub macs: RefCell<BTreeMap<u32, Option<u8>>>,
+    pub way_changes: Cell<u64>,
+    /// Next hops that packets went to.
+    pub used: RefCell<BTreeSet<u32>>,
 }
+
+/// Our own Ethernet address.
+pub const STATION: Mac = Mac([2, 0, 0, 0, 0, 9]);
+/// Every connection's timeout.
+pub const TIMEOUT_MS: u32 = 5_000;
 
 /// Descriptors of each receive queue.
 pub const RING: u32 = 64;
@@ -70,6 +80,9 @@ impl World {
             ports: (0..2).map(port).collect(),
             any_port: ServiceId(1),
             opened: Cell::new(0),
+            macs: RefCell::default(),
+            way_changes: Cell::new(0),
+            used: RefCell::default(),
         }))
     }
 
@@ -138,8 +151,12 @@ impl Connections for Ours {
     fn path(&self, conn: ConnId, direction: Direction) -> Option<Path> {
         let backend = self.binding(conn)?.backend;
         Some(match direction {
-            Direction::Forward => Path { arrives: PortId(0), hop: HopId(u32::from(backend.0)) },
-            Direction::Reply => Path { arrives: PortId(1), hop: HopId(1000) },
+            Direction::Forward => {
+                Path { arrives: PortId(0), hop: HopId(u32::from(backend.0)), from: HopId(1000) }
+            }
+            Direction::Reply => {
+                Path { arrives: PortId(1), hop: HopId(1000), from: HopId(u32::from(backend.0)) }
+            }
         })
     }
 
@@ -175,6 +192,33 @@ impl Connections for Ours {
 
     fn rearm(&self, conn: ConnId, now_ms: u64) {
         self.change(conn, |conn| conn.seen_ms = now_ms);
+    }
+
+    fn timeout_ms(&self, conn: ConnId) -> Option<u32> {
+        self.conns.borrow().get(&conn.raw()).map(|_| TIMEOUT_MS)
+    }
+
+    fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {
+        self.conns.borrow().get(&conn.raw()).map(|conn| now_ms.saturating_sub(conn.seen_ms))
+    }
+
+    fn way(&self, hop: HopId) -> Option<Way> {
+        let port = PortId(u16::from(hop.0 != 1000));
+        let last = self.macs.borrow().get(&hop.0).copied().unwrap_or(Some(1))?;
+        let mac = Some(Mac([2, 0, 1, (hop.0 >> 8) as u8, hop.0 as u8, last]));
+        Some(Way { port, vlan: None, source: STATION, mac, mtu: 1500 })
+    }
+
+    fn use_hop(&self, hop: HopId, _: u64) {
+        self.used.borrow_mut().insert(hop.0);
+    }
+
+    fn way_changes(&self) -> u64 {
+        self.way_changes.get()
+    }
+
+    fn station(&self, _: PortId) -> Option<(Mac, u16)> {
+        Some((STATION, 1500))
     }
 
     fn any_port(&self, service: ServiceId) -> bool {

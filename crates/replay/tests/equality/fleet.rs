@@ -7,6 +7,7 @@ use packet::PacketBuf;
 use pipeline::{CounterKind, PortId};
 use replay::{Options, Simulation};
 use wire::Headers;
+use wire::encap::GUE_PORT;
 
 use crate::network::Plan;
 
@@ -15,6 +16,9 @@ pub(crate) type Frame = (PortId, Vec<u8>);
 
 /// Ports of every network.
 pub(crate) const PORTS: [PortId; 2] = [PortId(0), PortId(1)];
+
+/// The counter of frames that the card has sent on.
+pub(crate) const BY_CARD: &str = "forwarded_by_card";
 
 /// Frames remembered for the report.
 const REMEMBERED: usize = 8;
@@ -28,13 +32,14 @@ struct Member {
 /// All load balancers, given the same frames at the same times.
 pub(crate) struct Fleet {
     members: Vec<Member>,
+    mtus: [usize; 2],
     recent: VecDeque<Frame>,
     pub(crate) now_us: u64,
     pub(crate) arrived: u64,
 }
 
 impl Fleet {
-    /// One without a NIC first. `capacity`: rules that an E810 holds.
+    /// One without a NIC first. `capacity`: rules that a card holds, an X550 excepted.
     pub(crate) fn new(
         plan: &Plan,
         capacity: Option<usize>,
@@ -48,12 +53,14 @@ impl Fleet {
             ("queue on x550", Some(X550), Queue),
             ("mark on e810", Some(E810), Mark),
             ("queue on e810", Some(E810), Queue),
+            ("rewrite on connectx", Some(ConnectX), Rewrite),
+            ("rewrite on bluefield3", Some(BlueField3), Rewrite),
             ("mark on connectx", Some(ConnectX), Mark),
             ("queue on bluefield3", Some(BlueField3), Queue),
         ];
         let config = plan.config();
         let members = kinds.map(|(name, nic, encoding)| {
-            let capacity = capacity.filter(|_| nic == Some(E810));
+            let capacity = capacity.filter(|_| nic.is_some_and(|nic| nic != X550));
             let options = Options {
                 nic,
                 encoding,
@@ -64,12 +71,23 @@ impl Fleet {
             };
             Member { name, encoding, simulation: Simulation::new(&config, &options).unwrap() }
         });
-        Self { members: members.into(), recent: VecDeque::new(), now_us: 0, arrived: 0 }
+        Self {
+            members: members.into(),
+            mtus: plan.mtus(),
+            recent: VecDeque::new(),
+            now_us: 0,
+            arrived: 0,
+        }
     }
 
     /// `frame` comes to `port` of every load balancer.
     pub(crate) fn arrive(&mut self, port: PortId, frame: &[u8]) {
         self.arrived += 1;
+        let tag = if frame.get(12..14) == Some(&[0x81, 0]) { 4 } else { 0 };
+        if frame.len() > 14 + tag + self.mtus[usize::from(port.0)] {
+            // No port receives more than it may send.
+            return;
+        }
         self.recent.push_back((port, frame.to_vec()));
         if self.recent.len() > REMEMBERED {
             self.recent.pop_front();
@@ -96,9 +114,18 @@ impl Fleet {
                 first = Some(sent);
                 continue;
             };
-            let reordered = waited && *encoding == Encoding::Queue;
-            let same =
-                if reordered { as_sequences(off) == as_sequences(&sent) } else { *off == sent };
+            let same = match encoding {
+                Encoding::Queue if waited => as_sequences(off) == as_sequences(&sent),
+                Encoding::Rewrite => {
+                    let (mut off, mut sent) = (trimmed(off), trimmed(&sent));
+                    if waited {
+                        off.sort();
+                        sent.sort();
+                    }
+                    off == sent
+                }
+                _ => *off == sent,
+            };
             if !same {
                 let recent: Vec<String> = self.recent.iter().map(show).collect();
                 return Err(format!(
@@ -171,21 +198,34 @@ impl Fleet {
                     *fates.entry(fate).or_default() += value;
                 }
             }
+            // What the card sends on is forwarded too.
+            let by_card = member.forwarded_by_card();
+            *fates.entry("received").or_default() += by_card;
+            *fates.entry("forwarded").or_default() += by_card;
             let off = off.get_or_insert_with(|| fates.clone());
             for (name, value) in fates {
                 assert_eq!((name, value), (name, off[name]), "{}", member.name);
             }
-            all.insert(member.name, member.simulation.counters());
+            let mut counters = member.simulation.counters();
+            counters.insert(BY_CARD, by_card);
+            all.insert(member.name, counters);
         }
         all
     }
 }
 
 impl Member {
+    fn forwarded_by_card(&self) -> u64 {
+        let nics = PORTS.iter().filter_map(|port| self.simulation.nic(*port));
+        nics.map(|nic| nic.stats().forwarded).sum()
+    }
+
     fn is_empty(&self) -> bool {
         let rules = PORTS.iter().filter_map(|port| self.simulation.nic(*port));
+        // What leads packets to connections' rules stays.
+        let frame = self.simulation.offload_stats().now().adopted;
         self.simulation.shared().table.len() == 0
-            && rules.map(|nic| nic.stats().rules).sum::<usize>() == 0
+            && rules.map(|nic| nic.stats().rules).sum::<usize>() == frame
     }
 }
 
@@ -198,8 +238,32 @@ fn as_sequences(frames: &[Frame]) -> Vec<&Frame> {
     sorted.into_iter().map(|(_, frame)| frame).collect()
 }
 
+/// The frame as it was before it went into a tunnel, if it has.
+pub(crate) fn opened(frame: &[u8]) -> Vec<u8> {
+    let inner = || {
+        let headers = Headers::parse(frame).ok()?;
+        let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
+        let packet = frame.get(l3..usize::from(headers.end))?;
+        let inner = wire::encap::carried(packet, headers.proto, l4 - l3, Some(GUE_PORT))?;
+        let kind: [u8; 2] = if inner.first()? >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+        Some([frame.get(..l3 - 2)?, &kind, inner].concat())
+    };
+    inner().unwrap_or_else(|| frame.to_vec())
+}
+
+/// Frames with ports, without what lies behind the IP packet.
+fn trimmed(frames: &[Frame]) -> Vec<(PortId, &[u8])> {
+    frames.iter().map(|(port, frame)| (*port, &frame[..end(frame)])).collect()
+}
+
+/// Where the IP packet ends; the whole frame if it is none.
+fn end(frame: &[u8]) -> usize {
+    Headers::parse(frame).map_or(frame.len(), |headers| usize::from(headers.end))
+}
+
 /// Addresses and ports and the moment, or all bytes.
 fn place(frame: &[u8]) -> (Option<String>, Vec<u8>) {
+    let frame = &opened(frame);
     let headers = Headers::parse(frame).ok();
     let flow = headers.as_ref().and_then(|headers| headers.flow(frame));
     match flow.zip(said(frame)) {

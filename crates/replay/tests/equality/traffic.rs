@@ -7,7 +7,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use wire::{Headers, Transport};
 
-use crate::fleet::{Frame, said};
+use crate::fleet::{Frame, opened, said};
 use crate::frames::{self, Link, Piece, Shape, Sum};
 use crate::network::{Client, OWN, Plan, Target, clients};
 
@@ -113,13 +113,14 @@ impl Traffic {
     /// Clients and backends see what came out.
     pub(crate) fn see(&mut self, sent: &[Frame]) {
         for (port, frame) in sent {
-            let Some((number, _)) = said(frame) else { continue };
-            let flow = Headers::parse(frame).ok().and_then(|headers| headers.flow(frame));
+            let frame = opened(frame);
+            let Some((number, _)) = said(&frame) else { continue };
+            let flow = Headers::parse(&frame).ok().and_then(|headers| headers.flow(&frame));
             let talk = self.conversations.iter_mut().find(|talk| talk.number == number);
             let (Some(flow), Some(talk)) = (flow, talk) else { continue };
             let to_client = flow.dst().ip() == talk.client.addr && flow.dst().port() == talk.port;
             let place = if to_client { &mut talk.answered } else { &mut talk.asked };
-            *place = Some((*port, frame.clone()));
+            *place = Some((*port, frame));
         }
     }
 
@@ -276,6 +277,15 @@ impl Traffic {
         }
     }
 
+    /// Whether byte `at` is of an Ethernet address that is learnt from `frame`.
+    fn tells_address(&self, frame: &[u8], at: usize) -> bool {
+        let headers = Headers::parse(frame);
+        let questions = headers.is_ok_and(|headers| {
+            headers.net == wire::Net::Arp || headers.proto == wire::numbers::protocol::ICMPV6
+        });
+        (6..12).contains(&at) || questions && at >= 12
+    }
+
     /// Cuts `frame` short or turns over one to three of its first bits.
     fn damage(&mut self, frame: &mut Vec<u8>) {
         if self.rng.random_bool(0.3) {
@@ -284,7 +294,11 @@ impl Traffic {
         }
         for _ in 0..self.rng.random_range(1..4) {
             let bit = self.rng.random_range(0..frame.len().min(80) * 8);
-            frame[bit / 8] ^= 1 << (bit % 8);
+            // Who sent it stays: cards learn only after the keeper's turn that
+            // a next hop has another address.
+            if !self.tells_address(frame, bit / 8) {
+                frame[bit / 8] ^= 1 << (bit % 8);
+            }
         }
     }
 }

@@ -1,0 +1,241 @@
+//! How rules reach a card: one by one, or through its queue of operations.
+use std::collections::{BTreeMap, HashMap};
+
+use dpdk::flow::{
+    Completion, FlowError, FlowPort, QueueConfig, Rule, RuleHandle, TableHandle, Template,
+};
+
+use crate::rewrite::Shape;
+
+/// Operations that the queue holds.
+const DEPTH: u32 = 1024;
+/// The queue's number.
+const QUEUE: u16 = 0;
+/// Rules that one table holds at most, and counters and ages the port has.
+const TABLE_RULES: u32 = 1 << 18;
+/// ENOMEM: the answer of a queue, or a table, that has no room.
+const NO_MEMORY: i32 = 12;
+/// EBUSY: the queue has no room now.
+const BUSY: i32 = 16;
+/// An operation that has not been completed after this time never will: the
+/// port was reset.
+const GIVE_UP_MS: u64 = 5_000;
+
+/// What came of an operation that was put in line; `T` names a rule.
+#[derive(Debug)]
+pub(crate) enum Finished<T> {
+    /// The rule could not be created. Its handle must be destroyed.
+    NotCreated(T),
+    /// The rule is gone.
+    Destroyed(T),
+    /// The rule is still there.
+    NotDestroyed(T, RuleHandle),
+}
+
+/// What came of a request to destroy a rule.
+#[derive(Debug)]
+pub(crate) enum Destroy<T> {
+    /// It is gone.
+    Done(T),
+    /// It will be: see [`Engine::finish`].
+    InLine,
+    /// It is still there.
+    Failed(T, RuleHandle, FlowError),
+}
+
+/// What is in line, by token; since when.
+#[derive(Debug)]
+enum Operation<T> {
+    Create(T, u64),
+    Destroy(T, u64),
+}
+
+#[derive(Debug)]
+struct Queued<T> {
+    tables: HashMap<Shape, TableHandle>,
+    in_line: BTreeMap<u64, Operation<T>>,
+    last_token: u64,
+    completions: Vec<Completion>,
+}
+
+/// One port's way of making rules.
+#[derive(Debug)]
+pub(crate) struct Engine<T> {
+    queued: Option<Queued<T>>,
+}
+
+impl<T> Default for Engine<T> {
+    fn default() -> Self {
+        Self { queued: None }
+    }
+}
+
+impl<T: Clone> Engine<T> {
+    /// Takes the port's queues into use, if it has any. Before the first rule,
+    /// or on a port whose queues somebody has set up before.
+    pub(crate) fn set_up(&mut self, flows: &mut dyn FlowPort, probe: &Rule) {
+        let config =
+            QueueConfig { queues: 1, depth: DEPTH, counters: TABLE_RULES, aging: TABLE_RULES };
+        let configured = flows.configure_queues(&config).is_ok();
+        // A port keeps its queues as long as it has tables of a predecessor.
+        let template = template(probe, 1);
+        let takes = flows.create_table(&template);
+        if let Ok(table) = takes {
+            let _ = flows.destroy_table(table);
+        } else if !configured {
+            return;
+        }
+        *self = Self::queued();
+    }
+
+    /// One whose port has its queues already.
+    pub(crate) fn queued() -> Self {
+        Self {
+            queued: Some(Queued {
+                tables: HashMap::new(),
+                in_line: BTreeMap::new(),
+                last_token: 0,
+                completions: Vec::new(),
+            }),
+        }
+    }
+
+    /// Whether rules go through a queue.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queued.is_some()
+    }
+
+    /// Rules whose destruction is in line.
+    pub(crate) fn destroying(&self) -> usize {
+        let in_line = self.queued.iter().flat_map(|queued| queued.in_line.values());
+        in_line.filter(|operation| matches!(operation, Operation::Destroy(..))).count()
+    }
+
+    /// Creates `rule`, which has `shape`. Through a queue it may still turn out
+    /// that it could not be.
+    pub(crate) fn create(
+        &mut self,
+        flows: &mut dyn FlowPort,
+        (rule, shape): (&Rule, Shape),
+        name: &T,
+        now_ms: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        let Some(queued) = &mut self.queued else { return flows.create(rule) };
+        queued.make_room(flows)?;
+        let table = match queued.tables.entry(shape) {
+            std::collections::hash_map::Entry::Occupied(found) => found.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(flows.create_table(&template(rule, TABLE_RULES))?)
+            }
+        };
+        let token = queued.last_token + 1;
+        let handle = flows.enqueue_create(QUEUE, table, rule, token).map_err(full)?;
+        queued.last_token = token;
+        queued.in_line.insert(token, Operation::Create(name.clone(), now_ms));
+        Ok(handle)
+    }
+
+    /// Destroys the rule of `handle`.
+    pub(crate) fn destroy(
+        &mut self,
+        flows: &mut dyn FlowPort,
+        handle: RuleHandle,
+        name: T,
+        now_ms: u64,
+    ) -> Destroy<T> {
+        let Some(queued) = &mut self.queued else {
+            return match flows.destroy(handle) {
+                Ok(()) => Destroy::Done(name),
+                Err((handle, error)) => Destroy::Failed(name, handle, error),
+            };
+        };
+        if let Err(error) = queued.make_room(flows) {
+            return Destroy::Failed(name, handle, error);
+        }
+        let token = queued.last_token + 1;
+        match flows.enqueue_destroy(QUEUE, handle, token) {
+            Ok(()) => {
+                queued.last_token = token;
+                queued.in_line.insert(token, Operation::Destroy(name, now_ms));
+                Destroy::InLine
+            }
+            Err((handle, error)) => Destroy::Failed(name, handle, error),
+        }
+    }
+
+    /// Hands to the card what is in line, and reports what it has completed.
+    pub(crate) fn finish(&mut self, flows: &mut dyn FlowPort, now_ms: u64) -> Vec<Finished<T>> {
+        let Some(queued) = &mut self.queued else { return Vec::new() };
+        if queued.in_line.is_empty() {
+            return Vec::new();
+        }
+        let _ = flows.push(QUEUE);
+        queued.pull(flows);
+        let completions = std::mem::take(&mut queued.completions);
+        let mut finished: Vec<_> =
+            completions.into_iter().filter_map(|one| queued.complete(one)).collect();
+        while let Some(operation) = queued.overdue(now_ms) {
+            if let Operation::Destroy(name, _) = operation {
+                finished.push(Finished::Destroyed(name));
+            }
+        }
+        finished
+    }
+}
+
+impl<T> Queued<T> {
+    /// Room for one more operation.
+    fn make_room(&mut self, flows: &mut dyn FlowPort) -> Result<(), FlowError> {
+        if self.has_room() {
+            return Ok(());
+        }
+        flows.push(QUEUE)?;
+        self.pull(flows);
+        if self.has_room() {
+            return Ok(());
+        }
+        let message = "the operations in line take longer than usual".to_owned();
+        let kind = dpdk::flow::FlowErrorKind::Unspecified;
+        Err(FlowError { kind, errno: BUSY, message })
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_line.len().saturating_sub(self.completions.len()) < DEPTH as usize
+    }
+
+    fn pull(&mut self, flows: &mut dyn FlowPort) {
+        while flows.pull(QUEUE, &mut self.completions).is_ok_and(|found| found > 0) {}
+    }
+
+    fn complete(&mut self, one: Completion) -> Option<Finished<T>> {
+        match (self.in_line.remove(&one.token)?, one.done, one.handle) {
+            (Operation::Create(..), true, _) => None,
+            (Operation::Create(name, _), false, _) => Some(Finished::NotCreated(name)),
+            (Operation::Destroy(name, _), false, Some(handle)) => {
+                Some(Finished::NotDestroyed(name, handle))
+            }
+            (Operation::Destroy(name, _), ..) => Some(Finished::Destroyed(name)),
+        }
+    }
+
+    /// The oldest operation, if it has been in line for too long.
+    fn overdue(&mut self, now_ms: u64) -> Option<Operation<T>> {
+        let first = self.in_line.first_entry()?;
+        let (Operation::Create(_, since) | Operation::Destroy(_, since)) = first.get();
+        (since.saturating_add(GIVE_UP_MS) < now_ms).then(|| first.remove())
+    }
+}
+
+/// What rules like `rule` have in common.
+fn template(rule: &Rule, rules: u32) -> Template {
+    let Rule { attributes, pattern, actions } = rule.clone();
+    Template { attributes, pattern, actions, rules }
+}
+
+/// A table without room says ENOMEM; so does a queue, but that has room.
+fn full(error: FlowError) -> FlowError {
+    if error.errno == NO_MEMORY {
+        return FlowError { errno: FlowError::NO_SPACE, ..error };
+    }
+    error
+}

@@ -1,0 +1,298 @@
+//! One port's rules of encoding `rewrite`: what leads packets to them, what
+//! they are made from, and what they have counted.
+use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
+use service::HopId;
+use wire::{FlowKey, Mac};
+
+use crate::backoff::{Backoff, Waits};
+use crate::connections::Way;
+use crate::engine::{Destroy, Finished};
+use crate::entry::Tag;
+use crate::port_rules::{Attempt, Job, Name, Owner, PortRules};
+use crate::rewrite::{GROUPS, Plan, RewriteCard, Shape, connection, entry, guards};
+use crate::{Encoding, FlowType};
+
+/// A card that takes no entry and guards is tried again after 50 ms, then ever
+/// more seldom up to 1 s.
+const AGAIN: Waits = Waits { first_ms: 50, longest_ms: 1_000 };
+/// How often a predecessor's rule is tried to be destroyed at once.
+const RECOVER_TRIES: usize = 8;
+/// How often the card is asked for idle rules.
+const AGED_MS: u64 = 250;
+
+/// What leads packets to the connections' rules, and what keeps some from them.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) card: Option<RewriteCard>,
+    guards: Vec<RuleHandle>,
+    entry: Option<RuleHandle>,
+    /// The queues are set up and a predecessor's rules are gone.
+    begun: bool,
+    again: Backoff,
+    /// The card could not create one of these rules after all.
+    broken: bool,
+    asked_ms: u64,
+    /// What the entry had counted when it was last looked at, and how many
+    /// connections had gone astray by then.
+    entered: u64,
+    astray: u64,
+}
+
+impl Frame {
+    pub(crate) fn new(card: Option<RewriteCard>) -> Self {
+        Self {
+            card,
+            guards: Vec::new(),
+            entry: None,
+            begun: false,
+            again: Backoff::new(AGAIN),
+            broken: false,
+            asked_ms: 0,
+            entered: 0,
+            astray: 0,
+        }
+    }
+
+    /// Its rules.
+    pub(crate) fn rules(&self) -> usize {
+        self.guards.len() + usize::from(self.entry.is_some())
+    }
+}
+
+/// What a rule is made from, beside the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// Where its packets go.
+    pub(crate) way: Option<Way>,
+    /// Where they come from.
+    pub(crate) from: Option<Way>,
+    /// The longest IP packet that comes there, in bytes.
+    pub(crate) longest: u16,
+    pub(crate) hop: HopId,
+    pub(crate) timeout_ms: u32,
+}
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self { way: None, from: None, longest: u16::MAX, hop: HopId(0), timeout_ms: 0 }
+    }
+}
+
+impl PortRules {
+    pub(crate) fn rewrites(&self) -> bool {
+        self.encoding == Encoding::Rewrite
+    }
+
+    /// Whether connections' rules may be made.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.rewrites() || self.frame.entry.is_some()
+    }
+
+    /// Makes guards and entry, unless they are there. What a predecessor has
+    /// left in our groups goes before.
+    pub(crate) fn prepare(&mut self, station: Option<Mac>, flows: &mut dyn FlowPort, now_ms: u64) {
+        if self.frame.broken {
+            self.take_down();
+            self.frame.again.failed(now_ms);
+        }
+        let Some(station) = station.filter(|_| self.rewrites()) else { return };
+        if self.frame.entry.is_some() || !self.frame.again.may_try(now_ms) {
+            return;
+        }
+        if !self.frame.begun {
+            self.reconcile(flows);
+            self.engine.set_up(flows, &entry(station));
+            self.frame.begun = true;
+        }
+        match self.build(station, flows, now_ms) {
+            Ok(()) => self.frame.again.worked(),
+            Err(_) => {
+                self.done.refused.other += 1;
+                self.take_down();
+                self.frame.again.failed(now_ms);
+            }
+        }
+    }
+
+    /// The guards first: no connection's rule may match without them.
+    fn build(
+        &mut self,
+        station: Mac,
+        flows: &mut dyn FlowPort,
+        now_ms: u64,
+    ) -> Result<(), FlowError> {
+        for (rule, number) in guards().iter().zip(0..) {
+            let handle = self.make(flows, (rule, Shape::Guard(number)), None, now_ms)?;
+            self.frame.guards.push(handle);
+        }
+        let handle = self.make(flows, (&entry(station), Shape::Entry), None, now_ms)?;
+        self.frame.entry = Some(handle);
+        Ok(())
+    }
+
+    /// Creates a rule and counts it.
+    pub(crate) fn make(
+        &mut self,
+        flows: &mut dyn FlowPort,
+        rule: (&Rule, Shape),
+        owner: Option<Owner>,
+        now_ms: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        let name = Name::of(owner.map(|owner| (owner, Tag::Nothing)));
+        let handle = self.engine.create(flows, rule, &name, now_ms)?;
+        self.done.created += 1;
+        self.capacity.created();
+        Ok(handle)
+    }
+
+    /// Guards and entry are to be destroyed, the entry first.
+    pub(crate) fn take_down(&mut self) {
+        self.frame.broken = false;
+        let entry = self.frame.entry.take();
+        let guards = std::mem::take(&mut self.frame.guards);
+        entry.into_iter().chain(guards).for_each(|handle| self.doom_bare(handle));
+    }
+
+    /// Whether the card has lost the entry: it isn't there any more (the port was
+    /// reset), or has matched nothing since the last time although connections
+    /// behind it were found astray.
+    pub(crate) fn check_entry(&mut self, flows: &mut dyn FlowPort) {
+        let Some(handle) = &self.frame.entry else { return };
+        let astray = self.done.astray + self.done.lost;
+        match flows.query(handle) {
+            Ok(Counters { packets, .. }) => {
+                let still = packets == self.frame.entered && astray > self.frame.astray;
+                self.frame.broken |= still;
+                self.frame.entered = packets;
+            }
+            Err(error) => self.frame.broken |= error.errno == FlowError::NOT_FOUND,
+        }
+        self.frame.astray = astray;
+    }
+
+    /// Destroys what is in our groups although we have made nothing yet: the
+    /// rules of an offloader that ended without taking them back.
+    fn reconcile(&mut self, flows: &mut dyn FlowPort) {
+        for handle in flows.recover(GROUPS) {
+            self.done.reconciled += u64::from(destroy_by_force(flows, handle));
+        }
+    }
+
+    /// The rule for `job`, or why there can be none.
+    pub(crate) fn rewriting(&mut self, job: &Job, key: &FlowKey) -> Result<(Rule, Shape), Attempt> {
+        let no = Attempt::Refused { asked: false };
+        let Some(card) = &self.frame.card else { return Err(no) };
+        let refused = &mut self.done.refused;
+        let (Some(way), Some(from)) = (job.ends.way, job.ends.from) else {
+            refused.unresolved += 1;
+            return Err(Attempt::Failed);
+        };
+        if way.vlan.is_some() || from.vlan.is_some() {
+            refused.tagged += 1;
+            return Err(no);
+        }
+        if way.mtu < job.ends.longest {
+            refused.mtu += 1;
+            return Err(no);
+        }
+        let Some(output) = card.outputs.get(usize::from(way.port.0)).copied().flatten() else {
+            refused.no_output += 1;
+            return Err(no);
+        };
+        let Some(mac) = way.mac else {
+            refused.unresolved += 1;
+            return Err(Attempt::Failed);
+        };
+        if card.types.get(FlowType::of(key).index()) != Some(&true) {
+            refused.unsupported += 1;
+            return Err(no);
+        }
+        let delivery = job.binding.delivery(job.owner.1);
+        let rule = delivery.as_ref().and_then(|delivery| {
+            let timeout_ms = job.ends.timeout_ms;
+            connection(&Plan { key, delivery, way: &way, mac, output, timeout_ms }, card.style)
+        });
+        rule.ok_or_else(|| {
+            refused.not_encodable += 1;
+            no
+        })
+    }
+
+    /// Reads what a rule has counted since it was `counted`: packets and bytes;
+    /// `None`: the card has no such rule.
+    pub(crate) fn read(
+        &mut self,
+        counted: &mut Counters,
+        handle: &RuleHandle,
+        flows: &mut dyn FlowPort,
+    ) -> Option<Counters> {
+        let now = match flows.query(handle) {
+            Ok(now) => now,
+            Err(error) if error.errno == FlowError::NOT_FOUND => return None,
+            Err(_) => *counted,
+        };
+        let new = Counters {
+            packets: now.packets.saturating_sub(counted.packets),
+            bytes: now.bytes.saturating_sub(counted.bytes),
+        };
+        *counted = now;
+        self.done.forwarded_packets += new.packets;
+        self.done.forwarded_bytes += new.bytes;
+        Some(new)
+    }
+
+    /// The rules whose timeout has passed, says the card; now and then.
+    pub(crate) fn aged(&mut self, flows: &mut dyn FlowPort, now_ms: u64) -> Vec<Owner> {
+        let ages = self.frame.card.as_ref().is_some_and(|card| card.style.age);
+        if !ages || self.by_handle.is_empty() || now_ms < self.frame.asked_ms + AGED_MS {
+            return Vec::new();
+        }
+        self.frame.asked_ms = now_ms;
+        let aged = flows.query_age().unwrap_or_default();
+        aged.iter().filter_map(|value| self.by_handle.get(value)).copied().collect()
+    }
+
+    /// Takes note of what the card has completed. Returns the owners of rules
+    /// that it could not create.
+    pub(crate) fn finish(&mut self, flows: &mut dyn FlowPort, now_ms: u64) -> Vec<Owner> {
+        let mut failed = Vec::new();
+        for finished in self.engine.finish(flows, now_ms) {
+            match finished {
+                Finished::NotCreated(name) => match name.owner {
+                    Some((owner, _)) => {
+                        // What is wrong with a rule shows before; this is the table.
+                        self.done.refused.full += 1;
+                        self.capacity.refused(now_ms);
+                        failed.push(owner);
+                    }
+                    None => self.frame.broken = true,
+                },
+                Finished::Destroyed(name) => self.destroyed(name.owner),
+                Finished::NotDestroyed(name, handle) => self.not_destroyed(name, handle, now_ms),
+            }
+        }
+        failed
+    }
+}
+
+/// Destroys a rule that is nobody's, by the way it was made; whether it is gone.
+fn destroy_by_force(flows: &mut dyn FlowPort, mut handle: RuleHandle) -> bool {
+    let mut engine = crate::engine::Engine::<()>::queued();
+    for _ in 0..RECOVER_TRIES {
+        handle = match flows.destroy(handle) {
+            Ok(()) => return true,
+            Err((back, _)) => back,
+        };
+        handle = match engine.destroy(flows, handle, (), 0) {
+            Destroy::Done(()) => return true,
+            Destroy::Failed((), back, _) => back,
+            Destroy::InLine => match engine.finish(flows, 0).pop() {
+                Some(Finished::NotDestroyed((), back)) => back,
+                _ => return true,
+            },
+        };
+    }
+    // It stays in a group that no entry leads to.
+    let _ = handle;
+    false
+}

@@ -1,0 +1,140 @@
+//! Whether a card can rewrite packets and send them on, and in which words.
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use dpdk::flow::{FlowError, FlowPort, Rule, RuleHandle};
+use pipeline::PortId;
+use service::Delivery;
+use wire::{FlowKey, Mac, Rewrite, Transport};
+
+use crate::connections::Way;
+use crate::probe::{ask, example};
+use crate::rewrite::{Plan, connection, entry, guards};
+use crate::{FlowType, RewriteCard, Style};
+
+/// A locally administered address that no interface has.
+const NOBODY: Mac = Mac([2, 0, 0, 0, 0, 0]);
+
+/// The first style in which the card takes a rule, the ports that it can send
+/// packets out of, and the flow types that it takes; `None`, with the reason,
+/// if it can't do enough.
+pub(crate) fn ask_rewrite(
+    flows: &mut dyn FlowPort,
+    outputs: &[Option<u16>],
+    left: &mut Vec<RuleHandle>,
+    reasons: &mut Vec<String>,
+) -> Option<RewriteCard> {
+    if outputs.iter().flatten().next().is_none() {
+        reasons.push("no rewrite: the card can send packets out of no port".to_owned());
+        return None;
+    }
+    let led = lead(flows, left);
+    if let Err(error) = led {
+        let text = format!(
+            "no rewrite: the card has no groups that rules lead to, or can't keep packets with a TTL of 0 and 1 from them: {error}"
+        );
+        reasons.push(text);
+        return None;
+    }
+    let mut first_error = None;
+    for style in Style::all() {
+        let mut reached: Vec<Option<u16>> = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            let taken = output.map(|number| reach(flows, style, number, left));
+            if let Some(Err(error)) = &taken {
+                first_error.get_or_insert(error.clone());
+            }
+            reached.push(output.filter(|_| matches!(taken, Some(Ok(())))));
+        }
+        let Some(number) = reached.iter().flatten().next().copied() else { continue };
+        let mut types = FlowType::ALL.map(|kind| take(flows, style, kind, number, left).is_ok());
+        say(style, &reached, reasons);
+        if !style.fragments {
+            // A first fragment has ports and would match, the others have none.
+            types = std::array::from_fn(|at| {
+                types.get(at) == Some(&true)
+                    && FlowType::ALL.get(at).is_some_and(|kind| kind.proto == Transport::Tcp)
+            });
+        }
+        return Some(RewriteCard { style, outputs: reached, types });
+    }
+    if let Some(error) = first_error {
+        reasons.push(format!("no rewrite: {error}"));
+    }
+    None
+}
+
+/// Whether rules can lead to our group, and guards stand there.
+fn lead(flows: &mut dyn FlowPort, left: &mut Vec<RuleHandle>) -> Result<(), FlowError> {
+    for guard in guards() {
+        ask(flows, &guard, left)?;
+    }
+    ask(flows, &entry(NOBODY), left)
+}
+
+/// Whether the card takes a rule of any flow type that sends out of `output`.
+fn reach(
+    flows: &mut dyn FlowPort,
+    style: Style,
+    output: u16,
+    left: &mut Vec<RuleHandle>,
+) -> Result<(), FlowError> {
+    let mut answer = Ok(());
+    for kind in FlowType::ALL {
+        match take(flows, style, kind, output, left) {
+            Ok(()) => return Ok(()),
+            Err(error) => answer = answer.and(Err(error)),
+        }
+    }
+    answer
+}
+
+/// Whether the card takes a rule of `kind` that rewrites all there is and sends
+/// packets out of port `output`.
+fn take(
+    flows: &mut dyn FlowPort,
+    style: Style,
+    kind: FlowType,
+    output: u16,
+    left: &mut Vec<RuleHandle>,
+) -> Result<(), FlowError> {
+    match rule(style, kind, output) {
+        Some(rule) => ask(flows, &rule, left),
+        None => Ok(()),
+    }
+}
+
+/// A rule for packets that nobody sends.
+fn rule(style: Style, kind: FlowType, output: u16) -> Option<Rule> {
+    let key: FlowKey = example(kind)?;
+    let address = |last: u8| match kind.ipv6 {
+        true => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())),
+        false => IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
+    };
+    let new = |last| SocketAddr::new(address(last), 9);
+    let delivery = Delivery::Rewrite(Rewrite::both((key.src(), key.dst()), (new(3), new(4)))?);
+    let way = Way { port: PortId(0), vlan: None, source: NOBODY, mac: Some(NOBODY), mtu: 1500 };
+    let plan =
+        Plan { key: &key, delivery: &delivery, way: &way, mac: NOBODY, output, timeout_ms: 60_000 };
+    connection(&plan, style).map(|(rule, _)| rule)
+}
+
+fn say(style: Style, reached: &[Option<u16>], reasons: &mut Vec<String>) {
+    let ports = reached.iter().flatten().count();
+    let words = if style.legacy { "SET_* and DEC_TTL" } else { "MODIFY_FIELD" };
+    let output = if style.port_id { "PORT_ID" } else { "REPRESENTED_PORT" };
+    reasons.push(format!(
+        "rewrite: the card takes {words} and {output}; it can send out of {ports} of {} ports",
+        reached.len()
+    ));
+    if !style.age {
+        reasons.push("rewrite: no AGE: idle connections are found by their counters".to_owned());
+    }
+    if !style.flags {
+        let text =
+            "rewrite: TCP flags are not matched: that a connection has ended is learnt by ageing";
+        reasons.push(text.to_owned());
+    }
+    if !style.fragments {
+        reasons.push("rewrite: fragments can't be told: UDP stays in software".to_owned());
+    }
+}

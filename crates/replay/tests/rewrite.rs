@@ -1,0 +1,94 @@
+//! Encoding `rewrite`: long connections pass through the NIC, and no worker
+//! sees them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub, dead_code)]
+
+mod support;
+
+use std::net::SocketAddr;
+
+use nic::ProfileKind;
+use offload::Encoding;
+use packet::PacketBuf;
+use pipeline::PortId;
+use replay::{Options, Simulation};
+use support::{Segment, config, frame, seen};
+use wire::Transport;
+
+const TABLES: &str = "
+[conntrack]
+tcp_established = \"2s\"
+udp = \"2s\"
+[offload]
+admission = \"all\"
+";
+
+struct Run {
+    simulation: Simulation,
+    now_us: u64,
+}
+
+impl Run {
+    fn new(profile: ProfileKind) -> Self {
+        let options =
+            Options { nic: Some(profile), encoding: Encoding::Rewrite, ..Options::default() };
+        let config = config("round-robin", 1, TABLES);
+        Self { simulation: Simulation::new(&config, &options).unwrap(), now_us: 0 }
+    }
+
+    /// A segment comes; where what comes of it goes.
+    fn segment(&mut self, src: SocketAddr, dst: SocketAddr, segment: Segment) -> SocketAddr {
+        let bytes = frame(Transport::Tcp, src, dst, segment, b"x");
+        assert!(self.simulation.arrive(PortId(0), &bytes, self.now_us * 1000));
+        self.simulation.poll(self.now_us / 1000);
+        let sent = self.simulation.take_sent();
+        assert_eq!(sent.len(), 1, "{:?}", self.simulation.counters());
+        seen(sent[0].packet.bytes()).unwrap().dst
+    }
+
+    fn pass(&mut self, ms: u64) {
+        for _ in 0..ms {
+            self.now_us += 1000;
+            self.simulation.keep(self.now_us / 1000);
+            self.simulation.poll(self.now_us / 1000);
+        }
+    }
+
+    /// A connection with its handshake done and its rules in the card.
+    fn connect(&mut self, client: SocketAddr, vip: SocketAddr) -> SocketAddr {
+        let backend = self.segment(client, vip, Segment::Syn);
+        assert_eq!(self.segment(backend, client, Segment::SynAck), client);
+        assert_eq!(self.segment(client, vip, Segment::Ack), backend);
+        self.pass(5);
+        backend
+    }
+
+    fn received(&self) -> u64 {
+        self.simulation.counters()["received"]
+    }
+}
+
+fn ends() -> (SocketAddr, SocketAddr) {
+    ("198.51.100.5:4000".parse().unwrap(), "10.71.0.100:80".parse().unwrap())
+}
+
+#[test]
+fn a_long_connection_never_reaches_the_worker() {
+    for profile in [ProfileKind::ConnectX, ProfileKind::BlueField3] {
+        let mut run = Run::new(profile);
+        let (client, vip) = ends();
+        let backend = run.connect(client, vip);
+        let before = run.received();
+        for n in 0..20_000 {
+            if n % 2 == 0 {
+                assert_eq!(run.segment(client, vip, Segment::Ack), backend);
+            } else {
+                assert_eq!(run.segment(backend, client, Segment::Ack), client);
+            }
+            run.pass(1);
+        }
+        let stats = run.simulation.offload_stats();
+        assert_eq!(run.received(), before, "{stats:#?}");
+        assert_eq!(stats.now().rules_forward + stats.now().rules_reply, 2);
+        assert!(stats.done().forwarded_packets >= 19_800, "{stats:#?}");
+    }
+}
