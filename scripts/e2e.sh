@@ -20,10 +20,10 @@ remains() {
 }
 before=$(remains)
 "$1" lab demo
+"$1" lab dns
 for mode in dsr ipip gue gre; do
     "$1" lab demo --mode "$mode" --encoding mark
 done
-"$1" lab dns
 after=$(remains)
 if [ "$before" != "$after" ]; then
     echo "test-e2e: FAILED: namespaces are left behind: $after" >&2

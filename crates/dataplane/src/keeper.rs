@@ -87,8 +87,8 @@ impl Keeper {
         let offloader = &mut self.offloader;
         self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
         let mut flows = by_port(&mut self.flows);
-        self.offloader.tick(now_ms, &mut flows);
         self.stateless.tick(now_ms, &mut flows);
+        self.offloader.tick(now_ms, &mut flows);
         self.shared.table.reclaim();
         if self.reporter.tick(now_ms) {
             // Switches may have learnt our addresses elsewhere meanwhile.

@@ -25,6 +25,9 @@ const HOST_GROUP: u32 = 102;
 pub(crate) const GROUPS: RangeInclusive<u32> = OWN_GROUP..=HOST_GROUP;
 
 /// Priority of the guards; the connections' is the next.
+/// In the root, where the gates of stateless services come first: they match
+/// packets that no connection has.
+const ENTRY_PRIORITY: u32 = 1;
 const GUARD_PRIORITY: u32 = 0;
 const CONNECTION_PRIORITY: u32 = 1;
 
@@ -117,7 +120,7 @@ fn attributes(group: u32, priority: u32) -> Attributes {
 pub(crate) fn entry(station: Mac) -> Rule {
     let dst = Field { spec: station, mask: Mac::BROADCAST };
     Rule {
-        attributes: attributes(0, 0),
+        attributes: attributes(0, ENTRY_PRIORITY),
         pattern: vec![Item::Eth(Match::Fields(EthFields { dst, ..EthFields::default() }))],
         actions: vec![Action::Count, Action::Jump(OWN_GROUP)],
     }

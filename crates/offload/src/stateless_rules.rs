@@ -89,6 +89,8 @@ struct Side {
     dialect: Dialect,
     /// Why the card takes no such rules at all.
     unsupported: Option<String>,
+    /// See [`steering_rule::seat`].
+    seat: Option<RuleHandle>,
     pipes: BTreeMap<ServiceId, Pipe>,
     /// Why services are left to software, or some of their entries.
     reasons: BTreeMap<ServiceId, String>,
@@ -97,7 +99,8 @@ struct Side {
 }
 
 /// Owns the rules of stateless services on all ports. It knows no threads:
-/// somebody calls [`tick`](Self::tick) about once a millisecond.
+/// somebody calls [`tick`](Self::tick) about once a millisecond, before that of
+/// the rules of connections.
 #[derive(Debug)]
 pub struct StatelessRules {
     shared: Arc<Shared>,
@@ -117,6 +120,7 @@ impl StatelessRules {
         let side = |_: &_| Side {
             dialect: Dialect::Modify,
             unsupported: None,
+            seat: None,
             pipes: BTreeMap::new(),
             reasons: BTreeMap::new(),
             budget: 0,
@@ -155,6 +159,9 @@ impl StatelessRules {
             for pipe in side.pipes.values_mut() {
                 pipe.empty(*port, &mut self.past);
             }
+            if let Some(Err((handle, _))) = side.seat.take().map(|seat| port.destroy(seat)) {
+                side.seat = Some(handle);
+            }
         }
         self.rules()
     }
@@ -162,7 +169,9 @@ impl StatelessRules {
     /// Rules in all cards.
     #[must_use]
     pub fn rules(&self) -> usize {
-        self.sides.iter().flat_map(|side| side.pipes.values()).map(Pipe::rules).sum()
+        let pipes = self.sides.iter().flat_map(|side| side.pipes.values());
+        let seats = self.sides.iter().filter(|side| side.seat.is_some());
+        pipes.map(Pipe::rules).sum::<usize>() + seats.count()
     }
 
     /// Every entry in every card.
@@ -220,6 +229,9 @@ impl StatelessRules {
                 .collect();
             let Some(side) = self.sides.get_mut(usize::from(number)) else { continue };
             side.budget = CREATES;
+            if side.seat.is_none() && !plans.is_empty() {
+                side.seat = flows.create(&steering_rule::seat()).ok();
+            }
             for ((id, plan), service) in plans.into_iter().zip(services()) {
                 let (plan, reason) = match plan {
                     Ok(plan) => (plan, None),

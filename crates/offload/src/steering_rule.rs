@@ -59,6 +59,17 @@ fn exactly<T>(spec: T, mask: T) -> Field<T> {
     Field { spec, mask }
 }
 
+/// A rule in a group that nothing leads to. A port has either rules that are
+/// made one by one, as these are, or queues of operations: as long as this rule
+/// is there, it is the former.
+pub(crate) fn seat() -> Rule {
+    Rule {
+        attributes: transfer(EMPTY - 1, 0),
+        pattern: vec![Item::Eth(Match::Present)],
+        actions: vec![Action::Jump(EMPTY)],
+    }
+}
+
 /// Sends the service's packets that arrive at `interface` to its group.
 pub(crate) fn gate(service: &Service, interface: &Interface, group: u32) -> Rule {
     let own = EthFields { dst: exactly(interface.mac, Mac([0xff; 6])), ..EthFields::default() };

@@ -221,8 +221,8 @@ impl Simulation {
                 flows.push(own);
             }
         }
-        self.offloader.tick(now_ms, &mut flows);
         self.stateless.tick(now_ms, &mut flows);
+        self.offloader.tick(now_ms, &mut flows);
         self.shared.table.reclaim();
     }
 

@@ -96,6 +96,7 @@ impl Fleet {
             ("software", None, Off, None),
             ("x550", Some(X550), Mark, None),
             ("connectx", Some(ConnectX), Mark, None),
+            ("connectx, rewrite", Some(ConnectX), Rewrite, None),
             ("bluefield3", Some(BlueField3), Off, None),
             ("bluefield3 with faults", Some(BlueField3), Mark, Some(80)),
         ];

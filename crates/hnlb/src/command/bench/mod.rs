@@ -28,6 +28,7 @@ const STEPS: u64 = 1000;
 pub(crate) fn run(command: BenchCommand) -> CommandResult {
     match command {
         BenchCommand::Table(args) => table(args),
+        BenchCommand::Xenoflow(args) => bench_xenoflow::run(&args),
         BenchCommand::Admission(args) => bench_admission::run(&args),
         BenchCommand::Xenoflow(args) => bench_xenoflow::run(&args),
         BenchCommand::Fig4(args) => part(Part::Figure(Figure::Fig4), &args),
