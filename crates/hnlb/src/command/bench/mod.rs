@@ -30,7 +30,6 @@ pub(crate) fn run(command: BenchCommand) -> CommandResult {
         BenchCommand::Table(args) => table(args),
         BenchCommand::Xenoflow(args) => bench_xenoflow::run(&args),
         BenchCommand::Admission(args) => bench_admission::run(&args),
-        BenchCommand::Xenoflow(args) => bench_xenoflow::run(&args),
         BenchCommand::Fig4(args) => part(Part::Figure(Figure::Fig4), &args),
         BenchCommand::Fig5(args) => part(Part::Figure(Figure::Fig5), &args),
         BenchCommand::Fig6(args) => part(Part::Figure(Figure::Fig6), &args),
