@@ -45,10 +45,10 @@ check: rust deps
 test-cargo: rust deps
 	cargo test --workspace --locked
 
-# Every interleaving of two and three threads with up to four preemptions; a
+# Every interleaving of two and three threads with up to three preemptions; a
 # target directory of its own, since the flag changes every dependency.
 test-loom: rust
-	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=4 timeout 300 \
+	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 timeout 300 \
 		cargo test -p conntrack --lib --release --locked --target-dir $(TARGET)/loom
 
 test-miri: rust

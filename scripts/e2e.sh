@@ -1,6 +1,7 @@
 #!/bin/sh
-# The whole lab with a given hnlb, loaded with each encoding: fails if any
-# request fails or anything is left behind.
+# The whole lab with a given hnlb, loaded with each encoding in mode nat and
+# with one in every other mode: fails if any request fails or anything is left
+# behind.
 #
 #   e2e.sh HNLB
 set -eu
@@ -19,6 +20,10 @@ remains() {
 }
 before=$(remains)
 "$1" lab demo
+for mode in dsr ipip gue gre; do
+    "$1" lab demo --mode "$mode" --encoding mark
+done
+"$1" lab dns
 after=$(remains)
 if [ "$before" != "$after" ]; then
     echo "test-e2e: FAILED: namespaces are left behind: $after" >&2

@@ -15,7 +15,11 @@ const MEASURED_MS: u64 = 250;
 /// A sample in the sketch weighs 1/e of what it did after this time.
 const DECAY_MS: u64 = 20_000;
 
-/// Entries whose worth is brought up to date in one decision: 8192 take 32 ms.
+/// The worth of every entry is brought up to date in so many decisions, unless
+/// there are very many entries.
+const REFRESHED_IN: usize = 32;
+
+/// Entries whose worth is brought up to date in one decision at most.
 const REFRESHED: usize = 256;
 
 /// Candidates or entries looked at again in one decision beyond those chosen.
@@ -150,7 +154,8 @@ impl Admission {
         if self.settings.policy != Policy::Heavy {
             return decisions;
         }
-        self.held.refresh(REFRESHED, self.settings.stay_ms, now_ms);
+        let refreshed = (self.held.len() / REFRESHED_IN + 1).min(REFRESHED);
+        self.held.refresh(refreshed, self.settings.stay_ms, now_ms);
         self.give_up(room, now_ms, &mut decisions);
         for _ in 0..room.budget {
             let Some((key, score)) = self.best(now_ms) else { break };
@@ -371,13 +376,15 @@ impl Admission {
         reserve.max(1).min(entries / 2)
     }
 
-    /// The card holds fewer than there are: the least worth leave.
+    /// The card holds fewer than there are: those that are not in it yet give
+    /// up their turn, then the least worth leave.
     fn give_up(&mut self, room: Room, now_ms: u64, decisions: &mut Decisions) {
         let Some(entries) = room.entries else { return };
         let level = entries - self.reserve(entries);
         for _ in 0..GIVEN_UP.min(self.held.staying().saturating_sub(level)) {
-            let least = self.held.least(LOOKS, now_ms).map(|(key, _)| key);
-            let Some(key) = least.or_else(|| self.held.any()) else { return };
+            let mut least = self.held.at(Stage::InLine);
+            least = least.or_else(|| self.held.least(LOOKS, now_ms).map(|(key, _)| key));
+            let Some(key) = least.or_else(|| self.held.at(Stage::Hardware)) else { return };
             self.evict(key, now_ms, decisions);
         }
     }

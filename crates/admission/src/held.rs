@@ -122,14 +122,9 @@ impl Held {
         self.by_worth.first().map(|(worth, key)| (key, worth))
     }
 
-    /// Any that is not leaving, the least worth first: for a card that holds
-    /// fewer than before.
-    pub(crate) fn any(&self) -> Option<Key> {
-        let first = self.by_worth.first().map(|(_, key)| key);
-        first.or_else(|| {
-            let mut staying = self.entries.iter().filter(|(_, e)| e.stage != Stage::Leaving);
-            staying.next().map(|(&key, _)| key)
-        })
+    /// One at this stage. Looks at all of them.
+    pub(crate) fn at(&self, stage: Stage) -> Option<Key> {
+        self.entries.iter().find(|(_, entry)| entry.stage == stage).map(|(&key, _)| key)
     }
 
     /// The place of `rate` among those with an entry, the heaviest being 1.

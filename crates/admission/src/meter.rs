@@ -1,9 +1,18 @@
 //! The rate of one connection, from its samples.
 
-/// Steps that a meter remembers. The rate of n events is known to about one
-/// part in the root of n, which is enough to tell light from heavy; more would
-/// only make it slower to notice a change.
+/// Steps that a meter remembers.
 const STEPS: usize = 16;
+
+/// Samples that it remembers, about: a rate of n events is known to one part in
+/// the root of n, and more would only make it slower to notice a change.
+const SAMPLES: u64 = 256;
+
+/// The newer steps have another rate than the older ones when their samples are
+/// so many standard deviations off; many splits are looked at, so this is not few.
+const CHANGED: f64 = 4.0;
+
+/// How many standard deviations the bounds of a rate are away.
+const SURE: f64 = 1.0;
 
 /// Samples that come within this time share a step, so that a heavy connection
 /// is measured over half a second.
@@ -13,21 +22,25 @@ const STEP_MS: u64 = 32;
 /// happen to come together are no high rate.
 const SHORTEST_MS: u64 = 250;
 
-/// Without a packet for a time t, the rate is below 3 / t with 95 % confidence:
+/// Without a sample for a time t, the rate is below 3 / t with 95 % confidence:
 /// the rule of three (Hanley, Lippman-Hand: If nothing goes wrong, is
 /// everything all right?, JAMA 249(13), 1983).
-const RULE_OF_THREE: f64 = 3.0;
+const LIKELY_BELOW: f64 = 3.0;
+
+/// And below 5 / t with 99 %, so that among thousands of connections the one
+/// silent for longest is not at once taken for idle.
+const SURELY_BELOW: f64 = 5.0;
 
 /// The last samples of a connection. The rate is their number over the time
-/// they took, so the window fits the rate by itself: half a second for a heavy
-/// connection, which shows a change at once, and for a light one as long as
-/// sixteen samples take.
+/// they took. As long as it is steady the window grows, up to 256 samples, so
+/// that equal rates look equal; when the newer ones differ from the older ones,
+/// those are forgotten (the idea of ADWIN: Bifet, Gavalda: Learning from
+/// time-changing data with adaptive windowing, SIAM SDM 2007), so a large change
+/// shows within about ten samples.
 #[derive(Clone, Debug)]
 pub struct Meter {
-    /// When each step began, and its samples; a ring, the oldest at `next` once
-    /// it is full.
+    /// When each step began, and its samples; the oldest first.
     steps: [Step; STEPS],
-    next: u8,
     used: u8,
     samples: u64,
     last_ms: u64,
@@ -60,14 +73,7 @@ impl Meter {
     /// One without a sample, for a connection that got its entry unmeasured.
     #[must_use]
     pub fn unseen(now_ms: u64) -> Self {
-        Self {
-            steps: [Step::default(); STEPS],
-            next: 0,
-            used: 0,
-            samples: 0,
-            last_ms: now_ms,
-            packets: 1,
-        }
+        Self { steps: [Step::default(); STEPS], used: 0, samples: 0, last_ms: now_ms, packets: 1 }
     }
 
     /// So many more samples of `packets` packets each.
@@ -75,21 +81,59 @@ impl Meter {
         self.packets = packets.max(1);
         self.last_ms = now_ms;
         self.samples += u64::from(samples);
-        let next = usize::from(self.next);
-        if self.used > 0 {
-            if let Some(step) = self.steps.get_mut((next + STEPS - 1) % STEPS) {
-                if step.age_ms(now_ms) < STEP_MS {
-                    step.samples = step.samples.saturating_add(samples);
-                    return;
-                }
+        let used = usize::from(self.used);
+        if let Some(step) = used.checked_sub(1).and_then(|newest| self.steps.get_mut(newest)) {
+            if step.age_ms(now_ms) < STEP_MS {
+                step.samples = step.samples.saturating_add(samples);
+                return;
             }
         }
-        if let Some(step) = self.steps.get_mut(next) {
-            self.samples -= u64::from(step.samples);
-            *step = Step { at_ms: now_ms as u32, samples };
+        if used == STEPS {
+            self.make_room(now_ms);
         }
-        self.next = ((next + 1) % STEPS) as u8;
-        self.used = (self.used + 1).min(STEPS as u8);
+        if let Some(step) = self.steps.get_mut(usize::from(self.used)) {
+            *step = Step { at_ms: now_ms as u32, samples };
+            self.used += 1;
+        }
+    }
+
+    /// Makes room for a step: forgets what does not hold any more, or the
+    /// oldest step, or joins the two neighbours with the fewest samples.
+    fn make_room(&mut self, now_ms: u64) {
+        let gone = self.changed_after(now_ms).or((self.samples > SAMPLES).then_some(1));
+        if let Some(gone) = gone {
+            let forgotten = self.steps.iter().take(gone).map(|step| u64::from(step.samples));
+            self.samples -= forgotten.sum::<u64>();
+            self.steps.rotate_left(gone);
+            self.used = (STEPS - gone) as u8;
+            return;
+        }
+        // The newest ones stay apart: in them a change shows first.
+        let pairs = self.steps.windows(2).take(STEPS / 2).map(|pair| samples(pair) as u64);
+        let least = pairs.enumerate().min_by_key(|&(_, samples)| samples).map_or(0, |(at, _)| at);
+        if let Some([kept, joined, ..]) = self.steps.get_mut(least..) {
+            kept.samples = kept.samples.saturating_add(joined.samples);
+        }
+        if let Some(behind) = self.steps.get_mut(least + 1..) {
+            behind.rotate_left(1);
+        }
+        self.used = (STEPS - 1) as u8;
+    }
+
+    /// How many of the oldest steps had another rate than those after them.
+    fn changed_after(&self, now_ms: u64) -> Option<usize> {
+        let (all, span) = (samples(&self.steps), self.span_ms(now_ms) as f64);
+        let surprise = |at: usize| {
+            let newer = self.steps.get(at..)?;
+            let part = newer.first()?.age_ms(now_ms) as f64 / span;
+            // Of so many events in all, those in a part of the time.
+            let expected = all * part;
+            let deviation = (expected * (1.0 - part)).sqrt();
+            Some(((samples(newer) - expected).abs() - 1.0) / deviation)
+        };
+        let splits = (1..STEPS).filter_map(|at| surprise(at).map(|surprise| (at, surprise)));
+        let most = splits.max_by(|(_, a), (_, b)| a.total_cmp(b));
+        most.filter(|&(_, surprise)| surprise > CHANGED).map(|(at, _)| at)
     }
 
     /// Samples remembered.
@@ -101,8 +145,7 @@ impl Meter {
     /// Milliseconds that the remembered samples span up to `now_ms`.
     #[must_use]
     pub fn span_ms(&self, now_ms: u64) -> u64 {
-        let oldest = if usize::from(self.used) < STEPS { 0 } else { self.next };
-        self.steps.get(usize::from(oldest)).map_or(0, |step| step.age_ms(now_ms))
+        self.steps.first().filter(|_| self.used > 0).map_or(0, |step| step.age_ms(now_ms))
     }
 
     /// Milliseconds since the last sample.
@@ -126,21 +169,23 @@ impl Meter {
     /// makes it the mean of what the rate can be after these samples.
     #[must_use]
     pub fn rate(&self, now_ms: u64) -> f64 {
-        self.over_span(self.events(), now_ms).min(self.ceiling(now_ms))
+        self.over_span(self.events(), now_ms).min(self.below(LIKELY_BELOW, now_ms))
     }
 
-    /// Packets per second that it has at least, at one standard deviation.
+    /// Packets per second that it has at least, as far as that is sure.
     #[must_use]
     pub fn at_least(&self, now_ms: u64) -> f64 {
         let events = self.events();
-        self.over_span((events - events.sqrt()).max(0.0), now_ms).min(self.ceiling(now_ms))
+        let least = (events - SURE * events.sqrt()).max(0.0);
+        self.over_span(least, now_ms).min(self.below(LIKELY_BELOW, now_ms))
     }
 
-    /// Packets per second that it has at most, at one standard deviation.
+    /// Packets per second that it has at most, as far as that is sure.
     #[must_use]
     pub fn at_most(&self, now_ms: u64) -> f64 {
         let events = self.events();
-        self.over_span(events + events.sqrt() + 1.0, now_ms).min(self.ceiling(now_ms))
+        let most = events + SURE * events.sqrt() + 1.0;
+        self.over_span(most, now_ms).min(self.below(SURELY_BELOW, now_ms))
     }
 
     fn events(&self) -> f64 {
@@ -153,10 +198,14 @@ impl Meter {
     }
 
     /// What the silence allows.
-    fn ceiling(&self, now_ms: u64) -> f64 {
+    fn below(&self, events: f64, now_ms: u64) -> f64 {
         let silence = self.silence_ms(now_ms).max(1);
-        RULE_OF_THREE * f64::from(self.packets) * 1000.0 / silence as f64
+        events * f64::from(self.packets) * 1000.0 / silence as f64
     }
+}
+
+fn samples(steps: &[Step]) -> f64 {
+    steps.iter().map(|step| f64::from(step.samples)).sum()
 }
 
 #[cfg(test)]
@@ -184,13 +233,19 @@ mod tests {
         let meter = steady(100, 3_000);
         assert!(meter.at_least(3_000) < 640.0 && meter.at_most(3_000) > 640.0);
         assert!(meter.at_least(3_000) > 320.0 && meter.at_most(3_000) < 1_280.0);
+        let longer = steady(100, 25_000);
+        assert!(longer.at_least(25_000) > 550.0 && longer.at_most(25_000) < 740.0, "surer by then");
     }
 
     #[test]
     fn silence_brings_a_heavy_connection_down_within_a_second() {
         let meter = steady(10, 5_000);
         assert!(meter.at_most(5_000) > 6_400.0);
-        assert!(meter.at_most(6_000) <= 192.0, "{}", meter.at_most(6_000));
+        assert!(
+            meter.rate(6_000) <= 192.0 && meter.at_most(6_000) <= 320.0,
+            "{}",
+            meter.at_most(6_000)
+        );
     }
 
     #[test]
@@ -198,6 +253,24 @@ mod tests {
         let mut meter = steady(4_000, 60_000);
         (1..=50).for_each(|n| meter.add(1, 64, 60_000 + n * 20));
         assert!(meter.rate(61_000) > 2_500.0, "{}", meter.rate(61_000));
+    }
+
+    #[test]
+    fn a_rate_that_fell_to_a_tenth_shows_it_after_twenty_samples() {
+        let mut meter = steady(10, 5_000);
+        (1..=20).for_each(|n| meter.add(1, 64, 5_000 + n * 100));
+        assert!(meter.at_most(7_000) < 1_500.0, "{}", meter.at_most(7_000));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        for every_ms in [1, 7, 40, 900] {
+            let meter = steady(every_ms, every_ms * 5_000);
+            let counted: u64 = meter.steps.iter().map(|step| u64::from(step.samples)).sum();
+            let bounds = 100..=4 * SAMPLES;
+            assert!(bounds.contains(&meter.samples()), "every {every_ms} ms: {}", meter.samples());
+            assert_eq!(counted, meter.samples());
+        }
     }
 
     #[test]

@@ -131,6 +131,12 @@ impl Profile {
         }
     }
 
+    /// Whether its rules can rewrite packets and send them out of a port.
+    #[must_use]
+    pub const fn rewrites(self) -> bool {
+        matches!(self, Self::ConnectX | Self::BlueField3)
+    }
+
     /// The most entries that its match table can have.
     #[must_use]
     pub const fn most_entries(self) -> u32 {

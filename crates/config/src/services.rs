@@ -46,10 +46,25 @@ pub struct Service {
     /// How packets get to the backends: rewritten, or as they are.
     #[serde(default)]
     pub mode: Mode,
+    /// Balanced without connections: the low bits of the client's address alone choose the backend, whatever the scheduler, in proportion to the weights. A NIC that can does all of it. Only with the mode `dsr`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stateless: bool,
     /// The name of the pool of source addresses; needed with the mode `fullnat`, and only then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]
     pub pool: Option<String>,
+    /// The source address of outer packets, of the backends' family; by default that of the interface towards the backend. Only with the modes `ipip`, `gue` and `gre`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "ip"), with = "Option<String>")]
+    pub tunnel_source: Option<IpAddr>,
+    /// Time to live or hop limit of outer packets, by default 64. Only with the modes `ipip`, `gue` and `gre`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 255))]
+    pub tunnel_ttl: Option<u8>,
+    /// The UDP port at which backends take tunnelled packets, by default 6080. Only with the mode `gue`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub tunnel_port: Option<u16>,
     /// How the backend of a new connection is chosen.
     #[serde(default)]
     pub scheduler: Scheduler,
@@ -67,11 +82,27 @@ const fn maglev_size() -> u32 {
     service::MAGLEV_DEFAULT
 }
 
+impl Service {
+    /// What is between the outer and the inner IP header; `None` without tunnels.
+    #[must_use]
+    pub fn tunnel(&self) -> Option<wire::Tunnel> {
+        match self.mode {
+            Mode::Nat | Mode::FullNat | Mode::Dsr => None,
+            Mode::Ipip => Some(wire::Tunnel::Ipip),
+            Mode::Gre => Some(wire::Tunnel::Gre),
+            Mode::Gue => {
+                let port = self.tunnel_port.unwrap_or(wire::encap::GUE_PORT);
+                Some(wire::Tunnel::Gue { port })
+            }
+        }
+    }
+}
+
 /// A server behind a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
-    /// Its address, of the VIP's family.
+    /// Its address, of the VIP's family, or with the modes `ipip`, `gue` and `gre` of either.
     #[schemars(with = "String", extend("format" = "ip"))]
     pub address: IpAddr,
     /// Its port; by default the port that the client asked for. Not allowed in a service of any port, and only with the modes `nat` and `fullnat`.
@@ -118,6 +149,12 @@ pub enum Mode {
     FullNat,
     /// Nothing but Ethernet addresses: the backend, on-link, has the VIP without announcing it, and answers clients itself.
     Dsr,
+    /// Nothing: packets go inside others, IP in IP (RFC 2003, RFC 2473), to the backend, which has the VIP and answers clients itself.
+    Ipip,
+    /// Nothing: packets go inside UDP (generic UDP encapsulation, variant 1) to the backend, which has the VIP and answers clients itself.
+    Gue,
+    /// Nothing: packets go inside others behind a GRE header (RFC 2784) to the backend, which has the VIP and answers clients itself.
+    Gre,
 }
 
 impl Mode {
@@ -128,6 +165,9 @@ impl Mode {
             Self::Nat => "nat",
             Self::FullNat => "fullnat",
             Self::Dsr => "dsr",
+            Self::Ipip => "ipip",
+            Self::Gue => "gue",
+            Self::Gre => "gre",
         }
     }
 
@@ -136,6 +176,12 @@ impl Mode {
     #[must_use]
     pub const fn is_one_way(self) -> bool {
         !matches!(self, Self::Nat | Self::FullNat)
+    }
+
+    /// Whether packets get to the backend inside others.
+    #[must_use]
+    pub const fn is_tunnel(self) -> bool {
+        matches!(self, Self::Ipip | Self::Gue | Self::Gre)
     }
 }
 

@@ -1,7 +1,10 @@
 //! From the file's services to the service table.
-use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable, TableError};
+use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable, TableError, TunnelSpec};
 
 use crate::{Config, Mode, Service};
+
+/// Hops that an outer packet may take if nothing is given.
+const TTL: u8 = 64;
 
 impl Config {
     /// The services as specs, in the order of the file.
@@ -38,10 +41,15 @@ impl Config {
 
     /// A pool that isn't there is empty, which the table refuses.
     fn mode(&self, service: &Service) -> ModeSpec {
+        if let Some(tunnel) = service.tunnel() {
+            let ttl = service.tunnel_ttl.unwrap_or(TTL);
+            return ModeSpec::Tunnel(TunnelSpec { tunnel, source: service.tunnel_source, ttl });
+        }
         match service.mode {
             Mode::Nat => return ModeSpec::Nat,
+            Mode::Dsr if service.stateless => return ModeSpec::Stateless,
             Mode::Dsr => return ModeSpec::Dsr,
-            Mode::FullNat => {}
+            _ => {}
         }
         let name = service.pool.clone().unwrap_or_default();
         let pool = self.pools.iter().find(|pool| pool.name == name);

@@ -61,8 +61,19 @@ impl Config {
         if service.mode == Mode::FullNat && self.offload.encoding == Encoding::Queue {
             add("mode", "with the encoding 'queue' connections of mode fullnat stay in software; a queue cannot tell their source addresses, a mark can".to_owned());
         }
+        if service.stateless
+            && self
+                .ports
+                .iter()
+                .any(|port| port.nic.as_ref().is_some_and(|nic| !nic.profile.rewrites()))
+        {
+            add(
+                "stateless",
+                "a NIC of profile x550 or e810 can't balance by address; software does it on that port".to_owned(),
+            );
+        }
         let offloads = self.offload.encoding != Encoding::Off;
-        if service.vip.is_ipv6() && offloads && self.has_nic(Profile::X550) {
+        if service.vip.is_ipv6() && offloads && !service.stateless && self.has_nic(Profile::X550) {
             add(
                 "vip",
                 "the x550 matches IPv4 only; the connections of this service stay in software"
@@ -84,10 +95,9 @@ impl Config {
         }
         for port in &self.ports {
             let v6 = port.nic.as_ref().is_none_or(|nic| nic.profile != Profile::X550);
-            let services = self
-                .services
-                .iter()
-                .filter(|service| service.mode != Mode::FullNat && (v6 || service.vip.is_ipv4()));
+            let services = self.services.iter().filter(|service| {
+                !service.stateless && service.mode != Mode::FullNat && (v6 || service.vip.is_ipv4())
+            });
             let answers = |service: &Service| usize::from(!service.mode.is_one_way());
             let needed: usize =
                 services.map(|service| service.backends.len() + answers(service)).sum();

@@ -52,7 +52,9 @@ fn the_examples_are_right() {
 
 #[test]
 fn only_the_lab_has_a_warning_and_it_is_about_ipv6() {
-    for (name, expected) in [("minimal", 0), ("nic", 0), ("fullnat", 0), ("lab", 2)] {
+    for (name, expected) in
+        [("minimal", 0), ("nic", 0), ("fullnat", 0), ("stateless", 0), ("lab", 2)]
+    {
         let path = root().join(format!("examples/{name}.toml"));
         let warnings = Config::load(path).unwrap().warnings();
         assert_eq!(warnings.len(), expected, "{name}: {warnings:?}");
@@ -65,7 +67,7 @@ fn only_the_lab_has_a_warning_and_it_is_about_ipv6() {
 /// What is written is read back as the same.
 #[test]
 fn a_configuration_survives_being_written() {
-    for name in ["minimal", "nic", "fullnat", "lab"] {
+    for name in ["minimal", "nic", "fullnat", "stateless", "lab"] {
         let config = Config::load(root().join(format!("examples/{name}.toml"))).unwrap();
         let text = toml::to_string(&config).unwrap();
         assert_eq!(Config::parse(&text, "again.toml").unwrap(), config);

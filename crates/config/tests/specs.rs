@@ -1,8 +1,8 @@
 //! From the file's services to the service table's.
 #![allow(clippy::unwrap_used, reason = "tests may")]
 use config::Config;
-use service::{BackendSpec, ModeSpec, PoolSpec, Scheduler, ServiceSpec};
-use wire::Transport;
+use service::{BackendSpec, ModeSpec, PoolSpec, Scheduler, ServiceSpec, TunnelSpec};
+use wire::{Transport, Tunnel};
 
 const BASE: &str = include_str!("errors/base.toml");
 
@@ -56,5 +56,43 @@ fn every_scheduler_is_its_own() {
         let text = BASE.replace("\"round-robin\"", &format!("\"{word}\""));
         let specs = Config::parse(&text, "x.toml").unwrap().service_specs();
         assert_eq!(specs[1].scheduler, expected);
+    }
+}
+
+#[test]
+fn every_mode_is_its_own() {
+    let tunnel = |tunnel| ModeSpec::Tunnel(TunnelSpec { tunnel, source: None, ttl: 64 });
+    let given = TunnelSpec {
+        tunnel: Tunnel::Gue { port: 9 },
+        source: Some("fd72::5".parse().unwrap()),
+        ttl: 7,
+    };
+    for (lines, expected) in [
+        ("mode = \"nat\"", ModeSpec::Nat),
+        ("mode = \"dsr\"", ModeSpec::Dsr),
+        ("mode = \"ipip\"", tunnel(Tunnel::Ipip)),
+        ("mode = \"gre\"", tunnel(Tunnel::Gre)),
+        ("mode = \"gue\"", tunnel(Tunnel::Gue { port: 6080 })),
+        (
+            "mode = \"gue\"\ntunnel_port = 9\ntunnel_source = \"fd72::5\"\ntunnel_ttl = 7",
+            ModeSpec::Tunnel(given),
+        ),
+    ] {
+        let text = BASE.replace("scheduler = \"round-robin\"", lines);
+        let specs = Config::parse(&text, "x.toml").unwrap().service_specs();
+        assert_eq!(specs[1].mode, expected);
+    }
+}
+
+#[test]
+fn a_tunnel_leads_to_either_family_and_must_be_wide_enough_for_ipv6() {
+    let across = BASE.replace("scheduler = \"round-robin\"", "mode = \"gre\"");
+    let across = across.replace("address = \"fd72::11\"", "address = \"10.72.0.12\"");
+    assert!(Config::parse(&across, "x.toml").is_ok());
+    for (mtu, wide) in [(1303, false), (1304, true)] {
+        let text = across.replace("mtu = 1500", &format!("mtu = {mtu}"));
+        let errors = Config::parse(&text, "x.toml").err().map(|errors| errors.to_string());
+        assert_eq!(errors.is_none(), wide, "{errors:?}");
+        assert!(errors.is_none_or(|text| text.contains("an mtu of at least 1304")));
     }
 }

@@ -1,50 +1,98 @@
 //! A bucket of the index: one cache line of slots, and what a slot says.
+//!
+//! A slot is two words and holds a key: addresses, ports and protocol of an
+//! IPv4 5-tuple, whole; of an IPv6 one, a keyed digest of the addresses. A
+//! slot is written only under its bucket's lock, which is a bit of the first
+//! slot. Readers take no lock. The words of an occupied slot never change, and
+//! an occupation begins with the addresses' word and ends with the other's
+//! becoming empty, so whoever finds the other word the same before and after
+//! reading the addresses has read words of one occupation ([`Slot::compare`]).
 use service::Direction;
+use wire::Transport;
 
-use crate::memory::{upper_halves, upper_halves_of_one};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
+use crate::vector::{matches, matches_in};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
 /// with every access.
-pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 8 };
+pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// One cache line of slots.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
-    pub(crate) slots: [AtomicU64; SLOTS],
+    pub(crate) slots: [Slot; SLOTS],
 }
 
-/// What a slot holds: one word, so that it is always read whole.
-///
-/// From the top: 1 bit "occupied", 31 bits tag (hash bits other than those
-/// that chose the bucket), 1 bit direction, 31 bits record number. Zero is the
-/// empty slot.
+/// A place for a key and what it refers to. Zero is the empty slot.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub(crate) struct Slot {
+    /// Source and destination address, or what stands for them.
+    pub(crate) addresses: AtomicU64,
+    /// From the top: 1 bit "bucket locked" (in the first slot), 1 bit
+    /// "occupied", 1 bit "UDP", 1 bit direction, 28 bits record number, 32 bits
+    /// ports.
+    pub(crate) rest: AtomicU64,
+}
+
+/// What a slot with a certain key has in its words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sought {
+    pub(crate) addresses: u64,
+    /// With zeros where a slot has its reference.
+    pub(crate) rest: u64,
+}
+
+/// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry(u64);
+pub(crate) struct Entry {
+    addresses: u64,
+    rest: u64,
+}
 
 /// What a slot says about its connection: direction and record number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference(u32);
 
-const OCCUPIED: u64 = 1 << 63;
-const OCCUPIED_HALF: u32 = (OCCUPIED >> 32) as u32;
-const REPLY: u32 = 1 << 31;
+const LOCKED: u64 = 1 << 63;
+const OCCUPIED: u64 = 1 << 62;
+const UDP: u64 = 1 << 61;
+/// What belongs to the key, and that there is one.
+const KEY: u64 = OCCUPIED | UDP | u32::MAX as u64;
+
+/// In a reference.
+const REPLY: u32 = 1 << 28;
+
+/// Tries at a taken lock before the thread offers its core to others. Holders
+/// hold a lock for some hundred nanoseconds, so this is reached only if the
+/// holder itself was put to sleep.
+const SPINS: u32 = 200;
 
 impl Reference {
     /// To no record: the largest table has a record less (`config::MOST`).
-    pub(crate) const NONE: Self = Self(u32::MAX);
+    pub(crate) const NONE: Self = Self(REPLY - 1);
 
+    /// To record `record`; [`Self::NONE`] if no table has so many.
+    #[inline]
     pub(crate) const fn new(record: u32, direction: Direction) -> Self {
+        if record >= REPLY {
+            return Self::NONE;
+        }
         match direction {
-            Direction::Forward => Self(record & !REPLY),
+            Direction::Forward => Self(record),
             Direction::Reply => Self(record | REPLY),
         }
     }
 
     #[inline]
+    const fn of(rest: u64) -> Self {
+        Self((rest >> 32) as u32 & (REPLY | (REPLY - 1)))
+    }
+
+    #[inline]
     pub(crate) const fn record(self) -> u32 {
-        self.0 & !REPLY
+        self.0 & (REPLY - 1)
     }
 
     #[inline]
@@ -53,26 +101,66 @@ impl Reference {
     }
 }
 
-impl Entry {
-    pub(crate) const EMPTY: Self = Self(0);
+impl Sought {
+    #[inline]
+    pub(crate) fn new(addresses: u64, ports: u32, proto: Transport) -> Self {
+        // 6 or 17: the lowest bit tells them apart.
+        let udp = u64::from(proto.number() & 1) * UDP;
+        Self { addresses, rest: OCCUPIED | udp | u64::from(ports) }
+    }
+}
 
-    /// `tag` has 31 bits.
-    pub(crate) const fn new(tag: u32, reference: Reference) -> Self {
-        Self(OCCUPIED | (tag as u64) << 32 | reference.0 as u64)
+impl Entry {
+    pub(crate) const EMPTY: Self = Self { addresses: 0, rest: 0 };
+
+    #[inline]
+    pub(crate) const fn new(sought: Sought, reference: Reference) -> Self {
+        Self { addresses: sought.addresses, rest: sought.rest | (reference.0 as u64) << 32 }
     }
 
     pub(crate) const fn is_empty(self) -> bool {
-        self.0 == 0
+        self.rest & OCCUPIED == 0
     }
 
-    pub(crate) const fn tag(self) -> u32 {
-        (self.0 >> 32) as u32 & !REPLY
-    }
-
-    /// The entry's reference, if it is occupied and has this tag.
+    /// The key, as it is sought.
     #[inline]
-    fn tagged(self, tag: u32) -> Option<Reference> {
-        ((self.0 >> 32) as u32 == OCCUPIED_HALF | tag).then_some(Reference(self.0 as u32))
+    pub(crate) const fn sought(self) -> Sought {
+        Sought { addresses: self.addresses, rest: self.rest & KEY }
+    }
+}
+
+/// The lock bit, if it is in this slot.
+#[inline]
+const fn lock_in(slot: usize) -> u64 {
+    if slot == 0 { LOCKED } else { 0 }
+}
+
+impl Slot {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.rest.load(Ordering::Relaxed) & OCCUPIED == 0
+    }
+
+    /// What the slot refers to, and whether it holds the key `sought`.
+    ///
+    /// Why no two occupations mix: (1) `before` is acquired, so the addresses
+    /// read are at least those written before it. (2) If they are a later
+    /// occupation's, they were written with release after the earlier one's
+    /// end, and the fence lets `after` see that end. (3) So a mixture goes
+    /// unnoticed only if `after` is yet another occupation, with the same
+    /// reference and ports as the first: of the same connection, since records
+    /// are not reused under a reader, which was moved away and back. Moves are
+    /// counted, and the callers of this look at the count.
+    #[inline]
+    fn compare(&self, sought: Sought) -> (Reference, bool) {
+        let before = self.rest.load(Ordering::Acquire);
+        let addresses = self.addresses.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let after = self.rest.load(Ordering::Relaxed);
+        let other = (addresses ^ sought.addresses)
+            | (before ^ sought.rest) & KEY
+            | (before ^ after) & !LOCKED;
+        (Reference::of(before), other == 0)
     }
 }
 
@@ -80,67 +168,104 @@ impl Bucket {
     /// No entries. Equal to zero bytes.
     #[cfg(loom)]
     pub(crate) fn empty() -> Self {
-        Self { slots: std::array::from_fn(|_| AtomicU64::new(0)) }
+        let slot = |_| Slot { addresses: AtomicU64::new(0), rest: AtomicU64::new(0) };
+        Self { slots: std::array::from_fn(slot) }
     }
 
-    /// What slot number `slot` holds. Acquire: who finds an entry sees the
-    /// record that was written before the entry was.
+    /// What slot number `slot` holds: exact under the lock; otherwise it may be
+    /// a mixture.
     #[inline]
     pub(crate) fn load(&self, slot: usize) -> Entry {
-        self.slots.get(slot).map_or(Entry::EMPTY, |word| Entry(word.load(Ordering::Acquire)))
+        let Some(slot) = self.slots.get(slot) else { return Entry::EMPTY };
+        let rest = slot.rest.load(Ordering::Acquire) & !LOCKED;
+        if rest & OCCUPIED == 0 {
+            return Entry::EMPTY;
+        }
+        Entry { addresses: slot.addresses.load(Ordering::Relaxed), rest }
     }
 
-    /// Writes a slot. Only under the lock of this bucket. Release: see `load`.
-    pub(crate) fn store(&self, slot: usize, entry: Entry) {
-        if let Some(word) = self.slots.get(slot) {
-            word.store(entry.0, Ordering::Release);
+    /// Fills an empty slot. Only under the lock. Both stores release: the first
+    /// what ended the slot's last occupation (see [`Slot::compare`]), the
+    /// second the first, and the record that the entry refers to.
+    #[inline]
+    pub(crate) fn fill(&self, slot: usize, entry: Entry) {
+        if let Some(place) = self.slots.get(slot) {
+            place.addresses.store(entry.addresses, Ordering::Release);
+            place.rest.store(entry.rest | lock_in(slot), Ordering::Release);
         }
     }
 
-    /// All slots' entries, each read once.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.slots.iter().map(|word| Entry(word.load(Ordering::Acquire)))
-    }
-
-    /// Everything that carries `tag`. Tags of 31 bits seldom lie: rarely more
-    /// than one, and then only one of them has the key.
-    pub(crate) fn tagged(&self, tag: u32) -> impl Iterator<Item = Reference> + '_ {
-        self.entries().filter_map(move |entry| entry.tagged(tag))
-    }
-
-    /// Which slots carry `tag`, as bits, those of `second` above this one's. A
-    /// hint: of slots that are being written now it may be wrong; under the
-    /// buckets' locks it is right.
+    /// Empties a slot. Only under the lock. Releases the count of the move, if
+    /// it is one.
     #[inline]
-    pub(crate) fn tag_mask(&self, second: &Self, tag: u32) -> u32 {
-        upper_halves(self, second, OCCUPIED_HALF | tag)
+    pub(crate) fn clear(&self, slot: usize) {
+        if let Some(place) = self.slots.get(slot) {
+            place.rest.store(lock_in(slot), Ordering::Release);
+        }
     }
 
-    /// What this bucket's slot with `tag` refers to, or [`Reference::NONE`], as
-    /// near as a hint can tell; without a branch.
-    #[inline]
-    pub(crate) fn hint(&self, tag: u32) -> Reference {
-        let mask = upper_halves_of_one(self, OCCUPIED_HALF | tag);
-        let entry = self.load(mask.trailing_zeros() as usize % SLOTS);
-        if mask == 0 { Reference::NONE } else { Reference(entry.0 as u32) }
+    /// What the slots that hold `sought` refer to. Two keys of IPv6 may look
+    /// the same here; of IPv4 never.
+    pub(crate) fn matching(&self, sought: Sought) -> impl Iterator<Item = Reference> + '_ {
+        let compared = self.slots.iter().map(move |slot| slot.compare(sought));
+        compared.filter_map(|(reference, same)| same.then_some(reference))
     }
 
-    /// Which slots are empty, likewise.
+    /// Compares slot number `slot` modulo their number.
     #[inline]
-    pub(crate) fn empty_mask(&self, second: &Self) -> u32 {
-        upper_halves(self, second, 0)
+    fn compare(&self, slot: usize, sought: Sought) -> (Reference, bool) {
+        self.slots.get(slot % SLOTS).map_or((Reference::NONE, false), |slot| slot.compare(sought))
     }
 
-    /// Which slots of this bucket are empty. Reads every slot once, so even
-    /// without the lock it names none that is not a slot's.
+    /// What one of two buckets' slots refers to that holds `sought`, if one
+    /// does: which to look at is a hint, by comparing all of them at once. Which
+    /// of the two has a key can't be predicted, so there is no branch between.
     #[inline]
-    pub(crate) fn own_empty_mask(&self) -> u32 {
-        upper_halves_of_one(self, 0)
+    pub(crate) fn either(&self, second: &Self, sought: Sought) -> Option<Reference> {
+        let slot = matches(self, second, sought).trailing_zeros() as usize / 4;
+        let bucket = if slot < SLOTS { self } else { second };
+        let (reference, same) = bucket.compare(slot, sought);
+        same.then_some(reference)
     }
 
-    /// What slot `slot` refers to, if it carries `tag`.
+    /// The same of this bucket alone, in words that don't tempt the compiler to
+    /// branch: a reference, and whether it is one to `sought`.
     #[inline]
-    pub(crate) fn reference(&self, slot: usize, tag: u32) -> Option<Reference> {
-        self.load(slot % SLOTS).tagged(tag)
+    pub(crate) fn own(&self, sought: Sought) -> (Reference, bool) {
+        self.compare(matches_in(self, sought).trailing_zeros() as usize / 4, sought)
+    }
+
+    /// The first empty slot, other than `taken`. Exact under the lock.
+    #[inline]
+    pub(crate) fn vacancy(&self, taken: Option<usize>) -> Option<usize> {
+        let taken = taken.map_or(0, |slot| 1 << slot);
+        let bits = self.slots.iter().zip(0..).map(|(slot, at)| u32::from(slot.is_empty()) << at);
+        let mask = bits.fold(0, |mask, bit| mask | bit) & !taken;
+        (mask != 0).then(|| mask.trailing_zeros() as usize)
+    }
+
+    /// Takes the lock. Nobody else writes the slots until [`Self::unlock`].
+    #[inline]
+    pub(crate) fn lock(&self) {
+        let [slot, ..] = &self.slots;
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        let mut free = slot.rest.load(relaxed) & !LOCKED;
+        let mut tries = 0;
+        while let Err(now) = slot.rest.compare_exchange(free, free | LOCKED, acquire, relaxed) {
+            free = now & !LOCKED;
+            tries += 1;
+            if cfg!(loom) || tries % SPINS == 0 {
+                yield_now();
+            } else {
+                spin_loop();
+            }
+        }
+    }
+
+    /// Gives the lock back; only by its holder.
+    #[inline]
+    pub(crate) fn unlock(&self) {
+        let [slot, ..] = &self.slots;
+        slot.rest.store(slot.rest.load(Ordering::Relaxed) & !LOCKED, Ordering::Release);
     }
 }

@@ -1,132 +1,202 @@
-//! Lookups of a burst, in stages: while one key's cache line is on its way,
-//! the others are worked on.
-use wire::FlowKey;
+//! Lookups: of one key, and of a burst in stages, where one key's cache line is
+//! on its way while the others are worked on.
+//!
+//! Nine of ten keys are in their first bucket, and which the others are can't
+//! be predicted. A burst notes them without a branch and turns to them later.
+use wire::{FlowKey, FlowV4, FlowV6, Transport};
 
-use crate::bucket::Reference;
-use crate::family::FamilyTable;
+use crate::bucket::{Bucket, Sought};
 use crate::id::Hit;
-use crate::index::Start;
-use crate::key::{AnyKey, Family, Key};
+use crate::index::Index;
+use crate::key::{AnyKey, Family, Key4, Key6};
+use crate::plain::PlainKey;
 use crate::table::ConnTable;
 
 /// Keys worked on at a time.
 const BURST: usize = if cfg!(loom) { 2 } else { 64 };
 
+/// Where a search for a key begins, and what is needed to go on.
+#[derive(Clone, Copy)]
+struct Start<'a> {
+    sought: Sought,
+    first: &'a Bucket,
+    /// Says the second bucket.
+    second: u32,
+    /// Says the family.
+    id_bit: u32,
+}
+
+/// A key that a burst of which can be looked up.
+trait Seek {
+    /// Where it is looked for, as what, and the family's bit in its ids.
+    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32);
+
+    /// The same key for a single lookup.
+    fn flow(&self) -> FlowKey;
+}
+
+impl Seek for FlowKey {
+    #[inline]
+    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
+        match self {
+            Self::V4(flow) => (table.v4.index(), table.v4.sought(&flow.into()), Key4::ID_BIT),
+            Self::V6(flow) => (table.v6.index(), table.sought_v6(flow), Key6::ID_BIT),
+        }
+    }
+
+    fn flow(&self) -> FlowKey {
+        *self
+    }
+}
+
+impl Seek for PlainKey {
+    #[inline]
+    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
+        let proto = if self.is_tcp() { Transport::Tcp } else { Transport::Udp };
+        let key = Key4 { addresses: [self.addresses], ports: self.ports, proto };
+        (table.v4.index(), table.v4.sought(&key), Key4::ID_BIT)
+    }
+
+    fn flow(&self) -> FlowKey {
+        (*self).into()
+    }
+}
+
 impl ConnTable {
+    /// A quick look for an IPv4 key.
+    #[inline]
+    pub(crate) fn glance(&self, flow: &FlowV4) -> Option<Hit> {
+        self.v4.glance(&flow.into()).map(|found| Hit::new(found, Key4::ID_BIT))
+    }
+
+    /// For an IPv6 key. Not inlined: what it needs should not burden IPv4.
+    #[inline(never)]
+    pub(crate) fn glance_v6(&self, flow: &FlowV6) -> Option<Hit> {
+        self.v6.glance(&flow.into()).map(|found| Hit::new(found, Key6::ID_BIT))
+    }
+
+    /// A key that a quick look did not find, or not for sure.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn lookup_surely(&self, key: &FlowKey) -> Option<Hit> {
+        match AnyKey::from(key) {
+            AnyKey::V4(key) => self.v4.lookup(&key).map(|found| Hit::new(found, Key4::ID_BIT)),
+            AnyKey::V6(key) => self.v6.lookup(&key).map(|found| Hit::new(found, Key6::ID_BIT)),
+        }
+    }
+
     /// Looks up `keys`, each as [`Self::lookup`] does, and writes what it finds
-    /// to `out`, as far as both reach. Best with bursts of 8 to 64.
+    /// to `out`, as far as both reach. Best with bursts of 8 to 64. Reads no
+    /// records of IPv4 connections: who will need one calls [`Self::prefetch`].
     pub fn lookup_burst(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
         for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
             self.lookup_chunk(keys, out);
         }
     }
 
-    fn lookup_chunk(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
-        let mut starts = [Start::default(); BURST];
-        for (key, start) in keys.iter().zip(&mut starts) {
-            *start = match AnyKey::from(key) {
-                AnyKey::V4(key) => approach(&self.v4, &key),
-                AnyKey::V6(key) => approach(&self.v6, &key),
-            };
-        }
-        let mut guesses = [Reference::NONE; BURST];
-        let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
-        for (((key, start), guess), at) in keys.iter().zip(&starts).zip(&mut guesses).zip(0..) {
-            *guess = match key {
-                FlowKey::V4(_) => draw_near(&self.v4, *start),
-                FlowKey::V6(_) => draw_near(&self.v6, *start),
-            };
-            // Which bucket has a key can't be predicted, so this doesn't branch.
-            elsewhere[count % BURST] = at;
-            count += usize::from(*guess == Reference::NONE);
-        }
-        self.look_elsewhere(keys, &starts, &mut guesses, elsewhere.get(..count).unwrap_or(&[]));
-        for ((key, guess), out) in keys.iter().zip(&guesses).zip(out) {
-            let hit = match AnyKey::from(key) {
-                AnyKey::V4(key) => confirm(&self.v4, &key, *guess),
-                AnyKey::V6(key) => confirm(&self.v6, &key, *guess),
-            };
-            *out = hit.or_else(|| self.lookup_slowly(key));
+    /// [`Self::lookup_burst`] for IPv4 keys that are words already. Fetches the
+    /// records of what it finds, for [`Self::plain`].
+    #[inline]
+    pub fn lookup_plain(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
+        for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
+            self.lookup_chunk(keys, out);
+            for hit in out.iter().flatten() {
+                self.prefetch(hit.conn);
+            }
         }
     }
 
-    /// Stage 2b: the second buckets of those that were not in the first.
+    #[inline]
+    fn lookup_chunk<T: Seek>(&self, keys: &[T], out: &mut [Option<Hit>]) {
+        let moved = [self.v4.index().moved(), self.v6.index().moved()];
+        let first = self.v4.index().bucket(0);
+        let nowhere = Start { sought: Sought::default(), first, second: 0, id_bit: 0 };
+        let mut starts = [nowhere; BURST];
+        let families = self.approach(keys, &mut starts);
+        let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
+        for ((start, out), at) in starts.iter().zip(&mut *out).zip(0..) {
+            let (reference, same) = start.first.own(start.sought);
+            // Whatever it is, those noted are written again.
+            *out = Some(Hit::new(reference, start.id_bit));
+            elsewhere[count % BURST] = at;
+            count += usize::from(!same);
+        }
+        let which = elsewhere.get(..count).unwrap_or(&[]);
+        let found = self.look_elsewhere(&starts, which, out);
+        let still = self.v4.index().still(moved[0]) && self.v6.index().still(moved[1]);
+        if !found || !still || families != 0 {
+            self.make_sure(keys, still, out);
+        }
+    }
+
+    /// Stage 1: hash, and fetch the first bucket; whether there is any key of
+    /// IPv6.
+    #[inline]
+    fn approach<'a, T: Seek>(&'a self, keys: &[T], starts: &mut [Start<'a>; BURST]) -> u32 {
+        let mut families = 0;
+        for (key, start) in keys.iter().zip(starts) {
+            let (index, sought, id_bit) = key.seek(self);
+            let (first, second) = index.approach(sought);
+            *start = Start { sought, first, second, id_bit };
+            families |= id_bit;
+        }
+        families
+    }
+
+    #[inline(never)]
+    fn sought_v6(&self, flow: &FlowV6) -> Sought {
+        self.v6.sought(&flow.into())
+    }
+
+    fn index(&self, id_bit: u32) -> &Index {
+        if id_bit == Key4::ID_BIT { self.v4.index() } else { self.v6.index() }
+    }
+
+    /// Stage 2b: the second buckets of those that were not in the first;
+    /// whether all were there.
+    #[inline]
     fn look_elsewhere(
         &self,
-        keys: &[FlowKey],
-        starts: &[Start; BURST],
-        guesses: &mut [Reference; BURST],
+        starts: &[Start<'_>; BURST],
         which: &[u8],
-    ) {
-        let mut others = [0; BURST];
-        for (&at, other) in which.iter().zip(&mut others) {
-            let at = usize::from(at) % BURST;
-            *other = match keys.get(at) {
-                Some(FlowKey::V4(_)) => turn(&self.v4, starts[at]),
-                Some(FlowKey::V6(_)) => turn(&self.v6, starts[at]),
-                None => 0,
-            };
+        out: &mut [Option<Hit>],
+    ) -> bool {
+        let start = |at: u8| &starts[usize::from(at) % BURST];
+        for &at in which {
+            self.index(start(at).id_bit).prefetch_second(start(at).second);
         }
-        for (&at, &first) in which.iter().zip(&others) {
-            let at = usize::from(at) % BURST;
-            let start = Start { first, ..starts[at] };
-            guesses[at] = match keys.get(at) {
-                Some(FlowKey::V4(_)) => draw_near(&self.v4, start),
-                Some(FlowKey::V6(_)) => draw_near(&self.v6, start),
-                None => Reference::NONE,
-            };
+        let mut all = true;
+        for &at in which {
+            let &Start { sought, second, id_bit, .. } = start(at);
+            let (reference, same) = self.index(id_bit).second(second).own(sought);
+            all &= same;
+            if let Some(out) = out.get_mut(usize::from(at)) {
+                *out = same.then(|| Hit::new(reference, id_bit));
+            }
         }
+        all
     }
 
-    /// A key whose tag was not found, or is another's too.
+    /// Stage 3, if need be: looks again for what was not found, or not for sure.
     #[cold]
     #[inline(never)]
-    fn lookup_slowly(&self, key: &FlowKey) -> Option<Hit> {
-        self.lookup(key)
+    fn make_sure<T: Seek>(&self, keys: &[T], still: bool, out: &mut [Option<Hit>]) {
+        if still {
+            for hit in out.iter().flatten().filter(|hit| hit.conn.is_v6()) {
+                self.v6.prefetch_record(hit.conn.record());
+            }
+        }
+        for (key, out) in keys.iter().zip(out) {
+            let key = &key.flow();
+            let sure = still
+                && match (key, &*out) {
+                    (_, None) => false,
+                    (FlowKey::V4(_), Some(_)) => true,
+                    (FlowKey::V6(flow), Some(hit)) => self.v6.is(hit.reference(), &flow.into()),
+                };
+            if !sure {
+                *out = self.lookup_surely(key);
+            }
+        }
     }
-}
-
-/// Stage 1: hash, and fetch the first bucket. Five of six keys are there; to
-/// fetch the second, too, would cost more than it saves once the table is
-/// larger than the caches.
-#[inline]
-fn approach<const K: usize>(family: &FamilyTable<K>, key: &Key<K>) -> Start
-where
-    Key<K>: Family,
-{
-    let start = family.start(key);
-    family.index().prefetch(start.first as usize);
-    start
-}
-
-/// The second bucket, fetched.
-#[inline]
-fn turn<const K: usize>(family: &FamilyTable<K>, start: Start) -> u32
-where
-    Key<K>: Family,
-{
-    let other = family.index().other(start.first as usize, start.tag);
-    family.index().prefetch(other);
-    other as u32
-}
-
-/// Stage 2: find the tag, and fetch the record.
-#[inline]
-fn draw_near<const K: usize>(family: &FamilyTable<K>, start: Start) -> Reference
-where
-    Key<K>: Family,
-{
-    let guess = family.index().bucket(start.first as usize).hint(start.tag);
-    family.prefetch_record(if guess == Reference::NONE { 0 } else { guess.record() });
-    guess
-}
-
-/// Stage 3: compare the key.
-#[inline]
-fn confirm<const K: usize>(family: &FamilyTable<K>, key: &Key<K>, guess: Reference) -> Option<Hit>
-where
-    Key<K>: Family,
-{
-    // The record of `Reference::NONE` is beyond the last.
-    family.is(guess, key).then(|| Hit::new(guess, <Key<K> as Family>::ID_BIT))
 }

@@ -1,8 +1,8 @@
 //! How large a table is made.
 use crate::time::Timeouts;
 
-/// Most connections of one family: a record's number has 31 bits.
-pub(crate) const MOST: usize = (1 << 31) - 1;
+/// Most connections of one family: a record's number has 28 bits.
+pub(crate) const MOST: usize = (1 << 28) - 1;
 
 /// What a table is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +37,10 @@ pub enum TableError {
     },
 }
 
-/// Buckets of 8 slots for the two keys of each of `connections` connections:
-/// at most 7 of 8 slots are in use, which a search for room always reaches.
+/// Buckets of 4 slots for the two keys of each of `connections` connections:
+/// at most 4 of 5 slots are in use, which a search for room always reaches, and
+/// most keys find room in their first bucket.
 pub(crate) const fn buckets(connections: usize) -> usize {
     // Very small tables are less even: a few spare buckets make up for it.
-    (connections * 2).div_ceil(7) + 4
+    (connections * 5).div_ceil(8) + 8
 }

@@ -1,13 +1,14 @@
 //! The table of one address family: records and their index.
-use crate::bucket::Reference;
-use crate::hash::KeyedHash;
-use crate::index::{Index, Probe, Start};
+use crate::bucket::{Reference, Sought};
+use crate::hash::Digest;
+use crate::index::{Index, Place, Probe};
 use crate::key::{Family, Key};
 use crate::life::Life;
 use crate::memory::{OutOfMemory, Slab};
 use crate::path::Room;
 use crate::readers::{Limbo, Readers};
 use crate::record::{Content, Record};
+use crate::seed::KeyStream;
 use crate::stack::{NIL, Stack};
 use crate::state::TcpState;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -21,7 +22,7 @@ const ATTEMPTS: usize = 32;
 pub(crate) struct FamilyTable<const K: usize> {
     records: Slab<Record<K>>,
     index: Index,
-    hash: KeyedHash<K>,
+    digest: Digest<K>,
     /// Records from this number on were never used, nor their memory touched.
     fresh: AtomicU32,
     free: Stack,
@@ -69,10 +70,11 @@ where
         buckets: usize,
         seed: &[u8; 32],
     ) -> Result<Self, OutOfMemory> {
+        let mut stream = KeyStream::new(seed, [<Key<K> as Family>::STREAM, 0, 0], 0);
         Ok(Self {
             records: Slab::new(records)?,
-            index: Index::new(buckets)?,
-            hash: KeyedHash::new(seed),
+            index: Index::new(buckets, &mut stream)?,
+            digest: Digest::new(&mut stream),
             fresh: AtomicU32::new(0),
             free: Stack::new(),
             limbo: Limbo::new(),
@@ -83,15 +85,18 @@ where
 
     pub(crate) fn stats(&self) -> FamilyStats {
         let removals = self.removals.load(Ordering::Relaxed);
-        let inserts = self.index.inserted();
+        // Every insertion takes a record, a fresh one or one off the stack.
+        // Modulo 2^32; below zero if others remove meanwhile.
+        let taken = self.used().wrapping_add(self.free.pops());
+        let len = (taken.wrapping_sub(removals as u32) as i32).max(0) as u32;
         FamilyStats {
             capacity: self.records.len(),
-            len: inserts.saturating_sub(removals) as usize,
+            len: len as usize,
             memory_bytes: self.records.bytes() + self.index.bytes(),
-            inserts,
+            inserts: removals + u64::from(len),
             removals,
             full: self.full.load(Ordering::Relaxed),
-            moves: self.index.moved.load(Ordering::Relaxed),
+            moves: self.index.moves(),
             retries: self.index.retried.load(Ordering::Relaxed),
         }
     }
@@ -114,12 +119,7 @@ where
 
     #[inline]
     pub(crate) fn probe(&self, key: &Key<K>) -> Probe {
-        self.index.probe(self.hash.hash(key))
-    }
-
-    #[inline]
-    pub(crate) fn start(&self, key: &Key<K>) -> Start {
-        self.index.start(self.hash.hash(key))
+        self.index.probe(self.digest.sought(key))
     }
 
     #[inline]
@@ -132,21 +132,50 @@ where
         self.record(reference.record()).is_some_and(|record| record.has(reference.direction(), key))
     }
 
+    /// Whether an entry of the index that looks like `key`'s is; exact if no
+    /// entry moves meanwhile.
     #[inline]
+    pub(crate) fn seems(&self, reference: Reference, key: &Key<K>) -> bool {
+        <Key<K> as Family>::WHOLE || self.is(reference, key)
+    }
+
+    /// What a slot with `key` holds.
+    #[inline]
+    pub(crate) fn sought(&self, key: &Key<K>) -> Sought {
+        self.digest.sought(key)
+    }
+
+    /// The entry of `key`; `None` means nothing.
+    #[inline]
+    pub(crate) fn glance(&self, key: &Key<K>) -> Option<Reference> {
+        let moved = self.index.moved();
+        let found = self.index.guess(self.sought(key))?;
+        (self.seems(found, key) && self.index.still(moved)).then_some(found)
+    }
+
+    /// As [`Self::glance`], by the record, and `None` means that at one moment
+    /// during the call the key was not there.
+    #[cold]
     pub(crate) fn lookup(&self, key: &Key<K>) -> Option<Reference> {
-        self.index.find(self.probe(key), |reference| self.is(reference, key))
+        self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
+    }
+
+    /// Brings both buckets of a key closer.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &Key<K>) {
+        self.index.prefetch_both(&self.probe(key));
     }
 
     /// Inserts both keys of a connection or none; its record's number.
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));
-        for probe in &probes {
-            self.index.prefetch(probe.first());
-            self.index.prefetch(probe.second());
-        }
+        probes.iter().for_each(|probe| self.index.prefetch_both(probe));
         self.prefetch_record(self.free.top().unwrap_or_else(|| self.used()));
+        if let Some(done) = self.insert_first(content, &probes, seen) {
+            return done;
+        }
         for _ in 0..ATTEMPTS {
-            match self.try_insert(content, &probes, seen) {
+            match self.insert_anywhere(content, &probes, seen) {
                 Ok(done) => return done,
                 Err(Room::None) => break,
                 Err(_) => {}
@@ -156,42 +185,77 @@ where
         Err(Refusal::Full)
     }
 
+    /// Into the first buckets, under their locks; `None` if there is no room.
+    #[inline]
+    fn insert_first(
+        &self,
+        content: &Content<K>,
+        probes: &[Probe; 2],
+        seen: u32,
+    ) -> Option<Result<u32, Refusal>> {
+        let [forward, reply] = probes;
+        let _held = self.index.lock_first(probes);
+        if let Some(refusal) = self.conflict(content, probes) {
+            return Some(Err(refusal));
+        }
+        let there = self.index.vacancy(forward.first(), None)?;
+        let back = self.index.vacancy(reply.first(), Some(there))?;
+        self.put(content, probes, [there, back], seen).map(Ok)
+    }
+
     /// One attempt under the locks of all four buckets; if there is no empty
     /// slot, tries to make one and says what came of that.
-    fn try_insert(
+    #[cold]
+    fn insert_anywhere(
         &self,
         content: &Content<K>,
         probes: &[Probe; 2],
         seen: u32,
     ) -> Result<Result<u32, Refusal>, Room> {
-        let [forward, reply] = *probes;
+        let [forward, reply] = probes;
         let held = self.index.lock(probes);
         if let Some(refusal) = self.conflict(content, probes) {
             return Ok(Err(refusal));
         }
-        let Some(there) = self.index.vacancy(forward, None) else {
+        let vacancy = |probe: &Probe, taken| {
+            let first = self.index.vacancy(probe.first(), taken);
+            first.or_else(|| self.index.vacancy(probe.second(), taken))
+        };
+        let Some(there) = vacancy(forward, None) else {
             drop(held);
             return Err(self.index.make_room(forward, None));
         };
-        let Some(back) = self.index.vacancy(reply, Some(there)) else {
+        let Some(back) = vacancy(reply, Some(there)) else {
             drop(held);
             return Err(self.index.make_room(reply, Some(there)));
         };
-        let Some((number, record)) = self.take_record() else { return Err(Room::None) };
+        self.put(content, probes, [there, back], seen).map(Ok).ok_or(Room::None)
+    }
+
+    /// Writes a record and both entries; `None` if no record is free.
+    #[inline]
+    fn put(
+        &self,
+        content: &Content<K>,
+        [forward, reply]: &[Probe; 2],
+        [there, back]: [Place; 2],
+        seen: u32,
+    ) -> Option<u32> {
+        let (number, record) = self.take_record()?;
         let proto = content.keys[0].proto;
         record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
-        self.index.put(there, forward, Reference::new(number, Direction::Forward));
-        self.index.put(back, reply, Reference::new(number, Direction::Reply));
-        held.count();
-        Ok(Ok(number))
+        self.index.put(there, forward.sought, Reference::new(number, Direction::Forward));
+        self.index.put(back, reply.sought, Reference::new(number, Direction::Reply));
+        Some(number)
     }
 
     /// The connection that already has one of the keys; exact under the locks.
+    #[inline]
     fn conflict(&self, content: &Content<K>, probes: &[Probe; 2]) -> Option<Refusal> {
         let ([forward, reply], [there, back]) = (probes, &content.keys);
-        let found = self.index.find_locked(*forward, |reference| self.is(reference, there));
+        let found = self.index.find_locked(forward, |reference| self.is(reference, there));
         found.map(Refusal::Exists).or_else(|| {
-            let found = self.index.find_locked(*reply, |reference| self.is(reference, back));
+            let found = self.index.find_locked(reply, |reference| self.is(reference, back));
             found.map(Refusal::ReplyConflict)
         })
     }
@@ -218,7 +282,7 @@ where
         let probes = content.keys.each_ref().map(|key| self.probe(key));
         let held = self.index.lock(&probes);
         end(record, life)?;
-        for (probe, direction) in probes.into_iter().zip(Direction::BOTH) {
+        for (probe, direction) in probes.iter().zip(Direction::BOTH) {
             self.index.erase(probe, Reference::new(number, direction));
         }
         drop(held);

@@ -4,12 +4,12 @@
 use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::Transport;
 
-use crate::bucket::SLOTS;
+use crate::bucket::{Bucket, Entry, Reference, SLOTS, Slot, Sought};
 use crate::config::buckets;
 use crate::family::{FamilyTable, Refusal};
-use crate::hash::KeyedHash;
 use crate::key::{Deltas, Family, Key, Key4, Key6};
 use crate::record::{Content, Record};
+use crate::sync::AtomicU64;
 
 /// A client of consecutive ports, as a flood has them.
 fn key<const K: usize>(n: u64, net: u64) -> Key<K> {
@@ -127,21 +127,24 @@ where
     Key<K>: Family,
 {
     let (cells, total) = (256, if cfg!(miri) { 2048 } else { 1 << 16 });
-    let hash = KeyedHash::<K>::new(&[seed; 32]);
-    // Any 8 bits: of the bucket's half, of the tag's.
-    for shift in (0..=56).step_by(8) {
-        let mut counts = vec![0; cells];
-        for n in 0..total {
-            counts[(hash.hash(&key(n, 10)) >> shift) as usize & (cells - 1)] += 1;
-        }
+    let table = FamilyTable::<K>::new(1, cells, &[seed; 32]).unwrap();
+    let mut counts = [vec![0; cells], vec![0; cells], vec![0; cells]];
+    for n in 0..total {
+        let probe = table.probe(&key(n, 10));
+        counts[0][probe.first()] += 1;
+        counts[1][probe.second()] += 1;
+        // Also as pairs: keys of one first bucket have all kinds of second ones.
+        counts[2][(probe.first() & 15) << 4 | probe.second() & 15] += 1;
+    }
+    for (what, counts) in ["first", "second", "pairs"].into_iter().zip(counts) {
         let sigmas = unevenness(&counts, total);
-        assert!(sigmas < 6.0, "bits {shift}: {sigmas} standard deviations too uneven");
+        assert!(sigmas < 6.0, "{what}, seed {seed}: {sigmas} standard deviations too uneven");
     }
 }
 
 #[test]
 fn consecutive_keys_spread_evenly() {
-    for seed in 0..8 {
+    for seed in 0..if cfg!(miri) { 4 } else { 32 } {
         spread::<1>(seed);
         spread::<4>(seed);
     }
@@ -160,17 +163,30 @@ fn every_part_of_the_key_and_the_seed_counts() {
         keys.push(other);
     }
     let hashes = |seed| {
-        let hash = KeyedHash::<4>::new(&[seed; 32]);
-        keys.iter().map(|key| hash.hash(key)).collect::<Vec<_>>()
+        let table = FamilyTable::<4>::new(1, MANY, &[seed; 32]).unwrap();
+        keys.iter().map(|key| buckets_of(&table, key)).collect::<Vec<_>>()
     };
     let mut all = [hashes(1), hashes(2)].concat();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 2 * keys.len());
     let v4: Key4 = key(1, 10);
-    let one = KeyedHash::<1>::new(&[1; 32]).hash(&v4);
-    assert_ne!(one, KeyedHash::<1>::new(&[2; 32]).hash(&v4));
-    assert_ne!(one, KeyedHash::<1>::new(&[1; 32]).hash(&Key { proto: Transport::Udp, ..v4 }));
+    let table = |seed| FamilyTable::<1>::new(1, MANY, &[seed; 32]).unwrap();
+    let one = buckets_of(&table(1), &v4);
+    assert_ne!(one, buckets_of(&table(2), &v4));
+    assert_ne!(one, buckets_of(&table(1), &Key { proto: Transport::Udp, ..v4 }));
+}
+
+/// So many buckets that no two of some hundred keys have the same two by chance;
+/// their memory is never touched.
+const MANY: usize = if cfg!(miri) { 1 << 12 } else { 1 << 20 };
+
+fn buckets_of<const K: usize>(table: &FamilyTable<K>, key: &Key<K>) -> (usize, usize)
+where
+    Key<K>: Family,
+{
+    let probe = table.probe(key);
+    (probe.first(), probe.second())
 }
 
 #[test]
@@ -190,8 +206,46 @@ fn the_other_bucket_of_the_other_bucket_is_the_first() {
         let table = FamilyTable::<1>::new(1, buckets, &[9; 32]).unwrap();
         for n in 0..500 {
             let probe = table.probe(&key(n, 10));
+            let entry = Entry::new(probe.sought, Reference::new(n as u32, Direction::Reply));
             assert!(probe.first() < buckets && probe.second() < buckets);
-            assert_eq!(table.index().other(probe.second(), probe.tag), probe.first());
+            assert_eq!(entry.sought(), probe.sought);
+            assert_eq!(table.index().other(probe.second(), entry), probe.first());
+            assert_eq!(table.index().other(probe.first(), entry), probe.second());
         }
     }
+}
+
+/// An index compares some bits of a word and not others.
+#[test]
+fn a_bucket_compares_the_whole_key_and_nothing_else() {
+    let (buckets, sought) = ([(), ()].map(|()| bucket()), Sought::new(7, 9, Transport::Udp));
+    for slot in 0..2 * SLOTS {
+        let bucket = &buckets[slot / SLOTS];
+        let reference = Reference::new(0xaaa_aaaa, Direction::Reply);
+        bucket.lock();
+        bucket.fill(slot % SLOTS, Entry::new(sought, reference));
+        let find = |sought| buckets[0].either(&buckets[1], sought);
+        assert_eq!(find(sought), Some(reference), "while the bucket is locked");
+        assert_eq!(bucket.own(sought), (reference, true));
+        bucket.unlock();
+        assert_eq!(find(sought), Some(reference));
+        for bit in 0..64 {
+            let addresses = sought.addresses ^ 1 << bit;
+            assert_eq!(find(Sought { addresses, ..sought }), None);
+        }
+        for bit in 0..32 {
+            assert_eq!(find(Sought::new(7, 9 ^ 1 << bit, Transport::Udp)), None);
+        }
+        assert_eq!(find(Sought::new(7, 9, Transport::Tcp)), None);
+        bucket.lock();
+        bucket.clear(slot % SLOTS);
+        bucket.unlock();
+        assert_eq!(find(sought), None);
+        assert!(!bucket.own(sought).1);
+    }
+}
+
+fn bucket() -> Bucket {
+    let slot = |_| Slot { addresses: AtomicU64::new(0), rest: AtomicU64::new(0) };
+    Bucket { slots: std::array::from_fn(slot) }
 }

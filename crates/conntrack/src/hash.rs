@@ -1,78 +1,82 @@
-//! The keyed hash: strongly universal, so that nobody who doesn't know the
+//! The keyed hashes: strongly universal, so that nobody who doesn't know the
 //! seed can choose 5-tuples that collide more often than random ones.
 //!
-//! MULTILINEAR-HM of Lemire and Kaser ("Strongly universal string hashing is
-//! fast", The Computer Journal 2014) with 64-bit keys over the 32-bit words of
-//! the 5-tuple gives 32 strongly universal bits; two evaluations with
-//! independent keys give 64. A multilinear hash keeps some order of its input
-//! (consecutive ports give evenly spaced hashes); a bijective mixer behind it
-//! destroys that order and leaves pairwise independence as it is.
-use wire::Transport;
-
+//! MULTILINEAR of Lemire and Kaser ("Strongly universal string hashing is
+//! fast", The Computer Journal 2014) over 64-bit words with 128-bit keys: the
+//! upper half of the sum of keys times words modulo 2^128 is 64 strongly
+//! universal bits, for two multiplications a word.
+use crate::bucket::Sought;
 use crate::key::{Family, Key};
 use crate::seed::KeyStream;
 
-/// The hash keys of one family.
+/// Chooses the buckets of a key by what its slot holds.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyedHash<const K: usize> {
-    lanes: [Lane<K>; 2],
+pub(crate) struct BucketHash {
+    start: u128,
+    addresses: u128,
+    rest: u128,
 }
 
+/// Makes one word of the addresses.
 #[derive(Clone, Debug)]
-struct Lane<const K: usize> {
-    start: u64,
-    addresses: [(u64, u64); K],
-    ports: u64,
-    proto: u64,
+pub(crate) struct Digest<const K: usize> {
+    start: u128,
+    addresses: [u128; K],
 }
 
-impl<const K: usize> KeyedHash<K>
+fn draw(stream: &mut KeyStream) -> u128 {
+    let mut word = || u128::from(stream.next().unwrap_or_default());
+    word() << 64 | word()
+}
+
+impl BucketHash {
+    pub(crate) fn new(stream: &mut KeyStream) -> Self {
+        Self { start: draw(stream), addresses: draw(stream), rest: draw(stream) }
+    }
+
+    /// 64 bits, any two keys' independent.
+    #[inline]
+    pub(crate) fn hash(&self, sought: Sought) -> u64 {
+        let sum = self
+            .start
+            .wrapping_add(self.addresses.wrapping_mul(u128::from(sought.addresses)))
+            .wrapping_add(self.rest.wrapping_mul(u128::from(sought.rest)));
+        mix((sum >> 64) as u64)
+    }
+}
+
+impl<const K: usize> Digest<K>
 where
     Key<K>: Family,
 {
-    /// The hash that `seed` chooses.
-    pub(crate) fn new(seed: &[u8; 32]) -> Self {
-        let mut stream = KeyStream::new(seed, [<Key<K> as Family>::STREAM, 0, 0], 0);
-        Self { lanes: std::array::from_fn(|_| Lane::draw(&mut stream)) }
+    pub(crate) fn new(stream: &mut KeyStream) -> Self {
+        Self { start: draw(stream), addresses: std::array::from_fn(|_| draw(stream)) }
     }
 
-    /// 64 bits, each pair of keys independent.
+    /// What a slot with `key` holds. IPv4 addresses are one word already.
     #[inline]
-    pub(crate) fn hash(&self, key: &Key<K>) -> u64 {
-        let [high, low] = &self.lanes;
-        mix(high.sum(key) >> 32 << 32 | low.sum(key) >> 32)
-    }
-}
-
-impl<const K: usize> Lane<K> {
-    fn draw(stream: &mut KeyStream) -> Self {
-        let mut word = || stream.next().unwrap_or_default();
-        Self {
-            start: word(),
-            addresses: std::array::from_fn(|_| (word(), word())),
-            ports: word(),
-            proto: word(),
-        }
+    pub(crate) fn sought(&self, key: &Key<K>) -> Sought {
+        let addresses = match key.addresses.as_slice() {
+            [whole] => *whole,
+            _ => self.digest(&key.addresses),
+        };
+        Sought::new(addresses, key.ports, key.proto)
     }
 
     #[inline]
-    fn sum(&self, key: &Key<K>) -> u64 {
-        let mut sum = self.start;
-        for (word, (a, b)) in key.addresses.iter().zip(&self.addresses) {
-            let product =
-                a.wrapping_add(word >> 32).wrapping_mul(b.wrapping_add(word & 0xffff_ffff));
-            sum = sum.wrapping_add(product);
-        }
-        let ports = self.ports.wrapping_add(u64::from(key.ports));
-        let proto = self.proto.wrapping_add(u64::from(Transport::number(key.proto)));
-        sum.wrapping_add(ports.wrapping_mul(proto))
+    fn digest(&self, addresses: &[u64; K]) -> u64 {
+        let products = self.addresses.iter().zip(addresses);
+        let sum = products.fold(self.start, |sum, (key, word)| {
+            sum.wrapping_add(key.wrapping_mul(u128::from(*word)))
+        });
+        (sum >> 64) as u64
     }
 }
 
-/// A bijection of 64-bit words (the finalizer of splitmix64).
+/// A bijection. A multilinear hash keeps some order of its input: consecutive
+/// ports give evenly spaced hashes. This destroys that order and leaves the
+/// independence as it is. The upper bits of both halves are good.
 #[inline]
-const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+const fn mix(x: u64) -> u64 {
+    (x ^ x >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,61 +1,59 @@
 //! The cuckoo index: from keys to records, each key in one of two buckets.
 //!
-//! Readers never lock. An entry is one word, and a move writes the copy before
-//! it clears the original, so a key that is in the table is in at least one of
-//! its buckets at any time; only a reader that looked into the one before the
-//! copy came and into the other after the original went can miss it, and that
-//! reader sees the count of moves changed and looks again (LB-NIC section 3.2;
-//! here the count is looked at only after a miss, so hits don't pay for it).
+//! Readers never lock. A move writes the copy before it clears the original,
+//! so a key that is in the table is in at least one of its buckets at any
+//! time; only a reader that looked into the one before the copy came and into
+//! the other after the original went can miss it, and that reader sees the
+//! count of moves changed and looks again (LB-NIC section 3.2). There is one
+//! count for all: moves are rare, and a reader needs it twice for a whole burst.
 //!
-//! Why that is enough: the reader that misses has read the cleared slot, or
-//! something written into it later, with acquire order; the clearing came
-//! after the count, so its second look at the counter sees the count. Its
-//! first look can't have: then it would have seen the copy, too.
-use crate::bucket::{Bucket, Entry, Reference, SLOTS};
-use crate::locks::{Held, Locks, Moves};
-use crate::memory::{OutOfMemory, Slab};
-use crate::sync::{AtomicU64, Ordering};
+//! A key's whereabouts change only under the lock of its first bucket, and
+//! what a bucket holds only under its own: an insertion into the first bucket
+//! needs one lock, and everything else both.
+use crate::bucket::{Bucket, Entry, Reference, Sought};
+use crate::hash::BucketHash;
+use crate::locks::Held;
+use crate::memory::{Field, OutOfMemory};
+use crate::seed::KeyStream;
+use crate::sync::{AtomicU64, Ordering, fence};
 
 /// The index of one family, for the keys of both directions.
 #[derive(Debug)]
 pub(crate) struct Index {
-    buckets: Slab<Bucket>,
-    locks: Locks,
+    buckets: Field<Bucket>,
+    hash: BucketHash,
     moves: Moves,
-    /// How many moves there were.
-    pub(crate) moved: AtomicU64,
     /// How many lookups had to look again.
     pub(crate) retried: AtomicU64,
 }
 
-/// Where a key may be.
+/// Steps of moves, on a cache line of its own: every reader looks at it, and
+/// few write it. A move has two steps: before the copy comes, and between that
+/// and the end of the original.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Moves(AtomicU64);
+
+/// A key and where it may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Probe {
+    pub(crate) sought: Sought,
     first: u32,
     second: u32,
-    /// The hash bits kept in the slot.
-    pub(crate) tag: u32,
 }
 
 impl Probe {
     /// The number of the bucket where the key is put if there is room.
     #[inline]
-    pub(crate) const fn first(self) -> usize {
+    pub(crate) const fn first(&self) -> usize {
         self.first as usize
     }
 
     /// The number of the other; may be the same.
     #[inline]
-    pub(crate) const fn second(self) -> usize {
+    pub(crate) const fn second(&self) -> usize {
         self.second as usize
     }
-}
-
-/// Where a search for a key begins.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Start {
-    pub(crate) first: u32,
-    pub(crate) tag: u32,
 }
 
 /// A slot's place.
@@ -65,56 +63,56 @@ pub(crate) struct Place {
     pub(crate) slot: usize,
 }
 
-/// `wide`, 32 bits, scaled to `0..n`.
-const fn scale(wide: u32, n: usize) -> usize {
-    ((wide as u64 * n as u64) >> 32) as usize
-}
-
 impl Index {
     /// An empty index of `buckets` buckets, at least one and at most 2^32 - 1.
-    pub(crate) fn new(buckets: usize) -> Result<Self, OutOfMemory> {
+    pub(crate) fn new(buckets: usize, stream: &mut KeyStream) -> Result<Self, OutOfMemory> {
         Ok(Self {
-            buckets: Slab::new(buckets)?,
-            locks: Locks::new(buckets),
-            moves: Moves::new(buckets),
-            moved: AtomicU64::new(0),
+            buckets: Field::new(u32::try_from(buckets).unwrap_or(u32::MAX))?,
+            hash: BucketHash::new(stream),
+            moves: Moves(AtomicU64::new(0)),
             retried: AtomicU64::new(0),
         })
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.buckets.bytes() + self.locks.bytes() + self.moves.bytes()
+        self.buckets.bytes()
     }
 
-    /// The two buckets and the tag of a key with this hash. Bucket and tag
-    /// come from different halves of the hash.
+    /// The two buckets of a key, from the two halves of its hash.
     #[inline]
-    pub(crate) fn probe(&self, hash: u64) -> Probe {
-        let Start { first, tag } = self.start(hash);
-        Probe { first, second: self.other(first as usize, tag) as u32, tag }
+    pub(crate) fn probe(&self, sought: Sought) -> Probe {
+        let hash = self.hash.hash(sought);
+        let [first, second] = [(hash >> 32) as u32, hash as u32];
+        Probe { sought, first: self.buckets.place(first), second: self.buckets.place(second) }
     }
 
-    /// The first bucket and the tag of a key with this hash.
+    /// The first bucket of a key, on its way into the cache, and what says the
+    /// second.
     #[inline]
-    pub(crate) fn start(&self, hash: u64) -> Start {
-        let first = scale((hash >> 32) as u32, self.buckets.len()) as u32;
-        Start { first, tag: hash as u32 & (u32::MAX >> 1) }
+    pub(crate) fn approach(&self, sought: Sought) -> (&Bucket, u32) {
+        let hash = self.hash.hash(sought);
+        let first = (hash >> 32) as u32;
+        self.buckets.prefetch_at(first);
+        (self.buckets.at(first), hash as u32)
     }
 
-    /// The other bucket of an entry with `tag` in `bucket`; an involution. The
-    /// entry alone tells it, so that moves needn't read records.
+    /// The second bucket, from what [`Self::approach`] said.
     #[inline]
-    pub(crate) fn other(&self, bucket: usize, tag: u32) -> usize {
-        let (pair, n) = (self.pair(tag), self.buckets.len());
-        // Half of all pairs wrap around: a branch would be mispredicted as often.
-        let (difference, wraps) = pair.overflowing_sub(bucket);
-        difference.wrapping_add(n & usize::from(wraps).wrapping_neg())
+    pub(crate) fn second(&self, wide: u32) -> &Bucket {
+        self.buckets.at(wide)
     }
 
-    /// The sum of an entry's two buckets, modulo their number: the same in both.
+    /// Brings it closer.
     #[inline]
-    fn pair(&self, tag: u32) -> usize {
-        scale(tag << 1, self.buckets.len())
+    pub(crate) fn prefetch_second(&self, wide: u32) {
+        self.buckets.prefetch_at(wide);
+    }
+
+    /// The other bucket of an entry in `bucket`. The entry alone tells it, so
+    /// that moves needn't read records.
+    pub(crate) fn other(&self, bucket: usize, entry: Entry) -> usize {
+        let probe = self.probe(entry.sought());
+        if probe.first() == bucket { probe.second() } else { probe.first() }
     }
 
     /// A bucket; the number comes from [`Self::probe`] or [`Self::other`], which
@@ -124,149 +122,147 @@ impl Index {
         &self.buckets[number]
     }
 
-    /// Both buckets of a probe.
-    #[inline]
-    fn both(&self, probe: Probe) -> (&Bucket, &Bucket) {
-        (self.bucket(probe.first()), self.bucket(probe.second()))
-    }
-
     #[inline]
     pub(crate) fn prefetch(&self, bucket: usize) {
         self.buckets.prefetch(bucket);
     }
 
-    /// The entry of `probe` for whose reference `is_it` holds.
     #[inline]
-    pub(crate) fn find(
-        &self,
-        probe: Probe,
-        is_it: impl Fn(Reference) -> bool,
-    ) -> Option<Reference> {
-        if let Some(reference) = self.guess(probe) {
-            if is_it(reference) {
-                return Some(reference);
-            }
-        }
-        self.find_surely(probe, is_it)
+    pub(crate) fn prefetch_both(&self, probe: &Probe) {
+        self.prefetch(probe.first());
+        self.prefetch(probe.second());
     }
 
-    /// An entry with the tag of `probe`: most likely the one sought. Looks into
-    /// both buckets without a branch between them: which of the two has a key
-    /// can't be predicted.
-    #[inline]
-    pub(crate) fn guess(&self, probe: Probe) -> Option<Reference> {
-        let (first, second) = self.both(probe);
-        let mask = first.tag_mask(second, probe.tag);
-        let slot = mask.trailing_zeros() as usize;
-        let bucket = if slot < SLOTS { first } else { second };
-        if mask == 0 { None } else { bucket.reference(slot, probe.tag) }
+    /// How many moves there were.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.0.load(Ordering::Relaxed) / 2
     }
 
-    /// As [`Self::find`], and `None` means that at one moment during the call
-    /// the key was not there.
+    /// Steps of moves so far. Acquire: see [`Self::still`].
+    #[inline]
+    pub(crate) fn moved(&self) -> u64 {
+        self.moves.0.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing moved since `moved` was the count. Then a hit was no
+    /// mixture (see `Slot::compare`) and a miss no miss of an entry that moved:
+    ///
+    /// A mixture needs an entry that left the slot and came back. Who reads it
+    /// after its return sees the first step of the move back, here. Who saw that
+    /// step before has seen the entry leave, too, and can't have read it then.
+    ///
+    /// A miss of an entry that is there all the time needs one bucket read before
+    /// the copy came and the other after the original's end. Who reads that end
+    /// sees the second step, here. Who saw that step before has seen the copy, too.
+    #[inline]
+    pub(crate) fn still(&self, moved: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.moves.0.load(Ordering::Relaxed) == moved
+    }
+
+    /// An entry that looks like `sought`, most likely, if there is one; sure
+    /// only if nothing moved meanwhile.
+    #[inline]
+    pub(crate) fn guess(&self, sought: Sought) -> Option<Reference> {
+        let hash = self.hash.hash(sought);
+        self.buckets.at((hash >> 32) as u32).either(self.buckets.at(hash as u32), sought)
+    }
+
+    /// The entry of `probe` for whose reference `is_it` holds; `None` means
+    /// that at one moment during the call the key was not there.
     #[cold]
     pub(crate) fn find_surely(
         &self,
-        probe: Probe,
+        probe: &Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let pair = self.pair(probe.tag);
-        let mut before = self.moves.seen(pair);
+        let mut before = self.moved();
         loop {
             let found = self.scan(probe, &is_it);
-            if found.is_some() {
+            if found.is_some() || self.still(before) {
                 return found;
             }
-            let after = self.moves.seen(pair);
-            if before == after {
-                return None;
-            }
             self.retried.fetch_add(1, Ordering::Relaxed);
-            before = after;
+            before = self.moved();
         }
     }
 
-    /// Looks into both buckets once. Under their locks that is exact.
-    pub(crate) fn scan(
-        &self,
-        probe: Probe,
-        is_it: impl Fn(Reference) -> bool,
-    ) -> Option<Reference> {
+    /// Looks into both buckets once.
+    fn scan(&self, probe: &Probe, is_it: impl Fn(Reference) -> bool) -> Option<Reference> {
         let buckets = [self.bucket(probe.first()), self.bucket(probe.second())];
-        buckets.into_iter().flat_map(|bucket| bucket.tagged(probe.tag)).find(|&found| is_it(found))
+        let mut found = buckets.into_iter().flat_map(|bucket| bucket.matching(probe.sought));
+        found.find(|&found| is_it(found))
     }
 
-    /// As [`Self::scan`], and only under the locks of both buckets.
+    /// As [`Self::find_surely`], only under the lock of the first bucket: then
+    /// nobody writes a slot that has the key.
+    #[inline]
     pub(crate) fn find_locked(
         &self,
-        probe: Probe,
+        probe: &Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let (first, second) = self.both(probe);
-        if first.tag_mask(second, probe.tag) == 0 { None } else { self.scan(probe, is_it) }
-    }
-
-    /// Locks the buckets of two keys.
-    pub(crate) fn lock(&self, probes: &[Probe; 2]) -> Held<'_> {
-        let [a, b] = probes;
-        self.locks.lock([a.first(), a.second(), b.first(), b.second()])
-    }
-
-    /// How many insertions were counted by [`Held::count`].
-    pub(crate) fn inserted(&self) -> u64 {
-        self.locks.count()
-    }
-
-    /// An empty slot for a key, other than `taken`; the first bucket's if it has
-    /// one.
-    pub(crate) fn vacancy(&self, probe: Probe, taken: Option<Place>) -> Option<Place> {
-        let (first, second) = self.both(probe);
-        let mut mask = first.empty_mask(second);
-        if let Some(taken) = taken {
-            let bit = |bucket, shift| u32::from(taken.bucket == bucket) << (taken.slot + shift);
-            mask &= !(bit(probe.first(), 0) | bit(probe.second(), SLOTS));
+        let (first, second) = (self.bucket(probe.first()), self.bucket(probe.second()));
+        if crate::vector::matches(first, second, probe.sought) == 0 {
+            return None;
         }
-        let slot = mask.trailing_zeros() as usize;
-        let bucket = if slot < SLOTS { probe.first() } else { probe.second() };
-        (mask != 0).then_some(Place { bucket, slot: slot % SLOTS })
+        self.scan(probe, is_it)
+    }
+
+    /// Locks the first buckets of two keys.
+    #[inline]
+    pub(crate) fn lock_first(&self, [a, b]: &[Probe; 2]) -> Held<'_, 2> {
+        Held::lock([a.first(), b.first()], |number| self.bucket(number))
+    }
+
+    /// Locks all buckets of two keys.
+    pub(crate) fn lock(&self, [a, b]: &[Probe; 2]) -> Held<'_, 4> {
+        let numbers = [a.first(), a.second(), b.first(), b.second()];
+        Held::lock(numbers, |number| self.bucket(number))
     }
 
     /// An empty slot in a bucket, other than `taken`.
-    pub(crate) fn vacancy_in(&self, bucket: usize, taken: Option<Place>) -> Option<Place> {
-        let other = taken.filter(|taken| taken.bucket == bucket).map_or(0, |taken| 1 << taken.slot);
-        let mask = self.bucket(bucket).own_empty_mask() & !other;
-        (mask != 0).then(|| Place { bucket, slot: mask.trailing_zeros() as usize })
+    #[inline]
+    pub(crate) fn vacancy(&self, bucket: usize, taken: Option<Place>) -> Option<Place> {
+        let taken = taken.filter(|taken| taken.bucket == bucket).map(|taken| taken.slot);
+        self.bucket(bucket).vacancy(taken).map(|slot| Place { bucket, slot })
     }
 
-    /// Writes an entry into an empty slot; only under the lock of its bucket.
-    pub(crate) fn put(&self, place: Place, probe: Probe, reference: Reference) {
-        self.bucket(place.bucket).store(place.slot, Entry::new(probe.tag, reference));
+    /// Writes an entry into an empty slot; only under the locks of its bucket
+    /// and of the key's first.
+    #[inline]
+    pub(crate) fn put(&self, place: Place, sought: Sought, reference: Reference) {
+        self.bucket(place.bucket).fill(place.slot, Entry::new(sought, reference));
     }
 
     /// Removes an entry; only under the locks of both its buckets.
-    pub(crate) fn erase(&self, probe: Probe, reference: Reference) {
-        let entry = Entry::new(probe.tag, reference);
+    pub(crate) fn erase(&self, probe: &Probe, reference: Reference) {
+        let entry = Entry::new(probe.sought, reference);
         for number in [probe.first(), probe.second()] {
             let bucket = self.bucket(number);
-            if let Some(slot) = bucket.entries().position(|found| found == entry) {
-                bucket.store(slot, Entry::EMPTY);
+            if let Some(slot) = (0..crate::bucket::SLOTS).find(|&slot| bucket.load(slot) == entry) {
+                bucket.clear(slot);
                 return;
             }
         }
     }
 
-    /// Moves `entry` from `from` to its other bucket's slot `to`, if it is
-    /// still there and `to` still empty; whether it did.
-    pub(crate) fn shift(&self, entry: Entry, from: Place, to: Place) -> bool {
-        let _held = self.locks.lock([from.bucket, to.bucket, from.bucket, to.bucket]);
+    /// Moves an entry from `from` to its other bucket's slot `to`, if one with
+    /// that other bucket is there and `to` still empty; whether it did.
+    pub(crate) fn shift(&self, from: Place, to: Place) -> bool {
+        let _held = Held::lock([from.bucket, to.bucket], |number| self.bucket(number));
         let (source, target) = (self.bucket(from.bucket), self.bucket(to.bucket));
-        if source.load(from.slot) != entry || !target.load(to.slot).is_empty() {
+        let entry = source.load(from.slot);
+        let fits = !entry.is_empty() && self.other(from.bucket, entry) == to.bucket;
+        if !fits || !target.load(to.slot).is_empty() {
             return false;
         }
-        target.store(to.slot, entry);
-        self.moves.count(self.pair(entry.tag()));
-        source.store(from.slot, Entry::EMPTY);
-        self.moved.fetch_add(1, Ordering::Relaxed);
+        // Twice: who has found the copy, sees the first step, and who has missed
+        // the original, the second.
+        self.moves.0.fetch_add(1, Ordering::Release);
+        target.fill(to.slot, entry);
+        self.moves.0.fetch_add(1, Ordering::Release);
+        source.clear(from.slot);
         true
     }
 }

@@ -26,6 +26,9 @@ pub(crate) trait Family: Copy {
     const ID_BIT: u32;
     /// Which hash keys the family takes from the seed.
     const STREAM: u32;
+    /// Whether a slot of the index holds the key whole, so that what it refers
+    /// to needs no look at the record.
+    const WHOLE: bool;
     /// Whether the network header has a checksum.
     const HEADER_SUM: bool;
     /// Source and destination address.
@@ -79,6 +82,7 @@ where
     }
 }
 
+#[inline]
 const fn ports(source: u16, destination: u16) -> u32 {
     (source as u32) << 16 | destination as u32
 }
@@ -150,6 +154,7 @@ impl From<&FlowKey> for AnyKey {
 impl Family for Key4 {
     const ID_BIT: u32 = 0;
     const STREAM: u32 = 4;
+    const WHOLE: bool = true;
     const HEADER_SUM: bool = true;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
@@ -174,6 +179,7 @@ impl Family for Key4 {
 impl Family for Key6 {
     const ID_BIT: u32 = 1 << 31;
     const STREAM: u32 = 6;
+    const WHOLE: bool = false;
     const HEADER_SUM: bool = false;
 
     fn ips(&self) -> (IpAddr, IpAddr) {

@@ -1,5 +1,6 @@
 //! Memory for tables: cache-line aligned, zeroed by the operating system page
-//! by page when it is first touched. The one module with `unsafe` code.
+//! by page when it is first touched. With `vector` the only module with `unsafe`
+//! code.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -189,106 +190,56 @@ impl<T> Slab<T> {
     }
 }
 
+/// An array of at least one value, for hashes.
+#[derive(Debug)]
+pub(crate) struct Field<T> {
+    values: Slab<T>,
+    /// How many; not zero.
+    count: u32,
+}
+
+impl<T: Zeroed> Field<T> {
+    /// `count` zeroed values, at least one.
+    pub(crate) fn new(count: u32) -> Result<Self, OutOfMemory> {
+        let count = count.max(1);
+        Ok(Self { values: Slab::new(count as usize)?, count })
+    }
+}
+
+impl<T> Field<T> {
+    /// The place that the fraction `wide` / 2^32 of the array leads to.
+    #[inline]
+    pub(crate) const fn place(&self, wide: u32) -> u32 {
+        ((wide as u64 * self.count as u64) >> 32) as u32
+    }
+
+    /// The value at [`Self::place`].
+    #[inline]
+    pub(crate) fn at(&self, wide: u32) -> &T {
+        // SAFETY: `wide` is less than 2^32, so the place is less than `count`,
+        // which is not zero and the length of `values`.
+        unsafe { self.values.get_unchecked(self.place(wide) as usize) }
+    }
+
+    /// Brings that value's cache line closer.
+    #[inline]
+    pub(crate) fn prefetch_at(&self, wide: u32) {
+        self.values.prefetch(self.place(wide) as usize);
+    }
+}
+
+impl<T> std::ops::Deref for Field<T> {
+    type Target = Slab<T>;
+
+    fn deref(&self) -> &Slab<T> {
+        &self.values
+    }
+}
+
 impl<T> fmt::Debug for Slab<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slab").field("len", &self.len()).finish()
     }
-}
-
-/// Which words of two buckets have the upper half `wanted`, as bits from the
-/// lowest, the first bucket's before the second's. If another thread writes a
-/// word meanwhile, its bit may be wrong.
-#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-#[inline]
-pub(crate) fn upper_halves(first: &Bucket, second: &Bucket, wanted: u32) -> u32 {
-    let mask: u32;
-    // SAFETY: reads the 64 bytes of each bucket, aligned by their type as
-    // `movdqa` wants it, and writes nothing. Of a word that another thread
-    // writes it may read either value; no other memory is reached through what
-    // it reads. SSE2 is part of every x86-64 processor.
-    unsafe {
-        std::arch::asm!(
-            "movd {w}, {wanted:e}",
-            "pshufd {w}, {w}, 0",
-            "movdqa {a}, [{p}]",
-            "movdqa {b}, [{p} + 32]",
-            "movdqa {c}, [{q}]",
-            "movdqa {d}, [{q} + 32]",
-            // Dwords 1 and 3 of each 16 bytes.
-            "shufps {a}, [{p} + 16], 0xdd",
-            "shufps {b}, [{p} + 48], 0xdd",
-            "shufps {c}, [{q} + 16], 0xdd",
-            "shufps {d}, [{q} + 48], 0xdd",
-            "pcmpeqd {a}, {w}",
-            "pcmpeqd {b}, {w}",
-            "pcmpeqd {c}, {w}",
-            "pcmpeqd {d}, {w}",
-            "packssdw {a}, {b}",
-            "packssdw {c}, {d}",
-            "packsswb {a}, {c}",
-            "pmovmskb {m:e}, {a}",
-            p = in(reg) first,
-            q = in(reg) second,
-            wanted = in(reg) wanted,
-            w = out(xmm_reg) _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            m = lateout(reg) mask,
-            options(readonly, nostack, preserves_flags),
-        );
-    }
-    mask
-}
-
-/// The same of one bucket.
-#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-#[inline]
-pub(crate) fn upper_halves_of_one(bucket: &Bucket, wanted: u32) -> u32 {
-    let mask: u32;
-    // SAFETY: as above, with one bucket.
-    unsafe {
-        std::arch::asm!(
-            "movd {w}, {wanted:e}",
-            "pshufd {w}, {w}, 0",
-            "movdqa {a}, [{p}]",
-            "movdqa {b}, [{p} + 32]",
-            "shufps {a}, [{p} + 16], 0xdd",
-            "shufps {b}, [{p} + 48], 0xdd",
-            "pcmpeqd {a}, {w}",
-            "pcmpeqd {b}, {w}",
-            "packssdw {a}, {b}",
-            "packsswb {a}, {w}",
-            "pmovmskb {m:e}, {a}",
-            p = in(reg) bucket,
-            wanted = in(reg) wanted,
-            w = out(xmm_reg) _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            m = lateout(reg) mask,
-            options(readonly, nostack, preserves_flags),
-        );
-    }
-    mask & 0xff
-}
-
-/// As above, word by word.
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
-#[inline]
-pub(crate) fn upper_halves_of_one(bucket: &Bucket, wanted: u32) -> u32 {
-    use crate::bucket::SLOTS;
-    upper_halves(bucket, bucket, wanted) & ((1 << SLOTS) - 1)
-}
-
-/// As above, word by word.
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
-#[inline]
-pub(crate) fn upper_halves(first: &Bucket, second: &Bucket, wanted: u32) -> u32 {
-    use crate::sync::Ordering;
-    second.slots.iter().rev().chain(first.slots.iter().rev()).fold(0, |mask, word| {
-        mask << 1 | u32::from((word.load(Ordering::Relaxed) >> 32) as u32 == wanted)
-    })
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]

@@ -1,9 +1,9 @@
 //! Making room: the search for a chain of moves that ends at an empty slot.
-use crate::bucket::{Entry, SLOTS};
+use crate::bucket::SLOTS;
 use crate::index::{Index, Place, Probe};
 
-/// Buckets looked at before the table counts as full: two, their 16
-/// neighbours, those' 128 and some of the next generation. Bounds the work of
+/// Buckets looked at before the table counts as full: two, their 8 neighbours,
+/// those' 32, and so on to the sixth generation. Bounds the work of
 /// an insertion and the length of a chain.
 const NODES: usize = if cfg!(loom) { 8 } else { 512 };
 
@@ -21,17 +21,15 @@ pub(crate) enum Room {
     None,
 }
 
-/// A bucket reached by the search, by moving an entry out of `parent`.
-#[derive(Clone, Copy)]
+/// A bucket reached by the search, by moving the entry in `slot` out of
+/// `parent`. Parents count from 1: the two buckets where the search starts have
+/// 0, and the empty tree is zero bytes.
+#[derive(Clone, Copy, Default)]
 struct Node {
     bucket: u32,
     parent: u16,
     slot: u16,
-    entry: Entry,
 }
-
-/// The parent of the two buckets where the search starts.
-const ROOT: u16 = u16::MAX;
 
 /// Breadth-first search tree, on the stack.
 struct Search<'a> {
@@ -45,7 +43,7 @@ impl Index {
     /// `probe`: searches without locks, then moves entries from the chain's
     /// end to its beginning, so that no key is ever out of the table (LB-NIC
     /// section 3.2).
-    pub(crate) fn make_room(&self, probe: Probe, taken: Option<Place>) -> Room {
+    pub(crate) fn make_room(&self, probe: &Probe, taken: Option<Place>) -> Room {
         let mut search = Search::new(self, probe);
         match search.run(taken) {
             Some((node, vacancy)) => search.shift_back(node, vacancy),
@@ -55,12 +53,11 @@ impl Index {
 }
 
 impl<'a> Search<'a> {
-    fn new(index: &'a Index, probe: Probe) -> Self {
-        let node = Node { bucket: 0, parent: ROOT, slot: 0, entry: Entry::EMPTY };
-        let mut search = Self { index, nodes: [node; NODES], len: 0 };
-        search.add(Node { bucket: probe.first() as u32, ..node });
+    fn new(index: &'a Index, probe: &Probe) -> Self {
+        let mut search = Self { index, nodes: [Node::default(); NODES], len: 0 };
+        search.add(Node { bucket: probe.first() as u32, ..Node::default() });
         if probe.second() != probe.first() {
-            search.add(Node { bucket: probe.second() as u32, ..node });
+            search.add(Node { bucket: probe.second() as u32, ..Node::default() });
         }
         search
     }
@@ -79,19 +76,15 @@ impl<'a> Search<'a> {
         while next < self.len {
             let node = self.nodes.get(next).copied()?;
             let bucket = node.bucket as usize;
-            if let Some(vacancy) = self.index.vacancy_in(bucket, taken) {
+            if let Some(vacancy) = self.index.vacancy(bucket, taken) {
                 return Some((next, vacancy));
             }
             for slot in 0..SLOTS {
                 let entry = self.index.bucket(bucket).load(slot);
-                let other = self.index.other(bucket, entry.tag());
+                let other = self.index.other(bucket, entry);
                 if !entry.is_empty() && other != bucket {
-                    self.add(Node {
-                        bucket: other as u32,
-                        parent: next as u16,
-                        slot: slot as u16,
-                        entry,
-                    });
+                    let (parent, slot) = (next as u16 + 1, slot as u16);
+                    self.add(Node { bucket: other as u32, parent, slot });
                 }
             }
             next += 1;
@@ -104,11 +97,11 @@ impl<'a> Search<'a> {
     fn shift_back(&self, node: usize, vacancy: Place) -> Room {
         let (mut node, mut vacancy) = (self.nodes.get(node), vacancy);
         for _ in 0..LONGEST {
-            let Some(child) = node.filter(|child| child.parent != ROOT) else { return Room::Made };
-            let parent = self.nodes.get(usize::from(child.parent));
+            let Some(child) = node.filter(|child| child.parent != 0) else { return Room::Made };
+            let parent = self.nodes.get(usize::from(child.parent) - 1);
             let bucket = parent.map_or(vacancy.bucket, |parent| parent.bucket as usize);
             let source = Place { bucket, slot: usize::from(child.slot) };
-            if !self.index.shift(child.entry, source, vacancy) {
+            if !self.index.shift(source, vacancy) {
                 return Room::Disturbed;
             }
             (node, vacancy) = (parent, source);

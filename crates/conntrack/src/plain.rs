@@ -1,6 +1,7 @@
 //! The short way for IPv4 packets that change nothing but addresses and ports,
 //! of connections whose state they don't change: one look at one cache line.
 use service::HopId;
+use wire::{FlowKey, FlowV4, Transport};
 
 use crate::id::Hit;
 use crate::table::ConnTable;
@@ -13,8 +14,29 @@ pub struct PlainKey {
     pub addresses: u64,
     /// Source port in the upper, destination port in the lower half.
     pub ports: u32,
-    /// The protocol's number.
+    /// The protocol's number: TCP's or UDP's.
     pub proto: u8,
+}
+
+impl PlainKey {
+    /// TCP, otherwise UDP.
+    #[inline]
+    pub(crate) const fn is_tcp(&self) -> bool {
+        self.proto == Transport::Tcp.number()
+    }
+}
+
+impl From<PlainKey> for FlowKey {
+    fn from(key: PlainKey) -> Self {
+        let PlainKey { addresses, ports, .. } = key;
+        Self::V4(FlowV4 {
+            src: ((addresses >> 32) as u32).into(),
+            dst: (addresses as u32).into(),
+            sport: (ports >> 16) as u16,
+            dport: ports as u16,
+            proto: if key.is_tcp() { Transport::Tcp } else { Transport::Udp },
+        })
+    }
 }
 
 /// What is done to a packet: all its addresses and ports, those that stay, too.

@@ -4,8 +4,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// The end of a list.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// A lock-free stack. The upper half of its word counts changes, so that a pop
-/// that was overtaken by a pop and a push of the same number notices (ABA).
+/// A lock-free stack. The upper half of its word counts what was taken off, so that
+/// a pop that was overtaken by a pop and a push of the same number notices (ABA).
 #[derive(Debug)]
 pub(crate) struct Stack {
     head: AtomicU64,
@@ -18,6 +18,7 @@ pub(crate) struct Chain {
     pub(crate) last: u32,
 }
 
+/// The word after `before` when something is taken off.
 const fn word(before: u64, first: u32) -> u64 {
     ((before >> 32) + 1) << 32 | first as u64
 }
@@ -34,12 +35,17 @@ impl Stack {
             if let Some(next) = link(chain.last) {
                 next.store(head as u32, Ordering::Relaxed);
             }
-            let new = word(head, chain.first);
+            let new = head >> 32 << 32 | u64::from(chain.first);
             match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
         }
+    }
+
+    /// How many pops took a record, modulo 2^32, if nobody called [`Self::take`].
+    pub(crate) fn pops(&self) -> u32 {
+        (self.head.load(Ordering::Relaxed) >> 32) as u32
     }
 
     /// The record that the next pop most likely takes.

@@ -7,7 +7,7 @@ use wire::{FlowKey, TcpFlags};
 use crate::config::{MOST, TableConfig, TableError, buckets};
 use crate::family::{FamilyStats, FamilyTable, Refusal};
 use crate::id::{ConnId, Hit};
-use crate::key::{AnyKey, Family, Halves, Key, Key4, Key6};
+use crate::key::{AnyKey, Family, Halves, Key};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
 use crate::offload::OffloadState;
@@ -103,10 +103,11 @@ impl ConnTable {
     #[inline]
     #[must_use]
     pub fn lookup(&self, key: &FlowKey) -> Option<Hit> {
-        match AnyKey::from(key) {
-            AnyKey::V4(key) => self.v4.lookup(&key).map(|found| Hit::new(found, Key4::ID_BIT)),
-            AnyKey::V6(key) => self.v6.lookup(&key).map(|found| Hit::new(found, Key6::ID_BIT)),
-        }
+        let found = match key {
+            FlowKey::V4(flow) => self.glance(flow),
+            FlowKey::V6(flow) => self.glance_v6(flow),
+        };
+        found.or_else(|| self.lookup_surely(key))
     }
 
     /// Inserts a connection, in state [`ConnState::New`] or
@@ -140,6 +141,18 @@ impl ConnTable {
                 insert(&self.v6, &content, now_ms)
             }
             _ => Err(InsertError::MixedFamilies),
+        }
+    }
+
+    /// Brings closer what [`Self::insert`] will touch: worth it for bursts, where
+    /// all are announced before the first is inserted. Changes nothing.
+    pub fn prefetch_insert(&self, binding: &Binding) {
+        for (src, dst) in [(binding.client, binding.vip), (binding.server, binding.local)] {
+            match AnyKey::new(binding.proto, src, dst) {
+                Some(AnyKey::V4(key)) => self.v4.prefetch(&key),
+                Some(AnyKey::V6(key)) => self.v6.prefetch(&key),
+                None => {}
+            }
         }
     }
 

@@ -8,10 +8,11 @@ use std::time::Duration;
 use dpdk::flow::FlowPort;
 use dpdk::{Mbuf, Mempool};
 use nic::Nic;
-use offload::Offloader;
+use offload::{Offloader, StatelessRules};
 use pipeline::{Ager, PortId, Resolver, Shared};
 
 use crate::clock::Clock;
+use crate::control::Control;
 use crate::outbox::Request;
 use crate::report::Reporter;
 use crate::status_socket::StatusSocket;
@@ -33,6 +34,8 @@ pub(crate) struct Keeper {
     pub(crate) resolver: Resolver,
     pub(crate) ager: Ager,
     pub(crate) offloader: Offloader,
+    pub(crate) stateless: StatelessRules,
+    pub(crate) control: Control,
     pub(crate) flows: Vec<Box<dyn FlowPort + Send>>,
     pub(crate) nics: Vec<Nic>,
     pub(crate) reporter: Reporter,
@@ -65,7 +68,7 @@ impl Keeper {
         }
         let mut flows = by_port(&mut self.flows);
         let rules = self.offloader.stats().now().rules;
-        let left = self.offloader.shutdown(&mut flows);
+        let left = self.stateless.shutdown(&mut flows) + self.offloader.shutdown(&mut flows);
         if left > 0 {
             tracing::error!(left, "rules stay in the NIC: it would not destroy them");
         } else {
@@ -85,13 +88,18 @@ impl Keeper {
         self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
         let mut flows = by_port(&mut self.flows);
         self.offloader.tick(now_ms, &mut flows);
+        self.stateless.tick(now_ms, &mut flows);
         self.shared.table.reclaim();
         if self.reporter.tick(now_ms) {
             // Switches may have learnt our addresses elsewhere meanwhile.
             self.resolver.announce(&mut |port, frame| injector.send(port, frame));
         }
-        let (reporter, offloader) = (&self.reporter, &self.offloader);
-        self.socket.serve(|question| reporter.answer(question, offloader));
+        let Self { reporter, offloader, stateless, control, .. } = self;
+        self.socket.serve(|question| match control.obey(question, now_ms) {
+            Some(answer) => answer,
+            None => reporter.answer(question, offloader, stateless),
+        });
+        control.forget(now_ms);
     }
 
     fn take_requests(&mut self) {

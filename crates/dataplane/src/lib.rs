@@ -6,6 +6,7 @@
 
 mod admission_report;
 mod clock;
+pub mod control;
 mod default_queue;
 mod device;
 mod encoding;
@@ -21,6 +22,7 @@ mod outbox;
 mod parts;
 mod report;
 mod running;
+mod stateless_report;
 pub mod status;
 pub mod status_socket;
 mod threads;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use config::Config;
 use dpdk::flow::FlowPort;
 use nic::Nic;
-use offload::{OffloadConfig, Offloader};
+use offload::{OffloadConfig, Offloader, StatelessRules};
 use pipeline::{Ager, AgerSettings, PortId, Resolver, Shared};
 
 use crate::clock::{self, Clock};
+use crate::control::Control;
 use crate::device::Device;
 use crate::encoding::Chosen;
 use crate::keeper::{Injector, Keeper};
@@ -46,6 +47,8 @@ impl Parts<'_> {
             injector,
             ager: Ager::new(Arc::clone(shared), AgerSettings::default()),
             offloader: offloader(config, shared, chosen),
+            stateless: StatelessRules::new(Arc::clone(shared)),
+            control: Control::new(Arc::clone(shared)),
             flows,
             nics,
             reporter: Reporter {

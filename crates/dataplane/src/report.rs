@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use conntrack::TableStats;
 use dpdk::Port;
 use nic::Nic;
-use offload::{OffloadStats, Offloader};
+use offload::{OffloadStats, Offloader, StatelessRules};
 use pipeline::{Counter, Counters, Shared};
 
 use crate::admission_report;
@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::explain;
 use crate::nic_thread::NicThreadCounters;
 use crate::outbox::SendCounters;
+use crate::stateless_report;
 use crate::status::{
     BackendStatus, ConnectionStatus, NicStatus, PortStatus, ServiceStatus, Status, WorkerStatus,
 };
@@ -101,22 +102,27 @@ impl Reporter {
 
     /// The answer to what a client of the status socket has asked, as JSON; the
     /// whole report for nothing.
-    pub(crate) fn answer(&self, question: &str, offloader: &Offloader) -> String {
+    pub(crate) fn answer(
+        &self,
+        question: &str,
+        offloader: &Offloader,
+        stateless: &StatelessRules,
+    ) -> String {
         if question.trim().is_empty() {
-            return self.json(offloader);
+            return self.json(offloader, stateless);
         }
         explain::answer(question, &self.shared, offloader, self.clock.now_ms())
     }
 
     /// The report as JSON.
-    fn json(&self, offloader: &Offloader) -> String {
-        serde_json::to_string(&self.status(offloader)).unwrap_or_else(|error| {
+    fn json(&self, offloader: &Offloader, stateless: &StatelessRules) -> String {
+        serde_json::to_string(&self.status(offloader, stateless)).unwrap_or_else(|error| {
             tracing::error!(%error, "the status has no JSON form");
             "{}".to_owned()
         })
     }
 
-    fn status(&self, offloader: &Offloader) -> Status {
+    fn status(&self, offloader: &Offloader, stateless: &StatelessRules) -> Status {
         let waiting_for = self.waiting_for();
         let workers: Vec<WorkerStatus> =
             self.workers.iter().enumerate().map(|(n, worker)| worker.status(n)).collect();
@@ -130,7 +136,7 @@ impl Reporter {
         *counters.entry(originated.name().to_owned()).or_insert(0) += self.keeper.get(originated);
         let stats = offloader.stats();
         let mut nic = self.nic();
-        nic.rules = stats.now().rules as u64;
+        nic.rules = (stats.now().rules + stateless.rules()) as u64;
         let done = stats.done();
         // An emulated NIC knows better than the counters that are read now and then.
         nic.forwarded = nic.forwarded.max(done.forwarded_packets);
@@ -157,7 +163,7 @@ impl Reporter {
             offload: offload_counters(&stats),
             admission: admission_report::admission(&stats),
             connections: self.connections(),
-            services: self.services(),
+            services: self.services(stateless),
         }
     }
 
@@ -203,7 +209,7 @@ impl Reporter {
         }
     }
 
-    fn services(&self) -> Vec<ServiceStatus> {
+    fn services(&self, stateless: &StatelessRules) -> Vec<ServiceStatus> {
         let snapshot = self.shared.snapshot.load();
         let services = snapshot.services.services().iter().map(|service| {
             let port = service.port().map_or_else(|| "any".to_owned(), |port| port.to_string());
@@ -217,6 +223,7 @@ impl Reporter {
                 name: service.name().to_owned(),
                 vip: format!("{}, port {port}/{}", service.vip(), service.proto()),
                 backends: backends.collect(),
+                stateless: stateless_report::of(service, stateless),
             }
         });
         services.collect()

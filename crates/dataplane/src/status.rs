@@ -199,6 +199,65 @@ pub struct ServiceStatus {
     pub vip: String,
     /// Its backends.
     pub backends: Vec<BackendStatus>,
+    /// How its clients are divided, if it is stateless.
+    pub stateless: Option<StatelessStatus>,
+}
+
+/// How a stateless service's clients are divided.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatelessStatus {
+    /// Low bits of the client's address that decide.
+    pub bits: u8,
+    /// The greatest deviation of a backend's share from what its weight says,
+    /// as a part of that.
+    pub deviation: f64,
+    /// What each backend has.
+    pub shares: Vec<ShareStatus>,
+    /// The entries.
+    pub entries: Vec<EntryStatus>,
+    /// The ports whose NIC does all of it.
+    pub in_hardware: Vec<usize>,
+    /// Why a port leaves it to software, by the port's number.
+    pub reasons: BTreeMap<usize, String>,
+}
+
+/// One backend's part of the clients.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShareStatus {
+    /// The backend's address.
+    pub address: String,
+    /// Its part by its weight, among those that aren't drained.
+    pub wanted: f64,
+    /// Its part of all client addresses.
+    pub assigned: f64,
+    /// Whether it has been drained.
+    pub drained: bool,
+    /// Packets that the NICs sent it.
+    pub packets: u64,
+    /// Bytes of those, from the Ethernet header on.
+    pub bytes: u64,
+    /// Its part of the packets that the NICs have sent to all backends.
+    pub seen: f64,
+}
+
+/// One entry: all clients whose low address bits are these.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EntryStatus {
+    /// The low bits.
+    pub value: u32,
+    /// Which bits of the address count.
+    pub mask: u32,
+    /// The backend's address.
+    pub backend: String,
+    /// Ports whose NIC has it.
+    pub ports: usize,
+    /// Packets since it has this backend.
+    pub packets: u64,
+    /// Bytes of those.
+    pub bytes: u64,
 }
 
 /// One backend.

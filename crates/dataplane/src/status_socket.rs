@@ -193,7 +193,7 @@ pub fn explain(path: &Path, client: SocketAddr) -> Result<String, StatusSocketEr
     ask(path, &format!("{QUESTION}{client}\n"))
 }
 
-fn ask(path: &Path, question: &str) -> Result<String, StatusSocketError> {
+pub(crate) fn ask(path: &Path, question: &str) -> Result<String, StatusSocketError> {
     let failed = |source| StatusSocketError::Connect { path: path.to_owned(), source };
     let mut text = String::new();
     UnixStream::connect(path)

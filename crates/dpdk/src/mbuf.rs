@@ -127,6 +127,14 @@ impl Mbuf {
         (self.ol_flags() & RSS_FLAG != 0).then(|| self.rss())
     }
 
+    /// Asks for the mbuf's own first cache line and for the frame's in order to
+    /// write them: they come from another core's cache in one step instead of two.
+    #[inline]
+    pub fn prefetch_write(&self) {
+        prefetch_write(self.0.as_ptr().cast());
+        prefetch_write(self.data());
+    }
+
     #[inline]
     fn data(&self) -> *mut u8 {
         // SAFETY: an offset within the segment's buffer, as DPDK and the
@@ -146,6 +154,23 @@ fn prefetch(line: *const u8) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = line;
+}
+
+/// Brings a cache line closer in order to write it.
+#[inline]
+fn prefetch_write(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: prefetching has no effect but on the cache and never faults;
+    // processors without the instruction take it for one that does nothing.
+    unsafe {
+        std::arch::asm!(
+            "prefetchw byte ptr [{}]",
+            in(reg) line,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    prefetch(line);
 }
 
 /// `RTE_MBUF_F_RX_FDIR`: a rule matched.

@@ -22,6 +22,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show what a running load balancer does.
     Status(StatusArgs),
+    /// Drain a backend of a stateless service of a running load balancer, or let
+    /// it serve again.
+    #[command(subcommand)]
+    Backend(BackendCommand),
     /// Send a capture through the whole data path, without any device.
     Replay(ReplayArgs),
     /// Keep a lab of network namespaces standing: clients, HNLB, backends.
@@ -65,6 +69,32 @@ pub(crate) struct StatusArgs {
     pub(crate) json: bool,
 }
 
+/// `hnlb backend`
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackendCommand {
+    /// Give its clients to the others; no other client moves.
+    Drain(BackendArgs),
+    /// Give it its own clients back.
+    Restore(BackendArgs),
+}
+
+/// Which backend.
+#[derive(Debug, Args)]
+pub(crate) struct BackendArgs {
+    /// The service's name, as in the configuration.
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: String,
+    /// The backend's address.
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) backend: std::net::IpAddr,
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `hnlb replay`
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
@@ -101,32 +131,51 @@ pub(crate) enum BenchCommand {
     /// policy, in emulated time.
     Admission(BenchAdmissionArgs),
     /// Figure 4 of the HNLB paper: one flow, one backend.
-    Fig4(BenchFigureArgs),
-    /// Figure 5: throughput against the number of connections.
-    Fig5(BenchFigureArgs),
+    Fig4(BenchPartArgs),
+    /// Figure 5: throughput against the number of connections; the same for
+    /// Zipf traffic, for both directions, and for the LASLB thesis' traffic.
+    Fig5(BenchPartArgs),
     /// Figure 6: throughput against the packet size.
-    Fig6(BenchFigureArgs),
+    Fig6(BenchPartArgs),
     /// Figure 7: util and util+ against the rate, for numbers of connections.
-    Fig7(BenchFigureArgs),
+    Fig7(BenchPartArgs),
     /// Figure 8: util and util+ against the rate, for packet sizes.
-    Fig8(BenchFigureArgs),
-    /// Figures 4 to 8, with a report that sets the paper's beside ours.
-    Paper(BenchFigureArgs),
+    Fig8(BenchPartArgs),
+    /// What a new connection costs, from the SYN to the table and to the NIC,
+    /// and what the worker pays while rules are installed.
+    New(BenchPartArgs),
+    /// The latency through the load balancer, at parts of the maximum rate.
+    Latency(BenchPartArgs),
+    /// Connections that come and go among others that stay.
+    Churn(BenchPartArgs),
+    /// All of these in 15 minutes, with a report that sets the paper's figures
+    /// beside ours.
+    Paper(BenchPaperArgs),
+    /// nftables DNAT and HAProxy against HNLB in a lab of network namespaces:
+    /// the same clients, backends and load (root).
+    Compare(BenchCompareArgs),
+    /// Figures 4 to 8 of the XenoFlow paper: a model of the card for rates, the
+    /// lab for added latency (root).
+    Xenoflow(BenchXenoflowArgs),
 }
 
-/// `hnlb bench fig4` to `fig8` and `hnlb bench paper`
+/// `hnlb bench fig4` to `fig8`, `new`, `latency`, `churn`
 #[derive(Debug, Args)]
-pub(crate) struct BenchFigureArgs {
+pub(crate) struct BenchPartArgs {
     /// Fewer and shorter points: whether it works, rather than what it gives.
     #[arg(long)]
     pub(crate) quick: bool,
     /// How often every point is measured, all systems in turn.
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub(crate) repetitions: u32,
+    /// Milliseconds of one measured point [default: 150, with --quick 60].
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=60_000))]
+    pub(crate) point_ms: Option<u64>,
     /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) systems: Vec<paper::System>,
-    /// Numbers of connections, of those that the figure has [default: all].
+    /// Numbers of connections, of those that the figure has (of `new`: sizes of
+    /// the table; of `latency`: the first of the list) [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<u32>,
     /// Source and load balancer take turns on one core: for the cost of the
@@ -137,6 +186,76 @@ pub(crate) struct BenchFigureArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print one JSON object per row instead of the medians.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb bench paper`
+#[derive(Debug, Args)]
+pub(crate) struct BenchPaperArgs {
+    /// Fewer and shorter points, in 2 minutes: whether it works, rather than
+    /// what it gives.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Minutes for everything; repetitions are as many as fit [default: 14,
+    /// with --quick 1.8].
+    #[arg(long, value_name = "M", value_parser = minutes)]
+    pub(crate) minutes: Option<f64>,
+    /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) systems: Vec<paper::System>,
+    /// Numbers of connections, of those that each figure has [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) connections: Vec<u32>,
+    /// Source and load balancer take turns on one core: for the cost of the
+    /// code alone (saturation runs only).
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// Write results.csv, results.json, the plots and report.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per row instead of the medians.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Some time, but no more than a day.
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    if minutes > 0.0 && minutes <= 1440.0 {
+        Ok(minutes)
+    } else {
+        Err("it has to be more than 0 and at most 1440 minutes".to_owned())
+    }
+}
+
+/// `hnlb bench compare`
+#[derive(Debug, Args)]
+pub(crate) struct BenchCompareArgs {
+    /// Seconds of each load.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: u64,
+    /// How often each is measured, all in turn.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// Print a JSON object for each measurement instead of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb bench xenoflow`
+#[derive(Debug, Args)]
+pub(crate) struct BenchXenoflowArgs {
+    /// Fewer packets and round trips: whether it works, rather than what it gives.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Leave out what needs the lab: figure 7.
+    #[arg(long)]
+    pub(crate) without_lab: bool,
+    /// Write xenoflow.json, the plots and xenoflow.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per row instead of the table.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -38,6 +38,7 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Run(args) => command::run::run(&args),
         Command::Check(args) => command::check::run(&args),
         Command::Status(args) => command::status::run(&args),
+        Command::Backend(command) => command::backend::run(&command),
         Command::Replay(args) => command::replay::run(&args),
         Command::Lab(args) => command::lab::run(args),
         Command::Bench(command) => command::bench::run(command),

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use dataplane::control::Steered;
+
 use crate::config::{Device, LabRun};
 use crate::lab::log_tail;
 use crate::status::{self, Status};
@@ -31,17 +33,34 @@ impl Balancer {
     /// # Errors
     /// If it ends, or isn't ready in a minute; it has ended then.
     pub fn start(lab: &mut Lab, binary: &Path, run: &LabRun) -> Result<Self, LabError> {
-        let file = lab.dir().join(format!("hnlb-{}-{}.toml", run.mode.name(), run.encoding.name()));
+        lab.open_tunnels(run.mode)?;
+        let name = format!("hnlb-{}-{}", run.mode.name(), run.encoding.name());
+        Self::start_with(lab, binary, &name, run.device, |socket| run.toml(socket))
+    }
+
+    /// As [`Self::start`], with any configuration: `toml` is told the path of
+    /// the status socket.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_with(
+        lab: &mut Lab,
+        binary: &Path,
+        name: &str,
+        device: Device,
+        toml: impl FnOnce(&Path) -> String,
+    ) -> Result<Self, LabError> {
+        let file = lab.dir().join(format!("{name}.toml"));
         let socket = lab.dir().join("hnlb.sock");
-        std::fs::write(&file, run.toml(&socket))
+        std::fs::write(&file, toml(&socket))
             .map_err(LabError::io(format!("write {}", file.display())))?;
         // One that was killed leaves its socket behind.
         let _ = std::fs::remove_file(&socket);
-        let host = if run.device == Device::Tap { SWITCH } else { BALANCER };
+        let host = if device == Device::Tap { SWITCH } else { BALANCER };
         let (program, file) = (binary.display().to_string(), file.display().to_string());
         let pid = lab.spawn(host, NAME, &[&program, "run", "--config", &file])?;
         let balancer = Self { binary: binary.to_owned(), socket, pid };
-        let ready = balancer.wait_ready(lab, run.device);
+        let ready = balancer.wait_ready(lab, device);
         if ready.is_err() {
             lab.end(pid, GRACE);
         }
@@ -114,6 +133,28 @@ impl Balancer {
         let limit = Duration::from_secs(10);
         let output = exec::run(&mut command, None, limit, lab.stop())?.success()?;
         status::parse(&output.stdout)
+    }
+
+    /// Drains a backend of a stateless service, or lets it serve again, by
+    /// `hnlb backend`.
+    ///
+    /// # Errors
+    /// If it refuses, or doesn't answer.
+    pub fn steer(
+        &self,
+        lab: &Lab,
+        verb: &str,
+        service: &str,
+        backend: &str,
+    ) -> Result<Steered, LabError> {
+        let mut command = Command::new(&self.binary);
+        command.args(["backend", verb, service, backend, "--json", "--socket"]).arg(&self.socket);
+        let limit = Duration::from_secs(10);
+        let output = exec::run(&mut command, None, limit, lab.stop())?.success()?;
+        serde_json::from_str(&output.stdout).map_err(|error| LabError::Parse {
+            tool: "hnlb backend --json",
+            detail: format!("{error} in: {}", output.stdout),
+        })
     }
 
     /// Ends it. True if it went by itself when asked to.

@@ -5,7 +5,9 @@ use std::path::Path;
 use clap::Subcommand;
 
 use crate::config::{Device, Encoding, LabRun, Profile};
-use crate::{Balancer, Lab, LabError, LabOptions, Mode, Stop, compare, demo, topology, vm_check};
+use crate::{
+    Balancer, Lab, LabError, LabOptions, Mode, Stop, demo, dns, latency, topology, vm_check,
+};
 
 /// What `hnlb lab` can do.
 #[derive(Debug, Clone, Subcommand)]
@@ -59,18 +61,25 @@ pub enum LabCommand {
         /// How packets get to the backends
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
+        /// Only these encodings; may be given several times
+        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
+        encoding: Vec<Encoding>,
     },
-    /// Measure nftables DNAT and HAProxy against HNLB: the same clients, backends and load
-    Compare {
-        /// Seconds of each load
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
-        seconds: u64,
-        /// How often each is measured, all in turn
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-        rounds: u32,
-        /// Print a JSON object for each measurement instead of the table
-        #[arg(long)]
-        json: bool,
+    /// XenoFlow's case: DNS balanced wholly by an emulated BlueField-3, a backend drained in the middle
+    Dns,
+    /// Answers UDP packets with themselves; the other end of `ping`
+    #[command(hide = true)]
+    Echo {
+        /// Address and port to listen at
+        at: std::net::SocketAddr,
+    },
+    /// Measures round trips of UDP packets
+    #[command(hide = true)]
+    Ping {
+        /// Who answers
+        to: std::net::SocketAddr,
+        /// How often
+        count: u32,
     },
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
     VmCheck,
@@ -109,12 +118,10 @@ impl LabCommand {
                 eprint!("{}", output.stderr);
                 Ok(output.status.success())
             }
-            Self::Compare { seconds, rounds, json } => {
-                let contenders = compare::Contender::ALL.to_vec();
-                let options = compare::Options { contenders, seconds, rounds, json };
-                compare::run(binary, &stop, &options)
-            }
-            Self::Demo { mode } => demo::run(binary, &stop, mode),
+            Self::Dns => dns::run(binary, &stop),
+            Self::Echo { at } => latency::echo(at, &stop),
+            Self::Ping { to, count } => latency::ping(to, count, &stop),
+            Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),
             Self::VmCheck => vm_check::run(binary, &stop),
         }
     }

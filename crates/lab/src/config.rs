@@ -133,6 +133,12 @@ impl LabRun {
         }
     }
 
+    /// The family of a service's backends. Tunnels may cross families, and those
+    /// of the DNS services do.
+    fn outside(&self, protocol: &str, family: Family) -> Family {
+        if self.mode.is_tunnel() && protocol == "udp" { family.other() } else { family }
+    }
+
     /// The TOML text, with the status socket at `socket`.
     #[must_use]
     pub fn toml(&self, socket: &Path) -> String {
@@ -180,7 +186,7 @@ impl LabRun {
                     self.mode.name()
                 );
                 for backend in backends {
-                    let address = backend.address(family);
+                    let address = backend.address(self.outside(protocol, family));
                     text += &format!("[[service.backend]]\naddress = \"{address}\"\n");
                     if !self.mode.is_one_way() {
                         text += &format!("port = {backend_port}\n");

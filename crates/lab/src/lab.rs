@@ -11,7 +11,7 @@ use crate::exec::{self, Output};
 use crate::proc::{self, ProcessId, Signal};
 use crate::state::{self, Record, State};
 use crate::topology::{self, BACKENDS, BALANCER, CLIENTS, NAMESPACES, PORT, SWITCH};
-use crate::{LabError, Stop, host, netns, servers};
+use crate::{LabError, Mode, Opener, Stop, host, netns, servers, tunnels};
 
 /// How long servers may take to listen; generous, for emulated machines.
 const SERVERS_READY: Duration = Duration::from_secs(60);
@@ -46,6 +46,8 @@ pub struct Lab {
     stop: Stop,
     children: BTreeMap<u32, Child>,
     standing: bool,
+    /// The mode whose tunnels are open, and who opens them.
+    tunnels: Option<(Mode, Opener)>,
 }
 
 /// What stands of a lab.
@@ -89,7 +91,8 @@ impl Lab {
         let owner = ProcessId::own();
         // Not kept before it is finished: until then the drop takes it down.
         let state = State { name, owner, keep: false, veth, processes: Vec::new() };
-        let mut lab = Self { state, dir, stop, children: BTreeMap::new(), standing: true };
+        let children = BTreeMap::new();
+        let mut lab = Self { state, dir, stop, children, standing: true, tunnels: None };
         lab.build()?;
         if keep {
             lab.keep()?;
@@ -166,7 +169,8 @@ impl Lab {
         state::check_name(name)?;
         let state = State::load(name)?;
         let dir = state::dir(name);
-        Ok(Self { state, dir, stop, children: BTreeMap::new(), standing: false })
+        let children = BTreeMap::new();
+        Ok(Self { state, dir, stop, children, standing: false, tunnels: None })
     }
 
     /// Lets the lab outlive this value and this process.
@@ -306,6 +310,21 @@ impl Lab {
              ip link set {PORT} up\n"
         );
         netns::script(&self.netns(SWITCH), &script, &self.stop)
+    }
+
+    /// Opens the tunnels of `mode` at the backends, once.
+    ///
+    /// # Errors
+    /// If that can't be done here.
+    pub fn open_tunnels(&mut self, mode: Mode) -> Result<Opener, LabError> {
+        match self.tunnels {
+            Some((open, opener)) if open == mode => Ok(opener),
+            _ => {
+                let opener = tunnels::open(self, mode)?;
+                self.tunnels = Some((mode, opener));
+                Ok(opener)
+            }
+        }
     }
 
     /// What stands of this lab.

@@ -9,6 +9,12 @@ pub enum Mode {
     /// Packets go to the backend's Ethernet address as they are, and backends
     /// answer clients past HNLB.
     Dsr,
+    /// Packets go in IP packets; backends answer as with `dsr`.
+    Ipip,
+    /// Packets go in UDP; backends answer as with `dsr`.
+    Gue,
+    /// Packets go behind a GRE header; backends answer as with `dsr`.
+    Gre,
 }
 
 impl Mode {
@@ -18,6 +24,9 @@ impl Mode {
         match self {
             Self::Nat => "nat",
             Self::Dsr => "dsr",
+            Self::Ipip => "ipip",
+            Self::Gue => "gue",
+            Self::Gre => "gre",
         }
     }
 
@@ -25,5 +34,11 @@ impl Mode {
     #[must_use]
     pub const fn is_one_way(self) -> bool {
         !matches!(self, Self::Nat)
+    }
+
+    /// Whether packets travel inside others.
+    #[must_use]
+    pub const fn is_tunnel(self) -> bool {
+        matches!(self, Self::Ipip | Self::Gue | Self::Gre)
     }
 }

@@ -33,6 +33,17 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::V4 => Self::V6,
+            Self::V6 => Self::V4,
+        }
+    }
+}
+
 const fn host(name: &'static str, role: Role, subnet: u8, number: u8) -> Host {
     // The digits of the IPv6 address read like those of the IPv4 address.
     let digits = ((number / 10 * 16) + number % 10) as u16;
@@ -74,7 +85,7 @@ pub const BALANCER_ADDRESSES: [&str; 4] =
 const CLIENT_NET4: &str = "10.71.0.0/24";
 const CLIENT_NET6: &str = "fd71::/64";
 /// The backends' routing table for answers that go past HNLB.
-const DIRECT: u8 = 100;
+pub(crate) const DIRECT: u8 = 100;
 
 /// The IPv4 VIP.
 pub const VIP4: Ipv4Addr = Ipv4Addr::new(10, 71, 0, 100);
@@ -88,6 +99,9 @@ pub const DNS_PORT: u16 = 53;
 pub const WEB_BACKEND_PORT: u16 = 8080;
 /// Port of the DNS server at a backend.
 pub const DNS_BACKEND_PORT: u16 = 5353;
+
+/// Port of GUE at a backend.
+pub const GUE_PORT: u16 = 6080;
 
 /// The VIP of a family.
 #[must_use]

@@ -23,7 +23,9 @@ mod queues;
 mod reroute;
 mod rewrite;
 mod shared;
+mod stateless_rules;
 mod stats;
+mod steering_rule;
 
 pub use choose::{Explained, Place};
 pub use config::{OffloadConfig, PortConfig};
@@ -33,4 +35,5 @@ pub use flow_type::FlowType;
 pub use offloader::Offloader;
 pub use probe::{Card, Probe, probe, probe_card};
 pub use rewrite::{RewriteCard, Style};
+pub use stateless_rules::{Held, StatelessRules};
 pub use stats::{Done, Level, OffloadStats, PortStats, QueueUse, Refused};

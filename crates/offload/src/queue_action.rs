@@ -106,6 +106,21 @@ mod tests {
     }
 
     #[test]
+    fn what_stays_as_it_is_stays_so_for_all_connections_of_a_backend() {
+        for (forwarding, delivery) in [
+            (Forwarding::Direct, Delivery::Direct(BackendId(3))),
+            (Forwarding::Tunnel, Delivery::Tunnel(BackendId(3))),
+        ] {
+            for any_port in [false, true] {
+                let vip = "203.0.113.1:80";
+                let binding = Binding { forwarding, ..binding(vip, vip, false) };
+                let action = queue_action(&binding, Direction::Forward, HopId(0), any_port);
+                assert_eq!(action.unwrap().delivery, delivery);
+            }
+        }
+    }
+
+    #[test]
     fn full_nat_differs_between_connections() {
         let binding = binding("203.0.113.1:80", "192.168.0.1:80", true);
         let refused = queue_action(&binding, Direction::Reply, HopId(0), true);

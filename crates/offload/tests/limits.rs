@@ -9,6 +9,7 @@ use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use pipeline::Offload;
+use service::{Binding, Forwarding};
 
 struct Bench {
     world: Ours,
@@ -37,7 +38,11 @@ impl Bench {
     }
 
     fn open(&mut self, n: u32, backend: u16, fullnat: bool) {
-        self.world.open(n, binding(n, backend, 0, false, fullnat));
+        self.open_with(n, binding(n, backend, 0, false, fullnat));
+    }
+
+    fn open_with(&mut self, n: u32, binding: Binding) {
+        self.world.open(n, binding);
         self.world.set_state(n, State::Wanted);
         self.offloader.request(ConnId::from_raw(n), Offload::Wanted);
     }
@@ -144,6 +149,30 @@ fn rules_of_a_connection_that_has_vanished_are_found_and_destroyed() {
     (0..20).for_each(|turn| bench.tick(20 + 20 * turn));
     let stats = bench.offloader.stats();
     assert_eq!((stats.orphaned, stats.now().rules, stats.connections), (3, 94, 47));
+}
+
+#[test]
+fn of_a_one_way_connection_only_what_the_client_sends_is_matched() {
+    for encoding in [Encoding::Mark, Encoding::Queue] {
+        for forwarding in [Forwarding::Direct, Forwarding::Tunnel] {
+            let mut bench = Bench::new(encoding, OffloadConfig::default());
+            for n in 0..2 {
+                let nat = binding(n, 5, 0, false, false);
+                let (server, local) = (nat.vip, nat.client);
+                bench.open_with(n, Binding { forwarding, server, local, ..nat });
+            }
+            (1..4).for_each(|turn| bench.tick(turn));
+            assert_eq!(bench.world.state(0), Some(State::Installed));
+            assert_eq!((bench.cards[0].rules(), bench.cards[1].rules()), (2, 0));
+            let stats = bench.offloader.stats();
+            assert_eq!((stats.now().rules_forward, stats.now().rules_reply), (2, 0));
+            assert_eq!(stats.done().refused, Default::default());
+            (0..2).for_each(|n| bench.offloader.withdraw(ConnId::from_raw(n)));
+            (10..80).for_each(|turn| bench.tick(turn * 10));
+            assert_eq!(bench.world.state(0), Some(State::None));
+            assert_eq!(bench.cards[0].rules(), 0);
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use common::card::Card;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
+use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig};
 use pipeline::Offload;
 use proptest::prelude::*;
 use service::Direction;
@@ -261,8 +261,18 @@ impl Model {
         }
     }
 
-    /// Nobody has rules before its handshake.
+    /// Nobody has rules before its handshake, and nobody can be removed while
+    /// it is in line for them.
     fn check_handshakes(&self) {
+        for (&slot, conn) in self.world.conns.borrow().iter() {
+            let explained = self.offloader.explain(ConnId::from_raw(slot));
+            let in_line = explained.is_some_and(|explained| {
+                [explained.forward, explained.reply].contains(&Place::InLine)
+            });
+            // Elsewhere it is the worker that asks who sees to that.
+            let chosen = in_line && self.policy == Policy::Heavy;
+            assert!(!chosen || conn.state != State::None, "slot {slot}");
+        }
         for (slot, conn) in self.world.conns.borrow().iter().filter(|(_, conn)| !conn.established) {
             assert_eq!(conn.state, State::None, "slot {slot}");
         }

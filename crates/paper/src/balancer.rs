@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use dpdk::{Batch, Mbuf};
-use pipeline::{BURST, Pipeline, PortId, Source};
+use pipeline::{BURST, Pipeline, Shared, Source};
 
 use crate::error::PaperError;
 use crate::outbox::Out;
@@ -18,20 +18,32 @@ pub(crate) trait Balancer: Send {
     #[inline]
     fn begin(&mut self) {}
 
-    /// Takes what came on `queue` to where it goes.
-    fn process(&mut self, queue: u16, burst: &mut Batch<RX_BURST>, now_ms: u64, out: &mut Out<'_>);
+    /// Takes what came in to where it goes.
+    fn process(
+        &mut self,
+        from: Source,
+        burst: &mut Batch<RX_BURST>,
+        now_ms: u64,
+        out: &mut Out<'_>,
+    );
+
+    /// A poll has given `found` packets, and they have been processed.
+    #[inline]
+    fn polled(&mut self, _from: Source, _found: usize) {}
 }
 
 /// HNLB's own data path, whatever the encoding.
 pub(crate) struct Hnlb {
+    shared: Arc<Shared>,
     pipeline: Pipeline<Mbuf>,
     burst: ArrayVec<Mbuf, BURST>,
 }
 
 impl Hnlb {
     pub(crate) fn new(world: &World) -> Result<Self, PaperError> {
-        let pipeline = Pipeline::new(Arc::clone(&world.shared), 0, world.settings())?;
-        Ok(Self { pipeline, burst: ArrayVec::new() })
+        let shared = Arc::clone(&world.shared);
+        let pipeline = Pipeline::new(Arc::clone(&shared), 0, world.settings())?;
+        Ok(Self { shared, pipeline, burst: ArrayVec::new() })
     }
 }
 
@@ -42,9 +54,21 @@ impl Balancer for Hnlb {
     }
 
     #[inline]
-    fn process(&mut self, queue: u16, burst: &mut Batch<RX_BURST>, now_ms: u64, out: &mut Out<'_>) {
+    fn process(
+        &mut self,
+        from: Source,
+        burst: &mut Batch<RX_BURST>,
+        now_ms: u64,
+        out: &mut Out<'_>,
+    ) {
         self.burst.extend(burst.drain());
-        let from = Source { port: PortId(0), queue };
         self.pipeline.process(from, &mut self.burst, now_ms, out);
+    }
+
+    #[inline]
+    fn polled(&mut self, from: Source, found: usize) {
+        if let Some(port) = self.shared.port(from.port) {
+            port.drained.polled(from.queue, found, RX_BURST);
+        }
     }
 }

@@ -27,6 +27,9 @@ pub enum PaperError {
     /// The pipeline.
     #[error(transparent)]
     Readers(#[from] conntrack::ReaderError),
+    /// The traffic generators.
+    #[error(transparent)]
+    Traffic(#[from] traffic::TrafficError),
     /// The emulated NIC.
     #[error(transparent)]
     Nic(#[from] nic::NicError),

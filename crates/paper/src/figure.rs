@@ -1,19 +1,5 @@
 //! The figures: which points are measured for each.
-use offload::Encoding;
-
-use crate::balancer::Hnlb;
-use crate::error::PaperError;
-use crate::flows::{self, DATA, Shot};
-use crate::limit::Limit;
-use crate::plan::Options;
-use crate::row::Row;
-use crate::run::{Measured, Point, Subject};
-use crate::slb_paper::SlbPaper;
-use crate::source::Pace;
-use crate::system::System;
-use crate::testbed::Testbed;
 use crate::traffic::Traffic;
-use crate::world::{Plan, QUEUES, World};
 
 /// A figure of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,25 +17,36 @@ pub enum Figure {
     Fig8 = 8,
 }
 
-/// Packets on their way in a saturation run.
-pub(crate) const WINDOW: usize = 1024;
-
-/// Tries at a point during which the source's core was somebody else's.
-const TRIES: u32 = 5;
-
 /// Frame sizes of figures 6 and 8.
 const SIZES: [u16; 6] = [64, 128, 256, 512, 1024, 1518];
 
 /// Offered rates of figures 7 and 8, as parts of what the system can.
 const PARTS: [f64; 13] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2];
 
+/// The same, for a quick run.
+const FEW_PARTS: [f64; 7] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2];
+
 /// One curve's x value: everything but system and rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Setting {
-    connections: u32,
-    backends: u8,
-    size: u16,
-    traffic: Traffic,
+pub(crate) struct Setting {
+    pub(crate) connections: u32,
+    pub(crate) backends: u8,
+    pub(crate) size: u16,
+    pub(crate) traffic: Traffic,
+}
+
+impl Setting {
+    /// Uniform traffic to 10 backends.
+    pub(crate) const fn of(connections: u32, size: u16) -> Self {
+        Self { connections, backends: 10, size, traffic: Traffic::Uniform }
+    }
+
+    /// What the connections depend on: settings that are alike in this differ
+    /// only in who sends what. The thesis' sets have connections of their own.
+    pub(crate) const fn world(&self) -> (u32, u8, usize, u8) {
+        let own = if let Traffic::Laslb(set) = self.traffic { set } else { 0 };
+        (self.connections, self.backends, self.traffic.directions().len(), own)
+    }
 }
 
 impl Figure {
@@ -62,222 +59,73 @@ impl Figure {
         self as u8
     }
 
-    fn settings(self, quick: bool) -> Vec<Setting> {
-        let setting = |connections, size| Setting {
-            connections,
-            backends: 10,
-            size,
-            traffic: Traffic::Uniform,
-        };
-        let small: &[u32] = &[1, 10, 100, 1000, 8000];
-        let large: &[u32] =
-            if quick { &[1 << 16, 1 << 20] } else { &[1 << 16, 1 << 18, 1 << 20, 1 << 22] };
+    /// Its points but for systems and rates; beside the paper's those of other
+    /// traffic. Those with the same connections follow each other.
+    pub(crate) fn settings(self, quick: bool) -> Vec<Setting> {
         match self {
-            Self::Fig4 => vec![Setting { backends: 1, ..setting(1, 64) }],
-            Self::Fig5 => {
-                let uniform = small.iter().chain(large).map(|&n| setting(n, 64));
-                let zipf = large.iter().flat_map(|&n| {
-                    [1.0, 1.2].map(|a| Setting { traffic: Traffic::Zipf(a), ..setting(n, 64) })
-                });
-                uniform.chain(zipf).collect()
+            Self::Fig4 => vec![Setting { backends: 1, ..Setting::of(1, 64) }],
+            Self::Fig5 => by_connections(quick),
+            Self::Fig6 => SIZES.iter().map(|&size| Setting::of(1000, size)).collect(),
+            Self::Fig7 => {
+                let some: &[u32] = if quick { &[1, 8000] } else { &[1, 100, 1000, 8000] };
+                some.iter().map(|&n| Setting::of(n, 64)).collect()
             }
-            Self::Fig6 => SIZES.iter().map(|&size| setting(1000, size)).collect(),
-            Self::Fig7 => [1, 100, 1000, 8000].iter().map(|&n| setting(n, 64)).collect(),
-            Self::Fig8 => SIZES.iter().map(|&size| setting(1000, size)).collect(),
-        }
-    }
-
-    const fn is_open_loop(self) -> bool {
-        matches!(self, Self::Fig7 | Self::Fig8)
-    }
-}
-
-/// The systems of one setting, ready.
-struct Stage {
-    setting: Setting,
-    frame: Vec<u8>,
-    entrants: Vec<Entrant>,
-}
-
-struct Entrant {
-    system: System,
-    subject: Subject,
-    shots: Vec<Shot>,
-    queues: usize,
-    matched: f64,
-}
-
-impl Testbed {
-    /// Measures `figure`. Rows come in the order of measurement: the systems
-    /// by turns, one repetition after the other, for each setting.
-    ///
-    /// # Errors
-    /// Something needed is missing; see [`PaperError`].
-    pub fn run(&mut self, figure: Figure, options: &Options) -> Result<Vec<Row>, PaperError> {
-        let mut settings = figure.settings(options.quick);
-        if !options.connections.is_empty() {
-            settings.retain(|setting| options.connections.contains(&setting.connections));
-        }
-        let rates = if figure.is_open_loop() { PARTS.len() + 1 } else { 1 };
-        let all = settings.len() * options.systems.len() * rates * options.repetitions as usize;
-        let mut rows = Vec::with_capacity(all);
-        let mut done = 0;
-        for setting in settings {
-            let mut stage = Stage::build(setting, &options.systems)?;
-            for repetition in 0..options.repetitions {
-                for at in 0..stage.entrants.len() {
-                    if figure.is_open_loop() {
-                        self.curve(&mut stage, at, figure, options, repetition, &mut rows)?;
-                    } else {
-                        rows.push(self.point(&mut stage, at, figure, options, repetition, None)?);
-                    }
-                    done += rates;
-                    if let Some(progress) = &options.progress {
-                        progress(done, all);
-                    }
-                }
+            Self::Fig8 => {
+                let some: &[u16] = if quick { &[64, 1518] } else { &SIZES };
+                some.iter().map(|&size| Setting::of(1000, size)).collect()
             }
         }
-        Ok(rows)
     }
 
-    /// One system from no traffic to more than it can.
-    fn curve(
-        &mut self,
-        stage: &mut Stage,
-        at: usize,
-        figure: Figure,
-        options: &Options,
-        repetition: u32,
-        rows: &mut Vec<Row>,
-    ) -> Result<(), PaperError> {
-        let best = self.point(stage, at, figure, options, repetition, None)?;
-        // What the measured core can, also if the source was kept waiting.
-        let most = best.mpps.max(1000.0 / best.ns_per_packet.max(1.0));
-        for part in PARTS {
-            let rate = Some(most * part);
-            rows.push(self.point(stage, at, figure, options, repetition, rate)?);
+    /// The rates of its points, as parts of what the system can; none: as much
+    /// as is taken.
+    pub(crate) const fn rates(self, quick: bool) -> &'static [f64] {
+        match (self, quick) {
+            (Self::Fig7 | Self::Fig8, true) => &FEW_PARTS,
+            (Self::Fig7 | Self::Fig8, false) => &PARTS,
+            _ => &[],
         }
-        Ok(())
-    }
-
-    /// One point; `offered` in Mpps, or as much as is taken.
-    fn point(
-        &mut self,
-        stage: &mut Stage,
-        at: usize,
-        figure: Figure,
-        options: &Options,
-        repetition: u32,
-        offered: Option<f64>,
-    ) -> Result<Row, PaperError> {
-        let Stage { setting, frame, entrants } = stage;
-        let entrant = entrants.get_mut(at).ok_or(PaperError::NoPackets("nobody"))?;
-        let pace = match offered {
-            None => Pace::Closed(WINDOW),
-            Some(mpps) => Pace::Open { rate: mpps * 1e6, stamped: false },
-        };
-        let point = Point { shots: &entrant.shots, frame, queues: entrant.queues, pace };
-        let name = entrant.system.name();
-        let mut tries = 0..TRIES;
-        let measured = loop {
-            let measured = if options.alone && offered.is_none() {
-                self.measure_alone(&mut entrant.subject, &point, options)?
-            } else {
-                self.measure(&mut entrant.subject, &point, options)?
-            };
-            if offered.is_some() || measured.ns_per_packet().is_some() {
-                break measured;
-            }
-            tries.next().ok_or(PaperError::NoPackets(name))?;
-        };
-        let row = Row {
-            figure: figure.number(),
-            system: name,
-            connections: setting.connections.into(),
-            packet_size: setting.size,
-            matched: entrant.matched,
-            traffic: setting.traffic.name(),
-            repetition,
-            ..row(&measured, offered.is_some())
-        };
-        Ok(row)
     }
 }
 
-/// The measured fields of a row.
-fn row(measured: &Measured, open_loop: bool) -> Row {
-    Row {
-        figure: 0,
-        system: "",
-        connections: 0,
-        packet_size: 0,
-        mpps: measured.mpps().unwrap_or(0.0),
-        ns_per_packet: measured.ns_per_packet().unwrap_or(0.0),
-        util: measured.util(),
-        util_plus: measured.util_plus(),
-        loss: measured.loss(),
-        offered_mpps: open_loop.then(|| measured.offered_mpps()),
-        empty_polls: measured.empty_polls(),
-        repetition: 0,
-        traffic: "",
-        matched: 0.0,
-        dropped: measured.dropped,
-        stolen: measured.stolen(),
+/// Figure 5: the paper's numbers of connections and more; the same under
+/// other traffic, from the NIC's capacity on.
+fn by_connections(quick: bool) -> Vec<Setting> {
+    const M: u32 = 1 << 20;
+    let uniform: &[u32] = if quick {
+        &[1, 100, 1000, 8000, 1 << 16, M]
+    } else {
+        &[1, 10, 100, 1000, 8000, 1 << 16, 1 << 18, M, 1 << 22]
+    };
+    let large: &[u32] = if quick { &[M] } else { &[1 << 16, 1 << 18, M, 1 << 22] };
+    let both: &[u32] = if quick { &[1000] } else { &[1, 1000, 8000, M] };
+    let with = |n: u32, traffic| Setting { traffic, ..Setting::of(n, 64) };
+    let mut all: Vec<Setting> = uniform.iter().map(|&n| Setting::of(n, 64)).collect();
+    for alpha in [1.0, 1.2] {
+        all.extend(large.iter().map(|&n| with(n, Traffic::Zipf(alpha))));
     }
+    all.extend(both.iter().map(|&n| with(n, Traffic::BothWays)));
+    let sets: &[u8] = if quick { &[2] } else { &[1, 2, 3] };
+    all.extend(sets.iter().map(|&set| with(0, Traffic::Laslb(set))));
+    all.sort_by_key(|setting| (setting.traffic.directions().len(), setting.world()));
+    all
 }
 
-impl Stage {
-    fn build(setting: Setting, systems: &[System]) -> Result<Self, PaperError> {
-        let sequence = setting.traffic.sequence(setting.connections, 1);
-        let mut entrants = Vec::with_capacity(System::ALL.len());
-        for encoding in [Encoding::Off, Encoding::Queue, Encoding::Mark] {
-            let of_encoding = systems.iter().copied().filter(|s| s.encoding() == encoding);
-            if of_encoding.clone().next().is_none() {
-                continue;
-            }
-            let Setting { connections, backends, .. } = setting;
-            let world = World::build(Plan { connections, open: connections, backends, encoding })?;
-            let shots: Vec<Shot> =
-                sequence.iter().filter_map(|&n| world.shots.get(n as usize).copied()).collect();
-            let hits = sequence.iter().filter(|&&n| world.matched.get(n as usize) == Some(&true));
-            let matched = hits.count() as f64 / sequence.len().max(1) as f64;
-            for system in of_encoding {
-                entrants.push(Entrant {
-                    system,
-                    subject: subject(system, &world, connections)?,
-                    shots: shots.clone(),
-                    queues: queues(system, backends),
-                    matched,
-                });
-            }
-        }
-        Ok(Self { setting, frame: flows::frame(0, setting.size, DATA), entrants })
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub(crate) fn subject(
-    system: System,
-    world: &World,
-    connections: u32,
-) -> Result<Subject, PaperError> {
-    Ok(match system {
-        System::Limit => {
-            let action = world.action(0).and_then(|(_, action)| Limit::new(action));
-            Subject::Limit(action.ok_or(PaperError::NotOpened(0, connections.into()))?)
+    #[test]
+    fn worlds_are_built_once() {
+        for quick in [false, true] {
+            let settings = Figure::Fig5.settings(quick);
+            let mut worlds: Vec<_> = settings.iter().map(Setting::world).collect();
+            worlds.dedup();
+            let built = worlds.len();
+            worlds.sort_unstable();
+            worlds.dedup();
+            assert_eq!(worlds.len(), built, "no world is left and built again");
+            assert!(built < settings.len(), "Zipf traffic has the worlds of uniform traffic");
         }
-        System::SlbPaper => Subject::SlbPaper(Box::new(SlbPaper::new(world, connections)?)),
-        System::Slb | System::HnlbQueue | System::HnlbMark => {
-            Subject::Hnlb(Box::new(Hnlb::new(world)?))
-        }
-    })
-}
-
-/// Queues that the system polls: with encoding `queue` one for misses and one
-/// for each backend, otherwise one.
-pub(crate) fn queues(system: System, backends: u8) -> usize {
-    match system.encoding() {
-        Encoding::Queue => usize::from(backends.min(QUEUES as u8 - 1)) + 1,
-        Encoding::Mark | Encoding::Off | Encoding::Rewrite => 1,
     }
 }

@@ -1,7 +1,8 @@
-//! The flow set: the clients, and the frames they send.
+//! The flow set: clients and backends, and the frames they send.
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use wire::{FlowKey, Mac, TcpFlags, Transport, checksum};
+use service::Direction;
+use wire::{FlowKey, Mac, TcpFlags, Transport};
 
 /// The VIP that all clients speak to.
 pub(crate) const VIP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 100), 80);
@@ -14,8 +15,10 @@ pub(crate) const ROUTER: Mac = Mac([2, 0, 0, 0, 1, 1]);
 
 /// Bytes of the frame check sequence, which no mbuf holds.
 pub(crate) const FCS: u16 = 4;
-/// Bytes of Ethernet, IPv4 and TCP header.
-const HEADERS: usize = 54;
+/// Bytes of the shortest frame, which has room for Ethernet, IPv4 and TCP header.
+pub(crate) const SHORTEST: usize = 60;
+/// The port that all backends serve.
+const SERVED: u16 = 8080;
 
 /// The client of connection `number`: 16 ports on each address.
 pub(crate) fn client(number: u64) -> SocketAddrV4 {
@@ -24,102 +27,178 @@ pub(crate) fn client(number: u64) -> SocketAddrV4 {
     SocketAddrV4::new(host, port)
 }
 
+/// The backend at `place`, 0 to 9.
+pub(crate) fn backend(place: u8) -> (SocketAddrV4, Mac) {
+    let address = Ipv4Addr::new(10, 0, 0, 11 + place);
+    (SocketAddrV4::new(address, SERVED), Mac([2, 0, 0, 0, 2, place]))
+}
+
 /// The 5-tuple of connection `number`, as the client sends it.
-pub(crate) fn key(number: u64) -> Option<FlowKey> {
-    FlowKey::new(Transport::Tcp, SocketAddr::V4(client(number)), SocketAddr::V4(VIP))
+pub(crate) fn key(proto: Transport, number: u64) -> Option<FlowKey> {
+    FlowKey::new(proto, SocketAddr::V4(client(number)), SocketAddr::V4(VIP))
 }
 
-/// A frame of connection `number` of `size` bytes on the wire, with right
-/// checksums.
-pub(crate) fn frame(number: u64, size: u16, flags: u8) -> Vec<u8> {
-    let from = client(number);
-    let length = size.saturating_sub(FCS).max(60);
-    let datagram = if length > 60 { length - 14 } else { 40 };
-    let mut frame = Vec::with_capacity(usize::from(length));
-    frame.extend(CLIENT_SIDE.0);
-    frame.extend(ROUTER.0);
-    frame.extend([8, 0, 0x45, 0]);
-    frame.extend(datagram.to_be_bytes());
-    frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
-    frame.extend(from.ip().octets());
-    frame.extend(VIP.ip().octets());
-    frame.extend(from.port().to_be_bytes());
-    frame.extend(VIP.port().to_be_bytes());
-    frame.extend([0; 8]);
-    frame.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
-    frame.resize(usize::from(length), 0);
-    let end = 14 + usize::from(datagram);
-    let sum = frame.get(14..34).map_or(0, |ip| checksum::of(ip, 0));
-    put(&mut frame, 24, sum);
-    let pseudo = checksum::pseudo_v4(*from.ip(), *VIP.ip(), 6, datagram - 20);
-    let sum = frame.get(34..end).map_or(0, |tcp| checksum::of(tcp, pseudo));
-    put(&mut frame, 50, sum);
-    frame
+/// What all frames of one transport have in common, by direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Moulds {
+    proto: Transport,
+    headers: [[u8; SHORTEST]; 2],
 }
 
-fn put(frame: &mut [u8], at: usize, value: u16) {
-    if let Some(field) = frame.get_mut(at..at + 2) {
-        field.copy_from_slice(&value.to_be_bytes());
+impl Moulds {
+    pub(crate) fn new(proto: Transport) -> Self {
+        let headers = Direction::BOTH.map(|direction| {
+            let macs = match direction {
+                Direction::Forward => [CLIENT_SIDE, ROUTER],
+                Direction::Reply => [SERVER_SIDE, backend(0).1],
+            };
+            let mut headers = [0; SHORTEST];
+            headers[..6].copy_from_slice(&macs[0].0);
+            headers[6..12].copy_from_slice(&macs[1].0);
+            headers[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+            headers[20..24].copy_from_slice(&[0x40, 0, 64, proto.number()]);
+            if proto == Transport::Tcp {
+                headers[46] = 0x50;
+                headers[48..50].copy_from_slice(&[0xff, 0xff]);
+            }
+            headers
+        });
+        Self { proto, headers }
+    }
+
+    /// A frame of connection `number` from its client, `size` bytes on the wire.
+    pub(crate) fn forward(&self, number: u64, size: u16, flags: u8) -> Shot {
+        self.shot(Direction::Forward, client(number), VIP, size, flags)
+    }
+
+    /// A frame of connection `number` from the backend at `place`.
+    pub(crate) fn reply(&self, number: u64, place: u8, size: u16, flags: u8) -> Shot {
+        self.shot(Direction::Reply, backend(place).0, client(number), size, flags)
+    }
+
+    fn shot(
+        &self,
+        direction: Direction,
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        size: u16,
+        flags: u8,
+    ) -> Shot {
+        let length = size.saturating_sub(FCS).max(SHORTEST as u16);
+        let least = if self.proto == Transport::Tcp { 40 } else { 28 };
+        let datagram = if usize::from(length) > SHORTEST { length - 14 } else { least };
+        let mut ends = [0; 12];
+        ends[..4].copy_from_slice(&from.ip().octets());
+        ends[4..8].copy_from_slice(&to.ip().octets());
+        ends[8..10].copy_from_slice(&from.port().to_be_bytes());
+        ends[10..].copy_from_slice(&to.port().to_be_bytes());
+        let word = |at: usize| -> u32 {
+            ends.get(at..)
+                .and_then(|rest| rest.first_chunk())
+                .map_or(0, |pair| u32::from(u16::from_be_bytes(*pair)))
+        };
+        let addresses = word(0) + word(2) + word(4) + word(6);
+        let proto = u32::from(self.proto.number());
+        let net = 0x4500 + u32::from(datagram) + 0x4000 + 0x4000 + proto + addresses;
+        let transport = match self.proto {
+            Transport::Tcp => {
+                let segment = u32::from(datagram - 20);
+                let fixed = 0x5000 + u32::from(flags) + 0xffff;
+                folded(addresses + proto + segment + word(8) + word(10) + fixed)
+            }
+            // UDP's length; its checksum stays 0: there is none.
+            Transport::Udp => (datagram - 20).to_be_bytes(),
+        };
+        let port = u16::from(direction == Direction::Reply);
+        let place = (port * REPLY) | (u16::from(flags & 0x3f) << FLAGS);
+        Shot { net: folded(net), ends, transport, length: datagram, place, mark: 0 }
+    }
+
+    /// Writes the headers of `shot`; the bytes behind them stay.
+    #[inline]
+    pub(crate) fn write(&self, shot: &Shot, headers: &mut [u8; SHORTEST]) {
+        let [forward, reply] = &self.headers;
+        *headers = if shot.place & REPLY == 0 { *forward } else { *reply };
+        headers[16..18].copy_from_slice(&shot.length.to_be_bytes());
+        headers[24..26].copy_from_slice(&shot.net);
+        headers[26..38].copy_from_slice(&shot.ends);
+        if self.proto == Transport::Tcp {
+            headers[47] = ((shot.place >> FLAGS) & 0x3f) as u8;
+            headers[50..52].copy_from_slice(&shot.transport);
+        } else {
+            headers[38..40].copy_from_slice(&shot.transport);
+        }
+    }
+
+    /// The whole frame of `shot`.
+    #[cfg(test)]
+    pub(crate) fn frame(&self, shot: &Shot) -> Vec<u8> {
+        let mut frame = vec![0; shot.len()];
+        if let Some(headers) = frame.first_chunk_mut() {
+            self.write(shot, headers);
+        }
+        frame
     }
 }
 
-/// What differs between the frames of one connection and those of another, and
-/// what the NIC says of them.
+/// The Internet checksum of words already added up.
+fn folded(sum: u32) -> [u8; 2] {
+    let once = (sum & 0xffff) + (sum >> 16);
+    let twice = (once & 0xffff) + (once >> 16);
+    (!(twice as u16)).to_be_bytes()
+}
+
+/// What differs between one frame and another, and what the NIC says of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shot {
-    /// The client's address, in wire order.
-    pub(crate) source: [u8; 4],
-    /// The client's port, in wire order.
-    pub(crate) port: [u8; 2],
+    /// Both addresses and both ports, in wire order.
+    ends: [u8; 12],
     /// IPv4 header checksum.
-    pub(crate) ip_sum: [u8; 2],
-    /// TCP checksum.
-    pub(crate) tcp_sum: [u8; 2],
-    /// The receive queue; the top bit: there is a mark.
+    net: [u8; 2],
+    /// TCP's checksum, or UDP's length.
+    transport: [u8; 2],
+    /// Bytes of the IPv4 datagram.
+    length: u16,
+    /// The ring in the low byte, then six TCP flags, direction, mark or none.
     place: u16,
     /// The mark.
     mark: u32,
 }
 
+const FLAGS: u32 = 8;
+const REPLY: u16 = 1 << 14;
 const MARKED: u16 = 1 << 15;
 
 impl Shot {
-    /// The shot of `frame`, which goes to `queue` with `mark`.
-    pub(crate) fn of(frame: &[u8], queue: u16, mark: Option<u32>) -> Self {
-        let bytes = |at: usize| {
-            let pair = frame.get(at..at + 2);
-            pair.and_then(|pair| pair.try_into().ok()).unwrap_or([0; 2])
-        };
-        let ([a, b], [c, d]) = (bytes(26), bytes(28));
-        Self {
-            source: [a, b, c, d],
-            port: bytes(34),
-            ip_sum: bytes(24),
-            tcp_sum: bytes(50),
-            place: queue | if mark.is_some() { MARKED } else { 0 },
-            mark: mark.unwrap_or(0),
-        }
+    /// The same, put by the NIC into ring number `ring` with `mark`.
+    pub(crate) fn aimed(self, ring: u8, mark: Option<u32>) -> Self {
+        let place = (self.place & !(MARKED | 0xff)) | u16::from(ring);
+        let marked = if mark.is_some() { MARKED } else { 0 };
+        Self { place: place | marked, mark: mark.unwrap_or(0), ..self }
     }
 
-    /// The receive queue.
+    /// The ring it goes into: those of the clients' port first.
     #[inline]
-    pub(crate) const fn queue(self) -> usize {
-        (self.place & !MARKED) as usize
+    pub(crate) const fn ring(&self) -> usize {
+        (self.place & 0xff) as usize
+    }
+
+    /// The port at which it arrives.
+    #[inline]
+    pub(crate) const fn port(&self) -> usize {
+        (self.place & REPLY != 0) as usize
     }
 
     /// The mark.
     #[inline]
-    pub(crate) fn mark(self) -> Option<u32> {
+    pub(crate) fn mark(&self) -> Option<u32> {
         (self.place & MARKED != 0).then_some(self.mark)
     }
 
-    /// Writes what is this shot's own into a frame's headers.
+    /// Bytes of the frame.
     #[inline]
-    pub(crate) fn write(self, headers: &mut [u8; HEADERS]) {
-        headers[24..26].copy_from_slice(&self.ip_sum);
-        headers[26..30].copy_from_slice(&self.source);
-        headers[34..36].copy_from_slice(&self.port);
-        headers[50..52].copy_from_slice(&self.tcp_sum);
+    pub(crate) fn len(&self) -> usize {
+        (usize::from(self.length) + 14).max(SHORTEST)
     }
 }
 
@@ -128,37 +207,63 @@ pub(crate) const DATA: u8 = TcpFlags::ACK;
 
 #[cfg(test)]
 mod tests {
+    use wire::checksum;
+
     use super::*;
 
-    #[test]
-    fn a_shot_makes_the_frame_of_another_connection() {
-        for size in [64, 128, 1518] {
-            for number in [0, 1, 17, 3_999_999] {
-                let wanted = frame(number, size, DATA);
-                assert_eq!(wanted.len(), usize::from(size - FCS));
-                let mut other = frame(5, size, DATA);
-                Shot::of(&wanted, 3, Some(9)).write(other.first_chunk_mut().unwrap());
-                assert_eq!(other, wanted);
-            }
+    /// The frame must be what parsers and RFC 1071 say.
+    fn check(proto: Transport, frame: &[u8], size: u16, key: Option<FlowKey>) {
+        assert_eq!(frame.len(), usize::from(size - FCS));
+        let headers = wire::Headers::parse(frame).unwrap();
+        assert_eq!(headers.flow(frame), key);
+        assert_eq!(checksum::of(&frame[14..34], 0), 0);
+        let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+        let (from, to) = (key.unwrap().src(), key.unwrap().dst());
+        let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else { unreachable!() };
+        let length = (end - 34) as u16;
+        let pseudo = checksum::pseudo_v4(*from.ip(), *to.ip(), proto.number(), length);
+        match proto {
+            Transport::Tcp => assert_eq!(checksum::of(&frame[34..end], pseudo), 0),
+            Transport::Udp => assert_eq!(frame[38..42], [length.to_be_bytes(), [0; 2]].concat()),
         }
     }
 
     #[test]
     fn frames_are_whole_and_right() {
-        let bytes = frame(77, 200, DATA);
-        let headers = wire::Headers::parse(&bytes).unwrap();
-        assert_eq!(headers.flow(&bytes), key(77));
-        assert_eq!(usize::from(headers.end), bytes.len());
-        assert_eq!(checksum::of(&bytes[14..34], 0), 0);
-        let pseudo = checksum::pseudo_v4(*client(77).ip(), *VIP.ip(), 6, 200 - 4 - 34);
-        assert_eq!(checksum::of(&bytes[34..], pseudo), 0);
+        for proto in [Transport::Tcp, Transport::Udp] {
+            let moulds = Moulds::new(proto);
+            for size in [64, 65, 128, 1518] {
+                for number in [0, 1, 17, 3_999_999] {
+                    let there = moulds.frame(&moulds.forward(number, size, DATA));
+                    check(proto, &there, size, key(proto, number));
+                    let back = moulds.frame(&moulds.reply(number, 3, size, DATA));
+                    let (server, client) = (backend(3).0.into(), client(number).into());
+                    check(proto, &back, size, FlowKey::new(proto, server, client));
+                }
+            }
+        }
     }
 
     #[test]
-    fn a_shot_keeps_queue_and_mark() {
-        let bytes = frame(1, 64, DATA);
-        assert_eq!(Shot::of(&bytes, 7, Some(u32::MAX)).mark(), Some(u32::MAX));
-        assert_eq!(Shot::of(&bytes, 7, Some(0)).queue(), 7);
-        assert_eq!(Shot::of(&bytes, 7, None).mark(), None);
+    fn headers_leave_nothing_of_another_frame() {
+        let moulds = Moulds::new(Transport::Tcp);
+        let shots = [moulds.forward(5, 64, TcpFlags::SYN), moulds.reply(5, 1, 64, DATA)];
+        let mut headers = [0xee; SHORTEST];
+        for shot in shots {
+            moulds.write(&shot, &mut headers);
+            assert_eq!(headers.to_vec(), moulds.frame(&shot));
+        }
+    }
+
+    #[test]
+    fn a_shot_keeps_what_the_nic_says() {
+        let moulds = Moulds::new(Transport::Tcp);
+        let syn = moulds.reply(1, 0, 64, TcpFlags::SYN | TcpFlags::ACK);
+        let aimed = syn.aimed(21, Some(u32::MAX));
+        assert_eq!((aimed.ring(), aimed.mark(), aimed.port()), (21, Some(u32::MAX), 1));
+        assert_eq!(moulds.frame(&aimed), moulds.frame(&syn));
+        assert_eq!(aimed.aimed(0, Some(0)).mark(), Some(0));
+        assert_eq!(aimed.aimed(3, None).mark(), None);
+        assert_eq!(moulds.forward(1, 64, DATA).port(), 0);
     }
 }

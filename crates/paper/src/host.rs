@@ -2,9 +2,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, RxQueue, cycles};
+use pipeline::Source;
 
 use crate::balancer::{Balancer, RX_BURST};
 use crate::outbox::Out;
+use crate::presence::Presence;
 use crate::windows::Windows;
 
 /// What both threads see of each other.
@@ -14,12 +16,22 @@ pub(crate) struct Signals {
     pub(crate) measured: AtomicBool,
     /// The source runs, or will never.
     pub(crate) started: AtomicBool,
+    /// Whether the measured core is the load balancer's.
+    pub(crate) host: Presence,
+    /// Whether the other core is the source's.
+    pub(crate) source: Presence,
+}
+
+/// A receive queue that is polled.
+pub(crate) struct Polled<'a> {
+    pub(crate) from: Source,
+    pub(crate) rx: &'a mut RxQueue,
 }
 
 /// Polls `queues` round robin until all windows are full.
 pub(crate) fn poll(
     balancer: &mut impl Balancer,
-    queues: &mut [RxQueue],
+    queues: &mut [Polled<'_>],
     out: &mut Out<'_>,
     windows: &mut Windows,
     signals: &Signals,
@@ -31,20 +43,23 @@ pub(crate) fn poll(
     let start = cycles();
     let mut batch = Batch::<RX_BURST>::new();
     windows.start(start);
+    let patience = windows.patience();
     loop {
         balancer.begin();
-        for (number, queue) in queues.iter_mut().enumerate() {
+        for Polled { from, rx } in queues.iter_mut() {
             let before = cycles();
-            if !windows.iteration(before) {
+            signals.host.beat(before, patience);
+            if !windows.iteration(before, Some(&signals.source)) {
                 return signals.measured.store(true, Ordering::Relaxed);
             }
-            let received = queue.rx_burst(&mut batch);
+            let received = rx.rx_burst(&mut batch);
             if received > 0 {
                 let now_ms = 1000 + before.wrapping_sub(start) / per_ms;
-                balancer.process(number as u16, &mut batch, now_ms, out);
+                balancer.process(*from, &mut batch, now_ms, out);
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
             }
+            balancer.polled(*from, received);
         }
     }
 }
@@ -53,7 +68,7 @@ pub(crate) fn poll(
 /// on the same core. `false`: all windows are full.
 pub(crate) fn drain(
     balancer: &mut impl Balancer,
-    queues: &mut [RxQueue],
+    queues: &mut [Polled<'_>],
     out: &mut Out<'_>,
     windows: &mut Windows,
 ) -> bool {
@@ -62,18 +77,19 @@ pub(crate) fn drain(
     loop {
         balancer.begin();
         let mut found = 0;
-        for (number, queue) in queues.iter_mut().enumerate() {
+        for Polled { from, rx } in queues.iter_mut() {
             let before = cycles();
-            if !windows.iteration(before) {
+            if !windows.iteration(before, None) {
                 return false;
             }
-            let received = queue.rx_burst(&mut batch);
+            let received = rx.rx_burst(&mut batch);
             if received > 0 {
-                balancer.process(number as u16, &mut batch, 1000, out);
+                balancer.process(*from, &mut batch, 1000, out);
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
                 found += received;
             }
+            balancer.polled(*from, received);
         }
         if found == 0 {
             return true;

@@ -1,5 +1,6 @@
 //! The evaluation of the HNLB paper (section V, figures 4 to 8), measured side
-//! by side in one run.
+//! by side in one run, and what belongs beside it: latency, new connections,
+//! connections that come and go.
 //!
 //! Two cores: one is traffic source and NIC at once (it writes every packet
 //! into an mbuf, as DMA would, and gives it the queue and mark that the
@@ -8,29 +9,40 @@
 #![forbid(unsafe_code)]
 
 mod balancer;
+mod budget;
+mod churn;
+mod configuration;
+mod crowd;
 mod error;
 mod figure;
 mod flows;
 mod host;
+mod install;
+mod latency;
+mod ledger;
 mod limit;
-mod linearity;
+mod measured;
+mod newflow;
 mod outbox;
+mod part;
 mod plan;
-mod row;
+mod presence;
 mod run;
 mod slb_paper;
 mod source;
+mod stage;
 mod system;
 mod testbed;
 mod traffic;
+mod whole;
 mod windows;
 mod world;
 
+pub use budget::{Grant, Wish, grants, wishes};
 pub use error::PaperError;
 pub use figure::Figure;
-pub use linearity::{Linearity, linearity};
+pub use part::Part;
 pub use plan::{Options, Progress};
-pub use row::Row;
 pub use system::{System, UnknownSystem};
 pub use testbed::Testbed;
 pub use traffic::Traffic;

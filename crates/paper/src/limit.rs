@@ -1,20 +1,21 @@
 //! What bounds all load balancers: receive, rewrite, send, and no match.
 use dpdk::{Batch, Mbuf};
 use packet::PacketBuf;
-use pipeline::{Outbox, PortId};
-use wire::numbers::protocol;
+use pipeline::{Outbox, PortId, Source};
 use wire::plain::mac_pair;
-use wire::{Headers, Mac, PlainRewrite, Rewrite, decrement_ttl, ethernet};
+use wire::{Headers, Mac, PlainRewrite, Rewrite, Transport, decrement_ttl, ethernet};
 
 use crate::balancer::{Balancer, RX_BURST};
-use crate::flows::SERVER_SIDE;
 use crate::outbox::Out;
 
 /// What is done to a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Action {
     pub(crate) rewrite: Rewrite,
-    pub(crate) mac: Mac,
+    /// Where it is sent.
+    pub(crate) port: PortId,
+    /// Ethernet destination and source.
+    pub(crate) macs: [Mac; 2],
 }
 
 impl Action {
@@ -22,11 +23,12 @@ impl Action {
     #[inline]
     pub(crate) fn act(&self, mut packet: Mbuf, headers: &Headers, out: &mut Out<'_>) {
         let frame = packet.bytes_mut();
+        let [to, from] = self.macs;
         let done = self.rewrite.apply(frame, headers)
             && decrement_ttl(frame, headers)
-            && ethernet::set_macs(frame, self.mac, SERVER_SIDE);
+            && ethernet::set_macs(frame, to, from);
         if done {
-            out.send(PortId(1), packet);
+            out.send(self.port, packet);
         }
     }
 }
@@ -35,32 +37,35 @@ impl Action {
 /// out by the very code that carries out those of the load balancer.
 pub(crate) struct Limit {
     rewrite: PlainRewrite,
+    proto: u8,
+    port: PortId,
 }
 
 impl Limit {
     /// `None` if `action` isn't one of IPv4 packets.
-    pub(crate) fn new(action: Action) -> Option<Self> {
+    pub(crate) fn new(action: Action, proto: Transport) -> Option<Self> {
         let Rewrite::V4(new) = action.rewrite else { return None };
+        let [to, from] = action.macs;
         let rewrite = PlainRewrite {
-            macs: mac_pair(action.mac, SERVER_SIDE),
+            macs: mac_pair(to, from),
             addresses: u64::from_be_bytes(new.addresses),
             ports: u32::from_be_bytes(new.ports),
             net_delta: new.net_delta,
             transport_delta: new.transport_delta,
         };
-        Some(Self { rewrite })
+        Some(Self { rewrite, proto: proto.number(), port: action.port })
     }
 }
 
 impl Balancer for Limit {
     #[inline]
-    fn process(&mut self, _: u16, burst: &mut Batch<RX_BURST>, _: u64, out: &mut Out<'_>) {
+    fn process(&mut self, _: Source, burst: &mut Batch<RX_BURST>, _: u64, out: &mut Out<'_>) {
         for packet in burst.iter() {
             packet.prefetch();
         }
         for mut packet in burst.drain() {
-            if self.rewrite.apply(packet.bytes_mut(), protocol::TCP) {
-                out.send(PortId(1), packet);
+            if self.rewrite.apply(packet.bytes_mut(), self.proto) {
+                out.send(self.port, packet);
             }
         }
     }

@@ -12,10 +12,14 @@ const BURST: usize = 32;
 pub(crate) struct Out<'a> {
     pub(crate) ports: [TxPort<'a>; 2],
     pub(crate) pool: &'a Mempool,
-    /// Requests to the offload side; nobody takes them, but making them costs
-    /// what it costs.
-    pub(crate) requests: u64,
+    /// Requests to the offload side, if somebody takes them.
+    pub(crate) requests: Option<Requests>,
+    /// Requests that nobody takes.
+    pub(crate) unheard: u64,
 }
+
+/// The way to the offload side.
+pub(crate) type Requests = rtrb::Producer<(ConnId, Offload)>;
 
 /// One send queue and what is collected for it.
 pub(crate) struct TxPort<'a> {
@@ -64,12 +68,17 @@ impl Outbox<Mbuf> for Out<'_> {
         mbuf.resize(len).then_some(mbuf)
     }
 
-    fn offload(&mut self, _: ConnId, _: Offload) -> bool {
-        self.requests += 1;
-        true
+    fn offload(&mut self, conn: ConnId, reason: Offload) -> bool {
+        match &mut self.requests {
+            Some(ring) => ring.push((conn, reason)).is_ok(),
+            None => {
+                self.unheard += 1;
+                true
+            }
+        }
     }
 
     fn resolve(&mut self, _: HopId) {
-        self.requests += 1;
+        self.unheard += 1;
     }
 }

@@ -1,10 +1,13 @@
 //! How thoroughly is measured.
 use std::sync::Arc;
+use std::time::Instant;
 
+use crate::part::Part;
 use crate::system::System;
 
-/// Told after every measured point: how many are done, and of how many.
-pub type Progress = Arc<dyn Fn(usize, usize) + Send + Sync>;
+/// Told after every measured point: which part of the run it is of, and which
+/// share of that part is done.
+pub type Progress = Arc<dyn Fn(Part, f64) + Send + Sync>;
 
 /// What is asked for.
 #[derive(Clone)]
@@ -16,6 +19,11 @@ pub struct Options {
     pub repetitions: u32,
     /// Whom to tell.
     pub progress: Option<Progress>,
+    /// Milliseconds of one measured point.
+    pub point_ms: u64,
+    /// After this no point is measured again: repetitions that were asked for
+    /// are left out. Every point is measured once in any case.
+    pub deadline: Option<Instant>,
     /// What is compared.
     pub systems: Vec<System>,
     /// Numbers of connections that are measured, of those that the figure has;
@@ -34,6 +42,8 @@ impl Default for Options {
             quick: false,
             repetitions: 30,
             progress: None,
+            point_ms: 150,
+            deadline: None,
             systems: System::ALL.to_vec(),
             connections: Vec::new(),
             alone: false,
@@ -43,8 +53,16 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The length of one measured point in milliseconds.
-    pub(crate) const fn point_ms(&self) -> u64 {
-        if self.quick { 60 } else { 150 }
+    /// Says that `done` of the `part` is done.
+    pub(crate) fn tell(&self, part: Part, done: usize, all: usize) {
+        if let Some(progress) = &self.progress {
+            progress(part, done as f64 / all.max(1) as f64);
+        }
+    }
+
+    /// When the first of `left` equal pieces of the work should be done.
+    pub(crate) fn until(&self, left: usize) -> Option<Instant> {
+        let now = Instant::now();
+        self.deadline.map(|end| now + end.saturating_duration_since(now) / left.max(1) as u32)
     }
 }

@@ -1,26 +1,29 @@
 //! One measured point: both cores at work for some time.
 use std::sync::atomic::Ordering;
 
-use dpdk::{pin_to_core, register_thread};
+use dpdk::{RxQueue, pin_to_core, register_thread};
+use pipeline::{PortId, Source};
 
-use crate::balancer::{Hnlb, RX_BURST};
+use crate::balancer::Hnlb;
 use crate::error::PaperError;
-use crate::flows::Shot;
-use crate::host::{self, Signals};
+use crate::flows::{Moulds, Shot};
+use crate::host::{self, Polled, Signals};
 use crate::limit::Limit;
-use crate::outbox::{Out, TxPort};
+use crate::measured::Measured;
+use crate::outbox::{Out, Requests, TxPort};
 use crate::plan::Options;
+use crate::presence::Patience;
 use crate::slb_paper::SlbPaper;
-use crate::source::{Generator, Pace, Sent};
+use crate::source::{Aside, Generator, Pace, Sent, Wires};
 use crate::testbed::Testbed;
-use crate::windows::{Window, Windows, median};
+use crate::windows::{Window, Windows};
 
 /// Milliseconds of one window.
 const WINDOW_MS: u64 = 2;
 /// Milliseconds before the first window.
-const WARM_UP_MS: u64 = 20;
+pub(crate) const WARM_UP_MS: u64 = 20;
 /// Microseconds that no burst takes: a longer iteration was interrupted.
-const INTERRUPTED_US: u64 = 60;
+pub(crate) const INTERRUPTED_US: u64 = 60;
 
 /// A system ready to be measured.
 pub(crate) enum Subject {
@@ -30,23 +33,25 @@ pub(crate) enum Subject {
 }
 
 /// What one point is.
-pub(crate) struct Point<'a> {
+pub(crate) struct Point<'a, 's> {
     /// What is sent, in order, again and again.
     pub(crate) shots: &'a [Shot],
-    /// The frame that all packets are copies of.
-    pub(crate) frame: &'a [u8],
-    /// Receive queues that are polled, from 0.
-    pub(crate) queues: usize,
+    pub(crate) moulds: &'a Moulds,
+    /// Bytes of the longest frame.
+    pub(crate) longest: usize,
+    /// Receive queues that are polled, from 0, by port.
+    pub(crate) queues: [usize; 2],
     pub(crate) pace: Pace,
+    pub(crate) aside: Option<Aside<'a, 's>>,
 }
 
-/// What came of it.
-pub(crate) struct Measured {
-    pub(crate) windows: Vec<Window>,
-    pub(crate) sent: Sent,
-    pub(crate) queues: usize,
-    /// Packets that entered the load balancer and never left.
-    pub(crate) dropped: u64,
+/// What of a measurement isn't the source's.
+pub(crate) struct Hosted<'a> {
+    pub(crate) subject: &'a mut Subject,
+    /// Receive queues that are polled, from 0, by port.
+    pub(crate) queues: [usize; 2],
+    /// Where requests for rules go.
+    pub(crate) requests: Option<Requests>,
 }
 
 impl Testbed {
@@ -54,22 +59,32 @@ impl Testbed {
     pub(crate) fn measure(
         &mut self,
         subject: &mut Subject,
-        point: &Point<'_>,
+        point: Point<'_, '_>,
         options: &Options,
+    ) -> Result<Measured, PaperError> {
+        let hosted = Hosted { subject, queues: point.queues, requests: None };
+        self.measure_with(hosted, options, |wires| {
+            let Point { shots, moulds, longest, pace, aside, .. } = point;
+            Generator { shots, moulds, longest, wires, aside }.send(pace)
+        })
+    }
+
+    /// Measures what is `hosted` while `source` sends on the other core, until
+    /// the measured core says that it is done.
+    pub(crate) fn measure_with(
+        &mut self,
+        hosted: Hosted<'_>,
+        options: &Options,
+        source: impl FnOnce(Wires<'_>) -> Sent + Send,
     ) -> Result<Measured, PaperError> {
         let [source_core, host_core] = options.cores.unwrap_or([0, 1]);
         let windows = windows(options);
         let signals = Signals::default();
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
-        let queues = rx.get_mut(..point.queues).unwrap_or_default();
-        let generator = Generator {
-            shots: point.shots,
-            frame: point.frame,
-            to_host,
-            from_host,
-            pool,
-            signals: &signals,
-        };
+        let Hosted { subject, queues, requests } = hosted;
+        let mut polled = polled(rx, queues);
+        let wires = Wires { to_host, from_host, pool, signals: &signals };
+        let pool = &*pool;
         let (windows, sent) = std::thread::scope(|scope| {
             let host = scope.spawn(|| {
                 let mut windows = windows;
@@ -78,21 +93,21 @@ impl Testbed {
                     signals.measured.store(true, Ordering::Relaxed);
                 })?;
                 let ports = [TxPort::new(clients), TxPort::new(servers)];
-                let mut out = Out { ports, pool, requests: 0 };
-                subject.poll(queues, &mut out, &mut windows, &signals);
+                let mut out = Out { ports, pool, requests, unheard: 0 };
+                subject.poll(&mut polled, &mut out, &mut windows, &signals);
                 Ok::<_, PaperError>(windows.into_done())
             });
             let source = scope.spawn(|| {
                 let ready = pin_to_core(source_core).and_then(|()| register_thread());
                 signals.started.store(true, Ordering::Relaxed);
                 let _guard = ready?;
-                Ok::<_, PaperError>(generator.send(point.pace))
+                Ok::<_, PaperError>(source(wires))
             });
             let sent = source.join().map_err(|_| PaperError::ThreadFailed("source"));
             let windows = host.join().map_err(|_| PaperError::ThreadFailed("load balancer"));
             Ok::<_, PaperError>((windows??, sent??))
         })?;
-        Ok(self.settle(windows, sent, point.queues))
+        Ok(self.settle(windows, sent, queues))
     }
 
     /// Measures `subject` with source and load balancer on one core, by turns:
@@ -100,56 +115,66 @@ impl Testbed {
     pub(crate) fn measure_alone(
         &mut self,
         subject: &mut Subject,
-        point: &Point<'_>,
+        point: Point<'_, '_>,
         options: &Options,
     ) -> Result<Measured, PaperError> {
         let [_, core] = options.cores.unwrap_or([0, 1]);
         let mut windows = windows(options);
         let signals = Signals::default();
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
-        let queues = rx.get_mut(..point.queues).unwrap_or_default();
-        let generator = Generator {
-            shots: point.shots,
-            frame: point.frame,
-            to_host,
-            from_host,
-            pool,
-            signals: &signals,
-        };
+        let Point { shots, moulds, longest, queues, aside, .. } = point;
+        let mut polled = polled(rx, queues);
+        let wires = Wires { to_host, from_host, pool, signals: &signals };
+        let pool = &*pool;
+        let generator = Generator { shots, moulds, longest, wires, aside };
         let (windows, sent) = std::thread::scope(|scope| {
             let both = scope.spawn(|| {
                 pin_to_core(core)?;
                 let _guard = register_thread()?;
                 let ports = [TxPort::new(clients), TxPort::new(servers)];
-                let mut out = Out { ports, pool, requests: 0 };
-                let sent = generator.alternate(|| subject.drain(queues, &mut out, &mut windows));
+                let mut out = Out { ports, pool, requests: None, unheard: 0 };
+                let sent =
+                    generator.alternate(|| subject.drain(&mut polled, &mut out, &mut windows));
                 Ok::<_, PaperError>((windows.into_done(), sent))
             });
             both.join().map_err(|_| PaperError::ThreadFailed("measuring"))?
         })?;
-        Ok(self.settle(windows, sent, point.queues))
+        Ok(self.settle(windows, sent, queues))
     }
 
-    fn settle(&mut self, windows: Vec<Window>, sent: Sent, queues: usize) -> Measured {
+    fn settle(&mut self, windows: Vec<Window>, sent: Sent, queues: [usize; 2]) -> Measured {
         let [before, behind] = self.drain();
-        let gone = sent.lost + sent.returned + before + behind;
-        let dropped = sent.offered.saturating_sub(gone);
-        Measured { windows, sent, queues, dropped }
+        let dropped = sent.ledger.dropped(before, behind);
+        Measured { windows, sent, queues: queues.iter().sum(), dropped }
     }
+}
+
+/// The first receive queues of both ports.
+fn polled(rx: &mut [Vec<RxQueue>; 2], queues: [usize; 2]) -> Vec<Polled<'_>> {
+    let ports = (0..).map(PortId).zip(rx.iter_mut().zip(queues));
+    let queues = ports.flat_map(|(port, (rx, count))| {
+        let queues = (0..).zip(rx.iter_mut()).take(count);
+        queues.map(move |(queue, rx)| Polled { from: Source { port, queue }, rx })
+    });
+    queues.collect()
 }
 
 /// Of a measurement that goes on for a given time.
 fn windows(options: &Options) -> Windows {
     let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
-    let (count, skipped) = (options.point_ms() / WINDOW_MS, WARM_UP_MS / WINDOW_MS);
-    let interrupted = INTERRUPTED_US * per_ms / 1000;
-    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, interrupted)
+    let (count, skipped) = ((options.point_ms / WINDOW_MS).max(1), WARM_UP_MS / WINDOW_MS);
+    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, patience())
+}
+
+/// What counts as an interruption of either core.
+pub(crate) fn patience() -> Patience {
+    Patience::new(INTERRUPTED_US, (dpdk::cycles_per_second() / 1_000_000).max(1))
 }
 
 impl Subject {
     fn poll(
         &mut self,
-        queues: &mut [dpdk::RxQueue],
+        queues: &mut [Polled<'_>],
         out: &mut Out<'_>,
         windows: &mut Windows,
         signals: &Signals,
@@ -160,12 +185,10 @@ impl Subject {
             Self::Hnlb(subject) => host::poll(&mut **subject, queues, out, windows, signals),
         }
     }
-}
 
-impl Subject {
     fn drain(
         &mut self,
-        queues: &mut [dpdk::RxQueue],
+        queues: &mut [Polled<'_>],
         out: &mut Out<'_>,
         windows: &mut Windows,
     ) -> bool {
@@ -174,64 +197,5 @@ impl Subject {
             Self::SlbPaper(subject) => host::drain(&mut **subject, queues, out, windows),
             Self::Hnlb(subject) => host::drain(&mut **subject, queues, out, windows),
         }
-    }
-}
-
-impl Measured {
-    /// Million packets per second.
-    pub(crate) fn mpps(&self) -> Option<f64> {
-        let per_us = dpdk::cycles_per_second() as f64 / 1e6;
-        median(&self.windows, |window| {
-            let cycles = window.reading.ref_cycles;
-            (cycles > 0).then(|| window.reading.packets as f64 / (cycles as f64 / per_us))
-        })
-    }
-
-    /// Nanoseconds per packet of iterations that found packets.
-    pub(crate) fn ns_per_packet(&self) -> Option<f64> {
-        let per_ns = dpdk::cycles_per_second() as f64 / 1e9;
-        median(&self.windows, |window| {
-            let packets = window.reading.packets;
-            (packets > 0).then(|| window.reading.ops_cycles as f64 / per_ns / packets as f64)
-        })
-    }
-
-    /// The paper's util.
-    pub(crate) fn util(&self) -> f64 {
-        median(&self.windows, |window| Some(window.reading.util())).unwrap_or(0.0)
-    }
-
-    /// The paper's util+.
-    pub(crate) fn util_plus(&self) -> f64 {
-        median(&self.windows, |window| Some(window.reading.util_plus(self.queues, RX_BURST)))
-            .unwrap_or(0.0)
-    }
-
-    /// Share of polls that found nothing.
-    pub(crate) fn empty_polls(&self) -> f64 {
-        median(&self.windows, |window| {
-            let reading = &window.reading;
-            let empty = reading.polls.saturating_sub(reading.bursts);
-            (reading.polls > 0).then(|| empty as f64 / reading.polls as f64)
-        })
-        .unwrap_or(1.0)
-    }
-
-    /// Share of the offered packets that were lost.
-    pub(crate) fn loss(&self) -> f64 {
-        if self.sent.offered == 0 { 0.0 } else { self.sent.lost as f64 / self.sent.offered as f64 }
-    }
-
-    /// Million packets offered per second.
-    pub(crate) fn offered_mpps(&self) -> f64 {
-        let seconds = self.sent.cycles as f64 / dpdk::cycles_per_second().max(1) as f64;
-        self.sent.offered as f64 / seconds.max(1e-9) / 1e6
-    }
-
-    /// Share of the time that others had on the measured core.
-    pub(crate) fn stolen(&self) -> f64 {
-        let stolen: u64 = self.windows.iter().map(|window| window.stolen).sum();
-        let own: u64 = self.windows.iter().map(|window| window.reading.ref_cycles).sum();
-        if stolen + own == 0 { 0.0 } else { stolen as f64 / (stolen + own) as f64 }
     }
 }

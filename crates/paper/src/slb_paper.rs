@@ -4,41 +4,51 @@
 use dpdk::hash::{Hash, HashFunction, HashKey};
 use dpdk::{Batch, Mbuf};
 use packet::PacketBuf;
+use pipeline::Source;
+use service::Direction;
 use wire::{FlowKey, Headers};
 
 use crate::balancer::{Balancer, RX_BURST};
 use crate::error::PaperError;
-use crate::flows;
 use crate::limit::Action;
 use crate::outbox::Out;
 use crate::world::World;
 
-/// A connection's backend by the place of its key in the hash table, as the
-/// paper's DIP table.
+/// A connection's backend and direction by the place of its key in the hash
+/// table, as the paper's DIP table.
 pub(crate) struct SlbPaper {
     table: Hash,
-    backends: Vec<u16>,
+    /// By place: which action.
+    chosen: Vec<u16>,
     actions: Vec<Action>,
 }
 
 impl SlbPaper {
-    /// The same connections, to the same backends, as in `world`.
-    pub(crate) fn new(world: &World, connections: u32) -> Result<Self, PaperError> {
+    /// The same connections, to the same backends, as in `world`, of all
+    /// `directions`.
+    pub(crate) fn new(world: &World, directions: &[Direction]) -> Result<Self, PaperError> {
         let failed = |error: String| PaperError::Hash(error);
+        let connections = world.open();
         // A cuckoo table can't be filled to the last place.
-        let entries = (connections / 4 * 5).max(1 << 16);
+        let keys = connections.saturating_mul(directions.len() as u32);
+        let entries = (keys / 4).saturating_mul(5).max(1 << 16);
         let mut table = Hash::new("slb_paper", entries, HashFunction::Crc)
             .map_err(|error| failed(error.to_string()))?;
-        let (mut backends, mut actions) = (Vec::new(), Vec::new());
+        let (mut chosen, mut actions) = (Vec::new(), Vec::new());
         for number in 0..u64::from(connections) {
-            let missing = || PaperError::NotOpened(number, connections.into());
-            let (backend, action) = world.action(number).ok_or_else(missing)?;
-            let key = flows::key(number).and_then(|key| hash_key(&key)).ok_or_else(missing)?;
-            let place = table.add(&key).map_err(|error| failed(error.to_string()))?;
-            put(&mut backends, place as usize, backend, 0);
-            put(&mut actions, usize::from(backend), action, action);
+            for (at, &direction) in directions.iter().enumerate() {
+                let missing = || PaperError::NotOpened(number, connections.into());
+                let (backend, action) = world.action(number, direction).ok_or_else(missing)?;
+                let key = world.key(number, direction).and_then(|key| hash_key(&key));
+                let place = table
+                    .add(&key.ok_or_else(missing)?)
+                    .map_err(|error| failed(error.to_string()))?;
+                let choice = u16::from(backend) * 2 + at as u16;
+                put(&mut chosen, place as usize, choice, 0);
+                put(&mut actions, usize::from(choice), action, action);
+            }
         }
-        Ok(Self { table, backends, actions })
+        Ok(Self { table, chosen, actions })
     }
 
     #[inline]
@@ -46,15 +56,15 @@ impl SlbPaper {
         let headers = Headers::parse(packet.bytes()).ok()?;
         let key = hash_key(&headers.flow(packet.bytes())?)?;
         let place = self.table.lookup(&key)?;
-        let backend = *self.backends.get(place as usize)?;
-        self.actions.get(usize::from(backend))?.act(packet, &headers, out);
+        let choice = *self.chosen.get(place as usize)?;
+        self.actions.get(usize::from(choice))?.act(packet, &headers, out);
         Some(())
     }
 }
 
 impl Balancer for SlbPaper {
     #[inline]
-    fn process(&mut self, _: u16, burst: &mut Batch<RX_BURST>, _: u64, out: &mut Out<'_>) {
+    fn process(&mut self, _: Source, burst: &mut Batch<RX_BURST>, _: u64, out: &mut Out<'_>) {
         for packet in burst.drain() {
             // Packets of no connection are dropped: the measurement has none.
             let _ = self.one(packet, out);

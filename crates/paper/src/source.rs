@@ -5,17 +5,21 @@ use dpdk::{Batch, Consumer, Mbuf, Mempool, Producer, cycles};
 use hdrhistogram::Histogram;
 use packet::PacketBuf;
 
-use crate::flows::Shot;
+use crate::flows::{Moulds, Shot};
 use crate::host::Signals;
+use crate::ledger::Ledger;
+use crate::presence::{Patience, Presence};
+use crate::run::patience;
 
 /// Mbufs moved at once.
-const BURST: usize = 32;
+const BURST: usize = 64;
 /// Packets by which the source may lag behind its rate (when its core was
 /// taken away) before it gives them up: they count as not offered.
 const MOST_BEHIND: u64 = 256;
-
 /// Mbufs in use when source and load balancer take turns.
 const ALTERNATE: usize = 256;
+/// Milliseconds before the first packet whose latency counts.
+const UNTIMED_MS: u64 = 20;
 
 /// How packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,56 +39,59 @@ pub(crate) enum Pace {
 /// What the source knows of its packets.
 #[derive(Debug)]
 pub(crate) struct Sent {
-    /// Packets put into rings or lost.
-    pub(crate) offered: u64,
-    /// Those whose ring was full.
-    pub(crate) lost: u64,
-    /// Those that came back.
-    pub(crate) returned: u64,
+    pub(crate) ledger: Ledger,
     /// Cycles from first to last packet.
     pub(crate) cycles: u64,
     /// Cycles from a packet's writing to its return.
     pub(crate) latency: Option<Histogram<u64>>,
 }
 
-/// Everything the source owns.
-pub(crate) struct Generator<'a> {
-    pub(crate) shots: &'a [Shot],
-    /// The frame that all packets are copies of.
-    pub(crate) frame: &'a [u8],
+/// The source's ends of all rings.
+pub(crate) struct Wires<'a> {
     pub(crate) to_host: &'a mut [Producer],
-    pub(crate) from_host: &'a mut [Consumer],
+    pub(crate) from_host: &'a mut [Consumer; 2],
     pub(crate) pool: &'a Mempool,
     pub(crate) signals: &'a Signals,
 }
 
-struct Run<'g, 'a> {
-    generator: &'g mut Generator<'a>,
-    at: usize,
-    staged: Vec<Batch<BURST>>,
-    sent: Sent,
-    stamped: bool,
+/// Done by the source's core between two bursts, for instance a keeper's work;
+/// it is told the cycle.
+pub(crate) type Aside<'a, 's> = &'a mut (dyn FnMut(u64) + Send + 's);
+
+/// Everything the source owns.
+pub(crate) struct Generator<'a, 's> {
+    pub(crate) shots: &'a [Shot],
+    pub(crate) moulds: &'a Moulds,
+    /// Bytes of the longest frame.
+    pub(crate) longest: usize,
+    pub(crate) wires: Wires<'a>,
+    pub(crate) aside: Option<Aside<'a, 's>>,
 }
 
-impl Generator<'_> {
+struct Run<'g, 'a, 's> {
+    generator: &'g mut Generator<'a, 's>,
+    at: usize,
+    /// By ring.
+    staged: Vec<Batch<BURST>>,
+    sent: Sent,
+    stamp: Option<u64>,
+    /// The cycle from which on latencies count.
+    timed: u64,
+    patience: Patience,
+    /// Whether the load balancer is excused while its core is another's.
+    excuses: bool,
+}
+
+impl Generator<'_, '_> {
     /// Sends until the measured core is done.
     pub(crate) fn send(mut self, pace: Pace) -> Sent {
-        let stamped = matches!(pace, Pace::Open { stamped: true, .. });
-        let queues = self.to_host.len();
-        let latency = if stamped { Histogram::new_with_bounds(1, 1 << 40, 3).ok() } else { None };
-        let mut run = Run {
-            generator: &mut self,
-            at: 0,
-            staged: (0..queues).map(|_| Batch::new()).collect(),
-            sent: Sent { offered: 0, lost: 0, returned: 0, cycles: 0, latency },
-            stamped,
-        };
+        let mut run = Run::new(&mut self);
         let start = cycles();
         match pace {
             Pace::Closed(window) => run.closed(window),
-            Pace::Open { rate, .. } => run.open(rate),
+            Pace::Open { rate, stamped } => run.open(rate, stamped),
         }
-        run.sent.cycles = cycles().wrapping_sub(start);
+        run.sent.cycles = run.there(cycles(), start);
         run.flush();
         run.sent
     }
@@ -93,18 +100,12 @@ impl Generator<'_> {
     /// until `poll` has enough. All on one core: what the load balancer costs
     /// when packets are in its cache already.
     pub(crate) fn alternate(mut self, mut poll: impl FnMut() -> bool) -> Sent {
-        let queues = self.to_host.len();
-        let mut run = Run {
-            generator: &mut self,
-            at: 0,
-            staged: (0..queues).map(|_| Batch::new()).collect(),
-            sent: Sent { offered: 0, lost: 0, returned: 0, cycles: 0, latency: None },
-            stamped: false,
-        };
+        let mut run = Run::new(&mut self);
         let mut free = Vec::with_capacity(ALTERNATE);
         loop {
+            run.aside();
             while free.len() < ALTERNATE {
-                let Some(mbuf) = run.generator.pool.alloc() else { break };
+                let Some(mbuf) = run.fresh() else { break };
                 free.push(mbuf);
             }
             for mbuf in free.drain(..) {
@@ -119,50 +120,109 @@ impl Generator<'_> {
     }
 }
 
-impl Run<'_, '_> {
+impl<'g, 'a, 's> Run<'g, 'a, 's> {
+    fn new(generator: &'g mut Generator<'a, 's>) -> Self {
+        let staged = generator.wires.to_host.iter().map(|_| Batch::new()).collect();
+        let sent = Sent { ledger: Ledger::default(), cycles: 0, latency: None };
+        Self {
+            generator,
+            at: 0,
+            staged,
+            sent,
+            stamp: None,
+            timed: 0,
+            patience: patience(),
+            excuses: false,
+        }
+    }
+
     fn done(&self) -> bool {
-        self.generator.signals.measured.load(Ordering::Relaxed)
+        self.generator.wires.signals.measured.load(Ordering::Relaxed)
+    }
+
+    /// Cycles since `start` in which both threads had their cores: in the others
+    /// nothing was offered, or not counted.
+    fn there(&self, now: u64, start: u64) -> u64 {
+        let Signals { host, source, .. } = self.generator.wires.signals;
+        let away = [host, source].map(|thread| thread.away(now, self.patience));
+        let all = now.wrapping_sub(start);
+        if self.excuses { all.saturating_sub(away.iter().sum()).max(1) } else { all }
+    }
+
+    /// Another turn of the source's loop.
+    #[inline]
+    fn turn(&self) -> u64 {
+        let now = cycles();
+        self.generator.wires.signals.source.beat(now, self.patience);
+        now
+    }
+
+    #[inline]
+    fn aside(&mut self) {
+        if let Some(aside) = &mut self.generator.aside {
+            aside(cycles());
+        }
+    }
+
+    /// An mbuf from the pool whose payload is written already: headers are all
+    /// that differs between frames.
+    fn fresh(&self) -> Option<Mbuf> {
+        blank(self.generator.wires.pool, self.generator.longest)
     }
 
     /// Every packet that comes back is sent again as another.
     fn closed(&mut self, window: usize) {
-        for _ in 0..window {
-            let Some(mbuf) = self.generator.pool.alloc() else { break };
+        let first: Vec<Mbuf> = (0..window).map_while(|_| self.fresh()).collect();
+        for mbuf in first {
             self.emit(mbuf);
         }
         self.flush();
         let mut back = Batch::<BURST>::new();
         while !self.done() {
+            self.turn();
             let mut found = 0;
-            for at in 0..self.generator.from_host.len() {
-                let Some(ring) = self.generator.from_host.get_mut(at) else { continue };
-                found += ring.dequeue_burst(&mut back);
+            for at in 0..2 {
+                let Some(ring) = self.generator.wires.from_host.get_mut(at) else { continue };
+                let some = ring.dequeue_burst(&mut back);
+                self.count_returned(at, some);
+                found += some;
+                // The load balancer has written all of them.
+                back.iter().for_each(Mbuf::prefetch_write);
                 for mbuf in back.drain() {
-                    self.sent.returned += 1;
                     self.emit(mbuf);
                 }
             }
             if found == 0 {
                 self.flush();
             }
+            self.aside();
         }
     }
 
     /// Packets are due by the clock.
-    fn open(&mut self, rate: f64) {
-        let per_cycle = rate / dpdk::cycles_per_second().max(1) as f64;
+    fn open(&mut self, rate: f64, stamped: bool) {
+        let per_second = dpdk::cycles_per_second().max(1);
+        let per_cycle = rate / per_second as f64;
         let mut free: Vec<Mbuf> = Vec::with_capacity(1 << 14);
         while free.len() < free.capacity() / 2 {
-            let Some(mbuf) = self.generator.pool.alloc() else { break };
+            let Some(mbuf) = self.fresh() else { break };
             free.push(mbuf);
         }
+        if stamped {
+            self.sent.latency = Histogram::new_with_bounds(1, 1 << 40, 3).ok();
+        }
         let start = cycles();
+        self.timed = start + per_second / 1000 * UNTIMED_MS;
+        self.excuses = true;
         let (mut taken, mut skipped) = (0_u64, 0_u64);
         while !self.done() {
+            let now = self.turn();
             self.recover(&mut free);
-            let due = (cycles().wrapping_sub(start) as f64 * per_cycle) as u64;
+            self.stamp = stamped.then_some(now);
+            let due = (now.wrapping_sub(start) as f64 * per_cycle) as u64;
             let behind = due.saturating_sub(taken + skipped);
             if behind == 0 {
+                self.aside();
                 std::hint::spin_loop();
                 continue;
             }
@@ -172,8 +232,9 @@ impl Run<'_, '_> {
                 match free.pop() {
                     Some(mbuf) => self.emit(mbuf),
                     None => {
-                        self.sent.offered += 1;
-                        self.sent.lost += 1;
+                        let port = self.generator.shots.get(self.at).map_or(0, Shot::port);
+                        self.sent.ledger.offered[port] += 1;
+                        self.lose(port, 1);
                     }
                 }
             }
@@ -181,16 +242,33 @@ impl Run<'_, '_> {
         }
     }
 
+    fn count_returned(&mut self, port: usize, packets: usize) {
+        if let Some(returned) = self.sent.ledger.returned.get_mut(port) {
+            *returned += packets as u64;
+        }
+    }
+
     /// Takes back what the load balancer has sent.
     fn recover(&mut self, free: &mut Vec<Mbuf>) {
         let mut back = Batch::<BURST>::new();
-        for ring in self.generator.from_host.iter_mut() {
-            while ring.dequeue_burst(&mut back) > 0 {
-                let now = if self.stamped { cycles() } else { 0 };
+        for at in 0..2 {
+            while let Some(ring) = self.generator.wires.from_host.get_mut(at) {
+                let found = ring.dequeue_burst(&mut back);
+                if found == 0 {
+                    break;
+                }
+                self.count_returned(at, found);
+                let now = cycles();
+                back.iter().for_each(Mbuf::prefetch_write);
                 for mbuf in back.drain() {
-                    self.sent.returned += 1;
-                    if let (Some(times), Some(then)) = (&mut self.sent.latency, stamp_of(&mbuf)) {
-                        times.saturating_record(now.wrapping_sub(then));
+                    if let Some(times) = &mut self.sent.latency {
+                        let Signals { host, source, .. } = self.generator.wires.signals;
+                        let then = stamp_of(&mbuf);
+                        let excused = |thread: &Presence| thread.touched(then, now, self.patience);
+                        // What came before the load balancer was warm doesn't count.
+                        if then >= self.timed && !excused(host) && !excused(source) {
+                            times.saturating_record(now.saturating_sub(then));
+                        }
                     }
                     if free.len() < free.capacity() {
                         free.push(mbuf);
@@ -200,63 +278,84 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Writes the next packet into `mbuf` and stages it for its queue.
+    /// Writes the next packet into `mbuf` and stages it for its ring.
     #[inline]
     fn emit(&mut self, mut mbuf: Mbuf) {
-        let generator = &mut *self.generator;
-        let Some(&shot) = generator.shots.get(self.at) else { return };
+        let Generator { shots, moulds, wires, .. } = &mut *self.generator;
+        let Some(shot) = shots.get(self.at) else { return };
         self.at += 1;
-        if self.at == generator.shots.len() {
+        if self.at == shots.len() {
             self.at = 0;
         }
-        if !mbuf.resize(generator.frame.len()) {
+        if !mbuf.resize(shot.len()) {
             return;
         }
         let bytes = mbuf.bytes_mut();
-        bytes.copy_from_slice(generator.frame);
-        if let Some(headers) = bytes.first_chunk_mut() {
-            shot.write(headers);
-        }
-        if self.stamped {
-            stamp(bytes);
+        let Some(headers) = bytes.first_chunk_mut() else { return };
+        moulds.write(shot, headers);
+        if let Some(stamp) = self.stamp {
+            headers[STAMP].copy_from_slice(&stamp.to_be_bytes());
         }
         mbuf.set_mark(shot.mark());
-        self.sent.offered += 1;
-        let Some(batch) = self.staged.get_mut(shot.queue()) else { return };
+        let ledger = &mut self.sent.ledger;
+        ledger.offered[shot.port()] += 1;
+        let Some(batch) = self.staged.get_mut(shot.ring()) else { return };
         // There is room: a full batch is flushed at once.
         drop(batch.push(mbuf));
         if batch.is_full() {
-            if let Some(ring) = generator.to_host.get_mut(shot.queue()) {
+            if let Some(ring) = wires.to_host.get_mut(shot.ring()) {
                 ring.enqueue_burst(batch);
             }
-            self.sent.lost += batch.len() as u64;
+            let (port, lost) = (shot.port(), batch.len());
             batch.clear();
+            self.lose(port, lost);
+        }
+    }
+
+    /// Packets that the load balancer did not take. While another process has
+    /// its core they are as if they had never been offered.
+    #[inline]
+    fn lose(&mut self, port: usize, packets: usize) {
+        if packets > 0 {
+            let host = &self.generator.wires.signals.host;
+            let excused = self.excuses && host.excused(cycles(), self.patience);
+            self.sent.ledger.lose(port, packets as u64, excused);
         }
     }
 
     /// Puts what is staged into the rings; what is not taken is lost.
     fn flush(&mut self) {
-        for (batch, ring) in self.staged.iter_mut().zip(self.generator.to_host.iter_mut()) {
+        // The first half of the rings is the clients' port.
+        let half = self.staged.len() / 2;
+        let mut lost = [0; 2];
+        let rings = self.staged.iter_mut().zip(self.generator.wires.to_host.iter_mut());
+        for (at, (batch, ring)) in rings.enumerate() {
             if !batch.is_empty() {
                 ring.enqueue_burst(batch);
-                self.sent.lost += batch.len() as u64;
+                lost[usize::from(at >= half)] += batch.len();
                 batch.clear();
             }
         }
+        self.lose(0, lost[0]);
+        self.lose(1, lost[1]);
     }
+}
+
+/// A frame of zeros.
+pub(crate) fn blank(pool: &Mempool, len: usize) -> Option<Mbuf> {
+    let mut mbuf = pool.alloc()?;
+    if !mbuf.resize(len) {
+        return None;
+    }
+    mbuf.bytes_mut().fill(0);
+    Some(mbuf)
 }
 
 /// Where a packet carries its time: TCP's sequence and acknowledgement number,
 /// which nothing on the way looks at.
 const STAMP: std::ops::Range<usize> = 38..46;
 
-fn stamp(frame: &mut [u8]) {
-    if let Some(field) = frame.get_mut(STAMP) {
-        field.copy_from_slice(&cycles().to_be_bytes());
-    }
-}
-
-fn stamp_of(mbuf: &Mbuf) -> Option<u64> {
-    let field = mbuf.bytes().get(STAMP)?;
-    Some(u64::from_be_bytes(field.try_into().ok()?))
+fn stamp_of(mbuf: &Mbuf) -> u64 {
+    let field = mbuf.bytes().get(STAMP).and_then(|field| field.try_into().ok());
+    field.map_or(0, u64::from_be_bytes)
 }

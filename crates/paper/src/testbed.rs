@@ -8,7 +8,7 @@ use crate::error::PaperError;
 use crate::world::{QUEUES, RING};
 
 /// Mbufs in all.
-const MBUFS: u32 = 1 << 15;
+const MBUFS: u32 = 1 << 14;
 /// Mbufs that a thread keeps for itself.
 const CACHE: u32 = 256;
 /// Bytes of the longest frame, rounded up.
@@ -19,17 +19,35 @@ const SEND_RING: u32 = MBUFS;
 /// DPDK, started, and the rings between source and load balancer. One per
 /// process, for all figures.
 pub struct Testbed {
-    pub(crate) rx: Vec<RxQueue>,
+    /// By port.
+    pub(crate) rx: [Vec<RxQueue>; 2],
     pub(crate) tx: [TxQueue; 2],
+    /// The rings of the clients' port, then those of the servers'.
     pub(crate) to_host: Vec<Producer>,
-    pub(crate) from_host: Vec<Consumer>,
+    /// By port.
+    pub(crate) from_host: [Consumer; 2],
     pub(crate) pool: Mempool,
     _ports: [Port; 2],
     // Last: everything of DPDK's is gone before.
     eal: Eal,
 }
 
+/// Both ends of all rings, for one thread.
+pub(crate) struct Ends<'a> {
+    pub(crate) rx: &'a mut [Vec<RxQueue>; 2],
+    pub(crate) tx: &'a mut [TxQueue; 2],
+    pub(crate) to_host: &'a mut [Producer],
+    pub(crate) from_host: &'a mut [Consumer; 2],
+    pub(crate) pool: &'a Mempool,
+}
+
 impl Testbed {
+    /// What a thread may have of it.
+    pub(crate) fn ends(&mut self) -> Ends<'_> {
+        let Self { rx, tx, to_host, from_host, pool, .. } = self;
+        Ends { rx, tx, to_host, from_host, pool }
+    }
+
     /// Starts DPDK and makes the ports.
     ///
     /// # Errors
@@ -42,14 +60,18 @@ impl Testbed {
         }
         let eal = Eal::init(&EalConfig { memory_mb: 1024, ..EalConfig::default() })?;
         let pool = Mempool::new("paper", MBUFS, CACHE, ROOM)?;
-        let (rx, tx, to_host, from_host, clients) = ring_port("clients", QUEUES, &pool)?;
-        let (_, back, _, from_servers, servers) = ring_port("servers", 1, &pool)?;
-        let missing = || PaperError::Cores(0);
-        let first = tx.into_iter().next().ok_or_else(missing)?;
-        let second = back.into_iter().next().ok_or_else(missing)?;
-        let from_host = from_host.into_iter().chain(from_servers).collect();
-        let ports = [clients, servers];
-        Ok(Self { rx, tx: [first, second], to_host, from_host, pool, _ports: ports, eal })
+        let (clients, mut to_host) = ring_port("clients", &pool)?;
+        let (servers, to_servers) = ring_port("servers", &pool)?;
+        to_host.extend(to_servers);
+        Ok(Self {
+            rx: [clients.rx, servers.rx],
+            tx: [clients.tx, servers.tx],
+            to_host,
+            from_host: [clients.sent, servers.sent],
+            pool,
+            _ports: [clients.port, servers.port],
+            eal,
+        })
     }
 
     /// The memory that packets are in, in one line.
@@ -59,19 +81,21 @@ impl Testbed {
     }
 
     /// Empties all rings; how many packets there were on the way to the load
-    /// balancer, and from it.
-    pub(crate) fn drain(&mut self) -> [u64; 2] {
+    /// balancer, and from it, by port.
+    pub(crate) fn drain(&mut self) -> [[u64; 2]; 2] {
         let mut batch = Batch::<32>::new();
-        let (mut before, mut behind) = (0, 0);
-        for queue in &mut self.rx {
-            while queue.rx_burst(&mut batch) > 0 {
-                before += batch.len() as u64;
-                batch.clear();
+        let [mut before, mut behind] = [[0; 2]; 2];
+        for (queues, before) in self.rx.iter_mut().zip(&mut before) {
+            for queue in queues {
+                while queue.rx_burst(&mut batch) > 0 {
+                    *before += batch.len() as u64;
+                    batch.clear();
+                }
             }
         }
-        for ring in &mut self.from_host {
+        for (ring, behind) in self.from_host.iter_mut().zip(&mut behind) {
             while ring.dequeue_burst(&mut batch) > 0 {
-                behind += batch.len() as u64;
+                *behind += batch.len() as u64;
                 batch.clear();
             }
         }
@@ -79,20 +103,23 @@ impl Testbed {
     }
 }
 
-type Ends = (Vec<RxQueue>, Vec<TxQueue>, Vec<Producer>, Vec<Consumer>, Port);
+/// A port of rings as the load balancer has it, and what it has sent.
+struct RingPort {
+    rx: Vec<RxQueue>,
+    tx: TxQueue,
+    sent: Consumer,
+    port: Port,
+}
 
-fn ring_port(name: &str, queues: u16, pool: &Mempool) -> Result<Ends, PaperError> {
-    let config = PortConfig { rx_queues: queues, tx_queues: 1, ..PortConfig::default() };
-    let rings = |direction: &str, count: u16, size: u32| {
-        (0..count)
-            .map(|queue| dpdk::ring::spsc(&format!("{name}_{direction}{queue}"), size))
-            .collect::<Result<Vec<_>, _>>()
-            .map(|ends| ends.into_iter().unzip::<_, _, Vec<_>, Vec<_>>())
-    };
-    let (to_host, rx) = rings("r", queues, RING)?;
-    let (tx, from_host) = rings("t", 1, SEND_RING)?;
-    let mut port = net_ring::from_rings(name, rx, tx, &config, pool)?;
+/// A port, and the rings in front of its receive queues.
+fn ring_port(name: &str, pool: &Mempool) -> Result<(RingPort, Vec<Producer>), PaperError> {
+    let config = PortConfig { rx_queues: QUEUES, tx_queues: 1, ..PortConfig::default() };
+    let ends = (0..QUEUES).map(|queue| dpdk::ring::spsc(&format!("{name}_r{queue}"), RING));
+    let (to_host, rx) = ends.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let (tx, sent) = dpdk::ring::spsc(&format!("{name}_t"), SEND_RING)?;
+    let mut port = net_ring::from_rings(name, rx, vec![tx], &config, pool)?;
     port.start()?;
     let (rx, tx) = port.queues()?;
-    Ok((rx, tx, to_host, from_host, port))
+    let tx = tx.into_iter().next().ok_or(PaperError::NoPackets("a port without a queue"))?;
+    Ok((RingPort { rx, tx, sent, port }, to_host))
 }

@@ -1,7 +1,6 @@
 //! The load balancer's state for one measurement: connections that are open,
 //! and rules in the emulated NIC, made by the same code as in operation.
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -13,14 +12,15 @@ use packet::HeapPacket;
 use pipeline::{BURST, Offload, Outbox, Pipeline, PortId, Settings, Shared, Source};
 use service::{Direction, HopId};
 use setup::{PortFacts, Seed};
-use wire::{Mac, TcpFlags};
+use wire::{FlowKey, TcpFlags, Transport};
 
+use crate::configuration::configuration;
 use crate::error::PaperError;
-use crate::flows::{self, CLIENT_SIDE, DATA, ROUTER, SERVER_SIDE, Shot, VIP};
+use crate::flows::{self, CLIENT_SIDE, DATA, Moulds, SERVER_SIDE, Shot};
 use crate::limit::Action;
 
-/// Receive queues of the port that faces the clients: one for packets that
-/// match nothing, and one for each of the paper's 10 backends.
+/// Receive queues of each port: one for packets that match nothing, and one
+/// for each of the paper's 10 backends.
 pub(crate) const QUEUES: u16 = 11;
 /// Mbufs in a receive ring.
 pub(crate) const RING: u32 = 1024;
@@ -30,6 +30,10 @@ pub(crate) const NIC_CAPACITY: usize = 8192;
 const SEED: Seed = Seed([7; 32]);
 /// Turns of the offloader after which its rules must be in.
 const TURNS: u64 = 64;
+/// The NIC's clock when it is asked, in milliseconds: all is settled.
+const ASKED_MS: u64 = TURNS;
+/// Frames that the NIC is asked about at once.
+const ASKED: usize = 32;
 
 /// What is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,40 +42,84 @@ pub(crate) struct Plan {
     pub(crate) connections: u32,
     /// Those that are open.
     pub(crate) open: u32,
+    /// Of these, those that are in the NIC, as far as it has room.
+    pub(crate) in_nic: u32,
     pub(crate) backends: u8,
     pub(crate) encoding: Encoding,
+    /// Whether the backends' packets have rules, too.
+    pub(crate) both_ways: bool,
+    pub(crate) proto: Transport,
+}
+
+impl Plan {
+    /// `connections` of TCP, all open, and the clients' packets of as many in
+    /// the NIC as it takes.
+    pub(crate) const fn of(connections: u32, backends: u8, encoding: Encoding) -> Self {
+        Self {
+            connections,
+            open: connections,
+            in_nic: connections,
+            backends,
+            encoding,
+            both_ways: false,
+            proto: Transport::Tcp,
+        }
+    }
+}
+
+/// What the NIC does with the packets of one connection in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Aim {
+    mark: Option<u32>,
+    queue: u8,
+    matched: bool,
 }
 
 /// State and NIC of one load balancer.
 pub(crate) struct World {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) moulds: Moulds,
+    pub(crate) nics: [Nic; 2],
+    pub(crate) offloader: Offloader,
+    plan: Plan,
+    /// Connections that are open.
+    opened: u64,
     config: Config,
-    /// By connection: what the NIC says of its packets.
-    pub(crate) shots: Vec<Shot>,
-    /// Share of the connections that the NIC matches.
-    pub(crate) matched: Vec<bool>,
+    /// By connection: its backend's place.
+    places: Vec<u8>,
+    /// By direction and connection.
+    aims: [Vec<Aim>; 2],
 }
 
 impl World {
     /// Builds the state of `plan`.
     pub(crate) fn build(plan: Plan) -> Result<Self, PaperError> {
-        let text = configuration(plan);
-        let config = Config::parse(&text, Path::new("paper.toml"))
-            .map_err(|errors| PaperError::Config(errors.to_string()))?;
-        let facts = [(CLIENT_SIDE, QUEUES), (SERVER_SIDE, 1)].map(|(mac, queues)| PortFacts {
-            mac,
-            queues,
-            ring: RING,
-        });
+        let config = configuration(plan)?;
+        let facts =
+            [CLIENT_SIDE, SERVER_SIDE].map(|mac| PortFacts { mac, queues: QUEUES, ring: RING });
         let offloading = plan.encoding != Encoding::Off;
         let shared = Arc::new(setup::shared(&config, &facts, offloading, SEED)?);
-        let mut world = Self { shared, config, shots: Vec::new(), matched: Vec::new() };
-        world.open(plan.open)?;
-        let nic = nic(8192)?;
-        if offloading {
-            world.offload(plan, &nic)?;
+        let mut world = Self {
+            offloader: offloader(plan, &shared),
+            shared,
+            moulds: Moulds::new(plan.proto),
+            nics: [nic(NIC_CAPACITY)?, nic(NIC_CAPACITY)?],
+            plan,
+            opened: 0,
+            config,
+            places: Vec::new(),
+            aims: [Vec::new(), Vec::new()],
+        };
+        world.open_up_to(plan.open.into())?;
+        if plan.in_nic > 0 {
+            if offloading {
+                world.offload()?;
+            }
+            world.aim(Direction::Forward);
+            if plan.both_ways {
+                world.aim(Direction::Reply);
+            }
         }
-        world.aim(plan.connections, &nic);
         Ok(world)
     }
 
@@ -80,103 +128,211 @@ impl World {
         setup::settings(&self.config, SEED)
     }
 
-    /// Brings connections in: the handshake's first packet through the
-    /// pipeline, the others as the connection table sees them.
-    fn open(&mut self, connections: u32) -> Result<(), PaperError> {
+    /// Connections that are open.
+    pub(crate) const fn open(&self) -> u32 {
+        self.plan.open
+    }
+
+    /// Brings connections in until `all` are open: the handshake's first packet
+    /// through the pipeline, the others as the connection table sees them.
+    pub(crate) fn open_up_to(&mut self, all: u64) -> Result<(), PaperError> {
         let mut pipeline = Pipeline::new(Arc::clone(&self.shared), 0, self.settings())?;
         let from = Source { port: PortId(0), queue: 0 };
         let mut burst: ArrayVec<HeapPacket, BURST> = ArrayVec::new();
-        for number in 0..u64::from(connections) {
-            burst.push(HeapPacket::new(&flows::frame(number, 64, TcpFlags::SYN)));
-            if burst.is_full() {
+        let mut spare = Spare::default();
+        for number in self.opened..all {
+            let shot = self.moulds.forward(number, 64, TcpFlags::SYN);
+            burst.push(spare.packet(&self.moulds, &shot));
+            if burst.is_full() || number + 1 == all {
                 pipeline.begin();
-                pipeline.process(from, &mut burst, 0, &mut Nowhere);
+                pipeline.process(from, &mut burst, 0, &mut spare);
             }
         }
-        pipeline.process(from, &mut burst, 0, &mut Nowhere);
-        for number in 0..u64::from(connections) {
-            let missing = PaperError::NotOpened(number, connections.into());
-            let there = self.hit(number).ok_or(missing)?;
+        self.places.reserve(all.saturating_sub(self.opened) as usize);
+        let tcp = |flags| (self.plan.proto == Transport::Tcp).then_some(TcpFlags(flags));
+        for number in self.opened..all {
+            let there = self.hit(number).ok_or(PaperError::NotOpened(number, all))?;
             let back = Hit { direction: Direction::Reply, ..there };
-            let answer = TcpFlags(TcpFlags::SYN | TcpFlags::ACK);
-            self.shared.table.touch(back, Some(answer), 0);
-            self.shared.table.touch(there, Some(TcpFlags(TcpFlags::ACK)), 0);
+            let table = &self.shared.table;
+            table.touch(back, tcp(TcpFlags::SYN | TcpFlags::ACK), 0);
+            table.touch(there, tcp(TcpFlags::ACK), 0);
+            let place = self.place(there.conn).ok_or(PaperError::NotOpened(number, all))?;
+            self.places.push(place);
         }
+        self.opened = self.opened.max(all);
         Ok(())
     }
 
-    fn hit(&self, number: u64) -> Option<Hit> {
-        self.shared.table.lookup(&flows::key(number)?)
+    /// Takes connections out of the table that came in since it was built; no
+    /// worker may be about.
+    pub(crate) fn close(&self, numbers: std::ops::Range<u64>) -> Result<(), PaperError> {
+        for number in numbers.clone() {
+            let missing = || PaperError::NotOpened(number, numbers.end);
+            let hit = self.hit(number).ok_or_else(missing)?;
+            let binding = self.shared.table.remove(hit.conn).ok_or_else(missing)?;
+            self.shared.active.closed(binding.backend);
+        }
+        self.shared.table.reclaim();
+        Ok(())
     }
 
-    /// What is done to packets of connection `number`, and the place of its
-    /// backend.
-    pub(crate) fn action(&self, number: u64) -> Option<(u16, Action)> {
-        let action = self.shared.table.action(self.hit(number)?)?;
+    /// The place of connection `number`'s backend.
+    pub(crate) fn place_of(&self, number: u64) -> Option<u8> {
+        self.place(self.hit(number)?.conn)
+    }
+
+    /// Rules for clients' packets that are in the NIC.
+    pub(crate) fn installed(&self) -> usize {
+        self.offloader.stats().ports.first().map_or(0, |port| port.now.rules_forward)
+    }
+
+    /// The place of a connection's backend.
+    fn place(&self, conn: ConnId) -> Option<u8> {
+        let IpAddr::V4(server) = self.shared.table.binding(conn)?.server.ip() else { return None };
+        server.octets()[3].checked_sub(flows::backend(0).0.ip().octets()[3])
+    }
+
+    /// The 5-tuple of connection `number` as packets of `direction` carry it.
+    pub(crate) fn key(&self, number: u64, direction: Direction) -> Option<FlowKey> {
+        match direction {
+            Direction::Forward => flows::key(self.plan.proto, number),
+            Direction::Reply => {
+                let place = *self.places.get(usize::try_from(number).ok()?)?;
+                let (server, client) = (flows::backend(place).0, flows::client(number));
+                FlowKey::new(self.plan.proto, server.into(), client.into())
+            }
+        }
+    }
+
+    /// Connection `number` in the table.
+    pub(crate) fn hit(&self, number: u64) -> Option<Hit> {
+        self.shared.table.lookup(&flows::key(self.plan.proto, number)?)
+    }
+
+    /// The place of connection `number`'s backend, and what is done to packets
+    /// of `direction`.
+    pub(crate) fn action(&self, number: u64, direction: Direction) -> Option<(u8, Action)> {
+        let hit = Hit { direction, ..self.hit(number)? };
+        let action = self.shared.table.action(hit)?;
         let (_, mac) = self.shared.neighbours.resolve(action.hop, 0)?;
+        let (port, own) = match direction {
+            Direction::Forward => (PortId(1), SERVER_SIDE),
+            Direction::Reply => (PortId(0), CLIENT_SIDE),
+        };
+        let place = *self.places.get(usize::try_from(number).ok()?)?;
         let service::Delivery::Rewrite(rewrite) = action.delivery else { return None };
-        Some((action.backend.0, Action { rewrite, mac: mac? }))
+        Some((place, Action { rewrite, port, macs: [mac?, own] }))
     }
 
     /// Puts the first connections into the NIC, as many as fit.
-    fn offload(&self, plan: Plan, nic: &Nic) -> Result<(), PaperError> {
-        let queues = match plan.encoding {
-            Encoding::Queue => (1..QUEUES).collect(),
-            _ => vec![0],
-        };
-        let clients = PortConfig {
-            encoding: plan.encoding,
-            queues,
-            shared_queues: Vec::new(),
-            workers: 1,
-            rewrite: None,
-        };
-        let servers = PortConfig {
-            encoding: Encoding::Off,
-            queues: Vec::new(),
-            shared_queues: Vec::new(),
-            workers: 1,
-            rewrite: None,
-        };
-        let config = OffloadConfig {
-            ports: vec![clients, servers],
-            creations_per_tick: NIC_CAPACITY,
-            ..OffloadConfig::default()
-        };
-        let mut offloader = Offloader::new(config, Arc::clone(&self.shared));
-        let wanted = (plan.open as usize).min(NIC_CAPACITY);
+    fn offload(&mut self) -> Result<(), PaperError> {
+        let wanted = (self.plan.in_nic.min(self.plan.open) as usize).min(NIC_CAPACITY);
         for number in 0..wanted as u64 {
-            if let Some(Hit { conn, .. }) = self.hit(number) {
-                let table = &self.shared.table;
-                table.change_offload(conn, OffloadState::None, OffloadState::Wanted);
-                offloader.request(conn, Offload::Wanted);
-            }
+            self.request(number);
         }
-        let (mut here, mut there) = (nic.flows(), self::nic(2048)?.flows());
         for now_ms in 0..TURNS {
-            nic.advance(now_ms * 1_000_000);
-            offloader.tick(now_ms, &mut [&mut here, &mut there]);
+            self.tick(now_ms);
         }
-        let installed = offloader.stats().ports.first().map_or(0, |port| port.now.rules_forward);
+        let stats = self.offloader.stats();
+        let replies = stats.ports.get(1).map_or(0, |port| port.now.rules_reply);
+        let installed = self.installed().min(if self.plan.both_ways { replies } else { wanted });
         if installed < wanted {
             return Err(PaperError::NotOffloaded { installed, wanted });
         }
         Ok(())
     }
 
-    /// Asks the NIC once where each connection's packets go.
-    fn aim(&mut self, connections: u32, nic: &Nic) {
-        self.shots.reserve(connections as usize);
-        self.matched.reserve(connections as usize);
-        for number in 0..u64::from(connections) {
-            let frame = flows::frame(number, 64, DATA);
-            let mut delivery = [Delivery::default()];
-            nic.receive_burst([frame.as_slice()], TURNS * 1_000_000, &mut delivery);
-            let [Delivery { queue, mark, matched, .. }] = delivery;
-            self.shots.push(Shot::of(&frame, queue, mark));
-            self.matched.push(matched);
+    /// Asks for rules for connection `number`, as a worker would.
+    pub(crate) fn request(&mut self, number: u64) {
+        if let Some(Hit { conn, .. }) = self.hit(number) {
+            let table = &self.shared.table;
+            table.change_offload(conn, OffloadState::None, OffloadState::Wanted);
+            self.offloader.request(conn, Offload::Wanted);
         }
     }
+
+    /// One turn of NICs and offloader.
+    pub(crate) fn tick(&mut self, now_ms: u64) {
+        let [clients, servers] = &self.nics;
+        clients.advance(now_ms * 1_000_000);
+        servers.advance(now_ms * 1_000_000);
+        let (mut here, mut there) = (clients.flows(), servers.flows());
+        self.offloader.tick(now_ms, &mut [&mut here, &mut there]);
+    }
+
+    /// Asks the NIC once where each connection's packets go.
+    fn aim(&mut self, direction: Direction) {
+        let all = u64::from(self.plan.open);
+        let (nic, aims) = match direction {
+            Direction::Forward => (&self.nics[0], &mut self.aims[0]),
+            Direction::Reply => (&self.nics[1], &mut self.aims[1]),
+        };
+        aims.reserve(all as usize);
+        let mut frames: ArrayVec<[u8; flows::SHORTEST], ASKED> = ArrayVec::new();
+        for number in 0..all {
+            let shot = match direction {
+                Direction::Forward => self.moulds.forward(number, 64, DATA),
+                Direction::Reply => {
+                    let place = self.places.get(number as usize).copied().unwrap_or(0);
+                    self.moulds.reply(number, place, 64, DATA)
+                }
+            };
+            let mut frame = [0; flows::SHORTEST];
+            self.moulds.write(&shot, &mut frame);
+            frames.push(frame);
+            if frames.is_full() || number + 1 == all {
+                let mut told = [Delivery::default(); ASKED];
+                let asked = frames.iter().map(<[u8; flows::SHORTEST]>::as_slice);
+                nic.receive_burst(asked, ASKED_MS * 1_000_000, &mut told);
+                let aim = |told: &Delivery| Aim {
+                    mark: told.mark,
+                    queue: told.queue as u8,
+                    matched: told.matched,
+                };
+                aims.extend(told.iter().take(frames.len()).map(aim));
+                frames.clear();
+            }
+        }
+    }
+
+    /// A frame of connection `number`, and whether the NIC has matched it.
+    pub(crate) fn shot(
+        &self,
+        number: u32,
+        direction: Direction,
+        size: u16,
+    ) -> Option<(Shot, bool)> {
+        let at = number as usize;
+        let place = *self.places.get(at)?;
+        let (aims, first, shot) = match direction {
+            Direction::Forward => {
+                (&self.aims[0], 0, self.moulds.forward(number.into(), size, DATA))
+            }
+            Direction::Reply => {
+                (&self.aims[1], QUEUES, self.moulds.reply(number.into(), place, size, DATA))
+            }
+        };
+        let Aim { mark, queue, matched } = *aims.get(at)?;
+        Some((shot.aimed(first as u8 + queue, mark), matched))
+    }
+}
+
+fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
+    let port = |encoding| {
+        let queues = match encoding {
+            Encoding::Queue => (1..QUEUES).collect(),
+            Encoding::Mark => vec![0],
+            Encoding::Off | Encoding::Rewrite => Vec::new(),
+        };
+        PortConfig { encoding, queues, shared_queues: Vec::new(), workers: 1, rewrite: None }
+    };
+    let servers = if plan.both_ways { plan.encoding } else { Encoding::Off };
+    let config = OffloadConfig {
+        ports: vec![port(plan.encoding), port(servers)],
+        creations_per_tick: NIC_CAPACITY,
+        ..OffloadConfig::default()
+    };
+    Offloader::new(config, Arc::clone(shared))
 }
 
 fn nic(capacity: usize) -> Result<Nic, PaperError> {
@@ -185,60 +341,27 @@ fn nic(capacity: usize) -> Result<Nic, PaperError> {
     Ok(Nic::new(&config)?)
 }
 
-/// The backend's place, 0 to 9, as an address.
-fn backend(place: u8) -> (IpAddr, Mac) {
-    (IpAddr::from([10, 0, 0, 11 + place]), Mac([2, 0, 0, 0, 2, place]))
+/// Takes whatever the pipeline gives out while connections are opened, and
+/// gives its packets out again.
+#[derive(Default)]
+struct Spare {
+    packets: Vec<HeapPacket>,
 }
 
-fn configuration(plan: Plan) -> String {
-    let connections = plan.connections.max(1 << 16);
-    let mut text = format!(
-        r#"
-[[port]]
-name = "clients"
-device = "net_ring_clients"
-[[port]]
-name = "servers"
-device = "net_ring_servers"
-[[interface]]
-port = "clients"
-addresses = ["192.0.2.1/24"]
-[[interface]]
-port = "servers"
-addresses = ["10.0.0.1/24"]
-[[route]]
-prefix = "0.0.0.0/0"
-via = "192.0.2.254"
-[[neighbour]]
-address = "192.0.2.254"
-mac = "{ROUTER}"
-[conntrack]
-connections = {connections}
-connections_v6 = 1024
-[[service]]
-name = "paper"
-vip = "{}"
-port = {}
-protocol = "tcp"
-scheduler = "round-robin"
-"#,
-        VIP.ip(),
-        VIP.port()
-    );
-    for place in 0..plan.backends {
-        let (address, mac) = backend(place);
-        text += &format!("[[service.backend]]\naddress = \"{address}\"\nport = 8080\n");
-        text += &format!("[[neighbour]]\naddress = \"{address}\"\nmac = \"{mac}\"\n");
+impl Spare {
+    fn packet(&mut self, moulds: &Moulds, shot: &Shot) -> HeapPacket {
+        use packet::PacketBuf;
+        let mut packet = self.packets.pop().unwrap_or_else(|| HeapPacket::new(&[0; 60]));
+        if let Some(headers) = packet.bytes_mut().first_chunk_mut() {
+            moulds.write(shot, headers);
+        }
+        packet
     }
-    text
 }
 
-/// Takes whatever the pipeline gives out while connections are opened.
-struct Nowhere;
-
-impl Outbox<HeapPacket> for Nowhere {
+impl Outbox<HeapPacket> for Spare {
     fn send(&mut self, _: PortId, packet: HeapPacket) {
-        drop(packet);
+        self.packets.push(packet);
     }
 
     fn fresh(&mut self, len: usize) -> Option<HeapPacket> {

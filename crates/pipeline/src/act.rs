@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use packet::PacketBuf;
 use service::{Delivery, HopId};
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
-use wire::{Headers, Net, Rewrite, Side, decrement_ttl};
+use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl};
 
 use crate::bucket::TokenBucket;
 use crate::context::{Context, Packet};
 use crate::counters::Counter;
-use crate::{InterfaceId, Outbox};
+use crate::{Interface, InterfaceId, Outbox};
 
 /// The shortest Ethernet frame without its check sequence: up to here bytes
 /// behind the IP datagram are padding and stay.
@@ -46,12 +46,19 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     let Some(interface) = cx.snapshot.interfaces.get(id) else {
         return cx.count(Counter::NoRoute);
     };
-    let length = packet.headers.end.saturating_sub(packet.headers.l3);
-    if length > interface.mtu {
-        return refuse(cx, errors, packet, ErrorKind::TooBig { mtu: interface.mtu });
+    let tunnel = match tunnel(cx, delivery) {
+        Ok(tunnel) => tunnel,
+        Err(counter) => return cx.count(counter),
+    };
+    let mtu = inner_mtu(interface, tunnel);
+    if packet.headers.end.saturating_sub(packet.headers.l3) > mtu {
+        return refuse(cx, errors, packet, ErrorKind::TooBig { mtu });
     }
     let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
-    trim(&mut packet);
+    // A NIC that sends a frame on as it is can't cut it either.
+    if !matches!(delivery, Delivery::Direct(_)) {
+        trim(&mut packet);
+    }
     let frame = packet.buf.bytes_mut();
     let done = match delivery {
         Delivery::Rewrite(rewrite) => rewrite.apply(frame, &packet.headers),
@@ -63,7 +70,35 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     if !decrement_ttl(frame, &packet.headers) {
         return cx.count(Counter::TtlExpired);
     }
+    if !enter(tunnel, &mut packet) {
+        return cx.count(Counter::NoRoom);
+    }
     cx.send(packet, interface, mac);
+}
+
+/// The tunnel that a packet goes through.
+#[inline]
+pub(crate) fn tunnel<'a, O>(
+    cx: &Context<'a, O>,
+    delivery: &Delivery,
+) -> Result<Option<&'a Encap>, Counter> {
+    let Delivery::Tunnel(backend) = delivery else { return Ok(None) };
+    cx.snapshot.tunnels.get(*backend).map(Some).ok_or(Counter::NoRoute)
+}
+
+/// The longest packet that goes out over `interface`, in a tunnel or not. Who
+/// sends longer ones is told: that is the one means against outer packets that
+/// don't fit. Lowering the client's MSS would not help, which says what the
+/// server may send, past here; and the server's own is never seen.
+#[inline]
+pub(crate) fn inner_mtu(interface: &Interface, tunnel: Option<&Encap>) -> u16 {
+    interface.mtu.saturating_sub(tunnel.map_or(0, Encap::overhead))
+}
+
+/// Puts the packet into its tunnel, if it has one. `false`: no room.
+#[inline]
+pub(crate) fn enter<B: PacketBuf>(tunnel: Option<&Encap>, packet: &mut Packet<B>) -> bool {
+    tunnel.is_none_or(|tunnel| tunnel.apply(&mut packet.buf, &mut packet.headers))
 }
 
 /// The interface and Ethernet address of the decision's next hop. Asks for
@@ -189,6 +224,6 @@ fn write_error<B: PacketBuf, O>(
 }
 
 /// IPv4's "don't fragment".
-fn forbids_fragments(frame: &[u8], headers: &Headers) -> bool {
+pub(crate) fn forbids_fragments(frame: &[u8], headers: &Headers) -> bool {
     frame.get(usize::from(headers.l3) + 6).is_some_and(|byte| byte & 0x40 != 0)
 }

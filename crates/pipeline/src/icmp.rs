@@ -7,13 +7,17 @@ use service::Delivery;
 use wire::quoted::{Quoted, Translation, rewrite_quoted};
 use wire::{FlowKey, Fragment, Net, Rewrite, Side, decrement_ttl, icmp, icmpv6};
 
-use crate::act::{next_hop, trim};
+use crate::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
 use crate::context::{Context, Decision, Packet};
 use crate::counters::Counter;
-use crate::{Outbox, stateless};
+use crate::{Outbox, stateless, too_long};
 
 /// Answers, translates or drops an ICMP packet.
-pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packet: Packet<B>) {
+pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    errors: &mut Errors,
+    mut packet: Packet<B>,
+) {
     let (frame, headers) = (packet.buf.bytes(), &packet.headers);
     let kind = frame.get(usize::from(headers.l4)).copied();
     let (Some(kind), Some(dst)) = (kind, headers.dst_addr(frame)) else {
@@ -28,7 +32,11 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut pack
         return cx.count(Counter::IcmpUnsupported);
     }
     if is_error {
-        return match error(cx, packet) {
+        let done = match too_long::report(cx, errors, &packet) {
+            Some(report) => too_long::send(cx, errors, packet, report),
+            None => error(cx, packet),
+        };
+        return match done {
             Ok(()) => cx.count(Counter::IcmpTranslated),
             Err(counter) => cx.count(counter),
         };
@@ -63,7 +71,8 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     let (interface, mac) = next_hop(cx, &packet, &decision.delivery, decision.hop)?;
     let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
     let mac = mac.ok_or(Counter::NeighbourUnresolved)?;
-    if packet.headers.end.saturating_sub(packet.headers.l3) > interface.mtu {
+    let tunnel = tunnel(cx, &decision.delivery)?;
+    if packet.headers.end.saturating_sub(packet.headers.l3) > inner_mtu(interface, tunnel) {
         return Err(Counter::TooBig);
     }
     trim(&mut packet);
@@ -76,6 +85,9 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     }
     if !decrement_ttl(frame, &packet.headers) {
         return Err(Counter::NotRewritable);
+    }
+    if !enter(tunnel, &mut packet) {
+        return Err(Counter::NoRoom);
     }
     cx.send(packet, interface, mac);
     Ok(())

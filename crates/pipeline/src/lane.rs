@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainKey};
 use packet::PacketBuf;
 use service::{Delivery, Direction};
-use wire::{FlowKey, FlowV4, Mac, Plain, PlainRewrite, Rewrite, Transport};
+use wire::{Mac, Plain, PlainRewrite, Rewrite};
 
 use crate::context::Context;
 use crate::counters::Counter;
@@ -89,7 +89,7 @@ pub(crate) fn find<B: PacketBuf, O>(
     burst: &[B],
     told: &mut TellTale,
 ) -> bool {
-    let mut keys: ArrayVec<FlowKey, BURST> = ArrayVec::new();
+    let mut keys: ArrayVec<PlainKey, BURST> = ArrayVec::new();
     let mut places: ArrayVec<u8, BURST> = ArrayVec::new();
     for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
         // What the NIC said may be stale: the general way counts that.
@@ -102,7 +102,7 @@ pub(crate) fn find<B: PacketBuf, O>(
         }
     }
     let mut hits = [None; BURST];
-    cx.shared.table.lookup_burst(&keys, &mut hits);
+    cx.shared.table.lookup_plain(&keys, &mut hits);
     for (place, hit) in places.iter().zip(hits) {
         if let (Some(told), Some(hit)) = (told.get_mut(usize::from(*place)), hit) {
             *told = Told::Table(hit);
@@ -112,15 +112,9 @@ pub(crate) fn find<B: PacketBuf, O>(
 }
 
 /// The packet's 5-tuple.
-pub(crate) fn key(plain: &Plain) -> FlowKey {
-    let Plain { addresses, ports, proto, .. } = *plain;
-    FlowKey::V4(FlowV4 {
-        src: ((addresses >> 32) as u32).into(),
-        dst: (addresses as u32).into(),
-        sport: (ports >> 16) as u16,
-        dport: ports as u16,
-        proto: Transport::from_number(proto).unwrap_or(Transport::Tcp),
-    })
+#[inline(always)]
+pub(crate) fn key(plain: &Plain) -> PlainKey {
+    PlainKey { addresses: plain.addresses, ports: plain.ports, proto: plain.proto }
 }
 
 /// Third pass, for a packet of a connection that was named: rewrites and sends
@@ -153,9 +147,7 @@ fn rewrite<O>(
     frame: &mut [u8],
 ) -> Option<PortId> {
     let plain = Plain::of(frame, station)?;
-    let Plain { addresses, ports, proto, .. } = plain;
-    let key = PlainKey { addresses, ports, proto };
-    let action = cx.shared.table.plain(hit, &key, cx.now_ms)?;
+    let action = cx.shared.table.plain(hit, &key(&plain), cx.now_ms)?;
     let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
     let rewrite = PlainRewrite {
         macs: way.macs,
@@ -164,7 +156,7 @@ fn rewrite<O>(
         net_delta: action.net_delta,
         transport_delta: action.transport_delta,
     };
-    rewrite.apply(frame, proto).then_some(way.port)
+    rewrite.apply(frame, plain.proto).then_some(way.port)
 }
 
 /// Third pass, for a packet of a queue that means something.

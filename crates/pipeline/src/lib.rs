@@ -41,6 +41,8 @@ mod route;
 mod sampler;
 mod snapshot;
 mod stateless;
+mod too_long;
+mod tunnels;
 
 pub use ager::{Ager, AgerSettings};
 pub use counters::{Counter, CounterKind, Counters};
@@ -52,3 +54,4 @@ pub use port::{Offload, Outbox, PortId, Source};
 pub use resolver::{Resolver, ResolverSettings};
 pub use route::{Route, RouteTable};
 pub use snapshot::{Admit, PortShared, Shared, Snapshot};
+pub use tunnels::Tunnels;

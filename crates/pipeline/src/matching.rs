@@ -75,6 +75,8 @@ pub(crate) fn match_burst<O>(cx: &Context<'_, O>, sampler: &mut Sampler, jobs: &
         match (&mut job.found, hit) {
             (Found::Queue(sample), hit) => *sample = hit,
             (found, Some(hit)) => {
+                // The lookup did not read the record; what comes next does.
+                cx.shared.table.prefetch(hit.conn);
                 cx.count(Counter::LookedUp);
                 *found = Found::Conn(hit);
             }

@@ -34,6 +34,9 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     key: &FlowKey,
     headers: &Headers,
 ) -> Result<Decision, Counter> {
+    if let Some(service) = cx.snapshot.services.lookup(key).filter(|found| found.is_stateless()) {
+        return without_state(cx, service, key, headers);
+    }
     // A packet before this one in the burst, or another worker, may have
     // brought the connection in.
     if let Some(hit) = cx.shared.table.lookup(key) {
@@ -68,6 +71,25 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         }
         Err(Refusal::Drop(counter)) => Err(counter),
     }
+}
+
+/// What is done to a packet of a stateless service: what the entries in the NIC
+/// do to those that get so far.
+fn without_state<O>(
+    cx: &Context<'_, O>,
+    service: &Service,
+    key: &FlowKey,
+    headers: &Headers,
+) -> Result<Decision, Counter> {
+    if !is_client(cx, key.src()) {
+        return Err(Counter::BadSource);
+    }
+    if headers.ttl <= 1 {
+        return Err(Counter::TtlExpired);
+    }
+    let decision = stateless::forward(cx, service, key)?;
+    cx.count(Counter::ByAddress);
+    Ok(decision)
 }
 
 /// Whether a client can have this address.

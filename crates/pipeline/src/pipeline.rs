@@ -267,7 +267,7 @@ impl<B: PacketBuf> Memory<B> {
         let plain = lane::pass_queue(cx, lane, station, buf)?;
         if self.sampler.takes(cx.snapshot.sample) {
             cx.count(Counter::Sampled);
-            if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain)) {
+            if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain).into()) {
                 let is_tcp = plain.proto == Transport::Tcp.number();
                 touch(cx, hit, is_tcp.then_some(plain.flags));
             }
@@ -332,7 +332,7 @@ impl<B: PacketBuf> Memory<B> {
             Kind::Later(key) => self.later(cx, key, packet),
             Kind::Arp => arp(cx, packet),
             Kind::Ndp => ndp(cx, packet),
-            Kind::Icmp => icmp(cx, packet),
+            Kind::Icmp => icmp(cx, &mut self.errors, packet),
         }
     }
 

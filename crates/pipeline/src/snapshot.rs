@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use conntrack::ConnTable;
-use service::{ActiveCounts, HopId, ServiceTable};
+use service::{ActiveCounts, HopId, Moved, ServiceTable, SteerError};
 use wire::Mac;
 
 use crate::encoding::{MarkTable, QueueTable};
-use crate::{InterfaceId, Interfaces, NeighbourTable, PortId, QueueEpochs, RouteTable};
+use crate::{InterfaceId, Interfaces, NeighbourTable, PortId, QueueEpochs, RouteTable, Tunnels};
 
 /// When a connection is offered to the NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Admit {
 /// The configuration in the form that workers read. Replaced as a whole; a
 /// worker picks a new one up at its loop's top. Whoever replaces it keeps the
 /// old one for a while, so that no worker has to free it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     /// VIPs and backends.
     pub services: ServiceTable,
@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub interfaces: Interfaces,
     /// How everything else is reached.
     pub routes: RouteTable,
+    /// How packets get to backends that are reached through tunnels.
+    pub tunnels: Tunnels,
     /// When connections are offered to the NIC.
     pub admit: Admit,
     /// Of the packets matched by queue, one in so many is looked up for
@@ -111,6 +113,24 @@ impl Shared {
     pub fn port_of(&self, hop: HopId) -> Option<PortId> {
         let interface: InterfaceId = self.neighbours.interface(hop)?;
         self.snapshot.load().interfaces.get(interface).map(|interface| interface.port)
+    }
+
+    /// Drains `backend` of the stateless service `service`, or lets it serve
+    /// again: all workers see it at their loop's top. Gives back what that
+    /// moves, and the old configuration, to be kept for a while.
+    ///
+    /// # Errors
+    /// See [`ServiceTable::steer`].
+    pub fn steer(
+        &self,
+        service: &str,
+        backend: IpAddr,
+        drain: bool,
+    ) -> Result<(Moved, Arc<Snapshot>), SteerError> {
+        let old = self.snapshot.load_full();
+        let (services, moved) = old.services.steer(service, backend, drain)?;
+        self.snapshot.store(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
+        Ok((moved, old))
     }
 
     /// The next hop towards `addr`, entered into the neighbour table if it is

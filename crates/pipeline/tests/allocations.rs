@@ -13,7 +13,8 @@ use conntrack::{ConnId, Hit};
 use packet::HeapPacket;
 use pipeline::encoding::{Marked, QueueAction};
 use pipeline::{Admit, Counter, Offload, Outbox, PortId, Settings, Source};
-use service::{Direction, HopId, Scheduler};
+use service::{Direction, HopId, Scheduler, TunnelSpec};
+use wire::Tunnel;
 use world::{INSIDE, LB_OUT, Link, OUTSIDE, Plan, World, tcp, udp};
 
 thread_local! {
@@ -242,6 +243,23 @@ fn new_connections() {
             assert_eq!(made, (0, 1), "connection {n} by {scheduler:?}");
         }
         assert_eq!(world.count(Counter::Installed), 1000);
+    }
+}
+
+/// Modes in which packets stay as they are, in tunnels or not.
+#[test]
+fn one_way_connections() {
+    for kind in [Tunnel::Ipip, Tunnel::Gre, Tunnel::Gue { port: 6080 }] {
+        let tunnel = TunnelSpec { tunnel: kind, source: None, ttl: 64 };
+        let mut world = World::new(&Plan { tunnel, ..plan() });
+        for vip in ["10.9.0.6:80", "[fd09::6]:80", "10.9.0.7:80", "[fd09::7]:80", "10.9.0.8:80"] {
+            for (n, flags) in ["S", "A", "PA", "PA", "FA"].into_iter().enumerate() {
+                let frame = tcp(Link::CLIENT, &client(vip, 0), vip, flags, &[7; 300]);
+                let made = allocations_for(&mut world, OUTSIDE, &frame);
+                assert_eq!(made, (0, 1), "packet {n} to {vip}, {kind:?}");
+            }
+        }
+        assert_eq!(world.count(Counter::ForwardedPackets), 25);
     }
 }
 

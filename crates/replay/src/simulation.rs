@@ -8,7 +8,8 @@ use conntrack::ReaderError;
 use dpdk::flow::FlowPort;
 use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, ProfileKind, Reta};
 use offload::{
-    Card, Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, Wanted, probe_card,
+    Card, Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules, Wanted,
+    probe_card,
 };
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Ager, AgerSettings, BURST, Counters, Pipeline, PortId, Shared, Source};
@@ -82,6 +83,7 @@ pub struct Simulation {
     ports: Vec<SimulatedPort>,
     workers: Vec<Pipeline<HeapPacket>>,
     offloader: Offloader,
+    stateless: StatelessRules,
     ager: Ager,
     collected: Collected,
     lost_in_queues: u64,
@@ -125,6 +127,7 @@ impl Simulation {
         };
         Ok(Self {
             offloader: Offloader::new(offload_config, Arc::clone(&shared)),
+            stateless: StatelessRules::new(Arc::clone(&shared)),
             ager: Ager::new(Arc::clone(&shared), AgerSettings::default()),
             shared,
             ports,
@@ -219,6 +222,7 @@ impl Simulation {
             }
         }
         self.offloader.tick(now_ms, &mut flows);
+        self.stateless.tick(now_ms, &mut flows);
         self.shared.table.reclaim();
     }
 
@@ -228,7 +232,13 @@ impl Simulation {
         let flows = self.ports.iter_mut().filter_map(|port| port.nic.as_mut());
         let mut flows: Vec<&mut dyn FlowPort> =
             flows.map(|(_, own)| own as &mut dyn FlowPort).collect();
-        self.offloader.shutdown(&mut flows)
+        self.stateless.shutdown(&mut flows) + self.offloader.shutdown(&mut flows)
+    }
+
+    /// The rules of stateless services.
+    #[must_use]
+    pub fn stateless(&self) -> &StatelessRules {
+        &self.stateless
     }
 
     /// What has been sent since the last call.

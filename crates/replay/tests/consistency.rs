@@ -31,6 +31,9 @@ const CLOSING_PATIENCE_MS: u64 = 1500;
 
 /// The table is too small for all open connections.
 const TABLES: &str = "
+[offload]
+admission = \"all\"
+
 [conntrack]
 connections = 1500
 connections_v6 = 600

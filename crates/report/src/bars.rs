@@ -34,10 +34,10 @@ impl Bars {
             let highest = values.map(|value| value.high).fold(0.0, f64::max);
             let groups = self.categories.len();
             let mut plane = ChartBuilder::on(&left)
-                .caption(&self.title, (FONT, 15).into_font().color(&INK))
+                .caption(&self.title, (FONT, 17).into_font().color(&INK))
                 .margin(8)
-                .x_label_area_size(42)
-                .y_label_area_size(54)
+                .x_label_area_size(46)
+                .y_label_area_size(58)
                 .build_cartesian_2d(0.0..groups as f64, 0.0..room(highest))?;
             plane
                 .configure_mesh()
@@ -45,7 +45,7 @@ impl Bars {
                 .light_line_style(TRANSPARENT)
                 .bold_line_style(RGBColor(225, 225, 225))
                 .axis_style(INK)
-                .label_style((FONT, 13).into_font().color(&INK))
+                .label_style((FONT, 15).into_font().color(&INK))
                 .x_desc(&self.x_label)
                 .y_desc(&self.y_label)
                 .x_labels(0)
@@ -55,7 +55,7 @@ impl Bars {
             // The categories by hand: ticks would stand between the groups.
             let area = plane.plotting_area().clone();
             let middle = Pos::new(HPos::Center, VPos::Top);
-            let name = (FONT, 13).into_font().color(&INK).pos(middle);
+            let name = (FONT, 15).into_font().color(&INK).pos(middle);
             for (at, category) in self.categories.iter().enumerate() {
                 let (x, y) = area.map_coordinate(&(at as f64 + 0.5, 0.0));
                 left.draw(&Text::new(category.as_str(), (x, y + 6), name.clone()))?;
@@ -66,7 +66,7 @@ impl Bars {
             }
             if groups == 1 {
                 let name =
-                    (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Bottom));
+                    (FONT, 15).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Bottom));
                 for (at, value) in self.placed().filter(|(_, value)| value.median > 0.0) {
                     let text = format!("{:.1}", value.median);
                     let (x, y) = area.map_coordinate(&(f64::midpoint(at.0, at.1), value.high));

@@ -10,6 +10,8 @@ use crate::ReportError;
 pub(crate) const SIZE: (u32, u32) = (760, 400);
 /// Width of the plot; the legend is to its right.
 pub(crate) const PLOT: u32 = 530;
+/// What counts as 0 on a logarithmic axis.
+const LEAST_Y: f64 = 1e-3;
 pub(crate) const FONT: &str = "sans-serif";
 /// Ink of text and axes.
 pub(crate) const INK: RGBColor = RGBColor(60, 60, 60);
@@ -26,13 +28,15 @@ pub(crate) struct Curve {
     pub(crate) mark: Option<f64>,
 }
 
-/// Curves in one system of axes, both from 0 (a logarithmic x from 1).
+/// Curves in one system of axes, both from 0; a logarithmic x from 1, a
+/// logarithmic y from the power of ten below the least value.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) x_label: String,
     pub(crate) y_label: String,
     pub(crate) log_x: bool,
+    pub(crate) log_y: bool,
     /// Upper end of y; by the curves if not given.
     pub(crate) y_max: Option<f64>,
     pub(crate) curves: Vec<Curve>,
@@ -52,41 +56,52 @@ impl Chart {
         if self.log_x { x.max(1.0).log10() } else { x }
     }
 
+    fn y(&self, y: f64) -> f64 {
+        if self.log_y { y.max(LEAST_Y).log10() } else { y }
+    }
+
     fn draw(&self, root: &Area<'_>) -> Drawn {
         let (left, right) = root.split_horizontally(PLOT);
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
         let widest = points().map(|(x, ..)| self.x(*x)).fold(0.0, f64::max);
-        let highest = points().map(|(_, y, (_, high))| y.max(*high)).fold(0.0, f64::max);
-        let (x_max, y_max) = (room(widest), self.y_max.unwrap_or_else(|| room(highest)));
+        let highest = points().map(|(_, y, (_, high))| self.y(y.max(*high)));
+        let highest = highest.fold(self.y(0.0), f64::max);
+        let lowest = points().map(|(_, y, (low, _))| self.y(y.min(*low))).fold(highest, f64::min);
+        // A logarithmic axis begins and ends with a power of ten.
+        let y_max = if self.log_y { highest.ceil() } else { room(highest) };
+        let y_min = if self.log_y { lowest.floor().min(y_max - 1.0) } else { 0.0 };
+        let (x_max, y_max) = (room(widest), self.y_max.unwrap_or(y_max));
+        let y_ticks = if self.log_y { (y_max - y_min) as usize + 1 } else { 8 };
         let mut plane = ChartBuilder::on(&left)
-            .caption(&self.title, (FONT, 15).into_font().color(&INK))
+            .caption(&self.title, (FONT, 17).into_font().color(&INK))
             .margin(8)
-            .x_label_area_size(42)
-            .y_label_area_size(54)
-            .build_cartesian_2d(0.0..x_max, 0.0..y_max)?;
-        let log_x = self.log_x;
+            .x_label_area_size(46)
+            .y_label_area_size(58)
+            .build_cartesian_2d(0.0..x_max, y_min..y_max)?;
+        let (log_x, log_y) = (self.log_x, self.log_y);
         plane
             .configure_mesh()
             .light_line_style(TRANSPARENT)
             .bold_line_style(RGBColor(225, 225, 225))
             .axis_style(INK)
-            .label_style((FONT, 13).into_font().color(&INK))
+            .label_style((FONT, 15).into_font().color(&INK))
             .x_desc(&self.x_label)
             .y_desc(&self.y_label)
             .x_labels(if log_x { x_max.ceil() as usize + 1 } else { 9 })
-            .y_labels(8)
+            .y_labels(y_ticks)
             .x_label_formatter(&move |x| if log_x { power(*x) } else { number(*x) })
-            .y_label_formatter(&|y| number(*y))
+            .y_label_formatter(&move |y| number(if log_y { 10_f64.powf(*y) } else { *y }))
             .draw()?;
         for curve in &self.curves {
-            self.curve(&mut plane, curve, y_max)?;
+            self.curve(&mut plane, curve, (y_min, y_max))?;
         }
         legend(&right, self.curves.iter().map(|c| (c.label.as_str(), c.color, c.dashed)))
     }
 
-    fn curve(&self, plane: &mut Plane<'_, '_>, curve: &Curve, y_max: f64) -> Drawn {
+    fn curve(&self, plane: &mut Plane<'_, '_>, curve: &Curve, ends: (f64, f64)) -> Drawn {
         let style = curve.color.stroke_width(2);
-        let line: Vec<(f64, f64)> = curve.points.iter().map(|(x, y, _)| (self.x(*x), *y)).collect();
+        let line: Vec<(f64, f64)> =
+            curve.points.iter().map(|(x, y, _)| (self.x(*x), self.y(*y))).collect();
         if curve.dashed {
             plane.draw_series(DashedLineSeries::new(line.clone(), 7, 4, style))?;
         } else {
@@ -94,10 +109,11 @@ impl Chart {
         }
         plane.draw_series(line.iter().map(|at| Circle::new(*at, 3, curve.color.filled())))?;
         plane.draw_series(curve.points.iter().map(|(x, _, (low, high))| {
-            PathElement::new(vec![(self.x(*x), *low), (self.x(*x), *high)], curve.color)
+            let x = self.x(*x);
+            PathElement::new(vec![(x, self.y(*low)), (x, self.y(*high))], curve.color)
         }))?;
         if let Some(x) = curve.mark {
-            let upright = vec![(self.x(x), 0.0), (self.x(x), y_max)];
+            let upright = vec![(self.x(x), ends.0), (self.x(x), ends.1)];
             let thin = curve.color.mix(0.7).stroke_width(1);
             if curve.dashed {
                 plane.draw_series(DashedLineSeries::new(upright, 3, 3, thin))?;
@@ -137,7 +153,7 @@ pub(crate) fn legend<'l>(
     area: &Area<'_>,
     entries: impl Iterator<Item = (&'l str, RGBColor, bool)>,
 ) -> Drawn {
-    let text = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let text = (FONT, 15).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
     for (at, (label, color, dashed)) in (0..).zip(entries) {
         let y = 44 + at * 21;
         let style = color.stroke_width(3);

@@ -2,15 +2,21 @@
 
 use crate::bars::{Bars, Series};
 use crate::chart::{Chart, Curve};
+use crate::row::UNIFORM;
 use crate::style::{SHADES, STYLES, short};
 use crate::summary::Sweep;
-use crate::{Point, ReportError, Results};
+use crate::{
+    ChurnPoint, Findings, LatencyPoint, NewFlowPoint, Point, ReportError, Results, churns,
+    latencies, new_flows,
+};
 
 /// One plot.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// The paper's figure.
+    /// The paper's figure; 0: none.
     pub number: u8,
+    /// What it belongs to, if it is none of the paper's: `latency`, `new`, `churn`.
+    pub study: &'static str,
     /// Name of its file, without `.svg`.
     pub name: String,
     /// What it shows.
@@ -31,7 +37,8 @@ const PAIRS: [([&str; 2], &str); 2] =
 pub fn figures(results: &Results) -> Result<Vec<Figure>, ReportError> {
     let mut found = Vec::new();
     let mut add = |number: u8, name: &str, caption: String, svg: String| {
-        found.push(Figure { number, name: name.to_owned(), caption, svg });
+        let name = name.to_owned();
+        found.push(Figure { number, study: "", name, caption, svg });
     };
     if results.figure(4).next().is_some() {
         let caption = "Best case: one flow, one backend, one queue, 64 bytes";
@@ -39,10 +46,27 @@ pub fn figures(results: &Results) -> Result<Vec<Figure>, ReportError> {
     }
     if results.figure(5).next().is_some() {
         let caption = "Maximum throughput against connections, 64 bytes";
-        add(5, "figure5", caption.into(), connections(results, caption, "Mpps", |p| p.mpps)?);
+        let svg = connections(results, UNIFORM, caption, "Mpps", |p| p.mpps)?;
+        add(5, "figure5", caption.into(), svg);
         let caption = "Busy time per packet against connections, 64 bytes";
-        let svg = connections(results, caption, "ns per packet", |p| p.ns_per_packet)?;
+        let svg = connections(results, UNIFORM, caption, "ns per packet", |p| p.ns_per_packet)?;
         add(5, "figure5-ns", caption.into(), svg);
+    }
+    for (traffic, what) in OTHER_TRAFFIC {
+        if results.under(5, traffic).next().is_none() {
+            continue;
+        }
+        let title = format!("Throughput, {what}");
+        let svg = connections(results, traffic, &title, "Mpps", |p| p.mpps)?;
+        add(5, &format!("figure5-{traffic}"), format!("{title}, 64 bytes"), svg);
+        let title = format!("Busy time per packet, {what}");
+        let svg = connections(results, traffic, &title, "ns per packet", |p| p.ns_per_packet)?;
+        add(5, &format!("figure5-{traffic}-ns"), format!("{title}, 64 bytes"), svg);
+    }
+    if let Some(svg) = thesis_sets(results)? {
+        let caption = "Busy time per packet with the LASLB thesis' traffic sets at 10 Gbit/s: 1 \
+            balanced, 2 with 20 elephants, 3 UDP; frames of 64 to 1504 bytes";
+        add(5, "figure5-laslb", caption.into(), svg);
     }
     if results.figure(6).next().is_some() {
         let caption = "Maximum throughput by packet size in bytes";
@@ -66,6 +90,148 @@ pub fn figures(results: &Results) -> Result<Vec<Figure>, ReportError> {
         }
     }
     Ok(found)
+}
+
+/// Traffic of figure 5 that the paper hasn't.
+const OTHER_TRAFFIC: [(&str, &str); 3] = [
+    ("zipf-1.0", "Zipf 1.0, 8192 in the NIC"),
+    ("zipf-1.2", "Zipf 1.2, 8192 in the NIC"),
+    ("both-ways", "requests and replies by turns"),
+];
+
+/// The thesis' traffic sets side by side; `None` if there are none.
+fn thesis_sets(results: &Results) -> Result<Option<String>, ReportError> {
+    let sets = ["laslb-1", "laslb-2", "laslb-3"];
+    let there: Vec<&str> =
+        sets.into_iter().filter(|set| results.under(5, set).next().is_some()).collect();
+    if there.is_empty() {
+        return Ok(None);
+    }
+    let series = STYLES.iter().filter_map(|style| {
+        let value = |set: &&str| {
+            let mut points = results.under(5, set).filter(|p| p.system == style.system);
+            points.next().map(|point| point.ns_per_packet)
+        };
+        let values: Vec<_> = there.iter().map(value).collect();
+        let some = values.iter().any(Option::is_some);
+        some.then(|| Series { label: style.label.into(), color: style.color, values })
+    });
+    let bars = Bars {
+        title: "Busy time per packet, traffic sets of the LASLB thesis".into(),
+        x_label: "traffic set".into(),
+        y_label: "ns per packet".into(),
+        series: series.collect(),
+        categories: there.iter().map(|set| set.trim_start_matches("laslb-").to_owned()).collect(),
+    };
+    bars.svg().map(Some)
+}
+
+/// The plots of latency, new connections and churn for which there are points.
+pub(crate) fn study_figures(findings: &Findings) -> Result<Vec<Figure>, ReportError> {
+    let mut found = Vec::new();
+    let mut add = |study: &'static str, name: &str, caption: &str, svg: String| {
+        let (name, caption) = (name.to_owned(), caption.to_owned());
+        found.push(Figure { number: 0, study, name, caption, svg });
+    };
+    let points = latencies(&findings.latency);
+    for (at, name) in [(0, "p50"), (2, "p99"), (4, "p99.99")] {
+        if points.is_empty() {
+            break;
+        }
+        let title = format!("Latency against load, {name}");
+        let svg = latency(&points, &title, at)?;
+        add("latency", &format!("latency-{name}"), &title, svg);
+    }
+    let points = new_flows(&findings.new_flows);
+    if points.iter().any(|point| point.path == "software") {
+        let title = "Time for a new connection in software, by the table's size";
+        add("new", "new", title, fresh(&points, title)?);
+    }
+    let points = churns(&findings.churn);
+    if !points.is_empty() {
+        let title = "Busy time per packet with connections that come and go";
+        add("churn", "churn", title, churn(&points, title)?);
+    }
+    Ok(found)
+}
+
+fn latency(points: &[LatencyPoint], title: &str, percentile: usize) -> Result<String, ReportError> {
+    let curves = STYLES.iter().filter_map(|style| {
+        let own = points.iter().filter(|point| point.system == style.system);
+        let at = |point: &LatencyPoint| {
+            let value = point.percentiles.get(percentile)?;
+            Some((point.share * 100.0, value.median, (value.low, value.high)))
+        };
+        let points: Vec<_> = own.filter_map(at).collect();
+        (!points.is_empty()).then(|| Curve {
+            label: style.label.into(),
+            color: style.color,
+            dashed: style.dashed,
+            points,
+            mark: None,
+        })
+    });
+    let chart = Chart {
+        title: title.into(),
+        x_label: "% of the system's own maximum rate".into(),
+        y_label: "microseconds".into(),
+        log_x: false,
+        log_y: true,
+        y_max: None,
+        curves: curves.collect(),
+    };
+    chart.svg()
+}
+
+fn fresh(points: &[NewFlowPoint], title: &str) -> Result<String, ReportError> {
+    let mut fills: Vec<f64> =
+        points.iter().filter(|point| point.path == "software").map(|point| point.fill).collect();
+    fills.sort_by(f64::total_cmp);
+    fills.dedup();
+    let curves = fills.iter().zip(SHADES).map(|(fill, color)| Curve {
+        label: format!("{:.0} % full", fill * 100.0),
+        color,
+        dashed: false,
+        points: points
+            .iter()
+            .filter(|point| point.path == "software" && point.fill == *fill)
+            .map(|point| (point.table as f64, point.ns.median, (point.ns.low, point.ns.high)))
+            .collect(),
+        mark: None,
+    });
+    let chart = Chart {
+        title: title.into(),
+        x_label: "connections that the table has room for".into(),
+        y_label: "ns per new connection".into(),
+        log_x: true,
+        log_y: false,
+        y_max: None,
+        curves: curves.collect(),
+    };
+    chart.svg()
+}
+
+fn churn(points: &[ChurnPoint], title: &str) -> Result<String, ReportError> {
+    let mut rates: Vec<u64> = points.iter().map(|p| p.arrivals_per_second as u64).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    let series = STYLES.iter().filter_map(|style| {
+        let value = |rate: &u64| {
+            let mut own = points.iter().filter(|point| point.system == style.system);
+            own.find(|p| p.arrivals_per_second as u64 == *rate).map(|p| p.ns_per_packet)
+        };
+        let values: Vec<_> = rates.iter().map(value).collect();
+        let some = values.iter().any(Option::is_some);
+        some.then(|| Series { label: style.label.into(), color: style.color, values })
+    });
+    let bars = Bars {
+        title: title.into(),
+        x_label: "new connections a second".into(),
+        y_label: "ns per packet".into(),
+        series: series.collect(),
+        categories: rates.iter().map(|rate| short(*rate)).collect(),
+    };
+    bars.svg()
 }
 
 fn bars(
@@ -99,13 +265,15 @@ fn bars(
 
 fn connections(
     results: &Results,
+    traffic: &str,
     title: &str,
     y_label: &str,
     value: impl Fn(&Point) -> crate::Estimate,
 ) -> Result<String, ReportError> {
     let curves = STYLES.iter().filter_map(|style| {
         let points: Vec<_> = results
-            .of_system(5, style.system)
+            .under(5, traffic)
+            .filter(|point| point.system == style.system)
             .map(|point| (point.connections as f64, value(point)))
             .map(|(x, value)| (x, value.median, (value.low, value.high)))
             .collect();
@@ -122,6 +290,7 @@ fn connections(
         x_label: "concurrent connections".into(),
         y_label: y_label.into(),
         log_x: true,
+        log_y: false,
         y_max: None,
         curves: curves.collect(),
     };
@@ -178,6 +347,7 @@ fn sweep(
         x_label: "offered Mpps".into(),
         y_label: format!("{value} in %"),
         log_x: false,
+        log_y: false,
         y_max: Some(105.0),
         curves,
     };

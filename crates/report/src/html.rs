@@ -1,10 +1,10 @@
 //! The report as one HTML page that needs nothing else.
 
-use crate::figures::{Figure, parameter, parameters};
-use crate::goals::{Goal, Verdict, goals};
+use crate::beside::{heavy_table, sections};
+use crate::figures::Figure;
+use crate::goals::{Goal, Verdict};
 use crate::style::label;
-use crate::summary::Sweep;
-use crate::{Estimate, Point, Report, claims};
+use crate::{Estimate, Point, Report, claims, linearity};
 
 const CSS: &str = include_str!("style.css");
 
@@ -16,27 +16,30 @@ const NOTE: &str = "The NIC is emulated. NIC and traffic source run on one core,
 /// The page.
 pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
     let results = report.results();
-    let mut all_goals = goals(results);
-    all_goals.extend_from_slice(&report.goals);
     let mut body = format!(
         "<h1>HNLB: the paper's evaluation, reproduced</h1>\n<p class=\"note\">{NOTE}</p>\n"
     );
     for note in &report.notes {
         body += &format!("<p>{}</p>\n", escaped(note));
     }
-    body += &section("Goals", &goal_table(&all_goals));
-    body += &section("The paper beside this run", &claim_table(report));
+    body += &section("Goals", &goal_table(&report.all_goals()));
+    body += PAPER;
     for number in 4..=8 {
         let plots: String =
             figures.iter().filter(|figure| figure.number == number).map(plot).collect();
         if !plots.is_empty() {
             let mut text = format!("<div class=\"plots\">\n{plots}</div>\n");
+            text += &claim_table(report, number);
+            if number == 5 {
+                text += &heavy_table(report);
+            }
             if number >= 7 {
-                text += &linearity(report, number);
+                text += &linearity_table(report, number);
             }
             body += &section(&format!("Figure {number}"), &text);
         }
     }
+    body += &sections(report, figures);
     body += &section("Machine and settings", &machine(report));
     body += &section("All points", &points(results.points()));
     format!(
@@ -47,12 +50,16 @@ pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
     )
 }
 
-fn section(title: &str, text: &str) -> String {
+pub(crate) fn section(title: &str, text: &str) -> String {
     format!("<h2>{}</h2>\n{text}", escaped(title))
 }
 
 /// A table; columns from `numbers` on are numbers.
-fn table(head: &[&str], numbers: usize, rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(
+    head: &[&str],
+    numbers: usize,
+    rows: impl Iterator<Item = Vec<String>>,
+) -> String {
     let class = |at: usize| if at >= numbers { " class=\"n\"" } else { "" };
     let cells = |tag: &str, cells: Vec<String>| -> String {
         let cell = |(at, text): (usize, String)| format!("<{tag}{}>{text}</{tag}>", class(at));
@@ -60,7 +67,9 @@ fn table(head: &[&str], numbers: usize, rows: impl Iterator<Item = Vec<String>>)
     };
     let head = cells("th", head.iter().map(|text| escaped(text)).collect());
     let rows: String = rows.map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
-    format!("<table>\n<tr>{head}</tr>\n{rows}</table>\n")
+    // Without numbers the first column is text that may be long.
+    let kind = if numbers == usize::MAX { "wide wrap" } else { "wide" };
+    format!("<div class=\"{kind}\"><table>\n<tr>{head}</tr>\n{rows}</table></div>\n")
 }
 
 fn goal_table(goals: &[Goal]) -> String {
@@ -84,52 +93,41 @@ fn goal_table(goals: &[Goal]) -> String {
     table(&["Goal", "Wanted", "Measured", "", "Note"], usize::MAX, rows)
 }
 
-fn claim_table(report: &Report) -> String {
-    let rows = claims(report.results()).into_iter().map(|claim| {
-        let cells = [claim.what, claim.paper, &claim.queue, &claim.mark];
-        let figure = std::iter::once(claim.figure.to_string());
-        figure.chain(cells.into_iter().map(escaped)).collect()
+/// Where the paper's figures come from.
+const PAPER: &str = "<p>The paper's figures, below each plot, are read from the text of its section \
+    V, only where the text gives them in words or numbers; the plots were not read off. The paper \
+    ran on an AMD EPYC 7301 with an Intel X550, one core, 30 repetitions.</p>\n";
+
+fn claim_table(report: &Report, figure: u8) -> String {
+    let mut claims = claims(report.results());
+    claims.retain(|claim| claim.figure == figure);
+    if claims.is_empty() {
+        return String::new();
+    }
+    let rows = claims.into_iter().map(|claim| {
+        [claim.what, claim.paper, &claim.queue, &claim.mark].into_iter().map(escaped).collect()
     });
-    let head =
-        ["Figure", "", "The paper", "Here: queue, SLB as in the paper", "Here: mark, same SLB"];
-    let source = "<p>The paper's figures are read from the text of its section V, only where the \
-        text gives them in words or numbers; the plots were not read off. The paper ran on an AMD \
-        EPYC 7301 with an Intel X550, one core, 30 repetitions.</p>\n";
-    source.to_owned() + &table(&head, usize::MAX, rows)
+    let head = ["", "The paper", "Here: queue, SLB as in the paper", "Here: mark, same SLB"];
+    "<h3>The paper beside this run</h3>\n".to_owned() + &table(&head, usize::MAX, rows)
 }
 
-fn plot(figure: &Figure) -> String {
+pub(crate) fn plot(figure: &Figure) -> String {
     let caption = escaped(&figure.caption);
     format!("<figure>{}<figcaption>{caption}</figcaption></figure>\n", figure.svg)
 }
 
 /// How straight util+ is, for each curve of figure 7 or 8.
-fn linearity(report: &Report, figure: u8) -> String {
-    let results = report.results();
-    let mut systems: Vec<&str> = Vec::new();
-    for point in results.figure(figure) {
-        if !systems.contains(&point.system.as_str()) {
-            systems.push(&point.system);
-        }
-    }
-    let parameters = parameters(results, figure);
-    let curves =
-        systems.into_iter().flat_map(|system| parameters.iter().map(move |at| (system, *at)));
-    let rows = curves.filter_map(|(system, at)| {
-        let points = results.of_system(figure, system);
-        let sweep = Sweep::of(points.filter(|point| parameter(figure, point) == at));
-        if sweep.points.is_empty() {
-            return None;
-        }
-        let loss = sweep.first_loss().map_or_else(|| "none".into(), |at| format!("{at:.2}"));
-        let (r, off) = sweep.line().map_or_else(
+fn linearity_table(report: &Report, figure: u8) -> String {
+    let rows = linearity(report.results(), figure).into_iter().map(|curve| {
+        let loss = curve.first_loss_mpps.map_or_else(|| "none".into(), |at| format!("{at:.2}"));
+        let (r, off) = curve.line.map_or_else(
             || ("too few points".into(), String::new()),
             |line| {
                 let points = line.greatest_deviation * 100.0;
                 (format!("{:.4}", line.r_squared), format!("{points:.1}"))
             },
         );
-        Some(vec![escaped(label(system)), at.to_string(), loss, r, off])
+        vec![escaped(label(&curve.system)), curve.parameter.to_string(), loss, r, off]
     });
     let what = if figure == 7 { "Connections" } else { "Bytes" };
     let head = ["System", what, "First loss, Mpps", "R²", "Greatest deviation, % points"];
@@ -193,11 +191,11 @@ fn points(points: &[Point]) -> String {
 }
 
 /// A median with its interval.
-fn around(estimate: &Estimate, scale: f64, decimals: usize) -> String {
+pub(crate) fn around(estimate: &Estimate, scale: f64, decimals: usize) -> String {
     let [median, low, high] = [estimate.median, estimate.low, estimate.high].map(|v| v * scale);
     format!("{median:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -7,27 +7,38 @@
 #![forbid(unsafe_code)]
 
 mod bars;
+mod beside;
 mod chart;
 mod claims;
 mod error;
 mod figures;
+mod findings;
 mod goals;
 mod html;
+mod linearity;
 mod machine;
 mod report;
 mod row;
 mod stats;
+mod studies;
 mod style;
 mod summary;
 mod table;
+mod xenoflow;
 
 pub use claims::{Claim, claims};
 pub use error::ReportError;
 pub use figures::{Figure, figures};
+pub use findings::{ChurnRow, Findings, InstallRow, LatencyRow, NewFlowRow};
 pub use goals::{Goal, Verdict, goals};
+pub use linearity::{Linearity, linearity};
 pub use machine::Machine;
 pub use report::Report;
 pub use row::Row;
 pub use stats::{Estimate, Line, median};
+pub use studies::{
+    ChurnPoint, InstallPoint, LatencyPoint, NewFlowPoint, churns, installs, latencies, new_flows,
+};
 pub use summary::{Point, Results};
 pub use table::{csv, json};
+pub use xenoflow::{XENOFLOW_NOTE, XenoflowRow, write_xenoflow};

@@ -2,7 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Goal, Machine, ReportError, Results, Row, csv, figures, html, json};
+use crate::figures::study_figures;
+use crate::goals::study_goals;
+use crate::table::csv_files;
+use crate::{
+    Figure, Findings, Goal, Machine, ReportError, Results, csv, figures, goals, html, json,
+};
 
 /// Rows with what belongs to them.
 #[derive(Debug, Clone)]
@@ -16,21 +21,29 @@ pub struct Report {
     pub goals: Vec<Goal>,
     /// Remarks, a paragraph each.
     pub notes: Vec<String>,
+    findings: Findings,
     results: Results,
 }
 
 impl Report {
-    /// A report of rows.
+    /// A report of what was found.
     #[must_use]
-    pub fn new(machine: Machine, settings: Vec<(String, String)>, rows: Vec<Row>) -> Self {
+    pub fn new(machine: Machine, settings: Vec<(String, String)>, findings: Findings) -> Self {
         let (goals, notes) = (Vec::new(), Vec::new());
-        Self { machine, settings, goals, notes, results: Results::of(rows) }
+        let results = Results::of(findings.rows.clone());
+        Self { machine, settings, goals, notes, findings, results }
     }
 
-    /// Rows and points.
+    /// Rows and points of the paper's figures.
     #[must_use]
     pub const fn results(&self) -> &Results {
         &self.results
+    }
+
+    /// All rows.
+    #[must_use]
+    pub const fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// The HTML page.
@@ -38,10 +51,25 @@ impl Report {
     /// # Errors
     /// [`ReportError::Plot`].
     pub fn html(&self) -> Result<String, ReportError> {
-        Ok(html::page(self, &figures(&self.results)?))
+        Ok(html::page(self, &self.plots()?))
     }
 
-    /// Writes `results.csv`, `results.json`, an SVG a plot and `report.html`
+    /// The goals that rows decide, then [`Report::goals`].
+    #[must_use]
+    pub fn all_goals(&self) -> Vec<Goal> {
+        let mut all = goals(&self.results);
+        all.extend(study_goals(&self.findings));
+        all.extend_from_slice(&self.goals);
+        all
+    }
+
+    fn plots(&self) -> Result<Vec<Figure>, ReportError> {
+        let mut plots = figures(&self.results)?;
+        plots.extend(study_figures(&self.findings)?);
+        Ok(plots)
+    }
+
+    /// Writes `results.csv` (and one for each other kind of rows), `results.json`, an SVG a plot and `report.html`
     /// into a directory, which is made if it isn't there. Returns their paths,
     /// the page last.
     ///
@@ -53,12 +81,13 @@ impl Report {
             move |source| ReportError::Write { path, source }
         };
         std::fs::create_dir_all(dir).map_err(failed(dir))?;
-        let plots = figures(&self.results)?;
+        let plots = self.plots()?;
         let page = html::page(self, &plots);
         let mut files = vec![
             ("results.csv".to_owned(), csv(self.results.rows())),
-            ("results.json".to_owned(), json(&self.machine, &self.settings, &self.results)?),
+            ("results.json".to_owned(), json(self)?),
         ];
+        files.extend(csv_files(&self.findings)?);
         files.extend(plots.into_iter().map(|plot| (format!("{}.svg", plot.name), plot.svg)));
         files.push(("report.html".to_owned(), page));
         let mut written = Vec::new();

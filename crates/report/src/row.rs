@@ -44,6 +44,10 @@ pub struct Row {
     /// of no other field.
     #[serde(default)]
     pub stolen: f64,
+    /// Packets that entered the load balancer and did not leave it, of both
+    /// directions.
+    #[serde(default)]
+    pub dropped: u64,
 }
 
 fn uniform() -> String {

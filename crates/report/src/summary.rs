@@ -88,8 +88,13 @@ impl Results {
 
     /// The points of a figure, of uniform traffic as in the paper.
     pub fn figure(&self, figure: u8) -> impl Iterator<Item = &Point> {
-        let figure = move |point: &&Point| point.figure == figure;
-        self.points.iter().filter(figure).filter(|point| point.traffic == UNIFORM)
+        self.under(figure, UNIFORM)
+    }
+
+    /// The points of a figure under some traffic.
+    pub fn under<'a>(&'a self, figure: u8, traffic: &'a str) -> impl Iterator<Item = &'a Point> {
+        let wanted = move |point: &&Point| point.figure == figure && point.traffic == traffic;
+        self.points.iter().filter(wanted)
     }
 
     /// The points of a figure of one system.

@@ -13,7 +13,7 @@ pub(crate) struct Endpoint {
 }
 
 /// Values by endpoint, one map a family so that the keys are plain words.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Index<V> {
     v4: HashMap<u64, V, BuildHasherDefault<WordHasher>>,
     v6: HashMap<(u128, u32), V, BuildHasherDefault<WordHasher>>,

@@ -7,6 +7,8 @@
 
 mod active;
 mod binding;
+mod blocks;
+mod classes;
 mod forwarding;
 mod index;
 mod least_connections;
@@ -16,6 +18,7 @@ mod prime;
 mod round_robin;
 mod scheduler;
 mod service;
+mod shares;
 mod siphash;
 mod source_hash;
 mod spec;
@@ -24,10 +27,11 @@ mod weighted_round_robin;
 
 pub use active::ActiveCounts;
 pub use binding::{BackendId, Binding, Direction, HopId, ServiceId};
+pub use classes::{Classes, Entry, Moved, Precision, Share};
 pub use forwarding::{Delivery, Forwarding};
 pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_size};
 pub use pool::{Candidates, Pool};
 pub use scheduler::{Scheduler, WorkerScheduleState};
 pub use service::{Backend, Mode, Service};
-pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec};
-pub use table::{ServiceTable, TableError};
+pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
+pub use table::{ServiceTable, SteerError, TableError};

@@ -79,7 +79,7 @@ pub(crate) struct Member {
 }
 
 /// A filled lookup table: slot to place in the list of members.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Maglev {
     slots: Box<[u16]>,
 }

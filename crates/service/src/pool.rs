@@ -15,7 +15,7 @@ const STRIDES: usize = 16;
 /// Addresses times ports of one family, from which a connection's local
 /// endpoint is taken. It keeps no record of what is in use: the connection
 /// table does, when it refuses a second connection with the same 5-tuple.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pool {
     name: String,
     addresses: Box<[IpAddr]>,

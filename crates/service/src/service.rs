@@ -6,9 +6,9 @@ use wire::{FlowKey, Transport};
 use crate::maglev::{Maglev, Member};
 use crate::siphash::{self, Key};
 use crate::{
-    ActiveCounts, BackendId, BackendSpec, Binding, Forwarding, ModeSpec, Pool, Scheduler,
-    ServiceId, ServiceSpec, TableError, WorkerScheduleState, check_maglev_size, least_connections,
-    round_robin, source_hash, weighted_round_robin,
+    ActiveCounts, BackendId, BackendSpec, Binding, Classes, Forwarding, ModeSpec, Pool, Precision,
+    Scheduler, ServiceId, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState,
+    check_maglev_size, least_connections, round_robin, source_hash, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -30,7 +30,7 @@ pub struct Backend {
 }
 
 /// How packets of a service get to its backends.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Mode {
     /// Destination towards the backend, source towards the client.
     Nat,
@@ -38,10 +38,15 @@ pub enum Mode {
     FullNat(Pool),
     /// As they are, to the backend's Ethernet address.
     Dsr,
+    /// As they are, in a tunnel to the backend.
+    Tunnel(TunnelSpec),
+    /// As in mode `dsr`, and without connections: the client's address alone
+    /// decides.
+    Stateless,
 }
 
 /// A service, ready to schedule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Service {
     id: ServiceId,
     name: String,
@@ -54,6 +59,8 @@ pub struct Service {
     /// Places in `backends` of those that have a weight.
     eligible: Box<[u16]>,
     maglev: Maglev,
+    /// Of a stateless service with a backend that takes clients.
+    classes: Option<Classes>,
 }
 
 impl Service {
@@ -83,6 +90,7 @@ impl Service {
             mode: mode(spec, pool_key)?,
             scheduler: spec.scheduler,
             maglev: Maglev::fill(spec.maglev_size, &members),
+            classes: classes(spec, first)?,
             backends: backends.into_boxed_slice(),
             eligible,
         })
@@ -129,7 +137,7 @@ impl Service {
     pub const fn pool(&self) -> Option<&Pool> {
         match &self.mode {
             Mode::FullNat(pool) => Some(pool),
-            Mode::Nat | Mode::Dsr => None,
+            Mode::Nat | Mode::Dsr | Mode::Stateless | Mode::Tunnel(_) => None,
         }
     }
 
@@ -138,7 +146,8 @@ impl Service {
     pub const fn forwarding(&self) -> Forwarding {
         match self.mode {
             Mode::Nat | Mode::FullNat(_) => Forwarding::Rewrite,
-            Mode::Dsr => Forwarding::Direct,
+            Mode::Dsr | Mode::Stateless => Forwarding::Direct,
+            Mode::Tunnel(_) => Forwarding::Tunnel,
         }
     }
 
@@ -187,11 +196,33 @@ impl Service {
 
     /// The backend for `flow` without any state, the same on every load
     /// balancer with the same backends, whatever the scheduler: for packets
-    /// whose connection is in no table. `None` if all are drained.
+    /// whose connection is in no table. `None` if all are drained. Of stateless
+    /// services it is what their classes say.
     #[must_use]
     pub fn maglev(&self, flow: &FlowKey) -> Option<BackendId> {
+        if self.is_stateless() {
+            return self.classes.as_ref()?.backend(flow.src().ip());
+        }
         let place = self.maglev.get(siphash::flow(FLOW_KEY, flow, 0))?;
         self.at(place).map(|backend| backend.id)
+    }
+
+    /// Whether it is balanced by the client's address alone, without any
+    /// connection.
+    #[must_use]
+    pub const fn is_stateless(&self) -> bool {
+        matches!(self.mode, Mode::Stateless)
+    }
+
+    /// Which clients a stateless service gives to which backend; `None` if it
+    /// isn't one, or no backend has a weight.
+    #[must_use]
+    pub const fn classes(&self) -> Option<&Classes> {
+        self.classes.as_ref()
+    }
+
+    pub(crate) const fn classes_mut(&mut self) -> Option<&mut Classes> {
+        self.classes.as_mut()
     }
 
     /// Everything decided for the connection whose first packet is `flow` and
@@ -218,7 +249,7 @@ impl Service {
         let (server, local) = match (&self.mode, local) {
             (Mode::Nat, None) => (own, client),
             (Mode::FullNat(_), Some(local)) if local.is_ipv4() == own.is_ipv4() => (own, local),
-            (Mode::Dsr, None) => (vip, client),
+            (Mode::Dsr | Mode::Stateless | Mode::Tunnel(_), None) => (vip, client),
             _ => return None,
         };
         let (proto, service, forwarding) = (self.proto, self.id, self.forwarding());
@@ -268,7 +299,14 @@ fn backends(
 }
 
 fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError> {
-    if one.address.is_ipv4() != spec.vip.is_ipv4() {
+    if let ModeSpec::Tunnel(TunnelSpec { source: Some(source), .. }) = spec.mode {
+        if source.is_ipv4() != one.address.is_ipv4() {
+            let (service, backend) = (spec.name.clone(), one.address);
+            return Err(TableError::TunnelSource { service, address: source, backend });
+        }
+    }
+    let translated = !matches!(spec.mode, ModeSpec::Tunnel(_));
+    if translated && one.address.is_ipv4() != spec.vip.is_ipv4() {
         return Err(TableError::Family {
             service: spec.name.clone(),
             vip: spec.vip,
@@ -277,7 +315,7 @@ fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError
     }
     let keeps_port = match spec.mode {
         ModeSpec::Nat | ModeSpec::FullNat { .. } => false,
-        ModeSpec::Dsr => true,
+        ModeSpec::Dsr | ModeSpec::Stateless | ModeSpec::Tunnel(_) => true,
     };
     match (spec.port, one.port) {
         (None, Some(port)) => {
@@ -290,10 +328,21 @@ fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError
     }
 }
 
+fn classes(spec: &ServiceSpec, first: u16) -> Result<Option<Classes>, TableError> {
+    let weights: Vec<u16> = spec.backends.iter().map(|backend| backend.weight).collect();
+    if spec.mode != ModeSpec::Stateless || weights.iter().all(|weight| *weight == 0) {
+        return Ok(None);
+    }
+    let classes = Classes::assign(BackendId(first), &weights, Precision::default());
+    classes.map(Some).ok_or_else(|| TableError::TooManyShares { service: spec.name.clone() })
+}
+
 fn mode(spec: &ServiceSpec, pool_key: Key) -> Result<Mode, TableError> {
     let pool = match &spec.mode {
         ModeSpec::Nat => return Ok(Mode::Nat),
         ModeSpec::Dsr => return Ok(Mode::Dsr),
+        ModeSpec::Tunnel(tunnel) => return Ok(Mode::Tunnel(*tunnel)),
+        ModeSpec::Stateless => return Ok(Mode::Stateless),
         ModeSpec::FullNat { pool } => pool,
     };
     let missing = || TableError::EmptyPool {

@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use wire::Transport;
+use wire::{Transport, Tunnel};
 
 use crate::Scheduler;
 
@@ -27,7 +27,7 @@ pub struct ServiceSpec {
     pub scheduler: Scheduler,
     /// Slots of the Maglev table: a prime, at least 100 times the backends.
     pub maglev_size: u32,
-    /// The servers behind it, all of the VIP's family.
+    /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
 }
 
@@ -58,6 +58,24 @@ pub enum ModeSpec {
     /// Packets go to the backend's Ethernet address as they are. The backend
     /// has the VIP, without announcing it, and answers clients itself.
     Dsr,
+    /// Packets go through a tunnel to the backend, which may be of the other
+    /// family and any number of routers away. The backend has the VIP, and
+    /// answers clients itself.
+    Tunnel(TunnelSpec),
+    /// As `Dsr`, and without connections: the low bits of the client's address
+    /// choose the backend, whatever the scheduler ([`crate::Classes`]).
+    Stateless,
+}
+
+/// The tunnels of a service, one to each backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelSpec {
+    /// What is between the outer and the inner IP header.
+    pub tunnel: Tunnel,
+    /// The outer source address; `None`: that of the interface towards the backend.
+    pub source: Option<IpAddr>,
+    /// Hops that the outer packet may take.
+    pub ttl: u8,
 }
 
 /// Addresses and ports of a full-NAT service.

@@ -7,8 +7,8 @@ use wire::{FlowKey, Transport};
 
 use crate::index::{Endpoint, Index};
 use crate::{
-    ActiveCounts, Backend, BackendId, MaglevSizeError, Scheduler, Service, ServiceId, ServiceSpec,
-    WorkerScheduleState,
+    ActiveCounts, Backend, BackendId, MaglevSizeError, Moved, Scheduler, Service, ServiceId,
+    ServiceSpec, WorkerScheduleState,
 };
 
 /// Why specs cannot be compiled to a [`ServiceTable`].
@@ -76,6 +76,18 @@ pub enum TableError {
         /// The backend's port.
         port: u16,
     },
+    /// An outer header has one family.
+    #[error(
+        "service '{service}': the tunnel's source {address} is not of the family of the backend {backend}"
+    )]
+    TunnelSource {
+        /// The service's name.
+        service: String,
+        /// The outer source address.
+        address: IpAddr,
+        /// The backend's address.
+        backend: IpAddr,
+    },
     /// Nothing to take source addresses from.
     #[error("service '{service}': pool '{pool}' has no address of the family of the vip {vip}")]
     EmptyPool {
@@ -85,6 +97,12 @@ pub enum TableError {
         pool: String,
         /// The service's VIP.
         vip: IpAddr,
+    },
+    /// More backends than classes of clients.
+    #[error("service '{service}' has too many backends to be stateless: at most 4096 can share")]
+    TooManyShares {
+        /// The service's name.
+        service: String,
     },
     /// The Maglev table's size is not right.
     #[error("service '{service}': maglev table size {error}")]
@@ -96,8 +114,45 @@ pub enum TableError {
     },
 }
 
+/// Why clients of a stateless service can't be steered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SteerError {
+    /// No service has the name.
+    #[error("there is no service '{service}'")]
+    NoService {
+        /// The name.
+        service: String,
+    },
+    /// The service keeps connections.
+    #[error(
+        "service '{service}' is not stateless; give the backend the weight 0 in the configuration"
+    )]
+    NotStateless {
+        /// The service's name.
+        service: String,
+    },
+    /// The service has no such backend.
+    #[error("service '{service}' has no backend {backend} with a weight")]
+    NoBackend {
+        /// The service's name.
+        service: String,
+        /// The address.
+        backend: IpAddr,
+    },
+    /// It is as it should become.
+    #[error("backend {backend} of service '{service}' is {} already", if *.drained { "drained" } else { "serving" })]
+    Already {
+        /// The service's name.
+        service: String,
+        /// The address.
+        backend: IpAddr,
+        /// What it is.
+        drained: bool,
+    },
+}
+
 /// All services. Immutable: a change of the configuration compiles another.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ServiceTable {
     services: Box<[Service]>,
     backends: Box<[Backend]>,
@@ -214,6 +269,37 @@ impl ServiceTable {
             .or_else(|| self.by_backend.get(endpoint(server.ip(), 0, Some(proto))))
             .and_then(|(from, to)| self.pairs.get(from as usize..to as usize))
             .unwrap_or_default()
+    }
+
+    /// A table in which `backend` of the stateless service `service` is drained
+    /// (`drain`) or serves again, and what that moves; all else is the same.
+    ///
+    /// # Errors
+    /// There is no such stateless service or backend, or it is so already.
+    pub fn steer(
+        &self,
+        service: &str,
+        backend: IpAddr,
+        drain: bool,
+    ) -> Result<(Self, Moved), SteerError> {
+        let name = || service.to_owned();
+        let mut table = self.clone();
+        let found = table.services.iter_mut().find(|found| found.name() == service);
+        let found = found.ok_or_else(|| SteerError::NoService { service: name() })?;
+        if !found.is_stateless() {
+            return Err(SteerError::NotStateless { service: name() });
+        }
+        let no_backend = || SteerError::NoBackend { service: name(), backend };
+        let own = found.backends().iter().find(|own| own.address == backend && own.weight > 0);
+        let id = own.map(|own| own.id).ok_or_else(no_backend)?;
+        let classes = found.classes_mut().ok_or_else(no_backend)?;
+        let moved = if drain { classes.drain(id) } else { classes.restore(id) };
+        let moved = moved.ok_or_else(|| SteerError::Already {
+            service: name(),
+            backend,
+            drained: drain,
+        })?;
+        Ok((table, moved))
     }
 
     /// Counters of open connections for this table's backends, all zero.

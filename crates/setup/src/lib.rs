@@ -16,6 +16,7 @@ use conntrack::{ConnTable, TableConfig, Timeouts};
 use pipeline::encoding::{MarkTable, QueueTable, SHARED_ACTIONS};
 use pipeline::{
     Admit, NeighbourTable, PortShared, QueueEpochs, ResolverSettings, Settings, Shared, Snapshot,
+    Tunnels,
 };
 use wire::Mac;
 
@@ -69,10 +70,12 @@ pub fn shared(
     let services = config.service_table([seed.number(1), seed.number(2)])?;
     let routes = network::routes(config, &interfaces)?;
     network::static_neighbours(config, &interfaces, &neighbours)?;
+    let tunnels = Tunnels::new(&services, &interfaces, &routes);
     let snapshot = Snapshot {
         services,
         interfaces,
         routes,
+        tunnels,
         admit: if offloading { admit(config) } else { Admit::Off },
         sample: config.offload.sample,
         icmp_errors_per_second: ICMP_ERRORS_PER_SECOND,

@@ -100,6 +100,16 @@ impl Headers {
         }
     }
 
+    /// Parses an IP packet without a link header that may be cut off behind its
+    /// IP header, as ICMP errors quote them. Offsets count from the IP header;
+    /// `end` is where the bytes end.
+    ///
+    /// # Errors
+    /// [`Malformed`] says what is wrong with the IP header.
+    pub fn quoted(packet: &[u8]) -> Result<Self, Malformed> {
+        parse::quoted(packet)
+    }
+
     /// The layouts that nearly every packet has: at most one tag, IPv4 without
     /// options and not fragmented or IPv6 without extension headers, TCP or
     /// UDP. `None` for all others, also if they are well-formed.

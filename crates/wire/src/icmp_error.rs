@@ -6,6 +6,7 @@ use crate::checksum;
 use crate::ethernet;
 use crate::headers::{Fragment, Headers, Net};
 use crate::numbers::protocol;
+use crate::parse;
 use crate::{icmp, icmpv6, ipv4, ipv6};
 
 /// The longest frame that [`error_into`] makes: Ethernet, a tag and IPv6's minimum MTU.
@@ -83,19 +84,43 @@ pub fn error_into(
     from: IpAddr,
 ) -> Option<usize> {
     let (dst, src) = ethernet::answer(frame)?;
-    let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
+    let l3 = usize::from(headers.l3);
     let packet = frame.get(l3..usize::from(headers.end))?;
+    let headers = Headers { l3: 0, l4: headers.l4.checked_sub(headers.l3)?, ..*headers };
+    let len = datagram_into(buf.get_mut(l3..)?, packet, &headers, kind, from)?;
+    // The tag and the EtherType as they came.
+    buf.get_mut(..l3)?.copy_from_slice(frame.get(..l3)?);
+    ethernet::set_macs(buf, dst, src).then_some(l3 + len)
+}
+
+/// As [`error_into`], about an IP packet without a link header that may be cut
+/// off, as errors quote them; an IP packet without a link header is written,
+/// to whoever sent the other.
+#[must_use]
+pub fn error_about(buf: &mut [u8], packet: &[u8], kind: ErrorKind, from: IpAddr) -> Option<usize> {
+    let headers = parse::quoted(packet).ok()?;
+    datagram_into(buf, packet, &headers, kind, from)
+}
+
+/// The error's IP packet; `headers` count from the front of `packet`.
+fn datagram_into(
+    buf: &mut [u8],
+    packet: &[u8],
+    headers: &Headers,
+    kind: ErrorKind,
+    from: IpAddr,
+) -> Option<usize> {
     if matches!(headers.fragment, Fragment::Later(_)) {
         return None;
     }
-    let message = frame.get(l4).copied();
-    let len = match (headers.net, from, headers.src_addr(frame)?, headers.dst_addr(frame)?) {
+    let message = packet.get(usize::from(headers.l4)).copied();
+    match (headers.net, from, headers.src_addr(packet)?, headers.dst_addr(packet)?) {
         (Net::Ipv4, IpAddr::V4(from), IpAddr::V4(to), IpAddr::V4(about)) => {
             let is_error = headers.proto == protocol::ICMP && message.is_none_or(icmp::is_error);
             if is_error || !may_be_told_v4(to) || about.is_multicast() || about.is_broadcast() {
                 return None;
             }
-            write_v4(buf.get_mut(l3..)?, packet, kind.v4(), from, to)?
+            write_v4(buf, packet, kind.v4(), from, to)
         }
         (Net::Ipv6, IpAddr::V6(from), IpAddr::V6(to), IpAddr::V6(about)) => {
             let is_error =
@@ -103,13 +128,10 @@ pub fn error_into(
             if is_error || !may_be_told_v6(to) || about.is_multicast() {
                 return None;
             }
-            write_v6(buf.get_mut(l3..)?, packet, kind.v6(), from, to)?
+            write_v6(buf, packet, kind.v6(), from, to)
         }
-        _ => return None,
-    };
-    // The tag and the EtherType as they came.
-    buf.get_mut(..l3)?.copy_from_slice(frame.get(..l3)?);
-    ethernet::set_macs(buf, dst, src).then_some(l3 + len)
+        _ => None,
+    }
 }
 
 /// Whether errors may go to this source (RFC 1812 section 4.3.2.7).

@@ -61,6 +61,44 @@ impl Quoted {
     }
 }
 
+/// A report that some packet was too long for a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooBig<'a> {
+    /// The link's MTU in bytes; 0 from routers that don't tell (RFC 792).
+    pub mtu: u16,
+    /// The front of the packet, from its IP header, of whatever protocol.
+    pub packet: &'a [u8],
+    /// Where its parts are.
+    pub headers: Headers,
+}
+
+impl<'a> TooBig<'a> {
+    /// What `frame` reports; `None` if it isn't ICMP "fragmentation needed" or
+    /// ICMPv6 "packet too big" about a packet of its own family.
+    #[must_use]
+    pub fn parse(frame: &'a [u8], headers: &Headers) -> Option<Self> {
+        if headers.fragment != Fragment::Whole {
+            return None;
+        }
+        let message = frame.get(headers.l4.into()..headers.end.into())?;
+        let (fixed, _) = icmp::Header::split(message).ok()?;
+        let mtu = match (headers.net, headers.proto, fixed.kind(), fixed.code()) {
+            (Net::Ipv4, protocol::ICMP, icmp::kind::UNREACHABLE, icmp::FRAGMENTATION_NEEDED) => {
+                fixed.rest() as u16
+            }
+            (Net::Ipv6, protocol::ICMPV6, icmpv6::kind::PACKET_TOO_BIG, _) => {
+                u16::try_from(fixed.rest()).unwrap_or(u16::MAX)
+            }
+            _ => return None,
+        };
+        let original = original_length(headers, fixed.kind(), fixed.rest())?;
+        let quote = message.get(ICMP_LEN..)?;
+        let packet = quote.get(..quote.len().min(original))?;
+        let headers = parse::quoted(packet).ok().filter(|inner| inner.net == headers.net)?;
+        Some(Self { mtu, packet, headers })
+    }
+}
+
 /// How many bytes the quote has at most, given the message's type and second
 /// word: RFC 4884 says its length where an extension follows it. `None` if the
 /// message quotes nothing, or what NAT doesn't translate.

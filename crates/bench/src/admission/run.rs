@@ -10,7 +10,7 @@ use super::row::{Row, Summary};
 /// A look at the card every so often.
 const LOOK_MS: u64 = 250;
 
-/// Connections that all keep their line's place: what the offload side lets wait.
+/// Connections that are in line at the start: what the offload side lets wait.
 const LINE: usize = 1 << 16;
 
 /// How the rates change.
@@ -31,7 +31,7 @@ impl Change {
     }
 }
 
-/// What is measured.
+/// The settings of the experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Connections.

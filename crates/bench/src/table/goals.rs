@@ -64,11 +64,15 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
                     goal(what, (row.ns / alone - 1.0) * 100.0, (10.0, Bound::Below), " %");
                 }
             }
-            Op::Insert if (row.load - 0.5).abs() < 0.01 => {
+            Op::Insert | Op::InsertBulk if (row.load - 0.5).abs() < 0.01 => {
+                let what = match row.op {
+                    Op::Insert => "insertions at 50 % load",
+                    _ => "insertions of bursts at 50 % load",
+                };
                 let millions = row.threads as f64 * 1000.0 / row.ns;
-                goal("insertions at 50 % load", millions, (10.0, Bound::AtLeast), " M/s");
+                goal(what, millions, (10.0, Bound::AtLeast), " M/s");
             }
-            Op::Insert | Op::Mixed => {}
+            Op::Insert | Op::InsertBulk | Op::Mixed => {}
         }
         goals
     })

@@ -62,6 +62,16 @@ impl Subject for Hnlb {
         timed(|| bindings.iter().map(|binding| self.add(binding)).sum())
     }
 
+    fn insert_bulk(&self, numbers: &[u32], _alone: bool) -> Timed {
+        let bindings: Vec<Binding> = numbers.iter().map(|n| binding(*n)).collect();
+        timed(|| {
+            for binding in &bindings {
+                self.table.prefetch_insert(binding);
+            }
+            bindings.iter().map(|binding| self.add(binding)).sum()
+        })
+    }
+
     fn remove(&self, numbers: &[u32]) {
         let keys = numbers.iter().filter_map(|n| flow(*n, Direction::Forward));
         for hit in keys.filter_map(|key| self.table.lookup(&key)) {

@@ -108,7 +108,7 @@ pub(super) fn repetition(
                 Err(_) => return Err(BenchError::Worker("it panicked".to_owned())),
             }
         }
-        if op == Op::Insert {
+        if op.inserts() {
             for part in population.parts.iter_mut().take(threads) {
                 subject.remove(&part.shrink(changes).collect::<Vec<_>>());
             }
@@ -132,7 +132,7 @@ impl Work<'_> {
     ) -> Result<(), dpdk::ThreadError> {
         let pinned = dpdk::pin_to_core(self.core);
         let mut draw = Draw::new(self.seed);
-        if self.op != Op::Insert {
+        if !self.op.inserts() {
             self.warm_up(parts, &mut draw);
         }
         self.ready.fetch_add(1, Ordering::AcqRel);
@@ -141,7 +141,7 @@ impl Work<'_> {
         }
         match self.op {
             Op::Lookup | Op::LookupBulk => self.lookups(parts, &mut draw, blocks),
-            Op::Insert => self.inserts(own, blocks),
+            Op::Insert | Op::InsertBulk => self.inserts(own, blocks),
             Op::Mixed => self.rounds(own, &mut draw, blocks),
         }
         pinned
@@ -182,7 +182,11 @@ impl Work<'_> {
     fn inserts(&self, own: &mut Part, blocks: &mut Blocks) {
         let new: Vec<u32> = own.grow(self.changes).collect();
         for block in new.chunks(BLOCK) {
-            blocks.add(self.subject.insert(block, self.threads == 1), block.len());
+            let timed = match self.op {
+                Op::InsertBulk => self.subject.insert_bulk(block, self.threads == 1),
+                _ => self.subject.insert(block, self.threads == 1),
+            };
+            blocks.add(timed, block.len());
         }
     }
 

@@ -41,12 +41,20 @@ pub enum Op {
     LookupBulk,
     /// New connections, from 2 % of the entries below the load to 2 % above.
     Insert,
+    /// The same in blocks of 64, whose memory is fetched first: as a burst of new
+    /// connections is inserted. Only `hnlb` offers that.
+    InsertBulk,
     /// 38 single lookups, an insertion and a removal (with the search for what
     /// is removed), in turn; per operation.
     Mixed,
 }
 
 impl Op {
+    /// Whether it only inserts.
+    pub(super) const fn inserts(self) -> bool {
+        matches!(self, Self::Insert | Self::InsertBulk)
+    }
+
     /// As in the rows of `--json`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -54,6 +62,7 @@ impl Op {
             Self::Lookup => "lookup",
             Self::LookupBulk => "lookup_bulk",
             Self::Insert => "insert",
+            Self::InsertBulk => "insert_bulk",
             Self::Mixed => "mixed",
         }
     }
@@ -93,7 +102,7 @@ mod tests {
         for table in TableName::ALL {
             assert!(row(table, Op::Mixed).contains(&format!(r#""table":"{}""#, table.name())));
         }
-        for op in [Op::Lookup, Op::LookupBulk, Op::Insert, Op::Mixed] {
+        for op in [Op::Lookup, Op::LookupBulk, Op::Insert, Op::InsertBulk, Op::Mixed] {
             assert!(row(TableName::Hnlb, op).contains(&format!(r#""op":"{}""#, op.name())));
         }
     }

@@ -15,9 +15,11 @@ use super::show;
 use super::subject::Subject;
 
 /// What is measured of every size, in this order: fuller and fuller.
-const OPS: [(Op, f64); 5] = [
+const OPS: [(Op, f64); 7] = [
     (Op::Insert, 0.5),
+    (Op::InsertBulk, 0.5),
     (Op::Insert, 0.9),
+    (Op::InsertBulk, 0.9),
     (Op::Lookup, 0.9),
     (Op::LookupBulk, 0.9),
     (Op::Mixed, 0.9),
@@ -135,8 +137,11 @@ pub(super) fn measure_op(
     threads: usize,
     repetitions: usize,
 ) -> Result<Vec<(Row, bool)>, BenchError> {
-    let changes = matches!(op, Op::Insert | Op::Mixed);
-    let fit = |it: &Contestant| threads == 1 || !changes || it.subject.shares_changes();
+    let changes = matches!(op, Op::Insert | Op::InsertBulk | Op::Mixed);
+    let fit = |it: &Contestant| {
+        let offers = op != Op::InsertBulk || it.table == TableName::Hnlb;
+        offers && (threads == 1 || !changes || it.subject.shares_changes())
+    };
     for repetition in 0..repetitions {
         for contestant in contestants.iter_mut().filter(|it| fit(it)) {
             contestant.repeat(op, threads, repetition as u64)?;
@@ -183,7 +188,7 @@ pub(super) fn contestants(
 impl Contestant {
     /// Fills to what `op` starts from.
     pub(super) fn fill(&mut self, op: Op, load: f64) -> Result<(), BenchError> {
-        let part = if op == Op::Insert { load - 0.02 } else { load };
+        let part = if op.inserts() { load - 0.02 } else { load };
         let wanted = (f64::from(self.entries) * part) as u32;
         if std::mem::take(&mut self.lacks_some) {
             self.population.reach(self.subject.as_mut(), 0);

@@ -24,6 +24,10 @@ pub(super) trait Subject: Sync {
     fn lookup_bulk(&self, numbers: &[u32]) -> Timed;
     /// Inserts; `alone`: no other thread changes the table meanwhile.
     fn insert(&self, numbers: &[u32], alone: bool) -> Timed;
+    /// Inserts as a burst; without an own way of that, as above.
+    fn insert_bulk(&self, numbers: &[u32], alone: bool) -> Timed {
+        self.insert(numbers, alone)
+    }
     /// Removes; not by the clock.
     fn remove(&self, numbers: &[u32]);
     /// Looks up [`MIXED_LOOKUPS`] keys, inserts one and removes one.

@@ -6,7 +6,7 @@ use crate::{Backend, Mode, Service};
 
 use super::services::family;
 use super::usable::unusable;
-use super::{Findings, Reach};
+use super::{Findings, Reach, tunnels};
 
 pub(super) fn check(findings: &mut Findings<'_>) {
     for (place, service) in findings.config.services.iter().enumerate() {
@@ -44,10 +44,10 @@ fn check_port(findings: &mut Findings<'_>, way: &Way, service: &Service, backend
 
 fn check_address(findings: &mut Findings<'_>, way: &Way, service: &Service, backend: &Backend) {
     let (config, address) = (findings.config, backend.address);
-    if address.is_ipv4() != service.vip.is_ipv4() {
+    if address.is_ipv4() != service.vip.is_ipv4() && !service.mode.is_tunnel() {
         let (own, its) = (family(address.is_ipv4()), family(service.vip.is_ipv4()));
         let text = format!(
-            "{address} is {own}, the vip {} is {its}; families are not translated, give an {its} address",
+            "{address} is {own}, the vip {} is {its}; families are not translated, give an {its} address, or use the mode ipip, gue or gre",
             service.vip
         );
         findings.wrong(way, text);
@@ -69,5 +69,7 @@ fn check_address(findings: &mut Findings<'_>, way: &Way, service: &Service, back
             "the mode dsr reaches backends by their Ethernet address, and {address} is behind a router; add an [[interface]] in its network, or use the mode ipip, gue or gre"
         );
         findings.wrong(way, text);
+    } else {
+        tunnels::check_room(findings, way, service, backend);
     }
 }

@@ -7,6 +7,7 @@ mod pools;
 mod reach;
 mod routes;
 mod services;
+mod tunnels;
 mod usable;
 mod workers;
 

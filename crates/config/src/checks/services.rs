@@ -7,8 +7,8 @@ use service::{MaglevSizeError, check_maglev_size};
 use crate::tree::Way;
 use crate::{Mode, Protocol, Service};
 
-use super::Findings;
 use super::usable::unusable;
+use super::{Findings, tunnels};
 
 /// Ids of services and backends have 16 bits.
 const MOST: usize = 65534;
@@ -37,7 +37,9 @@ pub(super) fn check(findings: &mut Findings<'_>) {
         if let Some(text) = unusable(service.vip).or_else(|| config.unreachable(service.vip)) {
             findings.wrong(&way.key("vip"), text);
         }
+        check_stateless(findings, &way, service);
         check_pool(findings, &way, service);
+        tunnels::check(findings, &way, service);
         check_maglev(findings, &way, service);
     }
 }
@@ -47,6 +49,24 @@ fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Protocol)) -> String {
     match port {
         Some(port) => format!("{vip} {protocol} port {port}"),
         None => format!("{vip} {protocol} any port"),
+    }
+}
+
+/// Backends of a stateless service at most: each needs an entry of its own.
+const MOST_SHARES: usize = 4096;
+
+fn check_stateless(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    if service.stateless && service.mode != Mode::Dsr {
+        let text = format!(
+            "in mode {} packets are changed in each connection's own way, so there must be connections; set mode = \"dsr\", or leave stateless out",
+            service.mode.name()
+        );
+        findings.wrong(&way.key("stateless"), text);
+    } else if service.stateless && service.backends.len() > MOST_SHARES {
+        let text = format!(
+            "at most {MOST_SHARES} backends can share the clients of a stateless service; leave some out"
+        );
+        findings.wrong(&way.key("stateless"), text);
     }
 }
 

@@ -1,7 +1,9 @@
 //! One file per command.
 
+pub(crate) mod backend;
 pub(crate) mod bench;
 mod bench_admission;
+mod bench_xenoflow;
 pub(crate) mod check;
 pub(crate) mod lab;
 pub(crate) mod replay;

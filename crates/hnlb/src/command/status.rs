@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use dataplane::status::{Answer, Explanation, Status, WorkerStatus};
+use dataplane::status::{Answer, Explanation, StatelessStatus, Status, WorkerStatus};
 
 use crate::cli::StatusArgs;
 use crate::{CommandResult, output};
@@ -155,6 +155,10 @@ fn worker_line(page: &mut String, worker: &WorkerStatus) {
 fn services(page: &mut String, status: &Status) {
     for service in &status.services {
         let _ = writeln!(page, "service      {} {}", service.name, service.vip);
+        if let Some(stateless) = &service.stateless {
+            shares(page, stateless);
+            continue;
+        }
         for backend in &service.backends {
             let _ = writeln!(
                 page,
@@ -162,6 +166,42 @@ fn services(page: &mut String, status: &Status) {
                 backend.address, backend.weight, backend.active, backend.next_hop
             );
         }
+    }
+}
+
+/// How a stateless service's clients are divided, and what the NICs did.
+fn shares(page: &mut String, stateless: &StatelessStatus) {
+    let ports = |ports: &[usize]| ports.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let _ = writeln!(
+        page,
+        "               stateless: {} entries over {} bits of the client's address, shares within {:.1} % of the weights; in the NIC of ports [{}]",
+        stateless.entries.len(),
+        stateless.bits,
+        stateless.deviation * 100.0,
+        ports(&stateless.in_hardware)
+    );
+    for (port, reason) in &stateless.reasons {
+        let _ = writeln!(page, "               port {port} in software: {reason}");
+    }
+    for share in &stateless.shares {
+        let drained = if share.drained { "   drained" } else { "" };
+        let _ = writeln!(
+            page,
+            "               {:<28} weight {:>5.1} %, clients {:>5.1} %, packets {:>5.1} % ({}, {} bytes){drained}",
+            share.address,
+            share.wanted * 100.0,
+            share.assigned * 100.0,
+            share.seen * 100.0,
+            share.packets,
+            share.bytes
+        );
+    }
+    for entry in &stateless.entries {
+        let _ = writeln!(
+            page,
+            "                 clients {:#06x} of mask {:#06x} to {:<28} {:>12} packets {:>14} bytes",
+            entry.value, entry.mask, entry.backend, entry.packets, entry.bytes
+        );
     }
 }
 

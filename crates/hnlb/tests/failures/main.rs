@@ -27,6 +27,9 @@ huge_pages = "never"
 [workers]
 idle = "yield"
 
+[offload]
+admission = "all"
+
 [[port]]
 name = "gone"
 device = "net_af_packet0,iface=gone"

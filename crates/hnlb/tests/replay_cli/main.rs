@@ -42,6 +42,9 @@ protocol = "udp"
 [[service.backend]]
 address = "10.72.0.11"
 port = 5353
+
+[offload]
+admission = "all"
 "#;
 
 /// A directory with a configuration and captures of both formats.

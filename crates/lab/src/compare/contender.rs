@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Encoding, LabRun};
 use crate::lab::log_tail;
-use crate::topology::{BACKENDS, BALANCER, Host, PORT, VIP4, WEB_BACKEND_PORT, WEB_PORT};
+use crate::topology::{BACKENDS, BALANCER, DIRECT, Host, PORT, VIP4, WEB_BACKEND_PORT, WEB_PORT};
 use crate::{Balancer, Lab, LabError, netns};
 
 /// Name of HAProxy's process in the lab.
@@ -79,7 +79,7 @@ impl Contender {
             Self::Routed => {
                 script(lab, BALANCER, &(ROUTER.to_owned() + &ecmp()))?;
                 for host in &BACKENDS {
-                    script(lab, host.name, &own_vip())?;
+                    script(lab, host.name, &direct_rule("del"))?;
                 }
                 script(lab, CLIENT, &format!("ip route add {VIP4} via 10.71.0.1\n"))?;
             }
@@ -102,7 +102,7 @@ impl Running {
             Contender::Routed => {
                 script(lab, CLIENT, &format!("ip route del {VIP4} via 10.71.0.1\n"))?;
                 for host in &BACKENDS {
-                    script(lab, host.name, &format!("ip addr del {VIP4}/32 dev lo\n"))?;
+                    script(lab, host.name, &direct_rule("add"))?;
                 }
                 script(lab, BALANCER, BARE)?;
             }
@@ -149,13 +149,10 @@ fn ecmp() -> String {
     format!("echo 1 > /proc/sys/net/ipv4/fib_multipath_hash_policy\nip route add {VIP4}/32{hops}\n")
 }
 
-/// A backend that has the VIP itself, but doesn't say so on the wire.
-fn own_vip() -> String {
-    format!(
-        "echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore\n\
-         echo 2 > /proc/sys/net/ipv4/conf/all/arp_announce\n\
-         ip addr add {VIP4}/32 dev lo\n"
-    )
+/// Backends have the VIP, and answer clients past the balancer. Here their
+/// answers shall pass it, as with all others.
+fn direct_rule(change: &str) -> String {
+    format!("ip rule {change} from {VIP4} lookup {DIRECT}\n")
 }
 
 /// DNAT by rules for the first packet and connection tracking for the rest.

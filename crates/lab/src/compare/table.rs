@@ -1,5 +1,7 @@
 //! The contenders side by side.
 
+use std::path::Path;
+
 use super::{Contender, Measured};
 
 /// Width of the first column and of the others.
@@ -57,7 +59,17 @@ pub(super) fn render(all: &[Measured]) -> String {
         let spreads = names.into_iter().map(|name| cell(spread(name), 2));
         text += &line("  soft interrupts, per request, spread", spreads);
     }
-    text + NOTES
+    text + NOTES + ipvs(Path::new("/proc/net/ip_vs").exists())
+}
+
+/// The contender that is missing.
+const fn ipvs(present: bool) -> &'static str {
+    if present {
+        "- IPVS, the kernel's own load balancer, is here but not compared: the lab has no set-up for it.\n"
+    } else {
+        "- IPVS, the kernel's own load balancer, is not compared: this kernel runs without it (there is \
+         no\n  /proc/net/ip_vs).\n"
+    }
 }
 
 /// Microseconds of soft interrupts per request.
@@ -110,6 +122,13 @@ mod tests {
             process_ns: (system != "routed").then_some(50_000_000),
             softirq_ns,
         }
+    }
+
+    #[test]
+    fn a_kernel_without_ipvs_is_told() {
+        assert!(ipvs(false).contains("this kernel runs without it"));
+        let here = std::path::Path::new("/proc/net/ip_vs").exists();
+        assert!(render(&[]).ends_with(ipvs(here)));
     }
 
     #[test]

@@ -15,27 +15,32 @@ use crate::{Lab, LabError, LabOptions, Mode, Stop};
 
 /// Workers of HNLB: both directions of a connection may come in on different ones.
 const WORKERS: u16 = 2;
-/// The encodings in the order of the columns; `off` is SLB.
-const ENCODINGS: [Encoding; 4] =
-    [Encoding::Rewrite, Encoding::Mark, Encoding::Queue, Encoding::Off];
 
-/// Runs the demo in `mode` with HNLB's program at `binary`; prints progress to stderr
+/// Runs the demo in `mode` with HNLB's program at `binary` and each of
+/// `encodings`, the columns of the table; prints progress to stderr
 /// and the table to stdout. True if nothing failed.
 ///
 /// # Errors
 /// If the lab cannot be set up, HNLB doesn't start, or the stop is requested.
 /// The lab is gone in any case.
-pub fn run(binary: &Path, stop: &Stop, mode: Mode) -> Result<bool, LabError> {
-    let progress = Progress::new(1 + ENCODINGS.len() * run::STEPS);
+pub fn run(
+    binary: &Path,
+    stop: &Stop,
+    mode: Mode,
+    encodings: &[Encoding],
+) -> Result<bool, LabError> {
+    let progress = Progress::new(1 + encodings.len() * run::STEPS);
     progress.step("setting up 8 network namespaces, 4 nginx, 4 nsd");
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
+    let opener = lab.open_tunnels(mode)?;
     let mut reports = Vec::new();
-    for encoding in ENCODINGS {
+    for &encoding in encodings {
         let how = LabRun { mode, workers: WORKERS, ..LabRun::emulated(encoding) };
         reports.push(run::run(&mut lab, binary, &how, &progress)?);
     }
     lab.down()?;
     progress.done();
+    println!("mode {}; {}\n", mode.name(), opener.name());
     print!("{}", table::render(&reports));
     let failures: Vec<String> = reports.iter().flat_map(RunReport::failures).collect();
     for failure in &failures {

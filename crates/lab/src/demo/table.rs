@@ -62,7 +62,8 @@ pub(super) fn render(reports: &[RunReport]) -> String {
         The emulated NIC runs on a core of its own and plays the hardware; util and util+ are the \
         worker's alone.\n\
         The x550 profile matches IPv4 only, so IPv6 is looked up in software; rewrite runs on the \
-        connectx profile; a NAT connection takes two rules.\n"
+        connectx profile. A NAT connection takes two rules, one that is answered past HNLB takes \
+        one.\n"
 }
 
 fn share(part: f64) -> String {

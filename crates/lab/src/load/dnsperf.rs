@@ -42,10 +42,7 @@ pub fn dns(
     seconds: u64,
     sockets: u32,
 ) -> Result<DnsResult, LabError> {
-    let queries = lab.dir().join("queries");
-    std::fs::write(&queries, "who.lab TXT\nwho.lab A\nwho.lab AAAA\n")
-        .map_err(LabError::io(format!("write {}", queries.display())))?;
-    let queries = queries.display().to_string();
+    let queries = queries(lab)?;
     let (server, port) = (vip.to_string(), DNS_PORT.to_string());
     let (length, clients) = (seconds.to_string(), sockets.to_string());
     let argv = [
@@ -54,6 +51,43 @@ pub fn dns(
     ];
     let output = lab.exec_for(client, &argv, Duration::from_secs(seconds + 60))?.success()?;
     parse(&output.stdout)
+}
+
+/// As [`dns`], from one of the client's addresses, one socket, and with so many
+/// queries a second.
+///
+/// # Errors
+/// As [`dns`].
+pub fn dns_from(
+    lab: &Lab,
+    client: &str,
+    from: IpAddr,
+    vip: IpAddr,
+    seconds: u64,
+    rate: u32,
+) -> Result<DnsResult, LabError> {
+    let queries = queries(lab)?;
+    let (server, port, from) = (vip.to_string(), DNS_PORT.to_string(), from.to_string());
+    let (length, rate) = (seconds.to_string(), rate.to_string());
+    let argv = [
+        "dnsperf", "-s", &server, "-p", &port, "-a", &from, "-d", &queries, "-l", &length, "-c",
+        "1", "-T", "1", "-Q", &rate, "-t", "5",
+    ];
+    let output = lab.exec_for(client, &argv, Duration::from_secs(seconds + 60))?.success()?;
+    parse(&output.stdout)
+}
+
+/// The file of what is asked for.
+fn queries(lab: &Lab) -> Result<String, LabError> {
+    let path = lab.dir().join("queries");
+    // Written whole at once: others may be reading it.
+    if !path.exists() {
+        let new = lab.dir().join(format!("queries.{:?}", std::thread::current().id()));
+        let what = || LabError::io(format!("write {}", path.display()));
+        std::fs::write(&new, "who.lab TXT\nwho.lab A\nwho.lab AAAA\n").map_err(what())?;
+        std::fs::rename(&new, &path).map_err(what())?;
+    }
+    Ok(path.display().to_string())
 }
 
 fn parse(stdout: &str) -> Result<DnsResult, LabError> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub use curl::{download, get, get_keep_alive};
 pub use dig::who;
-pub use dnsperf::{DnsResult, dns};
+pub use dnsperf::{DnsResult, dns, dns_from};
 pub use wrk::{Connections, HttpErrors, HttpResult, http, http_at};
 
 /// Requests by the backend that answered them.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use admission::Policy;
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
 use dpdk::flow::FlowPort;
@@ -15,7 +16,7 @@ use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{
     Admit, Ager, AgerSettings, Interface, InterfaceId, Interfaces, NeighbourTable, Offload, Outbox,
     Pipeline, PortId, PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot,
-    Source,
+    Source, Tunnels,
 };
 use service::{BackendSpec, HopId, ModeSpec, Scheduler, ServiceSpec, ServiceTable};
 use wire::{Headers, Mac, Transport};
@@ -68,7 +69,13 @@ pub struct Lab {
 impl Lab {
     /// One worker; one in `sample` of the packets matched by queue is looked up.
     pub fn new(encoding: Encoding, sample: u32) -> Self {
-        let shared = Arc::new(shared(sample));
+        Self::with(encoding, sample, Policy::All)
+    }
+
+    /// Where `policy` says who gets rules.
+    pub fn with(encoding: Encoding, sample: u32, policy: Policy) -> Self {
+        let admit = if policy == Policy::Heavy { Admit::Measured } else { Admit::Established };
+        let shared = Arc::new(shared(sample, admit));
         let nic = || Nic::new(&NicConfig::new(ProfileKind::X550, QUEUES)).unwrap();
         let nics = [nic(), nic()];
         let port = PortConfig {
@@ -78,7 +85,8 @@ impl Lab {
             workers: 1,
             rewrite: None,
         };
-        let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
+        let admission = admission::Settings { policy, ..admission::Settings::default() };
+        let config = OffloadConfig { ports: vec![port; 2], admission, ..OffloadConfig::default() };
         Self {
             flows: [nics[0].flows(), nics[1].flows()],
             nics,
@@ -157,7 +165,7 @@ impl Lab {
     }
 }
 
-fn shared(sample: u32) -> Shared {
+fn shared(sample: u32, admit: Admit) -> Shared {
     let table = ConnTable::new(&TableConfig {
         connections: 1024,
         connections_v6: 0,
@@ -199,7 +207,8 @@ fn shared(sample: u32) -> Shared {
         services: ServiceTable::compile(&[web], [1, 2]).unwrap(),
         routes: RouteTable::new(&[route], &interfaces),
         interfaces,
-        admit: Admit::Established,
+        tunnels: Tunnels::default(),
+        admit,
         sample,
         icmp_errors_per_second: 10,
     };

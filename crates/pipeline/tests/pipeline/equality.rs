@@ -13,10 +13,11 @@ use packet::HeapPacket;
 use pipeline::encoding::{Marked, QueueAction};
 use pipeline::{Counter, Offload, PortId};
 use proptest::prelude::*;
-use service::{Delivery, Direction, Scheduler};
+use service::{Delivery, Direction, Scheduler, TunnelSpec};
 use wire::{FlowKey, Fragment, Headers, Rewrite};
 
 use crate::fragments::cut;
+use crate::tunnels::TUNNELS;
 use crate::world::{INSIDE, Link, OUTSIDE, Plan, World, tcp, udp};
 
 /// How the NIC tells what it matched.
@@ -73,7 +74,7 @@ enum Lie {
 
 const FLAGS: [&str; 8] = ["S", "A", "PA", "A", "FA", "R", "SA", "PA"];
 /// Addresses and whether they are spoken to in TCP. The first is no service.
-const SERVICES: [(&str, bool); 12] = [
+const SERVICES: [(&str, bool); 17] = [
     ("10.9.0.2:22", false),
     ("10.9.0.1:80", true),
     ("10.9.0.1:53", false),
@@ -86,6 +87,11 @@ const SERVICES: [(&str, bool); 12] = [
     ("10.9.0.6:80", true),
     ("10.9.0.6:53", false),
     ("[fd09::6]:80", true),
+    ("10.9.0.7:80", true),
+    ("10.9.0.7:53", false),
+    ("[fd09::7]:80", true),
+    ("10.9.0.8:80", true),
+    ("[fd09::8]:80", true),
 ];
 
 fn sender() -> impl Strategy<Value = Sender> {
@@ -361,8 +367,10 @@ proptest! {
         connections in 2usize..40,
         sample in 0u32..4,
         scheduler in prop_oneof![Just(Scheduler::RoundRobin), Just(Scheduler::Maglev)],
+        tunnel in prop::sample::select(TUNNELS.to_vec()),
     ) {
-        let plan = Plan { connections, sample, scheduler, ..Plan::default() };
+        let tunnel = TunnelSpec { tunnel, source: None, ttl: 64 };
+        let plan = Plan { connections, sample, scheduler, tunnel, ..Plan::default() };
         let encodings = [Encoding::Off, Encoding::Mark, Encoding::Queue];
         let mut worlds = encodings.map(|encoding| Offloaded::new(&plan, encoding));
         let mut sent: Vec<(PortId, Vec<u8>)> = Vec::new();

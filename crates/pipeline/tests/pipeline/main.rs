@@ -12,5 +12,6 @@ mod link;
 mod nat;
 mod neighbours;
 mod one_way;
+mod tunnels;
 mod workers;
 mod world;

@@ -251,6 +251,25 @@ fn a_closed_connection_opens_again_and_the_offload_side_hears_of_it() {
 }
 
 #[test]
+fn where_the_offload_side_chooses_workers_only_tell_of_samples_of_established_connections() {
+    let plan = Plan { admit: pipeline::Admit::Measured, ..Plan::default() };
+    let mut world = World::new(&plan);
+    let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:80", "10.1.0.11:8080");
+    let there = |world: &mut World, flags| {
+        world.one(OUTSIDE, &tcp(Link::CLIENT, client, vip, flags, b"")).unwrap();
+    };
+    (0..1000).for_each(|_| there(&mut world, "S"));
+    assert!(world.out.offload.is_empty(), "a flood of SYNs is nothing to tell of");
+    world.one(INSIDE, &tcp(Link::from_backend(1), server, client, "SA", b"")).unwrap();
+    (0..6400).for_each(|_| there(&mut world, "A"));
+    let told = world.out.offload.len();
+    assert!((80..120).contains(&told), "one in 64 of 6400, not {told}");
+    assert!(world.out.offload.iter().all(|(_, reason)| *reason == Offload::Seen(64)));
+    let (conn, _) = world.out.offload[0];
+    assert_eq!(world.shared.table.offloaded(conn), Some(conntrack::OffloadState::None));
+}
+
+#[test]
 fn a_full_ring_is_tried_again_at_a_later_packet() {
     let plan = Plan { admit: pipeline::Admit::FirstPacket, ..Plan::default() };
     let mut world = World::new(&plan);

@@ -11,9 +11,12 @@ use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{
     Admit, Counter, Interface, InterfaceId, Interfaces, NeighbourTable, Offload, Outbox, Pipeline,
     PortId, PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot, Source,
+    Tunnels,
 };
-use service::{BackendSpec, HopId, ModeSpec, PoolSpec, Scheduler, ServiceSpec, ServiceTable};
-use wire::{Mac, Transport};
+use service::{
+    BackendSpec, HopId, ModeSpec, PoolSpec, Scheduler, ServiceSpec, ServiceTable, TunnelSpec,
+};
+use wire::{Mac, Transport, Tunnel};
 
 pub(crate) const OUTSIDE: PortId = PortId(0);
 pub(crate) const INSIDE: PortId = PortId(1);
@@ -51,6 +54,8 @@ pub(crate) struct Plan {
     pub(crate) pool_ports: u16,
     /// The first backend of every service takes no new connections.
     pub(crate) drained: bool,
+    /// How packets of the service at 10.9.0.7 and fd09::7 travel.
+    pub(crate) tunnel: TunnelSpec,
 }
 
 impl Default for Plan {
@@ -67,6 +72,7 @@ impl Default for Plan {
             settings: Settings::default(),
             pool_ports: 4,
             drained: false,
+            tunnel: TunnelSpec { tunnel: Tunnel::Ipip, source: None, ttl: 64 },
         }
     }
 }
@@ -215,9 +221,12 @@ pub(crate) fn snapshot(plan: &Plan) -> Snapshot {
         via: Some(ip(via)),
     };
     let routes = [default("0.0.0.0/0", "10.0.0.254"), default("::/0", "fd00::fe")];
+    let services = ServiceTable::compile(&services(plan), [1, 2]).unwrap();
+    let routes = RouteTable::new(&routes, &interfaces);
     Snapshot {
-        services: ServiceTable::compile(&services(plan), [1, 2]).unwrap(),
-        routes: RouteTable::new(&routes, &interfaces),
+        tunnels: Tunnels::new(&services, &interfaces, &routes),
+        services,
+        routes,
         interfaces,
         admit: plan.admit,
         sample: plan.sample,
@@ -247,7 +256,10 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
     };
     let full =
         |spec: ServiceSpec| ServiceSpec { mode: ModeSpec::FullNat { pool: pool.clone() }, ..spec };
-    let as_it_is = |spec: ServiceSpec, mode| ServiceSpec { mode, ..spec };
+    let tunnel = ModeSpec::Tunnel(plan.tunnel);
+    // A given source is an IPv4 address.
+    let across = ModeSpec::Tunnel(TunnelSpec { source: None, ..plan.tunnel });
+    let as_it_is = |spec: ServiceSpec, mode: &ModeSpec| ServiceSpec { mode: mode.clone(), ..spec };
     let (b1, b2) = ("10.1.0.11", "10.1.0.12");
     let (s1, s2) = ("fd01::11", "fd01::12");
     use Transport::{Tcp, Udp};
@@ -262,9 +274,15 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         // The same backends again, so that their answers are ambiguous.
         spec("twin", "10.9.0.4", Some(80), Tcp, &[("10.1.0.14", Some(8080))]),
         spec("twin2", "10.9.0.5", Some(80), Tcp, &[("10.1.0.14", Some(8080))]),
-        as_it_is(spec("dsr", "10.9.0.6", Some(80), Tcp, &[(b1, None), (b2, None)]), ModeSpec::Dsr),
-        as_it_is(spec("dsr-u", "10.9.0.6", Some(53), Udp, &[(b1, None)]), ModeSpec::Dsr),
-        as_it_is(spec("dsr6", "fd09::6", None, Tcp, &[(s1, None), (s2, None)]), ModeSpec::Dsr),
+        as_it_is(spec("dsr", "10.9.0.6", Some(80), Tcp, &[(b1, None), (b2, None)]), &ModeSpec::Dsr),
+        as_it_is(spec("dsr-u", "10.9.0.6", Some(53), Udp, &[(b1, None)]), &ModeSpec::Dsr),
+        as_it_is(spec("dsr6", "fd09::6", None, Tcp, &[(s1, None), (s2, None)]), &ModeSpec::Dsr),
+        as_it_is(spec("tun", "10.9.0.7", Some(80), Tcp, &[(b1, None), (b2, None)]), &tunnel),
+        as_it_is(spec("tun-u", "10.9.0.7", Some(53), Udp, &[(b1, None)]), &tunnel),
+        as_it_is(spec("tun6", "fd09::7", Some(80), Tcp, &[(s1, None), (s2, None)]), &across),
+        // The other family outside.
+        as_it_is(spec("tun46", "10.9.0.8", Some(80), Tcp, &[(s1, None)]), &across),
+        as_it_is(spec("tun64", "fd09::8", Some(80), Tcp, &[(b1, None)]), &across),
     ]
 }
 

@@ -7,6 +7,7 @@ use packet::PacketBuf;
 use pipeline::{CounterKind, PortId};
 use replay::{Options, Simulation};
 use wire::Headers;
+use wire::encap::GUE_PORT;
 
 use crate::network::Plan;
 
@@ -237,6 +238,19 @@ fn as_sequences(frames: &[Frame]) -> Vec<&Frame> {
     sorted.into_iter().map(|(_, frame)| frame).collect()
 }
 
+/// The frame as it was before it went into a tunnel, if it has.
+pub(crate) fn opened(frame: &[u8]) -> Vec<u8> {
+    let inner = || {
+        let headers = Headers::parse(frame).ok()?;
+        let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
+        let packet = frame.get(l3..usize::from(headers.end))?;
+        let inner = wire::encap::carried(packet, headers.proto, l4 - l3, Some(GUE_PORT))?;
+        let kind: [u8; 2] = if inner.first()? >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+        Some([frame.get(..l3 - 2)?, &kind, inner].concat())
+    };
+    inner().unwrap_or_else(|| frame.to_vec())
+}
+
 /// Frames with ports, without what lies behind the IP packet.
 fn trimmed(frames: &[Frame]) -> Vec<(PortId, &[u8])> {
     frames.iter().map(|(port, frame)| (*port, &frame[..end(frame)])).collect()
@@ -249,6 +263,7 @@ fn end(frame: &[u8]) -> usize {
 
 /// Addresses and ports and the moment, or all bytes.
 fn place(frame: &[u8]) -> (Option<String>, Vec<u8>) {
+    let frame = &opened(frame);
     let headers = Headers::parse(frame).ok();
     let flow = headers.as_ref().and_then(|headers| headers.flow(frame));
     match flow.zip(said(frame)) {

@@ -13,7 +13,7 @@
 //!   ([`at_once`], [`while_packets_wait`]) time stays below all timeouts until
 //!   everything falls silent, and then everything must go. Where connections
 //!   age between packets ([`while_connections_age`]), all services are Maglev
-//!   and `nat`, and no backend sends a SYN. There a packet may be dropped for
+//!   and none is `fullnat`, and no backend sends a SYN. There a packet may be dropped for
 //!   another reason: the later fragments of a datagram whose first one ran out
 //!   of TTL are refused themselves if the connection is known.
 //! - *Order over several queues.* A packet in another queue is polled at
@@ -198,7 +198,7 @@ fn plan(rng: &mut StdRng) -> Plan {
         one_service: false,
         connections: if rng.random_bool(0.5) { 64 } else { 1024 },
         sample: rng.random_range(1..20),
-        admit: if rng.random_bool(0.5) { "all" } else { "first-packet" },
+        admit: ["all", "first-packet", "heavy"][rng.random_range(0..3)],
         workers: 1,
         timeouts: LONG,
         fragment_timeout: "20ms",

@@ -13,7 +13,7 @@ pub(crate) const CLIENT_VLAN: u16 = 30;
 /// What differs between networks.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Every service has mode `nat`, Maglev and backends of its own, so that
+    /// Every service has Maglev, backends of its own and no mode `fullnat`, so that
     /// a packet's way doesn't depend on which connections are known.
     pub(crate) maglev_only: bool,
     /// Only one service of each family is used.
@@ -66,7 +66,9 @@ struct Row {
     port: Option<u16>,
     proto: Transport,
     scheduler: &'static str,
-    fullnat: bool,
+    mode: &'static str,
+    /// Whether backends are of the other family.
+    across: bool,
     /// Last parts of the backends' addresses, and their port.
     backends: &'static [u8],
     backend_port: Option<u16>,
@@ -79,37 +81,61 @@ const fn row(
     backends: &'static [u8],
     backend_port: Option<u16>,
 ) -> Row {
-    Row { name, host, port, proto, scheduler, fullnat: false, backends, backend_port }
+    let (mode, across) = ("nat", false);
+    Row { name, host, port, proto, scheduler, mode, across, backends, backend_port }
+}
+
+/// A service of a mode in which packets stay as they are.
+const fn one_way(
+    mode: &'static str,
+    at: (u8, Option<u16>, Transport),
+    scheduler: &'static str,
+    backends: &'static [u8],
+) -> Row {
+    Row { mode, ..row(mode, at, scheduler, backends, None) }
 }
 
 use Transport::{Tcp, Udp};
 
 /// Backends from 31 on are on the clients' link.
-const MIXED: [Row; 9] = [
+const MIXED: [Row; 15] = [
     row("web", (0x64, Some(80), Tcp), "round-robin", &[11, 12, 13, 31], Some(8080)),
     row("dns", (0x64, Some(53), Udp), "round-robin", &[11, 12, 13, 31], Some(5353)),
     row("least", (0x65, Some(80), Tcp), "least-connections", &[11, 12], Some(8081)),
     row("weights", (0x65, Some(53), Udp), "weighted-round-robin", &[12, 13], Some(5354)),
     row("any", (0x66, None, Tcp), "maglev", &[14, 15], None),
     Row {
-        fullnat: true,
+        mode: "fullnat",
         ..row("full", (0x67, Some(80), Tcp), "round-robin", &[11, 12], Some(8082))
     },
     Row {
-        fullnat: true,
+        mode: "fullnat",
         ..row("full-dns", (0x67, Some(53), Udp), "maglev", &[11, 31], Some(5355))
     },
     // The same backends twice, so that answers are ambiguous and 5-tuples meet.
     row("twin", (0x68, Some(80), Tcp), "round-robin", &[16, 17], Some(8080)),
     row("twin2", (0x69, Some(80), Tcp), "round-robin", &[16, 17], Some(8080)),
+    one_way("dsr", (0x6a, Some(80), Tcp), "round-robin", &[11, 12, 31]),
+    Row {
+        name: "dsr-dns",
+        ..one_way("dsr", (0x6a, Some(53), Udp), "least-connections", &[11, 13])
+    },
+    one_way("ipip", (0x6b, None, Tcp), "round-robin", &[11, 12, 31]),
+    one_way("gue", (0x6c, Some(80), Tcp), "weighted-round-robin", &[11, 12]),
+    one_way("gre", (0x6d, Some(53), Udp), "round-robin", &[12, 13]),
+    Row { name: "across", across: true, ..one_way("gue", (0x6e, Some(53), Udp), "maglev", &[14]) },
 ];
 
-const MAGLEV: [Row; 5] = [
+const MAGLEV: [Row; 9] = [
     row("web", (0x64, Some(80), Tcp), "maglev", &[11, 12, 13, 31], Some(8080)),
     row("dns", (0x64, Some(53), Udp), "maglev", &[11, 12, 13, 31], Some(5353)),
     row("two", (0x65, Some(80), Tcp), "maglev", &[11, 12], Some(8081)),
     row("any", (0x66, None, Tcp), "maglev", &[14, 15], None),
     row("any-dns", (0x66, None, Udp), "maglev", &[14, 15], None),
+    one_way("dsr", (0x6a, Some(80), Tcp), "maglev", &[11, 12, 31]),
+    one_way("gue", (0x6c, Some(53), Udp), "maglev", &[11, 12]),
+    one_way("gre", (0x6d, Some(80), Tcp), "maglev", &[12, 13]),
+    Row { across: true, ..one_way("ipip", (0x6e, Some(80), Tcp), "maglev", &[14, 15]) },
 ];
 
 impl Plan {
@@ -179,9 +205,9 @@ connections_v6 = {connections}
 {timeouts}
 "#
         );
-        if self.rows().iter().any(|row| row.fullnat) {
+        if self.rows().iter().any(|row| row.mode == "fullnat") {
             text += "[[pool]]\nname = \"pool\"\naddresses = [\"10.72.0.200\", \"fd72::c8\"]\n\
-                     ports = \"40000-40007\"\n";
+                     ports = \"40000-40003\"\n";
         }
         for row in self.rows() {
             text += &service(row, false);
@@ -202,13 +228,17 @@ fn service(row: &Row, v6: bool) -> String {
         row.proto.to_string().to_lowercase(),
         row.scheduler
     );
-    if row.fullnat {
-        text += "mode = \"fullnat\"\npool = \"pool\"\n";
+    text += &format!("mode = \"{}\"\n", row.mode);
+    if row.mode == "fullnat" {
+        text += "pool = \"pool\"\n";
     }
     for (at, host) in row.backends.iter().enumerate() {
         let subnet = if *host > 30 { 71 } else { 72 };
-        let address =
-            if v6 { format!("fd{subnet}::{host:x}") } else { format!("10.{subnet}.0.{host}") };
+        let address = if v6 != row.across {
+            format!("fd{subnet}::{host:x}")
+        } else {
+            format!("10.{subnet}.0.{host}")
+        };
         text += &format!("[[service.backend]]\naddress = \"{address}\"\nweight = {}\n", at + 1);
         if let Some(port) = row.backend_port {
             text += &format!("port = {port}\n");

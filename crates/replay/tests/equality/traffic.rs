@@ -7,7 +7,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use wire::{Headers, Transport};
 
-use crate::fleet::{Frame, said};
+use crate::fleet::{Frame, opened, said};
 use crate::frames::{self, Link, Piece, Shape, Sum};
 use crate::network::{Client, OWN, Plan, Target, clients};
 
@@ -104,7 +104,13 @@ impl Traffic {
         };
         for (_, frame) in &mut all {
             if self.per_mille(self.mix.damaged) {
+                let before = frame.clone();
                 self.damage(frame);
+                // ARP has no checksum: another sender's address would be
+                // believed, from whichever queue is polled first.
+                if is_arp(&before) {
+                    *frame = before;
+                }
             }
         }
         all
@@ -113,13 +119,14 @@ impl Traffic {
     /// Clients and backends see what came out.
     pub(crate) fn see(&mut self, sent: &[Frame]) {
         for (port, frame) in sent {
-            let Some((number, _)) = said(frame) else { continue };
-            let flow = Headers::parse(frame).ok().and_then(|headers| headers.flow(frame));
+            let frame = opened(frame);
+            let Some((number, _)) = said(&frame) else { continue };
+            let flow = Headers::parse(&frame).ok().and_then(|headers| headers.flow(&frame));
             let talk = self.conversations.iter_mut().find(|talk| talk.number == number);
             let (Some(flow), Some(talk)) = (flow, talk) else { continue };
             let to_client = flow.dst().ip() == talk.client.addr && flow.dst().port() == talk.port;
             let place = if to_client { &mut talk.answered } else { &mut talk.asked };
-            *place = Some((*port, frame.clone()));
+            *place = Some((*port, frame));
         }
     }
 
@@ -304,6 +311,10 @@ impl Traffic {
             }
         }
     }
+}
+
+fn is_arp(frame: &[u8]) -> bool {
+    matches!(frame.get(12..18), Some([8, 6, ..] | [0x81, 0, _, _, 8, 6]))
 }
 
 /// The link of an answer to `frame`.

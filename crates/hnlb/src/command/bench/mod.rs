@@ -1,0 +1,190 @@
+//! `hnlb bench`: measurements.
+mod page;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::table::{self, Options};
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::{Stop, compare};
+use paper::{Figure, Grant, Part, Progress, System, Testbed};
+use report::{Findings, Machine, Report};
+
+use super::{bench_admission, bench_xenoflow};
+use crate::cli::{BenchCommand, BenchCompareArgs, BenchPaperArgs, BenchPartArgs, BenchTableArgs};
+use crate::{CommandError, CommandResult, output};
+
+/// Milliseconds of a measured point of a single part.
+const POINT_MS: u64 = 150;
+const QUICK_POINT_MS: u64 = 60;
+/// Minutes of a whole run, if nothing else is asked for: some are left for
+/// what nobody has planned.
+const MINUTES: f64 = 14.0;
+const QUICK_MINUTES: f64 = 1.8;
+/// Steps of the progress bar.
+const STEPS: u64 = 1000;
+
+pub(crate) fn run(command: BenchCommand) -> CommandResult {
+    match command {
+        BenchCommand::Table(args) => table(args),
+        BenchCommand::Admission(args) => bench_admission::run(&args),
+        BenchCommand::Xenoflow(args) => bench_xenoflow::run(&args),
+        BenchCommand::Fig4(args) => part(Part::Figure(Figure::Fig4), &args),
+        BenchCommand::Fig5(args) => part(Part::Figure(Figure::Fig5), &args),
+        BenchCommand::Fig6(args) => part(Part::Figure(Figure::Fig6), &args),
+        BenchCommand::Fig7(args) => part(Part::Figure(Figure::Fig7), &args),
+        BenchCommand::Fig8(args) => part(Part::Figure(Figure::Fig8), &args),
+        BenchCommand::New(args) => part(Part::New, &args),
+        BenchCommand::Latency(args) => part(Part::Latency, &args),
+        BenchCommand::Churn(args) => part(Part::Churn, &args),
+        BenchCommand::Paper(args) => whole(&args),
+        BenchCommand::Compare(args) => compare(args),
+    }
+}
+
+fn table(args: BenchTableArgs) -> CommandResult {
+    let BenchTableArgs { sizes, threads, quick, out, json } = args;
+    let outcome = table::run(&Options { sizes, threads, quick, out })?;
+    if json {
+        for row in &outcome.rows {
+            output::print(&(serde_json::to_string(row)? + "\n"))?;
+        }
+    } else {
+        output::print(&outcome.page())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Other tools beside HNLB.
+fn compare(args: BenchCompareArgs) -> CommandResult {
+    let BenchCompareArgs { seconds, rounds, json } = args;
+    let contenders = compare::Contender::ALL.to_vec();
+    let options = compare::Options { contenders, seconds, rounds, json };
+    let fine = compare::run(&std::env::current_exe()?, &Stop::on_signals()?, &options)?;
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One part of the evaluation.
+fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
+    let mut testbed = Testbed::start()?;
+    let bar = bar()?;
+    let told = bar.clone();
+    let progress: Progress = Arc::new(move |part, share| {
+        told.set_message(part.name());
+        told.set_position((share * STEPS as f64) as u64);
+    });
+    let options = paper::Options {
+        quick: args.quick,
+        repetitions: args.repetitions,
+        point_ms: args.point_ms.unwrap_or(if args.quick { QUICK_POINT_MS } else { POINT_MS }),
+        alone: args.alone,
+        systems: systems(&args.systems),
+        connections: args.connections.clone(),
+        progress: Some(progress),
+        ..paper::Options::default()
+    };
+    let findings = testbed.part(part, &options)?;
+    bar.finish_and_clear();
+    let settings = vec![
+        ("Repetitions".to_owned(), args.repetitions.to_string()),
+        ("Milliseconds of a point".to_owned(), options.point_ms.to_string()),
+        ("Memory".to_owned(), testbed.memory()),
+        ("One core for both".to_owned(), args.alone.to_string()),
+    ];
+    tell(findings, settings, (args.json, args.alone), args.out.as_deref())
+}
+
+/// The whole evaluation in a given time.
+fn whole(args: &BenchPaperArgs) -> CommandResult {
+    let minutes = args.minutes.unwrap_or(if args.quick { QUICK_MINUTES } else { MINUTES });
+    let budget = Duration::try_from_secs_f64(minutes * 60.0)?;
+    let systems = systems(&args.systems);
+    let grants = paper::grants(&paper::wishes(args.quick, &systems), budget);
+    let mut testbed = Testbed::start()?;
+    let bar = bar()?;
+    let options = paper::Options {
+        quick: args.quick,
+        alone: args.alone,
+        systems,
+        connections: args.connections.clone(),
+        progress: Some(over_all(&bar, &grants)),
+        ..paper::Options::default()
+    };
+    let start = std::time::Instant::now();
+    let findings = testbed.whole(&grants, budget, &options)?;
+    bar.finish_and_clear();
+    let mut settings = vec![
+        ("Memory".to_owned(), testbed.memory()),
+        ("One core for both".to_owned(), args.alone.to_string()),
+        (
+            "Time".to_owned(),
+            format!("{:.0} s of {:.0} s", start.elapsed().as_secs_f64(), budget.as_secs_f64()),
+        ),
+    ];
+    settings.extend(grants.iter().map(|grant| {
+        let wish = &grant.wish;
+        let text = format!(
+            "{} points of {} ms, up to {} times (as often as column n says)",
+            wish.points, wish.point_ms, grant.repetitions
+        );
+        (wish.part.name().to_owned(), text)
+    }));
+    tell(findings, settings, (args.json, args.alone), args.out.as_deref())
+}
+
+/// One bar over all parts, each as long as it should take.
+fn over_all(bar: &ProgressBar, grants: &[Grant]) -> Progress {
+    let all: Duration = grants.iter().map(Grant::time).sum();
+    let mut before = Duration::ZERO;
+    let places: Vec<(Part, f64, f64)> = grants
+        .iter()
+        .map(|grant| {
+            let from = before.div_duration_f64(all);
+            before += grant.time();
+            (grant.wish.part, from, grant.time().div_duration_f64(all))
+        })
+        .collect();
+    let told = bar.clone();
+    Arc::new(move |part, share| {
+        let place = places.iter().find(|(other, ..)| *other == part);
+        let done = place.map_or(0.0, |(_, from, length)| from + share * length);
+        told.set_message(part.name());
+        told.set_position((done * STEPS as f64) as u64);
+    })
+}
+
+fn bar() -> Result<ProgressBar, CommandError> {
+    let style = ProgressStyle::with_template("{msg:16} {bar:40} {percent} %, {eta} left")?;
+    Ok(ProgressBar::new(STEPS).with_style(style))
+}
+
+fn systems(asked: &[System]) -> Vec<System> {
+    if asked.is_empty() { System::ALL.to_vec() } else { asked.to_vec() }
+}
+
+/// Prints what was found, and writes it where it is wanted.
+fn tell(
+    findings: Findings,
+    settings: Vec<(String, String)>,
+    (json, alone): (bool, bool),
+    out: Option<&std::path::Path>,
+) -> CommandResult {
+    let mut report = Report::new(Machine::this(&dpdk::eal::version()), settings, findings);
+    if alone {
+        report.notes.push(page::ALONE.to_owned());
+    }
+    if json {
+        for row in report.findings().json_rows()? {
+            output::print(&(row.to_string() + "\n"))?;
+        }
+    } else {
+        output::print(&page::page(&report, alone))?;
+    }
+    if let Some(dir) = out {
+        for file in report.write(dir)? {
+            eprintln!("{}", file.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,119 @@
+//! `hnlb bench xenoflow`: the figures of the XenoFlow paper.
+use std::process::ExitCode;
+
+use bench::xenoflow::{Options, run as model};
+use lab::Stop;
+use lab::latency::{RoundTrips, System, measure};
+use report::{Machine, XENOFLOW_NOTE, XenoflowRow, median, write_xenoflow};
+
+use crate::cli::BenchXenoflowArgs;
+use crate::{CommandError, CommandResult, output};
+
+/// Round trips in all, as in the paper (section 5.4), in three repetitions.
+const ROUND_TRIPS: u32 = 2700;
+const REPETITIONS: u32 = 3;
+
+pub(crate) fn run(args: &BenchXenoflowArgs) -> CommandResult {
+    let bar = indicatif::ProgressBar::new(0).with_style(indicatif::ProgressStyle::with_template(
+        "{bar:40} {pos}/{len} parts of the model, {eta} left",
+    )?);
+    let mut rows = model(Options::new(args.quick), &mut |done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+    })?;
+    bar.finish_and_clear();
+    if !args.without_lab {
+        match lab::unavailable() {
+            Some(why) => eprintln!("hnlb: figure 7 is left out: {why}"),
+            None => rows.extend(latencies(args.quick)?),
+        }
+    }
+    rows.sort_by_key(|row| row.figure);
+    if args.json {
+        for row in &rows {
+            output::print(&(serde_json::to_string(row)? + "\n"))?;
+        }
+    } else {
+        output::print(&page(&rows))?;
+    }
+    if let Some(dir) = &args.out {
+        let machine = Machine::this(&dpdk::eal::version());
+        for file in write_xenoflow(dir, &machine, &rows)? {
+            eprintln!("{}", file.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Figure 7, in the lab.
+fn latencies(quick: bool) -> Result<Vec<XenoflowRow>, CommandError> {
+    let (repetitions, count) =
+        if quick { (1, 200) } else { (REPETITIONS, ROUND_TRIPS / REPETITIONS) };
+    let stop = Stop::on_signals()?;
+    let trips = measure(&std::env::current_exe()?, &stop, repetitions, count)?;
+    let of = |system: System| trips.iter().filter(move |trips| trips.system == system);
+    let all = |system| of(system).flat_map(|trips| &trips.ns).map(|ns| *ns as f64 / 1e3);
+    let base = median(&all(System::Baseline).collect::<Vec<_>>()).unwrap_or(0.0);
+    let mut rows: Vec<XenoflowRow> = trips.iter().map(row).collect();
+    for (system, paper) in
+        [(System::Xdp, Some(9.3)), (System::Hardware, Some(5.2)), (System::Software, None)]
+    {
+        let times: Vec<f64> = all(system).collect();
+        let Some(middle) = median(&times) else { continue };
+        rows.push(XenoflowRow {
+            value: middle - base,
+            deviation: deviation(&times),
+            x_unit: "all repetitions".to_owned(),
+            unit: "µs added to the baseline".to_owned(),
+            paper,
+            samples: times.len() as u64,
+            note: "the paper's is of a card and of an XDP program on another machine".to_owned(),
+            ..XenoflowRow::lab(7, &format!("{} added", system.name()))
+        });
+    }
+    Ok(rows)
+}
+
+fn row(trips: &RoundTrips) -> XenoflowRow {
+    let times: Vec<f64> = trips.ns.iter().map(|ns| *ns as f64 / 1e3).collect();
+    XenoflowRow {
+        x: f64::from(trips.repetition),
+        x_unit: "repetition".to_owned(),
+        value: median(&times).unwrap_or(0.0),
+        deviation: deviation(&times),
+        unit: "µs".to_owned(),
+        samples: times.len() as u64,
+        note: format!("{}, {} lost", trips.how, trips.lost),
+        ..XenoflowRow::lab(7, trips.system.name())
+    }
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt()
+}
+
+fn page(rows: &[XenoflowRow]) -> String {
+    let mut page = format!("{XENOFLOW_NOTE}\n\n");
+    page += &format!(
+        "{:>3} {:<6} {:<22} {:>8} {:<26} {:>9} {:>8} {:>7}  {}\n",
+        "fig", "source", "series", "at", "", "value", "std", "paper", "unit"
+    );
+    for row in rows {
+        let paper = row.paper.map_or_else(|| "-".to_owned(), |paper| format!("{paper:.1}"));
+        page += &format!(
+            "{:>3} {:<6} {:<22} {:>8} {:<26} {:>9.3} {:>8.3} {paper:>7}  {} {}\n",
+            row.figure,
+            row.source,
+            row.series,
+            row.x,
+            row.x_unit,
+            row.value,
+            row.deviation,
+            row.unit,
+            row.note
+        );
+    }
+    page
+}

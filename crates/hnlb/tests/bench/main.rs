@@ -1,0 +1,141 @@
+//! Every measurement runs from end to end, with so little to do that nothing
+//! can be said of speed.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::Mutex;
+
+use serde_json::Value;
+
+/// One at a time: each measurement pins two threads to the same two cores.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What `hnlb bench ARGS --json` prints; `None` on a machine that can't.
+fn rows(args: &[&str]) -> Option<Vec<Value>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        eprintln!("skipped: measurements need two processors");
+        return None;
+    }
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let run = Command::new(env!("CARGO_BIN_EXE_hnlb"))
+        .arg("bench")
+        .args(args)
+        .args(["--quick", "--json"])
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "{args:?}: {err}");
+    Some(out.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+fn short<'a>(part: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&[part, "--repetitions", "1", "--point-ms", "10"], more].concat()
+}
+
+fn text(row: &Value, name: &str) -> String {
+    row[name].as_str().unwrap_or_default().to_owned()
+}
+
+fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("{name} in {row}"))
+}
+
+fn set(rows: &[Value], name: &str) -> BTreeSet<String> {
+    rows.iter().map(|row| text(row, name)).collect()
+}
+
+#[test]
+fn every_system_takes_one_flow() {
+    let Some(rows) = rows(&short("fig4", &[])) else { return };
+    assert_eq!(rows.len(), 5);
+    for row in &rows {
+        assert_eq!((number(row, "figure"), number(row, "connections")), (4.0, 1.0));
+        assert!(number(row, "ns_per_packet") > 0.0, "{row}");
+        assert_eq!(number(row, "dropped"), 0.0, "what goes in comes out: {row}");
+    }
+    let matched = |system: &str| {
+        number(rows.iter().find(|row| text(row, "system") == system).unwrap(), "matched")
+    };
+    assert_eq!((matched("slb"), matched("hnlb-queue"), matched("hnlb-mark")), (0.0, 1.0, 1.0));
+}
+
+#[test]
+fn both_directions_come_out_where_they_should() {
+    let Some(rows) = rows(&short("fig5", &["--connections", "1000"])) else { return };
+    assert_eq!(set(&rows, "traffic"), ["both-ways", "uniform"].map(String::from).into());
+    let both: Vec<&Value> = rows.iter().filter(|row| text(row, "traffic") == "both-ways").collect();
+    assert_eq!(both.len(), 4, "all but the limit");
+    for row in both {
+        assert!(number(row, "ns_per_packet") > 0.0, "{row}");
+        assert_eq!(number(row, "dropped"), 0.0, "{row}");
+        let in_nic = text(row, "system").starts_with("hnlb");
+        assert_eq!(number(row, "matched"), f64::from(u8::from(in_nic)), "{row}");
+    }
+}
+
+#[test]
+fn new_connections_come_into_table_and_nic() {
+    let Some(rows) = rows(&short("new", &["--connections", "65536"])) else { return };
+    let fresh: Vec<&Value> = rows.iter().filter(|row| text(row, "figure") == "new").collect();
+    let software = fresh.iter().filter(|row| text(row, "path") == "software");
+    let fills: Vec<f64> = software.map(|row| number(row, "fill")).collect();
+    assert_eq!(fills, [0.0, 0.5, 0.9]);
+    let parts = fresh.iter().filter(|row| text(row, "path") == "hardware");
+    let parts: Vec<String> = parts.map(|row| text(row, "part")).collect();
+    assert_eq!(parts, ["worker", "syn", "syn-ack", "ack", "keeper"]);
+    assert!(fresh.iter().all(|row| number(row, "ns") > 0.0 && number(row, "connections") > 0.0));
+    let installs: Vec<&Value> =
+        rows.iter().filter(|row| text(row, "figure") == "install").collect();
+    assert_eq!(installs.len(), 6);
+    let none = installs.iter().filter(|row| number(row, "rules_per_second") == 0.0);
+    assert_eq!(none.count(), 2, "the two without");
+}
+
+#[test]
+fn a_whole_run_measures_everything_and_writes_its_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let little = ["--minutes", "0.01", "--systems", "slb,hnlb-mark", "--connections", "1000"];
+    let Some(rows) = rows(&[&["paper", "--out", out][..], &little].concat()) else { return };
+    let of = |figure: Value| -> Vec<&Value> {
+        rows.iter().filter(|row| row["figure"] == figure).collect()
+    };
+    assert_eq!((of(5.into()).len(), of(6.into()).len()), (2 * 2, 6 * 2));
+    rates(&of(8.into()));
+    latencies(&of("latency".into()));
+    churn(&of("churn".into()));
+    assert!(!of("new".into()).is_empty() && !of("install".into()).is_empty());
+    let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert!(page.contains("only the latter is measured") && page.contains("Linearity of util+"));
+    assert!(page.contains("points of"), "how often was measured");
+}
+
+/// Two systems, two packet sizes: saturated, then at seven rates.
+fn rates(rows: &[&Value]) {
+    assert_eq!(rows.len(), 2 * 2 * 8);
+    assert!(rows.iter().all(|row| number(row, "loss") <= 1.0 && number(row, "util") <= 1.0));
+    let offered = rows.iter().filter(|row| row["offered_mpps"].is_number());
+    assert_eq!(offered.count(), 2 * 2 * 7);
+}
+
+/// On a busy machine a point may have seen no packet.
+fn latencies(rows: &[&Value]) {
+    assert!(!rows.is_empty() && rows.len() <= 2 * 6);
+    for row in rows {
+        let times = ["p50_us", "p90_us", "p99_us", "p999_us", "p9999_us"];
+        let times = times.map(|name| number(row, name));
+        assert!(times[0] > 0.0 && times.is_sorted(), "{row}");
+    }
+}
+
+fn churn(rows: &[&Value]) {
+    let systems: Vec<String> = rows.iter().map(|row| text(row, "system")).collect();
+    assert_eq!(systems, ["slb", "hnlb-mark"]);
+    for row in rows {
+        assert!(number(row, "opened_per_second") > 0.0, "{row}");
+        assert_eq!(number(row, "matched") > 0.0, text(row, "system") != "slb", "{row}");
+    }
+}

@@ -1,0 +1,193 @@
+//! The rules that carry out a stateless service in a NIC's switch.
+//!
+//! ```text
+//! group 0:  own MAC, VIP, port, whole ─► JUMP to the service's group
+//! service:  0  TTL 0 and 1, tagged, impossible sources ─► JUMP to an empty group
+//!           1… low bits of the source ─► MACs, TTL - 1, COUNT, out of the port
+//! ```
+//!
+//! What no rule of a group of the switch takes reaches the port, and so the
+//! workers, who do the same to it.
+use std::net::IpAddr;
+
+use dpdk::flow::{
+    Action, Attributes, EthFields, Field, HopField, Ipv4Fields, Ipv6Fields, Item, Match, Modify,
+    PortFields, Rule, SetField, VlanFields,
+};
+use pipeline::{Interface, PortId, Snapshot};
+use service::{Entry, Service};
+use wire::{Mac, Transport};
+
+/// The first group of stateless services; below are those of connections.
+const FIRST_GROUP: u32 = 0x1000;
+/// A group without rules.
+const EMPTY: u32 = FIRST_GROUP - 1;
+/// IPv4: more fragments, and the offset.
+const FRAGMENT: u16 = 0x3fff;
+
+/// Where an entry's packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The next hop's Ethernet address.
+    pub(crate) to: Mac,
+    /// The interface's own.
+    pub(crate) from: Mac,
+    /// The port they leave by.
+    pub(crate) port: PortId,
+}
+
+/// How a driver wants modifications to be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// MODIFY_FIELD and REPRESENTED_PORT.
+    Modify,
+    /// SET_MAC_*, DEC_TTL and PORT_ID.
+    Legacy,
+}
+
+/// The group of `service` for frames that arrive at `port`: two ports may be
+/// one switch with one set of groups.
+pub(crate) fn group(port: PortId, service: &Service) -> u32 {
+    FIRST_GROUP + (u32::from(port.0) << 16) + u32::from(service.id().0)
+}
+
+fn transfer(group: u32, priority: u32) -> Attributes {
+    Attributes { group, priority, transfer: true, ..Attributes::default() }
+}
+
+fn exactly<T>(spec: T, mask: T) -> Field<T> {
+    Field { spec, mask }
+}
+
+/// Sends the service's packets that arrive at `interface` to its group.
+pub(crate) fn gate(service: &Service, interface: &Interface, group: u32) -> Rule {
+    let own = EthFields { dst: exactly(interface.mac, Mac([0xff; 6])), ..EthFields::default() };
+    let mut pattern = vec![Item::Eth(Match::Fields(own))];
+    if let Some(id) = interface.vlan {
+        let tag = VlanFields { tci: exactly(id, 0xfff), ..VlanFields::default() };
+        pattern.push(Item::Vlan(Match::Fields(tag)));
+    }
+    pattern.push(match service.vip() {
+        IpAddr::V4(vip) => Item::Ipv4(Match::Fields(Ipv4Fields {
+            dst: exactly(vip.to_bits(), u32::MAX),
+            fragment: exactly(0, FRAGMENT),
+            ..Ipv4Fields::default()
+        })),
+        IpAddr::V6(vip) => Item::Ipv6(Match::Fields(Ipv6Fields {
+            dst: exactly(vip.to_bits(), u128::MAX),
+            ..Ipv6Fields::default()
+        })),
+    });
+    let ports = match service.port() {
+        Some(port) => {
+            Match::Fields(PortFields { dport: exactly(port, u16::MAX), ..PortFields::default() })
+        }
+        None => Match::Present,
+    };
+    pattern.push(match service.proto() {
+        Transport::Tcp => Item::Tcp(ports),
+        Transport::Udp => Item::Udp(ports),
+    });
+    Rule { attributes: transfer(0, 0), pattern, actions: vec![Action::Jump(group)] }
+}
+
+/// Keeps from the entries what software must decide: packets that go no
+/// further, and those from where no client is.
+pub(crate) fn guards(
+    snapshot: &Snapshot,
+    service: &Service,
+    vlan: Option<u16>,
+    group: u32,
+) -> Vec<Rule> {
+    let v4 = service.vip().is_ipv4();
+    let mut items = vec![vec![if v4 {
+        // TTL 0 and 1: all bits but the lowest are zero.
+        let ttl = exactly(0, 0xfe);
+        Item::Ipv4(Match::Fields(Ipv4Fields { ttl, ..Ipv4Fields::default() }))
+    } else {
+        let hop_limit = exactly(0, 0xfe);
+        Item::Ipv6(Match::Fields(Ipv6Fields { hop_limit, ..Ipv6Fields::default() }))
+    }]];
+    if vlan.is_none() {
+        items.push(vec![Item::Vlan(Match::Present)]);
+    }
+    if v4 {
+        let nets = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (u32::MAX, 32)];
+        items.extend(nets.map(|(net, len)| vec![from_v4(net, !(u32::MAX >> (len - 1) >> 1))]));
+    } else {
+        let nets = [(0xff_u128 << 120, 0xff_u128 << 120), (0, u128::MAX), (1, u128::MAX)];
+        items.extend(nets.map(|(net, mask)| vec![from_v6(net, mask)]));
+    }
+    items.extend(ours(snapshot, v4).into_iter().map(|own| {
+        vec![match own {
+            IpAddr::V4(own) => from_v4(own.to_bits(), u32::MAX),
+            IpAddr::V6(own) => from_v6(own.to_bits(), u128::MAX),
+        }]
+    }));
+    let rule = |items: Vec<Item>| Rule {
+        attributes: transfer(group, 0),
+        pattern: [vec![Item::Eth(Match::Present)], items].concat(),
+        actions: vec![Action::Jump(EMPTY)],
+    };
+    items.into_iter().map(rule).collect()
+}
+
+/// The load balancer's own addresses, from which no client speaks.
+fn ours(snapshot: &Snapshot, v4: bool) -> Vec<IpAddr> {
+    let services = snapshot.services.services();
+    let vips = services.iter().map(Service::vip);
+    let pools = services.iter().filter_map(Service::pool).flat_map(|p| p.addresses()).copied();
+    let interfaces = snapshot.interfaces.iter();
+    let own = interfaces.flat_map(|(_, own)| &own.addresses).map(|net| net.addr());
+    let mut all: Vec<IpAddr> =
+        vips.chain(pools).chain(own).filter(|own| own.is_ipv4() == v4).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn from_v4(net: u32, mask: u32) -> Item {
+    Item::Ipv4(Match::Fields(Ipv4Fields { src: exactly(net, mask), ..Ipv4Fields::default() }))
+}
+
+fn from_v6(net: u128, mask: u128) -> Item {
+    Item::Ipv6(Match::Fields(Ipv6Fields { src: exactly(net, mask), ..Ipv6Fields::default() }))
+}
+
+/// Sends the clients of `entry` to `target`.
+pub(crate) fn entry(
+    v4: bool,
+    entry: &Entry,
+    target: &Target,
+    (group, priority): (u32, u32),
+    dialect: Dialect,
+) -> Rule {
+    let net = if v4 {
+        from_v4(entry.value, entry.mask())
+    } else {
+        from_v6(entry.value.into(), entry.mask().into())
+    };
+    let Target { to, from, port } = *target;
+    let actions = match dialect {
+        Dialect::Modify => {
+            let hops = if v4 { HopField::Ipv4Ttl } else { HopField::Ipv6HopLimit };
+            vec![
+                Action::ModifyField(Modify::Set(SetField::MacDst(to))),
+                Action::ModifyField(Modify::Set(SetField::MacSrc(from))),
+                // mlx5 doesn't subtract; the field wraps round.
+                Action::ModifyField(Modify::Add(hops, u8::MAX)),
+                Action::Count,
+                Action::RepresentedPort(port.0),
+            ]
+        }
+        Dialect::Legacy => vec![
+            Action::SetMacDst(to),
+            Action::SetMacSrc(from),
+            Action::DecTtl,
+            Action::Count,
+            Action::PortId(port.0),
+        ],
+    };
+    let pattern = vec![Item::Eth(Match::Present), net];
+    Rule { attributes: transfer(group, priority), pattern, actions }
+}

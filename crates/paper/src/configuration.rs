@@ -1,0 +1,68 @@
+//! The configuration that is measured: one service, some backends.
+use std::path::Path;
+
+use config::Config;
+use wire::Transport;
+
+use crate::error::PaperError;
+use crate::flows::{self, ROUTER, VIP};
+use crate::world::Plan;
+
+/// The fewest connections that the table has room for.
+const LEAST: u32 = 1 << 16;
+
+/// The configuration for `plan`.
+pub(crate) fn configuration(plan: Plan) -> Result<Config, PaperError> {
+    Config::parse(&text(plan), Path::new("paper.toml"))
+        .map_err(|errors| PaperError::Config(errors.to_string()))
+}
+
+fn text(plan: Plan) -> String {
+    let connections = plan.connections.max(LEAST);
+    let proto = match plan.proto {
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+    };
+    let mut text = format!(
+        r#"
+[[port]]
+name = "clients"
+device = "net_ring_clients"
+[[port]]
+name = "servers"
+device = "net_ring_servers"
+[[interface]]
+port = "clients"
+addresses = ["192.0.2.1/24"]
+[[interface]]
+port = "servers"
+addresses = ["10.0.0.1/24"]
+[[route]]
+prefix = "0.0.0.0/0"
+via = "192.0.2.254"
+[[neighbour]]
+address = "192.0.2.254"
+mac = "{ROUTER}"
+[offload]
+admission = "all"
+[conntrack]
+connections = {connections}
+connections_v6 = 1024
+[[service]]
+name = "paper"
+vip = "{}"
+port = {}
+protocol = "{proto}"
+scheduler = "round-robin"
+"#,
+        VIP.ip(),
+        VIP.port()
+    );
+    for place in 0..plan.backends {
+        let (end, mac) = flows::backend(place);
+        let (address, port) = (end.ip(), end.port());
+        text += &format!("[[service.backend]]\naddress = \"{address}\"\nport = {port}\n");
+        text += &format!("[[neighbour]]\naddress = \"{address}\"\nmac = \"{mac}\"\n");
+    }
+    text
+}

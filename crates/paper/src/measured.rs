@@ -1,0 +1,83 @@
+//! What came of one measurement.
+use crate::balancer::RX_BURST;
+use crate::source::Sent;
+use crate::windows::{Window, median, offered};
+
+/// What both cores have noted.
+pub(crate) struct Measured {
+    pub(crate) windows: Vec<Window>,
+    pub(crate) sent: Sent,
+    /// Receive queues that were polled.
+    pub(crate) queues: usize,
+    /// By direction: packets that entered the load balancer and never left.
+    pub(crate) dropped: [u64; 2],
+}
+
+impl Measured {
+    /// Million packets per second.
+    pub(crate) fn mpps(&self) -> Option<f64> {
+        let per_us = dpdk::cycles_per_second() as f64 / 1e6;
+        median(&offered(&self.windows), |window| {
+            let cycles = window.reading.ref_cycles;
+            (cycles > 0).then(|| window.reading.packets as f64 / (cycles as f64 / per_us))
+        })
+    }
+
+    /// Nanoseconds per packet of iterations that found packets.
+    pub(crate) fn ns_per_packet(&self) -> Option<f64> {
+        let per_ns = dpdk::cycles_per_second() as f64 / 1e9;
+        median(&self.windows, |window| {
+            let packets = window.reading.packets;
+            (packets > 0).then(|| window.reading.ops_cycles as f64 / per_ns / packets as f64)
+        })
+    }
+
+    /// Million packets per second that the measured core can, also if the
+    /// source kept it waiting.
+    pub(crate) fn most(&self) -> f64 {
+        let kept_busy = self.ns_per_packet().map_or(0.0, |ns| 1000.0 / ns.max(1.0));
+        self.mpps().unwrap_or(0.0).max(kept_busy)
+    }
+
+    /// The paper's util.
+    pub(crate) fn util(&self) -> f64 {
+        median(&offered(&self.windows), |window| Some(window.reading.util())).unwrap_or(0.0)
+    }
+
+    /// The paper's util+.
+    pub(crate) fn util_plus(&self) -> f64 {
+        median(&offered(&self.windows), |window| {
+            Some(window.reading.util_plus(self.queues, RX_BURST))
+        })
+        .unwrap_or(0.0)
+    }
+
+    /// Share of polls that found nothing.
+    pub(crate) fn empty_polls(&self) -> f64 {
+        median(&offered(&self.windows), |window| {
+            let reading = &window.reading;
+            let empty = reading.polls.saturating_sub(reading.bursts);
+            (reading.polls > 0).then(|| empty as f64 / reading.polls as f64)
+        })
+        .unwrap_or(1.0)
+    }
+
+    /// Share of the offered packets that were lost.
+    pub(crate) fn loss(&self) -> f64 {
+        self.sent.ledger.loss()
+    }
+
+    /// Million packets offered per second.
+    pub(crate) fn offered_mpps(&self) -> f64 {
+        let seconds = self.sent.cycles as f64 / dpdk::cycles_per_second().max(1) as f64;
+        let offered: u64 = self.sent.ledger.offered.iter().sum();
+        offered as f64 / seconds.max(1e-9) / 1e6
+    }
+
+    /// Share of the time that others had on the measured core.
+    pub(crate) fn stolen(&self) -> f64 {
+        let stolen: u64 = self.windows.iter().map(|window| window.stolen).sum();
+        let own: u64 = self.windows.iter().map(|window| window.reading.ref_cycles).sum();
+        if stolen + own == 0 { 0.0 } else { stolen as f64 / (stolen + own) as f64 }
+    }
+}

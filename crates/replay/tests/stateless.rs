@@ -1,0 +1,390 @@
+//! Stateless services: what the NIC does alone, software does byte for byte the
+//! same, also while backends are drained and come back, and while cards refuse.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
+
+#[allow(dead_code, reason = "only a part is used")]
+#[path = "equality/frames.rs"]
+mod frames;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use config::Config;
+use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
+use frames::{Link, Piece, Shape, Sum};
+use nic::{Delivery, Fault, Nic, NicConfig, NicFlows, ProfileKind};
+use offload::{Encoding, StatelessRules};
+use packet::PacketBuf;
+use pipeline::{PortId, Shared};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use replay::{Options, Simulation};
+use setup::{PortFacts, Seed};
+use wire::{Mac, Transport};
+
+const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const PEER: [u8; 6] = [2, 0, 0, 0, 9, 9];
+
+/// Name, VIP, port, protocol, and the backends with their weights.
+type Row = (&'static str, &'static str, &'static str, &'static str, &'static [(&'static str, u16)]);
+
+/// Clients and some backends on the first port, others on the second, one
+/// service whose backends are in a VLAN.
+fn network() -> Config {
+    let mut text = "[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n\
+        [[port]]\nname = \"p1\"\ndevice = \"net_null1\"\n\
+        [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\", \"fd71::1/64\"]\n\
+        [[interface]]\nport = \"p1\"\naddresses = [\"10.72.0.1/24\", \"fd72::1/64\"]\n\
+        [[interface]]\nport = \"p1\"\nvlan = 9\naddresses = [\"10.73.0.1/24\"]\n\
+        [[route]]\nprefix = \"0.0.0.0/0\"\nvia = \"10.71.0.254\"\n\
+        [[route]]\nprefix = \"::/0\"\nvia = \"fd71::fe\"\n\
+        [workers]\ncount = 1\n[offload]\nadmission = \"all\"\n\
+        [fragments]\ntimeout = \"20s\"\n"
+        .to_owned();
+    let services: [Row; 5] = [
+        (
+            "dns4",
+            "10.71.0.100",
+            "53",
+            "udp",
+            &[("10.72.0.11", 1), ("10.72.0.12", 2), ("10.71.0.13", 1)],
+        ),
+        ("dns6", "fd71::100", "53", "udp", &[("fd72::11", 1), ("fd71::12", 1), ("fd72::13", 1)]),
+        ("any4", "10.71.0.101", "\"any\"", "tcp", &[("10.72.0.11", 3), ("10.72.0.14", 1)]),
+        ("any6", "fd71::101", "\"any\"", "tcp", &[("fd72::11", 1), ("fd72::14", 0)]),
+        ("tagged", "10.71.0.102", "53", "udp", &[("10.73.0.11", 1), ("10.73.0.12", 1)]),
+    ];
+    for (name, vip, port, protocol, backends) in services {
+        text += &format!(
+            "[[service]]\nname = \"{name}\"\nvip = \"{vip}\"\nport = {port}\nprotocol = \"{protocol}\"\nmode = \"dsr\"\nstateless = true\n"
+        );
+        for (address, weight) in backends {
+            text += &format!("[[service.backend]]\naddress = \"{address}\"\nweight = {weight}\n");
+        }
+    }
+    text += "[[service]]\nname = \"web\"\nvip = \"10.71.0.100\"\nport = 80\nprotocol = \"tcp\"\n[[service.backend]]\naddress = \"10.72.0.11\"\nport = 8080\n";
+    Config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+const BACKENDS: [(&str, &str); 9] = [
+    ("dns4", "10.72.0.11"),
+    ("dns4", "10.72.0.12"),
+    ("dns4", "10.71.0.13"),
+    ("dns6", "fd72::11"),
+    ("dns6", "fd71::12"),
+    ("any4", "10.72.0.11"),
+    ("any4", "10.72.0.14"),
+    ("any6", "fd72::11"),
+    ("tagged", "10.73.0.11"),
+];
+
+/// Simulations given the same frames.
+struct Fleet {
+    members: Vec<(&'static str, Simulation)>,
+    now_ms: u64,
+}
+
+impl Fleet {
+    fn new() -> Self {
+        let config = network();
+        let member = |(name, nic, encoding, capacity)| {
+            let options = Options { nic, encoding, capacity, ..Options::default() };
+            (name, Simulation::new(&config, &options).unwrap())
+        };
+        use {Encoding::*, ProfileKind::*};
+        let members = [
+            ("software", None, Off, None),
+            ("x550", Some(X550), Mark, None),
+            ("connectx", Some(ConnectX), Mark, None),
+            ("bluefield3", Some(BlueField3), Off, None),
+            ("bluefield3 with faults", Some(BlueField3), Mark, Some(80)),
+        ];
+        let mut fleet = Self { members: members.map(member).into(), now_ms: 1 };
+        fleet.keep();
+        fleet
+    }
+
+    fn keep(&mut self) {
+        for (_, simulation) in &mut self.members {
+            simulation.keep(self.now_ms);
+        }
+    }
+
+    /// What comes out must be the same.
+    fn arrive(&mut self, port: PortId, frame: &[u8]) -> usize {
+        let mut first: Option<Vec<(PortId, Vec<u8>)>> = None;
+        for (name, simulation) in &mut self.members {
+            assert!(simulation.arrive(port, frame, self.now_ms * 1_000_000), "{name}");
+            simulation.poll(self.now_ms);
+            let sent = simulation.take_sent().into_iter();
+            let sent: Vec<_> = sent.map(|s| (s.port, s.packet.bytes().to_vec())).collect();
+            match &first {
+                None => first = Some(sent),
+                Some(first) => {
+                    assert_eq!(*first, sent, "{name} differs for {frame:02x?} on {port:?}")
+                }
+            }
+        }
+        first.unwrap_or_default().len()
+    }
+
+    fn steer(&mut self, service: &str, backend: &str, drain: bool) {
+        for (_, simulation) in &mut self.members {
+            let _ = simulation.shared().steer(service, backend.parse().unwrap(), drain);
+        }
+        // Else hardware still does for a moment what was right before.
+        self.keep();
+    }
+}
+
+fn source(rng: &mut StdRng, v6: bool) -> IpAddr {
+    let odd4 = [
+        "0.1.2.3",
+        "127.0.0.1",
+        "224.0.0.5",
+        "239.9.9.9",
+        "255.255.255.255",
+        "10.71.0.1",
+        "10.71.0.100",
+        "240.0.0.1",
+        "10.73.0.1",
+    ];
+    let odd6 = ["::", "::1", "ff02::1", "fd71::100", "fd72::1", "fe80::1"];
+    if rng.random_ratio(1, 8) {
+        let odd: &[&str] = if v6 { &odd6 } else { &odd4 };
+        return odd[rng.random_range(0..odd.len())].parse().unwrap();
+    }
+    if v6 {
+        Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(rng.random::<u64>())).into()
+    } else {
+        Ipv4Addr::from_bits(0xc633_6400 & 0xffff_0000 | u32::from(rng.random::<u16>())).into()
+    }
+}
+
+/// Frames of one datagram to one of the VIPs.
+fn datagram(rng: &mut StdRng) -> Vec<Vec<u8>> {
+    let v6 = rng.random_ratio(1, 3);
+    let vips: &[&str] = if v6 {
+        &["fd71::100", "fd71::101"]
+    } else {
+        &["10.71.0.100", "10.71.0.101", "10.71.0.102"]
+    };
+    let vip: IpAddr = vips[rng.random_range(0..vips.len())].parse().unwrap();
+    let proto = if rng.random_ratio(1, 3) { Transport::Tcp } else { Transport::Udp };
+    let dport = if rng.random_ratio(1, 8) { rng.random() } else { 53 };
+    let src = SocketAddr::new(source(rng, v6), rng.random_range(1..u16::MAX));
+    let other = rng.random_ratio(1, 20);
+    let dst = if other { [2, 0, 0, 0, 0, 2] } else { OWN };
+    let vlan = [None, None, None, None, None, Some(0), Some(9), Some(77)][rng.random_range(0..8)];
+    let link = Link { src: PEER, dst, vlan };
+    let shape = Shape {
+        ttl: if rng.random_ratio(1, 6) { rng.random_range(0..3) } else { 64 },
+        options: if rng.random_ratio(1, 12) { rng.random_range(1..=10) } else { 0 },
+        extensions: if v6 && rng.random_ratio(1, 8) { vec![frames::extension(2)] } else { vec![] },
+        dont_fragment: rng.random(),
+        padding: if rng.random_ratio(1, 8) { rng.random_range(1..80) } else { 0 },
+    };
+    let payload = vec![0xab; rng.random_range(0..120)];
+    let sum = if rng.random_ratio(1, 30) { Sum::Wrong } else { Sum::Right };
+    let flags = rng.random::<u8>() & 0x17;
+    let bytes = frames::transport(proto, src, SocketAddr::new(vip, dport), flags, &payload, sum);
+    let ends = [src.ip(), vip];
+    let mut all = vec![];
+    if rng.random_ratio(1, 12) {
+        let id = rng.random();
+        for offset in (0..bytes.len()).step_by(64) {
+            let part = &bytes[offset..bytes.len().min(offset + 64)];
+            let piece = Piece { offset, more: offset + 64 < bytes.len(), id };
+            all.push(frames::ip(link, ends, proto.number(), part, &shape, Some(piece)));
+        }
+        let at = rng.random_range(0..all.len());
+        all.swap(0, at);
+    } else {
+        all.push(frames::ip(link, ends, proto.number(), &bytes, &shape, None));
+    }
+    for frame in &mut all {
+        if rng.random_ratio(1, 15) {
+            let bit = rng.random_range(0..frame.len().min(80) * 8);
+            frame[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    all
+}
+
+#[test]
+fn hardware_and_software_do_the_same() {
+    let (mut sent, mut in_hardware) = (0, 0);
+    for seed in 0..8 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut fleet = Fleet::new();
+        for _ in 0..2500 {
+            let port = PortId(rng.random_range(0..2));
+            for frame in datagram(&mut rng) {
+                sent += fleet.arrive(port, &frame);
+            }
+            if rng.random_ratio(1, 20) {
+                fleet.now_ms += rng.random_range(1..700);
+                fleet.keep();
+            }
+            if rng.random_ratio(1, 60) {
+                let (service, backend) = BACKENDS[rng.random_range(0..BACKENDS.len())];
+                fleet.steer(service, backend, rng.random());
+            }
+            if rng.random_ratio(1, 100) {
+                let (_, faulty) = fleet.members.last().unwrap();
+                for nic in [PortId(0), PortId(1)].map(|port| faulty.nic(port).unwrap()) {
+                    nic.clear_faults();
+                    let faults = [
+                        Fault::RefuseShare { per_mille: 300, seed },
+                        Fault::RefuseCreates { count: 30 },
+                        Fault::LateCreate { ns: 40_000_000 },
+                        Fault::FullAt { at: rng.random_range(0..60) },
+                    ];
+                    nic.order_fault(faults[rng.random_range(0..4)]);
+                }
+            }
+        }
+        for (name, simulation) in &mut fleet.members {
+            let forwarded: u64 = [PortId(0), PortId(1)]
+                .iter()
+                .filter_map(|port| Some(simulation.nic(*port)?.stats().forwarded))
+                .sum();
+            let seen = simulation.counters();
+            println!(
+                "{name}: {forwarded} in hardware, {} by address in software",
+                seen["by_address"]
+            );
+            match *name {
+                "software" | "x550" => assert_eq!(forwarded, 0),
+                _ => assert!(forwarded > 100, "{name} has forwarded {forwarded}"),
+            }
+            if *name == "bluefield3" {
+                in_hardware += forwarded;
+                let counted: u64 = (0..20)
+                    .map(|id| simulation.stateless().sent_to(service::BackendId(id)).packets)
+                    .sum();
+                assert!(counted <= forwarded && counted > 0);
+            }
+            let nic = simulation.nic(PortId(0)).cloned();
+            nic.iter().for_each(Nic::clear_faults);
+            simulation.nic(PortId(1)).into_iter().for_each(Nic::clear_faults);
+            assert_eq!(simulation.shutdown(), 0);
+            assert_eq!(nic.map_or(0, |nic| nic.stats().rules), 0, "{name}: rules are left");
+            assert_eq!(seen["stateless"], 0);
+        }
+    }
+    assert!(in_hardware * 4 > sent as u64, "{in_hardware} of {sent}");
+}
+
+/// A card whose rules are looked at whenever one has come or gone.
+struct Watched<'a> {
+    flows: NicFlows,
+    look: &'a mut dyn FnMut(),
+}
+
+impl FlowPort for Watched<'_> {
+    fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
+        self.flows.validate(rule)
+    }
+    fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
+        let made = self.flows.create(rule);
+        (self.look)();
+        made
+    }
+    fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
+        let gone = self.flows.destroy(handle);
+        (self.look)();
+        gone
+    }
+    fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError> {
+        self.flows.query(handle)
+    }
+}
+
+/// The Ethernet address that the NIC sends the client's packet to, if it does.
+fn next(nic: &Nic, client: u32) -> Option<Mac> {
+    let src = SocketAddr::new(Ipv4Addr::from_bits(0xc633_0000 | client).into(), 4000);
+    let dst: SocketAddr = "10.71.0.100:53".parse().unwrap();
+    let bytes = frames::transport(Transport::Udp, src, dst, 0, b"query", Sum::Right);
+    let link = Link { src: PEER, dst: OWN, vlan: None };
+    let shape = Shape { ttl: 64, ..Shape::default() };
+    let mut frame = frames::ip(link, [src.ip(), dst.ip()], 17, &bytes, &shape, None);
+    let mut out = [Delivery::default()];
+    nic.receive_burst([frame.as_slice()], 0, &mut out);
+    assert_eq!(out[0].dropped, None);
+    out[0].forward?;
+    out[0].edits.apply(&mut frame);
+    wire::ethernet::macs(&frame).map(|(to, _)| to)
+}
+
+const CLIENTS: u32 = 1 << 8;
+
+/// While rules are exchanged every client's packet goes to the old backend, the
+/// new one, or software; and when it is done none goes to software.
+#[test]
+fn rules_are_made_before_others_are_broken() {
+    let config = network();
+    let facts = vec![PortFacts { mac: Mac(OWN), queues: 1, ring: 64 }; 2];
+    let shared: Arc<Shared> =
+        Arc::new(setup::shared(&config, &facts, false, Seed([3; 32])).unwrap());
+    for (host, address) in (1..).zip(["10.72.0.11", "10.72.0.12", "10.71.0.13"]) {
+        let hop = shared.hop_to(address.parse().unwrap(), 0).unwrap();
+        let found = shared.neighbours.get(hop).unwrap();
+        shared.neighbours.learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, host]), 0);
+    }
+    let nic_config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 1) };
+    let nic = Nic::new(&nic_config).unwrap();
+    let mut rules = StatelessRules::new(Arc::clone(&shared));
+    let mut rng = StdRng::seed_from_u64(5);
+    rules.tick(1, &mut [&mut nic.flows()]);
+    let all = |nic: &Nic| (0..CLIENTS).map(|client| next(nic, client)).collect::<Vec<_>>();
+    let mut before = all(&nic);
+    assert!(
+        before.iter().all(Option::is_some),
+        "hardware has every client: {:?}",
+        rules.ports(service::ServiceId(0)).collect::<Vec<_>>()
+    );
+    let (first, mut moved, mut looks) = (before.clone(), 0, 0);
+    for step in 2..60 {
+        let (service, backend) = BACKENDS[rng.random_range(0..3)];
+        let Ok((change, _)) = shared.steer(service, backend.parse().unwrap(), rng.random()) else {
+            continue;
+        };
+        let mut seen: Vec<Vec<Option<Mac>>> = Vec::new();
+        let mut look = || seen.push(all(&nic));
+        let mut watched = Watched { flows: nic.flows(), look: &mut look };
+        rules.tick(step, &mut [&mut watched]);
+        let after = all(&nic);
+        let software = after.iter().filter(|to| to.is_none()).count();
+        let nobody =
+            shared.snapshot.load().services.services()[0].classes().unwrap().entries().count() == 0;
+        assert_eq!(software, if nobody { CLIENTS as usize } else { 0 });
+        for (client, (old, new)) in before.iter().zip(&after).enumerate() {
+            for to in seen.iter().map(|all| all[client]) {
+                assert!(to == *old || to == *new, "client {client}: {to:?}, {old:?} to {new:?}");
+            }
+        }
+        looks += seen.len();
+        moved += u32::from(before != after && change.share > 0.0);
+        before = after;
+    }
+    assert!(moved > 10 && looks > 60, "{moved} changes in {looks} looks");
+    // A card that would not destroy a rule is asked again.
+    let (service, backend) = BACKENDS[1];
+    let _ = shared.steer(service, backend.parse().unwrap(), false);
+    rules.tick(90, &mut [&mut nic.flows()]);
+    let _ = shared.steer(service, backend.parse().unwrap(), true);
+    nic.order_fault(Fault::RefuseDestroys { count: 3 });
+    for step in 91..95 {
+        rules.tick(step, &mut [&mut nic.flows()]);
+    }
+    assert!(all(&nic).iter().all(|to| *to != Some(Mac([2, 0, 0, 0, 1, 2]))));
+    nic.clear_faults();
+    for (service, backend) in &BACKENDS[..3] {
+        let _ = shared.steer(service, backend.parse().unwrap(), false);
+    }
+    rules.tick(100, &mut [&mut nic.flows()]);
+    assert_eq!(all(&nic), first, "everybody is where they were");
+    assert_eq!(rules.shutdown(&mut [&mut nic.flows()]), 0);
+    assert_eq!(nic.stats().rules, 0);
+}

@@ -1,0 +1,245 @@
+//! Tunnels: an IP packet inside another (RFC 2003, RFC 2473), behind a GRE
+//! header (RFC 2784), or in UDP (GUE, draft-ietf-intarea-gue).
+use std::net::IpAddr;
+
+use packet::PacketBuf;
+
+use crate::bytes::be16;
+use crate::checksum;
+use crate::headers::{Fragment, Headers, Net, TcpFlags};
+use crate::inner::Inner;
+use crate::numbers::{ethertype, protocol};
+
+/// The port that GUE is assigned.
+pub const GUE_PORT: u16 = 6080;
+
+/// The longest outer header: IPv6 and UDP.
+const MOST: usize = 48;
+
+/// What is between the outer and the inner IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tunnel {
+    /// Nothing: protocol 4 or 41, by the inner family.
+    Ipip,
+    /// GRE without key, sequence number and checksum.
+    Gre,
+    /// UDP to this port, and in it the inner packet at once: GUE variant 1
+    /// (draft-ietf-intarea-gue section 4), which receivers tell from variant 0
+    /// by the first bits. Linux takes it with `ip fou add port N gue`. The
+    /// source port is made from the inner flow, so that routers and receive
+    /// queues spread flows and keep each in order. The UDP checksum is zero
+    /// over IPv4 and right over IPv6, where a receiver may insist on it.
+    Gue {
+        /// The destination port.
+        port: u16,
+    },
+}
+
+impl Tunnel {
+    /// The length of what is between the IP headers, in bytes.
+    const fn shim(self) -> usize {
+        match self {
+            Self::Ipip => 0,
+            Self::Gre => 4,
+            Self::Gue { .. } => 8,
+        }
+    }
+
+    /// Bytes that a packet grows by between outer addresses of this family.
+    #[must_use]
+    pub const fn overhead(self, ipv6: bool) -> u16 {
+        (self.shim() + if ipv6 { 40 } else { 20 }) as u16
+    }
+}
+
+/// One tunnel's outer header, compiled: what depends on the packet is filled
+/// in for each one. Its bytes are all that hardware needs for doing the same
+/// but for lengths, checksums and, in GUE, the source port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encap {
+    tunnel: Tunnel,
+    ipv6: bool,
+    /// IP header and what follows it; zero where the packet decides.
+    header: [u8; MOST],
+    /// The sum over an IPv4 header, or over the addresses of UDP's pseudo-header.
+    sum: u32,
+}
+
+impl Encap {
+    /// The tunnel from `src` to `dst`, whose packets may take `ttl` hops;
+    /// `None` if the addresses are of different families.
+    ///
+    /// An IPv4 outer header forbids fragments and so needs no id (RFC 6864
+    /// section 4.1).
+    #[must_use]
+    pub fn new(tunnel: Tunnel, src: IpAddr, dst: IpAddr, ttl: u8) -> Option<Self> {
+        let mut header = [0; MOST];
+        let (ipv6, sum) = match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                header[0] = 0x45;
+                header[6] = 0x40;
+                header[8] = ttl;
+                header[12..16].copy_from_slice(&src.octets());
+                header[16..20].copy_from_slice(&dst.octets());
+                (false, checksum::sum(&header[..20], 0))
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                header[0] = 0x60;
+                header[7] = ttl;
+                header[8..24].copy_from_slice(&src.octets());
+                header[24..40].copy_from_slice(&dst.octets());
+                (true, checksum::sum(&header[8..40], 0))
+            }
+            _ => return None,
+        };
+        if let Tunnel::Gue { port } = tunnel {
+            let at = if ipv6 { 42 } else { 22 };
+            header[at..at + 2].copy_from_slice(&port.to_be_bytes());
+        }
+        Some(Self { tunnel, ipv6, header, sum })
+    }
+
+    /// What is between the IP headers.
+    #[must_use]
+    pub const fn tunnel(&self) -> Tunnel {
+        self.tunnel
+    }
+
+    /// The packet inside one of this tunnel's, whose outer IP header `headers`
+    /// describe; it may be cut off. `None` if that is not one of [`Self`]'s kind.
+    #[must_use]
+    pub fn carried<'a>(&self, packet: &'a [u8], headers: &Headers) -> Option<&'a [u8]> {
+        let port = match self.tunnel {
+            Tunnel::Gue { port } => Some(port),
+            Tunnel::Ipip | Tunnel::Gre => None,
+        };
+        carried(packet, headers.proto, headers.l4.into(), port)
+    }
+
+    /// Bytes that a packet grows by.
+    #[must_use]
+    pub const fn overhead(&self) -> u16 {
+        self.tunnel.overhead(self.ipv6)
+    }
+
+    /// The outer header; zero where the packet decides: lengths, checksums,
+    /// traffic class, flow label, source port, and what says the inner family.
+    #[must_use]
+    pub fn template(&self) -> &[u8] {
+        self.header.get(..usize::from(self.overhead())).unwrap_or(&self.header)
+    }
+
+    /// Puts the IP packet of a frame into the tunnel and makes `headers` those
+    /// of the outer packet. DSCP and congestion marks are copied out (RFC 2983
+    /// section 3.1, RFC 6040 section 4.1); IPv6 outside gets a flow label from
+    /// the inner flow (RFC 6438). Padding behind the datagram goes. The inner
+    /// packet stays as it is; its TTL is the caller's affair.
+    ///
+    /// `false`, and nothing happens, without headroom, if the frame isn't IP
+    /// or too long then, or if `headers` isn't of this frame.
+    #[must_use]
+    pub fn apply<P: PacketBuf>(&self, packet: &mut P, headers: &mut Headers) -> bool {
+        self.put(packet, headers).is_some()
+    }
+
+    fn put<P: PacketBuf>(&self, packet: &mut P, headers: &mut Headers) -> Option<()> {
+        let frame = packet.bytes();
+        let (l3, grown) = (usize::from(headers.l3), self.overhead());
+        let inner = Inner::of(frame, headers)?;
+        let end = headers.end.checked_add(grown)?;
+        let outer = self.fill(&inner, frame, headers)?;
+        let kind = l3.checked_sub(2)?;
+        if !packet.prepend(grown.into()) {
+            return None;
+        }
+        // Cutting can't fail.
+        let _ = packet.resize(end.into());
+        let front = packet.bytes_mut().get_mut(..l3 + usize::from(grown))?;
+        front.copy_within(usize::from(grown).., 0);
+        let ethertype = if self.ipv6 { ethertype::IPV6 } else { ethertype::IPV4 };
+        front.get_mut(kind..l3)?.copy_from_slice(&ethertype.to_be_bytes());
+        front.get_mut(l3..)?.copy_from_slice(outer.get(..grown.into())?);
+        *headers = Headers {
+            net: if self.ipv6 { Net::Ipv6 } else { Net::Ipv4 },
+            l4: headers.l3 + if self.ipv6 { 40 } else { 20 },
+            end,
+            proto: self.protocol(&inner),
+            ttl: if self.ipv6 { outer[7] } else { outer[8] },
+            tcp_flags: TcpFlags(0),
+            fragment: Fragment::Whole,
+            ..*headers
+        };
+        Some(())
+    }
+
+    /// What the outer IP header says comes next.
+    const fn protocol(&self, inner: &Inner) -> u8 {
+        match self.tunnel {
+            Tunnel::Ipip if inner.ipv6 => protocol::IPV6,
+            Tunnel::Ipip => protocol::IPIP,
+            Tunnel::Gre => protocol::GRE,
+            Tunnel::Gue { .. } => protocol::UDP,
+        }
+    }
+
+    /// The outer header for this packet.
+    fn fill(&self, inner: &Inner, frame: &[u8], headers: &Headers) -> Option<[u8; MOST]> {
+        let mut header = self.header;
+        let behind = inner.length.checked_add(self.tunnel.shim() as u16)?;
+        let ip = if self.ipv6 { 40 } else { 20 };
+        let shim = header.get_mut(ip..)?;
+        match self.tunnel {
+            Tunnel::Ipip => {}
+            Tunnel::Gre => {
+                let kind = if inner.ipv6 { ethertype::IPV6 } else { ethertype::IPV4 };
+                shim.get_mut(2..4)?.copy_from_slice(&kind.to_be_bytes());
+            }
+            Tunnel::Gue { .. } => {
+                let udp = shim.first_chunk_mut::<8>()?;
+                // The ephemeral ports (RFC 6335 section 6).
+                udp[..2].copy_from_slice(&(0xc000 | inner.entropy as u16 >> 2).to_be_bytes());
+                udp[4..6].copy_from_slice(&behind.to_be_bytes());
+                if self.ipv6 {
+                    let sum = self.sum + u32::from(behind) + u32::from(protocol::UDP);
+                    let sum = checksum::sum(udp, u32::from(inner.sum(frame, headers)?) + sum);
+                    let field = match !checksum::fold(sum) {
+                        0 => 0xffff,
+                        computed => computed,
+                    };
+                    udp[6..].copy_from_slice(&field.to_be_bytes());
+                }
+            }
+        }
+        let next = self.protocol(inner);
+        if self.ipv6 {
+            let label = inner.entropy >> 12;
+            let first = 6 << 28 | u32::from(inner.traffic_class) << 20 | label;
+            header[..4].copy_from_slice(&first.to_be_bytes());
+            header[4..6].copy_from_slice(&behind.to_be_bytes());
+            header[6] = next;
+        } else {
+            let total = behind.checked_add(20)?;
+            header[1] = inner.traffic_class;
+            header[2..4].copy_from_slice(&total.to_be_bytes());
+            header[9] = next;
+            let words = u32::from(inner.traffic_class) + u32::from(total) + u32::from(next);
+            header[10..12].copy_from_slice(&(!checksum::fold(self.sum + words)).to_be_bytes());
+        }
+        Some(header)
+    }
+}
+
+/// The packet that an outer header carries, for those who must look into
+/// tunnels: what follows `shim` bytes behind the outer IP header. `None` if it
+/// isn't one of [`Tunnel`]'s; `packet` begins with the outer IP header, `l4`
+/// bytes before the next, and may be cut off.
+#[must_use]
+pub fn carried(packet: &[u8], proto: u8, l4: usize, gue_port: Option<u16>) -> Option<&[u8]> {
+    let shim = match proto {
+        protocol::IPIP | protocol::IPV6 => 0,
+        protocol::GRE => 4,
+        protocol::UDP if gue_port.is_some() && be16(packet, l4 + 2) == gue_port => 8,
+        _ => return None,
+    };
+    packet.get(l4 + shim..)
+}
