@@ -202,7 +202,8 @@ fn plan(rng: &mut StdRng) -> Plan {
         workers: 1,
         timeouts: LONG,
         fragment_timeout: "20ms",
-        flat: rng.random_bool(0.5),
+        flat: rng.random_bool(0.6),
+        narrow: rng.random_bool(0.5),
     }
 }
 

@@ -25,9 +25,10 @@ pub(crate) struct Plan {
     /// TOML of `[conntrack]`'s timeouts.
     pub(crate) timeouts: &'static str,
     pub(crate) fragment_timeout: &'static str,
-    /// Backends are behind no VLAN and both links take packets of one length,
-    /// so that a card may send them on.
+    /// Backends are behind no VLAN, so that a card may send packets on.
     pub(crate) flat: bool,
+    /// Their link takes shorter packets than the clients'.
+    pub(crate) narrow: bool,
 }
 
 /// Where a client is.
@@ -155,7 +156,7 @@ impl Plan {
 
     /// The longest IP packet on each port.
     pub(crate) const fn mtus(&self) -> [usize; 2] {
-        [1500, if self.flat { 1500 } else { 1400 }]
+        [1500, if self.narrow { 1400 } else { 1500 }]
     }
 
     pub(crate) fn config(&self) -> Config {

@@ -283,13 +283,17 @@ impl Traffic {
         }
     }
 
-    /// Whether byte `at` is of an Ethernet address that is learnt from `frame`.
+    /// Whether byte `at` says who has which Ethernet address.
     fn tells_address(&self, frame: &[u8], at: usize) -> bool {
-        let headers = Headers::parse(frame);
-        let questions = headers.is_ok_and(|headers| {
-            headers.net == wire::Net::Arp || headers.proto == wire::numbers::protocol::ICMPV6
-        });
-        (6..12).contains(&at) || questions && at >= 12
+        let Ok(headers) = Headers::parse(frame) else { return true };
+        let l3 = usize::from(headers.l3);
+        let sender = match headers.net {
+            wire::Net::Ipv4 => l3 + 12..l3 + 16,
+            wire::Net::Ipv6 => l3 + 8..l3 + 24,
+            _ => 12..frame.len(),
+        };
+        let answer = headers.proto == wire::numbers::protocol::ICMPV6 && at >= 12;
+        (6..12).contains(&at) || sender.contains(&at) || answer
     }
 
     /// Cuts `frame` short or turns over one to three of its first bits.
