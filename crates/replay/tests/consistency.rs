@@ -41,8 +41,6 @@ tcp_syn = \"30s\"
 tcp_established = \"60s\"
 tcp_closing = \"2s\"
 udp = \"30s\"
-[offload]
-admission = \"all\"
 ";
 
 /// One connection as its ends see it.
