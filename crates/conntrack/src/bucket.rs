@@ -10,8 +10,8 @@
 use service::Direction;
 use wire::Transport;
 
+use crate::memory::vector::{matches, matches_in};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
-use crate::vector::{matches, matches_in};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
 /// with every access.

@@ -203,7 +203,7 @@ impl Index {
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
         let (first, second) = (self.bucket(probe.first()), self.bucket(probe.second()));
-        if crate::vector::matches(first, second, probe.sought) == 0 {
+        if crate::memory::vector::matches(first, second, probe.sought) == 0 {
             return None;
         }
         self.scan(probe, is_it)

@@ -73,7 +73,6 @@ mod sync;
 mod table;
 #[forbid(unsafe_code)]
 mod time;
-mod vector;
 #[forbid(unsafe_code)]
 mod view;
 

@@ -1,7 +1,9 @@
 //! Memory for tables: cache-line aligned, zeroed by the operating system page
-//! by page when it is first touched. With `vector` the only module with `unsafe`
+//! by page when it is first touched. With its `vector` the only module with `unsafe`
 //! code.
 #![allow(unsafe_code)]
+
+pub(crate) mod vector;
 
 use std::fmt;
 

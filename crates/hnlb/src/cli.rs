@@ -159,6 +159,24 @@ pub(crate) enum BenchCommand {
     Xenoflow(BenchXenoflowArgs),
 }
 
+/// What all measurements of the paper's evaluation have in common.
+#[derive(Debug, Args)]
+pub(crate) struct BenchRunArgs {
+    /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) systems: Vec<paper::System>,
+    /// Source and load balancer take turns on one core: for the cost of the
+    /// code alone (saturation runs only).
+    #[arg(long)]
+    pub(crate) alone: bool,
+    /// Write results.csv, results.json, the plots and report.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per row instead of the medians.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `hnlb bench fig4` to `fig8`, `new`, `latency`, `churn`
 #[derive(Debug, Args)]
 pub(crate) struct BenchPartArgs {
@@ -171,23 +189,12 @@ pub(crate) struct BenchPartArgs {
     /// Milliseconds of one measured point [default: 150, with --quick 60].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=60_000))]
     pub(crate) point_ms: Option<u64>,
-    /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) systems: Vec<paper::System>,
     /// Numbers of connections, of those that the figure has (of `new`: sizes of
     /// the table; of `latency`: the first of the list) [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<u32>,
-    /// Source and load balancer take turns on one core: for the cost of the
-    /// code alone (saturation runs only).
-    #[arg(long)]
-    pub(crate) alone: bool,
-    /// Write results.csv, results.json, the plots and report.html into this directory.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Print one JSON object per row instead of the medians.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) run: BenchRunArgs,
 }
 
 /// `hnlb bench paper`
@@ -201,22 +208,11 @@ pub(crate) struct BenchPaperArgs {
     /// with --quick 1.8].
     #[arg(long, value_name = "M", value_parser = minutes)]
     pub(crate) minutes: Option<f64>,
-    /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) systems: Vec<paper::System>,
     /// Numbers of connections, of those that each figure has [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<u32>,
-    /// Source and load balancer take turns on one core: for the cost of the
-    /// code alone (saturation runs only).
-    #[arg(long)]
-    pub(crate) alone: bool,
-    /// Write results.csv, results.json, the plots and report.html into this directory.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Print one JSON object per row instead of the medians.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) run: BenchRunArgs,
 }
 
 /// Some time, but no more than a day.

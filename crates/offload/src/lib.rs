@@ -10,6 +10,7 @@ mod count;
 mod encoding;
 mod engine;
 mod entry;
+mod fixed_rules;
 mod flow_type;
 mod install;
 mod marks;

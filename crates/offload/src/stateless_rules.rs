@@ -13,6 +13,7 @@ use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
 use pipeline::{PortId, Shared, Snapshot};
 use service::{BackendId, Entry, Service, ServiceId};
 
+use crate::fixed_rules::FixedRules;
 use crate::steering_rule::{self, Dialect, Target};
 
 /// Priorities of entries: rules that overlap have different ones. Priority 0
@@ -48,18 +49,11 @@ struct Installed {
     counters: Counters,
 }
 
-/// A rule without a counter.
-#[derive(Debug)]
-struct Fixed {
-    rule: Rule,
-    handle: RuleHandle,
-}
-
 /// The rules of one service on one port.
 #[derive(Debug, Default)]
 struct Pipe {
-    gates: Vec<Fixed>,
-    guards: Vec<Fixed>,
+    gates: FixedRules,
+    guards: FixedRules,
     entries: Vec<Installed>,
 }
 
@@ -350,12 +344,12 @@ impl Side {
             pipe.remove_entries(plan, flows, past);
         }
         // Without its guards no entry may be reached.
-        let guarded = add(&mut pipe.guards, &plan.guards, flows);
+        let guarded = pipe.guards.add(&plan.guards, flows);
         if guarded.is_ok() {
-            remove(&mut pipe.gates, &plan.gates, flows);
-            outcome = outcome.and(add(&mut pipe.gates, &plan.gates, flows));
+            pipe.gates.remove(&plan.gates, flows);
+            outcome = outcome.and(pipe.gates.add(&plan.gates, flows));
         }
-        remove(&mut pipe.guards, &plan.guards, flows);
+        pipe.guards.remove(&plan.guards, flows);
         outcome.and(guarded)
     }
 
@@ -443,9 +437,9 @@ impl Pipe {
 
     /// Destroys all rules, those first through which packets come here.
     fn empty(&mut self, flows: &mut dyn FlowPort, past: &mut BTreeMap<BackendId, Counters>) {
-        remove(&mut self.gates, &[], flows);
+        self.gates.remove(&[], flows);
         self.remove_entries(&Plan::default(), flows, past);
-        remove(&mut self.guards, &[], flows);
+        self.guards.remove(&[], flows);
     }
 }
 
@@ -481,26 +475,4 @@ fn overlap(one: &Entry, other: &Entry) -> bool {
 
 fn sum_of(one: Counters, other: Counters) -> Counters {
     Counters { packets: one.packets + other.packets, bytes: one.bytes + other.bytes }
-}
-
-/// Makes the rules that are missing, until the card refuses one.
-fn add(own: &mut Vec<Fixed>, wanted: &[Rule], flows: &mut dyn FlowPort) -> Result<(), FlowError> {
-    for rule in wanted {
-        if !own.iter().any(|fixed| fixed.rule == *rule) {
-            let handle = flows.create(rule)?;
-            own.push(Fixed { rule: rule.clone(), handle });
-        }
-    }
-    Ok(())
-}
-
-/// Destroys the rules that aren't wanted; those that stay are tried again.
-fn remove(own: &mut Vec<Fixed>, wanted: &[Rule], flows: &mut dyn FlowPort) {
-    for Fixed { rule, handle } in std::mem::take(own) {
-        if wanted.contains(&rule) {
-            own.push(Fixed { rule, handle });
-        } else if let Err((handle, _)) = flows.destroy(handle) {
-            own.push(Fixed { rule, handle });
-        }
-    }
 }

@@ -78,8 +78,8 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
         quick: args.quick,
         repetitions: args.repetitions,
         point_ms: args.point_ms.unwrap_or(if args.quick { QUICK_POINT_MS } else { POINT_MS }),
-        alone: args.alone,
-        systems: systems(&args.systems),
+        alone: args.run.alone,
+        systems: systems(&args.run.systems),
         connections: args.connections.clone(),
         progress: Some(progress),
         ..paper::Options::default()
@@ -90,22 +90,22 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
         ("Repetitions".to_owned(), args.repetitions.to_string()),
         ("Milliseconds of a point".to_owned(), options.point_ms.to_string()),
         ("Memory".to_owned(), testbed.memory()),
-        ("One core for both".to_owned(), args.alone.to_string()),
+        ("One core for both".to_owned(), args.run.alone.to_string()),
     ];
-    tell(findings, settings, (args.json, args.alone), args.out.as_deref())
+    tell(findings, settings, (args.run.json, args.run.alone), args.run.out.as_deref())
 }
 
 /// The whole evaluation in a given time.
 fn whole(args: &BenchPaperArgs) -> CommandResult {
     let minutes = args.minutes.unwrap_or(if args.quick { QUICK_MINUTES } else { MINUTES });
     let budget = Duration::try_from_secs_f64(minutes * 60.0)?;
-    let systems = systems(&args.systems);
+    let systems = systems(&args.run.systems);
     let grants = paper::grants(&paper::wishes(args.quick, &systems), budget);
     let mut testbed = Testbed::start()?;
     let bar = bar()?;
     let options = paper::Options {
         quick: args.quick,
-        alone: args.alone,
+        alone: args.run.alone,
         systems,
         connections: args.connections.clone(),
         progress: Some(over_all(&bar, &grants)),
@@ -116,7 +116,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
     bar.finish_and_clear();
     let mut settings = vec![
         ("Memory".to_owned(), testbed.memory()),
-        ("One core for both".to_owned(), args.alone.to_string()),
+        ("One core for both".to_owned(), args.run.alone.to_string()),
         (
             "Time".to_owned(),
             format!("{:.0} s of {:.0} s", start.elapsed().as_secs_f64(), budget.as_secs_f64()),
@@ -130,7 +130,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
         );
         (wish.part.name().to_owned(), text)
     }));
-    tell(findings, settings, (args.json, args.alone), args.out.as_deref())
+    tell(findings, settings, (args.run.json, args.run.alone), args.run.out.as_deref())
 }
 
 /// One bar over all parts, each as long as it should take.

@@ -1,5 +1,4 @@
 //! Comparing a whole bucket at once, by the processor's vector instructions.
-#![allow(unsafe_code)]
 
 use crate::bucket::{Bucket, Sought};
 
