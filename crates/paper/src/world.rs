@@ -281,7 +281,7 @@ impl World {
             self.moulds.write(&shot, &mut frame);
             frames.push(frame);
             if frames.is_full() || number + 1 == all {
-                let mut told = [Delivery::default(); ASKED];
+                let mut told: [Delivery; ASKED] = std::array::from_fn(|_| Delivery::default());
                 let asked = frames.iter().map(<[u8; flows::SHORTEST]>::as_slice);
                 nic.receive_burst(asked, ASKED_MS * 1_000_000, &mut told);
                 let aim = |told: &Delivery| Aim {

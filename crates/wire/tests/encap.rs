@@ -64,12 +64,8 @@ fn outer(
         Tunnel::Gre => (47, vec![0, 0, 0x08, 0x00]),
         Tunnel::Gue { port } => {
             let length = 8 + inner.len() as u16;
-            let udp = UdpHeader {
-                source_port: entropy.0,
-                destination_port: port,
-                length,
-                checksum: 0,
-            };
+            let udp =
+                UdpHeader { source_port: entropy.0, destination_port: port, length, checksum: 0 };
             (17, udp.to_bytes().to_vec())
         }
     };
