@@ -104,7 +104,7 @@ impl<C: Connections> Offloader<C> {
                 continue;
             }
             installed.aged = false;
-            self.world.use_hop(installed.hop, now_ms);
+            self.world.use_hop(installed.goal.hop, now_ms);
             sum.packets += new.packets;
             sum.bytes += new.bytes;
         }

@@ -2,8 +2,10 @@
 use admission::{CardRefusal, Key};
 use dpdk::flow::{Counters, RuleHandle};
 use pipeline::PortId;
-use service::{Binding, Direction, HopId};
+use service::{Binding, Direction};
 use wire::FlowKey;
+
+use crate::reroute::Goal;
 
 /// What a rule gives its packets, by which workers know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +25,8 @@ pub(crate) struct Installed {
     pub(crate) port: PortId,
     pub(crate) handle: RuleHandle,
     pub(crate) tag: Tag,
-    /// What its packets' next hop was when it was made.
-    pub(crate) hop: HopId,
+    /// Where its packets went when it was made.
+    pub(crate) goal: Goal,
     /// What it had counted when it was last looked at.
     pub(crate) counted: Counters,
     /// What it matches.

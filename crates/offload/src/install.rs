@@ -5,13 +5,14 @@ use admission::CardRefusal;
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use pipeline::PortId;
-use service::Direction;
+use service::{Delivery, Direction};
 
 use crate::connections::{Connections, Path};
 use crate::entry::{Stage, Tag};
 use crate::offloader::Offloader;
 use crate::port_rewrite::Ends;
 use crate::port_rules::{Attempt, Job, Owner};
+use crate::reroute::Goal;
 
 /// Items of the line looked at in one tick for each rule that may be created:
 /// the others cost no call of the card, but are not free.
@@ -97,12 +98,12 @@ impl<C: Connections> Offloader<C> {
             self.missed(owner, at);
             return Step::Passed;
         };
-        let ends = self.ends(conn, &path);
+        let ends = self.ends(&job, &path);
         let Some(rules) = self.ports.get_mut(at) else { return Step::Passed };
         match rules.create(&Job { ends, ..job }, tables, flows, now_ms) {
             Attempt::Created(installed) => {
                 if installed.tag == Tag::Nothing {
-                    self.routes.add(installed.hop, conn, ends.way);
+                    self.routes.add(installed.goal, conn, ends.way, ends.tunnel);
                 }
                 if let Some(key) = self.entries.get(&conn).and_then(|entry| entry.key) {
                     self.admission.installed(key, now_ms);
@@ -143,12 +144,18 @@ impl<C: Connections> Offloader<C> {
     }
 
     /// What a rule is made from that isn't the connection's own.
-    fn ends(&self, conn: ConnId, path: &Path) -> Ends {
+    fn ends(&self, job: &Job, path: &Path) -> Ends {
+        let (conn, direction) = job.owner;
+        let backend = match job.binding.forwarding.delivery(direction, job.binding.backend) {
+            Some(Delivery::Tunnel(backend)) => Some(backend),
+            _ => None,
+        };
         Ends {
+            tunnel: backend.and_then(|backend| self.world.tunnel(backend)),
+            goal: Goal { hop: path.hop, tunnel: backend },
             way: self.world.way(path.hop),
             from: self.world.way(path.from),
             longest: self.world.station(path.arrives).map_or(u16::MAX, |(_, mtu)| mtu),
-            hop: path.hop,
             timeout_ms: self.world.timeout_ms(conn).unwrap_or_default(),
         }
     }

@@ -27,6 +27,7 @@ mod shared;
 mod stateless_rules;
 mod stats;
 mod steering_rule;
+mod tunnel;
 
 pub use choose::{Explained, Place};
 pub use config::{OffloadConfig, PortConfig};
@@ -38,3 +39,4 @@ pub use probe::{Card, Probe, probe, probe_card};
 pub use rewrite::{RewriteCard, Style};
 pub use stateless_rules::{Held, StatelessRules};
 pub use stats::{Done, Level, OffloadStats, PortStats, QueueUse, Refused};
+pub use tunnel::TunnelType;

@@ -311,7 +311,7 @@ impl<C: Connections> Offloader<C> {
                     if let Some(rules) = self.ports.get_mut(usize::from(installed.port.0)) {
                         entry.unseen |= unseen && rules.encoding != Encoding::Mark;
                         if installed.tag == Tag::Nothing {
-                            self.routes.remove(installed.hop, conn);
+                            self.routes.remove(installed.goal, conn);
                         }
                         rules.doom((conn, direction), installed);
                     }

@@ -1,16 +1,18 @@
 //! One port's rules of encoding `rewrite`: what leads packets to them, what
 //! they are made from, and what they have counted.
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
-use service::HopId;
-use wire::{FlowKey, Mac};
+use service::{Delivery, HopId};
+use wire::{Encap, FlowKey, Mac};
 
 use crate::backoff::{Backoff, Waits};
 use crate::connections::Way;
 use crate::engine::{Destroy, Finished};
 use crate::entry::Tag;
 use crate::port_rules::{Attempt, Job, Name, Owner, PortRules};
+use crate::probe_rewrite::tunnel_example;
+use crate::reroute::Goal;
 use crate::rewrite::{GROUPS, Plan, RewriteCard, Shape, connection, entry, guards};
-use crate::{Encoding, FlowType};
+use crate::{Encoding, FlowType, TunnelType};
 
 /// A card that takes no entry and guards is tried again after 50 ms, then ever
 /// more seldom up to 1 s.
@@ -26,6 +28,8 @@ const AGED_MS: u64 = 250;
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) card: Option<RewriteCard>,
+    /// Tunnels that the card takes by the way the port's rules are made.
+    tunnels: [bool; 6],
     guards: Vec<RuleHandle>,
     entry: Option<RuleHandle>,
     /// The queues are set up and a predecessor's rules are gone.
@@ -45,6 +49,7 @@ pub(crate) struct Frame {
 impl Frame {
     pub(crate) fn new(card: Option<RewriteCard>) -> Self {
         Self {
+            tunnels: card.as_ref().map_or([false; 6], |card| card.tunnels),
             card,
             guards: Vec::new(),
             entry: None,
@@ -73,13 +78,16 @@ pub(crate) struct Ends {
     pub(crate) from: Option<Way>,
     /// The longest IP packet that comes there, in bytes.
     pub(crate) longest: u16,
-    pub(crate) hop: HopId,
+    pub(crate) goal: Goal,
+    /// The tunnel they enter.
+    pub(crate) tunnel: Option<Encap>,
     pub(crate) timeout_ms: u32,
 }
 
 impl Default for Ends {
     fn default() -> Self {
-        Self { way: None, from: None, longest: u16::MAX, hop: HopId(0), timeout_ms: 0 }
+        let goal = Goal { hop: HopId(0), tunnel: None };
+        Self { way: None, from: None, longest: u16::MAX, goal, tunnel: None, timeout_ms: 0 }
     }
 }
 
@@ -107,6 +115,7 @@ impl PortRules {
         if !self.frame.begun {
             self.reconcile(flows);
             self.engine.set_up(flows, &entry(station));
+            self.ask_tunnels(flows);
             self.frame.begun = true;
         }
         match self.build(station, flows, now_ms) {
@@ -116,6 +125,17 @@ impl PortRules {
                 self.take_down();
                 self.frame.again.failed(now_ms);
             }
+        }
+    }
+
+    /// Through a queue a card may take other tunnels than one by one.
+    fn ask_tunnels(&mut self, flows: &mut dyn FlowPort) {
+        let Some(card) = self.frame.card.as_ref().filter(|_| self.engine.is_queued()) else {
+            return;
+        };
+        for (taken, kind) in self.frame.tunnels.iter_mut().zip(TunnelType::ALL) {
+            let rule = tunnel_example(card.style, &card.outputs, kind);
+            *taken = rule.is_some_and(|rule| self.engine.takes(flows, &rule));
         }
     }
 
@@ -201,7 +221,17 @@ impl PortRules {
             refused.tagged += 1;
             return Err(no);
         }
-        if way.mtu < job.ends.longest {
+        let delivery = job.binding.delivery(job.owner.1);
+        let tunnel = job.ends.tunnel.as_ref();
+        if matches!(delivery, Some(Delivery::Tunnel(_))) {
+            let index = tunnel.map(|encap| TunnelType::of(encap).index());
+            let taken = index.and_then(|index| self.frame.tunnels.get(index));
+            if taken != Some(&true) {
+                refused.not_encodable += 1;
+                return Err(no);
+            }
+        }
+        if way.mtu.saturating_sub(tunnel.map_or(0, Encap::overhead)) < job.ends.longest {
             refused.mtu += 1;
             return Err(no);
         }
@@ -217,10 +247,10 @@ impl PortRules {
             refused.unsupported += 1;
             return Err(no);
         }
-        let delivery = job.binding.delivery(job.owner.1);
         let rule = delivery.as_ref().and_then(|delivery| {
             let timeout_ms = job.ends.timeout_ms;
-            connection(&Plan { key, delivery, way: &way, mac, output, timeout_ms }, card.style)
+            let plan = Plan { key, delivery, tunnel, way: &way, mac, output, timeout_ms };
+            connection(&plan, card.style)
         });
         rule.ok_or_else(|| {
             refused.not_encodable += 1;

@@ -217,7 +217,7 @@ impl PortRules {
                     port: self.port,
                     handle,
                     tag,
-                    hop: job.ends.hop,
+                    goal: job.ends.goal,
                     counted: Counters::default(),
                     key,
                     aged: false,
@@ -266,7 +266,7 @@ impl PortRules {
             let actions = vec![Action::Queue(queue), Action::Mark(mark)];
             return Ok((Tag::Mark(mark), Rule::five_tuple(key, actions), shape));
         }
-        let action = queue_action(&job.binding, direction, job.ends.hop, job.any_port);
+        let action = queue_action(&job.binding, direction, job.ends.goal.hop, job.any_port);
         let action = action.map_err(|_| {
             self.done.refused.not_encodable += 1;
             Attempt::Refused { asked: false }

@@ -322,11 +322,14 @@ impl SimulatedPort {
         if let Some((nic, _)) = &self.nic {
             nic.receive_burst([packet.bytes()], now_ns, &mut delivery);
         }
-        let [Delivery { queue, mark, dropped, forward, edits, .. }] = delivery;
+        let [delivery] = delivery;
+        let Delivery { queue, mark, dropped, forward, .. } = delivery;
         if dropped.is_some() {
             return Arrived::Dropped;
         }
-        edits.apply(packet.bytes_mut());
+        if !delivery.change(&mut packet) {
+            return Arrived::Dropped;
+        }
         if let Some(port) = forward {
             return Arrived::Forwarded(Sent { port: PortId(port), packet });
         }

@@ -106,6 +106,12 @@ impl Encap {
         self.tunnel
     }
 
+    /// Whether the outer addresses are IPv6.
+    #[must_use]
+    pub const fn is_ipv6(&self) -> bool {
+        self.ipv6
+    }
+
     /// The packet inside one of this tunnel's, whose outer IP header `headers`
     /// describe; it may be cut off. `None` if that is not one of [`Self`]'s kind.
     #[must_use]

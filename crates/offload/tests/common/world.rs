@@ -9,7 +9,7 @@ use offload::{Connections, Path, PortTables, Way};
 use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{PortId, QueueEpochs};
 use service::{BackendId, Binding, Direction, HopId, ServiceId};
-use wire::{Mac, Transport};
+use wire::{Encap, Mac, Transport};
 
 /// What conntrack keeps for the offload side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct World {
     pub ports: Vec<Port>,
     pub any_port: ServiceId,
     opened: Cell<u32>,
+    /// By backend.
+    pub tunnels: RefCell<BTreeMap<u16, Encap>>,
     /// The last byte of next hops' Ethernet addresses; `None`: forgotten.
     pub macs: RefCell<BTreeMap<u32, Option<u8>>>,
     pub way_changes: Cell<u64>,
@@ -80,6 +82,7 @@ impl World {
             ports: (0..2).map(port).collect(),
             any_port: ServiceId(1),
             opened: Cell::new(0),
+            tunnels: RefCell::default(),
             macs: RefCell::default(),
             way_changes: Cell::new(0),
             used: RefCell::default(),
@@ -200,6 +203,10 @@ impl Connections for Ours {
 
     fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {
         self.conns.borrow().get(&conn.raw()).map(|conn| now_ms.saturating_sub(conn.seen_ms))
+    }
+
+    fn tunnel(&self, backend: BackendId) -> Option<Encap> {
+        self.tunnels.borrow().get(&backend.0).copied()
     }
 
     fn way(&self, hop: HopId) -> Option<Way> {
