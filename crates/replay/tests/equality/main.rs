@@ -203,7 +203,7 @@ fn plan(rng: &mut StdRng) -> Plan {
         timeouts: LONG,
         fragment_timeout: "20ms",
         flat: rng.random_bool(0.6),
-        narrow: rng.random_bool(0.5),
+        inside_mtu: [1400, 1500, 1600][rng.random_range(0..3)],
     }
 }
 
