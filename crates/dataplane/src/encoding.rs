@@ -106,6 +106,7 @@ fn choose(flows: &mut dyn FlowPort, card: Card<'_>, wanted: Wanted) -> Chosen {
             shared_queues: Vec::new(),
             workers,
             rewrite: probed.rewrite,
+            mark_instead: probed.mark_instead,
         },
         reasons: probed.reasons,
         owned: probed.left,

@@ -68,6 +68,7 @@ struct Received {
     dropped: u64,
     forwarded: u64,
     forwarded_bytes: u64,
+    tunnelled: u64,
     unmatched: u64,
     stopped: u64,
     per_queue: Vec<u64>,
@@ -250,6 +251,7 @@ impl Nic {
             dropped: received.dropped,
             forwarded: received.forwarded,
             forwarded_bytes: received.forwarded_bytes,
+            tunnelled: received.tunnelled,
             unmatched: received.unmatched,
             stopped: received.stopped,
             per_queue: received.per_queue.clone(),
@@ -318,6 +320,7 @@ impl Received {
             None if delivery.forward.is_some() => {
                 self.forwarded += 1;
                 self.forwarded_bytes += len as u64;
+                self.tunnelled += u64::from(delivery.encap.is_some());
             }
             None => self.count_queue(delivery.queue),
         }

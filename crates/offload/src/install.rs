@@ -13,6 +13,7 @@ use crate::offloader::Offloader;
 use crate::port_rewrite::Ends;
 use crate::port_rules::{Attempt, Job, Owner};
 use crate::reroute::Goal;
+use crate::second_best::NotRewritten;
 
 /// Items of the line looked at in one tick for each rule that may be created:
 /// the others cost no call of the card, but are not free.
@@ -111,13 +112,15 @@ impl<C: Connections> Offloader<C> {
                 self.put_stage(owner, Stage::Installed(installed));
                 Step::Asked
             }
-            Attempt::Refused { asked } => {
-                self.note_refusal(conn, CardRefusal::Unsupported);
-                self.put_stage(owner, Stage::Software);
+            Attempt::Refused { asked, why } => {
+                if !why.is_some_and(|why| self.mark_instead(owner, here, why)) {
+                    self.note_refusal(conn, CardRefusal::Unsupported);
+                    self.put_stage(owner, Stage::Software);
+                }
                 if asked { Step::Asked } else { Step::Passed }
             }
-            Attempt::Failed => {
-                self.try_again(owner, here);
+            Attempt::Failed { asked } => {
+                self.try_again(owner, here, asked);
                 Step::Asked
             }
             Attempt::NoRoom => {
@@ -130,8 +133,9 @@ impl<C: Connections> Offloader<C> {
     /// Keeps the connection from being removed and reads what its rules are
     /// made from. In this order: what is read from then on stays true.
     fn hold(&mut self, owner: Owner) -> Option<Job> {
-        let (conn, _) = owner;
+        let (conn, direction) = owner;
         let entry = self.entries.get_mut(&conn)?;
+        let second_best = entry.not_rewritten(direction).is_some();
         if entry.held.is_none() {
             if !self.world.hold(conn) {
                 return None;
@@ -140,7 +144,7 @@ impl<C: Connections> Offloader<C> {
         }
         let binding = entry.held?;
         let any_port = self.world.any_port(binding.service);
-        Some(Job { owner, binding, any_port, ends: Ends::default() })
+        Some(Job { owner, binding, any_port, ends: Ends::default(), second_best })
     }
 
     /// What a rule is made from that isn't the connection's own.
@@ -161,8 +165,9 @@ impl<C: Connections> Offloader<C> {
     }
 
     /// A rule was refused for once: its direction goes to the end of the line,
-    /// a few times; then workers may ask again.
-    fn try_again(&mut self, owner: Owner, port: PortId) {
+    /// a few times; then workers may ask again, unless it was the card that
+    /// refused and it takes a mark.
+    fn try_again(&mut self, owner: Owner, port: PortId, asked: bool) {
         let Some(entry) = self.entries.get_mut(&owner.0) else { return };
         entry.failures += 1;
         if entry.failures < FAILURES {
@@ -171,7 +176,12 @@ impl<C: Connections> Offloader<C> {
             }
             return self.finish_if_bare(owner.0);
         }
-        entry.may_ask = true;
+        if asked && self.mark_instead(owner, port, NotRewritten::Failed) {
+            return;
+        }
+        if let Some(entry) = self.entries.get_mut(&owner.0) {
+            entry.may_ask = true;
+        }
         self.note_refusal(owner.0, CardRefusal::Failed);
         self.put_stage(owner, Stage::Software);
     }

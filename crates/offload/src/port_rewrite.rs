@@ -6,12 +6,14 @@ use wire::{Encap, FlowKey, Mac};
 
 use crate::backoff::{Backoff, Waits};
 use crate::connections::Way;
+use crate::doomed::Name;
 use crate::engine::{Destroy, Finished};
 use crate::entry::Tag;
-use crate::port_rules::{Attempt, Job, Name, Owner, PortRules};
+use crate::port_rules::{Attempt, Job, Owner, PortRules};
 use crate::probe_rewrite::tunnel_example;
 use crate::reroute::Goal;
 use crate::rewrite::{GROUPS, Plan, RewriteCard, Shape, connection, entry, guards};
+use crate::second_best::NotRewritten;
 use crate::{Encoding, FlowType, TunnelType};
 
 /// A card that takes no entry and guards is tried again after 50 ms, then ever
@@ -139,6 +141,12 @@ impl PortRules {
         }
     }
 
+    /// The tunnels that its rules put packets into.
+    pub(crate) fn tunnels(&self) -> Vec<TunnelType> {
+        let all = TunnelType::ALL.into_iter().zip(self.frame.tunnels);
+        all.filter(|(_, taken)| *taken && self.rewrites()).map(|(kind, _)| kind).collect()
+    }
+
     /// The guards first: no connection's rule may match without them.
     fn build(
         &mut self,
@@ -160,10 +168,10 @@ impl PortRules {
         &mut self,
         flows: &mut dyn FlowPort,
         rule: (&Rule, Shape),
-        owner: Option<Owner>,
+        owner: Option<(Owner, Tag)>,
         now_ms: u64,
     ) -> Result<RuleHandle, FlowError> {
-        let name = Name::of(owner.map(|owner| (owner, Tag::Nothing)));
+        let name = Name::of(owner);
         let handle = self.engine.create(flows, rule, &name, now_ms)?;
         self.done.created += 1;
         self.capacity.created();
@@ -205,21 +213,21 @@ impl PortRules {
 
     /// The rule for `job`, or why there can be none.
     pub(crate) fn rewriting(&mut self, job: &Job, key: &FlowKey) -> Result<(Rule, Shape), Attempt> {
-        let no = Attempt::Refused { asked: false };
+        let no = |why| Attempt::Refused { asked: false, why: Some(why) };
         if self.keys.contains(key) {
             // Two connections are the same to the card.
             self.done.refused.other += 1;
-            return Err(Attempt::Failed);
+            return Err(Attempt::Failed { asked: false });
         }
-        let Some(card) = &self.frame.card else { return Err(no) };
+        let Some(card) = &self.frame.card else { return Err(no(NotRewritten::NotEncodable)) };
         let refused = &mut self.done.refused;
         let (Some(way), Some(from)) = (job.ends.way, job.ends.from) else {
             refused.unresolved += 1;
-            return Err(Attempt::Failed);
+            return Err(Attempt::Failed { asked: false });
         };
         if way.vlan.is_some() || from.vlan.is_some() {
             refused.tagged += 1;
-            return Err(no);
+            return Err(no(NotRewritten::Tagged));
         }
         let delivery = job.binding.delivery(job.owner.1);
         let tunnel = job.ends.tunnel.as_ref();
@@ -228,24 +236,24 @@ impl PortRules {
             let taken = index.and_then(|index| self.frame.tunnels.get(index));
             if taken != Some(&true) {
                 refused.not_encodable += 1;
-                return Err(no);
+                return Err(no(NotRewritten::NotEncodable));
             }
         }
         if way.mtu.saturating_sub(tunnel.map_or(0, Encap::overhead)) < job.ends.longest {
             refused.mtu += 1;
-            return Err(no);
+            return Err(no(NotRewritten::Mtu));
         }
         let Some(output) = card.outputs.get(usize::from(way.port.0)).copied().flatten() else {
             refused.no_output += 1;
-            return Err(no);
+            return Err(no(NotRewritten::NoOutput));
         };
         let Some(mac) = way.mac else {
             refused.unresolved += 1;
-            return Err(Attempt::Failed);
+            return Err(Attempt::Failed { asked: false });
         };
         if card.types.get(FlowType::of(key).index()) != Some(&true) {
             refused.unsupported += 1;
-            return Err(no);
+            return Err(no(NotRewritten::Unsupported));
         }
         let rule = delivery.as_ref().and_then(|delivery| {
             let timeout_ms = job.ends.timeout_ms;
@@ -254,7 +262,7 @@ impl PortRules {
         });
         rule.ok_or_else(|| {
             refused.not_encodable += 1;
-            no
+            no(NotRewritten::NotEncodable)
         })
     }
 

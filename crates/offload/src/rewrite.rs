@@ -116,6 +116,10 @@ pub(crate) enum Shape {
         kind: usize,
         sides: u8,
     },
+    /// Marks on a port that rewrites, by flow type.
+    Marked {
+        kind: usize,
+    },
     /// By flow type and the length of the outer headers.
     Tunnel {
         kind: usize,

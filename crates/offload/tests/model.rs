@@ -129,6 +129,7 @@ impl Model {
             shared_queues: Vec::new(),
             workers: 2,
             rewrite: None,
+            mark_instead: false,
         };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),

@@ -53,6 +53,7 @@ impl Run {
             shared_queues: Vec::new(),
             workers: 1,
             rewrite: ask(nic, Wanted::Fixed(Encoding::Rewrite)).rewrite,
+            mark_instead: true,
         });
         let config = OffloadConfig {
             ports: ports.collect(),
@@ -214,6 +215,7 @@ impl Run {
                 shared_queues: Vec::new(),
                 workers: 1,
                 rewrite: Some(card),
+                mark_instead: true,
             });
         }
         let config = OffloadConfig { ports, ..OffloadConfig::default() };

@@ -324,7 +324,7 @@ fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
             Encoding::Mark => vec![0],
             Encoding::Off | Encoding::Rewrite => Vec::new(),
         };
-        PortConfig { encoding, queues, shared_queues: Vec::new(), workers: 1, rewrite: None }
+        PortConfig { encoding, queues, workers: 1, ..PortConfig::default() }
     };
     let servers = if plan.both_ways { plan.encoding } else { Encoding::Off };
     let config = OffloadConfig {

@@ -40,7 +40,7 @@ use nic::Fault;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use fleet::{BY_CARD, Fleet};
+use fleet::{BY_CARD, Fleet, TUNNELLED};
 use network::Plan;
 use traffic::{Mix, Traffic};
 
@@ -177,6 +177,9 @@ fn check_reach(totals: &Totals, counters: &[&str]) {
         let share = matched * 100 / all;
         println!("{member}: {share} % of {all} forwarded packets matched");
         assert!(share >= 5, "{member}: {share} % matched: {counted:?}");
+        let tunnelled = counted[TUNNELLED];
+        println!("{member}: {tunnelled} put into tunnels by the card");
+        assert_eq!(tunnelled > 50, member.starts_with("rewrite"), "{member}: {counted:?}");
     }
     for counter in counters {
         assert!(off[counter] > 0, "{counter} never happened: {off:?}");
