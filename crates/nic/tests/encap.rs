@@ -167,7 +167,7 @@ proptest! {
     /// Headers that are none, around bytes that are no packet.
     #[test]
     fn nothing_panics(
-        headers in prop::collection::vec(any::<u8>(), 34..132),
+        headers in prop::collection::vec(any::<u8>(), 34..120),
         ip in prop::sample::select(vec![None, Some([8_u8, 0]), Some([0x86, 0xdd]), Some([0x81, 0])]),
         frame in prop::collection::vec(any::<u8>(), 0..90),
     ) {

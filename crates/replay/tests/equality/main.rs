@@ -177,9 +177,11 @@ fn check_reach(totals: &Totals, counters: &[&str]) {
         let share = matched * 100 / all;
         println!("{member}: {share} % of {all} forwarded packets matched");
         assert!(share >= 5, "{member}: {share} % matched: {counted:?}");
-        let tunnelled = counted[TUNNELLED];
-        println!("{member}: {tunnelled} put into tunnels by the card");
-        assert_eq!(tunnelled > 50, member.starts_with("rewrite"), "{member}: {counted:?}");
+        let (tunnelled, marked) = (counted[TUNNELLED], counted["matched_by_mark"]);
+        println!("{member}: {tunnelled} put into tunnels by the card, {marked} told by mark");
+        let rewrites = member.starts_with("rewrite");
+        assert_eq!(tunnelled > 50, rewrites, "{member}: {counted:?}");
+        assert!(!rewrites || marked > 500, "no second best on {member}: {counted:?}");
     }
     for counter in counters {
         assert!(off[counter] > 0, "{counter} never happened: {off:?}");
