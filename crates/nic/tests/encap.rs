@@ -1,12 +1,12 @@
 //! Tunnels that the NIC puts packets into, against headers made by etherparse.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod common;
 
 use common::{EXACT, nth, rule};
 use dpdk::flow::{
-    Action, Attributes, FlowError, FlowPort, HopField, Item, Match, Modify, QueueConfig, Rule,
-    Template,
+    Action, Attributes, FlowError, FlowErrorKind, FlowPort, HopField, Item, Match, Modify,
+    QueueConfig, Rule, Template,
 };
 use etherparse::{Ipv4Header, Ipv6Header, PacketBuilder, UdpHeader};
 use nic::{Delivery, Nic, NicConfig, ProfileKind};
@@ -260,4 +260,89 @@ fn the_traffic_class_of_ipv6_is_matched() {
     assert_eq!(delivered(&nic, &frame).queue, 0);
     (frame[14], frame[15]) = (0x6a, 0x5f);
     assert_eq!(delivered(&nic, &frame).queue, 3);
+}
+
+/// Makes `rule` one that takes headers of `off` bytes off and puts `on` bytes in
+/// front.
+fn tunnel(rule: &mut Rule, off: usize, on: usize) {
+    rule.attributes = Attributes { transfer: true, group: 1, ..Attributes::default() };
+    let headers = |len: usize| vec![0; len];
+    rule.actions = vec![
+        Action::RawDecap(headers(off)),
+        Action::RawEncap(headers(on)),
+        Action::RepresentedPort(1),
+    ];
+}
+
+type Change = fn(&mut Rule);
+
+const INVALID: i32 = FlowError::INVALID;
+const UNSUPPORTED: i32 = FlowError::NOT_SUPPORTED;
+
+const REFUSED: &[(i32, &str, Change)] = &[
+    (INVALID, "raw encap data cannot be empty", |r| tunnel(r, 14, 0)),
+    (INVALID, "raw encap data is too long", |r| tunnel(r, 14, 133)),
+    // Ethernet and IPv4 alone: to the driver that is no tunnel.
+    (UNSUPPORTED, "unsupported too small raw decap and", |r| tunnel(r, 14, 34)),
+    (UNSUPPORTED, "encap and decap combination aren't", |r| tunnel(r, 35, 35)),
+    (UNSUPPORTED, "decapsulation is not modelled", |r| tunnel(r, 35, 14)),
+    (UNSUPPORTED, "decapsulation is not modelled", |r| {
+        tunnel(r, 14, 50);
+        r.actions.remove(1);
+    }),
+    (UNSUPPORTED, "decapsulation is not modelled", |r| {
+        tunnel(r, 14, 50);
+        // Not right behind it.
+        r.actions.insert(1, Action::Count);
+    }),
+    (UNSUPPORTED, "small raw encap size", |r| {
+        tunnel(r, 14, 34);
+        r.actions.remove(0);
+    }),
+    (UNSUPPORTED, "encapsulation of whole frames is not", |r| {
+        tunnel(r, 14, 50);
+        r.actions.remove(0);
+    }),
+    (INVALID, "more than one encap action", |r| {
+        tunnel(r, 14, 50);
+        let twice = r.actions[..2].to_vec();
+        r.actions.splice(0..0, twice);
+    }),
+    (INVALID, "can't have encap action before modify action", |r| {
+        tunnel(r, 14, 50);
+        r.actions.push(Action::ModifyField(Modify::Add(HopField::Ipv4Ttl, 255)));
+    }),
+    (INVALID, "can't have encap action before modify action", |r| {
+        tunnel(r, 14, 50);
+        r.actions.push(Action::DecTtl);
+    }),
+    (UNSUPPORTED, "encap is not supported for ingress traffic", |r| {
+        tunnel(r, 14, 50);
+        r.attributes = Attributes { ingress: true, group: 1, ..Attributes::default() };
+        r.actions[2] = Action::Queue(1);
+    }),
+    (INVALID, "Drop action is mutually-exclusive", |r| {
+        tunnel(r, 14, 50);
+        r.actions[2] = Action::Drop;
+    }),
+    (UNSUPPORTED, "what becomes of a tunnel's packets", |r| {
+        tunnel(r, 14, 50);
+        r.actions[2] = Action::Jump(9);
+    }),
+];
+
+#[test]
+fn formats_are_refused_in_the_drivers_words() {
+    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 4) };
+    let mut flows = Nic::new(&config).unwrap().flows();
+    let mut rule = rule(&nth(0), EXACT, vec![]);
+    for (index, (errno, text, change)) in REFUSED.iter().enumerate() {
+        change(&mut rule);
+        let Err(error) = flows.create(&rule) else { panic!("case {index} is taken: {rule:?}") };
+        assert_eq!((error.kind, error.errno), (FlowErrorKind::Action, *errno), "{index}: {error}");
+        assert!(error.message.starts_with(text), "case {index}: {error}");
+        assert_eq!(flows.validate(&rule), Err(error), "case {index}");
+    }
+    tunnel(&mut rule, 34, 132);
+    flows.validate(&rule).unwrap();
 }
