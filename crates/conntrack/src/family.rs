@@ -145,12 +145,14 @@ where
         self.digest.sought(key)
     }
 
-    /// The entry of `key`; `None` means nothing.
+    /// The entry of `key`, or that there is none at one moment during the call;
+    /// `None` if a quick look can't tell.
     #[inline]
-    pub(crate) fn glance(&self, key: &Key<K>) -> Option<Reference> {
+    pub(crate) fn glance(&self, key: &Key<K>) -> Option<Option<Reference>> {
         let moved = self.index.moved();
         let found = self.index.guess(self.sought(key))?;
-        (self.seems(found, key) && self.index.still(moved)).then_some(found)
+        let sure = found.is_none_or(|found| self.seems(found, key)) && self.index.still(moved);
+        sure.then_some(found)
     }
 
     /// As [`Self::glance`], by the record, and `None` means that at one moment
@@ -244,8 +246,8 @@ where
         let (number, record) = self.take_record()?;
         let proto = content.keys[0].proto;
         record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
-        self.index.put(there, forward.sought, Reference::new(number, Direction::Forward));
-        self.index.put(back, reply.sought, Reference::new(number, Direction::Reply));
+        self.index.put(there, forward, Reference::new(number, Direction::Forward));
+        self.index.put(back, reply, Reference::new(number, Direction::Reply));
         Some(number)
     }
 

@@ -51,7 +51,7 @@ fn content(n: u32) -> Content<1> {
 
 /// A worker's lookup: a quick look, and a second one if that is not sure.
 fn lookup(table: &Table, key: &Key<1>) -> Option<Reference> {
-    table.glance(key).or_else(|| table.lookup(key))
+    table.glance(key).unwrap_or_else(|| table.lookup(key))
 }
 
 struct Worker {

@@ -107,7 +107,7 @@ impl ConnTable {
             FlowKey::V4(flow) => self.glance(flow),
             FlowKey::V6(flow) => self.glance_v6(flow),
         };
-        found.or_else(|| self.lookup_surely(key))
+        found.unwrap_or_else(|| self.lookup_surely(key))
     }
 
     /// Inserts a connection, in state [`ConnState::New`] or
