@@ -162,16 +162,17 @@ where
         self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
     }
 
-    /// Brings both buckets of a key closer.
+    /// Brings the first bucket of a key closer: that is where it goes if there
+    /// is room, and nine of ten buckets have had some for all their keys.
     #[inline]
     pub(crate) fn prefetch(&self, key: &Key<K>) {
-        self.index.prefetch_both(&self.probe(key));
+        self.index.prefetch(self.probe(key).first());
     }
 
     /// Inserts both keys of a connection or none; its record's number.
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));
-        probes.iter().for_each(|probe| self.index.prefetch_both(probe));
+        probes.iter().for_each(|probe| self.index.prefetch(probe.first()));
         self.prefetch_record(self.free.top().unwrap_or_else(|| self.used()));
         if let Some(done) = self.insert_first(content, &probes, seen) {
             return done;

@@ -148,12 +148,6 @@ impl Index {
         self.buckets.prefetch(bucket);
     }
 
-    #[inline]
-    pub(crate) fn prefetch_both(&self, probe: &Probe) {
-        self.prefetch(probe.first());
-        self.prefetch(probe.second());
-    }
-
     /// How many moves there were.
     pub(crate) fn moves(&self) -> u64 {
         self.moves.0.load(Ordering::Relaxed) / 2
