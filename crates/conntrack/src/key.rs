@@ -47,18 +47,34 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// The changes when `old` becomes `new`, as [`Rewrite::compile`] works them
-    /// out; of halves that stay both have zeros.
-    pub(crate) fn between<const K: usize>(old: &Key<K>, new: &Key<K>) -> Self
+    /// The changes of both directions of a connection with these keys, as
+    /// [`Rewrite::compile`] works them out: forward from the sums of what comes
+    /// in, forward, and what goes out, the reply turned round, which has the same
+    /// sums as the reply; backward the opposite. An endpoint that stays makes no
+    /// difference, nor would one left out.
+    #[inline]
+    pub(crate) fn of<const K: usize>([forward, reply]: &[Key<K>; 2]) -> [Self; 2]
     where
         Key<K>: Family,
     {
-        let words = old.addresses.iter().zip(&new.addresses);
-        let net = checksum::fold(words.map(|(old, new)| sum(!old) + sum(*new)).sum());
-        let ports = sum(u64::from(!old.ports)) + sum(u64::from(new.ports));
-        let transport = checksum::combine(net, checksum::fold(ports));
-        Self { net: if <Key<K> as Family>::HEADER_SUM { net } else { 0 }, transport }
+        let all = |key: &Key<K>| key.addresses.iter().map(|word| sum(*word)).sum();
+        let net = changes(all(forward), all(reply), 4 * K as u32);
+        let ports = |key: &Key<K>| sum(u64::from(key.ports));
+        let ports = changes(ports(forward), ports(reply), 2);
+        let both = |net: u16, ports: u16| Self {
+            net: if <Key<K> as Family>::HEADER_SUM { net } else { 0 },
+            transport: checksum::combine(net, ports),
+        };
+        [both(net[0], ports[0]), both(net[1], ports[1])]
     }
+}
+
+/// The folded changes from `old` to `new` and back, sums of `count` 16-bit words:
+/// the new words and the complements of the old ones.
+#[inline]
+const fn changes(old: u32, new: u32, count: u32) -> [u16; 2] {
+    let there = new + count * 0xffff - old;
+    [checksum::fold(there), checksum::fold(2 * count * 0xffff - there)]
 }
 
 /// The sum of the four 16-bit words.

@@ -7,7 +7,7 @@ use wire::{FlowKey, TcpFlags};
 use crate::config::{MOST, TableConfig, TableError, buckets};
 use crate::family::{FamilyStats, FamilyTable, Refusal};
 use crate::id::{ConnId, Hit};
-use crate::key::{AnyKey, Family, Halves, Key};
+use crate::key::{AnyKey, Deltas, Family, Halves, Key};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
 use crate::offload::OffloadState;
@@ -16,7 +16,7 @@ use crate::record::{Content, Record};
 use crate::state::{ConnState, Event};
 use crate::sweep::Cursor;
 use crate::time::{TICK_MS, Timeouts, age, tick};
-use crate::view::{Action, ConnView, deltas};
+use crate::view::{Action, ConnView};
 
 /// The connections of all workers, by all of them at once.
 ///
@@ -130,13 +130,13 @@ impl ConnTable {
         match (there, back) {
             (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
                 let keys = [there, back];
-                let deltas = deltas(&keys);
+                let deltas = Deltas::of(&keys);
                 let content = Content { keys, deltas, hops, service, backend, forwarding };
                 insert(&self.v4, &content, now_ms)
             }
             (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
                 let keys = [there, back];
-                let deltas = deltas(&keys);
+                let deltas = Deltas::of(&keys);
                 let content = Content { keys, deltas, hops, service, backend, forwarding };
                 insert(&self.v6, &content, now_ms)
             }
