@@ -1,15 +1,16 @@
 //! The table of one address family: records and their index.
 use crate::bucket::{Reference, Sought};
+use crate::free::Free;
 use crate::hash::Digest;
 use crate::index::{Index, Place, Probe};
 use crate::key::{Family, Key};
 use crate::life::Life;
 use crate::memory::{OutOfMemory, Slab};
 use crate::path::Room;
-use crate::readers::{Limbo, Readers};
+use crate::readers::Readers;
 use crate::record::{Content, Record};
 use crate::seed::KeyStream;
-use crate::stack::{NIL, Stack};
+use crate::stack::NIL;
 use crate::state::TcpState;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use service::Direction;
@@ -23,10 +24,7 @@ pub(crate) struct FamilyTable<const K: usize> {
     records: Slab<Record<K>>,
     index: Index,
     digest: Digest<K>,
-    /// Records from this number on were never used, nor their memory touched.
-    fresh: AtomicU32,
-    free: Stack,
-    limbo: Limbo,
+    free: Free,
     removals: AtomicU64,
     full: AtomicU64,
 }
@@ -75,9 +73,7 @@ where
             records: Slab::new(records)?,
             index: Index::new(buckets, &mut stream)?,
             digest: Digest::new(&mut stream),
-            fresh: AtomicU32::new(0),
-            free: Stack::new(),
-            limbo: Limbo::new(),
+            free: Free::new(records),
             removals: AtomicU64::new(0),
             full: AtomicU64::new(0),
         })
@@ -85,10 +81,9 @@ where
 
     pub(crate) fn stats(&self) -> FamilyStats {
         let removals = self.removals.load(Ordering::Relaxed);
-        // Every insertion takes a record, a fresh one or one off the stack.
-        // Modulo 2^32; below zero if others remove meanwhile.
-        let taken = self.used().wrapping_add(self.free.pops());
-        let len = (taken.wrapping_sub(removals as u32) as i32).max(0) as u32;
+        // Every insertion takes a record. Modulo 2^32; below zero if others remove
+        // meanwhile.
+        let len = (self.free.taken().wrapping_sub(removals as u32) as i32).max(0) as u32;
         FamilyStats {
             capacity: self.records.len(),
             len: len as usize,
@@ -109,7 +104,7 @@ where
 
     /// Numbers of records that have ever been used: all below this.
     pub(crate) fn used(&self) -> u32 {
-        self.fresh.load(Ordering::Acquire)
+        self.free.used()
     }
 
     #[inline]
@@ -173,7 +168,7 @@ where
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));
         probes.iter().for_each(|probe| self.index.prefetch(probe.first()));
-        self.prefetch_record(self.free.top().unwrap_or_else(|| self.used()));
+        self.prefetch_record(self.free.next(probes[0].first()));
         if let Some(done) = self.insert_first(content, &probes, seen) {
             return done;
         }
@@ -244,7 +239,9 @@ where
         [there, back]: [Place; 2],
         seen: u32,
     ) -> Option<u32> {
-        let (number, record) = self.take_record()?;
+        let number = self.free.take(forward.first(), |number| self.link(number))?;
+        let record = self.record(number)?;
+        self.prefetch_record(self.free.next(forward.first()));
         let proto = content.keys[0].proto;
         record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
         self.index.put(there, forward, Reference::new(number, Direction::Forward));
@@ -263,16 +260,7 @@ where
         })
     }
 
-    fn take_record(&self) -> Option<(u32, &Record<K>)> {
-        let number = self.free.pop(|number| self.link(number)).or_else(|| self.take_fresh())?;
-        Some((number, self.record(number)?))
-    }
-
-    fn take_fresh(&self) -> Option<u32> {
-        let next = |fresh| ((fresh as usize) < self.records.len()).then_some(fresh + 1);
-        self.fresh.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok()
-    }
-
+    #[inline]
     fn link(&self, number: u32) -> Option<&AtomicU32> {
         if number == NIL { None } else { self.record(number).map(Record::link) }
     }
@@ -290,13 +278,13 @@ where
         }
         drop(held);
         self.removals.fetch_add(1, Ordering::Relaxed);
-        self.limbo.push(number, |number| self.link(number));
+        self.free.leave(number, |number| self.link(number));
         Some(content)
     }
 
     /// Gives removed records back that no reader can hold any more; how many.
     pub(crate) fn reclaim(&self, readers: &Readers) -> usize {
-        self.limbo.reclaim(readers, &self.free, |number| self.link(number))
+        self.free.reclaim(readers, |number| self.link(number))
     }
 }
 

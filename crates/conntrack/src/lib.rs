@@ -31,6 +31,8 @@ mod family;
 #[forbid(unsafe_code)]
 mod fill;
 #[forbid(unsafe_code)]
+mod free;
+#[forbid(unsafe_code)]
 mod hash;
 #[forbid(unsafe_code)]
 mod id;
