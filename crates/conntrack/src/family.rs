@@ -157,23 +157,40 @@ where
         self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
     }
 
-    /// Brings the first bucket of a key closer: that is where it goes if there
-    /// is room, and nine of ten buckets have had some for all their keys.
+    /// Brings closer what an insertion of these keys will touch.
     #[inline]
-    pub(crate) fn prefetch(&self, key: &Key<K>) {
-        self.index.prefetch(self.probe(key).first());
+    pub(crate) fn prefetch_insert(&self, keys: &[Key<K>; 2]) {
+        self.approach(&keys.each_ref().map(|key| self.probe(key)));
+    }
+
+    #[inline]
+    fn approach(&self, probes: &[Probe; 2]) {
+        probes.iter().for_each(|probe| self.index.prefetch(probe.first()));
+        self.prefetch_record(self.free.next(probes[0].first()));
     }
 
     /// Inserts both keys of a connection or none; its record's number.
+    #[inline]
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));
-        probes.iter().for_each(|probe| self.index.prefetch(probe.first()));
-        self.prefetch_record(self.free.next(probes[0].first()));
+        self.approach(&probes);
         if let Some(done) = self.insert_first(content, &probes, seen) {
             return done;
         }
+        self.insert_elsewhere(content, &probes, seen)
+    }
+
+    /// Into any of the four buckets, with room made there if need be.
+    #[cold]
+    #[inline(never)]
+    fn insert_elsewhere(
+        &self,
+        content: &Content<K>,
+        probes: &[Probe; 2],
+        seen: u32,
+    ) -> Result<u32, Refusal> {
         for _ in 0..ATTEMPTS {
-            match self.insert_anywhere(content, &probes, seen) {
+            match self.insert_anywhere(content, probes, seen) {
                 Ok(done) => return done,
                 Err(Room::None) => break,
                 Err(_) => {}
@@ -193,8 +210,10 @@ where
     ) -> Option<Result<u32, Refusal>> {
         let [forward, reply] = probes;
         let _held = self.index.lock_first(probes);
-        if let Some(refusal) = self.conflict(content, probes) {
-            return Some(Err(refusal));
+        if !(self.index.lacks(forward) && self.index.lacks(reply)) {
+            if let Some(refusal) = self.conflict(content, probes) {
+                return Some(Err(refusal));
+            }
         }
         let there = self.index.vacancy(forward.first(), None)?;
         let back = self.index.vacancy(reply.first(), Some(there))?;
@@ -203,7 +222,6 @@ where
 
     /// One attempt under the locks of all four buckets; if there is no empty
     /// slot, tries to make one and says what came of that.
-    #[cold]
     fn insert_anywhere(
         &self,
         content: &Content<K>,
@@ -250,7 +268,8 @@ where
     }
 
     /// The connection that already has one of the keys; exact under the locks.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn conflict(&self, content: &Content<K>, probes: &[Probe; 2]) -> Option<Refusal> {
         let ([forward, reply], [there, back]) = (probes, &content.keys);
         let found = self.index.find_locked(forward, |reference| self.is(reference, there));

@@ -16,7 +16,7 @@
 //! needs one lock, and everything else both.
 use crate::bucket::{Bucket, Entry, Reference, Sought};
 use crate::hash::BucketHash;
-use crate::locks::Held;
+use crate::locks::{Held, Pair};
 use crate::memory::{Field, OutOfMemory};
 use crate::seed::KeyStream;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -209,6 +209,14 @@ impl Index {
         found.find(|&found| is_it(found))
     }
 
+    /// Whether a key is nowhere, most likely the case for one that is to be
+    /// inserted, by one look at its first bucket, whose lock the caller holds.
+    #[inline]
+    pub(crate) fn lacks(&self, probe: &Probe) -> bool {
+        let first = self.bucket(probe.first());
+        first.lacks(probe.sought) && !first.has_spilled()
+    }
+
     /// As [`Self::find_surely`], only under the lock of the first bucket: then
     /// nobody writes a slot that has the key.
     #[inline]
@@ -217,8 +225,7 @@ impl Index {
         probe: &Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let first = self.bucket(probe.first());
-        if first.lacks(probe.sought) && !first.has_spilled() {
+        if self.lacks(probe) {
             return None;
         }
         self.scan(probe, is_it)
@@ -226,8 +233,8 @@ impl Index {
 
     /// Locks the first buckets of two keys.
     #[inline]
-    pub(crate) fn lock_first(&self, [a, b]: &[Probe; 2]) -> Held<'_, 2> {
-        Held::lock([a.first(), b.first()], |number| self.bucket(number))
+    pub(crate) fn lock_first(&self, [a, b]: &[Probe; 2]) -> Pair<'_> {
+        Pair::lock([a.first(), b.first()], |number| self.bucket(number))
     }
 
     /// Locks all buckets of two keys.
@@ -271,7 +278,7 @@ impl Index {
     /// Moves an entry from `from` to its other bucket's slot `to`, if one with
     /// that other bucket is there and `to` still empty; whether it did.
     pub(crate) fn shift(&self, from: Place, to: Place) -> bool {
-        let _held = Held::lock([from.bucket, to.bucket], |number| self.bucket(number));
+        let _held = Pair::lock([from.bucket, to.bucket], |number| self.bucket(number));
         let (source, target) = (self.bucket(from.bucket), self.bucket(to.bucket));
         let entry = source.load(from.slot);
         let probe = self.probe(entry.sought());

@@ -34,6 +34,38 @@ impl<const N: usize> Drop for Held<'_, N> {
     }
 }
 
+/// The locks of two buckets, or of one, until dropped.
+pub(crate) struct Pair<'a> {
+    low: &'a Bucket,
+    /// Another one.
+    high: Option<&'a Bucket>,
+}
+
+impl<'a> Pair<'a> {
+    /// Locks the buckets with these numbers, the lower one first, as
+    /// [`Held::lock`] does.
+    #[inline]
+    pub(crate) fn lock([a, b]: [usize; 2], bucket: impl Fn(usize) -> &'a Bucket) -> Self {
+        let (low, high) = (a.min(b), a.max(b));
+        let pair = Self { low: bucket(low), high: (low != high).then(|| bucket(high)) };
+        pair.low.lock();
+        if let Some(high) = pair.high {
+            high.lock();
+        }
+        pair
+    }
+}
+
+impl Drop for Pair<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.low.unlock();
+        if let Some(high) = self.high {
+            high.unlock();
+        }
+    }
+}
+
 /// In ascending order, every two compared once: the outcome can't be
 /// predicted, so there is no branch.
 #[inline]

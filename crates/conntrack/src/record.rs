@@ -79,6 +79,7 @@ impl<const K: usize> Record<K> {
     /// Writes a connection into a record that nobody else has, and makes it
     /// live. Readers who came by an old id see the new generation before any
     /// new content (the fence), or the whole content (the release).
+    #[inline]
     pub(crate) fn write(&self, content: &Content<K>, life: Life, seen: u32) {
         self.life.store(life.unborn().raw(), Ordering::Release);
         fence(Ordering::Release);
@@ -188,6 +189,7 @@ impl<const K: usize> Record<K> {
     }
 
     /// Generation and state. Acquire: who sees a live one sees its content.
+    #[inline]
     pub(crate) fn life(&self) -> Life {
         Life::from_raw(self.life.load(Ordering::Acquire))
     }

@@ -124,10 +124,8 @@ impl ConnTable {
         hops: [HopId; 2],
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
-        let Binding { proto, service, backend, forwarding, .. } = *binding;
-        let there = AnyKey::new(proto, binding.client, binding.vip);
-        let back = AnyKey::new(proto, binding.server, binding.local);
-        match (there, back) {
+        let Binding { service, backend, forwarding, .. } = *binding;
+        match keys(binding) {
             (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
                 let keys = [there, back];
                 let deltas = Deltas::of(&keys);
@@ -147,12 +145,14 @@ impl ConnTable {
     /// Brings closer what [`Self::insert`] will touch: worth it for bursts, where
     /// all are announced before the first is inserted. Changes nothing.
     pub fn prefetch_insert(&self, binding: &Binding) {
-        for (src, dst) in [(binding.client, binding.vip), (binding.server, binding.local)] {
-            match AnyKey::new(binding.proto, src, dst) {
-                Some(AnyKey::V4(key)) => self.v4.prefetch(&key),
-                Some(AnyKey::V6(key)) => self.v6.prefetch(&key),
-                None => {}
+        match keys(binding) {
+            (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
+                self.v4.prefetch_insert(&[there, back]);
             }
+            (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
+                self.v6.prefetch_insert(&[there, back]);
+            }
+            _ => {}
         }
     }
 
@@ -343,6 +343,14 @@ where
         .map_err(|OutOfMemory { bytes }| TableError::Memory { bytes })
 }
 
+/// Forward and reply key.
+#[inline]
+fn keys(binding: &Binding) -> (Option<AnyKey>, Option<AnyKey>) {
+    let there = AnyKey::new(binding.proto, binding.client, binding.vip);
+    (there, AnyKey::new(binding.proto, binding.server, binding.local))
+}
+
+#[inline]
 fn insert<const K: usize>(
     family: &FamilyTable<K>,
     content: &Content<K>,
