@@ -13,7 +13,7 @@
 use service::Direction;
 use wire::Transport;
 
-use crate::memory::vector::{matches, matches_in};
+use crate::memory::vector::{empty, matches, matches_in};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
@@ -33,7 +33,7 @@ pub(crate) struct Bucket {
 pub(crate) struct Slot {
     /// Source and destination address, or what stands for them.
     pub(crate) addresses: AtomicU64,
-    /// From the top: 1 bit of the bucket's, 1 bit "occupied", 1 bit "UDP", 1 bit
+    /// From the top: 1 bit "occupied", 1 bit of the bucket's, 1 bit "UDP", 1 bit
     /// of the bucket's, 1 bit direction, 27 bits record number, 32 bits ports.
     /// The bucket's are "locked" and "spilled" in the first slot, in the others
     /// digits of how many have spilled.
@@ -59,8 +59,9 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference(u32);
 
-const LOCKED: u64 = 1 << 63;
-const OCCUPIED: u64 = 1 << 62;
+/// The sign, for vector instructions.
+const OCCUPIED: u64 = 1 << 63;
+const LOCKED: u64 = 1 << 62;
 const UDP: u64 = 1 << 61;
 const SPILLED: u64 = 1 << 60;
 /// What belongs to the bucket, whatever is in the slot. After the first slot
@@ -144,11 +145,6 @@ impl Entry {
 }
 
 impl Slot {
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.rest.load(Ordering::Relaxed) & OCCUPIED == 0
-    }
-
     /// What the slot refers to, and whether it holds the key `sought`.
     ///
     /// Why no two occupations mix: (1) `before` is acquired, so the addresses
@@ -247,6 +243,13 @@ impl Bucket {
         self.compare(matches_in(self, sought).trailing_zeros() as usize / 4, sought)
     }
 
+    /// Whether a key whose first bucket this is is nowhere, most likely the case
+    /// for one that is to be inserted. Exact under the lock.
+    #[inline]
+    pub(crate) fn has_none(&self, sought: Sought) -> bool {
+        self.lacks(sought) && !self.has_spilled()
+    }
+
     /// Whether no slot has held `sought` all the time.
     #[inline]
     pub(crate) fn lacks(&self, sought: Sought) -> bool {
@@ -256,10 +259,9 @@ impl Bucket {
     /// The first empty slot, other than `taken`. Exact under the lock.
     #[inline]
     pub(crate) fn vacancy(&self, taken: Option<usize>) -> Option<usize> {
-        let taken = taken.map_or(0, |slot| 1 << slot);
-        let bits = self.slots.iter().zip(0..).map(|(slot, at)| u32::from(slot.is_empty()) << at);
-        let mask = bits.fold(0, |mask, bit| mask | bit) & !taken;
-        (mask != 0).then(|| mask.trailing_zeros() as usize)
+        let taken = taken.map_or(0, |slot| 1 << (4 * slot));
+        let mask = empty(self) & !taken;
+        (mask != 0).then(|| mask.trailing_zeros() as usize / 4)
     }
 
     /// Whether a key whose first bucket this is may be in its second. For who
@@ -280,7 +282,7 @@ impl Bucket {
         }
         let digits = |slot: &Slot| {
             let rest = slot.rest.load(Ordering::Relaxed);
-            (rest >> 62 & 2 | rest >> 60 & 1) as u32
+            (rest >> 61 & 2 | rest >> 60 & 1) as u32
         };
         others.iter().fold(0, |all, slot| all << 2 | digits(slot)) + 1
     }
@@ -296,7 +298,7 @@ impl Bucket {
         set(first, if count == 0 { LOCKED } else { LOCKED | SPILLED });
         let mut digits = u64::from(count.saturating_sub(1));
         for slot in others.iter().rev() {
-            set(slot, (digits & 2) << 62 | (digits & 1) << 60);
+            set(slot, (digits & 2) << 61 | (digits & 1) << 60);
             digits >>= 2;
         }
     }

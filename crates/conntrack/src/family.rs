@@ -1,10 +1,11 @@
 //! The table of one address family: records and their index.
-use crate::bucket::{Reference, Sought};
+use crate::bucket::{Entry, Reference, Sought};
 use crate::free::Free;
 use crate::hash::Digest;
 use crate::index::{Index, Place, Probe};
 use crate::key::{Family, Key};
 use crate::life::Life;
+use crate::locks::Pair;
 use crate::memory::{OutOfMemory, Slab};
 use crate::path::Room;
 use crate::readers::Readers;
@@ -166,7 +167,6 @@ where
     #[inline]
     fn approach(&self, probes: &[Probe; 2]) {
         probes.iter().for_each(|probe| self.index.prefetch(probe.first()));
-        self.prefetch_record(self.free.next(probes[0].first()));
     }
 
     /// Inserts both keys of a connection or none; its record's number.
@@ -209,15 +209,21 @@ where
         seen: u32,
     ) -> Option<Result<u32, Refusal>> {
         let [forward, reply] = probes;
-        let _held = self.index.lock_first(probes);
-        if !(self.index.lacks(forward) && self.index.lacks(reply)) {
+        let buckets = [self.index.bucket(forward.first()), self.index.bucket(reply.first())];
+        let [one, other] = buckets;
+        let _held = Pair::lock(one, other);
+        if !(one.has_none(forward.sought) && other.has_none(reply.sought)) {
             if let Some(refusal) = self.conflict(content, probes) {
                 return Some(Err(refusal));
             }
         }
-        let there = self.index.vacancy(forward.first(), None)?;
-        let back = self.index.vacancy(reply.first(), Some(there))?;
-        self.put(content, probes, [there, back], seen).map(Ok)
+        let there = one.vacancy(None)?;
+        let back = other.vacancy((forward.first() == reply.first()).then_some(there))?;
+        let number = self.fill_record(content, forward, seen)?;
+        let [forward, reply] = entries(probes, number);
+        one.fill(there, forward);
+        other.fill(back, reply);
+        Some(Ok(number))
     }
 
     /// One attempt under the locks of all four buckets; if there is no empty
@@ -249,21 +255,28 @@ where
     }
 
     /// Writes a record and both entries; `None` if no record is free.
-    #[inline]
     fn put(
         &self,
         content: &Content<K>,
-        [forward, reply]: &[Probe; 2],
-        [there, back]: [Place; 2],
+        probes: &[Probe; 2],
+        places: [Place; 2],
         seen: u32,
     ) -> Option<u32> {
+        let number = self.fill_record(content, &probes[0], seen)?;
+        for ((entry, probe), place) in entries(probes, number).into_iter().zip(probes).zip(places) {
+            self.index.put(place, probe, entry);
+        }
+        Some(number)
+    }
+
+    /// Takes a record and writes it; `None` if none is free.
+    #[inline]
+    fn fill_record(&self, content: &Content<K>, forward: &Probe, seen: u32) -> Option<u32> {
         let number = self.free.take(forward.first(), |number| self.link(number))?;
         let record = self.record(number)?;
         self.prefetch_record(self.free.next(forward.first()));
         let proto = content.keys[0].proto;
         record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
-        self.index.put(there, forward, Reference::new(number, Direction::Forward));
-        self.index.put(back, reply, Reference::new(number, Direction::Reply));
         Some(number)
     }
 
@@ -305,6 +318,15 @@ where
     pub(crate) fn reclaim(&self, readers: &Readers) -> usize {
         self.free.reclaim(readers, |number| self.link(number))
     }
+}
+
+/// What the slots of both keys of connection `number` hold.
+#[inline]
+const fn entries([forward, reply]: &[Probe; 2], number: u32) -> [Entry; 2] {
+    [
+        Entry::new(forward.sought, Reference::new(number, Direction::Forward)),
+        Entry::new(reply.sought, Reference::new(number, Direction::Reply)),
+    ]
 }
 
 /// Ends exactly the life that `life` belongs to, in whatever state it is now.

@@ -209,14 +209,6 @@ impl Index {
         found.find(|&found| is_it(found))
     }
 
-    /// Whether a key is nowhere, most likely the case for one that is to be
-    /// inserted, by one look at its first bucket, whose lock the caller holds.
-    #[inline]
-    pub(crate) fn lacks(&self, probe: &Probe) -> bool {
-        let first = self.bucket(probe.first());
-        first.lacks(probe.sought) && !first.has_spilled()
-    }
-
     /// As [`Self::find_surely`], only under the lock of the first bucket: then
     /// nobody writes a slot that has the key.
     #[inline]
@@ -225,16 +217,10 @@ impl Index {
         probe: &Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        if self.lacks(probe) {
+        if self.bucket(probe.first()).has_none(probe.sought) {
             return None;
         }
         self.scan(probe, is_it)
-    }
-
-    /// Locks the first buckets of two keys.
-    #[inline]
-    pub(crate) fn lock_first(&self, [a, b]: &[Probe; 2]) -> Pair<'_> {
-        Pair::lock([a.first(), b.first()], |number| self.bucket(number))
     }
 
     /// Locks all buckets of two keys.
@@ -253,11 +239,11 @@ impl Index {
     /// Writes an entry into an empty slot; only under the locks of its bucket
     /// and of the key's first.
     #[inline]
-    pub(crate) fn put(&self, place: Place, probe: &Probe, reference: Reference) {
+    pub(crate) fn put(&self, place: Place, probe: &Probe, entry: Entry) {
         if place.bucket != probe.first() {
             self.bucket(probe.first()).spill();
         }
-        self.bucket(place.bucket).fill(place.slot, Entry::new(probe.sought, reference));
+        self.bucket(place.bucket).fill(place.slot, entry);
     }
 
     /// Removes an entry; only under the locks of both its buckets.
@@ -278,8 +264,8 @@ impl Index {
     /// Moves an entry from `from` to its other bucket's slot `to`, if one with
     /// that other bucket is there and `to` still empty; whether it did.
     pub(crate) fn shift(&self, from: Place, to: Place) -> bool {
-        let _held = Pair::lock([from.bucket, to.bucket], |number| self.bucket(number));
         let (source, target) = (self.bucket(from.bucket), self.bucket(to.bucket));
+        let _held = Pair::lock(source, target);
         let entry = source.load(from.slot);
         let probe = self.probe(entry.sought());
         let comes_home = probe.second() == from.bucket && probe.first() == to.bucket;

@@ -16,7 +16,7 @@ use loom::thread;
 use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::{TcpFlags, Transport};
 
-use crate::bucket::Reference;
+use crate::bucket::{Entry, Reference};
 use crate::family::{FamilyTable, Refusal};
 use crate::index::{Place, Probe};
 use crate::key::{Deltas, Key};
@@ -236,7 +236,7 @@ fn a_slot_of_two_entries_in_turn_is_no_mixture() {
         let reference = |number| Reference::new(number, Direction::Forward);
         let place = Place { bucket: 0, slot: 0 };
         table.index().bucket(0).lock();
-        table.index().put(place, &probes[0], reference(0));
+        table.index().put(place, &probes[0], Entry::new(probes[0].sought, reference(0)));
         table.index().bucket(0).unlock();
         let reading = thread::spawn({
             let table = Arc::clone(&table);
@@ -249,7 +249,7 @@ fn a_slot_of_two_entries_in_turn_is_no_mixture() {
         assert!(shift(table, &probes[0], 0));
         let bucket = table.index().bucket(0);
         bucket.lock();
-        table.index().put(place, &probes[1], reference(1));
+        table.index().put(place, &probes[1], Entry::new(probes[1].sought, reference(1)));
         bucket.clear(0);
         bucket.unlock();
         assert!(shift(table, &probes[0], 1));

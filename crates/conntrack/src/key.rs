@@ -1,6 +1,7 @@
 //! 5-tuples as machine words.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use service::Binding;
 use wire::rewrite::{Rewrite4, Rewrite6};
 use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
 
@@ -134,27 +135,44 @@ pub(crate) enum AnyKey {
     V6(Key6),
 }
 
-impl AnyKey {
-    /// The key from `src` to `dst`; `None` if they are of different families.
+/// Both keys of a connection of either family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BothKeys {
+    V4([Key4; 2]),
+    V6([Key6; 2]),
+}
+
+impl BothKeys {
+    /// Forward and reply key; `None` if the endpoints are of different families.
     /// As by way of a [`FlowKey`], but without its bytes in memory, which were
     /// written in pieces and could not be read back whole at once.
     #[inline]
-    pub(crate) const fn new(proto: Transport, src: SocketAddr, dst: SocketAddr) -> Option<Self> {
-        match (src, dst) {
-            (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
-                let (from, to) = (src.ip().to_bits() as u64, dst.ip().to_bits() as u64);
-                let ports = ports(src.port(), dst.port());
-                Some(Self::V4(Key { addresses: [from << 32 | to], ports, proto }))
+    pub(crate) const fn of(binding: &Binding) -> Option<Self> {
+        use SocketAddr::{V4, V6};
+        let proto = binding.proto;
+        match (&binding.client, &binding.vip, &binding.server, &binding.local) {
+            (V4(client), V4(vip), V4(server), V4(local)) => {
+                Some(Self::V4([key4(proto, client, vip), key4(proto, server, local)]))
             }
-            (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
-                let (from, to) = (src.ip().to_bits(), dst.ip().to_bits());
-                let addresses = [(from >> 64) as u64, from as u64, (to >> 64) as u64, to as u64];
-                let ports = ports(src.port(), dst.port());
-                Some(Self::V6(Key { addresses, ports, proto }))
+            (V6(client), V6(vip), V6(server), V6(local)) => {
+                Some(Self::V6([key6(proto, client, vip), key6(proto, server, local)]))
             }
             _ => None,
         }
     }
+}
+
+#[inline]
+const fn key4(proto: Transport, src: &SocketAddrV4, dst: &SocketAddrV4) -> Key4 {
+    let addresses = (src.ip().to_bits() as u64) << 32 | dst.ip().to_bits() as u64;
+    Key { addresses: [addresses], ports: ports(src.port(), dst.port()), proto }
+}
+
+#[inline]
+const fn key6(proto: Transport, src: &SocketAddrV6, dst: &SocketAddrV6) -> Key6 {
+    let (from, to) = (src.ip().to_bits(), dst.ip().to_bits());
+    let addresses = [(from >> 64) as u64, from as u64, (to >> 64) as u64, to as u64];
+    Key { addresses, ports: ports(src.port(), dst.port()), proto }
 }
 
 impl From<&FlowKey> for AnyKey {

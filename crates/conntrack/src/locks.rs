@@ -42,12 +42,15 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// Locks the buckets with these numbers, the lower one first, as
-    /// [`Held::lock`] does.
-    #[inline]
-    pub(crate) fn lock([a, b]: [usize; 2], bucket: impl Fn(usize) -> &'a Bucket) -> Self {
-        let (low, high) = (a.min(b), a.max(b));
-        let pair = Self { low: bucket(low), high: (low != high).then(|| bucket(high)) };
+    /// Locks both, the one with the lower number first, as [`Held::lock`] does:
+    /// they lie in one array.
+    #[inline(always)]
+    pub(crate) fn lock(a: &'a Bucket, b: &'a Bucket) -> Self {
+        let (one, other) = (std::ptr::from_ref(a), std::ptr::from_ref(b));
+        let pair = Self {
+            low: if one < other { a } else { b },
+            high: (one != other).then_some(if one < other { b } else { a }),
+        };
         pair.low.lock();
         if let Some(high) = pair.high {
             high.lock();

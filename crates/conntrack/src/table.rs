@@ -7,7 +7,7 @@ use wire::{FlowKey, TcpFlags};
 use crate::config::{MOST, TableConfig, TableError, buckets};
 use crate::family::{FamilyStats, FamilyTable, Refusal};
 use crate::id::{ConnId, Hit};
-use crate::key::{AnyKey, Deltas, Family, Halves, Key};
+use crate::key::{AnyKey, BothKeys, Deltas, Family, Halves, Key};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
 use crate::offload::OffloadState;
@@ -124,35 +124,20 @@ impl ConnTable {
         hops: [HopId; 2],
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
-        let Binding { service, backend, forwarding, .. } = *binding;
-        match keys(binding) {
-            (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
-                let keys = [there, back];
-                let deltas = Deltas::of(&keys);
-                let content = Content { keys, deltas, hops, service, backend, forwarding };
-                insert(&self.v4, &content, now_ms)
-            }
-            (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
-                let keys = [there, back];
-                let deltas = Deltas::of(&keys);
-                let content = Content { keys, deltas, hops, service, backend, forwarding };
-                insert(&self.v6, &content, now_ms)
-            }
-            _ => Err(InsertError::MixedFamilies),
+        match BothKeys::of(binding) {
+            Some(BothKeys::V4(keys)) => insert(&self.v4, keys, binding, hops, now_ms),
+            Some(BothKeys::V6(keys)) => insert(&self.v6, keys, binding, hops, now_ms),
+            None => Err(InsertError::MixedFamilies),
         }
     }
 
     /// Brings closer what [`Self::insert`] will touch: worth it for bursts, where
     /// all are announced before the first is inserted. Changes nothing.
     pub fn prefetch_insert(&self, binding: &Binding) {
-        match keys(binding) {
-            (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
-                self.v4.prefetch_insert(&[there, back]);
-            }
-            (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
-                self.v6.prefetch_insert(&[there, back]);
-            }
-            _ => {}
+        match BothKeys::of(binding) {
+            Some(BothKeys::V4(keys)) => self.v4.prefetch_insert(&keys),
+            Some(BothKeys::V6(keys)) => self.v6.prefetch_insert(&keys),
+            None => {}
         }
     }
 
@@ -343,27 +328,24 @@ where
         .map_err(|OutOfMemory { bytes }| TableError::Memory { bytes })
 }
 
-/// Forward and reply key.
-#[inline]
-fn keys(binding: &Binding) -> (Option<AnyKey>, Option<AnyKey>) {
-    let there = AnyKey::new(binding.proto, binding.client, binding.vip);
-    (there, AnyKey::new(binding.proto, binding.server, binding.local))
-}
-
 #[inline]
 fn insert<const K: usize>(
     family: &FamilyTable<K>,
-    content: &Content<K>,
+    keys: [Key<K>; 2],
+    &Binding { service, backend, forwarding, .. }: &Binding,
+    hops: [HopId; 2],
     now_ms: u64,
 ) -> Result<ConnId, InsertError>
 where
     Key<K>: Family,
 {
     let bit = <Key<K> as Family>::ID_BIT;
-    if content.keys[0] == content.keys[1] {
+    if keys[0] == keys[1] {
         return Err(InsertError::Loop);
     }
-    match family.insert(content, tick(now_ms)) {
+    let deltas = Deltas::of(&keys);
+    let content = Content { keys, deltas, hops, service, backend, forwarding };
+    match family.insert(&content, tick(now_ms)) {
         Ok(number) => Ok(ConnId::from_raw(number | bit)),
         Err(Refusal::Full) => Err(InsertError::Full),
         Err(Refusal::Exists(found)) => Err(InsertError::Exists(Hit::new(found, bit))),
