@@ -8,7 +8,8 @@ use wire::Transport;
 
 use crate::bucket::{Bucket, Entry, Reference, SLOTS, Slot, Sought};
 use crate::config::buckets;
-use crate::family::{FamilyTable, Refusal};
+use crate::family::FamilyTable;
+use crate::insert::Refusal;
 use crate::key::{Deltas, Family, Key, Key4, Key6};
 use crate::readers::Readers;
 use crate::record::{Content, Record};

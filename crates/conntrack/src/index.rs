@@ -217,7 +217,8 @@ impl Index {
         probe: &Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        if self.bucket(probe.first()).has_none(probe.sought) {
+        let (first, second) = (self.bucket(probe.first()), self.bucket(probe.second()));
+        if first.lacks(probe.sought) && (!first.has_spilled() || second.lacks(probe.sought)) {
             return None;
         }
         self.scan(probe, is_it)

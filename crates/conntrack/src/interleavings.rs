@@ -17,8 +17,9 @@ use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::{TcpFlags, Transport};
 
 use crate::bucket::{Entry, Reference};
-use crate::family::{FamilyTable, Refusal};
+use crate::family::FamilyTable;
 use crate::index::{Place, Probe};
+use crate::insert::Refusal;
 use crate::key::{Deltas, Key};
 use crate::path::Room;
 use crate::readers::Readers;

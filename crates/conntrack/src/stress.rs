@@ -15,7 +15,8 @@ use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::Transport;
 
 use crate::bucket::{Reference, SLOTS};
-use crate::family::{FamilyTable, Refusal};
+use crate::family::FamilyTable;
+use crate::insert::Refusal;
 use crate::key::{Deltas, Key};
 use crate::readers::{Reader, Readers};
 use crate::record::Content;
