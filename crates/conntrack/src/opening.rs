@@ -1,7 +1,6 @@
 //! Insertions of connections of either family, one at a time or as a burst.
 use service::{Binding, HopId};
 
-use crate::family::FamilyTable;
 use crate::id::{ConnId, Hit};
 use crate::index::Probe;
 use crate::insert::Refusal;
@@ -10,8 +9,11 @@ use crate::record::Content;
 use crate::table::ConnTable;
 use crate::time::tick;
 
-/// Connections of a burst that are prepared before the first of them is inserted.
+/// How many insertions before its own a connection of a burst is prepared, so
+/// that its memory is there in time.
 const AHEAD: usize = if cfg!(loom) { 2 } else { 16 };
+/// How many after that what has come of it tells whether more is needed.
+const NEAR: usize = AHEAD / 2;
 
 /// Why a connection was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,14 +70,13 @@ impl ConnTable {
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
         match BothKeys::of(binding) {
-            Some(BothKeys::V4(keys)) => {
-                let content = content(keys, binding, hops)?;
-                outcome::<1>(self.v4.insert(&content, tick(now_ms)))
+            Some(BothKeys::V4(keys)) if keys[0] != keys[1] => {
+                outcome::<1>(self.v4.insert(&content(keys, binding, hops), tick(now_ms)))
             }
-            Some(BothKeys::V6(keys)) => {
-                let content = content(keys, binding, hops)?;
-                outcome::<4>(self.v6.insert(&content, tick(now_ms)))
+            Some(BothKeys::V6(keys)) if keys[0] != keys[1] => {
+                outcome::<4>(self.v6.insert(&content(keys, binding, hops), tick(now_ms)))
             }
+            Some(_) => Err(InsertError::Loop),
             None => Err(InsertError::MixedFamilies),
         }
     }
@@ -89,20 +90,20 @@ impl ConnTable {
         now_ms: u64,
         out: &mut [Result<ConnId, InsertError>],
     ) {
-        let mut ready = [[Opening::Refused(InsertError::MixedFamilies); AHEAD]; 2];
-        let [mut current, mut next] = ready.each_mut();
-        let mut bursts = new.chunks(AHEAD);
-        let mut count = self.prepare_burst(bursts.next(), current);
-        for out in out.chunks_mut(AHEAD) {
-            for opening in current.iter().take(count) {
-                self.look_ahead(opening);
+        let mut ready = [Opening::Refused(InsertError::MixedFamilies); AHEAD];
+        let count = new.len().min(out.len());
+        for at in 0..count + AHEAD {
+            // Three at a time: one goes in, one will soon, one is far away.
+            let near = at.wrapping_sub(NEAR);
+            if near < count {
+                self.look_ahead(&ready[near % AHEAD]);
             }
-            let following = self.prepare_burst(bursts.next(), next);
-            for (opening, out) in current.iter().take(count).zip(out) {
-                *out = self.open(opening, now_ms);
+            if let Some(out) = at.checked_sub(AHEAD).and_then(|at| out.get_mut(at)) {
+                *out = self.open(&ready[at % AHEAD], now_ms);
             }
-            std::mem::swap(&mut current, &mut next);
-            count = following;
+            if let Some((binding, hops)) = new.get(at) {
+                self.prepare(binding, *hops, &mut ready[at % AHEAD]);
+            }
         }
     }
 
@@ -116,24 +117,20 @@ impl ConnTable {
         }
     }
 
-    /// Prepares as many as there are, and says how many.
     #[inline]
-    fn prepare_burst(
-        &self,
-        burst: Option<&[(Binding, [HopId; 2])]>,
-        ready: &mut [Opening; AHEAD],
-    ) -> usize {
-        let burst = burst.unwrap_or(&[]);
-        for ((binding, hops), ready) in burst.iter().zip(ready) {
-            *ready = match BothKeys::of(binding) {
-                Some(BothKeys::V4(keys)) => prepare(&self.v4, keys, binding, *hops)
-                    .map_or_else(Opening::Refused, Opening::V4),
-                Some(BothKeys::V6(keys)) => prepare(&self.v6, keys, binding, *hops)
-                    .map_or_else(Opening::Refused, Opening::V6),
-                None => Opening::Refused(InsertError::MixedFamilies),
-            };
+    fn prepare(&self, binding: &Binding, hops: [HopId; 2], ready: &mut Opening) {
+        match BothKeys::of(binding) {
+            Some(BothKeys::V4(keys)) if keys[0] != keys[1] => {
+                let probes = self.v4.approach(&keys);
+                *ready = Opening::V4(Prepared { content: content(keys, binding, hops), probes });
+            }
+            Some(BothKeys::V6(keys)) if keys[0] != keys[1] => {
+                let probes = self.v6.approach(&keys);
+                *ready = Opening::V6(Prepared { content: content(keys, binding, hops), probes });
+            }
+            Some(_) => *ready = Opening::Refused(InsertError::Loop),
+            None => *ready = Opening::Refused(InsertError::MixedFamilies),
         }
-        burst.len()
     }
 
     #[inline]
@@ -160,33 +157,15 @@ impl ConnTable {
 }
 
 #[inline]
-fn prepare<const K: usize>(
-    family: &FamilyTable<K>,
-    keys: [Key<K>; 2],
-    binding: &Binding,
-    hops: [HopId; 2],
-) -> Result<Prepared<K>, InsertError>
-where
-    Key<K>: Family,
-{
-    let content = content(keys, binding, hops)?;
-    Ok(Prepared { content, probes: family.approach(&content.keys) })
-}
-
-#[inline]
 fn content<const K: usize>(
     keys: [Key<K>; 2],
     &Binding { service, backend, forwarding, .. }: &Binding,
     hops: [HopId; 2],
-) -> Result<Content<K>, InsertError>
+) -> Content<K>
 where
     Key<K>: Family,
 {
-    if keys[0] == keys[1] {
-        return Err(InsertError::Loop);
-    }
-    let deltas = Deltas::of(&keys);
-    Ok(Content { keys, deltas, hops, service, backend, forwarding })
+    Content { keys, deltas: Deltas::of(&keys), hops, service, backend, forwarding }
 }
 
 #[inline]
