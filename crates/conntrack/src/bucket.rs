@@ -243,6 +243,11 @@ impl Bucket {
         self.compare(matches_in(self, sought).trailing_zeros() as usize / 4, sought)
     }
 
+    /// Where `entry` is. Only under the lock.
+    pub(crate) fn slot_of(&self, entry: Entry) -> Option<usize> {
+        (0..SLOTS).find(|&slot| self.load(slot) == entry)
+    }
+
     /// Whether a key whose first bucket this is is nowhere, most likely the case
     /// for one that is to be inserted. Exact under the lock.
     #[inline]

@@ -1,17 +1,18 @@
 //! The table of one address family: records and their index.
-use crate::bucket::{Reference, Sought};
+use crate::bucket::{Entry, Reference, Sought};
 use crate::free::Free;
 use crate::hash::Digest;
 use crate::index::{Index, Probe};
+use crate::insert::entries;
 use crate::key::{Family, Key};
 use crate::life::Life;
+use crate::locks::Pair;
 use crate::memory::{OutOfMemory, Slab};
 use crate::readers::Readers;
 use crate::record::{Content, Record};
 use crate::seed::KeyStream;
 use crate::stack::NIL;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use service::Direction;
 
 /// All connections of one family.
 #[derive(Debug)]
@@ -155,15 +156,39 @@ where
         let record = self.record(number)?;
         let (life, content) = record.read()?;
         let probes = content.keys.each_ref().map(|key| self.probe(key));
-        let held = self.index.lock(&probes);
-        end(record, life)?;
-        for (probe, direction) in probes.iter().zip(Direction::BOTH) {
-            self.index.erase(probe, Reference::new(number, direction));
+        let known = if content.is_one_way() { 1 } else { 2 };
+        let entries = entries(&probes, number);
+        let gone = self.remove_first(&probes[..known], &entries, || end(record, life));
+        if gone.is_none() {
+            let _held = self.index.lock(&probes);
+            end(record, life)?;
+            for (probe, entry) in probes.iter().zip(entries).take(known) {
+                self.index.erase(probe, entry);
+            }
         }
-        drop(held);
         self.removals.fetch_add(1, Ordering::Relaxed);
         self.free.leave(number, |number| self.link(number));
         Some(content)
+    }
+
+    /// Removes entries from the first buckets, under their locks, if all are
+    /// there and `end` is the end of their connection.
+    fn remove_first(
+        &self,
+        probes: &[Probe],
+        entries: &[Entry; 2],
+        end: impl FnOnce() -> Option<()>,
+    ) -> Option<()> {
+        let bucket = |probe: &Probe| self.index.bucket(probe.first());
+        let (one, other) = (bucket(probes.first()?), bucket(probes.last()?));
+        let _held = Pair::lock(one, other);
+        let mut slots = [None; 2];
+        for ((probe, entry), slot) in probes.iter().zip(entries).zip(&mut slots) {
+            *slot = Some((bucket(probe), bucket(probe).slot_of(*entry)?));
+        }
+        end()?;
+        slots.into_iter().flatten().for_each(|(bucket, slot)| bucket.clear(slot));
+        Some(())
     }
 
     /// Gives removed records back that no reader can hold any more; how many.

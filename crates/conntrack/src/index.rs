@@ -248,11 +248,10 @@ impl Index {
     }
 
     /// Removes an entry; only under the locks of both its buckets.
-    pub(crate) fn erase(&self, probe: &Probe, reference: Reference) {
-        let entry = Entry::new(probe.sought, reference);
+    pub(crate) fn erase(&self, probe: &Probe, entry: Entry) {
         for number in [probe.first(), probe.second()] {
             let bucket = self.bucket(number);
-            if let Some(slot) = (0..crate::bucket::SLOTS).find(|&slot| bucket.load(slot) == entry) {
+            if let Some(slot) = bucket.slot_of(entry) {
                 bucket.clear(slot);
                 if number != probe.first() {
                     self.bucket(probe.first()).unspill();

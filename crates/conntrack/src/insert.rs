@@ -1,4 +1,5 @@
-//! Insertions into the table of one family: both keys of a connection or none.
+//! Insertions into the table of one family: both keys of a connection or none;
+//! of one whose answers go past the load balancer the forward key alone.
 use service::Direction;
 
 use crate::bucket::{Entry, Reference};
@@ -61,7 +62,11 @@ where
         probes: &[Probe; 2],
         seen: u32,
     ) -> Result<u32, Refusal> {
-        let done = self.insert_first(content, probes, seen);
+        let done = if content.is_one_way() {
+            self.insert_one_way(content, &probes[0], seen)
+        } else {
+            self.insert_first(content, probes, seen)
+        };
         done.unwrap_or_else(|| self.insert_elsewhere(content, probes, seen))
     }
 
@@ -111,6 +116,28 @@ where
         Some(Ok(number))
     }
 
+    /// The same of the forward key alone.
+    fn insert_one_way(
+        &self,
+        content: &Content<K>,
+        probe: &Probe,
+        seen: u32,
+    ) -> Option<Result<u32, Refusal>> {
+        let bucket = self.index().bucket(probe.first());
+        let _held = Pair::lock(bucket, bucket);
+        if !bucket.has_none(probe.sought) {
+            let key = &content.keys[0];
+            let found = self.index().find_locked(probe, |reference| self.is(reference, key));
+            if let Some(found) = found {
+                return Some(Err(Refusal::Exists(found)));
+            }
+        }
+        let slot = bucket.vacancy(None)?;
+        let number = self.fill_record(content, probe, seen)?;
+        bucket.fill(slot, Entry::new(probe.sought, Reference::new(number, Direction::Forward)));
+        Some(Ok(number))
+    }
+
     /// One attempt under the locks of all four buckets; if there is no empty
     /// slot, tries to make one and says what came of that.
     fn insert_anywhere(
@@ -132,24 +159,27 @@ where
             drop(held);
             return Err(self.index().make_room(forward, None));
         };
+        if content.is_one_way() {
+            return self.put(content, probes, &[there], seen).map(Ok).ok_or(Room::None);
+        }
         let Some(back) = vacancy(reply, Some(there)) else {
             drop(held);
             return Err(self.index().make_room(reply, Some(there)));
         };
-        self.put(content, probes, [there, back], seen).map(Ok).ok_or(Room::None)
+        self.put(content, probes, &[there, back], seen).map(Ok).ok_or(Room::None)
     }
 
-    /// Writes a record and both entries; `None` if no record is free.
+    /// Writes a record and an entry at each place; `None` if no record is free.
     fn put(
         &self,
         content: &Content<K>,
         probes: &[Probe; 2],
-        places: [Place; 2],
+        places: &[Place],
         seen: u32,
     ) -> Option<u32> {
         let number = self.fill_record(content, &probes[0], seen)?;
         for ((entry, probe), place) in entries(probes, number).into_iter().zip(probes).zip(places) {
-            self.index().put(place, probe, entry);
+            self.index().put(*place, probe, entry);
         }
         Some(number)
     }
@@ -171,6 +201,9 @@ where
     fn conflict(&self, content: &Content<K>, probes: &[Probe; 2]) -> Option<Refusal> {
         let ([forward, reply], [there, back]) = (probes, &content.keys);
         let found = self.index().find_locked(forward, |reference| self.is(reference, there));
+        if content.is_one_way() {
+            return found.map(Refusal::Exists);
+        }
         found.map(Refusal::Exists).or_else(|| {
             let found = self.index().find_locked(reply, |reference| self.is(reference, back));
             found.map(Refusal::ReplyConflict)
@@ -180,7 +213,7 @@ where
 
 /// What the slots of both keys of connection `number` hold.
 #[inline]
-const fn entries([forward, reply]: &[Probe; 2], number: u32) -> [Entry; 2] {
+pub(crate) const fn entries([forward, reply]: &[Probe; 2], number: u32) -> [Entry; 2] {
     [
         Entry::new(forward.sought, Reference::new(number, Direction::Forward)),
         Entry::new(reply.sought, Reference::new(number, Direction::Reply)),

@@ -59,7 +59,8 @@ impl ConnTable {
     /// # Errors
     /// Nothing was inserted; the variant says why. Of several workers that
     /// insert one forward key at a time, one succeeds, and the others get its
-    /// connection in [`InsertError::Exists`].
+    /// connection in [`InsertError::Exists`]. A connection whose answers go past
+    /// the load balancer is found by its forward key alone.
     ///
     /// [`ConnState::New`]: crate::ConnState::New
     /// [`ConnState::Unanswered`]: crate::ConnState::Unanswered

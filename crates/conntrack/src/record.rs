@@ -47,6 +47,15 @@ pub(crate) struct Content<const K: usize> {
     pub(crate) forwarding: Forwarding,
 }
 
+impl<const K: usize> Content<K> {
+    /// Whether answers go past the load balancer: then only the forward key is
+    /// in the index.
+    #[inline]
+    pub(crate) const fn is_one_way(&self) -> bool {
+        self.forwarding.is_one_way()
+    }
+}
+
 /// A record's words as one direction sees them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<const K: usize> {
