@@ -15,7 +15,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use service::Direction;
 
 /// Tries at an insertion that others disturb before it gives up.
-const ATTEMPTS: usize = 32;
+pub(crate) const ATTEMPTS: usize = 32;
 
 /// All connections of one family.
 #[derive(Debug)]
@@ -181,8 +181,13 @@ where
                 Err(_) => {}
             }
         }
+        Err(self.refuse())
+    }
+
+    /// Counts a connection for which there is no room.
+    pub(crate) fn refuse(&self) -> Refusal {
         self.full.fetch_add(1, Ordering::Relaxed);
-        Err(Refusal::Full)
+        Refusal::Full
     }
 
     /// Into the first buckets, under their locks; `None` if there is no room.
@@ -241,11 +246,18 @@ where
         [there, back]: [Place; 2],
         seen: u32,
     ) -> Option<u32> {
+        let number = self.write_record(content, seen)?;
+        self.index.put(there, forward.sought, Reference::new(number, Direction::Forward));
+        self.index.put(back, reply.sought, Reference::new(number, Direction::Reply));
+        Some(number)
+    }
+
+    /// Begins a record's next life; `None` if no record is free.
+    #[inline]
+    pub(crate) fn write_record(&self, content: &Content<K>, seen: u32) -> Option<u32> {
         let (number, record) = self.take_record()?;
         let proto = content.keys[0].proto;
         record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
-        self.index.put(there, forward.sought, Reference::new(number, Direction::Forward));
-        self.index.put(back, reply.sought, Reference::new(number, Direction::Reply));
         Some(number)
     }
 

@@ -49,6 +49,8 @@ mod memory;
 #[forbid(unsafe_code)]
 mod offload;
 #[forbid(unsafe_code)]
+mod one_way;
+#[forbid(unsafe_code)]
 mod path;
 #[forbid(unsafe_code)]
 mod plain;

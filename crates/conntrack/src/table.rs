@@ -4,7 +4,7 @@ use std::sync::Arc;
 use service::{Binding, Direction, HopId};
 use wire::{FlowKey, TcpFlags};
 
-use crate::config::{MOST, TableConfig, TableError, buckets};
+use crate::config::{MOST, TableConfig, TableError, buckets, buckets_one_way};
 use crate::family::{FamilyStats, FamilyTable, Refusal};
 use crate::id::{ConnId, Hit};
 use crate::key::{AnyKey, Family, Halves, Key};
@@ -30,6 +30,8 @@ pub struct ConnTable {
     pub(crate) timeouts: Timeouts,
     pub(crate) cursor: Cursor,
     readers: Arc<Readers>,
+    /// Whether the keys of replies are left out.
+    one_way: bool,
 }
 
 /// Why a connection was not inserted.
@@ -79,12 +81,31 @@ impl ConnTable {
     /// # Errors
     /// The size is out of range, or the memory can't be had.
     pub fn new(config: &TableConfig) -> Result<Self, TableError> {
+        Self::sized(config, buckets, false)
+    }
+
+    /// As [`Self::new`], for connections whose replies go past: clients' packets
+    /// alone are found by [`Self::lookup`], there is one entry per connection,
+    /// and the index takes half the memory. So is the table of the HNLB paper.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn one_way(config: &TableConfig) -> Result<Self, TableError> {
+        Self::sized(config, buckets_one_way, true)
+    }
+
+    fn sized(
+        config: &TableConfig,
+        buckets: fn(usize) -> usize,
+        one_way: bool,
+    ) -> Result<Self, TableError> {
         Ok(Self {
-            v4: family(config.connections, &config.seed)?,
-            v6: family(config.connections_v6, &config.seed)?,
+            v4: family(config.connections, buckets, &config.seed)?,
+            v6: family(config.connections_v6, buckets, &config.seed)?,
             timeouts: config.timeouts,
             cursor: Cursor::new(),
             readers: Arc::new(Readers::new()),
+            one_way,
         })
     }
 
@@ -132,13 +153,13 @@ impl ConnTable {
                 let keys = [there, back];
                 let deltas = deltas(&keys);
                 let content = Content { keys, deltas, hops, service, backend, forwarding };
-                insert(&self.v4, &content, now_ms)
+                insert(&self.v4, &content, self.one_way, now_ms)
             }
             (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
                 let keys = [there, back];
                 let deltas = deltas(&keys);
                 let content = Content { keys, deltas, hops, service, backend, forwarding };
-                insert(&self.v6, &content, now_ms)
+                insert(&self.v6, &content, self.one_way, now_ms)
             }
             _ => Err(InsertError::MixedFamilies),
         }
@@ -332,7 +353,11 @@ impl ConnTable {
     }
 }
 
-fn family<const K: usize>(connections: usize, seed: &[u8; 32]) -> Result<FamilyTable<K>, TableError>
+fn family<const K: usize>(
+    connections: usize,
+    buckets: fn(usize) -> usize,
+    seed: &[u8; 32],
+) -> Result<FamilyTable<K>, TableError>
 where
     Key<K>: Family,
 {
@@ -346,6 +371,7 @@ where
 fn insert<const K: usize>(
     family: &FamilyTable<K>,
     content: &Content<K>,
+    one_way: bool,
     now_ms: u64,
 ) -> Result<ConnId, InsertError>
 where
@@ -355,7 +381,12 @@ where
     if content.keys[0] == content.keys[1] {
         return Err(InsertError::Loop);
     }
-    match family.insert(content, tick(now_ms)) {
+    let inserted = if one_way {
+        family.insert_one_way(content, tick(now_ms))
+    } else {
+        family.insert(content, tick(now_ms))
+    };
+    match inserted {
         Ok(number) => Ok(ConnId::from_raw(number | bit)),
         Err(Refusal::Full) => Err(InsertError::Full),
         Err(Refusal::Exists(found)) => Err(InsertError::Exists(Hit::new(found, bit))),

@@ -74,6 +74,7 @@ impl Stage {
             }
             let plan = Plan {
                 both_ways: directions.len() > 1,
+                one_way: directions.len() == 1,
                 proto: traffic.proto(),
                 ..Plan::of(sequence.connections, backends, encoding)
             };

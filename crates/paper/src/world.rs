@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use config::Config;
-use conntrack::{ConnId, Hit, OffloadState};
+use conntrack::{ConnId, ConnTable, Hit, OffloadState};
 use nic::{Delivery, Nic, NicConfig, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use packet::HeapPacket;
@@ -48,6 +48,9 @@ pub(crate) struct Plan {
     pub(crate) encoding: Encoding,
     /// Whether the backends' packets have rules, too.
     pub(crate) both_ways: bool,
+    /// Whether the table has one entry per connection, as the paper's has:
+    /// backends' packets are never looked up.
+    pub(crate) one_way: bool,
     pub(crate) proto: Transport,
 }
 
@@ -62,6 +65,7 @@ impl Plan {
             backends,
             encoding,
             both_ways: false,
+            one_way: false,
             proto: Transport::Tcp,
         }
     }
@@ -98,7 +102,11 @@ impl World {
         let facts =
             [CLIENT_SIDE, SERVER_SIDE].map(|mac| PortFacts { mac, queues: QUEUES, ring: RING });
         let offloading = plan.encoding != Encoding::Off;
-        let shared = Arc::new(setup::shared(&config, &facts, offloading, SEED)?);
+        let mut shared = setup::shared(&config, &facts, offloading, SEED)?;
+        if plan.one_way {
+            shared.table = ConnTable::one_way(&setup::table_config(&config, SEED))?;
+        }
+        let shared = Arc::new(shared);
         let mut world = Self {
             offloader: offloader(plan, &shared),
             shared,
