@@ -62,7 +62,7 @@ where
         probes: &[Probe; 2],
         seen: u32,
     ) -> Result<u32, Refusal> {
-        let done = if content.is_one_way() {
+        let done = if self.is_one_way(content) {
             self.insert_one_way(content, &probes[0], seen)
         } else {
             self.insert_first(content, probes, seen)
@@ -159,7 +159,7 @@ where
             drop(held);
             return Err(self.index().make_room(forward, None));
         };
-        if content.is_one_way() {
+        if self.is_one_way(content) {
             return self.put(content, probes, &[there], seen).map(Ok).ok_or(Room::None);
         }
         let Some(back) = vacancy(reply, Some(there)) else {
@@ -201,7 +201,7 @@ where
     fn conflict(&self, content: &Content<K>, probes: &[Probe; 2]) -> Option<Refusal> {
         let ([forward, reply], [there, back]) = (probes, &content.keys);
         let found = self.index().find_locked(forward, |reference| self.is(reference, there));
-        if content.is_one_way() {
+        if self.is_one_way(content) {
             return found.map(Refusal::Exists);
         }
         found.map(Refusal::Exists).or_else(|| {
