@@ -259,6 +259,7 @@ fn offload_counters(stats: &OffloadStats) -> BTreeMap<String, u64> {
         ("aged", done.aged),
         ("astray", done.astray),
         ("rerouted", done.rerouted),
+        ("marked_instead", done.marked_instead),
         ("forwarded_packets", done.forwarded_packets),
         ("forwarded_bytes", done.forwarded_bytes),
         ("refused_tagged", refused.tagged),
@@ -269,6 +270,7 @@ fn offload_counters(stats: &OffloadStats) -> BTreeMap<String, u64> {
         ("refused_unsupported", refused.unsupported),
         ("refused_other", refused.other),
         ("refused_no_queue", refused.no_queue),
+        ("refused_no_mark", refused.no_mark),
         ("refused_not_encodable", refused.not_encodable),
         ("refused_waiting", refused.waiting),
     ];

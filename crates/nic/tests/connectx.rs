@@ -51,6 +51,18 @@ fn set_dst(port: u16) -> Vec<Action> {
     ]
 }
 
+/// Makes `rule` one that takes headers of `off` bytes off and puts `on` bytes in
+/// front.
+fn tunnel(rule: &mut Rule, off: usize, on: usize) {
+    rule.attributes = transfer(1);
+    let headers = |len: usize| vec![0; len];
+    rule.actions = vec![
+        Action::RawDecap(headers(off)),
+        Action::RawEncap(headers(on)),
+        Action::RepresentedPort(1),
+    ];
+}
+
 type Change = fn(&mut Rule);
 
 use FlowErrorKind::{Action as InAction, Attribute, Item as InItem, Unspecified};
@@ -151,8 +163,54 @@ const ACTIONS: &[(FlowErrorKind, i32, &str, Change)] = &[
     }),
     (InAction, UNSUPPORTED, "action not supported", |r| r.actions = vec![Action::Passthru]),
     (InAction, UNSUPPORTED, "action not supported", |r| r.actions.push(Action::Other(99))),
-    (InAction, UNSUPPORTED, "encapsulation is not modelled", |r| {
-        r.actions.push(Action::RawEncap(vec![0; 50]));
+    (InAction, INVALID, "raw encap data cannot be empty", |r| tunnel(r, 14, 0)),
+    (InAction, INVALID, "raw encap data is too long", |r| tunnel(r, 14, 133)),
+    // Ethernet and IPv4 alone: to the driver that is no tunnel.
+    (InAction, UNSUPPORTED, "unsupported too small raw decap and", |r| tunnel(r, 14, 34)),
+    (InAction, UNSUPPORTED, "encap and decap combination aren't", |r| tunnel(r, 35, 35)),
+    (InAction, UNSUPPORTED, "decapsulation is not modelled", |r| tunnel(r, 35, 14)),
+    (InAction, UNSUPPORTED, "decapsulation is not modelled", |r| {
+        tunnel(r, 14, 50);
+        r.actions.remove(1);
+    }),
+    (InAction, UNSUPPORTED, "decapsulation is not modelled", |r| {
+        tunnel(r, 14, 50);
+        // Not right behind it.
+        r.actions.insert(1, Action::Count);
+    }),
+    (InAction, UNSUPPORTED, "small raw encap size", |r| {
+        tunnel(r, 14, 34);
+        r.actions.remove(0);
+    }),
+    (InAction, UNSUPPORTED, "encapsulation of whole frames is not", |r| {
+        tunnel(r, 14, 50);
+        r.actions.remove(0);
+    }),
+    (InAction, INVALID, "more than one encap action", |r| {
+        tunnel(r, 14, 50);
+        let twice = r.actions[..2].to_vec();
+        r.actions.splice(0..0, twice);
+    }),
+    (InAction, INVALID, "can't have encap action before modify action", |r| {
+        tunnel(r, 14, 50);
+        r.actions.push(Action::ModifyField(Modify::Add(HopField::Ipv4Ttl, 255)));
+    }),
+    (InAction, INVALID, "can't have encap action before modify action", |r| {
+        tunnel(r, 14, 50);
+        r.actions.push(Action::DecTtl);
+    }),
+    (InAction, UNSUPPORTED, "encap is not supported for ingress traffic", |r| {
+        tunnel(r, 14, 50);
+        r.attributes = ingress(1);
+        r.actions[2] = Action::Queue(1);
+    }),
+    (InAction, INVALID, "Drop action is mutually-exclusive", |r| {
+        tunnel(r, 14, 50);
+        r.actions[2] = Action::Drop;
+    }),
+    (InAction, UNSUPPORTED, "what becomes of a tunnel's packets", |r| {
+        tunnel(r, 14, 50);
+        r.actions[2] = Action::Jump(9);
     }),
     (InAction, INVALID, "target group must be other", |r| {
         r.attributes.group = 3;
@@ -229,6 +287,9 @@ fn formats_are_refused_in_the_drivers_words() {
         assert_eq!(flows.validate(&rule), Err(error), "case {index}");
     }
     assert_eq!(nic.stats().refused.unsupported, cases().count() as u64);
+    let mut longest = of(transfer(1), vec![]);
+    tunnel(&mut longest, 34, 132);
+    flows.validate(&longest).unwrap();
     // Behind the root there is room for more modifications.
     let set = Action::ModifyField(Modify::Set(SetField::Ipv6Dst(Ipv6Addr::LOCALHOST)));
     let mut actions = vec![set; 5];
