@@ -166,6 +166,16 @@ where
         self.index.prefetch_both(&self.probe(key));
     }
 
+    /// Whether no record is free; counts that as a refusal.
+    #[inline]
+    pub(crate) fn refuses(&self) -> bool {
+        let full = self.free.top().is_none() && self.used() as usize >= self.records.len();
+        if full {
+            self.full.fetch_add(1, Ordering::Relaxed);
+        }
+        full
+    }
+
     /// Inserts both keys of a connection or none; its record's number.
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));

@@ -49,6 +49,8 @@ mod memory;
 #[forbid(unsafe_code)]
 mod offload;
 #[forbid(unsafe_code)]
+mod opening;
+#[forbid(unsafe_code)]
 mod path;
 #[forbid(unsafe_code)]
 mod plain;
@@ -80,6 +82,7 @@ pub use config::{TableConfig, TableError};
 pub use family::FamilyStats;
 pub use id::{ConnId, Hit};
 pub use offload::OffloadState;
+pub use opening::PlainOpening;
 pub use plain::{PlainAction, PlainKey};
 pub use readers::{MAX_READERS, Reader, ReaderError};
 pub use state::{ConnState, Event};

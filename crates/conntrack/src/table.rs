@@ -343,7 +343,7 @@ where
         .map_err(|OutOfMemory { bytes }| TableError::Memory { bytes })
 }
 
-fn insert<const K: usize>(
+pub(crate) fn insert<const K: usize>(
     family: &FamilyTable<K>,
     content: &Content<K>,
     now_ms: u64,

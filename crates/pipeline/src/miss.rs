@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use conntrack::{ConnId, Hit, InsertError};
 use packet::PacketBuf;
 use service::{BackendId, Binding, Direction, HopId, Service, WorkerScheduleState};
-use wire::{FlowKey, Headers, Transport};
+use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::act::hop_to;
 use crate::context::{Context, Decision};
@@ -25,6 +25,9 @@ pub(crate) struct Scheduling {
     pub(crate) full_ms: Option<u64>,
     /// How long flows stay where they were served without state.
     pub(crate) udp_timeout_ms: u64,
+    /// The backend of the packet that is about to be looked at, if it was
+    /// chosen already.
+    pub(crate) chosen: Option<BackendId>,
 }
 
 /// What is done to a packet that the match stage didn't find.
@@ -93,7 +96,7 @@ fn without_state<O>(
 }
 
 /// Whether a client can have this address.
-fn is_client<O>(cx: &Context<'_, O>, client: SocketAddr) -> bool {
+pub(crate) fn is_client<O>(cx: &Context<'_, O>, client: SocketAddr) -> bool {
     let host = match client.ip() {
         IpAddr::V4(v4) => !v4.is_broadcast() && v4.octets()[0] != 0,
         IpAddr::V6(_) => true,
@@ -128,7 +131,11 @@ fn install<B: PacketBuf, O: Outbox<B>>(
 ) -> Result<Hit, Refusal> {
     let back = hop_to(cx, key.src().ip())?;
     ask_for(cx, back);
-    let mut backend = choose(cx, scheduling, service, key, headers).ok_or(Counter::NoBackend)?;
+    let chosen = match scheduling.chosen.take() {
+        None => choose(cx, scheduling, service, key, headers.tcp_flags),
+        chosen => chosen,
+    };
+    let mut backend = chosen.ok_or(Counter::NoBackend)?;
     for _ in 0..TRIES {
         let there = hop_to(cx, server_of(service, backend).ok_or(Counter::NoBackend)?)?;
         match try_backend(cx, service, backend, key, [there, back]) {
@@ -161,18 +168,18 @@ fn ask_for<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hop: HopId) {
 /// packet may be of a connection that was served before, by this load balancer
 /// or another, and Maglev is what they agree on. So may a UDP packet, and a SYN
 /// sent again, while connections are about that found the table full.
-fn choose<O>(
+pub(crate) fn choose<O>(
     cx: &Context<'_, O>,
     scheduling: &mut Scheduling,
     service: &Service,
     key: &FlowKey,
-    headers: &Headers,
+    flags: TcpFlags,
 ) -> Option<BackendId> {
     let calm = scheduling
         .full_ms
         .is_none_or(|full_ms| cx.now_ms.saturating_sub(full_ms) > scheduling.udp_timeout_ms);
     let begins = match key.proto() {
-        Transport::Tcp => calm && stateless::opens(Transport::Tcp, headers.tcp_flags),
+        Transport::Tcp => calm && stateless::opens(Transport::Tcp, flags),
         Transport::Udp => calm,
     };
     if begins {

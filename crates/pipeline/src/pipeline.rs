@@ -4,6 +4,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{Event, Reader, ReaderError};
 use packet::PacketBuf;
+use service::BackendId;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
 use wire::{FlowKey, Fragment, Headers, Mac, Transport};
 
@@ -20,6 +21,7 @@ use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
 use crate::matching::{Found, Job, Jobs, match_burst, told_action};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
+use crate::open::{Fresh, Opened, Openings};
 use crate::parse::{Kind, parse, plain};
 use crate::sampler::Sampler;
 use crate::{Counters, Outbox, Shared, Snapshot, Source};
@@ -62,6 +64,7 @@ struct Memory<B> {
     reminder: Reminder,
     hops: Hops,
     lanes: SharedLanes,
+    openings: Openings,
     scheduling: Scheduling,
     errors: Errors,
     fragments: Fragments<B>,
@@ -87,9 +90,11 @@ impl<B: PacketBuf> Pipeline<B> {
             reminder: Reminder(Sampler::new(settings.seed)),
             hops: Hops::default(),
             lanes: SharedLanes::default(),
+            openings: Openings::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
+                chosen: None,
                 udp_timeout_ms: u64::from(udp_timeout_ms),
             },
             errors: Errors {
@@ -146,7 +151,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let unknown = match station {
             Some(station) => {
                 lane::ask(&cx, port, &lane, burst, &mut told)
-                    && lane::find(&cx, station, burst, &mut told)
+                    && memory.find(&cx, station, burst, &mut told)
             }
             // Without an untagged interface no frame is plain.
             None => true,
@@ -214,6 +219,10 @@ impl<B: PacketBuf> Memory<B> {
                 }
                 (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
                 (Told::Shared(tag), _) => self.pass_shared(cx, tag, station, buf),
+                (Told::Open(at), _) => {
+                    self.open(cx, at, buf);
+                    continue;
+                }
                 _ => {
                     self.next(cx, told, buf, &mut jobs);
                     continue;
@@ -221,10 +230,29 @@ impl<B: PacketBuf> Memory<B> {
             };
             match passed {
                 Ok(()) => tally.sent(told),
-                Err(buf) => self.general(cx, buf),
+                Err(buf) => self.general(cx, buf, None),
             }
         }
         tally.count(cx);
+    }
+
+    /// Looks up those of which nothing is known; whether something is unknown
+    /// of any still.
+    #[inline]
+    fn find<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        station: Mac,
+        burst: &[B],
+        told: &mut TellTale,
+    ) -> bool {
+        let mut fresh = Fresh::new();
+        lane::find(cx, station, burst, told, &mut fresh);
+        if !fresh.is_empty() {
+            let Self { hops, scheduling, openings, .. } = self;
+            openings.prepare(cx, hops, scheduling, &fresh, told);
+        }
+        told.iter().take(burst.len()).any(|told| matches!(told, Told::Nothing))
     }
 
     /// Parses and matches those of which nothing is known.
@@ -291,6 +319,15 @@ impl<B: PacketBuf> Memory<B> {
         }
     }
 
+    /// A packet that opens a connection.
+    #[inline(never)]
+    fn open<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, at: u8, mut buf: B) {
+        match self.openings.open(cx, at, buf.bytes_mut()) {
+            Opened::Sent(port) => cx.out.send(port, buf),
+            Opened::General(chosen) => self.general(cx, buf, chosen),
+        }
+    }
+
     /// The packet of the next job, or one that has been dropped.
     #[inline(never)]
     fn next<O: Outbox<B>>(
@@ -300,22 +337,34 @@ impl<B: PacketBuf> Memory<B> {
         buf: B,
         jobs: &mut impl Iterator<Item = Job>,
     ) {
-        if matches!(told, Told::Job) {
-            if let Some(job) = jobs.next() {
-                self.finish(cx, job, buf);
+        match told {
+            Told::Job => {
+                if let Some(job) = jobs.next() {
+                    self.finish(cx, job, buf);
+                }
             }
+            Told::Chosen(backend) => self.general(cx, buf, Some(backend)),
+            _ => {}
         }
     }
 
-    /// A packet that turned out not to be for the fast lane.
+    /// A packet that turned out not to be for the fast lane. If it opens a
+    /// connection, then to the backend that is chosen.
     #[cold]
     #[inline(never)]
-    fn general<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, buf: B) {
+    fn general<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        buf: B,
+        chosen: Option<BackendId>,
+    ) {
         let mut jobs = Jobs::new();
         jobs.extend(look(cx, &buf));
         match_burst(cx, &mut self.sampler, &mut jobs);
         if let Some(job) = jobs.pop() {
+            self.scheduling.chosen = chosen;
             self.finish(cx, job, buf);
+            self.scheduling.chosen = None;
         }
     }
 

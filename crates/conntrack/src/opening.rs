@@ -1,0 +1,101 @@
+//! The short way into the table for IPv4 connections whose packets change
+//! nothing but the far end: worked out before insertion, so that the cache
+//! lines of many are fetched before the first is inserted.
+use std::net::SocketAddrV4;
+
+use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
+use wire::{FlowV4, TcpFlags};
+
+use crate::id::{ConnId, Hit};
+use crate::key::{Halves, Key4};
+use crate::plain::PlainAction;
+use crate::record::Content;
+use crate::state::Event;
+use crate::table::{ConnTable, InsertError, insert};
+use crate::view::deltas;
+
+/// A connection of mode `nat` that may be inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainOpening {
+    content: Content<1>,
+}
+
+impl PlainOpening {
+    /// The connection whose first packet is `flow`, served by `backend` of
+    /// `service` at `server`. `hops` are by direction.
+    #[inline]
+    #[must_use]
+    pub fn new(
+        flow: &FlowV4,
+        server: SocketAddrV4,
+        (service, backend): (ServiceId, BackendId),
+        hops: [HopId; 2],
+    ) -> Self {
+        let back = FlowV4 {
+            src: *server.ip(),
+            sport: server.port(),
+            dst: flow.src,
+            dport: flow.sport,
+            proto: flow.proto,
+        };
+        let keys = [Key4::from(flow), Key4::from(&back)];
+        let (deltas, forwarding) = (deltas(&keys), Forwarding::Rewrite);
+        Self { content: Content { keys, deltas, hops, service, backend, forwarding } }
+    }
+
+    /// Who serves it.
+    #[inline]
+    #[must_use]
+    pub const fn backend(&self) -> BackendId {
+        self.content.backend
+    }
+
+    /// What is done to the client's packets: what [`ConnTable::plain`] will say.
+    #[inline]
+    #[must_use]
+    pub fn action(&self) -> PlainAction {
+        let Content { keys: [_, back], deltas: [there, _], hops: [hop, _], .. } = &self.content;
+        let Key4 { addresses: [addresses], ports, .. } = back.swapped();
+        PlainAction {
+            addresses,
+            ports,
+            net_delta: there.net,
+            transport_delta: there.transport,
+            hop: *hop,
+        }
+    }
+}
+
+impl ConnTable {
+    /// Brings closer what [`Self::open`] will touch and a lookup of the forward
+    /// key has not. Changes nothing.
+    #[inline]
+    pub fn prefetch_open(&self, opening: &PlainOpening) {
+        self.v4.prefetch(&opening.content.keys[Direction::Reply.index()]);
+    }
+
+    /// Inserts a connection, as [`Self::insert`], and counts its first packet,
+    /// as [`Self::touch`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    #[inline]
+    pub fn open(
+        &self,
+        opening: &PlainOpening,
+        flags: Option<TcpFlags>,
+        now_ms: u64,
+    ) -> Result<(ConnId, Event), InsertError> {
+        let conn = insert(&self.v4, &opening.content, now_ms)?;
+        let hit = Hit { conn, direction: Direction::Forward };
+        Ok((conn, self.touch(hit, flags, now_ms)))
+    }
+
+    /// Whether no record is free for another IPv4 connection: whoever asks
+    /// wants to insert one, and is counted as refused then.
+    #[inline]
+    #[must_use]
+    pub fn refuses_v4(&self) -> bool {
+        self.v4.refuses()
+    }
+}
