@@ -7,7 +7,7 @@
 use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainKey};
 use packet::PacketBuf;
-use service::{BackendId, Delivery, Direction};
+use service::{Delivery, Direction};
 use wire::{Mac, Plain, PlainRewrite, Rewrite};
 
 use crate::context::Context;
@@ -33,8 +33,6 @@ pub(crate) enum Told {
     Table(Hit),
     /// It opens a connection, the one with this number.
     Open(u8),
-    /// It would open a connection to this backend, but not in the usual way.
-    Chosen(BackendId),
     /// It goes the general way, as the next job.
     Job,
     /// It has been dropped and counted.

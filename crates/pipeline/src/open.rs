@@ -1,16 +1,21 @@
 //! The short way of first packets: plain IPv4 packets (`wire::Plain::first`) to a
-//! service of mode `nat` whose connection the burst's lookup did not find. They
-//! are prepared before the third pass, backend and all, so that the cache lines
-//! of their insertions are fetched together; in it they are inserted, rewritten
-//! and sent. That the key is new is what the insertion itself finds out under
-//! its lock, so nothing is looked up again. Whatever isn't as usual goes the
+//! service of mode `nat` whose connection the burst's lookup did not find.
+//!
+//! Backends are chosen ahead, so that the cache lines of a burst's insertions
+//! are fetched together; insertion, rewriting and sending are one step in the
+//! third pass. That a key is new is what the insertion itself finds out under
+//! its lock: nothing is looked up again. Whatever isn't as usual goes the
 //! general way, untouched.
+//!
+//! Schedulers that remember their choices are asked in the packets' order. So a
+//! packet that may come to be scheduled on the general way is a bar: choices
+//! behind it wait until it has gone.
 use std::net::SocketAddrV4;
 
 use arrayvec::ArrayVec;
 use conntrack::{Event, PlainOpening};
 use packet::PacketBuf;
-use service::{BackendId, HopId, Mode, Service};
+use service::{BackendId, HopId, Mode, Scheduler, Service, ServiceId};
 use wire::{FlowKey, FlowV4, Plain, PlainRewrite, TcpFlags, Transport};
 
 use crate::context::Context;
@@ -29,20 +34,30 @@ pub(crate) type Fresh = ArrayVec<(u8, Plain), BURST>;
 /// A connection that is about to be opened.
 #[derive(Debug)]
 struct Opening {
-    conn: PlainOpening,
-    /// The first packet's, of TCP.
-    flags: Option<TcpFlags>,
-    proto: u8,
-    way: Way,
-    /// The table is full: the packet is sent on, and nothing is inserted.
-    without_state: bool,
+    flow: FlowV4,
+    service: ServiceId,
+    /// The way back.
+    back: HopId,
+    /// The first packet's length and TCP flags.
+    length: u16,
+    flags: TcpFlags,
+    /// Whether a packet between the opening before and this one may come to be
+    /// scheduled.
+    barred: bool,
+    next: Next,
 }
 
-/// What the short way keeps, within a burst and between bursts.
-#[derive(Debug, Default)]
-pub(crate) struct Openings {
-    all: ArrayVec<Opening, BURST>,
-    roads: Roads,
+/// What comes next for a connection that is about to be opened.
+#[derive(Debug)]
+enum Next {
+    /// A backend is to be chosen.
+    Choose,
+    /// Insertion; its packet goes this way.
+    Insert(PlainOpening, Way),
+    /// The table is full: its packet goes this way without insertion.
+    Pass(PlainOpening, Way),
+    /// The general way, with the backend that was chosen.
+    General(Option<BackendId>),
 }
 
 /// What became of a first packet.
@@ -54,9 +69,19 @@ pub(crate) enum Opened {
     General(Option<BackendId>),
 }
 
+/// The openings of a burst, and what the short way keeps between bursts.
+#[derive(Debug, Default)]
+pub(crate) struct Openings {
+    all: ArrayVec<Opening, BURST>,
+    roads: Roads,
+    /// Whether a packet of this burst has gone the general way: then it may have
+    /// opened the connection that another is about to open.
+    disturbed: bool,
+}
+
 impl Openings {
-    /// Prepares the packets of `fresh` that open connections in the usual way,
-    /// and notes them in `told`.
+    /// Takes those packets of `fresh` that open connections in the usual way,
+    /// and notes them in `told`, which is of the whole burst.
     pub(crate) fn prepare<O>(
         &mut self,
         cx: &Context<'_, O>,
@@ -66,106 +91,134 @@ impl Openings {
         told: &mut [Told],
     ) {
         self.all.clear();
+        self.disturbed = false;
         let mut seen = Seen::default();
-        for (at, (place, plain)) in fresh.iter().enumerate() {
-            let earlier = || fresh.iter().take(at).any(|(_, other)| key(other) == key(plain));
-            if seen.maybe(plain) && earlier() {
-                // The first one opens it: this is of a known connection then.
+        let (mut barred, mut waiting) = (false, false);
+        let mut candidates = fresh.iter().enumerate().peekable();
+        for (place, told) in told.iter_mut().enumerate() {
+            let candidate = candidates.next_if(|(_, (at, _))| usize::from(*at) == place);
+            let Some((at, (_, plain))) = candidate else {
+                barred |= !matches!(told, Told::Table(_));
                 continue;
-            }
-            let Some(told) = told.get_mut(usize::from(*place)) else { continue };
-            if let Some(prepared) = self.one(cx, hops, scheduling, plain) {
-                *told = prepared;
+            };
+            let earlier = || fresh.iter().take(at).any(|(_, other)| key(other) == key(plain));
+            // Of two packets of one connection the second is of a known one.
+            let again = seen.maybe(plain) && earlier();
+            let taken = if again { None } else { self.take(cx, hops, plain, barred) };
+            let Some((number, scheduler)) = taken else {
+                barred = true;
+                continue;
+            };
+            *told = Told::Open(number);
+            waiting |= barred;
+            barred = false;
+            if !waiting || scheduler == Scheduler::Maglev {
+                self.choose(cx, hops, scheduling, usize::from(number));
             }
         }
     }
 
-    /// Prepares one packet; `None`: it goes the general way.
+    /// A packet has gone the general way.
     #[inline]
-    fn one<O>(
+    pub(crate) fn disturb(&mut self) {
+        self.disturbed = true;
+    }
+
+    /// Takes one packet, if it opens a connection in the usual way; its number,
+    /// and how its backend is chosen.
+    #[inline]
+    fn take<O>(
         &mut self,
         cx: &Context<'_, O>,
         hops: &mut Hops,
-        scheduling: &mut Scheduling,
         plain: &Plain,
-    ) -> Option<Told> {
+        barred: bool,
+    ) -> Option<(u8, Scheduler)> {
         let key = FlowKey::from(key(plain));
         let FlowKey::V4(flow) = key else { return None };
         let service = cx.snapshot.services.lookup(&key)?;
-        let usual = matches!(service.mode(), Mode::Nat) && miss::is_client(cx, key.src());
-        if !usual {
+        if !matches!(service.mode(), Mode::Nat) || !miss::is_client(cx, key.src()) {
             return None;
         }
         let back = self.roads.to_client(cx, hops.era(), flow.src)?;
         // Its Ethernet address is known, so there is nothing to ask for.
         hops.way(cx, back)?;
-        let without_state = cx.shared.table.refuses_v4();
-        let backend = if without_state {
-            scheduling.full_ms = Some(cx.now_ms);
-            service.maglev(&key)
-        } else {
-            miss::choose(cx, scheduling, service, &key, plain.flags)
-        }?;
-        let Some((server, there)) = self.towards(cx, hops, service, backend, &flow) else {
-            return Some(Told::Chosen(backend));
-        };
-        let Some(way) = hops.way(cx, there).filter(|way| plain.length <= way.mtu).copied() else {
-            return Some(Told::Chosen(backend));
-        };
-        let conn = PlainOpening::new(&flow, server, (service.id(), backend), [there, back]);
-        if !without_state {
-            cx.shared.table.prefetch_open(&conn);
-            // Counted at once: the next packet's choice may depend on it.
-            cx.shared.active.opened(backend);
-        }
-        let place = u8::try_from(self.all.len()).ok()?;
-        let flags = (flow.proto == Transport::Tcp).then_some(plain.flags);
-        let proto = plain.proto;
-        self.all.try_push(Opening { conn, flags, proto, way, without_state }).ok()?;
-        Some(Told::Open(place))
+        let number = u8::try_from(self.all.len()).ok()?;
+        let (service, scheduler) = (service.id(), service.scheduler());
+        let (length, flags, next) = (plain.length, plain.flags, Next::Choose);
+        self.all.try_push(Opening { flow, service, back, length, flags, barred, next }).ok()?;
+        Some((number, scheduler))
     }
 
-    /// Where the packet goes: server and next hop.
+    /// Chooses the backend of opening `at`, and fetches what its insertion needs.
     #[inline]
-    fn towards<O>(
+    fn choose<O>(
         &mut self,
         cx: &Context<'_, O>,
-        hops: &Hops,
-        service: &Service,
-        backend: BackendId,
-        flow: &FlowV4,
-    ) -> Option<(SocketAddrV4, HopId)> {
-        let server = service.nat_server(backend, flow.dport)?;
-        Some((server, self.roads.to_server(cx, hops.era(), *server.ip())?))
+        hops: &mut Hops,
+        scheduling: &mut Scheduling,
+        at: usize,
+    ) {
+        let Self { all, roads, disturbed } = self;
+        let Some(opening) = all.get_mut(at) else { return };
+        opening.next = next(cx, hops, roads, scheduling, *disturbed, opening);
+        if let Next::Insert(conn, _) = &opening.next {
+            cx.shared.table.prefetch_open(conn);
+            // Counted at once: the next packet's choice may depend on it.
+            cx.shared.active.opened(conn.backend());
+        }
+    }
+
+    /// Chooses the backend of opening `at` and of those behind it up to a bar.
+    #[cold]
+    #[inline(never)]
+    fn choose_from<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        hops: &mut Hops,
+        scheduling: &mut Scheduling,
+        at: usize,
+    ) {
+        let behind = self.all.iter().skip(at + 1);
+        let run = 1 + behind.take_while(|opening| !opening.barred).count();
+        for at in at..at + run {
+            if self.all.get(at).is_some_and(|opening| matches!(opening.next, Next::Choose)) {
+                self.choose(cx, hops, scheduling, at);
+            }
+        }
     }
 
     /// Opens connection number `at` and makes `frame`, its first packet, what
     /// the server gets.
     #[inline]
     pub(crate) fn open<B: PacketBuf, O: Outbox<B>>(
-        &self,
+        &mut self,
         cx: &mut Context<'_, O>,
+        hops: &mut Hops,
+        scheduling: &mut Scheduling,
         at: u8,
         frame: &mut [u8],
     ) -> Opened {
-        let Some(opening) = self.all.get(usize::from(at)) else { return Opened::General(None) };
-        let Opening { conn, flags, proto, way, without_state } = opening;
-        if *without_state {
-            cx.count(Counter::TableFullSeen);
-            cx.count(Counter::Stateless);
-        } else {
-            let Ok((id, event)) = cx.shared.table.open(conn, *flags, cx.now_ms) else {
-                cx.shared.active.closed(conn.backend());
-                return Opened::General(Some(conn.backend()));
-            };
-            cx.count(Counter::Installed);
-            if cx.snapshot.admit == Admit::FirstPacket {
-                want(cx, id);
-            }
-            if event != Event::None {
-                notice(cx, id, event);
-            }
+        let at = usize::from(at);
+        if self.all.get(at).is_some_and(|opening| matches!(opening.next, Next::Choose)) {
+            self.choose_from(cx, hops, scheduling, at);
         }
+        let Some(opening) = self.all.get(at) else { return Opened::General(None) };
+        let (conn, way) = match &opening.next {
+            Next::Choose => return Opened::General(None),
+            Next::General(chosen) => return Opened::General(*chosen),
+            Next::Insert(conn, way) => {
+                if !insert(cx, opening, conn) {
+                    return Opened::General(Some(conn.backend()));
+                }
+                (conn, way)
+            }
+            Next::Pass(conn, way) => {
+                cx.count(Counter::TableFullSeen);
+                cx.count(Counter::Stateless);
+                (conn, way)
+            }
+        };
         cx.count(Counter::Missed);
         let action = conn.action();
         let rewrite = PlainRewrite {
@@ -175,12 +228,82 @@ impl Openings {
             net_delta: action.net_delta,
             transport_delta: action.transport_delta,
         };
-        if !rewrite.apply(frame, *proto) {
+        if !rewrite.apply(frame, opening.flow.proto.number()) {
             return Opened::General(None);
         }
         cx.count(Counter::ForwardedPackets);
         Opened::Sent(way.port)
     }
+}
+
+/// What comes next for `opening`, of which a backend is to be chosen.
+#[inline]
+fn next<O>(
+    cx: &Context<'_, O>,
+    hops: &mut Hops,
+    roads: &mut Roads,
+    scheduling: &mut Scheduling,
+    disturbed: bool,
+    opening: &Opening,
+) -> Next {
+    let key = FlowKey::V4(opening.flow);
+    if disturbed && cx.shared.table.lookup(&key).is_some() {
+        return Next::General(None);
+    }
+    let Some(service) = cx.snapshot.services.service(opening.service) else {
+        return Next::General(None);
+    };
+    let mut chosen = miss::choose(cx, scheduling, service, &key, opening.flags);
+    let full = cx.shared.table.refuses_v4();
+    if full {
+        scheduling.full_ms = Some(cx.now_ms);
+        chosen = service.maglev(&key);
+    }
+    let Some(backend) = chosen else { return Next::General(None) };
+    let Some((server, hop, way)) = towards(cx, hops, roads, service, backend, opening) else {
+        return Next::General(Some(backend));
+    };
+    let hops = [hop, opening.back];
+    let conn = PlainOpening::new(&opening.flow, server, (opening.service, backend), hops);
+    if full { Next::Pass(conn, way) } else { Next::Insert(conn, way) }
+}
+
+/// Where the first packet goes: server, next hop, and the way there.
+#[inline]
+fn towards<O>(
+    cx: &Context<'_, O>,
+    hops: &mut Hops,
+    roads: &mut Roads,
+    service: &Service,
+    backend: BackendId,
+    opening: &Opening,
+) -> Option<(SocketAddrV4, HopId, Way)> {
+    let server = service.nat_server(backend, opening.flow.dport)?;
+    let hop = roads.to_server(cx, hops.era(), *server.ip())?;
+    let way = hops.way(cx, hop).filter(|way| opening.length <= way.mtu)?;
+    Some((server, hop, *way))
+}
+
+/// Puts the connection into the table; `false`: there was something in the way.
+#[inline]
+fn insert<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    opening: &Opening,
+    conn: &PlainOpening,
+) -> bool {
+    let flags = (opening.flow.proto == Transport::Tcp).then_some(opening.flags);
+    let Ok((id, event)) = cx.shared.table.open(conn, flags, cx.now_ms) else {
+        cx.shared.active.closed(conn.backend());
+        return false;
+    };
+    cx.count(Counter::Installed);
+    if cx.snapshot.admit == Admit::FirstPacket {
+        want(cx, id);
+    }
+    if event != Event::None {
+        notice(cx, id, event);
+    }
+    true
 }
 
 /// A set of 5-tuples that may say that one is in which isn't. Whoever chooses

@@ -250,6 +250,7 @@ impl<B: PacketBuf> Memory<B> {
         lane::find(cx, station, burst, told, &mut fresh);
         if !fresh.is_empty() {
             let Self { hops, scheduling, openings, .. } = self;
+            let told = told.get_mut(..burst.len()).unwrap_or_default();
             openings.prepare(cx, hops, scheduling, &fresh, told);
         }
         told.iter().take(burst.len()).any(|told| matches!(told, Told::Nothing))
@@ -322,7 +323,8 @@ impl<B: PacketBuf> Memory<B> {
     /// A packet that opens a connection.
     #[inline(never)]
     fn open<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, at: u8, mut buf: B) {
-        match self.openings.open(cx, at, buf.bytes_mut()) {
+        let Self { hops, scheduling, openings, .. } = self;
+        match openings.open(cx, hops, scheduling, at, buf.bytes_mut()) {
             Opened::Sent(port) => cx.out.send(port, buf),
             Opened::General(chosen) => self.general(cx, buf, chosen),
         }
@@ -337,14 +339,10 @@ impl<B: PacketBuf> Memory<B> {
         buf: B,
         jobs: &mut impl Iterator<Item = Job>,
     ) {
-        match told {
-            Told::Job => {
-                if let Some(job) = jobs.next() {
-                    self.finish(cx, job, buf);
-                }
+        if matches!(told, Told::Job) {
+            if let Some(job) = jobs.next() {
+                self.finish(cx, job, buf);
             }
-            Told::Chosen(backend) => self.general(cx, buf, Some(backend)),
-            _ => {}
         }
     }
 
@@ -370,6 +368,7 @@ impl<B: PacketBuf> Memory<B> {
 
     /// The end of the general way.
     fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
+        self.openings.disturb();
         let Job { headers, interface, kind, mark, found } = job;
         let packet = Packet { buf, headers, interface };
         match kind {
