@@ -39,6 +39,14 @@ pub(crate) enum Refusal {
     ReplyConflict(Reference),
 }
 
+/// How a connection's life begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Born {
+    pub(crate) state: TcpState,
+    /// When its first packet was seen, in ticks.
+    pub(crate) seen: u32,
+}
+
 /// Counts of one family's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilyStats {
@@ -178,14 +186,20 @@ where
 
     /// Inserts both keys of a connection or none; its record's number.
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
+        let state = TcpState::first(content.keys[0].proto, content.forwarding);
+        self.insert_as(content, Born { state, seen })
+    }
+
+    /// The same for a connection whose life begins as `born` says.
+    pub(crate) fn insert_as(&self, content: &Content<K>, born: Born) -> Result<u32, Refusal> {
         let probes = content.keys.each_ref().map(|key| self.probe(key));
         probes.iter().for_each(|probe| self.index.prefetch_both(probe));
         self.prefetch_record(self.free.top().unwrap_or_else(|| self.used()));
-        if let Some(done) = self.insert_first(content, &probes, seen) {
+        if let Some(done) = self.insert_first(content, &probes, born) {
             return done;
         }
         for _ in 0..ATTEMPTS {
-            match self.insert_anywhere(content, &probes, seen) {
+            match self.insert_anywhere(content, &probes, born) {
                 Ok(done) => return done,
                 Err(Room::None) => break,
                 Err(_) => {}
@@ -201,7 +215,7 @@ where
         &self,
         content: &Content<K>,
         probes: &[Probe; 2],
-        seen: u32,
+        born: Born,
     ) -> Option<Result<u32, Refusal>> {
         let [forward, reply] = probes;
         let _held = self.index.lock_first(probes);
@@ -210,7 +224,7 @@ where
         }
         let there = self.index.vacancy(forward.first(), None)?;
         let back = self.index.vacancy(reply.first(), Some(there))?;
-        self.put(content, probes, [there, back], seen).map(Ok)
+        self.put(content, probes, [there, back], born).map(Ok)
     }
 
     /// One attempt under the locks of all four buckets; if there is no empty
@@ -220,7 +234,7 @@ where
         &self,
         content: &Content<K>,
         probes: &[Probe; 2],
-        seen: u32,
+        born: Born,
     ) -> Result<Result<u32, Refusal>, Room> {
         let [forward, reply] = probes;
         let held = self.index.lock(probes);
@@ -239,7 +253,7 @@ where
             drop(held);
             return Err(self.index.make_room(reply, Some(there)));
         };
-        self.put(content, probes, [there, back], seen).map(Ok).ok_or(Room::None)
+        self.put(content, probes, [there, back], born).map(Ok).ok_or(Room::None)
     }
 
     /// Writes a record and both entries; `None` if no record is free.
@@ -249,11 +263,10 @@ where
         content: &Content<K>,
         [forward, reply]: &[Probe; 2],
         [there, back]: [Place; 2],
-        seen: u32,
+        born: Born,
     ) -> Option<u32> {
         let (number, record) = self.take_record()?;
-        let proto = content.keys[0].proto;
-        record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
+        record.write(content, record.life().next(born.state), born.seen);
         self.index.put(there, forward.sought, Reference::new(number, Direction::Forward));
         self.index.put(back, reply.sought, Reference::new(number, Direction::Reply));
         Some(number)

@@ -4,15 +4,16 @@
 use std::net::SocketAddrV4;
 
 use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
-use wire::{FlowV4, TcpFlags};
+use wire::{FlowV4, Side, TcpFlags};
 
-use crate::id::{ConnId, Hit};
-use crate::key::{Halves, Key4};
+use crate::family::Born;
+use crate::id::ConnId;
+use crate::key::{Deltas, Family, Halves, Key4};
 use crate::plain::PlainAction;
 use crate::record::Content;
-use crate::state::Event;
-use crate::table::{ConnTable, InsertError, insert};
-use crate::view::deltas;
+use crate::state::TcpState;
+use crate::table::{ConnTable, InsertError, refused};
+use crate::time::tick;
 
 /// A connection of mode `nat` that may be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub struct PlainOpening {
 impl PlainOpening {
     /// The connection whose first packet is `flow`, served by `backend` of
     /// `service` at `server`. `hops` are by direction.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn new(
         flow: &FlowV4,
@@ -66,6 +67,16 @@ impl PlainOpening {
     }
 }
 
+/// [`crate::view::deltas`] of a connection of which only one end is replaced.
+#[inline]
+fn deltas([forward, reply]: &[Key4; 2]) -> [Deltas; 2] {
+    let (there, back) = (reply.swapped(), forward.swapped());
+    [
+        Deltas::between(&forward.only(Side::Destination), &there.only(Side::Destination)),
+        Deltas::between(&reply.only(Side::Source), &back.only(Side::Source)),
+    ]
+}
+
 impl ConnTable {
     /// Brings closer what [`Self::open`] will touch and a lookup of the forward
     /// key has not. Changes nothing.
@@ -74,21 +85,25 @@ impl ConnTable {
         self.v4.prefetch(&opening.content.keys[Direction::Reply.index()]);
     }
 
-    /// Inserts a connection, as [`Self::insert`], and counts its first packet,
-    /// as [`Self::touch`].
+    /// Inserts a connection, as [`Self::insert`], whose first packet is there:
+    /// of TCP a SYN. It needs no [`Self::touch`].
     ///
     /// # Errors
     /// As [`Self::insert`].
     #[inline]
-    pub fn open(
-        &self,
-        opening: &PlainOpening,
-        flags: Option<TcpFlags>,
-        now_ms: u64,
-    ) -> Result<(ConnId, Event), InsertError> {
-        let conn = insert(&self.v4, &opening.content, now_ms)?;
-        let hit = Hit { conn, direction: Direction::Forward };
-        Ok((conn, self.touch(hit, flags, now_ms)))
+    pub fn open(&self, opening: &PlainOpening, now_ms: u64) -> Result<ConnId, InsertError> {
+        const SYN: Option<TcpFlags> = Some(TcpFlags(TcpFlags::SYN));
+        let content = &opening.content;
+        let state = TcpState::first(content.keys[0].proto, content.forwarding);
+        let (state, _) = state.after(Direction::Forward, SYN);
+        let [there, back] = &content.keys;
+        if there == back {
+            return Err(InsertError::Loop);
+        }
+        match self.v4.insert_as(content, Born { state, seen: tick(now_ms) }) {
+            Ok(number) => Ok(ConnId::from_raw(number | Key4::ID_BIT)),
+            Err(refusal) => Err(refused(refusal, Key4::ID_BIT)),
+        }
     }
 
     /// Whether no record is free for another IPv4 connection: whoever asks

@@ -343,7 +343,7 @@ where
         .map_err(|OutOfMemory { bytes }| TableError::Memory { bytes })
 }
 
-pub(crate) fn insert<const K: usize>(
+fn insert<const K: usize>(
     family: &FamilyTable<K>,
     content: &Content<K>,
     now_ms: u64,
@@ -355,11 +355,16 @@ where
     if content.keys[0] == content.keys[1] {
         return Err(InsertError::Loop);
     }
-    match family.insert(content, tick(now_ms)) {
-        Ok(number) => Ok(ConnId::from_raw(number | bit)),
-        Err(Refusal::Full) => Err(InsertError::Full),
-        Err(Refusal::Exists(found)) => Err(InsertError::Exists(Hit::new(found, bit))),
-        Err(Refusal::ReplyConflict(found)) => Err(InsertError::ReplyConflict(Hit::new(found, bit))),
+    let done = family.insert(content, tick(now_ms));
+    done.map(|number| ConnId::from_raw(number | bit)).map_err(|refusal| refused(refusal, bit))
+}
+
+/// Why the table of the family with this bit in its ids refuses a connection.
+pub(crate) const fn refused(refusal: Refusal, bit: u32) -> InsertError {
+    match refusal {
+        Refusal::Full => InsertError::Full,
+        Refusal::Exists(found) => InsertError::Exists(Hit::new(found, bit)),
+        Refusal::ReplyConflict(found) => InsertError::ReplyConflict(Hit::new(found, bit)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Miss stage: packets whose connection is in no table. A new connection is
 //! given a backend and put into the table (step 4a of the HNLB paper).
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use conntrack::{ConnId, Hit, InsertError};
 use packet::PacketBuf;
@@ -56,7 +56,7 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         cx.count(Counter::StatelessReply);
         return Ok(decision);
     };
-    if !is_client(cx, key.src()) {
+    if !is_client(cx, key.src().ip()) {
         return Err(Counter::BadSource);
     }
     if headers.ttl <= 1 {
@@ -84,7 +84,7 @@ fn without_state<O>(
     key: &FlowKey,
     headers: &Headers,
 ) -> Result<Decision, Counter> {
-    if !is_client(cx, key.src()) {
+    if !is_client(cx, key.src().ip()) {
         return Err(Counter::BadSource);
     }
     if headers.ttl <= 1 {
@@ -96,12 +96,12 @@ fn without_state<O>(
 }
 
 /// Whether a client can have this address.
-pub(crate) fn is_client<O>(cx: &Context<'_, O>, client: SocketAddr) -> bool {
-    let host = match client.ip() {
+#[inline]
+pub(crate) fn is_client<O>(cx: &Context<'_, O>, ip: IpAddr) -> bool {
+    let host = match ip {
         IpAddr::V4(v4) => !v4.is_broadcast() && v4.octets()[0] != 0,
         IpAddr::V6(_) => true,
     };
-    let ip = client.ip();
     host && !ip.is_multicast()
         && !ip.is_unspecified()
         && !ip.is_loopback()

@@ -10,18 +10,16 @@
 //! Schedulers that remember their choices are asked in the packets' order. So a
 //! packet that may come to be scheduled on the general way is a bar: choices
 //! behind it wait until it has gone.
-use std::net::SocketAddrV4;
-
 use arrayvec::ArrayVec;
-use conntrack::{Event, PlainOpening};
+use conntrack::PlainOpening;
 use packet::PacketBuf;
-use service::{BackendId, HopId, Mode, Scheduler, Service, ServiceId};
-use wire::{FlowKey, FlowV4, Plain, PlainRewrite, TcpFlags, Transport};
+use service::{BackendId, HopId, Mode, Scheduler, ServiceId};
+use wire::{FlowKey, FlowV4, Plain, PlainRewrite, TcpFlags};
 
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::hops::{Hops, Way};
-use crate::known::{notice, want};
+use crate::known::want;
 use crate::lane::{Told, key};
 use crate::miss::{self, Scheduling};
 use crate::pipeline::BURST;
@@ -48,16 +46,23 @@ struct Opening {
 }
 
 /// What comes next for a connection that is about to be opened.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Next {
     /// A backend is to be chosen.
     Choose,
-    /// Insertion; its packet goes this way.
-    Insert(PlainOpening, Way),
-    /// The table is full: its packet goes this way without insertion.
-    Pass(PlainOpening, Way),
+    /// Insertion of the choice with this number.
+    Insert(u8),
+    /// The table is full: the choice with this number is not inserted.
+    Pass(u8),
     /// The general way, with the backend that was chosen.
     General(Option<BackendId>),
+}
+
+/// The connection that is inserted, and where its packet goes.
+#[derive(Debug)]
+struct Choice {
+    conn: PlainOpening,
+    way: Way,
 }
 
 /// What became of a first packet.
@@ -73,6 +78,7 @@ pub(crate) enum Opened {
 #[derive(Debug, Default)]
 pub(crate) struct Openings {
     all: ArrayVec<Opening, BURST>,
+    choices: ArrayVec<Choice, BURST>,
     roads: Roads,
     /// Whether a packet of this burst has gone the general way: then it may have
     /// opened the connection that another is about to open.
@@ -91,6 +97,7 @@ impl Openings {
         told: &mut [Told],
     ) {
         self.all.clear();
+        self.choices.clear();
         self.disturbed = false;
         let mut seen = Seen::default();
         let (mut barred, mut waiting) = (false, false);
@@ -134,10 +141,9 @@ impl Openings {
         plain: &Plain,
         barred: bool,
     ) -> Option<(u8, Scheduler)> {
-        let key = FlowKey::from(key(plain));
-        let FlowKey::V4(flow) = key else { return None };
-        let service = cx.snapshot.services.lookup(&key)?;
-        if !matches!(service.mode(), Mode::Nat) || !miss::is_client(cx, key.src()) {
+        let FlowKey::V4(flow) = FlowKey::from(key(plain)) else { return None };
+        let service = cx.snapshot.services.lookup_v4(flow.dst, flow.dport, flow.proto)?;
+        if !matches!(service.mode(), Mode::Nat) || !miss::is_client(cx, flow.src.into()) {
             return None;
         }
         let back = self.roads.to_client(cx, hops.era(), flow.src)?;
@@ -159,14 +165,37 @@ impl Openings {
         scheduling: &mut Scheduling,
         at: usize,
     ) {
-        let Self { all, roads, disturbed } = self;
+        let Self { all, choices, roads, disturbed } = self;
         let Some(opening) = all.get_mut(at) else { return };
-        opening.next = next(cx, hops, roads, scheduling, *disturbed, opening);
-        if let Next::Insert(conn, _) = &opening.next {
-            cx.shared.table.prefetch_open(conn);
-            // Counted at once: the next packet's choice may depend on it.
-            cx.shared.active.opened(conn.backend());
+        opening.next = Next::General(None);
+        let (service, flow) = (opening.service, &opening.flow);
+        let Some(service) = cx.snapshot.services.service(service) else { return };
+        let key = FlowKey::V4(*flow);
+        if *disturbed && cx.shared.table.lookup(&key).is_some() {
+            return;
         }
+        let mut chosen = miss::choose(cx, scheduling, service, &key, opening.flags);
+        let full = cx.shared.table.refuses_v4();
+        if full {
+            scheduling.full_ms = Some(cx.now_ms);
+            chosen = service.maglev(&key);
+        }
+        let Some(backend) = chosen else { return };
+        opening.next = Next::General(Some(backend));
+        let Some(server) = service.nat_server(backend, flow.dport) else { return };
+        let Some(hop) = roads.to_server(cx, hops.era(), *server.ip()) else { return };
+        let way = hops.way(cx, hop).filter(|way| opening.length <= way.mtu);
+        let (Some(&way), Ok(number)) = (way, u8::try_from(choices.len())) else { return };
+        let hops = [hop, opening.back];
+        let conn = PlainOpening::new(flow, server, (opening.service, backend), hops);
+        if !full {
+            cx.shared.table.prefetch_open(&conn);
+            // Counted at once: the next packet's choice may depend on it.
+            cx.shared.active.opened(backend);
+        }
+        opening.next = if full { Next::Pass(number) } else { Next::Insert(number) };
+        // There are as many places as packets.
+        let _ = choices.try_push(Choice { conn, way });
     }
 
     /// Chooses the backend of opening `at` and of those behind it up to a bar.
@@ -204,21 +233,20 @@ impl Openings {
             self.choose_from(cx, hops, scheduling, at);
         }
         let Some(opening) = self.all.get(at) else { return Opened::General(None) };
-        let (conn, way) = match &opening.next {
+        let number = match opening.next {
             Next::Choose => return Opened::General(None),
-            Next::General(chosen) => return Opened::General(*chosen),
-            Next::Insert(conn, way) => {
-                if !insert(cx, opening, conn) {
-                    return Opened::General(Some(conn.backend()));
-                }
-                (conn, way)
-            }
-            Next::Pass(conn, way) => {
-                cx.count(Counter::TableFullSeen);
-                cx.count(Counter::Stateless);
-                (conn, way)
-            }
+            Next::General(chosen) => return Opened::General(chosen),
+            Next::Insert(number) | Next::Pass(number) => number,
         };
+        let Some(Choice { conn, way }) = self.choices.get(usize::from(number)) else {
+            return Opened::General(None);
+        };
+        if matches!(opening.next, Next::Pass(_)) {
+            cx.count(Counter::TableFullSeen);
+            cx.count(Counter::Stateless);
+        } else if !insert(cx, conn) {
+            return Opened::General(Some(conn.backend()));
+        }
         cx.count(Counter::Missed);
         let action = conn.action();
         let rewrite = PlainRewrite {
@@ -236,72 +264,16 @@ impl Openings {
     }
 }
 
-/// What comes next for `opening`, of which a backend is to be chosen.
-#[inline]
-fn next<O>(
-    cx: &Context<'_, O>,
-    hops: &mut Hops,
-    roads: &mut Roads,
-    scheduling: &mut Scheduling,
-    disturbed: bool,
-    opening: &Opening,
-) -> Next {
-    let key = FlowKey::V4(opening.flow);
-    if disturbed && cx.shared.table.lookup(&key).is_some() {
-        return Next::General(None);
-    }
-    let Some(service) = cx.snapshot.services.service(opening.service) else {
-        return Next::General(None);
-    };
-    let mut chosen = miss::choose(cx, scheduling, service, &key, opening.flags);
-    let full = cx.shared.table.refuses_v4();
-    if full {
-        scheduling.full_ms = Some(cx.now_ms);
-        chosen = service.maglev(&key);
-    }
-    let Some(backend) = chosen else { return Next::General(None) };
-    let Some((server, hop, way)) = towards(cx, hops, roads, service, backend, opening) else {
-        return Next::General(Some(backend));
-    };
-    let hops = [hop, opening.back];
-    let conn = PlainOpening::new(&opening.flow, server, (opening.service, backend), hops);
-    if full { Next::Pass(conn, way) } else { Next::Insert(conn, way) }
-}
-
-/// Where the first packet goes: server, next hop, and the way there.
-#[inline]
-fn towards<O>(
-    cx: &Context<'_, O>,
-    hops: &mut Hops,
-    roads: &mut Roads,
-    service: &Service,
-    backend: BackendId,
-    opening: &Opening,
-) -> Option<(SocketAddrV4, HopId, Way)> {
-    let server = service.nat_server(backend, opening.flow.dport)?;
-    let hop = roads.to_server(cx, hops.era(), *server.ip())?;
-    let way = hops.way(cx, hop).filter(|way| opening.length <= way.mtu)?;
-    Some((server, hop, *way))
-}
-
 /// Puts the connection into the table; `false`: there was something in the way.
 #[inline]
-fn insert<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    opening: &Opening,
-    conn: &PlainOpening,
-) -> bool {
-    let flags = (opening.flow.proto == Transport::Tcp).then_some(opening.flags);
-    let Ok((id, event)) = cx.shared.table.open(conn, flags, cx.now_ms) else {
+fn insert<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: &PlainOpening) -> bool {
+    let Ok(id) = cx.shared.table.open(conn, cx.now_ms) else {
         cx.shared.active.closed(conn.backend());
         return false;
     };
     cx.count(Counter::Installed);
     if cx.snapshot.admit == Admit::FirstPacket {
         want(cx, id);
-    }
-    if event != Event::None {
-        notice(cx, id, event);
     }
     true
 }
