@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wire::rewrite::{Rewrite4, Rewrite6};
 use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
 
-/// A 5-tuple in words: `K` is 1 for IPv4 and 4 for IPv6.
+/// A 5-tuple in words: `K` is 1 for IPv4 and 4 for IPv6. The words are as a
+/// packet has them in memory, so that nothing is turned round on the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key<const K: usize> {
-    /// Source, then destination address, big endian.
+    /// Source, then destination address.
     pub(crate) addresses: [u64; K],
-    /// Source port in the upper, destination port in the lower half.
+    /// Source, then destination port.
     pub(crate) ports: u32,
     /// TCP or UDP.
     pub(crate) proto: Transport,
@@ -37,7 +38,9 @@ pub(crate) trait Family: Copy {
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite;
 }
 
-/// The checksum changes of one direction, as in [`wire::Rewrite`].
+/// The checksum changes of one direction: those of [`wire::Rewrite`] in the
+/// order that a packet has them in memory. Ones' complement sums may be taken
+/// in either order (RFC 1071, section 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deltas {
     /// Of the IPv4 header's; zero for IPv6.
@@ -73,26 +76,41 @@ where
 {
     /// Source address and port.
     pub(crate) fn src(&self) -> SocketAddr {
-        SocketAddr::new(self.ips().0, (self.ports >> 16) as u16)
+        SocketAddr::new(self.ips().0, (u32::from_be(self.ports) >> 16) as u16)
     }
 
     /// Destination address and port.
     pub(crate) fn dst(&self) -> SocketAddr {
-        SocketAddr::new(self.ips().1, self.ports as u16)
+        SocketAddr::new(self.ips().1, u32::from_be(self.ports) as u16)
     }
 }
 
 #[inline]
 const fn ports(source: u16, destination: u16) -> u32 {
-    (source as u32) << 16 | destination as u32
+    ((source as u32) << 16 | destination as u32).to_be()
+}
+
+#[inline]
+const fn addresses_v4(source: Ipv4Addr, destination: Ipv4Addr) -> [u64; 1] {
+    [((source.to_bits() as u64) << 32 | destination.to_bits() as u64).to_be()]
+}
+
+#[inline]
+const fn addresses_v6(source: Ipv6Addr, destination: Ipv6Addr) -> [u64; 4] {
+    let (from, to) = (source.to_bits(), destination.to_bits());
+    [
+        ((from >> 64) as u64).to_be(),
+        (from as u64).to_be(),
+        ((to >> 64) as u64).to_be(),
+        (to as u64).to_be(),
+    ]
 }
 
 impl From<&FlowV4> for Key4 {
     #[inline]
     fn from(flow: &FlowV4) -> Self {
-        let (src, dst) = (flow.src.to_bits(), flow.dst.to_bits());
         Self {
-            addresses: [u64::from(src) << 32 | u64::from(dst)],
+            addresses: addresses_v4(flow.src, flow.dst),
             ports: ports(flow.sport, flow.dport),
             proto: flow.proto,
         }
@@ -102,9 +120,8 @@ impl From<&FlowV4> for Key4 {
 impl From<&FlowV6> for Key6 {
     #[inline]
     fn from(flow: &FlowV6) -> Self {
-        let (src, dst) = (flow.src.to_bits(), flow.dst.to_bits());
         Self {
-            addresses: [(src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64],
+            addresses: addresses_v6(flow.src, flow.dst),
             ports: ports(flow.sport, flow.dport),
             proto: flow.proto,
         }
@@ -126,13 +143,12 @@ impl AnyKey {
     pub(crate) const fn new(proto: Transport, src: SocketAddr, dst: SocketAddr) -> Option<Self> {
         match (src, dst) {
             (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
-                let (from, to) = (src.ip().to_bits() as u64, dst.ip().to_bits() as u64);
+                let addresses = addresses_v4(*src.ip(), *dst.ip());
                 let ports = ports(src.port(), dst.port());
-                Some(Self::V4(Key { addresses: [from << 32 | to], ports, proto }))
+                Some(Self::V4(Key { addresses, ports, proto }))
             }
             (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
-                let (from, to) = (src.ip().to_bits(), dst.ip().to_bits());
-                let addresses = [(from >> 64) as u64, from as u64, (to >> 64) as u64, to as u64];
+                let addresses = addresses_v6(*src.ip(), *dst.ip());
                 let ports = ports(src.port(), dst.port());
                 Some(Self::V6(Key { addresses, ports, proto }))
             }
@@ -158,7 +174,7 @@ impl Family for Key4 {
     const HEADER_SUM: bool = true;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
-        let [word] = self.addresses;
+        let [word] = self.addresses.map(u64::from_be);
         (Ipv4Addr::from_bits((word >> 32) as u32).into(), Ipv4Addr::from_bits(word as u32).into())
     }
 
@@ -166,10 +182,10 @@ impl Family for Key4 {
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite {
         let [addresses] = self.addresses;
         Rewrite::V4(Rewrite4 {
-            addresses: addresses.to_be_bytes(),
-            ports: self.ports.to_be_bytes(),
-            net_delta: deltas.net,
-            transport_delta: deltas.transport,
+            addresses: addresses.to_ne_bytes(),
+            ports: self.ports.to_ne_bytes(),
+            net_delta: u16::from_be(deltas.net),
+            transport_delta: u16::from_be(deltas.transport),
             side,
             port_side: Some(side),
         })
@@ -183,7 +199,7 @@ impl Family for Key6 {
     const HEADER_SUM: bool = false;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
-        let [a, b, c, d] = self.addresses;
+        let [a, b, c, d] = self.addresses.map(u64::from_be);
         let ip = |high: u64, low: u64| {
             IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)))
         };
@@ -194,12 +210,12 @@ impl Family for Key6 {
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite {
         let mut addresses = [0; 32];
         for (bytes, word) in addresses.chunks_exact_mut(8).zip(self.addresses) {
-            bytes.copy_from_slice(&word.to_be_bytes());
+            bytes.copy_from_slice(&word.to_ne_bytes());
         }
         Rewrite::V6(Rewrite6 {
             addresses,
-            ports: self.ports.to_be_bytes(),
-            transport_delta: deltas.transport,
+            ports: self.ports.to_ne_bytes(),
+            transport_delta: u16::from_be(deltas.transport),
             side,
             port_side: Some(side),
         })
@@ -217,8 +233,8 @@ pub(crate) trait Halves: Sized {
 /// The ports that `side` names.
 const fn only_ports(ports: u32, side: Side) -> u32 {
     match side {
-        Side::Source => ports & 0xffff_0000,
-        Side::Destination => ports & 0x0000_ffff,
+        Side::Source => ports & 0xffff_0000_u32.to_be(),
+        Side::Destination => ports & 0x0000_ffff_u32.to_be(),
         Side::Both => ports,
     }
 }
@@ -238,8 +254,8 @@ impl Halves for Key4 {
     fn only(&self, side: Side) -> Self {
         let [word] = self.addresses;
         let word = match side {
-            Side::Source => word >> 32 << 32,
-            Side::Destination => word & 0xffff_ffff,
+            Side::Source => word & (u64::MAX << 32).to_be(),
+            Side::Destination => word & (u64::MAX >> 32).to_be(),
             Side::Both => word,
         };
         Self { addresses: [word], ports: only_ports(self.ports, side), proto: self.proto }

@@ -280,6 +280,7 @@ const fn step(now: ConnState, direction: Direction, flags: TcpFlags) -> (ConnSta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::life::Life;
 
     /// A state is settled if no such packet changes it or means anything.
     #[test]
@@ -287,6 +288,9 @@ mod tests {
         for (state, direction) in CODES.iter().flat_map(|s| Direction::BOTH.map(|d| (*s, d))) {
             let settled = TcpState::settled(direction) >> code(state) & 1 == 1;
             let state = TcpState::plain(state);
+            let born = Life::from_raw(0).next(TcpState::plain(ConnState::Stream));
+            let life = born.with_state(state);
+            assert_eq!(life.unsettled(direction) == 0, settled, "{state:?} {direction:?}");
             let same =
                 [0, TcpFlags::ACK].map(|flags| state.after(direction, Some(TcpFlags(flags))));
             let unchanged = same == [(state, Event::None); 2];

@@ -48,10 +48,10 @@ impl Limit {
         let [to, from] = action.macs;
         let rewrite = PlainRewrite {
             macs: mac_pair(to, from),
-            addresses: u64::from_be_bytes(new.addresses),
-            ports: u32::from_be_bytes(new.ports),
-            net_delta: new.net_delta,
-            transport_delta: new.transport_delta,
+            addresses: u64::from_ne_bytes(new.addresses),
+            ports: u32::from_ne_bytes(new.ports),
+            net_delta: new.net_delta.to_be(),
+            transport_delta: new.transport_delta.to_be(),
         };
         Some(Self { rewrite, proto: proto.number(), port: action.port })
     }

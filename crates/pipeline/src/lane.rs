@@ -5,7 +5,7 @@
 //! left, whole and untouched, to the general way, which does the same to these
 //! packets.
 use arrayvec::ArrayVec;
-use conntrack::{Hit, PlainKey};
+use conntrack::{Hit, PlainAction, PlainKey};
 use packet::PacketBuf;
 use service::{Delivery, Direction};
 use wire::{Mac, Plain, PlainRewrite, Rewrite};
@@ -29,7 +29,7 @@ pub(crate) enum Told {
     Queue,
     /// Several backends share the receive queue, and the mark means one.
     Shared(u16),
-    /// The connection table has found it.
+    /// It is plain, and the connection table has found it.
     Table(Hit),
     /// It opens a connection, the one with this number.
     Open(u8),
@@ -128,23 +128,46 @@ pub(crate) fn key(plain: &Plain) -> PlainKey {
     PlainKey { addresses: plain.addresses, ports: plain.ports, proto: plain.proto }
 }
 
-/// Third pass, for a packet of a connection that was named: rewrites and sends
-/// it. Gives it back untouched if the general way must be taken.
+/// Third pass, for a packet of a connection that its mark named, which may be
+/// stale: rewrites and sends it. Gives it back untouched if the general way
+/// must be taken.
 #[inline(always)]
-pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
+pub(crate) fn pass_marked<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     hops: &mut Hops,
     station: Mac,
     hit: Hit,
     mut buf: B,
 ) -> Result<(), B> {
-    match rewrite(cx, hops, station, hit, buf.bytes_mut()) {
-        Some(port) => {
-            cx.out.send(port, buf);
-            Ok(())
-        }
-        None => Err(buf),
-    }
+    let plain = Plain::of(buf.bytes(), station);
+    let action = plain.and_then(|plain| cx.shared.table.plain(hit, &key(&plain), cx.now_ms));
+    let port = rewrite(cx, hops, plain, action, buf.bytes_mut());
+    send(cx, port, buf)
+}
+
+/// Third pass, for a plain packet whose connection [`find`] has found.
+#[inline(always)]
+pub(crate) fn pass_found<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    hops: &mut Hops,
+    hit: Hit,
+    mut buf: B,
+) -> Result<(), B> {
+    let plain = Plain::again(buf.bytes());
+    let action = plain.and_then(|plain| cx.shared.table.plain_found(hit, plain.proto, cx.now_ms));
+    let port = rewrite(cx, hops, plain, action, buf.bytes_mut());
+    send(cx, port, buf)
+}
+
+#[inline(always)]
+fn send<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    port: Option<PortId>,
+    buf: B,
+) -> Result<(), B> {
+    let Some(port) = port else { return Err(buf) };
+    cx.out.send(port, buf);
+    Ok(())
 }
 
 /// Rewrites a frame in place; where it goes. `None`, and nothing happens:
@@ -153,12 +176,11 @@ pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
 fn rewrite<O>(
     cx: &Context<'_, O>,
     hops: &mut Hops,
-    station: Mac,
-    hit: Hit,
+    plain: Option<Plain>,
+    action: Option<PlainAction>,
     frame: &mut [u8],
 ) -> Option<PortId> {
-    let plain = Plain::of(frame, station)?;
-    let action = cx.shared.table.plain(hit, &key(&plain), cx.now_ms)?;
+    let (plain, action) = (plain?, action?);
     let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
     let rewrite = PlainRewrite {
         macs: way.macs,
@@ -216,7 +238,8 @@ impl Tally {
 }
 
 /// A queue's action, compiled for one burst. It doesn't depend on the
-/// connection, so what it leaves of a packet is told by masks.
+/// connection, so what it leaves of a packet is told by masks. Words are as
+/// packets have them in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLane {
     proto: u8,
@@ -256,12 +279,12 @@ impl QueueLane {
         let new_ports = (port_side >> 48 << 16) as u32 | (port_side & 0xffff) as u32;
         Some(Self {
             proto: action.proto.number(),
-            addresses: (ip << shift, u64::from(u32::MAX) << shift),
-            ports: (port << port_shift, ports_count << port_shift),
-            new_addresses: (u64::from_be_bytes(rewrite.addresses), !side(rewrite.side)),
-            new_ports: (u32::from_be_bytes(rewrite.ports), !new_ports),
-            net_delta: rewrite.net_delta,
-            transport_delta: rewrite.transport_delta,
+            addresses: ((ip << shift).to_be(), (u64::from(u32::MAX) << shift).to_be()),
+            ports: ((port << port_shift).to_be(), (ports_count << port_shift).to_be()),
+            new_addresses: (u64::from_ne_bytes(rewrite.addresses), !side(rewrite.side).to_be()),
+            new_ports: (u32::from_ne_bytes(rewrite.ports), !new_ports.to_be()),
+            net_delta: rewrite.net_delta.to_be(),
+            transport_delta: rewrite.transport_delta.to_be(),
             way: *hops.way(cx, action.hop)?,
         })
     }

@@ -214,9 +214,8 @@ impl<B: PacketBuf> Memory<B> {
         let mut tally = Tally::default();
         for (buf, &told) in burst.drain(..).zip(told) {
             let passed = match (told, lane) {
-                (Told::Mark(hit) | Told::Table(hit), _) => {
-                    lane::pass(cx, &mut self.hops, station, hit, buf)
-                }
+                (Told::Mark(hit), _) => lane::pass_marked(cx, &mut self.hops, station, hit, buf),
+                (Told::Table(hit), _) => lane::pass_found(cx, &mut self.hops, hit, buf),
                 (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
                 (Told::Shared(tag), _) => self.pass_shared(cx, tag, station, buf),
                 (Told::Open(at), _) => {

@@ -19,12 +19,13 @@ const MIN_FRAME: usize = 60;
 /// FIN, SYN, RST.
 const DECISIVE: u8 = 0x07;
 
-/// What is matched in a plain packet.
+/// What is matched in a plain packet. Addresses and ports are words as the
+/// packet has them in memory: to be compared and copied, not to be counted with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plain {
-    /// Source address in the upper, destination address in the lower half.
+    /// Source, then destination address.
     pub addresses: u64,
-    /// Source port in the upper, destination port in the lower half.
+    /// Source, then destination port.
     pub ports: u32,
     /// Bytes of the IPv4 packet.
     pub length: u16,
@@ -42,17 +43,30 @@ impl Plain {
     #[must_use]
     pub fn of(frame: &[u8], station: Mac) -> Option<Self> {
         let head = frame.first_chunk::<PLAIN_HEAD>()?;
-        let plain = Self {
-            addresses: long(head, 26),
-            ports: word(head, 34),
-            length: half(head, 16),
-            proto: head[23],
-            flags: TcpFlags(head[47]),
-        };
+        let plain = Self::read(head);
         // Each condition holds for nearly every packet, so they are asked all
         // at once: whatever isn't as it should be leaves a bit.
         let wrong = differs(head, station) | plain.unfit(frame.len(), head[22], DECISIVE);
         (wrong == 0).then_some(plain)
+    }
+
+    /// What `frame` carries, which [`Self::of`] has found plain; `None` if it is
+    /// too short to be.
+    #[inline(always)]
+    #[must_use]
+    pub fn again(frame: &[u8]) -> Option<Self> {
+        frame.first_chunk::<PLAIN_HEAD>().map(Self::read)
+    }
+
+    #[inline(always)]
+    fn read(head: &[u8; PLAIN_HEAD]) -> Self {
+        Self {
+            addresses: long(head, 26),
+            ports: word(head, 34),
+            length: u16::from_be(half(head, 16)),
+            proto: head[23],
+            flags: TcpFlags(head[47]),
+        }
     }
 
     /// As [`Self::of`], but takes a packet that opens a TCP connection, too: of
@@ -61,13 +75,7 @@ impl Plain {
     #[must_use]
     pub fn first(frame: &[u8], station: Mac) -> Option<Self> {
         let head = frame.first_chunk::<PLAIN_HEAD>()?;
-        let plain = Self {
-            addresses: long(head, 26),
-            ports: word(head, 34),
-            length: half(head, 16),
-            proto: head[23],
-            flags: TcpFlags(head[47]),
-        };
+        let plain = Self::read(head);
         let decisive = if plain.flags.opens() { DECISIVE & !TcpFlags::SYN } else { DECISIVE };
         let wrong = differs(head, station) | plain.unfit(frame.len(), head[22], decisive);
         (wrong == 0).then_some(plain)
@@ -106,21 +114,25 @@ impl Plain {
 }
 
 /// All that changes in a plain packet that is forwarded: Ethernet addresses,
-/// addresses, ports, time to live and checksums.
+/// addresses, ports, time to live and checksums. All words are as the packet
+/// has them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainRewrite {
     /// New Ethernet destination and source.
     pub macs: [u8; 12],
-    /// New source address in the upper, destination address in the lower half.
+    /// New source, then destination address.
     pub addresses: u64,
-    /// New source port in the upper, destination port in the lower half.
+    /// New source, then destination port.
     pub ports: u32,
     /// What to add to the complement of the IPv4 header checksum for the
-    /// addresses, as in [`Rewrite4`](crate::rewrite::Rewrite4).
+    /// addresses: `to_be` of that of [`Rewrite4`](crate::rewrite::Rewrite4).
     pub net_delta: u16,
-    /// What to add to the complement of the TCP or UDP checksum.
+    /// What to add to the complement of the TCP or UDP checksum, likewise.
     pub transport_delta: u16,
 }
+
+/// What changes in the word of time to live and protocol.
+const ONE_HOP: u16 = (!0x0100_u16).to_be();
 
 impl PlainRewrite {
     /// Rewrites `frame`, of which [`Plain::of`] has made a packet of protocol
@@ -133,17 +145,17 @@ impl PlainRewrite {
         head[..12].copy_from_slice(&self.macs);
         head[22] = head[22].wrapping_sub(1);
         // One fold for both changes: sums of ones' complements may be taken in
-        // any order. The word of TTL and protocol shrinks by 0x0100.
-        let sum = u32::from(!half(head, 24)) + u32::from(self.net_delta) + u32::from(!0x0100_u16);
-        head[24..26].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
-        head[26..34].copy_from_slice(&self.addresses.to_be_bytes());
-        head[34..38].copy_from_slice(&self.ports.to_be_bytes());
+        // any order, also in the packet's order of bytes.
+        let sum = u32::from(!half(head, 24)) + u32::from(self.net_delta) + u32::from(ONE_HOP);
+        head[24..26].copy_from_slice(&(!checksum::fold(sum)).to_ne_bytes());
+        head[26..34].copy_from_slice(&self.addresses.to_ne_bytes());
+        head[34..38].copy_from_slice(&self.ports.to_ne_bytes());
         if proto == protocol::TCP {
             let field = checksum::update(half(head, 50), self.transport_delta);
-            head[50..52].copy_from_slice(&field.to_be_bytes());
+            head[50..52].copy_from_slice(&field.to_ne_bytes());
         } else {
             let field = checksum::update_udp(half(head, 40), self.transport_delta);
-            head[40..42].copy_from_slice(&field.to_be_bytes());
+            head[40..42].copy_from_slice(&field.to_ne_bytes());
         }
         true
     }
@@ -179,17 +191,18 @@ fn differs(head: &[u8; PLAIN_HEAD], Mac([a, b, c, d, e, f]): Mac) -> u64 {
 
 #[inline(always)]
 fn half(head: &[u8; PLAIN_HEAD], at: usize) -> u16 {
-    u16::from_be_bytes([head[at], head[at + 1]])
+    u16::from_ne_bytes([head[at], head[at + 1]])
 }
 
 #[inline(always)]
 fn word(head: &[u8; PLAIN_HEAD], at: usize) -> u32 {
-    u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+    u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
 }
 
 #[inline(always)]
 fn long(head: &[u8; PLAIN_HEAD], at: usize) -> u64 {
-    u64::from(word(head, at)) << 32 | u64::from(word(head, at + 4))
+    let byte = |n| head[at + n];
+    u64::from_ne_bytes([byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), byte(6), byte(7)])
 }
 
 #[cfg(test)]
@@ -226,7 +239,7 @@ mod tests {
 
     fn words(frame: &[u8]) -> (u64, u32) {
         let at = |at: usize| u64::from(u32::from_be_bytes(frame[at..at + 4].try_into().unwrap()));
-        (at(26) << 32 | at(30), at(34) as u32)
+        ((at(26) << 32 | at(30)).to_be(), (at(34) as u32).to_be())
     }
 
     proptest! {
@@ -253,7 +266,9 @@ mod tests {
                 SocketAddr::from((Ipv4Addr::from_bits(ip as u32), port as u16))
             };
             let new = (SocketAddr::from((Ipv4Addr::from_bits(client), sport)), SocketAddr::from((Ipv4Addr::from_bits(server), dport)));
-            let old = (end(plain.addresses, plain.ports, true), end(plain.addresses, plain.ports, false));
+            let (addresses, ports) = (u64::from_be(plain.addresses), u32::from_be(plain.ports));
+            let old = (end(addresses, ports, true), end(addresses, ports, false));
+            prop_assert_eq!(Plain::again(&frame), Some(plain));
             let rewrite = Rewrite::both(old, new).unwrap();
             let Rewrite::V4(compiled) = rewrite else { unreachable!() };
             let mut expected = frame.clone();
@@ -262,10 +277,10 @@ mod tests {
             prop_assert!(ethernet::set_macs(&mut expected, THERE, OWN));
             let fused = PlainRewrite {
                 macs: mac_pair(THERE, OWN),
-                addresses: u64::from(client) << 32 | u64::from(server),
-                ports: u32::from(sport) << 16 | u32::from(dport),
-                net_delta: compiled.net_delta,
-                transport_delta: compiled.transport_delta,
+                addresses: (u64::from(client) << 32 | u64::from(server)).to_be(),
+                ports: (u32::from(sport) << 16 | u32::from(dport)).to_be(),
+                net_delta: compiled.net_delta.to_be(),
+                transport_delta: compiled.transport_delta.to_be(),
             };
             prop_assert!(fused.apply(&mut frame, plain.proto));
             prop_assert_eq!(frame, expected);
