@@ -106,6 +106,14 @@ impl ConnTable {
         }
     }
 
+    /// Whether the reply key is a connection's already.
+    #[inline]
+    #[must_use]
+    pub fn conflicts(&self, opening: &PlainOpening) -> bool {
+        let [_, back] = &opening.content.keys;
+        self.v4.glance(back).is_some() || self.v4.lookup(back).is_some()
+    }
+
     /// Whether no record is free for another IPv4 connection: whoever asks
     /// wants to insert one, and is counted as refused then.
     #[inline]

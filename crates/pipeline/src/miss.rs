@@ -30,6 +30,15 @@ pub(crate) struct Scheduling {
     pub(crate) chosen: Option<BackendId>,
 }
 
+impl Scheduling {
+    /// Whether no flow is about that found the table full.
+    #[inline]
+    pub(crate) fn is_calm(&self, now_ms: u64) -> bool {
+        let long_ago = |full_ms| now_ms.saturating_sub(full_ms) > self.udp_timeout_ms;
+        self.full_ms.is_none_or(long_ago)
+    }
+}
+
 /// What is done to a packet that the match stage didn't find.
 pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
@@ -175,9 +184,7 @@ pub(crate) fn choose<O>(
     key: &FlowKey,
     flags: TcpFlags,
 ) -> Option<BackendId> {
-    let calm = scheduling
-        .full_ms
-        .is_none_or(|full_ms| cx.now_ms.saturating_sub(full_ms) > scheduling.udp_timeout_ms);
+    let calm = scheduling.is_calm(cx.now_ms);
     let begins = match key.proto() {
         Transport::Tcp => calm && stateless::opens(Transport::Tcp, flags),
         Transport::Udp => calm,

@@ -120,7 +120,7 @@ impl Openings {
             waiting |= barred;
             barred = false;
             if !waiting || scheduler == Scheduler::Maglev {
-                self.choose(cx, hops, scheduling, usize::from(number));
+                waiting |= !self.choose(cx, hops, scheduling, usize::from(number));
             }
         }
     }
@@ -146,7 +146,7 @@ impl Openings {
         if !matches!(service.mode(), Mode::Nat) || !miss::is_client(cx, flow.src.into()) {
             return None;
         }
-        let back = self.roads.to_client(cx, hops.era(), flow.src)?;
+        let back = self.roads.client(cx, hops.era(), flow.src)?;
         // Its Ethernet address is known, so there is nothing to ask for.
         hops.way(cx, back)?;
         let number = u8::try_from(self.all.len()).ok()?;
@@ -157,6 +157,7 @@ impl Openings {
     }
 
     /// Chooses the backend of opening `at`, and fetches what its insertion needs.
+    /// `false`: it goes the general way, and other choices wait until it has gone.
     #[inline]
     fn choose<O>(
         &mut self,
@@ -164,38 +165,54 @@ impl Openings {
         hops: &mut Hops,
         scheduling: &mut Scheduling,
         at: usize,
-    ) {
-        let Self { all, choices, roads, disturbed } = self;
-        let Some(opening) = all.get_mut(at) else { return };
-        opening.next = Next::General(None);
-        let (service, flow) = (opening.service, &opening.flow);
-        let Some(service) = cx.snapshot.services.service(service) else { return };
-        let key = FlowKey::V4(*flow);
-        if *disturbed && cx.shared.table.lookup(&key).is_some() {
-            return;
+    ) -> bool {
+        let next = self.decide(cx, hops, scheduling, at);
+        if let Some(opening) = self.all.get_mut(at) {
+            opening.next = next;
         }
-        let mut chosen = miss::choose(cx, scheduling, service, &key, opening.flags);
-        let full = cx.shared.table.refuses_v4();
+        !matches!(next, Next::General(_))
+    }
+
+    #[inline(always)]
+    fn decide<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        hops: &mut Hops,
+        scheduling: &mut Scheduling,
+        at: usize,
+    ) -> Next {
+        let none = Next::General(None);
+        let Some(Opening { flow, service, back, length, flags, .. }) = self.all.get(at) else {
+            return none;
+        };
+        let Some(service) = cx.snapshot.services.service(*service) else { return none };
+        let key = FlowKey::V4(*flow);
+        if self.disturbed && cx.shared.table.lookup(&key).is_some() {
+            return none;
+        }
+        // Once insertions have been refused, only Maglev chooses, for a while:
+        // then there is no need to try one in order to be refused.
+        let full = !scheduling.is_calm(cx.now_ms) && cx.shared.table.refuses_v4();
+        let chosen = miss::choose(cx, scheduling, service, &key, *flags);
+        let (Some(backend), general) = (chosen, Next::General(chosen)) else { return none };
+        let Some(server) = service.nat_server(backend, flow.dport) else { return general };
+        let Some(hop) = self.roads.server(cx, hops.era(), *server.ip()) else { return general };
+        let way = hops.way(cx, hop).filter(|way| *length <= way.mtu);
+        let (Some(&way), Ok(number)) = (way, u8::try_from(self.choices.len())) else {
+            return general;
+        };
+        let conn = PlainOpening::new(flow, server, (service.id(), backend), [hop, *back]);
+        cx.shared.table.prefetch_open(&conn);
+        if self.choices.try_push(Choice { conn, way }).is_err() {
+            return general;
+        }
         if full {
             scheduling.full_ms = Some(cx.now_ms);
-            chosen = service.maglev(&key);
+            return Next::Pass(number);
         }
-        let Some(backend) = chosen else { return };
-        opening.next = Next::General(Some(backend));
-        let Some(server) = service.nat_server(backend, flow.dport) else { return };
-        let Some(hop) = roads.to_server(cx, hops.era(), *server.ip()) else { return };
-        let way = hops.way(cx, hop).filter(|way| opening.length <= way.mtu);
-        let (Some(&way), Ok(number)) = (way, u8::try_from(choices.len())) else { return };
-        let hops = [hop, opening.back];
-        let conn = PlainOpening::new(flow, server, (opening.service, backend), hops);
-        if !full {
-            cx.shared.table.prefetch_open(&conn);
-            // Counted at once: the next packet's choice may depend on it.
-            cx.shared.active.opened(backend);
-        }
-        opening.next = if full { Next::Pass(number) } else { Next::Insert(number) };
-        // There are as many places as packets.
-        let _ = choices.try_push(Choice { conn, way });
+        // Counted at once: the next packet's choice may depend on it.
+        cx.shared.active.opened(backend);
+        Next::Insert(number)
     }
 
     /// Chooses the backend of opening `at` and of those behind it up to a bar.
@@ -211,8 +228,9 @@ impl Openings {
         let behind = self.all.iter().skip(at + 1);
         let run = 1 + behind.take_while(|opening| !opening.barred).count();
         for at in at..at + run {
-            if self.all.get(at).is_some_and(|opening| matches!(opening.next, Next::Choose)) {
-                self.choose(cx, hops, scheduling, at);
+            let waits = |opening: &Opening| matches!(opening.next, Next::Choose);
+            if self.all.get(at).is_some_and(waits) && !self.choose(cx, hops, scheduling, at) {
+                break;
             }
         }
     }
@@ -241,10 +259,11 @@ impl Openings {
         let Some(Choice { conn, way }) = self.choices.get(usize::from(number)) else {
             return Opened::General(None);
         };
-        if matches!(opening.next, Next::Pass(_)) {
-            cx.count(Counter::TableFullSeen);
-            cx.count(Counter::Stateless);
-        } else if !insert(cx, conn) {
+        let fits = match opening.next {
+            Next::Pass(_) => pass(cx, conn),
+            _ => insert(cx, conn),
+        };
+        if !fits {
             return Opened::General(Some(conn.backend()));
         }
         cx.count(Counter::Missed);
@@ -276,6 +295,18 @@ fn insert<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: &PlainOpeni
         want(cx, id);
     }
     true
+}
+
+/// Counts a packet that is sent on without state; `false`: its answers would be
+/// taken for those of another connection.
+#[inline]
+fn pass<O>(cx: &Context<'_, O>, conn: &PlainOpening) -> bool {
+    let fits = !cx.shared.table.conflicts(conn);
+    if fits {
+        cx.count(Counter::TableFullSeen);
+        cx.count(Counter::Stateless);
+    }
+    fits
 }
 
 /// A set of 5-tuples that may say that one is in which isn't. Whoever chooses

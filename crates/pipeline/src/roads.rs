@@ -42,7 +42,7 @@ impl Default for Roads {
 impl Roads {
     /// The next hop towards a server; `None` if there is no way.
     #[inline]
-    pub(crate) fn to_server<O>(
+    pub(crate) fn server<O>(
         &mut self,
         cx: &Context<'_, O>,
         era: u64,
@@ -53,7 +53,7 @@ impl Roads {
 
     /// The next hop towards a client; `None` if there is no way.
     #[inline]
-    pub(crate) fn to_client<O>(
+    pub(crate) fn client<O>(
         &mut self,
         cx: &Context<'_, O>,
         era: u64,
