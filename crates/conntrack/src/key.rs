@@ -1,6 +1,7 @@
 //! 5-tuples as machine words.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use service::Binding;
 use wire::rewrite::{Rewrite4, Rewrite6};
 use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
 
@@ -50,18 +51,34 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// The changes when `old` becomes `new`, as [`Rewrite::compile`] works them
-    /// out; of halves that stay both have zeros.
-    pub(crate) fn between<const K: usize>(old: &Key<K>, new: &Key<K>) -> Self
+    /// The changes of both directions of a connection with these keys, as
+    /// [`Rewrite::compile`] works them out: forward from the sums of what comes
+    /// in, forward, and what goes out, the reply turned round, which has the same
+    /// sums as the reply; backward the opposite. An endpoint that stays makes no
+    /// difference, nor would one left out.
+    #[inline]
+    pub(crate) fn of<const K: usize>([forward, reply]: &[Key<K>; 2]) -> [Self; 2]
     where
         Key<K>: Family,
     {
-        let words = old.addresses.iter().zip(&new.addresses);
-        let net = checksum::fold(words.map(|(old, new)| sum(!old) + sum(*new)).sum());
-        let ports = sum(u64::from(!old.ports)) + sum(u64::from(new.ports));
-        let transport = checksum::combine(net, checksum::fold(ports));
-        Self { net: if <Key<K> as Family>::HEADER_SUM { net } else { 0 }, transport }
+        let all = |key: &Key<K>| key.addresses.iter().map(|word| sum(*word)).sum();
+        let net = changes(all(forward), all(reply), 4 * K as u32);
+        let ports = |key: &Key<K>| sum(u64::from(key.ports));
+        let ports = changes(ports(forward), ports(reply), 2);
+        let both = |net: u16, ports: u16| Self {
+            net: if <Key<K> as Family>::HEADER_SUM { net } else { 0 },
+            transport: checksum::combine(net, ports),
+        };
+        [both(net[0], ports[0]), both(net[1], ports[1])]
     }
+}
+
+/// The folded changes from `old` to `new` and back, sums of `count` 16-bit words:
+/// the new words and the complements of the old ones.
+#[inline]
+const fn changes(old: u32, new: u32, count: u32) -> [u16; 2] {
+    let there = new + count * 0xffff - old;
+    [checksum::fold(there), checksum::fold(2 * count * 0xffff - there)]
 }
 
 /// The sum of the four 16-bit words.
@@ -135,26 +152,43 @@ pub(crate) enum AnyKey {
     V6(Key6),
 }
 
-impl AnyKey {
-    /// The key from `src` to `dst`; `None` if they are of different families.
+/// Both keys of a connection of either family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BothKeys {
+    V4([Key4; 2]),
+    V6([Key6; 2]),
+}
+
+impl BothKeys {
+    /// Forward and reply key; `None` if the endpoints are of different families.
     /// As by way of a [`FlowKey`], but without its bytes in memory, which were
     /// written in pieces and could not be read back whole at once.
     #[inline]
-    pub(crate) const fn new(proto: Transport, src: SocketAddr, dst: SocketAddr) -> Option<Self> {
-        match (src, dst) {
-            (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
-                let addresses = addresses_v4(*src.ip(), *dst.ip());
-                let ports = ports(src.port(), dst.port());
-                Some(Self::V4(Key { addresses, ports, proto }))
+    pub(crate) const fn of(binding: &Binding) -> Option<Self> {
+        use SocketAddr::{V4, V6};
+        let proto = binding.proto;
+        match (&binding.client, &binding.vip, &binding.server, &binding.local) {
+            (V4(client), V4(vip), V4(server), V4(local)) => {
+                Some(Self::V4([key4(proto, client, vip), key4(proto, server, local)]))
             }
-            (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
-                let addresses = addresses_v6(*src.ip(), *dst.ip());
-                let ports = ports(src.port(), dst.port());
-                Some(Self::V6(Key { addresses, ports, proto }))
+            (V6(client), V6(vip), V6(server), V6(local)) => {
+                Some(Self::V6([key6(proto, client, vip), key6(proto, server, local)]))
             }
             _ => None,
         }
     }
+}
+
+#[inline]
+const fn key4(proto: Transport, src: &SocketAddrV4, dst: &SocketAddrV4) -> Key4 {
+    let addresses = addresses_v4(*src.ip(), *dst.ip());
+    Key { addresses, ports: ports(src.port(), dst.port()), proto }
+}
+
+#[inline]
+const fn key6(proto: Transport, src: &SocketAddrV6, dst: &SocketAddrV6) -> Key6 {
+    let addresses = addresses_v6(*src.ip(), *dst.ip());
+    Key { addresses, ports: ports(src.port(), dst.port()), proto }
 }
 
 impl From<&FlowKey> for AnyKey {

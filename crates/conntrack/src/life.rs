@@ -29,6 +29,7 @@ impl Life {
     }
 
     /// The life of the next connection in a record whose last one had `self`.
+    #[inline]
     pub(crate) const fn next(self, state: TcpState) -> Self {
         // 0 stays the mark of records that were never used.
         let generation = match self.generation() {
@@ -73,6 +74,7 @@ impl Life {
         !self.0 & (LIVE | 1 << SETTLED << (direction as u32 & 1))
     }
 
+    #[inline]
     pub(crate) const fn with_state(self, state: TcpState) -> Self {
         let (now, former) = state.parts();
         let rest = self.0 & !(15 << STATE | 15 << FORMER | 3 << SETTLED);

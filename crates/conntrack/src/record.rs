@@ -48,6 +48,15 @@ pub(crate) struct Content<const K: usize> {
     pub(crate) forwarding: Forwarding,
 }
 
+impl<const K: usize> Content<K> {
+    /// Whether answers go past the load balancer: then only the forward key is
+    /// in the index.
+    #[inline]
+    pub(crate) const fn is_one_way(&self) -> bool {
+        self.forwarding.is_one_way()
+    }
+}
+
 /// A record's words as one direction sees them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<const K: usize> {
@@ -80,6 +89,7 @@ impl<const K: usize> Record<K> {
     /// Writes a connection into a record that nobody else has, and makes it
     /// live. Readers who came by an old id see the new generation before any
     /// new content (the fence), or the whole content (the release).
+    #[inline]
     pub(crate) fn write(&self, content: &Content<K>, life: Life, seen: u32) {
         self.life.store(life.unborn().raw(), Ordering::Release);
         fence(Ordering::Release);
@@ -185,6 +195,7 @@ impl<const K: usize> Record<K> {
     }
 
     /// Generation and state. Acquire: who sees a live one sees its content.
+    #[inline]
     pub(crate) fn life(&self) -> Life {
         Life::from_raw(self.life.load(Ordering::Acquire))
     }

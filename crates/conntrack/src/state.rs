@@ -78,6 +78,7 @@ const CODES: [ConnState; 11] = [
     ConnState::Stream,
 ];
 
+#[inline]
 const fn code(state: ConnState) -> u8 {
     match state {
         ConnState::New => 0,
@@ -100,6 +101,7 @@ const fn decode(code: u8) -> ConnState {
 
 impl TcpState {
     /// The state of a connection of `proto` before its first packet is counted.
+    #[inline]
     pub(crate) const fn first(proto: Transport, forwarding: Forwarding) -> Self {
         Self::plain(match (proto, forwarding.is_one_way()) {
             (Transport::Tcp, _) | (_, true) => ConnState::New,
@@ -137,6 +139,7 @@ impl TcpState {
         self.now
     }
 
+    #[inline]
     pub(crate) const fn parts(self) -> (u8, u8) {
         (code(self.now), code(self.former))
     }

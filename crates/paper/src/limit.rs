@@ -64,7 +64,8 @@ impl Balancer for Limit {
             packet.prefetch();
         }
         for mut packet in burst.drain() {
-            if self.rewrite.apply(packet.bytes_mut(), self.proto) {
+            if let Some(head) = packet.bytes_mut().first_chunk_mut() {
+                self.rewrite.apply(head, self.proto);
                 out.send(self.port, packet);
             }
         }

@@ -87,7 +87,9 @@ impl Walk<'_> {
 
     fn parse(&mut self, frames: &[[u8; SHORTEST]]) {
         self.plains.clear();
-        let parsed = frames.iter().filter_map(|frame| Plain::first(frame, CLIENT_SIDE));
+        let parsed = frames
+            .iter()
+            .filter_map(|frame| Plain::first(frame.first_chunk()?, frame.len(), CLIENT_SIDE));
         self.plains.extend(parsed);
     }
 
@@ -117,7 +119,7 @@ impl Walk<'_> {
     fn insert(&mut self) {
         let table = &self.shared.table;
         for opening in &self.openings {
-            table.prefetch_open(opening);
+            table.prepare_further(opening);
         }
         self.openings.retain(|opening| {
             self.shared.active.opened(opening.backend());
@@ -136,7 +138,9 @@ impl Walk<'_> {
                 net_delta: action.net_delta,
                 transport_delta: action.transport_delta,
             };
-            black_box(rewrite.apply(frame, plain.proto));
+            if let Some(head) = frame.first_chunk_mut() {
+                rewrite.apply(head, plain.proto);
+            }
         }
     }
 }
@@ -152,7 +156,7 @@ fn choose(
     let backend = service.schedule(&FlowKey::V4(*flow), state, &shared.active)?;
     let server = service.nat_server(backend, flow.dport)?;
     let hops = [*there.get(usize::from(backend.0))?, *back];
-    Some(PlainOpening::new(flow, server, (service.id(), backend), hops))
+    Some(shared.table.prepare(flow, server, (service.id(), backend), hops))
 }
 
 fn key(plain: &Plain) -> PlainKey {

@@ -8,6 +8,7 @@ use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainAction, PlainKey};
 use packet::PacketBuf;
 use service::{Delivery, Direction};
+use wire::plain::Head;
 use wire::{Mac, Plain, PlainRewrite, Rewrite};
 
 use crate::context::Context;
@@ -16,7 +17,7 @@ use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
 use crate::open::Fresh;
 use crate::pipeline::BURST;
-use crate::{Outbox, PortId, PortShared};
+use crate::{PortId, PortShared};
 
 /// What is known of a packet before it is acted on.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +46,9 @@ pub(crate) type TellTale = [Told; BURST];
 /// What happened to a burst, counted at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    marked: u64,
-    queued: u64,
-    looked_up: u64,
+    pub(crate) marked: u64,
+    pub(crate) queued: u64,
+    pub(crate) looked_up: u64,
 }
 
 /// First pass: what the NIC said of each packet. Touches no frame, but fetches
@@ -100,7 +101,9 @@ pub(crate) fn find<B: PacketBuf, O>(
         if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue.is_some() {
             continue;
         }
-        if let Some(plain) = Plain::first(buf.bytes(), station) {
+        let frame = buf.bytes();
+        let head = frame.first_chunk();
+        if let Some(plain) = head.and_then(|head| Plain::first(head, frame.len(), station)) {
             keys.push(key(&plain));
             asked.push((place, plain));
         }
@@ -129,58 +132,45 @@ pub(crate) fn key(plain: &Plain) -> PlainKey {
 }
 
 /// Third pass, for a packet of a connection that its mark named, which may be
-/// stale: rewrites and sends it. Gives it back untouched if the general way
-/// must be taken.
+/// stale: rewrites it; where it goes. `None`, and nothing happens: the general
+/// way must be taken.
 #[inline(always)]
-pub(crate) fn pass_marked<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
+pub(crate) fn pass_marked<O>(
+    cx: &Context<'_, O>,
     hops: &mut Hops,
     station: Mac,
     hit: Hit,
-    mut buf: B,
-) -> Result<(), B> {
-    let plain = Plain::of(buf.bytes(), station);
-    let action = plain.and_then(|plain| cx.shared.table.plain(hit, &key(&plain), cx.now_ms));
-    let port = rewrite(cx, hops, plain, action, buf.bytes_mut());
-    send(cx, port, buf)
+    frame: &mut [u8],
+) -> Option<PortId> {
+    let len = frame.len();
+    let head = frame.first_chunk_mut()?;
+    let plain = Plain::of(head, len, station)?;
+    let action = cx.shared.table.plain(hit, &key(&plain), cx.now_ms)?;
+    rewrite(cx, hops, &plain, &action, head)
 }
 
 /// Third pass, for a plain packet whose connection [`find`] has found.
 #[inline(always)]
-pub(crate) fn pass_found<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
+pub(crate) fn pass_found<O>(
+    cx: &Context<'_, O>,
     hops: &mut Hops,
     hit: Hit,
-    mut buf: B,
-) -> Result<(), B> {
-    let plain = Plain::again(buf.bytes());
-    let action = plain.and_then(|plain| cx.shared.table.plain_found(hit, plain.proto, cx.now_ms));
-    let port = rewrite(cx, hops, plain, action, buf.bytes_mut());
-    send(cx, port, buf)
+    frame: &mut [u8],
+) -> Option<PortId> {
+    let head = frame.first_chunk_mut()?;
+    let plain = Plain::again(head);
+    let action = cx.shared.table.plain_found(hit, plain.proto, cx.now_ms)?;
+    rewrite(cx, hops, &plain, &action, head)
 }
 
-#[inline(always)]
-fn send<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    port: Option<PortId>,
-    buf: B,
-) -> Result<(), B> {
-    let Some(port) = port else { return Err(buf) };
-    cx.out.send(port, buf);
-    Ok(())
-}
-
-/// Rewrites a frame in place; where it goes. `None`, and nothing happens:
-/// something isn't as usual.
 #[inline(always)]
 fn rewrite<O>(
     cx: &Context<'_, O>,
     hops: &mut Hops,
-    plain: Option<Plain>,
-    action: Option<PlainAction>,
-    frame: &mut [u8],
+    plain: &Plain,
+    action: &PlainAction,
+    head: &mut Head,
 ) -> Option<PortId> {
-    let (plain, action) = (plain?, action?);
     let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
     let rewrite = PlainRewrite {
         macs: way.macs,
@@ -189,37 +179,11 @@ fn rewrite<O>(
         net_delta: action.net_delta,
         transport_delta: action.transport_delta,
     };
-    rewrite.apply(frame, plain.proto).then_some(way.port)
-}
-
-/// Third pass, for a packet of a queue that means something.
-#[inline(always)]
-pub(crate) fn pass_queue<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    lane: &QueueLane,
-    station: Mac,
-    mut buf: B,
-) -> Result<Plain, B> {
-    match lane.pass(station, buf.bytes_mut()) {
-        Some(plain) => {
-            cx.out.send(lane.way.port, buf);
-            Ok(plain)
-        }
-        None => Err(buf),
-    }
+    rewrite.apply(head, plain.proto);
+    Some(way.port)
 }
 
 impl Tally {
-    /// A packet was sent on that `told` was known of.
-    #[inline(always)]
-    pub(crate) fn sent(&mut self, told: Told) {
-        match told {
-            Told::Mark(_) => self.marked += 1,
-            Told::Queue | Told::Shared(_) => self.queued += 1,
-            _ => self.looked_up += 1,
-        }
-    }
-
     /// Adds up at the end of a burst.
     #[inline]
     pub(crate) fn count<O>(&self, cx: &Context<'_, O>) {
@@ -301,12 +265,24 @@ impl QueueLane {
             == 0
     }
 
-    /// Rewrites a frame in place; what it was.
+    /// Third pass, for a packet of a queue that means something: rewrites it;
+    /// what it was. `None`, and nothing happens: the general way must be taken.
     #[inline(always)]
-    fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
-        let plain = Plain::of(frame, station)?;
-        let fits = self.carries(&plain) && plain.length <= self.way.mtu;
-        (fits && self.rewrite(&plain).apply(frame, plain.proto)).then_some(plain)
+    pub(crate) fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
+        let len = frame.len();
+        let head = frame.first_chunk_mut()?;
+        let plain = Plain::of(head, len, station)?;
+        if !self.carries(&plain) || plain.length > self.way.mtu {
+            return None;
+        }
+        self.rewrite(&plain).apply(head, plain.proto);
+        Some(plain)
+    }
+
+    /// Where its packets leave.
+    #[inline(always)]
+    pub(crate) const fn port(&self) -> PortId {
+        self.way.port
     }
 
     #[inline(always)]

@@ -29,6 +29,9 @@ use crate::{Admit, Outbox, PortId};
 /// Packets of a burst that may open connections: place and content.
 pub(crate) type Fresh = ArrayVec<(u8, Plain), BURST>;
 
+/// How many insertions ahead their first cache lines are there, most likely.
+const NEAR: usize = 8;
+
 /// A connection that is about to be opened.
 #[derive(Debug)]
 struct Opening {
@@ -201,8 +204,8 @@ impl Openings {
         let (Some(&way), Ok(number)) = (way, u8::try_from(self.choices.len())) else {
             return general;
         };
-        let conn = PlainOpening::new(flow, server, (service.id(), backend), [hop, *back]);
-        cx.shared.table.prefetch_open(&conn);
+        let owner = (service.id(), backend);
+        let conn = cx.shared.table.prepare(flow, server, owner, [hop, *back]);
         if self.choices.try_push(Choice { conn, way }).is_err() {
             return general;
         }
@@ -246,6 +249,7 @@ impl Openings {
         at: u8,
         frame: &mut [u8],
     ) -> Opened {
+        let Some(head) = frame.first_chunk_mut() else { return Opened::General(None) };
         let at = usize::from(at);
         if self.all.get(at).is_some_and(|opening| matches!(opening.next, Next::Choose)) {
             self.choose_from(cx, hops, scheduling, at);
@@ -259,6 +263,10 @@ impl Openings {
         let Some(Choice { conn, way }) = self.choices.get(usize::from(number)) else {
             return Opened::General(None);
         };
+        // What is near is looked at now: more of the table may be needed for it.
+        if let Some(near) = self.choices.get(usize::from(number) + NEAR) {
+            cx.shared.table.prepare_further(&near.conn);
+        }
         let fits = match opening.next {
             Next::Pass(_) => pass(cx, conn),
             _ => insert(cx, conn),
@@ -275,9 +283,7 @@ impl Openings {
             net_delta: action.net_delta,
             transport_delta: action.transport_delta,
         };
-        if !rewrite.apply(frame, opening.flow.proto.number()) {
-            return Opened::General(None);
-        }
+        rewrite.apply(head, opening.flow.proto.number());
         cx.count(Counter::ForwardedPackets);
         Opened::Sent(way.port)
     }

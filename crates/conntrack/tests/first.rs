@@ -6,7 +6,7 @@ mod common;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use common::{hops, table};
-use conntrack::{Hit, InsertError, PlainKey, PlainOpening};
+use conntrack::{Hit, InsertError, PlainKey};
 use proptest::prelude::*;
 use service::{BackendId, Binding, Direction, Forwarding, ServiceId};
 use wire::{FlowKey, FlowV4, TcpFlags, Transport};
@@ -53,8 +53,8 @@ proptest! {
             local: SocketAddrV4::new(flow.src, flow.sport).into(),
         };
         let [short, long] = [table(16, 0), table(16, 0)];
-        let opening = PlainOpening::new(&flow, server, owner, hops(n));
-        short.prefetch_open(&opening);
+        let opening = short.prepare(&flow, server, owner, hops(n));
+        short.prepare_further(&opening);
         prop_assert!(!short.conflicts(&opening));
         let conn = short.open(&opening, 70);
         let flags = tcp.then_some(TcpFlags(TcpFlags::SYN));
@@ -93,7 +93,7 @@ fn a_full_table_says_so_and_counts_who_asks() {
     let open = |port| {
         let flow = flow((7, port), (9, 80), Transport::Udp);
         let server = SocketAddrV4::new(Ipv4Addr::from_bits(11), 8080);
-        table.open(&PlainOpening::new(&flow, server, (ServiceId(0), BackendId(0)), hops(0)), 0)
+        table.open(&table.prepare(&flow, server, (ServiceId(0), BackendId(0)), hops(0)), 0)
     };
     for port in 0..3 {
         assert!(!table.refuses_v4());
@@ -117,7 +117,7 @@ fn client_and_server_are_two() {
     let flow = flow((7, 1), (7, 1), Transport::Tcp);
     let opening = |port| {
         let server = SocketAddrV4::new(flow.src, port);
-        PlainOpening::new(&flow, server, (ServiceId(0), BackendId(0)), hops(0))
+        table.prepare(&flow, server, (ServiceId(0), BackendId(0)), hops(0))
     };
     assert_eq!(table.open(&opening(1), 0), Err(InsertError::Loop));
     table.open(&opening(2), 0).unwrap();
