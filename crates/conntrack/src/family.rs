@@ -159,6 +159,16 @@ where
         self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
     }
 
+    /// Whether no record is free; counts that as a refusal.
+    #[inline]
+    pub(crate) fn refuses(&self) -> bool {
+        let refused = self.free.is_empty();
+        if refused {
+            self.full.fetch_add(1, Ordering::Relaxed);
+        }
+        refused
+    }
+
     #[inline]
     pub(crate) fn link(&self, number: u32) -> Option<&AtomicU32> {
         if number == NIL { None } else { self.record(number).map(Record::link) }

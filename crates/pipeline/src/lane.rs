@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
+use crate::open::Fresh;
 use crate::pipeline::BURST;
 use crate::{PortId, PortShared};
 
@@ -31,6 +32,8 @@ pub(crate) enum Told {
     Shared(u16),
     /// It is plain, and the connection table has found it.
     Table(Hit),
+    /// It opens a connection, the one with this number.
+    Open(u8),
     /// It goes the general way, as the next job.
     Job,
     /// It has been dropped and counted.
@@ -82,16 +85,17 @@ pub(crate) fn ask<B: PacketBuf, O>(
 }
 
 /// Second pass, if there are packets of which nothing is known: they are looked
-/// up together. Those that are not plain are left as they are; whether there
-/// are any that nothing is known of still.
+/// up together. Those that are not plain are left as they are. What is not found
+/// and may open a connection is noted in `fresh`.
 pub(crate) fn find<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     station: Mac,
     burst: &[B],
     told: &mut TellTale,
-) -> bool {
+    fresh: &mut Fresh,
+) {
     let mut keys: ArrayVec<PlainKey, BURST> = ArrayVec::new();
-    let mut places: ArrayVec<u8, BURST> = ArrayVec::new();
+    let mut asked: Fresh = ArrayVec::new();
     for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
         // What the NIC said may be stale: the general way counts that.
         if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue.is_some() {
@@ -99,19 +103,26 @@ pub(crate) fn find<B: PacketBuf, O>(
         }
         let frame = buf.bytes();
         let head = frame.first_chunk();
-        if let Some(plain) = head.and_then(|head| Plain::of(head, frame.len(), station)) {
+        if let Some(plain) = head.and_then(|head| Plain::first(head, frame.len(), station)) {
             keys.push(key(&plain));
-            places.push(place);
+            asked.push((place, plain));
         }
     }
     let mut hits = [None; BURST];
     cx.shared.table.lookup_plain(&keys, &mut hits);
-    for (place, hit) in places.iter().zip(hits) {
-        if let (Some(told), Some(hit)) = (told.get_mut(usize::from(*place)), hit) {
-            *told = Told::Table(hit);
+    for ((place, plain), hit) in asked.iter().zip(hits) {
+        match hit {
+            None if plain.may_open() => fresh.push((*place, *plain)),
+            None => {}
+            // A SYN is not for this lane.
+            Some(_) if plain.is_syn() => {}
+            Some(hit) => {
+                if let Some(told) = told.get_mut(usize::from(*place)) {
+                    *told = Told::Table(hit);
+                }
+            }
         }
     }
-    told.iter().take(burst.len()).any(|told| matches!(told, Told::Nothing))
 }
 
 /// The packet's 5-tuple.

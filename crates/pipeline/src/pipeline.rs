@@ -4,6 +4,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{Event, Reader, ReaderError};
 use packet::PacketBuf;
+use service::BackendId;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
 use wire::{FlowKey, Fragment, Headers, Mac, Transport};
 
@@ -20,6 +21,7 @@ use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
 use crate::matching::{Found, Job, Jobs, match_burst, told_action};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
+use crate::open::{Fresh, Opened, Openings};
 use crate::parse::{Kind, parse, plain};
 use crate::sampler::Sampler;
 use crate::{Counters, Outbox, PortId, Shared, Snapshot, Source};
@@ -62,6 +64,7 @@ struct Memory<B> {
     reminder: Reminder,
     hops: Hops,
     lanes: SharedLanes,
+    openings: Openings,
     scheduling: Scheduling,
     errors: Errors,
     fragments: Fragments<B>,
@@ -87,9 +90,11 @@ impl<B: PacketBuf> Pipeline<B> {
             reminder: Reminder(Sampler::new(settings.seed)),
             hops: Hops::default(),
             lanes: SharedLanes::default(),
+            openings: Openings::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
+                chosen: None,
                 udp_timeout_ms: u64::from(udp_timeout_ms),
             },
             errors: Errors {
@@ -146,7 +151,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let unknown = match station {
             Some(station) => {
                 lane::ask(&cx, port, &lane, burst, &mut told)
-                    && lane::find(&cx, station, burst, &mut told)
+                    && memory.find(&cx, station, burst, &mut told)
             }
             // Without an untagged interface no frame is plain.
             None => true,
@@ -217,6 +222,7 @@ impl<B: PacketBuf> Memory<B> {
                 (Told::Queue, Some(lane)) => {
                     self.queued(cx, lane, station, &mut packets, told, &mut tally)
                 }
+                (Told::Open(_), _) => self.opened(cx, &mut packets, told),
                 (told, _) => {
                     if let Some(buf) = packets.next() {
                         self.single(cx, station, *told, buf, &mut jobs, &mut tally);
@@ -249,7 +255,7 @@ impl<B: PacketBuf> Memory<B> {
                     sent += 1;
                     cx.out.send(port, buf);
                 }
-                None => self.general(cx, buf),
+                None => self.general(cx, buf, None),
             }
         }
         tally.marked += sent;
@@ -275,7 +281,7 @@ impl<B: PacketBuf> Memory<B> {
                     sent += 1;
                     cx.out.send(port, buf);
                 }
-                None => self.general(cx, buf),
+                None => self.general(cx, buf, None),
             }
         }
         tally.looked_up += sent;
@@ -303,10 +309,32 @@ impl<B: PacketBuf> Memory<B> {
                     sent += 1;
                     cx.out.send(port, buf);
                 }
-                None => self.general(cx, buf),
+                None => self.general(cx, buf, None),
             }
         }
         tally.queued += sent;
+        done
+    }
+
+    /// Packets that open connections, likewise.
+    #[inline(never)]
+    fn opened<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+    ) -> usize {
+        let mut done = 0;
+        for told in told {
+            let Told::Open(at) = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            let Self { hops, scheduling, openings, .. } = self;
+            match openings.open(cx, hops, scheduling, at, buf.bytes_mut()) {
+                Opened::Sent(port) => cx.out.send(port, buf),
+                Opened::General(chosen) => self.general(cx, buf, chosen),
+            }
+        }
         done
     }
 
@@ -327,7 +355,7 @@ impl<B: PacketBuf> Memory<B> {
                     tally.queued += 1;
                     cx.out.send(port, buf);
                 }
-                None => self.general(cx, buf),
+                None => self.general(cx, buf, None),
             },
             Told::Job => {
                 if let Some(job) = jobs.next() {
@@ -337,6 +365,26 @@ impl<B: PacketBuf> Memory<B> {
             // It has been counted.
             _ => {}
         }
+    }
+
+    /// Looks up those of which nothing is known; whether something is unknown
+    /// of any still.
+    #[inline]
+    fn find<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        station: Mac,
+        burst: &[B],
+        told: &mut TellTale,
+    ) -> bool {
+        let mut fresh = Fresh::new();
+        lane::find(cx, station, burst, told, &mut fresh);
+        let told = told.get_mut(..burst.len()).unwrap_or_default();
+        if !fresh.is_empty() {
+            let Self { hops, scheduling, openings, .. } = self;
+            openings.prepare(cx, hops, scheduling, &fresh, told);
+        }
+        told.iter().any(|told| matches!(told, Told::Nothing))
     }
 
     /// Parses and matches those of which nothing is known.
@@ -401,20 +449,29 @@ impl<B: PacketBuf> Memory<B> {
         self.pass_queue(cx, &lane, station, frame)
     }
 
-    /// A packet that turned out not to be for the fast lane.
+    /// A packet that turned out not to be for the fast lane. If it opens a
+    /// connection, then to the backend that is chosen.
     #[cold]
     #[inline(never)]
-    fn general<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, buf: B) {
+    fn general<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        buf: B,
+        chosen: Option<BackendId>,
+    ) {
         let mut jobs = Jobs::new();
         jobs.extend(look(cx, &buf));
         match_burst(cx, &mut self.sampler, &mut jobs);
         if let Some(job) = jobs.pop() {
+            self.scheduling.chosen = chosen;
             self.finish(cx, job, buf);
+            self.scheduling.chosen = None;
         }
     }
 
     /// The end of the general way.
     fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
+        self.openings.disturb();
         let Job { headers, interface, kind, mark, found } = job;
         let packet = Packet { buf, headers, interface };
         match kind {
