@@ -10,6 +10,7 @@ use crate::id::{ConnId, Hit};
 use crate::key::{AnyKey, Family, Halves, Key};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
+use crate::memory::vector::Width;
 use crate::offload::OffloadState;
 use crate::readers::{Reader, ReaderError, Readers};
 use crate::record::Record;
@@ -30,6 +31,8 @@ pub struct ConnTable {
     pub(crate) timeouts: Timeouts,
     pub(crate) cursor: Cursor,
     readers: Arc<Readers>,
+    /// How bursts compare buckets.
+    pub(crate) width: Width,
 }
 
 /// Counts of the table.
@@ -64,6 +67,7 @@ impl ConnTable {
             timeouts: config.timeouts,
             cursor: Cursor::new(),
             readers: Arc::new(Readers::new()),
+            width: Width::detect(),
         })
     }
 
