@@ -286,8 +286,9 @@ impl Bucket {
         slot.rest.load(Ordering::Relaxed) & SPILLED != 0
     }
 
-    /// How many keys have spilled, [`MOST_SPILLED`] for so many or more.
-    fn spilled(&self) -> u32 {
+    /// How many keys have spilled, [`MOST_SPILLED`] for so many or more. Exact
+    /// under the lock.
+    pub(crate) fn spilled(&self) -> u32 {
         let [_, others @ ..] = &self.slots;
         if !self.has_spilled() {
             return 0;

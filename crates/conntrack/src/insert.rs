@@ -32,7 +32,7 @@ where
     #[inline]
     pub(crate) fn approach(&self, keys: &[Key<K>; 2]) -> [Probe; 2] {
         let probes = keys.each_ref().map(|key| self.probe(key));
-        probes.iter().for_each(|probe| self.index().prefetch(probe.first()));
+        probes.iter().for_each(|probe| self.index().prefetch_write(probe.first()));
         probes
     }
 
@@ -189,7 +189,7 @@ where
     fn fill_record(&self, content: &Content<K>, forward: &Probe, seen: u32) -> Option<u32> {
         let number = self.free.take(forward.first(), |number| self.link(number))?;
         let record = self.record(number)?;
-        self.prefetch_record(self.free.next(forward.first()));
+        self.prefetch_free(self.free.next(forward.first()));
         let proto = content.keys[0].proto;
         record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
         Some(number)

@@ -255,6 +255,14 @@ impl ConnTable {
         TableStats { v4: self.v4.stats(), v6: self.v6.stats() }
     }
 
+    /// Keys that are not in the first bucket where they are looked for, of both
+    /// families: each costs a burst's lookup a second cache line. Walks the whole
+    /// index.
+    #[must_use]
+    pub fn spilled(&self) -> u64 {
+        self.v4.index().spilled() + self.v6.index().spilled()
+    }
+
     /// Shows every connection to `visit`. Connections that come or go
     /// meanwhile may or may not be shown; each one shown is whole.
     pub fn iter(&self, now_ms: u64, visit: &mut impl FnMut(ConnId, ConnView)) {
