@@ -109,6 +109,12 @@ where
         self.free.used()
     }
 
+    /// For one that will be written.
+    #[inline]
+    pub(crate) fn prefetch_free(&self, number: u32) {
+        self.records.prefetch_write(number as usize);
+    }
+
     #[inline]
     pub(crate) fn prefetch_record(&self, number: u32) {
         self.records.prefetch(number as usize);

@@ -143,6 +143,12 @@ impl Index {
         &self.buckets[number]
     }
 
+    /// To be locked.
+    #[inline]
+    pub(crate) fn prefetch_write(&self, bucket: usize) {
+        self.buckets.prefetch_write(bucket);
+    }
+
     #[inline]
     pub(crate) fn prefetch(&self, bucket: usize) {
         self.buckets.prefetch(bucket);
@@ -151,6 +157,11 @@ impl Index {
     /// How many moves there were.
     pub(crate) fn moves(&self) -> u64 {
         self.moves.0.load(Ordering::Relaxed) / 2
+    }
+
+    /// How many keys are in their second bucket: looks at all buckets.
+    pub(crate) fn spilled(&self) -> u64 {
+        self.buckets.iter().map(|bucket| u64::from(bucket.spilled())).sum()
     }
 
     /// Steps of moves so far. Acquire: see [`Self::still`].

@@ -40,7 +40,7 @@ where
     #[inline]
     pub(crate) fn approach(&self, keys: &[Key<K>; 2]) -> [Probe; 2] {
         let probes = keys.each_ref().map(|key| self.probe(key));
-        probes.iter().for_each(|probe| self.index().prefetch(probe.first()));
+        probes.iter().for_each(|probe| self.index().prefetch_write(probe.first()));
         probes
     }
 
@@ -209,7 +209,7 @@ where
     fn fill_record(&self, content: &Content<K>, forward: &Probe, born: Born) -> Option<u32> {
         let number = self.free.take(forward.first(), |number| self.link(number))?;
         let record = self.record(number)?;
-        self.prefetch_record(self.free.next(forward.first()));
+        self.prefetch_free(self.free.next(forward.first()));
         record.write(content, record.life().next(born.state), born.seen);
         Some(number)
     }

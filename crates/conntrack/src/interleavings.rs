@@ -476,23 +476,30 @@ fn every_record_has_one_owner() {
     with_preemptions(3, || {
         let table = Arc::new(table(2));
         let readers = Untracked::new(Readers::new());
-        table.insert(&content(1), 0).unwrap();
-        table.insert(&content(2), 0).unwrap();
+        // There is room in the first buckets of any two.
+        let mut from = 1;
+        let [one, two, three, four, five] = std::array::from_fn(|_| {
+            let content = with_buckets(&table, from, [(0, 1), (2, 1)]);
+            from = content.hops[0].0 + 1;
+            content
+        });
+        table.insert(&one, 0).unwrap();
+        table.insert(&two, 0).unwrap();
         table.remove(1).unwrap();
         table.remove(0).unwrap();
         table.reclaim(&readers);
         let other = thread::spawn({
             let (table, readers) = (Arc::clone(&table), Untracked::clone(&readers));
             move || {
-                let mine = table.insert(&content(3), 0).unwrap();
+                let mine = table.insert(&three, 0).unwrap();
                 table.remove(mine).unwrap();
                 table.reclaim(&readers);
-                table.insert(&content(4), 0).unwrap()
+                table.insert(&four, 0).unwrap()
             }
         });
-        let mine = table.insert(&content(5), 0).unwrap();
+        let mine = table.insert(&five, 0).unwrap();
         assert_ne!(mine, other.join().unwrap());
-        assert_eq!(found(&table, &content(5), Direction::Reply), Some(mine));
+        assert_eq!(found(&table, &five, Direction::Reply), Some(mine));
     });
 }
 
