@@ -65,17 +65,19 @@ impl Seek for PlainKey {
 impl ConnTable {
     /// A quick look for an IPv4 key.
     #[inline]
-    pub(crate) fn glance(&self, flow: &FlowV4) -> Option<Hit> {
-        self.v4.glance(&flow.into()).map(|found| Hit::new(found, Key4::ID_BIT))
+    pub(crate) fn glance(&self, flow: &FlowV4) -> Option<Option<Hit>> {
+        let hit = |found| Hit::new(found, Key4::ID_BIT);
+        self.v4.glance(&flow.into()).map(|found| found.map(hit))
     }
 
     /// For an IPv6 key. Not inlined: what it needs should not burden IPv4.
     #[inline(never)]
-    pub(crate) fn glance_v6(&self, flow: &FlowV6) -> Option<Hit> {
-        self.v6.glance(&flow.into()).map(|found| Hit::new(found, Key6::ID_BIT))
+    pub(crate) fn glance_v6(&self, flow: &FlowV6) -> Option<Option<Hit>> {
+        let hit = |found| Hit::new(found, Key6::ID_BIT);
+        self.v6.glance(&flow.into()).map(|found| found.map(hit))
     }
 
-    /// A key that a quick look did not find, or not for sure.
+    /// A key that a quick look can't tell about.
     #[cold]
     #[inline(never)]
     pub(crate) fn lookup_surely(&self, key: &FlowKey) -> Option<Hit> {
@@ -122,10 +124,10 @@ impl ConnTable {
             count += usize::from(!same);
         }
         let which = elsewhere.get(..count).unwrap_or(&[]);
-        let found = self.look_elsewhere(&starts, which, out);
+        let told = self.look_elsewhere(&starts, which, out);
         let still = self.v4.index().still(moved[0]) && self.v6.index().still(moved[1]);
-        if !found || !still || families != 0 {
-            self.make_sure(keys, still, out);
+        if !told || !still || families != 0 {
+            self.make_sure(keys, told, still, out);
         }
     }
 
@@ -152,8 +154,9 @@ impl ConnTable {
         if id_bit == Key4::ID_BIT { self.v4.index() } else { self.v6.index() }
     }
 
-    /// Stage 2b: the second buckets of those that were not in the first;
-    /// whether all were there.
+    /// Stage 2b: the second buckets of those that were not in the first, if that
+    /// has spilled at all; whether each is found or not there, as far as one can
+    /// tell without the count of moves.
     #[inline]
     fn look_elsewhere(
         &self,
@@ -163,15 +166,16 @@ impl ConnTable {
     ) -> bool {
         let start = |at: u8| &starts[usize::from(at) % BURST];
         for &at in which {
-            self.index(start(at).id_bit).prefetch_second(start(at).second);
+            let &Start { first, second, id_bit, .. } = start(at);
+            self.index(id_bit).approach_second(first, second);
         }
         let mut all = true;
         for &at in which {
-            let &Start { sought, second, id_bit, .. } = start(at);
-            let (reference, same) = self.index(id_bit).second(second).own(sought);
-            all &= same;
+            let &Start { sought, first, second, id_bit } = start(at);
+            let (found, told) = self.index(id_bit).beyond(first, second, sought);
+            all &= told;
             if let Some(out) = out.get_mut(usize::from(at)) {
-                *out = same.then(|| Hit::new(reference, id_bit));
+                *out = found.map(|reference| Hit::new(reference, id_bit));
             }
         }
         all
@@ -180,7 +184,7 @@ impl ConnTable {
     /// Stage 3, if need be: looks again for what was not found, or not for sure.
     #[cold]
     #[inline(never)]
-    fn make_sure<T: Seek>(&self, keys: &[T], still: bool, out: &mut [Option<Hit>]) {
+    fn make_sure<T: Seek>(&self, keys: &[T], told: bool, still: bool, out: &mut [Option<Hit>]) {
         if still {
             for hit in out.iter().flatten().filter(|hit| hit.conn.is_v6()) {
                 self.v6.prefetch_record(hit.conn.record());
@@ -190,7 +194,7 @@ impl ConnTable {
             let key = &key.flow();
             let sure = still
                 && match (key, &*out) {
-                    (_, None) => false,
+                    (_, None) => told,
                     (FlowKey::V4(_), Some(_)) => true,
                     (FlowKey::V6(flow), Some(hit)) => self.v6.is(hit.reference(), &flow.into()),
                 };

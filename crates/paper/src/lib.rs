@@ -25,6 +25,7 @@ mod measured;
 mod newflow;
 mod outbox;
 mod part;
+mod peak;
 mod plan;
 mod presence;
 mod run;
@@ -38,7 +39,7 @@ mod whole;
 mod windows;
 mod world;
 
-pub use budget::{Grant, Wish, grants, wishes};
+pub use budget::{Grant, Wish, fixed, grants, wishes};
 pub use error::PaperError;
 pub use figure::Figure;
 pub use part::Part;

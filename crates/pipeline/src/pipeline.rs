@@ -22,7 +22,7 @@ use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse, plain};
 use crate::sampler::Sampler;
-use crate::{Counters, Outbox, Shared, Snapshot, Source};
+use crate::{Counters, Outbox, PortId, Shared, Snapshot, Source};
 
 /// Most packets of one burst.
 pub const BURST: usize = 64;
@@ -156,7 +156,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let station = station.unwrap_or_default();
         memory.remind(&mut cx, burst.len(), &told);
-        memory.third(&mut cx, station, &lane, burst, &told, jobs);
+        memory.third(&mut cx, station, &lane, burst, &told, &mut jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -193,8 +193,9 @@ fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
 }
 
 impl<B: PacketBuf> Memory<B> {
-    /// The third pass: every packet goes its way, in order. A function of its
-    /// own, so that what it needs stays in registers.
+    /// The third pass: every packet goes its way, in order. Packets of the same
+    /// kind mostly come together, and each kind has a loop of its own, so that
+    /// what it needs stays in registers.
     #[inline(never)]
     fn third<O: Outbox<B>>(
         &mut self,
@@ -203,28 +204,139 @@ impl<B: PacketBuf> Memory<B> {
         lane: &Option<QueueLane>,
         burst: &mut ArrayVec<B, BURST>,
         told: &TellTale,
-        mut jobs: Jobs,
+        jobs: &mut Jobs,
     ) {
-        let mut jobs = jobs.drain(..);
         let mut tally = Tally::default();
-        for (buf, &told) in burst.drain(..).zip(told) {
-            let passed = match (told, lane) {
-                (Told::Mark(hit) | Told::Table(hit), _) => {
-                    lane::pass(cx, &mut self.hops, station, hit, buf)
+        let mut jobs = jobs.drain(..);
+        let mut told = told.get(..burst.len()).unwrap_or(told);
+        let mut packets = burst.drain(..);
+        while let Some((first, rest)) = told.split_first() {
+            let done = match (first, lane) {
+                (Told::Mark(_), _) => self.marked(cx, station, &mut packets, told, &mut tally),
+                (Told::Table(_), _) => self.found(cx, &mut packets, told, &mut tally),
+                (Told::Queue, Some(lane)) => {
+                    self.queued(cx, lane, station, &mut packets, told, &mut tally)
                 }
-                (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
-                (Told::Shared(tag), _) => self.pass_shared(cx, tag, station, buf),
-                _ => {
-                    self.next(cx, told, buf, &mut jobs);
-                    continue;
+                (told, _) => {
+                    if let Some(buf) = packets.next() {
+                        self.single(cx, station, *told, buf, &mut jobs, &mut tally);
+                    }
+                    1
                 }
             };
-            match passed {
-                Ok(()) => tally.sent(told),
-                Err(buf) => self.general(cx, buf),
-            }
+            told = told.get(done..).unwrap_or(rest);
         }
         tally.count(cx);
+    }
+
+    /// Packets with marks that mean a connection, as many as follow each other.
+    #[inline(never)]
+    fn marked<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+        tally: &mut Tally,
+    ) -> usize {
+        let (mut done, mut sent) = (0, 0);
+        for told in told {
+            let Told::Mark(hit) = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            match lane::pass_marked(cx, &mut self.hops, station, hit, buf.bytes_mut()) {
+                Some(port) => {
+                    sent += 1;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf),
+            }
+        }
+        tally.marked += sent;
+        done
+    }
+
+    /// Packets that the connection table has found, likewise.
+    #[inline(never)]
+    fn found<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+        tally: &mut Tally,
+    ) -> usize {
+        let (mut done, mut sent) = (0, 0);
+        for told in told {
+            let Told::Table(hit) = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            match lane::pass_found(cx, &mut self.hops, hit, buf.bytes_mut()) {
+                Some(port) => {
+                    sent += 1;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf),
+            }
+        }
+        tally.looked_up += sent;
+        done
+    }
+
+    /// Packets of a queue that means something, likewise.
+    #[inline(never)]
+    fn queued<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        lane: &QueueLane,
+        station: Mac,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+        tally: &mut Tally,
+    ) -> usize {
+        let (mut done, mut sent) = (0, 0);
+        for told in told {
+            let Told::Queue = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            match self.pass_queue(cx, lane, station, buf.bytes_mut()) {
+                Some(port) => {
+                    sent += 1;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf),
+            }
+        }
+        tally.queued += sent;
+        done
+    }
+
+    /// A packet of another kind.
+    #[inline(never)]
+    fn single<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        told: Told,
+        mut buf: B,
+        jobs: &mut impl Iterator<Item = Job>,
+        tally: &mut Tally,
+    ) {
+        match told {
+            Told::Shared(tag) => match self.pass_shared(cx, tag, station, buf.bytes_mut()) {
+                Some(port) => {
+                    tally.queued += 1;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf),
+            },
+            Told::Job => {
+                if let Some(job) = jobs.next() {
+                    self.finish(cx, job, buf);
+                }
+            }
+            // It has been counted.
+            _ => {}
+        }
     }
 
     /// Parses and matches those of which nothing is known.
@@ -262,9 +374,9 @@ impl<B: PacketBuf> Memory<B> {
         cx: &mut Context<'_, O>,
         lane: &QueueLane,
         station: Mac,
-        buf: B,
-    ) -> Result<(), B> {
-        let plain = lane::pass_queue(cx, lane, station, buf)?;
+        frame: &mut [u8],
+    ) -> Option<PortId> {
+        let plain = lane.pass(station, frame)?;
         if self.sampler.takes(cx.snapshot.sample) {
             cx.count(Counter::Sampled);
             if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain).into()) {
@@ -272,7 +384,7 @@ impl<B: PacketBuf> Memory<B> {
                 touch(cx, hit, is_tcp.then_some(plain.flags));
             }
         }
-        Ok(())
+        Some(lane.port())
     }
 
     /// A packet of a queue that several backends share.
@@ -282,29 +394,11 @@ impl<B: PacketBuf> Memory<B> {
         cx: &mut Context<'_, O>,
         tag: u16,
         station: Mac,
-        buf: B,
-    ) -> Result<(), B> {
-        let Some(port) = cx.shared.port(cx.from.port) else { return Err(buf) };
-        match self.lanes.lane(cx, &mut self.hops, port, tag).copied() {
-            Some(lane) => self.pass_queue(cx, &lane, station, buf),
-            None => Err(buf),
-        }
-    }
-
-    /// The packet of the next job, or one that has been dropped.
-    #[inline(never)]
-    fn next<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        told: Told,
-        buf: B,
-        jobs: &mut impl Iterator<Item = Job>,
-    ) {
-        if matches!(told, Told::Job) {
-            if let Some(job) = jobs.next() {
-                self.finish(cx, job, buf);
-            }
-        }
+        frame: &mut [u8],
+    ) -> Option<PortId> {
+        let port = cx.shared.port(cx.from.port)?;
+        let lane = self.lanes.lane(cx, &mut self.hops, port, tag).copied()?;
+        self.pass_queue(cx, &lane, station, frame)
     }
 
     /// A packet that turned out not to be for the fast lane.

@@ -96,6 +96,43 @@ pub(crate) fn matches_in(bucket: &Bucket, sought: Sought) -> u32 {
     halves & halves >> 1 & halves >> 2 & 0x1111
 }
 
+/// Which slots are empty: bit `4 n` for slot `n`. Exact under the bucket's lock.
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+#[inline]
+pub(crate) fn empty(bucket: &Bucket) -> u32 {
+    let signs: u32;
+    // SAFETY: as above, with one bucket.
+    unsafe {
+        std::arch::asm!(
+            "movdqa {a}, [{p}]",
+            "movdqa {b}, [{p} + 32]",
+            "packssdw {a}, [{p} + 16]",
+            "packssdw {b}, [{p} + 48]",
+            "packsswb {a}, {b}",
+            "pmovmskb {m:e}, {a}",
+            p = in(reg) bucket,
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            m = lateout(reg) signs,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    // Signs of the slots' quarters; that of the last one says "occupied".
+    !signs >> 3 & 0x1111
+}
+
+/// As above, slot by slot.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
+#[inline]
+pub(crate) fn empty(bucket: &Bucket) -> u32 {
+    use crate::sync::Ordering;
+    bucket
+        .slots
+        .iter()
+        .rev()
+        .fold(0, |mask, slot| mask << 4 | (!slot.rest.load(Ordering::Relaxed) >> 63) as u32)
+}
+
 /// As above, slot by slot.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri)))))]
 #[inline]
