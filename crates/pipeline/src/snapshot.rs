@@ -117,7 +117,7 @@ impl Shared {
         self.snapshot.load().interfaces.get(interface).map(|interface| interface.port)
     }
 
-    /// Drains `backend` of the stateless service `service`, or lets it serve
+    /// Drains the backends of `service` at `backend`, or lets them serve
     /// again: all workers see it at their loop's top. Gives back what that
     /// moves, and the old configuration, to be kept for a while.
     ///

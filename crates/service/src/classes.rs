@@ -1,4 +1,4 @@
-//! Classes of client addresses: which backend the low bits of an address mean.
+//! Classes of client addresses, or of hashes: which backend the low bits mean.
 //!
 //! XenoFlow (Schrötter, Heimbrodt and Schnor, section 4.1) takes the last bit
 //! of the client's address for one of two backends. Here any number of backends
@@ -80,8 +80,8 @@ pub struct Share {
     pub drained: bool,
 }
 
-/// What a change of the backends moved.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What a change of the backends moved; nothing of a service with connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moved {
     /// The part of all addresses, and so of the flows if clients are spread
     /// evenly, that changed their backend.
@@ -171,6 +171,13 @@ impl Classes {
             IpAddr::V4(v4) => v4.to_bits(),
             IpAddr::V6(v6) => v6.to_bits() as u32,
         };
+        self.of_bits(low)
+    }
+
+    /// The backend of all whose bits end as `low`, an address's or a hash's.
+    #[inline]
+    #[must_use]
+    pub fn of_bits(&self, low: u32) -> Option<BackendId> {
         let place = *self.owners.get((low & mask(self.bits)) as usize)?;
         (place != NOBODY).then(|| self.id(place))
     }

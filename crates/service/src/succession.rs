@@ -20,7 +20,7 @@ use crate::{blocks, siphash};
 const KEY: siphash::Key = [0x7375_6363_6573_7369, 0x6f6e_206f_6620_6261];
 /// The most by which a part may differ from what the weights say, as a share of
 /// that part. What differs is another backend with each set.
-const DEVIATION: f64 = 0.2;
+const DEVIATION: f64 = 0.1;
 /// Pieces that are given by rendezvous, in parts of what the smallest backend has.
 const PIECE: f64 = 1.0 / 32.0;
 

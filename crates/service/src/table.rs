@@ -1,14 +1,17 @@
 //! All services, compiled: what a worker asks about a packet.
+mod steering;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 use wire::{FlowKey, Transport};
 
+pub use self::steering::SteerError;
 use crate::index::{Endpoint, Index};
 use crate::{
-    ActiveCounts, Backend, BackendId, MaglevSizeError, Moved, Scheduler, Service, ServiceId,
-    ServiceSpec, WorkerScheduleState,
+    ActiveCounts, Backend, BackendId, MaglevSizeError, Scheduler, Service, ServiceId, ServiceSpec,
+    WorkerScheduleState,
 };
 
 /// Why specs cannot be compiled to a [`ServiceTable`].
@@ -111,43 +114,6 @@ pub enum TableError {
         service: String,
         /// What is wrong with it.
         error: MaglevSizeError,
-    },
-}
-
-/// Why clients of a stateless service can't be steered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SteerError {
-    /// No service has the name.
-    #[error("there is no service '{service}'")]
-    NoService {
-        /// The name.
-        service: String,
-    },
-    /// The service keeps connections.
-    #[error(
-        "service '{service}' is not stateless; give the backend the weight 0 in the configuration"
-    )]
-    NotStateless {
-        /// The service's name.
-        service: String,
-    },
-    /// The service has no such backend.
-    #[error("service '{service}' has no backend {backend} with a weight")]
-    NoBackend {
-        /// The service's name.
-        service: String,
-        /// The address.
-        backend: IpAddr,
-    },
-    /// It is as it should become.
-    #[error("backend {backend} of service '{service}' is {} already", if *.drained { "drained" } else { "serving" })]
-    Already {
-        /// The service's name.
-        service: String,
-        /// The address.
-        backend: IpAddr,
-        /// What it is.
-        drained: bool,
     },
 }
 
@@ -292,37 +258,6 @@ impl ServiceTable {
             .or_else(|| self.by_backend.get(endpoint(server.ip(), 0, Some(proto))))
             .and_then(|(from, to)| self.pairs.get(from as usize..to as usize))
             .unwrap_or_default()
-    }
-
-    /// A table in which `backend` of the stateless service `service` is drained
-    /// (`drain`) or serves again, and what that moves; all else is the same.
-    ///
-    /// # Errors
-    /// There is no such stateless service or backend, or it is so already.
-    pub fn steer(
-        &self,
-        service: &str,
-        backend: IpAddr,
-        drain: bool,
-    ) -> Result<(Self, Moved), SteerError> {
-        let name = || service.to_owned();
-        let mut table = self.clone();
-        let found = table.services.iter_mut().find(|found| found.name() == service);
-        let found = found.ok_or_else(|| SteerError::NoService { service: name() })?;
-        if !found.is_stateless() {
-            return Err(SteerError::NotStateless { service: name() });
-        }
-        let no_backend = || SteerError::NoBackend { service: name(), backend };
-        let own = found.backends().iter().find(|own| own.address == backend && own.weight > 0);
-        let id = own.map(|own| own.id).ok_or_else(no_backend)?;
-        let classes = found.classes_mut().ok_or_else(no_backend)?;
-        let moved = if drain { classes.drain(id) } else { classes.restore(id) };
-        let moved = moved.ok_or_else(|| SteerError::Already {
-            service: name(),
-            backend,
-            drained: drain,
-        })?;
-        Ok((table, moved))
     }
 
     /// Counters of open connections for this table's backends, all zero.

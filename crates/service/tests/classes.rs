@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use common::{backend, ip, spec};
 use proptest::prelude::*;
 use service::{
-    BackendId, Classes, Entry, ModeSpec, Precision, ServiceSpec, ServiceTable, SteerError,
+    BackendId, By, Classes, Entry, ModeSpec, Precision, ServiceSpec, ServiceTable, SteerError,
 };
 use wire::Transport;
 
@@ -137,12 +137,12 @@ proptest! {
             let place = *which.get(&eligible);
             classes.drain(BackendId(FIRST.0 + place)).is_some()
         });
-        let bound = if drained.count() == 1 { 0.1 } else { 0.25 };
+        let bound = if drained.count() == 1 { 0.1 } else { 0.2 };
         prop_assert!(classes.entries().count() <= Precision::default().entries);
         for share in classes.shares().filter(|share| share.wanted > 0.0) {
             // One of few classes can't have a part of one.
             let off = (share.assigned - share.wanted).abs();
-            let whole = if bound > 0.1 { 8.0 } else { 2.0 } / 16384.0;
+            let whole = if bound > 0.1 { 12.0 } else { 2.0 } / 16384.0;
             prop_assert!(off <= share.wanted * bound + whole, "{share:?} of {weights:?}");
         }
     }
@@ -175,18 +175,18 @@ fn larger_blocks_when_the_entries_run_out_and_no_order_matters() {
 fn entries_and_evenness_are_as_published() {
     let mixed: Vec<u16> = vec![1, 1, 2, 3, 5, 8];
     let rows: [(&[u16], usize, usize, f64); 12] = [
-        (&[1; 4], 1, 9, 0.032),
-        (&[1; 4], 2, 16, 0.07),
-        (&[1; 8], 1, 18, 0.02),
-        (&[1; 8], 4, 110, 0.04),
-        (&mixed, 1, 21, 0.07),
-        (&mixed, 3, 50, 0.08),
-        (&[1; 24], 1, 105, 0.04),
-        (&[1; 24], 2, 175, 0.04),
-        (&[1; 24], 6, 850, 0.05),
-        (&[1; 24], 12, 2800, 0.07),
-        (&[1; 100], 1, 350, 0.03),
-        (&[1; 100], 10, 1300, 0.1),
+        (&[1; 4], 1, 11, 0.02),
+        (&[1; 4], 2, 20, 0.04),
+        (&[1; 8], 1, 21, 0.02),
+        (&[1; 8], 4, 150, 0.03),
+        (&mixed, 1, 25, 0.06),
+        (&mixed, 3, 60, 0.06),
+        (&[1; 24], 1, 130, 0.04),
+        (&[1; 24], 2, 220, 0.04),
+        (&[1; 24], 6, 900, 0.05),
+        (&[1; 24], 12, 2900, 0.06),
+        (&[1; 100], 1, 360, 0.04),
+        (&[1; 100], 10, 1400, 0.08),
     ];
     for (weights, drained, most_entries, most_off) in rows {
         let (mut entries, mut off) = (0, 0.0_f64);
@@ -243,7 +243,7 @@ fn a_thousand_backends_and_a_small_one() {
 #[test]
 fn a_service_table_steers_clients() {
     let own = ServiceSpec {
-        mode: ModeSpec::Stateless,
+        mode: ModeSpec::Stateless(By::Source),
         backends: vec![
             backend("10.72.0.1", None, 1),
             backend("10.72.0.2", None, 1),
@@ -271,6 +271,9 @@ fn a_service_table_steers_clients() {
         [("x", "10.72.0.1"), (&other.name, "10.72.0.1"), (&name, "10.72.0.3"), (&name, "10.72.0.9")]
     {
         let error = table.steer(service, ip(address), true).unwrap_err();
-        assert_eq!(matches!(error, SteerError::NoBackend { .. }), service == name, "{error}");
+        assert_eq!(matches!(error, SteerError::NoBackend { .. }), service != "x", "{error}");
     }
+    let mut again = table.clone();
+    again.keep_drained(&steered);
+    assert_ne!(at(&again), first, "drained with another configuration, too");
 }

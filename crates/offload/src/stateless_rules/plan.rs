@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dpdk::flow::Rule;
 use pipeline::{PortId, Shared, Snapshot};
-use service::{Entry, Service};
+use service::{By, Entry, Mode, Service};
 
 use crate::steering_rule::{self, Target};
 
@@ -29,6 +29,9 @@ pub(crate) fn plan(
     let group = steering_rule::group(port, service);
     let mut plan = Plan { group, ..Plan::default() };
     let Some(classes) = service.classes() else { return Ok(plan) };
+    if matches!(service.mode(), Mode::Stateless(By::Hash)) {
+        return Err("it is balanced by a hash, which no rule can match".to_owned());
+    }
     let mtu = shared.port(port).map_or(0, |port| port.mtu);
     let mut ways = BTreeMap::new();
     for backend in service.backends() {

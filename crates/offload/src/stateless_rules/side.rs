@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
-use service::{BackendId, Entry, Service, ServiceId};
+use service::{BackendId, By, Entry, Mode, Service, ServiceId};
 
 use super::leftovers::Leftovers;
 use super::pipe::Pipe;
@@ -102,7 +102,9 @@ impl Side {
         if self.unsupported.is_some() {
             return Progress::Done;
         }
-        if self.seat.is_none() && !plans.is_empty() {
+        let by_address =
+            |(service, _): &(&Service, _)| matches!(service.mode(), Mode::Stateless(By::Source));
+        if self.seat.is_none() && plans.iter().any(by_address) {
             self.seat = flows.create(&steering_rule::seat()).ok();
         }
         let mut progress = Progress::Done;
