@@ -179,7 +179,7 @@ fn row(system: System, script: &Script, measured: &Measured, tally: &Tally) -> C
         loss: measured.loss(),
         behind: tally.behind as f64 / (tally.behind + tally.sent).max(1) as f64,
         highest: false,
-        bound: String::new(),
+        bound: "-".to_owned(),
         repetition: 0,
     }
 }

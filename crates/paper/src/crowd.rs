@@ -156,7 +156,8 @@ impl<'a> Crowd<'a> {
             sent: at as u64,
             behind: late.count() as u64,
         };
-        let sent = Sent { ledger: self.ledger, cycles: now.wrapping_sub(start), latency: None };
+        let cycles = now.wrapping_sub(start);
+        let sent = Sent { ledger: self.ledger, cycles, calm: None, latency: None };
         (sent, tally)
     }
 

@@ -10,6 +10,7 @@
 
 mod balancer;
 mod budget;
+mod calm;
 mod churn;
 mod configuration;
 mod crowd;

@@ -137,7 +137,7 @@ pub struct ChurnRow {
     #[serde(default)]
     pub highest: bool,
     /// What was in the way of a higher one: `loss`, `the source` (its core had
-    /// no time for more), or `the search` (it went no further).
+    /// no time for more), or `the search` (it went no further); `-` of others.
     #[serde(default)]
     pub bound: String,
     /// Which repetition, from 0.
