@@ -1,8 +1,8 @@
 //! How large a table is made.
 use crate::time::Timeouts;
 
-/// Most connections of one family: a record's number has 28 bits.
-pub(crate) const MOST: usize = (1 << 28) - 1;
+/// Most connections of one family: a record's number has 27 bits.
+pub(crate) const MOST: usize = (1 << 27) - 1;
 
 /// What a table is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,4 +43,9 @@ pub enum TableError {
 pub(crate) const fn buckets(connections: usize) -> usize {
     // Very small tables are less even: a few spare buckets make up for it.
     (connections * 5).div_ceil(8) + 8
+}
+
+/// The same for one key of each connection.
+pub(crate) const fn buckets_one_way(connections: usize) -> usize {
+    buckets(connections.div_ceil(2))
 }

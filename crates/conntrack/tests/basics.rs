@@ -4,8 +4,8 @@
 mod common;
 
 use common::{binding, hops, table};
-use conntrack::{Event, Hit, InsertError, OffloadState};
-use service::Direction;
+use conntrack::{ConnId, ConnTable, Event, Hit, InsertError, OffloadState, TableConfig, Timeouts};
+use service::{Binding, Direction};
 use wire::TcpFlags;
 
 #[test]
@@ -33,6 +33,44 @@ fn a_connection_is_found_by_both_keys_and_acts_as_its_binding() {
     }
 }
 
+/// As full as it is made for, its index takes half the memory.
+#[test]
+fn a_one_way_table_knows_the_clients_packets_only() {
+    let connections = if cfg!(miri) { 40 } else { 5000 };
+    let config = TableConfig {
+        connections,
+        connections_v6: connections,
+        seed: [3; 32],
+        timeouts: Timeouts::default(),
+    };
+    let [table, both] = [ConnTable::one_way(&config), ConnTable::new(&config)].map(Result::unwrap);
+    for v6 in [false, true] {
+        let all = || (0..connections as u32).map(|n| binding(n, v6));
+        let insert = |binding: &Binding| table.insert(binding, hops(1), 0);
+        let found = |binding: &Binding, direction| table.lookup(&binding.key(direction).unwrap());
+        let conns: Vec<ConnId> = all().map(|binding| insert(&binding).unwrap()).collect();
+        for (binding, &conn) in all().zip(&conns) {
+            let there = Hit { conn, direction: Direction::Forward };
+            assert_eq!(insert(&binding), Err(InsertError::Exists(there)));
+            assert_eq!(found(&binding, Direction::Forward), Some(there));
+            assert_eq!(found(&binding, Direction::Reply), None);
+            assert_eq!(table.binding(conn), Some(binding));
+        }
+        assert_eq!(insert(&binding(connections as u32, v6)), Err(InsertError::Full));
+        for (binding, conn) in all().zip(conns) {
+            assert_eq!(table.remove(conn), Some(binding));
+            assert_eq!(found(&binding, Direction::Forward), None);
+        }
+        while table.reclaim() > 0 {}
+        assert!(all().all(|binding| insert(&binding).is_ok()), "every place is free again");
+    }
+    let index = |bytes: usize, record: usize| bytes - connections * record;
+    let half = |one: usize, two: usize, record| index(one, record) < index(two, record) * 55 / 100;
+    let (one, two) = (table.stats(), both.stats());
+    assert!(cfg!(miri) || half(one.v4.memory_bytes, two.v4.memory_bytes, 64));
+    assert!(cfg!(miri) || half(one.v6.memory_bytes, two.v6.memory_bytes, 128));
+}
+
 #[test]
 fn keys_are_unique() {
     let table = table(16, 16);
@@ -43,7 +81,7 @@ fn keys_are_unique() {
     assert_eq!(table.insert(&first, hops(2), 0), Err(exists));
     let mut second = binding(4, false);
     second.local = first.local;
-    second.server = first.server;
+    (second.server, second.forwarding) = (first.server, first.forwarding);
     let conflict = InsertError::ReplyConflict(hit(Direction::Reply));
     assert_eq!(table.insert(&second, hops(4), 0), Err(conflict));
     let mut mixed = binding(6, false);
@@ -53,6 +91,22 @@ fn keys_are_unique() {
     (looped.server, looped.local) = (looped.client, looped.vip);
     assert_eq!(table.insert(&looped, hops(8), 0), Err(InsertError::Loop));
     assert_eq!(table.len(), 1);
+}
+
+/// Of connections that can't be inserted, too.
+#[test]
+fn a_burst_of_insertions_is_one_after_the_other() {
+    let mut new: Vec<_> = (0..100).map(|n| (binding(n % 80, n % 3 == 0), hops(n))).collect();
+    new[7].0.server = binding(7, true).server;
+    (new[50].0.server, new[50].0.local) = (new[50].0.client, new[50].0.vip);
+    for count in [0, 1, 7, 8, 15, 16, 17, 33, 100] {
+        let (one, other) = (table(40, 90), table(40, 90));
+        let mut got = vec![Err(InsertError::MixedFamilies); count];
+        one.insert_burst(&new, 3, &mut got);
+        let each = new.iter().take(count).map(|(new, hops)| other.insert(new, *hops, 3));
+        assert_eq!(got, each.collect::<Vec<_>>());
+        assert_eq!(one.len(), other.len());
+    }
 }
 
 #[test]

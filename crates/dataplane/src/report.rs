@@ -216,6 +216,7 @@ impl Reporter {
             let backends = service.backends().iter().map(|backend| BackendStatus {
                 address: endpoint(backend.address, backend.port),
                 weight: backend.weight,
+                drained: service.is_drained(backend.id),
                 active: u64::from(self.shared.active.get(backend.id)),
                 next_hop: self.hop(backend.address).unwrap_or_else(|why| why),
             });

@@ -1,4 +1,5 @@
 //! The figures: which points are measured for each.
+use crate::system::System;
 use crate::traffic::Traffic;
 
 /// A figure of the paper.
@@ -67,7 +68,7 @@ impl Figure {
             Self::Fig5 => by_connections(quick),
             Self::Fig6 => SIZES.iter().map(|&size| Setting::of(1000, size)).collect(),
             Self::Fig7 => {
-                let some: &[u32] = if quick { &[1, 8000] } else { &[1, 100, 1000, 8000] };
+                let some: &[u32] = if quick { &[1, 1000] } else { &[1, 100, 1000, 8000] };
                 some.iter().map(|&n| Setting::of(n, 64)).collect()
             }
             Self::Fig8 => {
@@ -75,6 +76,13 @@ impl Figure {
                 some.iter().map(|&size| Setting::of(1000, size)).collect()
             }
         }
+    }
+
+    /// Those of `systems` that it compares: more backends than queues are
+    /// nothing that the other figures are about.
+    pub(crate) fn systems(self, systems: &[System]) -> Vec<System> {
+        let all = systems.iter().copied();
+        all.filter(|system| self == Self::Fig5 || *system != System::HnlbShared).collect()
     }
 
     /// The rates of its points, as parts of what the system can; none: as much

@@ -10,6 +10,7 @@
 
 mod balancer;
 mod budget;
+mod calm;
 mod churn;
 mod configuration;
 mod crowd;
@@ -25,6 +26,8 @@ mod measured;
 mod newflow;
 mod outbox;
 mod part;
+mod parts;
+mod peak;
 mod plan;
 mod presence;
 mod run;
@@ -38,7 +41,7 @@ mod whole;
 mod windows;
 mod world;
 
-pub use budget::{Grant, Wish, grants, wishes};
+pub use budget::{Grant, Wish, fixed, grants, wishes};
 pub use error::PaperError;
 pub use figure::Figure;
 pub use part::Part;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{Event, Reader, ReaderError};
 use packet::PacketBuf;
+use service::BackendId;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
 use wire::{FlowKey, Fragment, Headers, Mac, Transport};
 
@@ -20,9 +21,10 @@ use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
 use crate::matching::{Found, Job, Jobs, match_burst, told_action};
 use crate::miss::{Scheduling, miss};
 use crate::ndp::ndp;
+use crate::open::{Fresh, Opened, Openings};
 use crate::parse::{Kind, parse, plain};
 use crate::sampler::Sampler;
-use crate::{Counters, Outbox, Shared, Snapshot, Source};
+use crate::{Counters, Outbox, PortId, Shared, Snapshot, Source};
 
 /// Most packets of one burst.
 pub const BURST: usize = 64;
@@ -62,6 +64,7 @@ struct Memory<B> {
     reminder: Reminder,
     hops: Hops,
     lanes: SharedLanes,
+    openings: Openings,
     scheduling: Scheduling,
     errors: Errors,
     fragments: Fragments<B>,
@@ -87,9 +90,11 @@ impl<B: PacketBuf> Pipeline<B> {
             reminder: Reminder(Sampler::new(settings.seed)),
             hops: Hops::default(),
             lanes: SharedLanes::default(),
+            openings: Openings::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
+                chosen: None,
                 udp_timeout_ms: u64::from(udp_timeout_ms),
             },
             errors: Errors {
@@ -146,7 +151,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let unknown = match station {
             Some(station) => {
                 lane::ask(&cx, port, &lane, burst, &mut told)
-                    && lane::find(&cx, station, burst, &mut told)
+                    && memory.find(&cx, station, burst, &mut told)
             }
             // Without an untagged interface no frame is plain.
             None => true,
@@ -156,7 +161,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let station = station.unwrap_or_default();
         memory.remind(&mut cx, burst.len(), &told);
-        memory.third(&mut cx, station, &lane, burst, &told, jobs);
+        memory.third(&mut cx, station, &lane, burst, &told, &mut jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -193,8 +198,9 @@ fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
 }
 
 impl<B: PacketBuf> Memory<B> {
-    /// The third pass: every packet goes its way, in order. A function of its
-    /// own, so that what it needs stays in registers.
+    /// The third pass: every packet goes its way, in order. Packets of the same
+    /// kind mostly come together, and each kind has a loop of its own, so that
+    /// what it needs stays in registers.
     #[inline(never)]
     fn third<O: Outbox<B>>(
         &mut self,
@@ -203,28 +209,182 @@ impl<B: PacketBuf> Memory<B> {
         lane: &Option<QueueLane>,
         burst: &mut ArrayVec<B, BURST>,
         told: &TellTale,
-        mut jobs: Jobs,
+        jobs: &mut Jobs,
     ) {
-        let mut jobs = jobs.drain(..);
         let mut tally = Tally::default();
-        for (buf, &told) in burst.drain(..).zip(told) {
-            let passed = match (told, lane) {
-                (Told::Mark(hit) | Told::Table(hit), _) => {
-                    lane::pass(cx, &mut self.hops, station, hit, buf)
+        let mut jobs = jobs.drain(..);
+        let mut told = told.get(..burst.len()).unwrap_or(told);
+        let mut packets = burst.drain(..);
+        while let Some((first, rest)) = told.split_first() {
+            let done = match (first, lane) {
+                (Told::Mark(_), _) => self.marked(cx, station, &mut packets, told, &mut tally),
+                (Told::Table(_), _) => self.found(cx, &mut packets, told, &mut tally),
+                (Told::Queue, Some(lane)) => {
+                    self.queued(cx, lane, station, &mut packets, told, &mut tally)
                 }
-                (Told::Queue, Some(lane)) => self.pass_queue(cx, lane, station, buf),
-                (Told::Shared(tag), _) => self.pass_shared(cx, tag, station, buf),
-                _ => {
-                    self.next(cx, told, buf, &mut jobs);
-                    continue;
+                (Told::Open(_), _) => self.opened(cx, &mut packets, told),
+                (told, _) => {
+                    if let Some(buf) = packets.next() {
+                        self.single(cx, station, *told, buf, &mut jobs, &mut tally);
+                    }
+                    1
                 }
             };
-            match passed {
-                Ok(()) => tally.sent(told),
-                Err(buf) => self.general(cx, buf),
-            }
+            told = told.get(done..).unwrap_or(rest);
         }
         tally.count(cx);
+    }
+
+    /// Packets with marks that mean a connection, as many as follow each other.
+    #[inline(never)]
+    fn marked<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+        tally: &mut Tally,
+    ) -> usize {
+        let (mut done, mut sent) = (0, 0);
+        for told in told {
+            let Told::Mark(hit) = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            match lane::pass_marked(cx, &mut self.hops, station, hit, buf.bytes_mut()) {
+                Some(port) => {
+                    sent += 1;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf, None),
+            }
+        }
+        tally.marked += sent;
+        done
+    }
+
+    /// Packets that the connection table has found, likewise.
+    #[inline(never)]
+    fn found<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+        tally: &mut Tally,
+    ) -> usize {
+        let (mut done, mut sent) = (0, 0);
+        for told in told {
+            let Told::Table(hit) = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            match lane::pass_found(cx, &mut self.hops, hit, buf.bytes_mut()) {
+                Some(port) => {
+                    sent += 1;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf, None),
+            }
+        }
+        tally.looked_up += sent;
+        done
+    }
+
+    /// Packets of a queue that means something, likewise.
+    #[inline(never)]
+    fn queued<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        lane: &QueueLane,
+        station: Mac,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+        tally: &mut Tally,
+    ) -> usize {
+        let (mut done, mut sent) = (0, 0);
+        for told in told {
+            let Told::Queue = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            match self.pass_queue(cx, lane, station, buf.bytes_mut()) {
+                Some(port) => {
+                    sent += 1;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf, None),
+            }
+        }
+        tally.queued += sent;
+        done
+    }
+
+    /// Packets that open connections, likewise.
+    #[inline(never)]
+    fn opened<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+    ) -> usize {
+        let mut done = 0;
+        for told in told {
+            let Told::Open(at) = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            let Self { hops, scheduling, openings, .. } = self;
+            match openings.open(cx, hops, scheduling, at, buf.bytes_mut()) {
+                Opened::Sent(port) => cx.out.send(port, buf),
+                Opened::General(chosen) => self.general(cx, buf, chosen),
+            }
+        }
+        done
+    }
+
+    /// A packet of another kind.
+    #[inline(never)]
+    fn single<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        told: Told,
+        mut buf: B,
+        jobs: &mut impl Iterator<Item = Job>,
+        tally: &mut Tally,
+    ) {
+        match told {
+            Told::Shared(tag) => match self.pass_shared(cx, tag, station, buf.bytes_mut()) {
+                Some(port) => {
+                    tally.queued += 1;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf, None),
+            },
+            Told::Job => {
+                if let Some(job) = jobs.next() {
+                    self.finish(cx, job, buf);
+                }
+            }
+            // It has been counted.
+            _ => {}
+        }
+    }
+
+    /// Looks up those of which nothing is known; whether something is unknown
+    /// of any still.
+    #[inline]
+    fn find<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        station: Mac,
+        burst: &[B],
+        told: &mut TellTale,
+    ) -> bool {
+        let mut fresh = Fresh::new();
+        lane::find(cx, station, burst, told, &mut fresh);
+        let told = told.get_mut(..burst.len()).unwrap_or_default();
+        if !fresh.is_empty() {
+            let Self { hops, scheduling, openings, .. } = self;
+            openings.prepare(cx, hops, scheduling, &fresh, told);
+        }
+        told.iter().any(|told| matches!(told, Told::Nothing))
     }
 
     /// Parses and matches those of which nothing is known.
@@ -262,9 +422,9 @@ impl<B: PacketBuf> Memory<B> {
         cx: &mut Context<'_, O>,
         lane: &QueueLane,
         station: Mac,
-        buf: B,
-    ) -> Result<(), B> {
-        let plain = lane::pass_queue(cx, lane, station, buf)?;
+        frame: &mut [u8],
+    ) -> Option<PortId> {
+        let plain = lane.pass(station, frame)?;
         if self.sampler.takes(cx.snapshot.sample) {
             cx.count(Counter::Sampled);
             if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain).into()) {
@@ -272,7 +432,7 @@ impl<B: PacketBuf> Memory<B> {
                 touch(cx, hit, is_tcp.then_some(plain.flags));
             }
         }
-        Ok(())
+        Some(lane.port())
     }
 
     /// A packet of a queue that several backends share.
@@ -282,45 +442,36 @@ impl<B: PacketBuf> Memory<B> {
         cx: &mut Context<'_, O>,
         tag: u16,
         station: Mac,
-        buf: B,
-    ) -> Result<(), B> {
-        let Some(port) = cx.shared.port(cx.from.port) else { return Err(buf) };
-        match self.lanes.lane(cx, &mut self.hops, port, tag).copied() {
-            Some(lane) => self.pass_queue(cx, &lane, station, buf),
-            None => Err(buf),
-        }
+        frame: &mut [u8],
+    ) -> Option<PortId> {
+        let port = cx.shared.port(cx.from.port)?;
+        let lane = self.lanes.lane(cx, &mut self.hops, port, tag).copied()?;
+        self.pass_queue(cx, &lane, station, frame)
     }
 
-    /// The packet of the next job, or one that has been dropped.
-    #[inline(never)]
-    fn next<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        told: Told,
-        buf: B,
-        jobs: &mut impl Iterator<Item = Job>,
-    ) {
-        if matches!(told, Told::Job) {
-            if let Some(job) = jobs.next() {
-                self.finish(cx, job, buf);
-            }
-        }
-    }
-
-    /// A packet that turned out not to be for the fast lane.
+    /// A packet that turned out not to be for the fast lane. If it opens a
+    /// connection, then to the backend that is chosen.
     #[cold]
     #[inline(never)]
-    fn general<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, buf: B) {
+    fn general<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        buf: B,
+        chosen: Option<BackendId>,
+    ) {
         let mut jobs = Jobs::new();
         jobs.extend(look(cx, &buf));
         match_burst(cx, &mut self.sampler, &mut jobs);
         if let Some(job) = jobs.pop() {
+            self.scheduling.chosen = chosen;
             self.finish(cx, job, buf);
+            self.scheduling.chosen = None;
         }
     }
 
     /// The end of the general way.
     fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
+        self.openings.disturb();
         let Job { headers, interface, kind, mark, found } = job;
         let packet = Packet { buf, headers, interface };
         match kind {

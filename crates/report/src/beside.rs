@@ -73,7 +73,9 @@ fn new_table(report: &Report) -> String {
         ]
     });
     let head = ["Path", "Part", "Room in the table", "Full %", "ns", "Millions a second", "n"];
-    let text = "<p>software: from the SYN to the connection in the table. hardware: from the SYN \
+    let text = "<p>software: from the SYN to the connection in the table. parts: what parts of \
+        that cost by themselves; the rest is receiving, the client's check, next hops and \
+        sending. full: a SYN that the full table has no room for. hardware: from the SYN \
         to the rule in the emulated NIC; the worker's part is that of SYN, SYN/ACK and ACK, the \
         keeper's the offloader with the emulated NIC in place of a driver. Source, load balancer \
         and keeper take turns on one core, so packets are in its cache; only the part named is \
@@ -110,8 +112,16 @@ fn churn_table(report: &Report) -> String {
     let rows = points.into_iter().map(|point| {
         vec![
             escaped(label(&point.system)),
-            format!("{:.0}", point.arrivals_per_second),
+            if point.highest { format!("highest; bound: {}", point.bound) } else { String::new() },
+            if point.highest {
+                around(&point.arrivals_per_second, 1.0, 0)
+            } else {
+                format!("{:.0}", point.arrivals_per_second.median)
+            },
             around(&point.opened_per_second, 1.0, 0),
+            around(&point.removed_per_second, 1.0, 0),
+            around(&point.rules_made_per_second, 1.0, 0),
+            around(&point.rules_undone_per_second, 1.0, 0),
             format!("{:.0}", point.connections.median),
             around(&point.mpps, 1.0, 2),
             around(&point.ns_per_packet, 1.0, 1),
@@ -124,8 +134,12 @@ fn churn_table(report: &Report) -> String {
     });
     let head = [
         "System",
+        "Rate without loss",
         "New a second",
         "Opened a second",
+        "Forgotten a second",
+        "Rules made a second",
+        "Rules undone a second",
         "Open",
         "Mpps",
         "ns per packet",
@@ -136,10 +150,48 @@ fn churn_table(report: &Report) -> String {
         "n",
     ];
     let text = "<p>Nine of ten connections live for 20 ms and send ten packets, the tenth lives \
-        for 2 s and sends 100 a second (means of exponential distributions). Clients, backends, \
-        the emulated NIC, which is asked about every packet, and the keeper share the source's \
-        core; what it could not send in time is in the last but one column.</p>\n";
-    text.to_owned() + &table(&head, 1, rows)
+        for 2 s and sends 100 a second (means of exponential distributions). Nine of ten end by \
+        FIN and are forgotten 100 ms later, the tenth falls silent and is forgotten after 300 ms. \
+        Clients, backends, the emulated NIC, which is asked about every packet, and the keeper \
+        share the source's core; what it could not send in time is in the last but one column. \
+        The highest rate without loss is searched for; its bound is what was in the way of a \
+        higher one: loss, or the source, whose core had no time for more. Then util says how much \
+        the load balancer had left.</p>\n";
+    text.to_owned() + &table(&head, 2, rows)
+}
+
+/// More backends than queues, beside the encodings that it is made of.
+pub(crate) fn shared_table(report: &Report) -> String {
+    let results = report.results();
+    let systems = ["hnlb-queue", "hnlb-shared", "hnlb-mark"];
+    let points = |system: &'static str| results.of_system(5, system);
+    let Some(shared) = points("hnlb-shared").next() else { return String::new() };
+    let rows = points("hnlb-shared").map(|row| {
+        let at = |system| points(system).find(|point| point.connections == row.connections);
+        let times = systems.map(|system| {
+            at(system).map_or_else(String::new, |point| around(&point.ns_per_packet, 1.0, 1))
+        });
+        let share = format!("{:.1}", row.matched.median * 100.0);
+        [vec![row.connections.to_string(), share], times.to_vec()].concat()
+    });
+    let what = |system: &'static str| {
+        points(system).next().map_or_else(String::new, |point| {
+            format!("{}: {} backends, {} queues", label(system), point.backends, point.queues)
+        })
+    };
+    let queues = systems.map(what);
+    let named = shared.queues.saturating_sub(1);
+    let text = format!(
+        "<h3>More backends than queues</h3>\n<p>Of the {} backends, {named} have a queue; the \
+         others share queue 0, where the rule's mark says which of them it is (the paper's \
+         section VIII). Nanoseconds per packet.</p>\n",
+        shared.backends
+    );
+    let head: Vec<&str> = ["Connections", "NIC matched, %"]
+        .into_iter()
+        .chain(queues.iter().map(String::as_str))
+        .collect();
+    text + &table(&head, 0, rows)
 }
 
 /// Connections that the NIC of the measurement takes.

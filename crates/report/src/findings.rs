@@ -59,11 +59,13 @@ pub struct LatencyRow {
 pub struct NewFlowRow {
     /// `new`.
     pub figure: String,
-    /// `software`: from the SYN to the connection in the table. `hardware`:
-    /// from the SYN to the rule in the NIC.
+    /// `software`: from the SYN to the connection in the table. `parts`: what
+    /// parts of that cost by themselves. `full`: a SYN that the full table has
+    /// no room for. `hardware`: from the SYN to the rule in the NIC.
     pub path: String,
     /// Whose part of it: `worker` (all packets of the handshake), of this
-    /// `syn`, `syn-ack` and `ack`, and `keeper`.
+    /// `syn`, `syn-ack` and `ack`, and `keeper`; of `parts` `parse`, `lookup`,
+    /// `schedule`, `insert` and `rewrite`.
     pub part: String,
     /// Connections that the table has room for.
     pub table: u64,
@@ -108,6 +110,15 @@ pub struct ChurnRow {
     pub arrivals_per_second: f64,
     /// New connections per second that were brought into the table.
     pub opened_per_second: f64,
+    /// Connections per second that the ager took out of the table.
+    #[serde(default)]
+    pub removed_per_second: f64,
+    /// Rules per second that were made in the NIC.
+    #[serde(default)]
+    pub rules_made_per_second: f64,
+    /// Rules per second that were destroyed in the NIC.
+    #[serde(default)]
+    pub rules_undone_per_second: f64,
     /// Connections that are open on average.
     pub connections: u64,
     /// Packets per second offered by clients and backends, in millions.
@@ -122,6 +133,13 @@ pub struct ChurnRow {
     pub loss: f64,
     /// Packets that the traffic had and the source had no time for, as a share.
     pub behind: f64,
+    /// Whether this is the highest rate without loss, found by search.
+    #[serde(default)]
+    pub highest: bool,
+    /// What was in the way of a higher one: `loss`, `the source` (its core had
+    /// no time for more), or `the search` (it went no further); `-` of others.
+    #[serde(default)]
+    pub bound: String,
     /// Which repetition, from 0.
     pub repetition: u32,
 }
