@@ -71,9 +71,8 @@ impl ConnTable {
     /// # Errors
     /// As [`Self::new`].
     pub fn one_way(config: &TableConfig) -> Result<Self, TableError> {
-        let Self { v4, v6, timeouts, cursor, readers } = Self::sized(config, buckets_one_way)?;
-        let (v4, v6) = (v4.without_replies(), v6.without_replies());
-        Ok(Self { v4, v6, timeouts, cursor, readers })
+        let table = Self::sized(config, buckets_one_way)?;
+        Ok(Self { v4: table.v4.without_replies(), v6: table.v6.without_replies(), ..table })
     }
 
     fn sized(config: &TableConfig, buckets: fn(usize) -> usize) -> Result<Self, TableError> {

@@ -150,8 +150,8 @@ impl<B: PacketBuf> Pipeline<B> {
         let station = cx.snapshot.interfaces.at(from.port, None).map(|(_, own)| own.mac);
         let unknown = match station {
             Some(station) => {
-                lane::ask(&cx, port, &lane, burst, &mut told)
-                    && memory.find(&cx, station, burst, &mut told)
+                let unknown = lane::ask(&cx, port, &lane, burst, &mut told);
+                unknown > 0 && memory.find(&cx, station, burst, &mut told) < unknown
             }
             // Without an untagged interface no frame is plain.
             None => true,
@@ -367,8 +367,7 @@ impl<B: PacketBuf> Memory<B> {
         }
     }
 
-    /// Looks up those of which nothing is known; whether something is unknown
-    /// of any still.
+    /// Looks up those of which nothing is known; of how many something is then.
     #[inline]
     fn find<O>(
         &mut self,
@@ -376,15 +375,16 @@ impl<B: PacketBuf> Memory<B> {
         station: Mac,
         burst: &[B],
         told: &mut TellTale,
-    ) -> bool {
+    ) -> usize {
         let mut fresh = Fresh::new();
-        lane::find(cx, station, burst, told, &mut fresh);
-        let told = told.get_mut(..burst.len()).unwrap_or_default();
-        if !fresh.is_empty() {
-            let Self { hops, scheduling, openings, .. } = self;
-            openings.prepare(cx, hops, scheduling, &fresh, told);
+        let found = lane::find(cx, station, burst, told, &mut fresh);
+        if fresh.is_empty() {
+            return found;
         }
-        told.iter().any(|told| matches!(told, Told::Nothing))
+        let Self { hops, scheduling, openings, .. } = self;
+        let told = told.get_mut(..burst.len()).unwrap_or_default();
+        openings.prepare(cx, hops, scheduling, &fresh, told);
+        found + told.iter().filter(|told| matches!(told, Told::Open(_))).count()
     }
 
     /// Parses and matches those of which nothing is known.
