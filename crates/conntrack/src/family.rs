@@ -144,6 +144,19 @@ where
         sure.then_some(found)
     }
 
+    /// As [`Self::glance`], the way a burst looks: into the first bucket, and into
+    /// the second if anything has spilled.
+    #[cfg(test)]
+    pub(crate) fn burst_look(&self, key: &Key<K>) -> Option<Option<Reference>> {
+        let (moved, sought) = (self.index.moved(), self.sought(key));
+        let (first, second) = self.index.approach(sought);
+        let (found, told) = match first.own(sought) {
+            (reference, true) => (Some(reference), true),
+            _ => self.index.beyond(first, second, sought),
+        };
+        (told && self.index.still(moved)).then_some(found)
+    }
+
     /// As [`Self::glance`], by the record, and `None` means that at one moment
     /// during the call the key was not there.
     #[cold]
