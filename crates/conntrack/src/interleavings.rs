@@ -191,9 +191,12 @@ fn an_insertion_finds_its_key_while_it_moves() {
             if comes_home {
                 assert!(shift(&table, &probe, 0));
             }
+            // Only the forward key is the same.
+            let other = with_buckets(&table, one.hops[0].0 + 1, [(0, 1), (2, 2)]);
+            let twin = Content { keys: [one.keys[0], other.keys[1]], ..other };
             let inserting = thread::spawn({
                 let table = Arc::clone(&table);
-                move || table.insert(&one, 0)
+                move || table.insert(&twin, 0)
             });
             assert!(shift(&table, &probe, usize::from(comes_home)));
             let exists = Refusal::Exists(Reference::new(0, Direction::Forward));
