@@ -224,17 +224,17 @@ impl Bucket {
         self.slots.get(slot % SLOTS).map_or((Reference::NONE, false), |slot| slot.compare(sought))
     }
 
-    /// What one of two buckets' slots refers to that holds `sought`, or that
-    /// none has held it all the time; `None` if that can't be told. Which to look
-    /// at is a hint, by comparing all of them at once. Which of the two has a key
-    /// can't be predicted, so there is no branch between.
+    /// What one of two buckets' slots refers to, whether it holds `sought`, and
+    /// whether none has held it all the time. Which to look at is a hint, by
+    /// comparing all of them at once. Which of the two has a key can't be
+    /// predicted, so there is no branch between.
     #[inline]
-    pub(crate) fn either(&self, second: &Self, sought: Sought) -> Option<Option<Reference>> {
+    pub(crate) fn either(&self, second: &Self, sought: Sought) -> (Reference, bool, bool) {
         let mask = matches(self, second, sought);
         let slot = mask.trailing_zeros() as usize / 4;
         let bucket = if slot < SLOTS { self } else { second };
         let (reference, same) = bucket.compare(slot, sought);
-        if same { Some(Some(reference)) } else { (mask == 0).then_some(None) }
+        (reference, same, mask == 0)
     }
 
     /// The same of this bucket alone, in words that don't tempt the compiler to

@@ -153,9 +153,25 @@ where
     #[inline]
     pub(crate) fn glance(&self, key: &Key<K>) -> Option<Option<Reference>> {
         let moved = self.index.moved();
-        let found = self.index.guess(self.sought(key))?;
-        let sure = found.is_none_or(|found| self.seems(found, key)) && self.index.still(moved);
-        sure.then_some(found)
+        let (found, same, none) = self.index.guess(self.sought(key));
+        // What is there comes first: most keys are.
+        if same && self.seems(found, key) && self.index.still(moved) {
+            return Some(Some(found));
+        }
+        (none && self.index.still(moved)).then_some(None)
+    }
+
+    /// As [`Self::glance`], the way a burst looks: into the first bucket, and into
+    /// the second if anything has spilled.
+    #[cfg(test)]
+    pub(crate) fn burst_look(&self, key: &Key<K>) -> Option<Option<Reference>> {
+        let (moved, sought) = (self.index.moved(), self.sought(key));
+        let (first, second) = self.index.approach(sought);
+        let (found, told) = match first.own(sought) {
+            (reference, true) => (Some(reference), true),
+            _ => self.index.beyond(first, second, sought),
+        };
+        (told && self.index.still(moved)).then_some(found)
     }
 
     /// As [`Self::glance`], by the record, and `None` means that at one moment

@@ -186,10 +186,10 @@ impl Index {
         self.moves.0.load(Ordering::Relaxed) == moved
     }
 
-    /// An entry that looks like `sought`, or that there is none; sure only if
-    /// nothing moved meanwhile. `None`: can't be told.
+    /// A reference, whether its entry looks like `sought`, and whether there is
+    /// none that does; sure only if nothing moved meanwhile.
     #[inline]
-    pub(crate) fn guess(&self, sought: Sought) -> Option<Option<Reference>> {
+    pub(crate) fn guess(&self, sought: Sought) -> (Reference, bool, bool) {
         let hash = self.hash.hash(sought);
         self.buckets.at((hash >> 32) as u32).either(self.buckets.at(hash as u32), sought)
     }
