@@ -49,7 +49,7 @@ test-cargo: rust deps
 # target directory of its own, since the flag changes every dependency.
 test-loom: rust
 	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 timeout 600 \
-		cargo test -p conntrack --lib --release --locked --target-dir $(TARGET)/loom
+		cargo test -p conntrack --lib --profile loom --locked --target-dir $(TARGET)/loom
 
 test-miri: rust
 	@sh scripts/miri.sh $(TARGET)/miri

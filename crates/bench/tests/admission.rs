@@ -14,7 +14,7 @@ fn small(alpha: f64, change: Change) -> Outcome {
         changes: vec![change],
         before_s: 20,
         after_s: 10,
-        seed: 3,
+        seeds: vec![3],
     };
     run(&options, &mut |_, _| {}).unwrap()
 }

@@ -23,6 +23,8 @@ pub(crate) struct FamilyTable<const K: usize> {
     pub(crate) free: Free,
     removals: AtomicU64,
     pub(crate) full: AtomicU64,
+    /// Whether no connection is known by its reply key.
+    one_way: bool,
 }
 
 /// Counts of one family's table.
@@ -64,7 +66,19 @@ where
             free: Free::new(records),
             removals: AtomicU64::new(0),
             full: AtomicU64::new(0),
+            one_way: false,
         })
+    }
+
+    /// The same, that knows no connection by its reply key.
+    pub(crate) fn without_replies(self) -> Self {
+        Self { one_way: true, ..self }
+    }
+
+    /// Whether a connection is known by its forward key alone.
+    #[inline]
+    pub(crate) const fn is_one_way(&self, content: &Content<K>) -> bool {
+        self.one_way || content.is_one_way()
     }
 
     pub(crate) fn stats(&self) -> FamilyStats {
@@ -166,7 +180,7 @@ where
         let record = self.record(number)?;
         let (life, content) = record.read()?;
         let probes = content.keys.each_ref().map(|key| self.probe(key));
-        let known = if content.is_one_way() { 1 } else { 2 };
+        let known = if self.is_one_way(&content) { 1 } else { 2 };
         let entries = entries(&probes, number);
         let gone = self.remove_first(&probes[..known], &entries, || end(record, life));
         if gone.is_none() {

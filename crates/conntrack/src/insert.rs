@@ -82,7 +82,7 @@ where
         probes: &[Probe; 2],
         born: Born,
     ) -> Result<u32, Refusal> {
-        let done = if content.is_one_way() {
+        let done = if self.is_one_way(content) {
             self.insert_one_way(content, &probes[0], born)
         } else {
             self.insert_first(content, probes, born)
@@ -179,7 +179,7 @@ where
             drop(held);
             return Err(self.index().make_room(forward, None));
         };
-        if content.is_one_way() {
+        if self.is_one_way(content) {
             return self.put(content, probes, &[there], born).map(Ok).ok_or(Room::None);
         }
         let Some(back) = vacancy(reply, Some(there)) else {
@@ -220,7 +220,7 @@ where
     fn conflict(&self, content: &Content<K>, probes: &[Probe; 2]) -> Option<Refusal> {
         let ([forward, reply], [there, back]) = (probes, &content.keys);
         let found = self.index().find_locked(forward, |reference| self.is(reference, there));
-        if content.is_one_way() {
+        if self.is_one_way(content) {
             return found.map(Refusal::Exists);
         }
         found.map(Refusal::Exists).or_else(|| {

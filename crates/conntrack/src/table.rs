@@ -4,7 +4,7 @@ use std::sync::Arc;
 use service::{Binding, Direction};
 use wire::{FlowKey, TcpFlags};
 
-use crate::config::{MOST, TableConfig, TableError, buckets};
+use crate::config::{MOST, TableConfig, TableError, buckets, buckets_one_way};
 use crate::family::{FamilyStats, FamilyTable};
 use crate::id::{ConnId, Hit};
 use crate::key::{AnyKey, Family, Halves, Key};
@@ -58,9 +58,25 @@ impl ConnTable {
     /// # Errors
     /// The size is out of range, or the memory can't be had.
     pub fn new(config: &TableConfig) -> Result<Self, TableError> {
+        Self::sized(config, buckets)
+    }
+
+    /// As [`Self::new`], for connections whose replies go past: clients' packets
+    /// alone are found by [`Self::lookup`], there is one entry per connection,
+    /// and the index takes half the memory. So is the table of the HNLB paper.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn one_way(config: &TableConfig) -> Result<Self, TableError> {
+        let Self { v4, v6, timeouts, cursor, readers } = Self::sized(config, buckets_one_way)?;
+        let (v4, v6) = (v4.without_replies(), v6.without_replies());
+        Ok(Self { v4, v6, timeouts, cursor, readers })
+    }
+
+    fn sized(config: &TableConfig, buckets: fn(usize) -> usize) -> Result<Self, TableError> {
         Ok(Self {
-            v4: family(config.connections, &config.seed)?,
-            v6: family(config.connections_v6, &config.seed)?,
+            v4: family(config.connections, buckets, &config.seed)?,
+            v6: family(config.connections_v6, buckets, &config.seed)?,
             timeouts: config.timeouts,
             cursor: Cursor::new(),
             readers: Arc::new(Readers::new()),
@@ -265,7 +281,11 @@ impl ConnTable {
     }
 }
 
-fn family<const K: usize>(connections: usize, seed: &[u8; 32]) -> Result<FamilyTable<K>, TableError>
+fn family<const K: usize>(
+    connections: usize,
+    buckets: fn(usize) -> usize,
+    seed: &[u8; 32],
+) -> Result<FamilyTable<K>, TableError>
 where
     Key<K>: Family,
 {

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{binding, hops, table};
-use conntrack::{Event, Hit, InsertError, OffloadState};
-use service::Direction;
+use conntrack::{ConnId, ConnTable, Event, Hit, InsertError, OffloadState, TableConfig, Timeouts};
+use service::{Binding, Direction};
 use wire::TcpFlags;
 
 #[test]
@@ -31,6 +31,44 @@ fn a_connection_is_found_by_both_keys_and_acts_as_its_binding() {
         assert_eq!(table.lookup(&binding.key(Direction::Reply).unwrap()), None);
         assert!(table.is_empty() && !table.is_live(conn));
     }
+}
+
+/// As full as it is made for, its index takes half the memory.
+#[test]
+fn a_one_way_table_knows_the_clients_packets_only() {
+    let connections = if cfg!(miri) { 40 } else { 5000 };
+    let config = TableConfig {
+        connections,
+        connections_v6: connections,
+        seed: [3; 32],
+        timeouts: Timeouts::default(),
+    };
+    let [table, both] = [ConnTable::one_way(&config), ConnTable::new(&config)].map(Result::unwrap);
+    for v6 in [false, true] {
+        let all = || (0..connections as u32).map(|n| binding(n, v6));
+        let insert = |binding: &Binding| table.insert(binding, hops(1), 0);
+        let found = |binding: &Binding, direction| table.lookup(&binding.key(direction).unwrap());
+        let conns: Vec<ConnId> = all().map(|binding| insert(&binding).unwrap()).collect();
+        for (binding, &conn) in all().zip(&conns) {
+            let there = Hit { conn, direction: Direction::Forward };
+            assert_eq!(insert(&binding), Err(InsertError::Exists(there)));
+            assert_eq!(found(&binding, Direction::Forward), Some(there));
+            assert_eq!(found(&binding, Direction::Reply), None);
+            assert_eq!(table.binding(conn), Some(binding));
+        }
+        assert_eq!(insert(&binding(connections as u32, v6)), Err(InsertError::Full));
+        for (binding, conn) in all().zip(conns) {
+            assert_eq!(table.remove(conn), Some(binding));
+            assert_eq!(found(&binding, Direction::Forward), None);
+        }
+        while table.reclaim() > 0 {}
+        assert!(all().all(|binding| insert(&binding).is_ok()), "every place is free again");
+    }
+    let index = |bytes: usize, record: usize| bytes - connections * record;
+    let half = |one: usize, two: usize, record| index(one, record) < index(two, record) * 55 / 100;
+    let (one, two) = (table.stats(), both.stats());
+    assert!(cfg!(miri) || half(one.v4.memory_bytes, two.v4.memory_bytes, 64));
+    assert!(cfg!(miri) || half(one.v6.memory_bytes, two.v6.memory_bytes, 128));
 }
 
 #[test]

@@ -162,7 +162,8 @@ pub(crate) enum BenchCommand {
 /// What all measurements of the paper's evaluation have in common.
 #[derive(Debug, Args)]
 pub(crate) struct BenchRunArgs {
-    /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark [default: all].
+    /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark,
+    /// hnlb-shared [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) systems: Vec<paper::System>,
     /// Source and load balancer take turns on one core: for the cost of the
@@ -208,6 +209,10 @@ pub(crate) struct BenchPaperArgs {
     /// with --quick 1.8].
     #[arg(long, value_name = "M", value_parser = minutes)]
     pub(crate) minutes: Option<f64>,
+    /// Measure every point so often, however long that takes (the paper: 30);
+    /// the time is told at the start.
+    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repetitions: Option<u32>,
     /// Numbers of connections, of those that each figure has [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<u32>,
@@ -271,6 +276,9 @@ pub(crate) struct BenchAdmissionArgs {
     /// Packets per second of all connections; one in 64 is sampled.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [5_000_000])]
     pub(crate) packets: Vec<u64>,
+    /// How often everything is run, each time with other chances.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) seeds: u64,
     /// Exponents of Zipf's law.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1.0, 1.1, 1.2])]
     pub(crate) alphas: Vec<f64>,

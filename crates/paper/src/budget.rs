@@ -4,6 +4,7 @@ use std::time::Duration;
 use crate::figure::Figure;
 use crate::part::Part;
 use crate::run::WARM_UP_MS;
+use crate::stage::cards;
 use crate::system::System;
 use crate::{churn, install, latency, newflow};
 
@@ -68,22 +69,23 @@ fn wish(part: Part, quick: bool, systems: &[System]) -> Wish {
         fixed_ms,
         weight,
     };
-    let count = systems.len() as u64;
     match part {
         Part::Figure(figure) => {
+            let systems = &figure.systems(systems);
             let settings = figure.settings(quick);
             let mut worlds: Vec<_> = settings.iter().map(|setting| setting.world()).collect();
             worlds.dedup();
             let fixed = worlds.iter().map(|world| opening_ms(world.0, systems)).sum();
             let rates = figure.rates(quick).len() as u64;
-            let points = settings.len() as u64 * count * (1 + rates);
+            let points = settings.len() as u64 * systems.len() as u64 * (1 + rates);
             // An open loop has so many points that it gets fewer repetitions.
             let (long, short, weight) = if rates > 0 { (60, 30, 2) } else { (100, 40, 5) };
             let weight = if figure == Figure::Fig4 { 2 * weight } else { weight };
             of(points, if quick { short } else { long }, fixed, weight)
         }
         Part::Latency => {
-            let points = count * (1 + latency::SHARES.len() as u64);
+            let systems = &latency::systems(systems);
+            let points = systems.len() as u64 * (1 + latency::SHARES.len() as u64);
             of(points, if quick { 60 } else { 200 }, opening_ms(1000, systems), 3)
         }
         Part::New => {
@@ -96,19 +98,20 @@ fn wish(part: Part, quick: bool, systems: &[System]) -> Wish {
         }
         Part::Churn => {
             let each = churn::SYSTEMS.iter().filter(|system| systems.contains(system)).count();
-            let points = (each * churn::arrivals(quick).len()) as u64;
-            of(points, if quick { 150 } else { 400 }, points * BUILDING_MS, 3)
+            let steps = churn::arrivals(quick).len() + churn::searched(quick);
+            let points = (each * steps) as u64;
+            let wish = of(points, if quick { 150 } else { 300 }, 0, 2);
+            // Each has a world of its own, and a longer warm-up.
+            let more = points * (churn::WARM_MS + BUILDING_MS);
+            Wish { repetition_ms: wish.repetition_ms + more, ..wish }
         }
     }
 }
 
 /// Milliseconds until `connections` are open for all `systems`.
 fn opening_ms(connections: u32, systems: &[System]) -> u64 {
-    let mut encodings: Vec<_> = systems.iter().map(|system| system.encoding().name()).collect();
-    encodings.sort_unstable();
-    encodings.dedup();
     let each = BUILDING_MS + u64::from(connections) * OPENING_NS / 1_000_000;
-    each * encodings.len() as u64
+    each * cards(systems, 10).len() as u64
 }
 
 /// Repetitions in proportion to the wishes' weights, as many as fit into
@@ -126,6 +129,12 @@ pub fn grants(wishes: &[Wish], budget: Duration) -> Vec<Grant> {
     // More never takes less: the last scale that fits is the best.
     let last = (0..=MOST * TENTHS).take_while(|&scale| fits(&at(scale))).last();
     at(last.unwrap_or(0))
+}
+
+/// As many `repetitions` of everything, however long it takes.
+#[must_use]
+pub fn fixed(wishes: &[Wish], repetitions: u32) -> Vec<Grant> {
+    wishes.iter().map(|wish| Grant { wish: *wish, repetitions: repetitions.max(1) }).collect()
 }
 
 /// Repetitions of a wish of weight 1 are counted in tenths.
@@ -153,6 +162,16 @@ mod tests {
             let least = grants.iter().map(|grant| grant.repetitions).min();
             assert!(least >= Some(if quick { 1 } else { 2 }), "{grants:?}");
         }
+    }
+
+    #[test]
+    fn thirty_repetitions_are_thirty_of_everything() {
+        let wishes = wishes(false, &System::ALL);
+        let grants = fixed(&wishes, 30);
+        assert!(grants.iter().all(|grant| grant.repetitions == 30) && grants.len() == wishes.len());
+        let time: Duration = grants.iter().map(Grant::time).sum();
+        let most = Duration::from_secs(4 * 3600);
+        assert!(time < most, "{time:?} for what the paper has done");
     }
 
     proptest! {

@@ -11,6 +11,10 @@ use crate::world::Plan;
 /// The fewest connections that the table has room for.
 const LEAST: u32 = 1 << 16;
 
+/// Silence after which connections are forgotten, closed and open ones, where
+/// many shall come and go within a measurement.
+const BRIEF: &str = "tcp_closing = \"100ms\"\ntcp_established = \"300ms\"";
+
 /// The configuration for `plan`.
 pub(crate) fn configuration(plan: Plan) -> Result<Config, PaperError> {
     Config::parse(&text(plan), Path::new("paper.toml"))
@@ -23,6 +27,7 @@ fn text(plan: Plan) -> String {
         Transport::Tcp => "tcp",
         Transport::Udp => "udp",
     };
+    let brief = if plan.brief { BRIEF } else { "" };
     let mut text = format!(
         r#"
 [[port]]
@@ -48,6 +53,7 @@ admission = "all"
 [conntrack]
 connections = {connections}
 connections_v6 = 1024
+{brief}
 [[service]]
 name = "paper"
 vip = "{}"

@@ -1,5 +1,6 @@
 //! Clients and backends of connections that come and go, with the NIC between
 //! them and the load balancer, and the keeper beside.
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ::traffic::{ChurnPacket, Phase};
@@ -7,7 +8,7 @@ use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, cycles, cycles_per_second};
 use nic::Delivery;
 use packet::PacketBuf;
-use pipeline::Offload;
+use pipeline::{Ager, AgerSettings, Offload};
 use wire::{TcpFlags, checksum};
 
 use crate::flows::{DATA, SHORTEST};
@@ -16,7 +17,7 @@ use crate::ledger::Ledger;
 use crate::presence::Patience;
 use crate::run::patience;
 use crate::source::{Sent, Wires, blank};
-use crate::world::{QUEUES, World};
+use crate::world::{QUEUES, START_MS, World};
 
 /// Packets moved at once.
 const BURST: usize = 32;
@@ -25,15 +26,43 @@ const MBUFS: usize = 1 << 13;
 /// Microseconds between two turns of the keeper.
 const TURN_US: u64 = 200;
 
-/// What clients and NIC have counted.
+/// What clients, NIC and keeper have counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct Counts {
     /// Connections whose first packet has come to a backend.
     pub(crate) opened: u64,
+    /// Connections that the ager has removed.
+    pub(crate) removed: u64,
+    /// Rules for clients' packets that were made.
+    pub(crate) created: u64,
+    /// Rules for clients' packets that were destroyed.
+    pub(crate) destroyed: u64,
     /// Clients' packets that the NIC has seen.
     pub(crate) asked: u64,
     /// Those that it has matched.
     pub(crate) matched: u64,
+}
+
+impl Counts {
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            opened: self.opened - before.opened,
+            removed: self.removed - before.removed,
+            created: self.created - before.created,
+            destroyed: self.destroyed - before.destroyed,
+            asked: self.asked - before.asked,
+            matched: self.matched - before.matched,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Tally {
+    /// What was counted once all was warm.
+    pub(crate) counts: Counts,
+    /// The seconds this took.
+    pub(crate) seconds: f64,
     /// Packets that the clients have sent.
     pub(crate) sent: u64,
     /// Packets that were due at the end and not sent.
@@ -52,7 +81,13 @@ pub(crate) struct Crowd<'a> {
     /// By ring.
     staged: Vec<Batch<BURST>>,
     ledger: Ledger,
-    tally: Tally,
+    counts: Counts,
+    ager: Ager,
+    /// The millisecond of the ager's last turn.
+    aged: u64,
+    /// The first millisecond that counts, and what had been counted by then.
+    warm_ms: u64,
+    warm: Option<(u64, Counts)>,
     turned: u64,
     patience: Patience,
 }
@@ -63,7 +98,9 @@ impl<'a> Crowd<'a> {
         world: &'a mut World,
         script: &'a [ChurnPacket],
         requests: rtrb::Consumer<(ConnId, Offload)>,
+        warm_ms: u64,
     ) -> Self {
+        let ager = Ager::new(Arc::clone(&world.shared), AgerSettings::default());
         let free = (0..MBUFS).map_while(|_| blank(wires.pool, SHORTEST)).collect();
         let staged = wires.to_host.iter().map(|_| Batch::new()).collect();
         Self {
@@ -75,7 +112,11 @@ impl<'a> Crowd<'a> {
             arriving: Batch::new(),
             staged,
             ledger: Ledger::default(),
-            tally: Tally::default(),
+            counts: Counts::default(),
+            ager,
+            aged: 0,
+            warm_ms,
+            warm: None,
             turned: 0,
             patience: patience(),
         }
@@ -108,10 +149,15 @@ impl<'a> Crowd<'a> {
         }
         let due = due_ns(now);
         let late = self.script.iter().skip(at).take_while(|packet| packet.at_ns <= due);
-        self.tally.behind = late.count() as u64;
-        self.tally.sent = at as u64;
+        let (from, before) = self.warm.unwrap_or((start, Counts::default()));
+        let tally = Tally {
+            counts: self.counts().since(&before),
+            seconds: now.wrapping_sub(from) as f64 / per_second as f64,
+            sent: at as u64,
+            behind: late.count() as u64,
+        };
         let sent = Sent { ledger: self.ledger, cycles: now.wrapping_sub(start), latency: None };
-        (sent, self.tally)
+        (sent, tally)
     }
 
     /// A client's packet.
@@ -147,8 +193,8 @@ impl<'a> Crowd<'a> {
         let [nic, _] = &self.world.nics;
         nic.receive_burst(frames, 1_000_000_000 + ns as u64, &mut told);
         for (mut mbuf, told) in self.arriving.drain().zip(told) {
-            self.tally.asked += 1;
-            self.tally.matched += u64::from(told.matched);
+            self.counts.asked += 1;
+            self.counts.matched += u64::from(told.matched);
             self.ledger.offered[0] += 1;
             mbuf.set_mark(told.mark);
             let lost = stage(&mut self.staged, &mut self.wires, told.queue.into(), mbuf);
@@ -181,7 +227,7 @@ impl<'a> Crowd<'a> {
             return self.free.push(mbuf);
         }
         let of_backend = port == 1;
-        self.tally.opened += u64::from(of_backend && opens);
+        self.counts.opened += u64::from(of_backend && opens);
         let answer = if of_backend { flags | TcpFlags::ACK } else { TcpFlags::ACK };
         let Some(headers) = mbuf.bytes_mut().first_chunk_mut() else { return };
         turn(headers, answer);
@@ -211,7 +257,18 @@ impl<'a> Crowd<'a> {
         lose(&mut self.ledger, self.wires.signals, self.patience, lost);
     }
 
-    /// The keeper's turn, a few times a millisecond.
+    /// What has been counted so far.
+    fn counts(&self) -> Counts {
+        let stats = self.world.offloader.stats();
+        let done = stats.ports.first().map(|port| port.done).unwrap_or_default();
+        let Counts { opened, asked, matched, .. } = self.counts;
+        let removed = self.ager.removed();
+        let (created, destroyed) = (done.created, done.destroyed);
+        Counts { opened, removed, created, destroyed, asked, matched }
+    }
+
+    /// The keeper's turn, a few times a millisecond; the ager's is every
+    /// millisecond.
     fn keep(&mut self, now: u64, ms: u64) {
         if now.wrapping_sub(self.turned) < cycles_per_second() / 1_000_000 * TURN_US {
             return;
@@ -220,7 +277,16 @@ impl<'a> Crowd<'a> {
         while let Ok((conn, reason)) = self.requests.pop() {
             self.world.offloader.request(conn, reason);
         }
-        self.world.tick(1000 + ms);
+        let now_ms = START_MS + ms;
+        if self.aged != now_ms {
+            self.aged = now_ms;
+            let offloader = &mut self.world.offloader;
+            self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
+        }
+        self.world.tick(now_ms);
+        if self.warm.is_none() && ms >= self.warm_ms {
+            self.warm = Some((now, self.counts()));
+        }
     }
 }
 

@@ -24,6 +24,9 @@ pub enum PaperError {
     /// The load balancer's state.
     #[error(transparent)]
     Setup(#[from] setup::SetupError),
+    /// The connection table.
+    #[error(transparent)]
+    Table(#[from] conntrack::TableError),
     /// The pipeline.
     #[error(transparent)]
     Readers(#[from] conntrack::ReaderError),

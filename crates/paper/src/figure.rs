@@ -1,4 +1,5 @@
 //! The figures: which points are measured for each.
+use crate::system::System;
 use crate::traffic::Traffic;
 
 /// A figure of the paper.
@@ -75,6 +76,13 @@ impl Figure {
                 some.iter().map(|&size| Setting::of(1000, size)).collect()
             }
         }
+    }
+
+    /// Those of `systems` that it compares: more backends than queues are
+    /// nothing that the other figures are about.
+    pub(crate) fn systems(self, systems: &[System]) -> Vec<System> {
+        let all = systems.iter().copied();
+        all.filter(|system| self == Self::Fig5 || *system != System::HnlbShared).collect()
     }
 
     /// The rates of its points, as parts of what the system can; none: as much

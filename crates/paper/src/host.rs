@@ -8,6 +8,7 @@ use crate::balancer::{Balancer, RX_BURST};
 use crate::outbox::Out;
 use crate::presence::Presence;
 use crate::windows::Windows;
+use crate::world::START_MS;
 
 /// What both threads see of each other.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ pub(crate) fn poll(
             }
             let received = rx.rx_burst(&mut batch);
             if received > 0 {
-                let now_ms = 1000 + before.wrapping_sub(start) / per_ms;
+                let now_ms = START_MS + before.wrapping_sub(start) / per_ms;
                 balancer.process(*from, &mut batch, now_ms, out);
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
@@ -84,7 +85,7 @@ pub(crate) fn drain(
             }
             let received = rx.rx_burst(&mut batch);
             if received > 0 {
-                balancer.process(*from, &mut batch, 1000, out);
+                balancer.process(*from, &mut batch, START_MS, out);
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
                 found += received;

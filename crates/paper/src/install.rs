@@ -62,13 +62,9 @@ impl Testbed {
         tell: &(dyn Fn() + Sync),
     ) -> Result<Vec<InstallRow>, PaperError> {
         let mut rows = Vec::new();
-        for repetition in 0..options.repetitions.max(1) {
-            let late = options.deadline.is_some_and(|end| std::time::Instant::now() > end);
-            if repetition > 0 && late {
-                break;
-            }
+        for repetition in (0..options.repetitions.max(1)).take_while(|&n| !options.ended(n)) {
             for system in SYSTEMS {
-                for rate in RATES {
+                for rate in RATES.into_iter().take_while(|_| !options.stopped()) {
                     rows.push(self.install(system, rate, repetition, options)?);
                     tell();
                 }

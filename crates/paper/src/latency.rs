@@ -8,12 +8,18 @@ use crate::measured::Measured;
 use crate::part::Part;
 use crate::plan::Options;
 use crate::stage::Stage;
+use crate::system::System;
 use crate::testbed::Testbed;
 
 /// Rates, as parts of what the system can.
 pub(crate) const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95];
 /// Connections, all of which fit into the NIC.
 const CONNECTIONS: u32 = 1000;
+
+/// Those of `systems` whose latency is measured.
+pub(crate) fn systems(systems: &[System]) -> Vec<System> {
+    systems.iter().copied().filter(|system| *system != System::HnlbShared).collect()
+}
 
 impl Testbed {
     /// Latencies at parts of each system's own maximum rate.
@@ -24,16 +30,12 @@ impl Testbed {
         // The packets' way from core to core is what is measured.
         let options = Options { alone: false, ..options.clone() };
         let connections = options.connections.first().copied().unwrap_or(CONNECTIONS);
-        let mut stage = Stage::build(Setting::of(connections, 64), &options.systems)?;
+        let mut stage = Stage::build(Setting::of(connections, 64), &systems(&options.systems))?;
         let repetitions = options.repetitions.max(1) as usize;
         let count = stage.entrants.len();
         let mut rows = Vec::new();
-        for repetition in 0..repetitions {
-            let late = options.deadline.is_some_and(|end| std::time::Instant::now() > end);
-            if repetition > 0 && late {
-                break;
-            }
-            for at in 0..count {
+        for repetition in (0..repetitions).take_while(|&n| !options.ended(n as u32)) {
+            for at in (0..count).take_while(|_| !options.stopped()) {
                 let most = self.point(&mut stage, at, None, &options)?.most();
                 for share in SHARES {
                     let offered = Some((most * share, true));

@@ -26,6 +26,7 @@ mod newflow;
 mod outbox;
 mod part;
 mod parts;
+mod peak;
 mod plan;
 mod presence;
 mod run;
@@ -39,7 +40,7 @@ mod whole;
 mod windows;
 mod world;
 
-pub use budget::{Grant, Wish, grants, wishes};
+pub use budget::{Grant, Wish, fixed, grants, wishes};
 pub use error::PaperError;
 pub use figure::Figure;
 pub use part::Part;

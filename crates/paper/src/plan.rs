@@ -1,5 +1,6 @@
 //! How thoroughly is measured.
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::part::Part;
@@ -24,6 +25,8 @@ pub struct Options {
     /// After this no point is measured again: repetitions that were asked for
     /// are left out. Every point is measured once in any case.
     pub deadline: Option<Instant>,
+    /// Once this is set, no point is begun: what has been measured is all.
+    pub stop: Option<Arc<AtomicBool>>,
     /// What is compared.
     pub systems: Vec<System>,
     /// Numbers of connections that are measured, of those that the figure has;
@@ -44,6 +47,7 @@ impl Default for Options {
             progress: None,
             point_ms: 150,
             deadline: None,
+            stop: None,
             systems: System::ALL.to_vec(),
             connections: Vec::new(),
             alone: false,
@@ -58,6 +62,19 @@ impl Options {
         if let Some(progress) = &self.progress {
             progress(part, done as f64 / all.max(1) as f64);
         }
+    }
+
+    /// Whether nothing more should be measured.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    /// Whether `repetition` should be left out: no time is left for it, and
+    /// every point has been measured; or nothing more should be measured.
+    pub(crate) fn ended(&self, repetition: u32) -> bool {
+        let late = self.deadline.is_some_and(|end| Instant::now() >= end);
+        self.stopped() || (repetition > 0 && late)
     }
 
     /// When the first of `left` equal pieces of the work should be done.

@@ -52,6 +52,8 @@ pub(crate) struct Hosted<'a> {
     pub(crate) queues: [usize; 2],
     /// Where requests for rules go.
     pub(crate) requests: Option<Requests>,
+    /// Milliseconds before the first window.
+    pub(crate) warm_up_ms: u64,
 }
 
 impl Testbed {
@@ -62,7 +64,8 @@ impl Testbed {
         point: Point<'_, '_>,
         options: &Options,
     ) -> Result<Measured, PaperError> {
-        let hosted = Hosted { subject, queues: point.queues, requests: None };
+        let queues = point.queues;
+        let hosted = Hosted { subject, queues, requests: None, warm_up_ms: WARM_UP_MS };
         self.measure_with(hosted, options, |wires| {
             let Point { shots, moulds, longest, pace, aside, .. } = point;
             Generator { shots, moulds, longest, wires, aside }.send(pace)
@@ -78,10 +81,10 @@ impl Testbed {
         source: impl FnOnce(Wires<'_>) -> Sent + Send,
     ) -> Result<Measured, PaperError> {
         let [source_core, host_core] = options.cores.unwrap_or([0, 1]);
-        let windows = windows(options);
+        let windows = windows(options, hosted.warm_up_ms);
         let signals = Signals::default();
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
-        let Hosted { subject, queues, requests } = hosted;
+        let Hosted { subject, queues, requests, .. } = hosted;
         let mut polled = polled(rx, queues);
         let wires = Wires { to_host, from_host, pool, signals: &signals };
         let pool = &*pool;
@@ -119,7 +122,7 @@ impl Testbed {
         options: &Options,
     ) -> Result<Measured, PaperError> {
         let [_, core] = options.cores.unwrap_or([0, 1]);
-        let mut windows = windows(options);
+        let mut windows = windows(options, WARM_UP_MS);
         let signals = Signals::default();
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
         let Point { shots, moulds, longest, queues, aside, .. } = point;
@@ -160,9 +163,9 @@ fn polled(rx: &mut [Vec<RxQueue>; 2], queues: [usize; 2]) -> Vec<Polled<'_>> {
 }
 
 /// Of a measurement that goes on for a given time.
-fn windows(options: &Options) -> Windows {
+fn windows(options: &Options, warm_up_ms: u64) -> Windows {
     let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
-    let (count, skipped) = ((options.point_ms / WINDOW_MS).max(1), WARM_UP_MS / WINDOW_MS);
+    let (count, skipped) = ((options.point_ms / WINDOW_MS).max(1), warm_up_ms / WINDOW_MS);
     Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, patience())
 }
 

@@ -1,5 +1,4 @@
 //! The systems of one setting, side by side.
-use offload::Encoding;
 use report::Row;
 use service::Direction;
 
@@ -14,7 +13,7 @@ use crate::plan::Options;
 use crate::run::{Point, Subject};
 use crate::slb_paper::SlbPaper;
 use crate::source::Pace;
-use crate::system::System;
+use crate::system::{Card, System};
 use crate::testbed::Testbed;
 use crate::traffic::{Sequence, Traffic};
 use crate::world::{Plan, QUEUES, World};
@@ -44,6 +43,7 @@ pub(crate) struct Entrant {
     subject: Subject,
     /// Which of the stage's worlds is its.
     world: usize,
+    card: Card,
     queues: [usize; 2],
 }
 
@@ -63,27 +63,31 @@ impl Stage {
             worlds: Vec::new(),
             shots: Vec::new(),
         };
-        for encoding in [Encoding::Off, Encoding::Queue, Encoding::Mark] {
-            let of_encoding = || {
-                let some = systems.iter().copied().filter(|s| s.encoding() == encoding);
+        for card in cards(systems, backends) {
+            let of_card = || {
+                let some = systems.iter().copied().filter(|s| is_alike(s.card(backends), card));
                 // One action for all packets knows one direction only.
                 some.filter(|s| *s != System::Limit || directions.len() == 1)
             };
-            if of_encoding().next().is_none() {
+            if of_card().next().is_none() {
                 continue;
             }
             let plan = Plan {
+                queues: if card.shares { card.queues } else { QUEUES },
+                shares: card.shares,
                 both_ways: directions.len() > 1,
+                one_way: directions.len() == 1,
                 proto: traffic.proto(),
-                ..Plan::of(sequence.connections, backends, encoding)
+                ..Plan::of(sequence.connections, card.backends, card.encoding)
             };
             let world = World::build(plan)?;
-            for system in of_encoding() {
+            for system in of_card() {
                 stage.entrants.push(Entrant {
                     system,
                     matched: 0.0,
                     subject: subject(system, &world, traffic)?,
                     world: stage.worlds.len(),
+                    card: system.card(backends),
                     queues: queues(system, backends, directions),
                 });
             }
@@ -158,20 +162,33 @@ pub(crate) fn subject(
         System::SlbPaper => {
             Subject::SlbPaper(Box::new(SlbPaper::new(world, traffic.directions())?))
         }
-        System::Slb | System::HnlbQueue | System::HnlbMark => {
+        System::Slb | System::HnlbQueue | System::HnlbMark | System::HnlbShared => {
             Subject::Hnlb(Box::new(Hnlb::new(world)?))
         }
     })
 }
 
-/// Queues that the system polls, by port: with encoding `queue` one for misses
-/// and one for each backend, otherwise one; of the servers' port none if
-/// nothing comes from there.
+/// The cards of `systems`, those of one world once.
+pub(crate) fn cards(systems: &[System], backends: u8) -> Vec<Card> {
+    let mut cards: Vec<Card> = Vec::new();
+    for system in System::ALL.into_iter().filter(|system| systems.contains(system)) {
+        let card = system.card(backends);
+        if !cards.iter().any(|other| is_alike(*other, card)) {
+            cards.push(card);
+        }
+    }
+    cards
+}
+
+/// Whether both can have the same connections and rules.
+fn is_alike(one: Card, other: Card) -> bool {
+    (one.encoding, one.shares) == (other.encoding, other.shares)
+}
+
+/// Queues that the system polls, by port; of the servers' port none if nothing
+/// comes from there.
 pub(crate) fn queues(system: System, backends: u8, directions: &[Direction]) -> [usize; 2] {
-    let each = match system.encoding() {
-        Encoding::Queue => usize::from(backends.min(QUEUES as u8 - 1)) + 1,
-        Encoding::Mark | Encoding::Off | Encoding::Rewrite => 1,
-    };
+    let each = usize::from(system.card(backends).queues.min(QUEUES));
     [each, if directions.contains(&Direction::Reply) { each } else { 0 }]
 }
 
@@ -182,6 +199,7 @@ impl Testbed {
     /// # Errors
     /// Something needed is missing; see [`PaperError`].
     pub fn run(&mut self, figure: Figure, options: &Options) -> Result<Vec<Row>, PaperError> {
+        let options = &Options { systems: figure.systems(&options.systems), ..options.clone() };
         let mut settings = figure.settings(options.quick);
         if !options.connections.is_empty() {
             settings.retain(|setting| options.connections.contains(&setting.connections));
@@ -191,14 +209,17 @@ impl Testbed {
         let mut rows = Vec::new();
         let mut before = None;
         for (place, setting) in settings.iter().enumerate() {
-            let until = options.until(settings.len() - place);
+            if options.stopped() {
+                break;
+            }
+            let deadline = options.until(settings.len() - place);
+            let own = Options { deadline, ..options.clone() };
             let mut stage = Stage::after(before.take(), *setting, &options.systems)?;
-            for repetition in 0..repetitions {
-                let late = until.is_some_and(|until| std::time::Instant::now() >= until);
-                if repetition > 0 && late {
-                    break;
-                }
+            for repetition in (0..repetitions).take_while(|&n| !own.ended(n as u32)) {
                 for at in 0..stage.entrants.len() {
+                    if options.stopped() {
+                        break;
+                    }
                     self.entrant(&mut stage, at, figure, options, repetition as u32, &mut rows)?;
                     let done = (place * repetitions + repetition) * options.systems.len() + at + 1;
                     options.tell(Part::Figure(figure), done, all);
@@ -275,6 +296,8 @@ impl Stage {
         Row {
             figure: 0,
             system: entrant.map_or("", |entrant| entrant.system.name()).to_owned(),
+            backends: entrant.map_or(0, |entrant| entrant.card.backends.into()),
+            queues: entrant.map_or(0, |entrant| entrant.card.queues),
             connections: self.connections.into(),
             // Of mixed sizes, the greatest.
             packet_size: if mixed { self.longest as u16 } else { self.setting.size },

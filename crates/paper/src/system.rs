@@ -15,12 +15,31 @@ pub enum System {
     HnlbQueue,
     /// HNLB with encoding `mark`.
     HnlbMark,
+    /// HNLB with encoding `queue` and many more backends than queues: those
+    /// beyond share a queue, and the rule's mark tells which of them it is (the
+    /// paper's section VIII).
+    HnlbShared,
+}
+
+/// Backends and receive queues of [`System::HnlbShared`].
+const MANY_BACKENDS: u8 = 64;
+const FEW_QUEUES: u16 = 4;
+
+/// What a system asks of its NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Card {
+    pub(crate) encoding: Encoding,
+    pub(crate) backends: u8,
+    /// Receive queues of a port that are polled; the first is for misses.
+    pub(crate) queues: u16,
+    /// Whether backends share the first queue.
+    pub(crate) shares: bool,
 }
 
 impl System {
     /// All of them, in the order of the reports.
-    pub const ALL: [Self; 5] =
-        [Self::Limit, Self::SlbPaper, Self::Slb, Self::HnlbQueue, Self::HnlbMark];
+    pub const ALL: [Self; 6] =
+        [Self::Limit, Self::SlbPaper, Self::Slb, Self::HnlbQueue, Self::HnlbMark, Self::HnlbShared];
 
     /// The name in rows.
     #[must_use]
@@ -31,6 +50,7 @@ impl System {
             Self::Slb => "slb",
             Self::HnlbQueue => "hnlb-queue",
             Self::HnlbMark => "hnlb-mark",
+            Self::HnlbShared => "hnlb-shared",
         }
     }
 
@@ -39,15 +59,31 @@ impl System {
     pub const fn encoding(self) -> Encoding {
         match self {
             Self::Limit | Self::SlbPaper | Self::Slb => Encoding::Off,
-            Self::HnlbQueue => Encoding::Queue,
+            Self::HnlbQueue | Self::HnlbShared => Encoding::Queue,
             Self::HnlbMark => Encoding::Mark,
+        }
+    }
+
+    /// Its NIC, with `backends`, if it has no number of its own: with encoding
+    /// `queue` a queue for each, otherwise one for all.
+    pub(crate) const fn card(self, backends: u8) -> Card {
+        let encoding = self.encoding();
+        let card = Card { encoding, backends, queues: 1, shares: false };
+        match self {
+            Self::Limit | Self::SlbPaper | Self::Slb | Self::HnlbMark => card,
+            Self::HnlbQueue => Card { queues: backends as u16 + 1, ..card },
+            Self::HnlbShared => {
+                Card { backends: MANY_BACKENDS, queues: FEW_QUEUES, shares: true, ..card }
+            }
         }
     }
 }
 
 /// A name that is no system's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no system is named '{0}'; there are limit, slb-paper, slb, hnlb-queue and hnlb-mark")]
+#[error(
+    "no system is named '{0}'; there are limit, slb-paper, slb, hnlb-queue, hnlb-mark and hnlb-shared"
+)]
 pub struct UnknownSystem(String);
 
 impl std::str::FromStr for System {

@@ -42,27 +42,31 @@ impl Testbed {
         Ok(findings)
     }
 
-    /// Measures all parts within `budget`, as often as was granted. Points and
-    /// repetitions that turn out slower than planned cost later repetitions.
+    /// Measures all parts, as often as was granted; within `budget`, if there is
+    /// one: then points and repetitions that turn out slower than planned cost
+    /// later repetitions.
     ///
     /// # Errors
     /// Something needed is missing; see [`PaperError`].
     pub fn whole(
         &mut self,
         grants: &[Grant],
-        budget: Duration,
+        budget: Option<Duration>,
         options: &Options,
     ) -> Result<Findings, PaperError> {
         let start = Instant::now();
         let mut findings = Findings::default();
         let mut left: Duration = grants.iter().map(Grant::time).sum();
-        for grant in grants {
+        for grant in grants.iter().take_while(|_| !options.stopped()) {
             // A part that is late takes from those behind it in proportion, and
             // one that is early gives to them.
             let share = grant.time().as_secs_f64() / left.as_secs_f64().max(1e-9);
-            let rest = budget.saturating_sub(start.elapsed());
+            let own = |budget: Duration| {
+                let rest = budget.saturating_sub(start.elapsed());
+                Instant::now() + rest.mul_f64(share.min(1.0))
+            };
             let own = Options {
-                deadline: Some(Instant::now() + rest.mul_f64(share.min(1.0))),
+                deadline: budget.map(own),
                 repetitions: grant.repetitions,
                 point_ms: grant.wish.point_ms,
                 ..options.clone()

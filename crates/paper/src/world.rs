@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use config::Config;
-use conntrack::{ConnId, Hit, OffloadState};
+use conntrack::{ConnId, ConnTable, Hit, OffloadState};
 use nic::{Delivery, Nic, NicConfig, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use packet::HeapPacket;
@@ -27,6 +27,9 @@ pub(crate) const RING: u32 = 1024;
 /// Connections that the NIC takes: the X550's largest table.
 pub(crate) const NIC_CAPACITY: usize = 8192;
 
+/// The load balancer's clock when a measurement begins, in milliseconds.
+pub(crate) const START_MS: u64 = 1000;
+
 const SEED: Seed = Seed([7; 32]);
 /// Turns of the offloader after which its rules must be in.
 const TURNS: u64 = 64;
@@ -46,8 +49,19 @@ pub(crate) struct Plan {
     pub(crate) in_nic: u32,
     pub(crate) backends: u8,
     pub(crate) encoding: Encoding,
+    /// Receive queues of each port.
+    pub(crate) queues: u16,
+    /// Whether backends share the first queue: those for which no other is
+    /// left have a mark.
+    pub(crate) shares: bool,
     /// Whether the backends' packets have rules, too.
     pub(crate) both_ways: bool,
+    /// Whether the table has one entry per connection, as the paper's has:
+    /// backends' packets are never looked up.
+    pub(crate) one_way: bool,
+    /// Whether connections are forgotten after a fraction of a second: see
+    /// `configuration`.
+    pub(crate) brief: bool,
     pub(crate) proto: Transport,
 }
 
@@ -61,7 +75,11 @@ impl Plan {
             in_nic: connections,
             backends,
             encoding,
+            queues: QUEUES,
+            shares: false,
             both_ways: false,
+            one_way: false,
+            brief: false,
             proto: Transport::Tcp,
         }
     }
@@ -95,15 +113,22 @@ impl World {
     /// Builds the state of `plan`.
     pub(crate) fn build(plan: Plan) -> Result<Self, PaperError> {
         let config = configuration(plan)?;
-        let facts =
-            [CLIENT_SIDE, SERVER_SIDE].map(|mac| PortFacts { mac, queues: QUEUES, ring: RING });
+        let facts = [CLIENT_SIDE, SERVER_SIDE].map(|mac| PortFacts {
+            mac,
+            queues: plan.queues,
+            ring: RING,
+        });
         let offloading = plan.encoding != Encoding::Off;
-        let shared = Arc::new(setup::shared(&config, &facts, offloading, SEED)?);
+        let mut shared = setup::shared(&config, &facts, offloading, SEED)?;
+        if plan.one_way {
+            shared.table = ConnTable::one_way(&setup::table_config(&config, SEED))?;
+        }
+        let shared = Arc::new(shared);
         let mut world = Self {
             offloader: offloader(plan, &shared),
             shared,
             moulds: Moulds::new(plan.proto),
-            nics: [nic(NIC_CAPACITY)?, nic(NIC_CAPACITY)?],
+            nics: [nic(plan)?, nic(plan)?],
             plan,
             opened: 0,
             config,
@@ -145,7 +170,7 @@ impl World {
             burst.push(spare.packet(&self.moulds, &shot));
             if burst.is_full() || number + 1 == all {
                 pipeline.begin();
-                pipeline.process(from, &mut burst, 0, &mut spare);
+                pipeline.process(from, &mut burst, START_MS, &mut spare);
             }
         }
         self.places.reserve(all.saturating_sub(self.opened) as usize);
@@ -154,8 +179,8 @@ impl World {
             let there = self.hit(number).ok_or(PaperError::NotOpened(number, all))?;
             let back = Hit { direction: Direction::Reply, ..there };
             let table = &self.shared.table;
-            table.touch(back, tcp(TcpFlags::SYN | TcpFlags::ACK), 0);
-            table.touch(there, tcp(TcpFlags::ACK), 0);
+            table.touch(back, tcp(TcpFlags::SYN | TcpFlags::ACK), START_MS);
+            table.touch(there, tcp(TcpFlags::ACK), START_MS);
             let place = self.place(there.conn).ok_or(PaperError::NotOpened(number, all))?;
             self.places.push(place);
         }
@@ -320,11 +345,12 @@ impl World {
 fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
     let port = |encoding| {
         let queues = match encoding {
-            Encoding::Queue => (1..QUEUES).collect(),
+            Encoding::Queue => (1..plan.queues).collect(),
             Encoding::Mark => vec![0],
             Encoding::Off | Encoding::Rewrite => Vec::new(),
         };
-        PortConfig { encoding, queues, shared_queues: Vec::new(), workers: 1, rewrite: None }
+        let shared_queues = if plan.shares { vec![0] } else { Vec::new() };
+        PortConfig { encoding, queues, shared_queues, workers: 1, rewrite: None }
     };
     let servers = if plan.both_ways { plan.encoding } else { Encoding::Off };
     let config = OffloadConfig {
@@ -335,9 +361,10 @@ fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
     Offloader::new(config, Arc::clone(shared))
 }
 
-fn nic(capacity: usize) -> Result<Nic, PaperError> {
-    let config =
-        NicConfig { capacity: Some(capacity), ..NicConfig::new(ProfileKind::X550, QUEUES) };
+/// The paper's card; where several rules have one mark, one that bears that.
+fn nic(plan: Plan) -> Result<Nic, PaperError> {
+    let profile = if plan.shares { ProfileKind::ConnectX } else { ProfileKind::X550 };
+    let config = NicConfig { capacity: Some(NIC_CAPACITY), ..NicConfig::new(profile, plan.queues) };
     Ok(Nic::new(&config)?)
 }
 

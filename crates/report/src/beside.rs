@@ -112,8 +112,16 @@ fn churn_table(report: &Report) -> String {
     let rows = points.into_iter().map(|point| {
         vec![
             escaped(label(&point.system)),
-            format!("{:.0}", point.arrivals_per_second),
+            if point.highest { format!("highest; bound: {}", point.bound) } else { String::new() },
+            if point.highest {
+                around(&point.arrivals_per_second, 1.0, 0)
+            } else {
+                format!("{:.0}", point.arrivals_per_second.median)
+            },
             around(&point.opened_per_second, 1.0, 0),
+            around(&point.removed_per_second, 1.0, 0),
+            around(&point.rules_made_per_second, 1.0, 0),
+            around(&point.rules_undone_per_second, 1.0, 0),
             format!("{:.0}", point.connections.median),
             around(&point.mpps, 1.0, 2),
             around(&point.ns_per_packet, 1.0, 1),
@@ -126,8 +134,12 @@ fn churn_table(report: &Report) -> String {
     });
     let head = [
         "System",
+        "Rate without loss",
         "New a second",
         "Opened a second",
+        "Forgotten a second",
+        "Rules made a second",
+        "Rules undone a second",
         "Open",
         "Mpps",
         "ns per packet",
@@ -138,10 +150,14 @@ fn churn_table(report: &Report) -> String {
         "n",
     ];
     let text = "<p>Nine of ten connections live for 20 ms and send ten packets, the tenth lives \
-        for 2 s and sends 100 a second (means of exponential distributions). Clients, backends, \
-        the emulated NIC, which is asked about every packet, and the keeper share the source's \
-        core; what it could not send in time is in the last but one column.</p>\n";
-    text.to_owned() + &table(&head, 1, rows)
+        for 2 s and sends 100 a second (means of exponential distributions). Nine of ten end by \
+        FIN and are forgotten 100 ms later, the tenth falls silent and is forgotten after 300 ms. \
+        Clients, backends, the emulated NIC, which is asked about every packet, and the keeper \
+        share the source's core; what it could not send in time is in the last but one column. \
+        The highest rate without loss is searched for; its bound is what was in the way of a \
+        higher one: loss, or the source, whose core had no time for more. Then util says how much \
+        the load balancer had left.</p>\n";
+    text.to_owned() + &table(&head, 2, rows)
 }
 
 /// Connections that the NIC of the measurement takes.

@@ -212,13 +212,15 @@ fn fresh(points: &[NewFlowPoint], title: &str) -> Result<String, ReportError> {
 }
 
 fn churn(points: &[ChurnPoint], title: &str) -> Result<String, ReportError> {
-    let mut rates: Vec<u64> = points.iter().map(|p| p.arrivals_per_second as u64).collect();
+    let rate = |point: &ChurnPoint| point.arrivals_per_second.median as u64;
+    let points: Vec<&ChurnPoint> = points.iter().filter(|point| !point.highest).collect();
+    let mut rates: Vec<u64> = points.iter().map(|point| rate(point)).collect();
     rates.sort_unstable();
     rates.dedup();
     let series = STYLES.iter().filter_map(|style| {
-        let value = |rate: &u64| {
+        let value = |wanted: &u64| {
             let mut own = points.iter().filter(|point| point.system == style.system);
-            own.find(|p| p.arrivals_per_second as u64 == *rate).map(|p| p.ns_per_packet)
+            own.find(|point| rate(point) == *wanted).map(|point| point.ns_per_packet)
         };
         let values: Vec<_> = rates.iter().map(value).collect();
         let some = values.iter().any(Option::is_some);

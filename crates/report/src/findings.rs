@@ -110,6 +110,15 @@ pub struct ChurnRow {
     pub arrivals_per_second: f64,
     /// New connections per second that were brought into the table.
     pub opened_per_second: f64,
+    /// Connections per second that the ager took out of the table.
+    #[serde(default)]
+    pub removed_per_second: f64,
+    /// Rules per second that were made in the NIC.
+    #[serde(default)]
+    pub rules_made_per_second: f64,
+    /// Rules per second that were destroyed in the NIC.
+    #[serde(default)]
+    pub rules_undone_per_second: f64,
     /// Connections that are open on average.
     pub connections: u64,
     /// Packets per second offered by clients and backends, in millions.
@@ -124,6 +133,13 @@ pub struct ChurnRow {
     pub loss: f64,
     /// Packets that the traffic had and the source had no time for, as a share.
     pub behind: f64,
+    /// Whether this is the highest rate without loss, found by search.
+    #[serde(default)]
+    pub highest: bool,
+    /// What was in the way of a higher one: `loss`, `the source` (its core had
+    /// no time for more), or `the search` (it went no further).
+    #[serde(default)]
+    pub bound: String,
     /// Which repetition, from 0.
     pub repetition: u32,
 }

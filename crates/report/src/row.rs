@@ -9,8 +9,14 @@ use crate::ReportError;
 pub struct Row {
     /// The paper's figure it belongs to, 4 to 8.
     pub figure: u8,
-    /// `limit`, `slb-paper`, `slb`, `hnlb-queue` or `hnlb-mark`.
+    /// `limit`, `slb-paper`, `slb`, `hnlb-queue`, `hnlb-mark` or `hnlb-shared`.
     pub system: String,
+    /// Backends that the connections are spread over.
+    #[serde(default)]
+    pub backends: u16,
+    /// Receive queues that are polled on each port where packets come in.
+    #[serde(default)]
+    pub queues: u16,
     /// Concurrent connections.
     pub connections: u64,
     /// Packet size in bytes.

@@ -53,10 +53,20 @@ pub struct InstallPoint {
 pub struct ChurnPoint {
     /// As in [`ChurnRow`].
     pub system: String,
-    /// As in [`ChurnRow`].
-    pub arrivals_per_second: f64,
+    /// Whether it is the highest rate without loss.
+    pub highest: bool,
+    /// As in [`ChurnRow`], of the first repetition.
+    pub bound: String,
+    /// As in [`ChurnRow`], over the repetitions.
+    pub arrivals_per_second: Estimate,
     /// As in [`ChurnRow`], over the repetitions.
     pub opened_per_second: Estimate,
+    /// As in [`ChurnRow`], over the repetitions.
+    pub removed_per_second: Estimate,
+    /// As in [`ChurnRow`], over the repetitions.
+    pub rules_made_per_second: Estimate,
+    /// As in [`ChurnRow`], over the repetitions.
+    pub rules_undone_per_second: Estimate,
     /// As in [`ChurnRow`], over the repetitions.
     pub connections: Estimate,
     /// As in [`ChurnRow`], over the repetitions.
@@ -158,12 +168,20 @@ pub fn installs(rows: &[InstallRow]) -> Vec<InstallPoint> {
 /// The points of churn.
 #[must_use]
 pub fn churns(rows: &[ChurnRow]) -> Vec<ChurnPoint> {
-    let groups = grouped(rows, |row| (row.system.as_str(), row.arrivals_per_second));
-    let point = |((system, arrivals_per_second), rows): ((&str, f64), Vec<&ChurnRow>)| {
+    // The highest rate is another in each repetition.
+    let groups = grouped(rows, |row| {
+        (row.system.as_str(), (!row.highest).then_some(row.arrivals_per_second))
+    });
+    let point = |((system, rate), rows): ((&str, Option<f64>), Vec<&ChurnRow>)| {
         Some(ChurnPoint {
             system: system.to_owned(),
-            arrivals_per_second,
+            highest: rate.is_none(),
+            bound: rows.first()?.bound.clone(),
+            arrivals_per_second: over(&rows, |row| row.arrivals_per_second)?,
             opened_per_second: over(&rows, |row| row.opened_per_second)?,
+            removed_per_second: over(&rows, |row| row.removed_per_second)?,
+            rules_made_per_second: over(&rows, |row| row.rules_made_per_second)?,
+            rules_undone_per_second: over(&rows, |row| row.rules_undone_per_second)?,
             connections: over(&rows, |row| row.connections as f64)?,
             mpps: over(&rows, |row| row.mpps)?,
             ns_per_packet: over(&rows, |row| row.ns_per_packet)?,

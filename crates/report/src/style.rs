@@ -16,11 +16,12 @@ pub(crate) struct Style {
 
 /// In the order of legends; colours that are told apart with any eyes (Okabe
 /// and Ito).
-pub(crate) const STYLES: [Style; 5] = [
+pub(crate) const STYLES: [Style; 6] = [
     style("slb-paper", "SLB as in the paper", RGBColor(213, 94, 0), false),
     style("slb", "SLB (ours)", RGBColor(230, 159, 0), false),
     style("hnlb-queue", "HNLB queue (the paper's)", RGBColor(0, 114, 178), true),
     style("hnlb-mark", "HNLB mark", RGBColor(0, 158, 115), true),
+    style("hnlb-shared", "HNLB queue, 64 DIPs on 4", RGBColor(204, 121, 167), true),
     style("limit", "limit (no match at all)", RGBColor(110, 110, 110), false),
 ];
 

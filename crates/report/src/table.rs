@@ -12,14 +12,14 @@ use crate::{Findings, Goal, Linearity, Machine, Point, Report, ReportError, Row,
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
         "figure,system,connections,packet_size,mpps,ns_per_packet,util,util_plus,loss,\
-         offered_mpps,empty_polls,repetition,traffic,matched,stolen,dropped\n",
+         offered_mpps,empty_polls,repetition,traffic,matched,stolen,dropped,backends,queues\n",
     );
     for row in rows {
         let offered = row.offered_mpps.map(|rate| rate.to_string()).unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{},{},{},{},{},{},{},{},{},{offered},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{offered},{},{},{},{},{},{},{},{}",
             row.figure,
             quoted(&row.system),
             row.connections,
@@ -34,7 +34,9 @@ pub fn csv(rows: &[Row]) -> String {
             quoted(&row.traffic),
             row.matched,
             row.stolen,
-            row.dropped
+            row.dropped,
+            row.backends,
+            row.queues
         );
     }
     text
@@ -96,11 +98,14 @@ const NEW: [&str; 9] =
     ["figure", "path", "part", "table", "fill", "ns", "per_second", "connections", "repetition"];
 const INSTALL: [&str; 6] =
     ["figure", "system", "rules_per_second", "ns_per_packet", "mpps", "repetition"];
-const CHURN: [&str; 12] = [
+const CHURN: [&str; 17] = [
     "figure",
     "system",
     "arrivals_per_second",
     "opened_per_second",
+    "removed_per_second",
+    "rules_made_per_second",
+    "rules_undone_per_second",
     "connections",
     "mpps",
     "ns_per_packet",
@@ -108,6 +113,8 @@ const CHURN: [&str; 12] = [
     "matched",
     "loss",
     "behind",
+    "highest",
+    "bound",
     "repetition",
 ];
 

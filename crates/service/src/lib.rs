@@ -22,6 +22,7 @@ mod shares;
 mod siphash;
 mod source_hash;
 mod spec;
+mod succession;
 mod table;
 mod weighted_round_robin;
 

@@ -154,7 +154,9 @@ pub fn admission(config: &Config) -> admission::Settings {
     }
 }
 
-fn table_config(config: &Config, seed: Seed) -> TableConfig {
+/// How the connection table is made.
+#[must_use]
+pub fn table_config(config: &Config, seed: Seed) -> TableConfig {
     let conntrack = &config.conntrack;
     TableConfig {
         connections: conntrack.connections as usize,

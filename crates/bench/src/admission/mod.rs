@@ -13,6 +13,7 @@ mod population;
 mod row;
 mod run;
 mod show;
+mod spread;
 
 pub use row::{Row, Summary};
 pub use run::{Change, Options, Outcome, run};

@@ -4,6 +4,8 @@ use serde::Serialize;
 /// One policy at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
+    /// What all that is by chance begins with.
+    pub seed: u64,
     /// Zipf's exponent.
     pub alpha: f64,
     /// `heavy`, `all`, `all-by-packets` or `told`.
@@ -31,6 +33,8 @@ pub struct Row {
 /// One policy's run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
+    /// As in [`Row`].
+    pub seed: u64,
     /// Zipf's exponent.
     pub alpha: f64,
     /// As in [`Row`].
@@ -73,6 +77,7 @@ impl Summary {
         let converged = rows.iter().find(good);
         let back = rows.iter().filter(|row| row.since_change_s >= 0.0).find(good);
         Some(Self {
+            seed: before.seed,
             alpha: before.alpha,
             policy: before.policy,
             change: before.change,

@@ -50,8 +50,8 @@ pub struct Options {
     pub before_s: u64,
     /// Seconds from the change to the end.
     pub after_s: u64,
-    /// Of everything by chance.
-    pub seed: u64,
+    /// Of everything by chance; each is a run of its own of everything.
+    pub seeds: Vec<u64>,
 }
 
 impl Default for Options {
@@ -65,7 +65,7 @@ impl Default for Options {
             changes: vec![Change::All, Change::Heaviest(1_024)],
             before_s: 30,
             after_s: 15,
-            seed: 1,
+            seeds: (1..=5).collect(),
         }
     }
 }
@@ -81,22 +81,24 @@ pub struct Outcome {
     pub options: Options,
 }
 
-/// Runs every policy for every exponent and change. `told` is called with the
+/// Runs every policy for every exponent, change and seed. `told` is called with the
 /// runs done and all runs.
 ///
 /// # Errors
 /// No connections, or an exponent that is none.
 pub fn run(options: &Options, told: &mut dyn FnMut(usize, usize)) -> Result<Outcome, TrafficError> {
     let policies = ["heavy", "all", "all-by-packets", "told"];
-    let all = options.alphas.len() * options.changes.len() * policies.len();
+    let all = options.alphas.len() * options.changes.len() * policies.len() * options.seeds.len();
     let mut outcome = Outcome { rows: Vec::new(), summaries: Vec::new(), options: options.clone() };
     for &alpha in &options.alphas {
         for &change in &options.changes {
             for policy in policies {
-                let rows = one(options, alpha, change, policy)?;
-                outcome.summaries.extend(Summary::of(&rows));
-                outcome.rows.extend(rows);
-                told(outcome.summaries.len(), all);
+                for &seed in &options.seeds {
+                    let rows = one(options, alpha, change, policy, seed)?;
+                    outcome.summaries.extend(Summary::of(&rows));
+                    outcome.rows.extend(rows);
+                    told(outcome.summaries.len(), all);
+                }
             }
         }
     }
@@ -109,8 +111,9 @@ fn one(
     alpha: f64,
     change: Change,
     policy: &'static str,
+    seed: u64,
 ) -> Result<Vec<Row>, TrafficError> {
-    let mut population = Population::new(options.connections, alpha, options.seed)?;
+    let mut population = Population::new(options.connections, alpha, seed)?;
     let mut card = Card::new(options.entries, options.connections);
     let oracle = population.share(options.entries);
     let mut player = player(options, policy, &mut population);
@@ -135,6 +138,7 @@ fn one(
         if now_ms % LOOK_MS == 0 {
             let (admitted, evicted) = player.counts();
             rows.push(Row {
+                seed,
                 alpha,
                 policy,
                 change: change.name(),

@@ -1,44 +1,131 @@
 //! The outcome as a page.
 use std::fmt::Write as _;
 
+use super::row::Summary;
 use super::run::Outcome;
+use super::spread::Spread;
+
+/// Within so much of the oracle's share `heavy` should be, and so soon back.
+const WITHIN: f64 = 0.95;
+const SOON_S: f64 = 2.0;
 
 impl Outcome {
-    /// A table for people.
+    /// A table for people: medians over the seeds, the range in brackets.
     #[must_use]
     pub fn page(&self) -> String {
         let o = &self.options;
         let mut page = format!(
             "{} connections, {} packets/s, {} entries, {} insertions/s, 1 in 64 packets sampled\n\
-             the rates change after {} s; shares of packets matched\n\n",
-            o.connections, o.packets_per_second, o.entries, o.insertions_per_second, o.before_s
+             the rates change after {} s; shares of packets matched; medians over {} seeds, \
+             [least, most]\n\n",
+            o.connections,
+            o.packets_per_second,
+            o.entries,
+            o.insertions_per_second,
+            o.before_s,
+            o.seeds.len()
         );
-        page += "alpha change    policy          oracle  before of orac  s to 95% insert/s   +0s   +2s  of told   end  s back\n";
-        for s in &self.summaries {
-            let told = self
-                .summaries
-                .iter()
-                .find(|t| t.policy == "told" && t.alpha == s.alpha && t.change == s.change);
-            let of_told = told.map_or(0.0, |told| s.after_2s / told.after_2s);
-            let seconds = |s: Option<f64>| s.map_or_else(|| "-".to_owned(), |s| format!("{s:.2}"));
+        let _ = writeln!(
+            page,
+            "{:<5} {:<9} {:<15} {:>6}  {:<19} {:<19} {:<18} {:>8}  {:<19} {:<19} {:<18}",
+            "alpha",
+            "change",
+            "policy",
+            "oracle",
+            "before, %",
+            "of oracle, %",
+            "s to 95 %",
+            "insert/s",
+            "2 s after, %",
+            "of told, %",
+            "s back to 95 %"
+        );
+        for runs in self.points() {
+            self.line(&runs, &mut page);
+        }
+        page + &self.verdict()
+    }
+
+    /// The runs that differ by their seed only, all seeds of a point together.
+    fn points(&self) -> Vec<Vec<&Summary>> {
+        let mut points: Vec<Vec<&Summary>> = Vec::new();
+        for run in &self.summaries {
+            let same = |other: &&Summary| {
+                (other.alpha, other.change, other.policy) == (run.alpha, run.change, run.policy)
+            };
+            match points.iter_mut().find(|point| point.first().is_some_and(same)) {
+                Some(point) => point.push(run),
+                None => points.push(vec![run]),
+            }
+        }
+        points
+    }
+
+    fn line(&self, runs: &[&Summary], page: &mut String) {
+        let Some(first) = runs.first() else { return };
+        let percent = |of: &dyn Fn(&Summary) -> Option<f64>| {
+            Spread::of(runs.iter().map(|run| of(run).map(|share| share * 100.0)))
+                .map_or_else(String::new, |spread| spread.text(1))
+        };
+        let seconds = |of: fn(&Summary) -> Option<f64>| {
+            let all = runs.iter().map(|run| of(run).or(Some(f64::INFINITY)));
+            Spread::of(all).map_or_else(String::new, |spread| spread.text(2))
+        };
+        let of_told = |run: &Summary| Some(run.after_2s / self.told(run)?.after_2s);
+        let inserts = Spread::of(runs.iter().map(|run| Some(run.churn_per_second)));
+        let _ = writeln!(
+            page,
+            "{:<5} {:<9} {:<15} {:>5.1}%  {:<19} {:<19} {:<18} {:>8.1}  {:<19} {:<19} {:<18}",
+            first.alpha,
+            first.change,
+            first.policy,
+            first.oracle * 100.0,
+            percent(&|run| Some(run.before)),
+            percent(&|run| Some(run.before / run.oracle)),
+            seconds(|run| run.converged_s),
+            inserts.map_or(0.0, |spread| spread.median),
+            percent(&|run| Some(run.after_2s)),
+            percent(&of_told),
+            seconds(|run| run.back_s),
+        );
+    }
+
+    /// The run of the one that is told the rates, beside `run`.
+    fn told(&self, run: &Summary) -> Option<&Summary> {
+        self.summaries.iter().find(|told| {
+            told.policy == "told"
+                && (told.alpha, told.change, told.seed) == (run.alpha, run.change, run.seed)
+        })
+    }
+
+    /// Whether what is promised of `heavy` holds with every seed.
+    fn verdict(&self) -> String {
+        let heavy = || self.summaries.iter().filter(|run| run.policy == "heavy");
+        let near = |run: &&Summary| run.before >= WITHIN * run.oracle;
+        let least = heavy().map(|run| run.before / run.oracle).fold(f64::INFINITY, f64::min);
+        let changed = || heavy().filter(|run| run.change == "heaviest");
+        let soon = |run: &&Summary| run.back_s.is_some_and(|back| back <= SOON_S);
+        let latest = changed().map(|run| run.back_s.unwrap_or(f64::INFINITY));
+        let mut text = String::from("\n");
+        if heavy().next().is_some() {
             let _ = writeln!(
-                page,
-                "{:<5} {:<9} {:<15} {:>5.1}%  {:>5.1}%  {:>5.1}%  {:>8} {:>8.1} {:>4.1}% {:>4.1}%  {:>5.1}% {:>4.1}%  {:>6}",
-                s.alpha,
-                s.change,
-                s.policy,
-                s.oracle * 100.0,
-                s.before * 100.0,
-                s.before / s.oracle * 100.0,
-                seconds(s.converged_s),
-                s.churn_per_second,
-                s.dropped_to * 100.0,
-                s.after_2s * 100.0,
-                of_told * 100.0,
-                s.end * 100.0,
-                seconds(s.back_s),
+                text,
+                "heavy within 5 % of the oracle before the change: {} of {} runs; least {:.1} %",
+                heavy().filter(near).count(),
+                heavy().count(),
+                least * 100.0
             );
         }
-        page
+        if changed().next().is_some() {
+            let _ = writeln!(
+                text,
+                "heavy back at 95 % of the oracle within {SOON_S} s of a change of the heaviest: {} \
+                 of {} runs; latest {:.2} s",
+                changed().filter(soon).count(),
+                changed().count(),
+                latest.fold(0.0, f64::max)
+            );
+        }
+        text
     }
 }

@@ -14,6 +14,7 @@ pub(crate) fn run(args: &BenchAdmissionArgs) -> CommandResult {
             insertions_per_second: args.insertions,
             packets_per_second,
             alphas: args.alphas.clone(),
+            seeds: (1..=args.seeds).collect(),
             ..Options::default()
         };
         one(&options, args.json)?;

@@ -23,6 +23,8 @@ fn row(figure: u8, system: &str, connections: u64, size: u16, repetition: u32) -
     Row {
         figure,
         system: system.into(),
+        backends: 10,
+        queues: 1,
         connections,
         packet_size: size,
         mpps: 1000.0 / ns,
@@ -156,6 +158,9 @@ fn studies(found: &mut Findings, repetition: u32, drift: f64) {
                 system: system.into(),
                 arrivals_per_second: arrivals,
                 opened_per_second: arrivals * drift,
+                removed_per_second: arrivals,
+                rules_made_per_second: if system == "slb" { 0.0 } else { arrivals },
+                rules_undone_per_second: if system == "slb" { 0.0 } else { arrivals },
                 connections: (arrivals * 0.218) as u64,
                 mpps: arrivals * 31.0 / 1e6,
                 ns_per_packet: 2.0 * cost(system, 8000) * drift,
@@ -163,6 +168,8 @@ fn studies(found: &mut Findings, repetition: u32, drift: f64) {
                 matched: if system == "slb" { 0.0 } else { 0.6 },
                 loss: 0.0,
                 behind: 0.0,
+                highest: arrivals > 5_000.0,
+                bound: if arrivals > 5_000.0 { "loss".into() } else { String::new() },
                 repetition,
             });
         }

@@ -12,8 +12,10 @@ use paper::{Figure, Grant, Part, Progress, System, Testbed};
 use report::{Findings, Machine, Report};
 
 use super::{bench_admission, bench_xenoflow};
-use crate::cli::{BenchCommand, BenchCompareArgs, BenchPaperArgs, BenchPartArgs, BenchTableArgs};
-use crate::{CommandError, CommandResult, output};
+use crate::cli::{
+    BenchCommand, BenchCompareArgs, BenchPaperArgs, BenchPartArgs, BenchRunArgs, BenchTableArgs,
+};
+use crate::{CommandError, CommandResult, output, stop};
 
 /// Milliseconds of a measured point of a single part.
 const POINT_MS: u64 = 150;
@@ -22,6 +24,8 @@ const QUICK_POINT_MS: u64 = 60;
 /// what nobody has planned.
 const MINUTES: f64 = 14.0;
 const QUICK_MINUTES: f64 = 1.8;
+/// The exit code of a run that was interrupted, as a shell has it.
+const INTERRUPTED: u8 = 130;
 /// Steps of the progress bar.
 const STEPS: u64 = 1000;
 
@@ -82,6 +86,7 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
         systems: systems(&args.run.systems),
         connections: args.connections.clone(),
         progress: Some(progress),
+        stop: Some(stop::on_signal()?),
         ..paper::Options::default()
     };
     let findings = testbed.part(part, &options)?;
@@ -92,15 +97,26 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
         ("Memory".to_owned(), testbed.memory()),
         ("One core for both".to_owned(), args.run.alone.to_string()),
     ];
-    tell(findings, settings, (args.run.json, args.run.alone), args.run.out.as_deref())
+    tell(findings, settings, &args.run, options.stopped())
 }
 
 /// The whole evaluation in a given time.
 fn whole(args: &BenchPaperArgs) -> CommandResult {
     let minutes = args.minutes.unwrap_or(if args.quick { QUICK_MINUTES } else { MINUTES });
-    let budget = Duration::try_from_secs_f64(minutes * 60.0)?;
     let systems = systems(&args.run.systems);
-    let grants = paper::grants(&paper::wishes(args.quick, &systems), budget);
+    let wishes = paper::wishes(args.quick, &systems);
+    let (grants, budget) = match args.repetitions {
+        Some(repetitions) => (paper::fixed(&wishes, repetitions), None),
+        None => {
+            let budget = Duration::try_from_secs_f64(minutes * 60.0)?;
+            (paper::grants(&wishes, budget), Some(budget))
+        }
+    };
+    let planned: Duration = grants.iter().map(Grant::time).sum();
+    if let Some(repetitions) = args.repetitions {
+        eprintln!("{repetitions} repetitions of everything take about {}", clock(planned));
+    }
+    let stop = stop::on_signal()?;
     let mut testbed = Testbed::start()?;
     let bar = bar()?;
     let options = paper::Options {
@@ -109,6 +125,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
         systems,
         connections: args.connections.clone(),
         progress: Some(over_all(&bar, &grants)),
+        stop: Some(Arc::clone(&stop)),
         ..paper::Options::default()
     };
     let start = std::time::Instant::now();
@@ -119,7 +136,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
         ("One core for both".to_owned(), args.run.alone.to_string()),
         (
             "Time".to_owned(),
-            format!("{:.0} s of {:.0} s", start.elapsed().as_secs_f64(), budget.as_secs_f64()),
+            format!("{} of {}", clock(start.elapsed()), clock(budget.unwrap_or(planned))),
         ),
     ];
     settings.extend(grants.iter().map(|grant| {
@@ -130,7 +147,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
         );
         (wish.part.name().to_owned(), text)
     }));
-    tell(findings, settings, (args.run.json, args.run.alone), args.run.out.as_deref())
+    tell(findings, settings, &args.run, options.stopped())
 }
 
 /// One bar over all parts, each as long as it should take.
@@ -154,6 +171,16 @@ fn over_all(bar: &ProgressBar, grants: &[Grant]) -> Progress {
     })
 }
 
+/// Minutes and seconds.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 fn bar() -> Result<ProgressBar, CommandError> {
     let style = ProgressStyle::with_template("{msg:16} {bar:40} {percent} %, {eta} left")?;
     Ok(ProgressBar::new(STEPS).with_style(style))
@@ -167,10 +194,14 @@ fn systems(asked: &[System]) -> Vec<System> {
 fn tell(
     findings: Findings,
     settings: Vec<(String, String)>,
-    (json, alone): (bool, bool),
-    out: Option<&std::path::Path>,
+    args: &BenchRunArgs,
+    interrupted: bool,
 ) -> CommandResult {
+    let &BenchRunArgs { json, alone, ref out, .. } = args;
     let mut report = Report::new(Machine::this(&dpdk::eal::version()), settings, findings);
+    if interrupted {
+        report.notes.push(page::INTERRUPTED.to_owned());
+    }
     if alone {
         report.notes.push(page::ALONE.to_owned());
     }
@@ -185,6 +216,10 @@ fn tell(
         for file in report.write(dir)? {
             eprintln!("{}", file.display());
         }
+    }
+    if interrupted {
+        eprintln!("interrupted: this is what had been measured");
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(ExitCode::SUCCESS)
 }

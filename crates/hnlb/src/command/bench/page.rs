@@ -8,6 +8,10 @@ const APART: &str = "The NIC and the traffic source run on one core, the load ba
 pub(super) const ALONE: &str = "In saturation runs the NIC and the traffic source run by turns with \
     the load balancer on one core; only the load balancer is measured.";
 
+/// Of a run that did not end by itself.
+pub(super) const INTERRUPTED: &str = "The run was interrupted: some points are missing, and some were \
+    measured less often than the settings say.";
+
 /// Medians over the repetitions.
 pub(super) fn page(report: &Report, alone: bool) -> String {
     let mut page = if alone { ALONE.to_owned() + "\n" } else { APART.to_owned() };
@@ -77,25 +81,33 @@ pub(super) fn page(report: &Report, alone: bool) -> String {
         churn.is_empty(),
         "\nConnections that come and go",
         &format!(
-            "{:<12} {:>9} {:>9} {:>6} {:>6} {:>7} {:>5} {:>7} {:>7} {:>7}",
+            "{:<12} {:>9} {:>9} {:>9} {:>7} {:>8} {:>6} {:>6} {:>7} {:>5} {:>7} {:>7} {:>7} {:<10}",
             "system",
             "asked/s",
             "opened/s",
+            "forgot/s",
+            "rules/s",
+            "undone/s",
             "open",
             "Mpps",
             "ns",
             "util",
             "by NIC",
             "loss",
-            "behind"
+            "behind",
+            "highest,"
         ),
     );
     for point in report::churns(churn) {
         page += &format!(
-            "{:<12} {:>9.0} {:>9.0} {:>6.0} {:>6.2} {:>7.1} {:>5.2} {:>6.1}% {:>7.4} {:>7.4} {:>3}\n",
+            "{:<12} {:>9.0} {:>9.0} {:>9.0} {:>7.0} {:>8.0} {:>6.0} {:>6.2} {:>7.1} {:>5.2} {:>6.1}% \
+             {:>7.4} {:>7.4} {:<10} {:>3}\n",
             point.system,
-            point.arrivals_per_second,
+            point.arrivals_per_second.median,
             point.opened_per_second.median,
+            point.removed_per_second.median,
+            point.rules_made_per_second.median,
+            point.rules_undone_per_second.median,
             point.connections.median,
             point.mpps.median,
             point.ns_per_packet.median,
@@ -103,6 +115,7 @@ pub(super) fn page(report: &Report, alone: bool) -> String {
             point.matched.median * 100.0,
             point.loss.median,
             point.behind.median,
+            point.bound,
             point.loss.count,
         );
     }
