@@ -23,6 +23,7 @@ mod counters;
 mod drained;
 pub mod encoding;
 mod fragment;
+mod general;
 mod held;
 mod hops;
 mod icmp;
