@@ -145,7 +145,7 @@ fn shim() -> impl Strategy<Value = Shim> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
 
     #[test]
     fn the_outer_headers_are_right(

@@ -35,6 +35,12 @@ fn connections_that_cannot_be_rewritten_get_a_mark() {
     let stats = run.offloader.stats();
     assert_eq!((stats.done().marked_instead, stats.done().refused.mtu), (1, 1));
     assert_eq!((stats.now().marks_in_use, stats.now().rules), (1, 2 * FRAME + 6));
+    // Workers see what is marked, and that is no sign of a lost rule.
+    for _ in 0..10 {
+        run.pass(100);
+        assert!(!run.packet(1, Direction::Forward));
+    }
+    assert_eq!(run.offloader.stats().done().astray, 0);
     // The mark names the connection, and means nothing once its rule is gone.
     let mark = run.mark_of(1).unwrap();
     let marked = run.world.ports[0].marks.get(mark).unwrap();
