@@ -160,7 +160,7 @@ impl Reporter {
             nic,
             counters,
             workers,
-            offload: offload_counters(&stats),
+            offload: offload_counters(&stats, stateless.reconciled()),
             admission: admission_report::admission(&stats),
             connections: self.connections(),
             services: self.services(stateless),
@@ -232,10 +232,11 @@ impl Reporter {
 }
 
 /// The offload side's counts by name.
-fn offload_counters(stats: &OffloadStats) -> BTreeMap<String, u64> {
+fn offload_counters(stats: &OffloadStats, reconciled: usize) -> BTreeMap<String, u64> {
     let (now, done) = (stats.now(), stats.done());
     let refused = done.refused;
     let counts = [
+        ("stateless_reconciled", reconciled as u64),
         ("connections", stats.connections as u64),
         ("requests", stats.requests),
         ("withdrawn", stats.withdrawn),

@@ -6,10 +6,11 @@
 //! drained, and returns with it. The first in the order is the class's home.
 //! The classes whose first backends are those of a set, whichever of them is
 //! first, have their next ones divided in proportion to the weights of the rest:
-//! by few and even blocks as long as there are enough classes, else by
-//! rendezvous (Thaler and Ravishankar, "Using name-based mappings to increase hit
-//! rates", 1998; with weights as by Schindelhauer and Schomaker, 2005). Only the
-//! sets that are drained are looked at.
+//! by few and even blocks as long as there are enough classes; else rendezvous
+//! gives the rest of the order at once (Thaler and Ravishankar, "Using
+//! name-based mappings to increase hit rates", 1998; with weights as by
+//! Schindelhauer and Schomaker, 2005). Only the sets that are drained are looked
+//! at.
 use std::collections::BTreeMap;
 
 use crate::classes::Block;
@@ -50,14 +51,22 @@ pub(crate) fn succeed(home: &[Block], weights: &[u16], drained: &[bool], bits: u
         }
         let Some(((_, next), own)) = lost.pop_first() else { break };
         set = next;
-        free = divide(own, weights, &set, bits);
+        free = divide(own, weights, &set, (bits, &gone));
     }
     blocks::merge(&mut served);
     served
 }
 
+/// How fine blocks may be cut, and who is drained.
+type Terms<'a> = (u8, &'a dyn Fn(u16) -> bool);
+
 /// Divides the classes of `lost`, whose first backends are those of `set`.
-fn divide(mut lost: Vec<Block>, weights: &[u16], set: &[u16], bits: u8) -> Vec<Block> {
+fn divide(
+    mut lost: Vec<Block>,
+    weights: &[u16],
+    set: &[u16],
+    (bits, gone): Terms<'_>,
+) -> Vec<Block> {
     lost.iter_mut().for_each(|block| block.owner = None);
     blocks::merge(&mut lost);
     let all = (0..).zip(weights).filter(|(place, weight)| **weight > 0 && !set.contains(place));
@@ -76,11 +85,12 @@ fn divide(mut lost: Vec<Block>, weights: &[u16], set: &[u16], bits: u8) -> Vec<B
             return blocks::give(lost, bits, &parts);
         }
     }
-    rendezvous(lost, &members, bits)
+    rendezvous(lost, &members, (bits, gone))
 }
 
-/// Gives each piece of `lost` to the member whose number for it is the lowest.
-fn rendezvous(mut lost: Vec<Block>, members: &[Member], bits: u8) -> Vec<Block> {
+/// Gives each piece of `lost` to that member, of those that aren't gone, whose
+/// number for it is the lowest.
+fn rendezvous(mut lost: Vec<Block>, members: &[Member], (bits, gone): Terms<'_>) -> Vec<Block> {
     let sum: f64 = members.iter().map(|member| member.weight).sum();
     let least = members.iter().map(|member| member.weight).fold(f64::MAX, f64::min);
     let largest = PIECE * least / sum;
@@ -97,7 +107,8 @@ fn rendezvous(mut lost: Vec<Block>, members: &[Member], bits: u8) -> Vec<Block> 
                 (siphash::hash(KEY, &[bits, value, u64::from(member.place)]) >> 11) as f64 + 0.5;
             -(even / 53_f64.exp2()).ln() / member.weight
         };
-        let first = members.iter().min_by(|a, b| number(a).total_cmp(&number(b)));
+        let living = members.iter().filter(|member| !gone(member.place));
+        let first = living.min_by(|a, b| number(a).total_cmp(&number(b)));
         given.push(Block { owner: first.map(|member| member.place), ..block });
     }
     given

@@ -89,7 +89,8 @@ impl Side {
         }
         let reason = format!("{left} rules of a predecessor are still in the card");
         self.reasons.extend(services.map(|service| (service.id(), reason.clone())));
-        (gone, if self.budget == 0 { Progress::Tired } else { Progress::Refused })
+        let tired = self.budget == 0 && gone > 0;
+        (gone, if tired { Progress::Tired } else { Progress::Refused })
     }
 
     /// Brings what `plans` say into the card, or why they can't be said.
