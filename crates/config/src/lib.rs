@@ -28,7 +28,7 @@ pub use device::{Eal, HugePages, Nic, Port, Profile};
 pub use error::{ConfigError, ConfigErrors};
 pub use network::{Interface, Neighbour, Neighbours, Route};
 pub use offload::{Admission, Encoding, Offload};
-pub use services::{Backend, Mode, Pool, Protocol, Scheduler, Service};
+pub use services::{Backend, By, Mode, Pool, Protocol, Scheduler, Service};
 pub use status::Status;
 pub use tables::{Conntrack, Fragments};
 pub use text::{BadDuration, format_duration, parse_duration};

@@ -46,9 +46,12 @@ pub struct Service {
     /// How packets get to the backends: rewritten, or as they are.
     #[serde(default)]
     pub mode: Mode,
-    /// Balanced without connections: the low bits of the client's address alone choose the backend, whatever the scheduler, in proportion to the weights. A NIC that can does all of it. Only with the mode `dsr`.
+    /// Balanced without connections: what `by` says chooses the backend, whatever the scheduler, in proportion to the weights. Only with the mode `dsr`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stateless: bool,
+    /// What chooses the backend of a stateless service.
+    #[serde(default, skip_serializing_if = "By::is_source")]
+    pub by: By,
     /// The name of the pool of source addresses; needed with the mode `fullnat`, and only then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]
@@ -182,6 +185,32 @@ impl Mode {
     #[must_use]
     pub const fn is_tunnel(self) -> bool {
         matches!(self, Self::Ipip | Self::Gue | Self::Gre)
+    }
+}
+
+/// What chooses the backend of a stateless service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// The low bits of the client's address: all its packets go to one backend. A NIC that can does all of it.
+    #[default]
+    Source,
+    /// The low bits of the hash of addresses and ports that NICs use for receive side scaling: each flow goes to one backend, however alike the clients' addresses are. Software does all of it.
+    Hash,
+}
+
+impl By {
+    const fn is_source(&self) -> bool {
+        matches!(self, Self::Source)
+    }
+}
+
+impl From<By> for service::By {
+    fn from(by: By) -> Self {
+        match by {
+            By::Source => Self::Source,
+            By::Hash => Self::Hash,
+        }
     }
 }
 

@@ -47,7 +47,7 @@ impl Config {
         }
         match service.mode {
             Mode::Nat => return ModeSpec::Nat,
-            Mode::Dsr if service.stateless => return ModeSpec::Stateless,
+            Mode::Dsr if service.stateless => return ModeSpec::Stateless(service.by.into()),
             Mode::Dsr => return ModeSpec::Dsr,
             _ => {}
         }

@@ -2,7 +2,7 @@
 use std::fmt;
 
 use crate::checks::Reach;
-use crate::{Config, Encoding, Mode, Profile, Service};
+use crate::{By, Config, Encoding, Mode, Profile, Service};
 
 /// Something that is possible, but perhaps not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,7 @@ impl Config {
             add("mode", "with the encoding 'queue' connections of mode fullnat stay in software; a queue cannot tell their source addresses, a mark can".to_owned());
         }
         if service.stateless
+            && service.by == By::Source
             && self
                 .ports
                 .iter()

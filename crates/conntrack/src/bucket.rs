@@ -7,10 +7,13 @@
 //! an occupation begins with the addresses' word and ends with the other's
 //! becoming empty, so whoever finds the other word the same before and after
 //! reading the addresses has read words of one occupation ([`Slot::compare`]).
+//!
+//! A bucket also says whether keys whose first bucket it is are in their second
+//! one: "spilled", and how many. Where nothing has spilled nobody looks further.
 use service::Direction;
 use wire::Transport;
 
-use crate::memory::vector::{matches, matches_in};
+use crate::memory::vector::{Wide, empty, matches, matches_in};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
@@ -30,14 +33,16 @@ pub(crate) struct Bucket {
 pub(crate) struct Slot {
     /// Source and destination address, or what stands for them.
     pub(crate) addresses: AtomicU64,
-    /// From the top: 1 bit "bucket locked" (in the first slot), 1 bit
-    /// "occupied", 1 bit "UDP", 1 bit direction, 28 bits record number, 32 bits
-    /// ports.
+    /// From the top: 1 bit "occupied", 1 bit of the bucket's, 1 bit "UDP", 1 bit
+    /// of the bucket's, 1 bit direction, 27 bits record number, 32 bits ports.
+    /// The bucket's are "locked" and "spilled" in the first slot, in the others
+    /// digits of how many have spilled.
     pub(crate) rest: AtomicU64,
 }
 
 /// What a slot with a certain key has in its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Sought {
     pub(crate) addresses: u64,
     /// With zeros where a slot has its reference.
@@ -55,14 +60,25 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference(u32);
 
-const LOCKED: u64 = 1 << 63;
-const OCCUPIED: u64 = 1 << 62;
+/// The sign, for vector instructions.
+const OCCUPIED: u64 = 1 << 63;
+const LOCKED: u64 = 1 << 62;
 const UDP: u64 = 1 << 61;
+const SPILLED: u64 = 1 << 60;
+/// What belongs to the bucket, whatever is in the slot. After the first slot
+/// two digits each of how many have spilled, less one.
+const BUCKET: u64 = LOCKED | SPILLED;
 /// What belongs to the key, and that there is one.
 const KEY: u64 = OCCUPIED | UDP | u32::MAX as u64;
 
 /// In a reference.
-const REPLY: u32 = 1 << 28;
+const REPLY: u32 = 1 << 27;
+
+/// Most spilled keys that are counted; whether a bucket that has had so many
+/// still has some can't be told any more.
+/// With full buckets, and so many more keys at one than fit, that doesn't
+/// happen by chance.
+const MOST_SPILLED: u32 = 1 << (2 * (SLOTS - 1));
 
 /// Tries at a taken lock before the thread offers its core to others. Holders
 /// hold a lock for some hundred nanoseconds, so this is reached only if the
@@ -129,18 +145,7 @@ impl Entry {
     }
 }
 
-/// The lock bit, if it is in this slot.
-#[inline]
-const fn lock_in(slot: usize) -> u64 {
-    if slot == 0 { LOCKED } else { 0 }
-}
-
 impl Slot {
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.rest.load(Ordering::Relaxed) & OCCUPIED == 0
-    }
-
     /// What the slot refers to, and whether it holds the key `sought`.
     ///
     /// Why no two occupations mix: (1) `before` is acquired, so the addresses
@@ -159,7 +164,7 @@ impl Slot {
         let after = self.rest.load(Ordering::Relaxed);
         let other = (addresses ^ sought.addresses)
             | (before ^ sought.rest) & KEY
-            | (before ^ after) & !LOCKED;
+            | (before ^ after) & !BUCKET;
         (Reference::of(before), other == 0)
     }
 }
@@ -177,7 +182,7 @@ impl Bucket {
     #[inline]
     pub(crate) fn load(&self, slot: usize) -> Entry {
         let Some(slot) = self.slots.get(slot) else { return Entry::EMPTY };
-        let rest = slot.rest.load(Ordering::Acquire) & !LOCKED;
+        let rest = slot.rest.load(Ordering::Acquire) & !BUCKET;
         if rest & OCCUPIED == 0 {
             return Entry::EMPTY;
         }
@@ -190,8 +195,9 @@ impl Bucket {
     #[inline]
     pub(crate) fn fill(&self, slot: usize, entry: Entry) {
         if let Some(place) = self.slots.get(slot) {
+            let own = place.rest.load(Ordering::Relaxed) & BUCKET;
             place.addresses.store(entry.addresses, Ordering::Release);
-            place.rest.store(entry.rest | lock_in(slot), Ordering::Release);
+            place.rest.store(entry.rest | own, Ordering::Release);
         }
     }
 
@@ -200,7 +206,8 @@ impl Bucket {
     #[inline]
     pub(crate) fn clear(&self, slot: usize) {
         if let Some(place) = self.slots.get(slot) {
-            place.rest.store(lock_in(slot), Ordering::Release);
+            let own = place.rest.load(Ordering::Relaxed) & BUCKET;
+            place.rest.store(own, Ordering::Release);
         }
     }
 
@@ -217,15 +224,17 @@ impl Bucket {
         self.slots.get(slot % SLOTS).map_or((Reference::NONE, false), |slot| slot.compare(sought))
     }
 
-    /// What one of two buckets' slots refers to that holds `sought`, if one
-    /// does: which to look at is a hint, by comparing all of them at once. Which
-    /// of the two has a key can't be predicted, so there is no branch between.
+    /// What one of two buckets' slots refers to, whether it holds `sought`, and
+    /// whether none has held it all the time. Which to look at is a hint, by
+    /// comparing all of them at once. Which of the two has a key can't be
+    /// predicted, so there is no branch between.
     #[inline]
-    pub(crate) fn either(&self, second: &Self, sought: Sought) -> Option<Reference> {
-        let slot = matches(self, second, sought).trailing_zeros() as usize / 4;
+    pub(crate) fn either(&self, second: &Self, sought: Sought) -> (Reference, bool, bool) {
+        let mask = matches(self, second, sought);
+        let slot = mask.trailing_zeros() as usize / 4;
         let bucket = if slot < SLOTS { self } else { second };
         let (reference, same) = bucket.compare(slot, sought);
-        same.then_some(reference)
+        (reference, same, mask == 0)
     }
 
     /// The same of this bucket alone, in words that don't tempt the compiler to
@@ -235,13 +244,90 @@ impl Bucket {
         self.compare(matches_in(self, sought).trailing_zeros() as usize / 4, sought)
     }
 
+    /// Where `entry` is. Only under the lock.
+    pub(crate) fn slot_of(&self, entry: Entry) -> Option<usize> {
+        (0..SLOTS).find(|&slot| self.load(slot) == entry)
+    }
+
+    /// Whether a key whose first bucket this is is nowhere, most likely the case
+    /// for one that is to be inserted. Exact under the lock.
+    #[inline]
+    pub(crate) fn has_none(&self, sought: Sought) -> bool {
+        self.lacks(sought) && !self.has_spilled()
+    }
+
+    /// Whether no slot has held `sought` all the time.
+    #[inline]
+    pub(crate) fn lacks(&self, sought: Sought) -> bool {
+        matches_in(self, sought) == 0
+    }
+
+    /// The same, by the vector instructions that `by` stands for.
+    #[inline(always)]
+    pub(crate) fn own_by(&self, by: impl Wide, sought: &Sought) -> (Reference, bool) {
+        self.compare(by.matches(self, sought).trailing_zeros() as usize / 4, *sought)
+    }
+
     /// The first empty slot, other than `taken`. Exact under the lock.
     #[inline]
     pub(crate) fn vacancy(&self, taken: Option<usize>) -> Option<usize> {
-        let taken = taken.map_or(0, |slot| 1 << slot);
-        let bits = self.slots.iter().zip(0..).map(|(slot, at)| u32::from(slot.is_empty()) << at);
-        let mask = bits.fold(0, |mask, bit| mask | bit) & !taken;
-        (mask != 0).then(|| mask.trailing_zeros() as usize)
+        let taken = taken.map_or(0, |slot| 1 << (4 * slot));
+        let mask = empty(self) & !taken;
+        (mask != 0).then(|| mask.trailing_zeros() as usize / 4)
+    }
+
+    /// Whether a key whose first bucket this is may be in its second. For who
+    /// holds the lock, and for readers who find that nothing has moved: set
+    /// before such a key is in its second bucket, and not cleared before it has
+    /// left it.
+    #[inline]
+    pub(crate) fn has_spilled(&self) -> bool {
+        let [slot, ..] = &self.slots;
+        slot.rest.load(Ordering::Relaxed) & SPILLED != 0
+    }
+
+    /// How many keys have spilled, [`MOST_SPILLED`] for so many or more. Exact
+    /// under the lock.
+    pub(crate) fn spilled(&self) -> u32 {
+        let [_, others @ ..] = &self.slots;
+        if !self.has_spilled() {
+            return 0;
+        }
+        let digits = |slot: &Slot| {
+            let rest = slot.rest.load(Ordering::Relaxed);
+            (rest >> 61 & 2 | rest >> 60 & 1) as u32
+        };
+        others.iter().fold(0, |all, slot| all << 2 | digits(slot)) + 1
+    }
+
+    /// Only under the lock. Release: who finds that a key has left its second
+    /// bucket finds the count of that move, too.
+    fn set_spilled(&self, count: u32) {
+        let [first, others @ ..] = &self.slots;
+        let set = |slot: &Slot, bits: u64| {
+            let rest = slot.rest.load(Ordering::Relaxed) & !BUCKET;
+            slot.rest.store(rest | bits, Ordering::Release);
+        };
+        set(first, if count == 0 { LOCKED } else { LOCKED | SPILLED });
+        let mut digits = u64::from(count.saturating_sub(1));
+        for slot in others.iter().rev() {
+            set(slot, (digits & 2) << 61 | (digits & 1) << 60);
+            digits >>= 2;
+        }
+    }
+
+    /// A key is about to be in its second bucket, this being its first. Only
+    /// under the lock.
+    pub(crate) fn spill(&self) {
+        self.set_spilled((self.spilled() + 1).min(MOST_SPILLED));
+    }
+
+    /// One is no longer. Only under the lock.
+    pub(crate) fn unspill(&self) {
+        let count = self.spilled();
+        if count < MOST_SPILLED {
+            self.set_spilled(count.saturating_sub(1));
+        }
     }
 
     /// Takes the lock. Nobody else writes the slots until [`Self::unlock`].

@@ -9,6 +9,7 @@ use crate::bucket::{Bucket, Sought};
 use crate::id::Hit;
 use crate::index::Index;
 use crate::key::{AnyKey, Family, Key4, Key6};
+use crate::memory::vector::{Wide, by_width};
 use crate::plain::PlainKey;
 use crate::table::ConnTable;
 
@@ -65,17 +66,19 @@ impl Seek for PlainKey {
 impl ConnTable {
     /// A quick look for an IPv4 key.
     #[inline]
-    pub(crate) fn glance(&self, flow: &FlowV4) -> Option<Hit> {
-        self.v4.glance(&flow.into()).map(|found| Hit::new(found, Key4::ID_BIT))
+    pub(crate) fn glance(&self, flow: &FlowV4) -> Option<Option<Hit>> {
+        let hit = |found| Hit::new(found, Key4::ID_BIT);
+        self.v4.glance(&flow.into()).map(|found| found.map(hit))
     }
 
     /// For an IPv6 key. Not inlined: what it needs should not burden IPv4.
     #[inline(never)]
-    pub(crate) fn glance_v6(&self, flow: &FlowV6) -> Option<Hit> {
-        self.v6.glance(&flow.into()).map(|found| Hit::new(found, Key6::ID_BIT))
+    pub(crate) fn glance_v6(&self, flow: &FlowV6) -> Option<Option<Hit>> {
+        let hit = |found| Hit::new(found, Key6::ID_BIT);
+        self.v6.glance(&flow.into()).map(|found| found.map(hit))
     }
 
-    /// A key that a quick look did not find, or not for sure.
+    /// A key that a quick look can't tell about.
     #[cold]
     #[inline(never)]
     pub(crate) fn lookup_surely(&self, key: &FlowKey) -> Option<Hit> {
@@ -89,25 +92,29 @@ impl ConnTable {
     /// to `out`, as far as both reach. Best with bursts of 8 to 64. Reads no
     /// records of IPv4 connections: who will need one calls [`Self::prefetch`].
     pub fn lookup_burst(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
-        for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
-            self.lookup_chunk(keys, out);
-        }
+        by_width!(self.width, |by| {
+            for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
+                self.lookup_chunk(by, keys, out);
+            }
+        });
     }
 
     /// [`Self::lookup_burst`] for IPv4 keys that are words already. Fetches the
     /// records of what it finds, for [`Self::plain`].
     #[inline]
     pub fn lookup_plain(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
-        for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
-            self.lookup_chunk(keys, out);
-            for hit in out.iter().flatten() {
-                self.prefetch(hit.conn);
+        by_width!(self.width, |by| {
+            for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
+                self.lookup_chunk(by, keys, out);
+                for hit in out.iter().flatten() {
+                    self.prefetch(hit.conn);
+                }
             }
-        }
+        });
     }
 
     #[inline]
-    fn lookup_chunk<T: Seek>(&self, keys: &[T], out: &mut [Option<Hit>]) {
+    fn lookup_chunk<T: Seek>(&self, by: impl Wide, keys: &[T], out: &mut [Option<Hit>]) {
         let moved = [self.v4.index().moved(), self.v6.index().moved()];
         let first = self.v4.index().bucket(0);
         let nowhere = Start { sought: Sought::default(), first, second: 0, id_bit: 0 };
@@ -115,17 +122,18 @@ impl ConnTable {
         let families = self.approach(keys, &mut starts);
         let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
         for ((start, out), at) in starts.iter().zip(&mut *out).zip(0..) {
-            let (reference, same) = start.first.own(start.sought);
+            let (reference, same) = start.first.own_by(by, &start.sought);
             // Whatever it is, those noted are written again.
             *out = Some(Hit::new(reference, start.id_bit));
             elsewhere[count % BURST] = at;
             count += usize::from(!same);
         }
+        by.done();
         let which = elsewhere.get(..count).unwrap_or(&[]);
-        let found = self.look_elsewhere(&starts, which, out);
+        let told = self.look_elsewhere(&starts, which, out);
         let still = self.v4.index().still(moved[0]) && self.v6.index().still(moved[1]);
-        if !found || !still || families != 0 {
-            self.make_sure(keys, still, out);
+        if !told || !still || families != 0 {
+            self.make_sure(keys, told, still, out);
         }
     }
 
@@ -152,8 +160,9 @@ impl ConnTable {
         if id_bit == Key4::ID_BIT { self.v4.index() } else { self.v6.index() }
     }
 
-    /// Stage 2b: the second buckets of those that were not in the first;
-    /// whether all were there.
+    /// Stage 2b: the second buckets of those that were not in the first, if that
+    /// has spilled at all; whether each is found or not there, as far as one can
+    /// tell without the count of moves.
     #[inline]
     fn look_elsewhere(
         &self,
@@ -163,15 +172,16 @@ impl ConnTable {
     ) -> bool {
         let start = |at: u8| &starts[usize::from(at) % BURST];
         for &at in which {
-            self.index(start(at).id_bit).prefetch_second(start(at).second);
+            let &Start { first, second, id_bit, .. } = start(at);
+            self.index(id_bit).approach_second(first, second);
         }
         let mut all = true;
         for &at in which {
-            let &Start { sought, second, id_bit, .. } = start(at);
-            let (reference, same) = self.index(id_bit).second(second).own(sought);
-            all &= same;
+            let &Start { sought, first, second, id_bit } = start(at);
+            let (found, told) = self.index(id_bit).beyond(first, second, sought);
+            all &= told;
             if let Some(out) = out.get_mut(usize::from(at)) {
-                *out = same.then(|| Hit::new(reference, id_bit));
+                *out = found.map(|reference| Hit::new(reference, id_bit));
             }
         }
         all
@@ -180,7 +190,7 @@ impl ConnTable {
     /// Stage 3, if need be: looks again for what was not found, or not for sure.
     #[cold]
     #[inline(never)]
-    fn make_sure<T: Seek>(&self, keys: &[T], still: bool, out: &mut [Option<Hit>]) {
+    fn make_sure<T: Seek>(&self, keys: &[T], told: bool, still: bool, out: &mut [Option<Hit>]) {
         if still {
             for hit in out.iter().flatten().filter(|hit| hit.conn.is_v6()) {
                 self.v6.prefetch_record(hit.conn.record());
@@ -190,7 +200,7 @@ impl ConnTable {
             let key = &key.flow();
             let sure = still
                 && match (key, &*out) {
-                    (_, None) => false,
+                    (_, None) => told,
                     (FlowKey::V4(_), Some(_)) => true,
                     (FlowKey::V6(flow), Some(hit)) => self.v6.is(hit.reference(), &flow.into()),
                 };

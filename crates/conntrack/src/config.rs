@@ -1,8 +1,8 @@
 //! How large a table is made.
 use crate::time::Timeouts;
 
-/// Most connections of one family: a record's number has 28 bits.
-pub(crate) const MOST: usize = (1 << 28) - 1;
+/// Most connections of one family: a record's number has 27 bits.
+pub(crate) const MOST: usize = (1 << 27) - 1;
 
 /// What a table is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]

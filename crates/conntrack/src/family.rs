@@ -1,21 +1,18 @@
 //! The table of one address family: records and their index.
-use crate::bucket::{Reference, Sought};
+use crate::bucket::{Entry, Reference, Sought};
+use crate::free::Free;
 use crate::hash::Digest;
-use crate::index::{Index, Place, Probe};
+use crate::index::{Index, Probe};
+use crate::insert::entries;
 use crate::key::{Family, Key};
 use crate::life::Life;
+use crate::locks::Pair;
 use crate::memory::{OutOfMemory, Slab};
-use crate::path::Room;
-use crate::readers::{Limbo, Readers};
+use crate::readers::Readers;
 use crate::record::{Content, Record};
 use crate::seed::KeyStream;
-use crate::stack::{NIL, Stack};
-use crate::state::TcpState;
+use crate::stack::NIL;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use service::Direction;
-
-/// Tries at an insertion that others disturb before it gives up.
-pub(crate) const ATTEMPTS: usize = 32;
 
 /// All connections of one family.
 #[derive(Debug)]
@@ -23,20 +20,11 @@ pub(crate) struct FamilyTable<const K: usize> {
     records: Slab<Record<K>>,
     index: Index,
     digest: Digest<K>,
-    /// Records from this number on were never used, nor their memory touched.
-    fresh: AtomicU32,
-    free: Stack,
-    limbo: Limbo,
+    pub(crate) free: Free,
     removals: AtomicU64,
-    full: AtomicU64,
-}
-
-/// Why a connection was not inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Full,
-    Exists(Reference),
-    ReplyConflict(Reference),
+    pub(crate) full: AtomicU64,
+    /// Whether no connection is known by its reply key.
+    one_way: bool,
 }
 
 /// Counts of one family's table.
@@ -75,20 +63,29 @@ where
             records: Slab::new(records)?,
             index: Index::new(buckets, &mut stream)?,
             digest: Digest::new(&mut stream),
-            fresh: AtomicU32::new(0),
-            free: Stack::new(),
-            limbo: Limbo::new(),
+            free: Free::new(records),
             removals: AtomicU64::new(0),
             full: AtomicU64::new(0),
+            one_way: false,
         })
+    }
+
+    /// The same, that knows no connection by its reply key.
+    pub(crate) fn without_replies(self) -> Self {
+        Self { one_way: true, ..self }
+    }
+
+    /// Whether a connection is known by its forward key alone.
+    #[inline]
+    pub(crate) const fn is_one_way(&self, content: &Content<K>) -> bool {
+        self.one_way || content.is_one_way()
     }
 
     pub(crate) fn stats(&self) -> FamilyStats {
         let removals = self.removals.load(Ordering::Relaxed);
-        // Every insertion takes a record, a fresh one or one off the stack.
-        // Modulo 2^32; below zero if others remove meanwhile.
-        let taken = self.used().wrapping_add(self.free.pops());
-        let len = (taken.wrapping_sub(removals as u32) as i32).max(0) as u32;
+        // Every insertion takes a record. Modulo 2^32; below zero if others remove
+        // meanwhile.
+        let len = (self.free.taken().wrapping_sub(removals as u32) as i32).max(0) as u32;
         FamilyStats {
             capacity: self.records.len(),
             len: len as usize,
@@ -109,7 +106,13 @@ where
 
     /// Numbers of records that have ever been used: all below this.
     pub(crate) fn used(&self) -> u32 {
-        self.fresh.load(Ordering::Acquire)
+        self.free.used()
+    }
+
+    /// For one that will be written.
+    #[inline]
+    pub(crate) fn prefetch_free(&self, number: u32) {
+        self.records.prefetch_write(number as usize);
     }
 
     #[inline]
@@ -145,12 +148,30 @@ where
         self.digest.sought(key)
     }
 
-    /// The entry of `key`; `None` means nothing.
+    /// The entry of `key`, or that there is none at one moment during the call;
+    /// `None` if a quick look can't tell.
     #[inline]
-    pub(crate) fn glance(&self, key: &Key<K>) -> Option<Reference> {
+    pub(crate) fn glance(&self, key: &Key<K>) -> Option<Option<Reference>> {
         let moved = self.index.moved();
-        let found = self.index.guess(self.sought(key))?;
-        (self.seems(found, key) && self.index.still(moved)).then_some(found)
+        let (found, same, none) = self.index.guess(self.sought(key));
+        // What is there comes first: most keys are.
+        if same && self.seems(found, key) && self.index.still(moved) {
+            return Some(Some(found));
+        }
+        (none && self.index.still(moved)).then_some(None)
+    }
+
+    /// As [`Self::glance`], the way a burst looks: into the first bucket, and into
+    /// the second if anything has spilled.
+    #[cfg(test)]
+    pub(crate) fn burst_look(&self, key: &Key<K>) -> Option<Option<Reference>> {
+        let (moved, sought) = (self.index.moved(), self.sought(key));
+        let (first, second) = self.index.approach(sought);
+        let (found, told) = match first.own(sought) {
+            (reference, true) => (Some(reference), true),
+            _ => self.index.beyond(first, second, sought),
+        };
+        (told && self.index.still(moved)).then_some(found)
     }
 
     /// As [`Self::glance`], by the record, and `None` means that at one moment
@@ -160,129 +181,18 @@ where
         self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
     }
 
-    /// Brings both buckets of a key closer.
+    /// Whether no record is free; counts that as a refusal.
     #[inline]
-    pub(crate) fn prefetch(&self, key: &Key<K>) {
-        self.index.prefetch_both(&self.probe(key));
-    }
-
-    /// Inserts both keys of a connection or none; its record's number.
-    pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
-        let probes = content.keys.each_ref().map(|key| self.probe(key));
-        probes.iter().for_each(|probe| self.index.prefetch_both(probe));
-        self.prefetch_record(self.free.top().unwrap_or_else(|| self.used()));
-        if let Some(done) = self.insert_first(content, &probes, seen) {
-            return done;
+    pub(crate) fn refuses(&self) -> bool {
+        let refused = self.free.is_empty();
+        if refused {
+            self.full.fetch_add(1, Ordering::Relaxed);
         }
-        for _ in 0..ATTEMPTS {
-            match self.insert_anywhere(content, &probes, seen) {
-                Ok(done) => return done,
-                Err(Room::None) => break,
-                Err(_) => {}
-            }
-        }
-        Err(self.refuse())
+        refused
     }
 
-    /// Counts a connection for which there is no room.
-    pub(crate) fn refuse(&self) -> Refusal {
-        self.full.fetch_add(1, Ordering::Relaxed);
-        Refusal::Full
-    }
-
-    /// Into the first buckets, under their locks; `None` if there is no room.
     #[inline]
-    fn insert_first(
-        &self,
-        content: &Content<K>,
-        probes: &[Probe; 2],
-        seen: u32,
-    ) -> Option<Result<u32, Refusal>> {
-        let [forward, reply] = probes;
-        let _held = self.index.lock_first(probes);
-        if let Some(refusal) = self.conflict(content, probes) {
-            return Some(Err(refusal));
-        }
-        let there = self.index.vacancy(forward.first(), None)?;
-        let back = self.index.vacancy(reply.first(), Some(there))?;
-        self.put(content, probes, [there, back], seen).map(Ok)
-    }
-
-    /// One attempt under the locks of all four buckets; if there is no empty
-    /// slot, tries to make one and says what came of that.
-    #[cold]
-    fn insert_anywhere(
-        &self,
-        content: &Content<K>,
-        probes: &[Probe; 2],
-        seen: u32,
-    ) -> Result<Result<u32, Refusal>, Room> {
-        let [forward, reply] = probes;
-        let held = self.index.lock(probes);
-        if let Some(refusal) = self.conflict(content, probes) {
-            return Ok(Err(refusal));
-        }
-        let vacancy = |probe: &Probe, taken| {
-            let first = self.index.vacancy(probe.first(), taken);
-            first.or_else(|| self.index.vacancy(probe.second(), taken))
-        };
-        let Some(there) = vacancy(forward, None) else {
-            drop(held);
-            return Err(self.index.make_room(forward, None));
-        };
-        let Some(back) = vacancy(reply, Some(there)) else {
-            drop(held);
-            return Err(self.index.make_room(reply, Some(there)));
-        };
-        self.put(content, probes, [there, back], seen).map(Ok).ok_or(Room::None)
-    }
-
-    /// Writes a record and both entries; `None` if no record is free.
-    #[inline]
-    fn put(
-        &self,
-        content: &Content<K>,
-        [forward, reply]: &[Probe; 2],
-        [there, back]: [Place; 2],
-        seen: u32,
-    ) -> Option<u32> {
-        let number = self.write_record(content, seen)?;
-        self.index.put(there, forward.sought, Reference::new(number, Direction::Forward));
-        self.index.put(back, reply.sought, Reference::new(number, Direction::Reply));
-        Some(number)
-    }
-
-    /// Begins a record's next life; `None` if no record is free.
-    #[inline]
-    pub(crate) fn write_record(&self, content: &Content<K>, seen: u32) -> Option<u32> {
-        let (number, record) = self.take_record()?;
-        let proto = content.keys[0].proto;
-        record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
-        Some(number)
-    }
-
-    /// The connection that already has one of the keys; exact under the locks.
-    #[inline]
-    fn conflict(&self, content: &Content<K>, probes: &[Probe; 2]) -> Option<Refusal> {
-        let ([forward, reply], [there, back]) = (probes, &content.keys);
-        let found = self.index.find_locked(forward, |reference| self.is(reference, there));
-        found.map(Refusal::Exists).or_else(|| {
-            let found = self.index.find_locked(reply, |reference| self.is(reference, back));
-            found.map(Refusal::ReplyConflict)
-        })
-    }
-
-    fn take_record(&self) -> Option<(u32, &Record<K>)> {
-        let number = self.free.pop(|number| self.link(number)).or_else(|| self.take_fresh())?;
-        Some((number, self.record(number)?))
-    }
-
-    fn take_fresh(&self) -> Option<u32> {
-        let next = |fresh| ((fresh as usize) < self.records.len()).then_some(fresh + 1);
-        self.fresh.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok()
-    }
-
-    fn link(&self, number: u32) -> Option<&AtomicU32> {
+    pub(crate) fn link(&self, number: u32) -> Option<&AtomicU32> {
         if number == NIL { None } else { self.record(number).map(Record::link) }
     }
 
@@ -292,20 +202,44 @@ where
         let record = self.record(number)?;
         let (life, content) = record.read()?;
         let probes = content.keys.each_ref().map(|key| self.probe(key));
-        let held = self.index.lock(&probes);
-        end(record, life)?;
-        for (probe, direction) in probes.iter().zip(Direction::BOTH) {
-            self.index.erase(probe, Reference::new(number, direction));
+        let known = if self.is_one_way(&content) { 1 } else { 2 };
+        let entries = entries(&probes, number);
+        let gone = self.remove_first(&probes[..known], &entries, || end(record, life));
+        if gone.is_none() {
+            let _held = self.index.lock(&probes);
+            end(record, life)?;
+            for (probe, entry) in probes.iter().zip(entries).take(known) {
+                self.index.erase(probe, entry);
+            }
         }
-        drop(held);
         self.removals.fetch_add(1, Ordering::Relaxed);
-        self.limbo.push(number, |number| self.link(number));
+        self.free.leave(number, |number| self.link(number));
         Some(content)
+    }
+
+    /// Removes entries from the first buckets, under their locks, if all are
+    /// there and `end` is the end of their connection.
+    fn remove_first(
+        &self,
+        probes: &[Probe],
+        entries: &[Entry; 2],
+        end: impl FnOnce() -> Option<()>,
+    ) -> Option<()> {
+        let bucket = |probe: &Probe| self.index.bucket(probe.first());
+        let (one, other) = (bucket(probes.first()?), bucket(probes.last()?));
+        let _held = Pair::lock(one, other);
+        let mut slots = [None; 2];
+        for ((probe, entry), slot) in probes.iter().zip(entries).zip(&mut slots) {
+            *slot = Some((bucket(probe), bucket(probe).slot_of(*entry)?));
+        }
+        end()?;
+        slots.into_iter().flatten().for_each(|(bucket, slot)| bucket.clear(slot));
+        Some(())
     }
 
     /// Gives removed records back that no reader can hold any more; how many.
     pub(crate) fn reclaim(&self, readers: &Readers) -> usize {
-        self.limbo.reclaim(readers, &self.free, |number| self.link(number))
+        self.free.reclaim(readers, |number| self.link(number))
     }
 }
 

@@ -7,12 +7,16 @@
 //! count of moves changed and looks again (LB-NIC section 3.2). There is one
 //! count for all: moves are rare, and a reader needs it twice for a whole burst.
 //!
+//! A bucket says whether any key whose first one it is may be in its second
+//! (`Bucket::has_spilled`): most have none, and then the first is all there is to
+//! look at.
+//!
 //! A key's whereabouts change only under the lock of its first bucket, and
 //! what a bucket holds only under its own: an insertion into the first bucket
 //! needs one lock, and everything else both.
 use crate::bucket::{Bucket, Entry, Reference, Sought};
 use crate::hash::BucketHash;
-use crate::locks::Held;
+use crate::locks::{Held, Pair};
 use crate::memory::{Field, OutOfMemory};
 use crate::seed::KeyStream;
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -96,16 +100,33 @@ impl Index {
         (self.buckets.at(first), hash as u32)
     }
 
-    /// The second bucket, from what [`Self::approach`] said.
+    /// Brings the second bucket closer, from what [`Self::approach`] said, if
+    /// it has to be looked at.
     #[inline]
-    pub(crate) fn second(&self, wide: u32) -> &Bucket {
-        self.buckets.at(wide)
+    pub(crate) fn approach_second(&self, first: &Bucket, wide: u32) {
+        if first.has_spilled() {
+            self.buckets.prefetch_at(wide);
+        }
     }
 
-    /// Brings it closer.
+    /// An entry in the second bucket, for a key that a look at the first has not
+    /// found, and whether that is the answer; sure only if nothing moved since
+    /// before that look.
     #[inline]
-    pub(crate) fn prefetch_second(&self, wide: u32) {
-        self.buckets.prefetch_at(wide);
+    pub(crate) fn beyond(
+        &self,
+        first: &Bucket,
+        wide: u32,
+        sought: Sought,
+    ) -> (Option<Reference>, bool) {
+        if !first.has_spilled() {
+            return (None, first.lacks(sought));
+        }
+        let second = self.buckets.at(wide);
+        match second.own(sought) {
+            (reference, true) => (Some(reference), true),
+            _ => (None, first.lacks(sought) && second.lacks(sought)),
+        }
     }
 
     /// The other bucket of an entry in `bucket`. The entry alone tells it, so
@@ -122,20 +143,25 @@ impl Index {
         &self.buckets[number]
     }
 
+    /// To be locked.
+    #[inline]
+    pub(crate) fn prefetch_write(&self, bucket: usize) {
+        self.buckets.prefetch_write(bucket);
+    }
+
     #[inline]
     pub(crate) fn prefetch(&self, bucket: usize) {
         self.buckets.prefetch(bucket);
     }
 
-    #[inline]
-    pub(crate) fn prefetch_both(&self, probe: &Probe) {
-        self.prefetch(probe.first());
-        self.prefetch(probe.second());
-    }
-
     /// How many moves there were.
     pub(crate) fn moves(&self) -> u64 {
         self.moves.0.load(Ordering::Relaxed) / 2
+    }
+
+    /// How many keys are in their second bucket: looks at all buckets.
+    pub(crate) fn spilled(&self) -> u64 {
+        self.buckets.iter().map(|bucket| u64::from(bucket.spilled())).sum()
     }
 
     /// Steps of moves so far. Acquire: see [`Self::still`].
@@ -160,10 +186,10 @@ impl Index {
         self.moves.0.load(Ordering::Relaxed) == moved
     }
 
-    /// An entry that looks like `sought`, most likely, if there is one; sure
-    /// only if nothing moved meanwhile.
+    /// A reference, whether its entry looks like `sought`, and whether there is
+    /// none that does; sure only if nothing moved meanwhile.
     #[inline]
-    pub(crate) fn guess(&self, sought: Sought) -> Option<Reference> {
+    pub(crate) fn guess(&self, sought: Sought) -> (Reference, bool, bool) {
         let hash = self.hash.hash(sought);
         self.buckets.at((hash >> 32) as u32).either(self.buckets.at(hash as u32), sought)
     }
@@ -203,16 +229,10 @@ impl Index {
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
         let (first, second) = (self.bucket(probe.first()), self.bucket(probe.second()));
-        if crate::memory::vector::matches(first, second, probe.sought) == 0 {
+        if first.lacks(probe.sought) && (!first.has_spilled() || second.lacks(probe.sought)) {
             return None;
         }
         self.scan(probe, is_it)
-    }
-
-    /// Locks the first buckets of two keys.
-    #[inline]
-    pub(crate) fn lock_first(&self, [a, b]: &[Probe; 2]) -> Held<'_, 2> {
-        Held::lock([a.first(), b.first()], |number| self.bucket(number))
     }
 
     /// Locks all buckets of two keys.
@@ -231,17 +251,22 @@ impl Index {
     /// Writes an entry into an empty slot; only under the locks of its bucket
     /// and of the key's first.
     #[inline]
-    pub(crate) fn put(&self, place: Place, sought: Sought, reference: Reference) {
-        self.bucket(place.bucket).fill(place.slot, Entry::new(sought, reference));
+    pub(crate) fn put(&self, place: Place, probe: &Probe, entry: Entry) {
+        if place.bucket != probe.first() {
+            self.bucket(probe.first()).spill();
+        }
+        self.bucket(place.bucket).fill(place.slot, entry);
     }
 
     /// Removes an entry; only under the locks of both its buckets.
-    pub(crate) fn erase(&self, probe: &Probe, reference: Reference) {
-        let entry = Entry::new(probe.sought, reference);
+    pub(crate) fn erase(&self, probe: &Probe, entry: Entry) {
         for number in [probe.first(), probe.second()] {
             let bucket = self.bucket(number);
-            if let Some(slot) = (0..crate::bucket::SLOTS).find(|&slot| bucket.load(slot) == entry) {
+            if let Some(slot) = bucket.slot_of(entry) {
                 bucket.clear(slot);
+                if number != probe.first() {
+                    self.bucket(probe.first()).unspill();
+                }
                 return;
             }
         }
@@ -250,12 +275,17 @@ impl Index {
     /// Moves an entry from `from` to its other bucket's slot `to`, if one with
     /// that other bucket is there and `to` still empty; whether it did.
     pub(crate) fn shift(&self, from: Place, to: Place) -> bool {
-        let _held = Held::lock([from.bucket, to.bucket], |number| self.bucket(number));
         let (source, target) = (self.bucket(from.bucket), self.bucket(to.bucket));
+        let _held = Pair::lock(source, target);
         let entry = source.load(from.slot);
-        let fits = !entry.is_empty() && self.other(from.bucket, entry) == to.bucket;
-        if !fits || !target.load(to.slot).is_empty() {
+        let probe = self.probe(entry.sought());
+        let comes_home = probe.second() == from.bucket && probe.first() == to.bucket;
+        let fits = comes_home || probe.first() == from.bucket && probe.second() == to.bucket;
+        if entry.is_empty() || !fits || !target.load(to.slot).is_empty() {
             return false;
+        }
+        if !comes_home {
+            source.spill();
         }
         // Twice: who has found the copy, sees the first step, and who has missed
         // the original, the second.
@@ -263,6 +293,9 @@ impl Index {
         target.fill(to.slot, entry);
         self.moves.0.fetch_add(1, Ordering::Release);
         source.clear(from.slot);
+        if comes_home {
+            target.unspill();
+        }
         true
     }
 }

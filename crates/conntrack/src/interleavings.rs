@@ -16,9 +16,10 @@ use loom::thread;
 use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::{TcpFlags, Transport};
 
-use crate::bucket::Reference;
-use crate::family::{FamilyTable, Refusal};
+use crate::bucket::{Entry, Reference};
+use crate::family::FamilyTable;
 use crate::index::{Place, Probe};
+use crate::insert::Refusal;
 use crate::key::{Deltas, Key};
 use crate::path::Room;
 use crate::readers::Readers;
@@ -118,6 +119,92 @@ fn a_lookup_finds_what_moves_there_and_back() {
     });
 }
 
+/// What spills, or comes home, while a burst looks for it.
+fn spilling(comes_home: bool) {
+    with_preemptions(3, move || {
+        let table = Arc::new(table(1));
+        let one = with_buckets(&table, 1, [(0, 1), (2, 2)]);
+        table.insert(&one, 0).unwrap();
+        let probe = table.probe(&one.keys[0]);
+        if comes_home {
+            assert!(shift(&table, &probe, 0));
+        }
+        let reading = thread::spawn({
+            let table = Arc::clone(&table);
+            move || {
+                let found = table.burst_look(&one.keys[0]);
+                let there = Some(Reference::new(0, Direction::Forward));
+                assert!(found.is_none_or(|found| found == there), "{found:?}");
+            }
+        });
+        assert!(shift(&table, &probe, usize::from(comes_home)));
+        reading.join().unwrap();
+        assert_eq!(table.index().bucket(0).has_spilled(), !comes_home);
+    });
+}
+
+#[test]
+fn a_burst_finds_what_spills() {
+    spilling(false);
+}
+
+#[test]
+fn a_burst_finds_what_comes_home() {
+    spilling(true);
+}
+
+/// Another key comes home meanwhile, so that the count of those that have
+/// spilled changes, but not to nothing.
+#[test]
+fn a_burst_finds_what_stays_spilled() {
+    with_preemptions(3, || {
+        let table = Arc::new(table(2));
+        let stays = with_buckets(&table, 1, [(0, 1), (2, 2)]);
+        let goes = with_buckets(&table, stays.hops[0].0 + 1, [(0, 1), (2, 2)]);
+        for content in [&stays, &goes] {
+            table.insert(content, 0).unwrap();
+            assert!(shift(&table, &table.probe(&content.keys[0]), 0));
+        }
+        let reading = thread::spawn({
+            let table = Arc::clone(&table);
+            move || {
+                let found = table.burst_look(&stays.keys[0]);
+                let there = Some(Reference::new(0, Direction::Forward));
+                assert!(found.is_none_or(|found| found == there), "{found:?}");
+            }
+        });
+        assert_eq!(table.remove(1), Some(goes));
+        reading.join().unwrap();
+    });
+}
+
+/// An insertion that looks into the first bucket only must know that the key
+/// is in neither.
+#[test]
+fn an_insertion_finds_its_key_while_it_moves() {
+    for comes_home in [false, true] {
+        with_preemptions(3, move || {
+            let table = Arc::new(table(2));
+            let one = with_buckets(&table, 1, [(0, 1), (2, 2)]);
+            table.insert(&one, 0).unwrap();
+            let probe = table.probe(&one.keys[0]);
+            if comes_home {
+                assert!(shift(&table, &probe, 0));
+            }
+            // Only the forward key is the same.
+            let other = with_buckets(&table, one.hops[0].0 + 1, [(0, 1), (2, 2)]);
+            let twin = Content { keys: [one.keys[0], other.keys[1]], ..other };
+            let inserting = thread::spawn({
+                let table = Arc::clone(&table);
+                move || table.insert(&twin, 0)
+            });
+            assert!(shift(&table, &probe, usize::from(comes_home)));
+            let exists = Refusal::Exists(Reference::new(0, Direction::Forward));
+            assert_eq!(inserting.join().unwrap(), Err(exists));
+        });
+    }
+}
+
 /// A slot that changes hands twice and has its first entry back in the end must
 /// not give that entry's reference for the other one's key.
 #[test]
@@ -141,20 +228,20 @@ fn a_slot_of_two_entries_in_turn_is_no_mixture() {
         let reference = |number| Reference::new(number, Direction::Forward);
         let place = Place { bucket: 0, slot: 0 };
         table.index().bucket(0).lock();
-        table.index().put(place, probes[0].sought, reference(0));
+        table.index().put(place, &probes[0], Entry::new(probes[0].sought, reference(0)));
         table.index().bucket(0).unlock();
         let reading = thread::spawn({
             let table = Arc::clone(&table);
             move || {
                 let found = table.glance(&yours.keys[0]);
-                assert!(found.is_none() || found == Some(reference(1)), "{found:?}");
+                assert!(found.flatten().is_none_or(|found| found == reference(1)), "{found:?}");
             }
         });
         let table = &*table;
         assert!(shift(table, &probes[0], 0));
         let bucket = table.index().bucket(0);
         bucket.lock();
-        table.index().put(place, probes[1].sought, reference(1));
+        table.index().put(place, &probes[1], Entry::new(probes[1].sought, reference(1)));
         bucket.clear(0);
         bucket.unlock();
         assert!(shift(table, &probes[0], 1));
@@ -380,23 +467,30 @@ fn every_record_has_one_owner() {
     with_preemptions(3, || {
         let table = Arc::new(table(2));
         let readers = Untracked::new(Readers::new());
-        table.insert(&content(1), 0).unwrap();
-        table.insert(&content(2), 0).unwrap();
+        // There is room in the first buckets of any two.
+        let mut from = 1;
+        let [one, two, three, four, five] = std::array::from_fn(|_| {
+            let content = with_buckets(&table, from, [(0, 1), (2, 1)]);
+            from = content.hops[0].0 + 1;
+            content
+        });
+        table.insert(&one, 0).unwrap();
+        table.insert(&two, 0).unwrap();
         table.remove(1).unwrap();
         table.remove(0).unwrap();
         table.reclaim(&readers);
         let other = thread::spawn({
             let (table, readers) = (Arc::clone(&table), Untracked::clone(&readers));
             move || {
-                let mine = table.insert(&content(3), 0).unwrap();
+                let mine = table.insert(&three, 0).unwrap();
                 table.remove(mine).unwrap();
                 table.reclaim(&readers);
-                table.insert(&content(4), 0).unwrap()
+                table.insert(&four, 0).unwrap()
             }
         });
-        let mine = table.insert(&content(5), 0).unwrap();
+        let mine = table.insert(&five, 0).unwrap();
         assert_ne!(mine, other.join().unwrap());
-        assert_eq!(found(&table, &content(5), Direction::Reply), Some(mine));
+        assert_eq!(found(&table, &five, Direction::Reply), Some(mine));
     });
 }
 

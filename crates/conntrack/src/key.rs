@@ -1,15 +1,17 @@
 //! 5-tuples as machine words.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use service::Binding;
 use wire::rewrite::{Rewrite4, Rewrite6};
 use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
 
-/// A 5-tuple in words: `K` is 1 for IPv4 and 4 for IPv6.
+/// A 5-tuple in words: `K` is 1 for IPv4 and 4 for IPv6. The words are as a
+/// packet has them in memory, so that nothing is turned round on the fast path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key<const K: usize> {
-    /// Source, then destination address, big endian.
+    /// Source, then destination address.
     pub(crate) addresses: [u64; K],
-    /// Source port in the upper, destination port in the lower half.
+    /// Source, then destination port.
     pub(crate) ports: u32,
     /// TCP or UDP.
     pub(crate) proto: Transport,
@@ -37,7 +39,9 @@ pub(crate) trait Family: Copy {
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite;
 }
 
-/// The checksum changes of one direction, as in [`wire::Rewrite`].
+/// The checksum changes of one direction: those of [`wire::Rewrite`] in the
+/// order that a packet has them in memory. Ones' complement sums may be taken
+/// in either order (RFC 1071, section 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deltas {
     /// Of the IPv4 header's; zero for IPv6.
@@ -47,18 +51,34 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// The changes when `old` becomes `new`, as [`Rewrite::compile`] works them
-    /// out; of halves that stay both have zeros.
-    pub(crate) fn between<const K: usize>(old: &Key<K>, new: &Key<K>) -> Self
+    /// The changes of both directions of a connection with these keys, as
+    /// [`Rewrite::compile`] works them out: forward from the sums of what comes
+    /// in, forward, and what goes out, the reply turned round, which has the same
+    /// sums as the reply; backward the opposite. An endpoint that stays makes no
+    /// difference, nor would one left out.
+    #[inline]
+    pub(crate) fn of<const K: usize>([forward, reply]: &[Key<K>; 2]) -> [Self; 2]
     where
         Key<K>: Family,
     {
-        let words = old.addresses.iter().zip(&new.addresses);
-        let net = checksum::fold(words.map(|(old, new)| sum(!old) + sum(*new)).sum());
-        let ports = sum(u64::from(!old.ports)) + sum(u64::from(new.ports));
-        let transport = checksum::combine(net, checksum::fold(ports));
-        Self { net: if <Key<K> as Family>::HEADER_SUM { net } else { 0 }, transport }
+        let all = |key: &Key<K>| key.addresses.iter().map(|word| sum(*word)).sum();
+        let net = changes(all(forward), all(reply), 4 * K as u32);
+        let ports = |key: &Key<K>| sum(u64::from(key.ports));
+        let ports = changes(ports(forward), ports(reply), 2);
+        let both = |net: u16, ports: u16| Self {
+            net: if <Key<K> as Family>::HEADER_SUM { net } else { 0 },
+            transport: checksum::combine(net, ports),
+        };
+        [both(net[0], ports[0]), both(net[1], ports[1])]
     }
+}
+
+/// The folded changes from `old` to `new` and back, sums of `count` 16-bit words:
+/// the new words and the complements of the old ones.
+#[inline]
+const fn changes(old: u32, new: u32, count: u32) -> [u16; 2] {
+    let there = new + count * 0xffff - old;
+    [checksum::fold(there), checksum::fold(2 * count * 0xffff - there)]
 }
 
 /// The sum of the four 16-bit words.
@@ -73,26 +93,41 @@ where
 {
     /// Source address and port.
     pub(crate) fn src(&self) -> SocketAddr {
-        SocketAddr::new(self.ips().0, (self.ports >> 16) as u16)
+        SocketAddr::new(self.ips().0, (u32::from_be(self.ports) >> 16) as u16)
     }
 
     /// Destination address and port.
     pub(crate) fn dst(&self) -> SocketAddr {
-        SocketAddr::new(self.ips().1, self.ports as u16)
+        SocketAddr::new(self.ips().1, u32::from_be(self.ports) as u16)
     }
 }
 
 #[inline]
 const fn ports(source: u16, destination: u16) -> u32 {
-    (source as u32) << 16 | destination as u32
+    ((source as u32) << 16 | destination as u32).to_be()
+}
+
+#[inline]
+const fn addresses_v4(source: Ipv4Addr, destination: Ipv4Addr) -> [u64; 1] {
+    [((source.to_bits() as u64) << 32 | destination.to_bits() as u64).to_be()]
+}
+
+#[inline]
+const fn addresses_v6(source: Ipv6Addr, destination: Ipv6Addr) -> [u64; 4] {
+    let (from, to) = (source.to_bits(), destination.to_bits());
+    [
+        ((from >> 64) as u64).to_be(),
+        (from as u64).to_be(),
+        ((to >> 64) as u64).to_be(),
+        (to as u64).to_be(),
+    ]
 }
 
 impl From<&FlowV4> for Key4 {
     #[inline]
     fn from(flow: &FlowV4) -> Self {
-        let (src, dst) = (flow.src.to_bits(), flow.dst.to_bits());
         Self {
-            addresses: [u64::from(src) << 32 | u64::from(dst)],
+            addresses: addresses_v4(flow.src, flow.dst),
             ports: ports(flow.sport, flow.dport),
             proto: flow.proto,
         }
@@ -102,9 +137,8 @@ impl From<&FlowV4> for Key4 {
 impl From<&FlowV6> for Key6 {
     #[inline]
     fn from(flow: &FlowV6) -> Self {
-        let (src, dst) = (flow.src.to_bits(), flow.dst.to_bits());
         Self {
-            addresses: [(src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64],
+            addresses: addresses_v6(flow.src, flow.dst),
             ports: ports(flow.sport, flow.dport),
             proto: flow.proto,
         }
@@ -118,27 +152,43 @@ pub(crate) enum AnyKey {
     V6(Key6),
 }
 
-impl AnyKey {
-    /// The key from `src` to `dst`; `None` if they are of different families.
+/// Both keys of a connection of either family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BothKeys {
+    V4([Key4; 2]),
+    V6([Key6; 2]),
+}
+
+impl BothKeys {
+    /// Forward and reply key; `None` if the endpoints are of different families.
     /// As by way of a [`FlowKey`], but without its bytes in memory, which were
     /// written in pieces and could not be read back whole at once.
     #[inline]
-    pub(crate) const fn new(proto: Transport, src: SocketAddr, dst: SocketAddr) -> Option<Self> {
-        match (src, dst) {
-            (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
-                let (from, to) = (src.ip().to_bits() as u64, dst.ip().to_bits() as u64);
-                let ports = ports(src.port(), dst.port());
-                Some(Self::V4(Key { addresses: [from << 32 | to], ports, proto }))
+    pub(crate) const fn of(binding: &Binding) -> Option<Self> {
+        use SocketAddr::{V4, V6};
+        let proto = binding.proto;
+        match (&binding.client, &binding.vip, &binding.server, &binding.local) {
+            (V4(client), V4(vip), V4(server), V4(local)) => {
+                Some(Self::V4([key4(proto, client, vip), key4(proto, server, local)]))
             }
-            (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
-                let (from, to) = (src.ip().to_bits(), dst.ip().to_bits());
-                let addresses = [(from >> 64) as u64, from as u64, (to >> 64) as u64, to as u64];
-                let ports = ports(src.port(), dst.port());
-                Some(Self::V6(Key { addresses, ports, proto }))
+            (V6(client), V6(vip), V6(server), V6(local)) => {
+                Some(Self::V6([key6(proto, client, vip), key6(proto, server, local)]))
             }
             _ => None,
         }
     }
+}
+
+#[inline]
+const fn key4(proto: Transport, src: &SocketAddrV4, dst: &SocketAddrV4) -> Key4 {
+    let addresses = addresses_v4(*src.ip(), *dst.ip());
+    Key { addresses, ports: ports(src.port(), dst.port()), proto }
+}
+
+#[inline]
+const fn key6(proto: Transport, src: &SocketAddrV6, dst: &SocketAddrV6) -> Key6 {
+    let addresses = addresses_v6(*src.ip(), *dst.ip());
+    Key { addresses, ports: ports(src.port(), dst.port()), proto }
 }
 
 impl From<&FlowKey> for AnyKey {
@@ -158,7 +208,7 @@ impl Family for Key4 {
     const HEADER_SUM: bool = true;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
-        let [word] = self.addresses;
+        let [word] = self.addresses.map(u64::from_be);
         (Ipv4Addr::from_bits((word >> 32) as u32).into(), Ipv4Addr::from_bits(word as u32).into())
     }
 
@@ -166,10 +216,10 @@ impl Family for Key4 {
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite {
         let [addresses] = self.addresses;
         Rewrite::V4(Rewrite4 {
-            addresses: addresses.to_be_bytes(),
-            ports: self.ports.to_be_bytes(),
-            net_delta: deltas.net,
-            transport_delta: deltas.transport,
+            addresses: addresses.to_ne_bytes(),
+            ports: self.ports.to_ne_bytes(),
+            net_delta: u16::from_be(deltas.net),
+            transport_delta: u16::from_be(deltas.transport),
             side,
             port_side: Some(side),
         })
@@ -183,7 +233,7 @@ impl Family for Key6 {
     const HEADER_SUM: bool = false;
 
     fn ips(&self) -> (IpAddr, IpAddr) {
-        let [a, b, c, d] = self.addresses;
+        let [a, b, c, d] = self.addresses.map(u64::from_be);
         let ip = |high: u64, low: u64| {
             IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)))
         };
@@ -194,12 +244,12 @@ impl Family for Key6 {
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite {
         let mut addresses = [0; 32];
         for (bytes, word) in addresses.chunks_exact_mut(8).zip(self.addresses) {
-            bytes.copy_from_slice(&word.to_be_bytes());
+            bytes.copy_from_slice(&word.to_ne_bytes());
         }
         Rewrite::V6(Rewrite6 {
             addresses,
-            ports: self.ports.to_be_bytes(),
-            transport_delta: deltas.transport,
+            ports: self.ports.to_ne_bytes(),
+            transport_delta: u16::from_be(deltas.transport),
             side,
             port_side: Some(side),
         })
@@ -217,8 +267,8 @@ pub(crate) trait Halves: Sized {
 /// The ports that `side` names.
 const fn only_ports(ports: u32, side: Side) -> u32 {
     match side {
-        Side::Source => ports & 0xffff_0000,
-        Side::Destination => ports & 0x0000_ffff,
+        Side::Source => ports & 0xffff_0000_u32.to_be(),
+        Side::Destination => ports & 0x0000_ffff_u32.to_be(),
         Side::Both => ports,
     }
 }
@@ -238,8 +288,8 @@ impl Halves for Key4 {
     fn only(&self, side: Side) -> Self {
         let [word] = self.addresses;
         let word = match side {
-            Side::Source => word >> 32 << 32,
-            Side::Destination => word & 0xffff_ffff,
+            Side::Source => word & (u64::MAX << 32).to_be(),
+            Side::Destination => word & (u64::MAX >> 32).to_be(),
             Side::Both => word,
         };
         Self { addresses: [word], ports: only_ports(self.ports, side), proto: self.proto }

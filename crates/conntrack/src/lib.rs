@@ -31,11 +31,17 @@ mod family;
 #[forbid(unsafe_code)]
 mod fill;
 #[forbid(unsafe_code)]
+mod first;
+#[forbid(unsafe_code)]
+mod free;
+#[forbid(unsafe_code)]
 mod hash;
 #[forbid(unsafe_code)]
 mod id;
 #[forbid(unsafe_code)]
 mod index;
+#[forbid(unsafe_code)]
+mod insert;
 #[cfg(all(test, loom))]
 #[forbid(unsafe_code)]
 mod interleavings;
@@ -49,7 +55,7 @@ mod memory;
 #[forbid(unsafe_code)]
 mod offload;
 #[forbid(unsafe_code)]
-mod one_way;
+mod opening;
 #[forbid(unsafe_code)]
 mod path;
 #[forbid(unsafe_code)]
@@ -80,12 +86,14 @@ mod view;
 
 pub use config::{TableConfig, TableError};
 pub use family::FamilyStats;
+pub use first::PlainOpening;
 pub use id::{ConnId, Hit};
 pub use offload::OffloadState;
+pub use opening::InsertError;
 pub use plain::{PlainAction, PlainKey};
 pub use readers::{MAX_READERS, Reader, ReaderError};
 pub use state::{ConnState, Event};
 pub use sweep::Expiry;
-pub use table::{ConnTable, InsertError, TableStats};
+pub use table::{ConnTable, TableStats};
 pub use time::Timeouts;
 pub use view::{Action, ConnView};

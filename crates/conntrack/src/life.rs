@@ -8,7 +8,8 @@ use crate::state::TcpState;
 /// connection never lands on the record's next one.
 ///
 /// From the top: 32 bits generation; then from bit 0: live, 4 bits state,
-/// 4 bits state before a reset, 2 bits offload state.
+/// 4 bits state before a reset, 2 bits offload state, and a bit for each
+/// direction that says what the state says: whether it is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life(u64);
 
@@ -16,6 +17,7 @@ const LIVE: u64 = 1;
 const STATE: u32 = 1;
 const FORMER: u32 = 5;
 const OFFLOAD: u32 = 9;
+const SETTLED: u32 = 11;
 
 impl Life {
     pub(crate) const fn from_raw(raw: u64) -> Self {
@@ -27,6 +29,7 @@ impl Life {
     }
 
     /// The life of the next connection in a record whose last one had `self`.
+    #[inline]
     pub(crate) const fn next(self, state: TcpState) -> Self {
         // 0 stays the mark of records that were never used.
         let generation = match self.generation() {
@@ -68,14 +71,17 @@ impl Life {
     /// 0 if the life isn't ended and a packet of `direction` without SYN, FIN
     /// and RST changes nothing; a number, as it is one of several conditions.
     pub(crate) const fn unsettled(self, direction: Direction) -> u64 {
-        let settled = TcpState::settled(direction) >> (self.0 >> STATE & 15) & 1;
-        !self.0 & LIVE | (settled ^ 1) as u64
+        !self.0 & (LIVE | 1 << SETTLED << (direction as u32 & 1))
     }
 
+    #[inline]
     pub(crate) const fn with_state(self, state: TcpState) -> Self {
         let (now, former) = state.parts();
-        let rest = self.0 & !(15 << STATE | 15 << FORMER);
-        Self(rest | (now as u64) << STATE | (former as u64) << FORMER)
+        let rest = self.0 & !(15 << STATE | 15 << FORMER | 3 << SETTLED);
+        let forward = (TcpState::settled(Direction::Forward) >> now & 1) as u64;
+        let reply = (TcpState::settled(Direction::Reply) >> now & 1) as u64;
+        let settled = (forward | reply << 1) << SETTLED;
+        Self(rest | (now as u64) << STATE | (former as u64) << FORMER | settled)
     }
 
     pub(crate) const fn offload(self) -> OffloadState {

@@ -34,6 +34,41 @@ impl<const N: usize> Drop for Held<'_, N> {
     }
 }
 
+/// The locks of two buckets, or of one, until dropped.
+pub(crate) struct Pair<'a> {
+    low: &'a Bucket,
+    /// Another one.
+    high: Option<&'a Bucket>,
+}
+
+impl<'a> Pair<'a> {
+    /// Locks both, the one with the lower number first, as [`Held::lock`] does:
+    /// they lie in one array.
+    #[inline(always)]
+    pub(crate) fn lock(a: &'a Bucket, b: &'a Bucket) -> Self {
+        let (one, other) = (std::ptr::from_ref(a), std::ptr::from_ref(b));
+        let pair = Self {
+            low: if one < other { a } else { b },
+            high: (one != other).then_some(if one < other { b } else { a }),
+        };
+        pair.low.lock();
+        if let Some(high) = pair.high {
+            high.lock();
+        }
+        pair
+    }
+}
+
+impl Drop for Pair<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.low.unlock();
+        if let Some(high) = self.high {
+            high.unlock();
+        }
+    }
+}
+
 /// In ascending order, every two compared once: the outcome can't be
 /// predicted, so there is no branch.
 #[inline]

@@ -4,15 +4,17 @@ use service::HopId;
 use wire::{FlowKey, FlowV4, Transport};
 
 use crate::id::Hit;
+use crate::record::Words;
 use crate::table::ConnTable;
 use crate::time::tick;
 
-/// An IPv4 5-tuple in words.
+/// An IPv4 5-tuple in words, as the packet has them in memory: see
+/// [`wire::Plain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlainKey {
-    /// Source address in the upper, destination address in the lower half.
+    /// Source, then destination address.
     pub addresses: u64,
-    /// Source port in the upper, destination port in the lower half.
+    /// Source, then destination port.
     pub ports: u32,
     /// The protocol's number: TCP's or UDP's.
     pub proto: u8,
@@ -28,7 +30,7 @@ impl PlainKey {
 
 impl From<PlainKey> for FlowKey {
     fn from(key: PlainKey) -> Self {
-        let PlainKey { addresses, ports, .. } = key;
+        let (addresses, ports) = (u64::from_be(key.addresses), u32::from_be(key.ports));
         Self::V4(FlowV4 {
             src: ((addresses >> 32) as u32).into(),
             dst: (addresses as u32).into(),
@@ -40,15 +42,16 @@ impl From<PlainKey> for FlowKey {
 }
 
 /// What is done to a packet: all its addresses and ports, those that stay, too.
+/// Words as in [`wire::PlainRewrite`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainAction {
-    /// New source address in the upper, destination address in the lower half.
+    /// New source, then destination address.
     pub addresses: u64,
-    /// New source port in the upper, destination port in the lower half.
+    /// New source, then destination port.
     pub ports: u32,
-    /// As in [`wire::rewrite::Rewrite4`].
+    /// Change of the IPv4 header's checksum.
     pub net_delta: u16,
-    /// As in [`wire::rewrite::Rewrite4`].
+    /// Change of the TCP or UDP checksum.
     pub transport_delta: u16,
     /// Where it is sent.
     pub hop: HopId,
@@ -62,14 +65,36 @@ impl ConnTable {
     #[inline(always)]
     #[must_use]
     pub fn plain(&self, hit: Hit, key: &PlainKey, now_ms: u64) -> Option<PlainAction> {
+        self.plain_if(hit, key.proto, now_ms, |words| {
+            let [own] = words.own;
+            (own ^ key.addresses) | u64::from(words.own_ports ^ key.ports)
+        })
+    }
+
+    /// The same for a packet of protocol `proto` whose key was looked up and
+    /// found as `hit` since the worker's last quiescent point: the connection is
+    /// still the same then, if it is there.
+    #[inline(always)]
+    #[must_use]
+    pub fn plain_found(&self, hit: Hit, proto: u8, now_ms: u64) -> Option<PlainAction> {
+        self.plain_if(hit, proto, now_ms, |_| 0)
+    }
+
+    /// `differs` says by a bit that the connection is another than asked for.
+    #[inline(always)]
+    fn plain_if(
+        &self,
+        hit: Hit,
+        proto: u8,
+        now_ms: u64,
+        differs: impl FnOnce(&Words<1>) -> u64,
+    ) -> Option<PlainAction> {
         // The record of a hit of the other family is beyond these or another's.
         let record = self.v4.record(hit.conn.raw())?;
         let life = record.life();
         let words = record.words(hit.direction);
-        let ([own], [other]) = (words.own, words.other);
-        let wrong = (own ^ key.addresses)
-            | u64::from(words.own_ports ^ key.ports)
-            | u64::from(words.kind ^ u32::from(key.proto))
+        let wrong = differs(&words)
+            | u64::from(words.kind ^ u32::from(proto))
             | life.unsettled(hit.direction);
         if wrong != 0 {
             return None;
@@ -77,6 +102,7 @@ impl ConnTable {
         record.see(tick(now_ms));
         // What is behind the load balancer is the other key turned round:
         // under `nat` one half of it is what the packet carries already.
+        let [other] = words.other;
         Some(PlainAction {
             addresses: other.rotate_left(32),
             ports: words.other_ports.rotate_left(16),

@@ -7,8 +7,7 @@
 //! have found the records in the index since.
 use std::sync::{Arc, PoisonError};
 
-use crate::stack::{Chain, NIL, Stack};
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// Most workers that can be registered at a time.
 pub const MAX_READERS: usize = if cfg!(loom) { 3 } else { 64 };
@@ -68,13 +67,13 @@ impl Readers {
 
     /// Begins a grace period; the epoch that all workers must have copied. What
     /// was unlinked before is out of reach for those who have.
-    fn raise(&self) -> u64 {
+    pub(crate) fn raise(&self) -> u64 {
         self.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// Whether every registered worker has copied `epoch` or a later one.
     /// Acquire: what they read before is read.
-    fn all_passed(&self, epoch: u64) -> bool {
+    pub(crate) fn all_passed(&self, epoch: u64) -> bool {
         let _roll = self.roll.lock().unwrap_or_else(PoisonError::into_inner);
         self.seats.iter().all(|seat| {
             let seen = seat.0.load(Ordering::Acquire);
@@ -105,67 +104,4 @@ impl Drop for Reader {
             seat.0.store(ABSENT, Ordering::Release);
         }
     }
-}
-
-/// Removed records of one family on their way back.
-#[derive(Debug)]
-pub(crate) struct Limbo {
-    /// Removed since the last grace period began.
-    removed: Stack,
-    /// Waiting for the end of one.
-    waiting: Mutex<Option<(u64, Chain, usize)>>,
-}
-
-impl Limbo {
-    pub(crate) fn new() -> Self {
-        Self { removed: Stack::new(), waiting: Mutex::new(None) }
-    }
-
-    /// Takes a record in that is out of the index.
-    pub(crate) fn push<'a>(&self, record: u32, link: impl Fn(u32) -> Option<&'a AtomicU32>) {
-        self.removed.push(Chain { first: record, last: record }, link);
-    }
-
-    /// Gives back to `free` what may be reused, and begins a grace period for
-    /// what was removed since the last one; how many records came back.
-    pub(crate) fn reclaim<'a>(
-        &self,
-        readers: &Readers,
-        free: &Stack,
-        link: impl Fn(u32) -> Option<&'a AtomicU32> + Copy,
-    ) -> usize {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut count = 0;
-        // Twice: without readers a grace period is over at once.
-        for _ in 0..2 {
-            if let Some((epoch, chain, length)) = *waiting {
-                if !readers.all_passed(epoch) {
-                    break;
-                }
-                count += length;
-                free.push(chain, link);
-                *waiting = None;
-            }
-            let first = self.removed.take();
-            if first == NIL {
-                break;
-            }
-            let (chain, length) = walk(first, link);
-            *waiting = Some((readers.raise(), chain, length));
-        }
-        count
-    }
-}
-
-/// A whole list from its first record on, and its length.
-fn walk<'a>(first: u32, link: impl Fn(u32) -> Option<&'a AtomicU32>) -> (Chain, usize) {
-    let (mut last, mut count) = (first, 1);
-    while let Some(next) = link(last).map(|next| next.load(Ordering::Relaxed)) {
-        if next == NIL {
-            break;
-        }
-        last = next;
-        count += 1;
-    }
-    (Chain { first, last }, count)
 }

@@ -17,12 +17,13 @@ pub(crate) struct Record<const K: usize> {
     /// By direction: addresses of the client and the VIP; of the server and
     /// the local end.
     addresses: [[AtomicU64; K]; 2],
-    /// Ports of client, VIP, server, local end.
-    ports: AtomicU64,
-    /// Next hops, forward in the upper half.
-    hops: AtomicU64,
-    /// Checksum changes: forward header, forward transport, reply likewise.
-    deltas: AtomicU64,
+    /// By direction: ports of client and VIP; of server and local end.
+    ports: [AtomicU32; 2],
+    /// Next hops, by direction.
+    hops: [AtomicU32; 2],
+    /// Checksum changes, by direction: the header's in the upper half, the
+    /// transport's in the lower.
+    deltas: [AtomicU32; 2],
     /// Service, backend, 22 unused bits, forwarding, protocol.
     ids: AtomicU64,
     /// Generation, state, offload state.
@@ -47,6 +48,15 @@ pub(crate) struct Content<const K: usize> {
     pub(crate) forwarding: Forwarding,
 }
 
+impl<const K: usize> Content<K> {
+    /// Whether answers go past the load balancer: then only the forward key is
+    /// in the index.
+    #[inline]
+    pub(crate) const fn is_one_way(&self) -> bool {
+        self.forwarding.is_one_way()
+    }
+}
+
 /// A record's words as one direction sees them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<const K: usize> {
@@ -66,9 +76,9 @@ impl<const K: usize> Record<K> {
     pub(crate) fn empty() -> Self {
         Self {
             addresses: [(); 2].map(|()| std::array::from_fn(|_| AtomicU64::new(0))),
-            ports: AtomicU64::new(0),
-            hops: AtomicU64::new(0),
-            deltas: AtomicU64::new(0),
+            ports: [(); 2].map(|()| AtomicU32::new(0)),
+            hops: [(); 2].map(|()| AtomicU32::new(0)),
+            deltas: [(); 2].map(|()| AtomicU32::new(0)),
             ids: AtomicU64::new(0),
             life: AtomicU64::new(0),
             seen: AtomicU32::new(0),
@@ -79,21 +89,24 @@ impl<const K: usize> Record<K> {
     /// Writes a connection into a record that nobody else has, and makes it
     /// live. Readers who came by an old id see the new generation before any
     /// new content (the fence), or the whole content (the release).
+    #[inline]
     pub(crate) fn write(&self, content: &Content<K>, life: Life, seen: u32) {
         self.life.store(life.unborn().raw(), Ordering::Release);
         fence(Ordering::Release);
-        let [forward, reply] = &content.keys;
         for (words, key) in self.addresses.iter().zip(&content.keys) {
             store_all(words, &key.addresses);
         }
-        let ports = u64::from(forward.ports) << 32 | u64::from(reply.ports);
-        self.ports.store(ports, Ordering::Relaxed);
-        let [HopId(there), HopId(back)] = content.hops;
-        self.hops.store(u64::from(there) << 32 | u64::from(back), Ordering::Relaxed);
-        let deltas = content.deltas.iter().fold(0, |word, delta| {
-            word << 32 | u64::from(delta.net) << 16 | u64::from(delta.transport)
-        });
-        self.deltas.store(deltas, Ordering::Relaxed);
+        for (ports, key) in self.ports.iter().zip(&content.keys) {
+            ports.store(key.ports, Ordering::Relaxed);
+        }
+        for (word, HopId(hop)) in self.hops.iter().zip(content.hops) {
+            word.store(hop, Ordering::Relaxed);
+        }
+        for (word, delta) in self.deltas.iter().zip(content.deltas) {
+            let both = u32::from(delta.net) << 16 | u32::from(delta.transport);
+            word.store(both, Ordering::Relaxed);
+        }
+        let [forward, _] = &content.keys;
         let ids = u64::from(content.service.0) << 48
             | u64::from(content.backend.0) << 32
             | u64::from(forwarding_bits(content.forwarding)) << FORWARDING
@@ -106,16 +119,12 @@ impl<const K: usize> Record<K> {
     /// Whether the record's key of `direction` is `key`.
     #[inline]
     pub(crate) fn has(&self, direction: Direction, key: &Key<K>) -> bool {
-        let [there, back] = &self.addresses;
-        let (addresses, shift) = match direction {
-            Direction::Forward => (there, 32),
-            Direction::Reply => (back, 0),
-        };
-        let mut other = addresses
+        let way = direction as usize & 1;
+        let mut other = self.addresses[way]
             .iter()
             .zip(key.addresses)
             .fold(0, |other, (word, own)| other | word.load(Ordering::Relaxed) ^ own);
-        other |= u64::from((self.ports.load(Ordering::Relaxed) >> shift) as u32 ^ key.ports);
+        other |= u64::from(self.ports[way].load(Ordering::Relaxed) ^ key.ports);
         other |= u64::from(self.ids.load(Ordering::Relaxed) as u8 ^ key.proto.number());
         other == 0
     }
@@ -126,20 +135,19 @@ impl<const K: usize> Record<K> {
     pub(crate) fn content(&self) -> Content<K> {
         let ids = self.ids.load(Ordering::Relaxed);
         let proto = Transport::from_number(ids as u8).unwrap_or(Transport::Tcp);
-        let ports = self.ports.load(Ordering::Relaxed);
-        let hops = self.hops.load(Ordering::Relaxed);
-        let deltas = self.deltas.load(Ordering::Relaxed);
-        let key = |addresses, ports: u64| Key {
-            addresses: load_all(addresses),
-            ports: ports as u32,
+        let key = |way: usize| Key {
+            addresses: load_all(&self.addresses[way]),
+            ports: self.ports[way].load(Ordering::Relaxed),
             proto,
         };
-        let [there, back] = &self.addresses;
-        let delta = |word: u64| Deltas { net: (word >> 16) as u16, transport: word as u16 };
+        let delta = |word: &AtomicU32| {
+            let word = word.load(Ordering::Relaxed);
+            Deltas { net: (word >> 16) as u16, transport: word as u16 }
+        };
         Content {
-            keys: [key(there, ports >> 32), key(back, ports)],
-            deltas: [delta(deltas >> 32), delta(deltas)],
-            hops: [HopId((hops >> 32) as u32), HopId(hops as u32)],
+            keys: [key(0), key(1)],
+            deltas: self.deltas.each_ref().map(delta),
+            hops: self.hops.each_ref().map(|hop| HopId(hop.load(Ordering::Relaxed))),
             service: ServiceId((ids >> 48) as u16),
             backend: BackendId((ids >> 32) as u16),
             forwarding: forwarding_of((ids >> FORWARDING) as u8),
@@ -160,15 +168,14 @@ impl<const K: usize> Record<K> {
     #[inline(always)]
     pub(crate) fn words(&self, direction: Direction) -> Words<K> {
         let way = direction as usize & 1;
-        let own = |word: u64| (word >> (32 * (1 - way))) as u32;
-        let ports = self.ports.load(Ordering::Relaxed);
+        let word = |words: &[AtomicU32; 2], way: usize| words[way].load(Ordering::Relaxed);
         Words {
             own: load_all(&self.addresses[way]),
             other: load_all(&self.addresses[1 - way]),
-            own_ports: own(ports),
-            other_ports: own(ports.rotate_left(32)),
-            deltas: own(self.deltas.load(Ordering::Relaxed)),
-            hop: own(self.hops.load(Ordering::Relaxed)),
+            own_ports: word(&self.ports, way),
+            other_ports: word(&self.ports, 1 - way),
+            deltas: word(&self.deltas, way),
+            hop: word(&self.hops, way),
             kind: self.ids.load(Ordering::Relaxed) as u32,
         }
     }
@@ -188,6 +195,7 @@ impl<const K: usize> Record<K> {
     }
 
     /// Generation and state. Acquire: who sees a live one sees its content.
+    #[inline]
     pub(crate) fn life(&self) -> Life {
         Life::from_raw(self.life.load(Ordering::Acquire))
     }

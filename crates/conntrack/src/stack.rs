@@ -29,6 +29,7 @@ impl Stack {
     }
 
     /// Puts a chain on top. `link` gives a record's link.
+    #[inline]
     pub(crate) fn push<'a>(&self, chain: Chain, link: impl Fn(u32) -> Option<&'a AtomicU32>) {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -49,12 +50,14 @@ impl Stack {
     }
 
     /// The record that the next pop most likely takes.
+    #[inline]
     pub(crate) fn top(&self) -> Option<u32> {
         let top = self.head.load(Ordering::Relaxed) as u32;
         (top != NIL).then_some(top)
     }
 
     /// Takes the top record.
+    #[inline]
     pub(crate) fn pop<'a>(&self, link: impl Fn(u32) -> Option<&'a AtomicU32>) -> Option<u32> {
         let mut head = self.head.load(Ordering::Acquire);
         loop {

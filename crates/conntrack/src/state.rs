@@ -78,6 +78,7 @@ const CODES: [ConnState; 11] = [
     ConnState::Stream,
 ];
 
+#[inline]
 const fn code(state: ConnState) -> u8 {
     match state {
         ConnState::New => 0,
@@ -100,6 +101,7 @@ const fn decode(code: u8) -> ConnState {
 
 impl TcpState {
     /// The state of a connection of `proto` before its first packet is counted.
+    #[inline]
     pub(crate) const fn first(proto: Transport, forwarding: Forwarding) -> Self {
         Self::plain(match (proto, forwarding.is_one_way()) {
             (Transport::Tcp, _) | (_, true) => ConnState::New,
@@ -137,6 +139,7 @@ impl TcpState {
         self.now
     }
 
+    #[inline]
     pub(crate) const fn parts(self) -> (u8, u8) {
         (code(self.now), code(self.former))
     }
@@ -280,6 +283,7 @@ const fn step(now: ConnState, direction: Direction, flags: TcpFlags) -> (ConnSta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::life::Life;
 
     /// A state is settled if no such packet changes it or means anything.
     #[test]
@@ -287,6 +291,9 @@ mod tests {
         for (state, direction) in CODES.iter().flat_map(|s| Direction::BOTH.map(|d| (*s, d))) {
             let settled = TcpState::settled(direction) >> code(state) & 1 == 1;
             let state = TcpState::plain(state);
+            let born = Life::from_raw(0).next(TcpState::plain(ConnState::Stream));
+            let life = born.with_state(state);
+            assert_eq!(life.unsettled(direction) == 0, settled, "{state:?} {direction:?}");
             let same =
                 [0, TcpFlags::ACK].map(|flags| state.after(direction, Some(TcpFlags(flags))));
             let unchanged = same == [(state, Event::None); 2];

@@ -15,7 +15,8 @@ use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
 use wire::Transport;
 
 use crate::bucket::{Reference, SLOTS};
-use crate::family::{FamilyTable, Refusal};
+use crate::family::FamilyTable;
+use crate::insert::Refusal;
 use crate::key::{Deltas, Key};
 use crate::readers::{Reader, Readers};
 use crate::record::Content;
@@ -51,7 +52,7 @@ fn content(n: u32) -> Content<1> {
 
 /// A worker's lookup: a quick look, and a second one if that is not sure.
 fn lookup(table: &Table, key: &Key<1>) -> Option<Reference> {
-    table.glance(key).or_else(|| table.lookup(key))
+    table.glance(key).unwrap_or_else(|| table.lookup(key))
 }
 
 struct Worker {
@@ -107,7 +108,10 @@ impl Worker {
         let own = self.random.random_range(0..OWN);
         let content = content(self.first + own);
         for direction in Direction::BOTH {
-            let found = lookup(&self.table, &content.keys[direction.index()]);
+            let key = &content.keys[direction.index()];
+            let found = lookup(&self.table, key);
+            let burst = self.table.burst_look(key);
+            assert!(burst.is_none_or(|burst| burst == found), "number {own}: {burst:?}");
             let found = found.map(|found| (found.record(), found.direction()));
             let expected = self.records[own as usize].map(|number| (number, direction));
             assert_eq!(found, expected, "number {own}");

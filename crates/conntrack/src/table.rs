@@ -1,22 +1,23 @@
 //! The connection table of both families.
 use std::sync::Arc;
 
-use service::{Binding, Direction, HopId};
+use service::{Binding, Direction};
 use wire::{FlowKey, TcpFlags};
 
 use crate::config::{MOST, TableConfig, TableError, buckets, buckets_one_way};
-use crate::family::{FamilyStats, FamilyTable, Refusal};
+use crate::family::{FamilyStats, FamilyTable};
 use crate::id::{ConnId, Hit};
 use crate::key::{AnyKey, Family, Halves, Key};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
+use crate::memory::vector::Width;
 use crate::offload::OffloadState;
 use crate::readers::{Reader, ReaderError, Readers};
-use crate::record::{Content, Record};
+use crate::record::Record;
 use crate::state::{ConnState, Event};
 use crate::sweep::Cursor;
 use crate::time::{TICK_MS, Timeouts, age, tick};
-use crate::view::{Action, ConnView, deltas};
+use crate::view::{Action, ConnView};
 
 /// The connections of all workers, by all of them at once.
 ///
@@ -30,29 +31,8 @@ pub struct ConnTable {
     pub(crate) timeouts: Timeouts,
     pub(crate) cursor: Cursor,
     readers: Arc<Readers>,
-    /// Whether the keys of replies are left out.
-    one_way: bool,
-}
-
-/// Why a connection was not inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InsertError {
-    /// No record is free, or no place in the index within the bounded search.
-    #[error("the connection table is full")]
-    Full,
-    /// The forward 5-tuple is a connection's already: use that one.
-    #[error("the connection is in the table already")]
-    Exists(Hit),
-    /// The reply 5-tuple is another connection's: choose another local port.
-    #[error("another connection to the same server has the same local address and port")]
-    ReplyConflict(Hit),
-    /// The endpoints are not all IPv4 or all IPv6.
-    #[error("the endpoints of the connection are of different families")]
-    MixedFamilies,
-    /// Forward and reply 5-tuple are the same: client and server are one, and
-    /// so are VIP and local end.
-    #[error("packets of both directions of the connection would look the same")]
-    Loop,
+    /// How bursts compare buckets.
+    pub(crate) width: Width,
 }
 
 /// Counts of the table.
@@ -81,7 +61,7 @@ impl ConnTable {
     /// # Errors
     /// The size is out of range, or the memory can't be had.
     pub fn new(config: &TableConfig) -> Result<Self, TableError> {
-        Self::sized(config, buckets, false)
+        Self::sized(config, buckets)
     }
 
     /// As [`Self::new`], for connections whose replies go past: clients' packets
@@ -91,21 +71,18 @@ impl ConnTable {
     /// # Errors
     /// As [`Self::new`].
     pub fn one_way(config: &TableConfig) -> Result<Self, TableError> {
-        Self::sized(config, buckets_one_way, true)
+        let table = Self::sized(config, buckets_one_way)?;
+        Ok(Self { v4: table.v4.without_replies(), v6: table.v6.without_replies(), ..table })
     }
 
-    fn sized(
-        config: &TableConfig,
-        buckets: fn(usize) -> usize,
-        one_way: bool,
-    ) -> Result<Self, TableError> {
+    fn sized(config: &TableConfig, buckets: fn(usize) -> usize) -> Result<Self, TableError> {
         Ok(Self {
             v4: family(config.connections, buckets, &config.seed)?,
             v6: family(config.connections_v6, buckets, &config.seed)?,
             timeouts: config.timeouts,
             cursor: Cursor::new(),
             readers: Arc::new(Readers::new()),
-            one_way,
+            width: Width::detect(),
         })
     }
 
@@ -128,53 +105,7 @@ impl ConnTable {
             FlowKey::V4(flow) => self.glance(flow),
             FlowKey::V6(flow) => self.glance_v6(flow),
         };
-        found.or_else(|| self.lookup_surely(key))
-    }
-
-    /// Inserts a connection, in state [`ConnState::New`] or
-    /// [`ConnState::Unanswered`]; its first packet is counted by
-    /// [`Self::touch`] afterwards, as any other. `hops` are by direction.
-    ///
-    /// # Errors
-    /// Nothing was inserted; the variant says why. Of several workers that
-    /// insert one forward key at a time, one succeeds, and the others get its
-    /// connection in [`InsertError::Exists`].
-    pub fn insert(
-        &self,
-        binding: &Binding,
-        hops: [HopId; 2],
-        now_ms: u64,
-    ) -> Result<ConnId, InsertError> {
-        let Binding { proto, service, backend, forwarding, .. } = *binding;
-        let there = AnyKey::new(proto, binding.client, binding.vip);
-        let back = AnyKey::new(proto, binding.server, binding.local);
-        match (there, back) {
-            (Some(AnyKey::V4(there)), Some(AnyKey::V4(back))) => {
-                let keys = [there, back];
-                let deltas = deltas(&keys);
-                let content = Content { keys, deltas, hops, service, backend, forwarding };
-                insert(&self.v4, &content, self.one_way, now_ms)
-            }
-            (Some(AnyKey::V6(there)), Some(AnyKey::V6(back))) => {
-                let keys = [there, back];
-                let deltas = deltas(&keys);
-                let content = Content { keys, deltas, hops, service, backend, forwarding };
-                insert(&self.v6, &content, self.one_way, now_ms)
-            }
-            _ => Err(InsertError::MixedFamilies),
-        }
-    }
-
-    /// Brings closer what [`Self::insert`] will touch: worth it for bursts, where
-    /// all are announced before the first is inserted. Changes nothing.
-    pub fn prefetch_insert(&self, binding: &Binding) {
-        for (src, dst) in [(binding.client, binding.vip), (binding.server, binding.local)] {
-            match AnyKey::new(binding.proto, src, dst) {
-                Some(AnyKey::V4(key)) => self.v4.prefetch(&key),
-                Some(AnyKey::V6(key)) => self.v6.prefetch(&key),
-                None => {}
-            }
-        }
+        found.unwrap_or_else(|| self.lookup_surely(key))
     }
 
     /// Takes a connection out of the table; what it was. Of several callers
@@ -339,6 +270,14 @@ impl ConnTable {
         TableStats { v4: self.v4.stats(), v6: self.v6.stats() }
     }
 
+    /// Keys that are not in the first bucket where they are looked for, of both
+    /// families: each costs a burst's lookup a second cache line. Walks the whole
+    /// index.
+    #[must_use]
+    pub fn spilled(&self) -> u64 {
+        self.v4.index().spilled() + self.v6.index().spilled()
+    }
+
     /// Shows every connection to `visit`. Connections that come or go
     /// meanwhile may or may not be shown; each one shown is whole.
     pub fn iter(&self, now_ms: u64, visit: &mut impl FnMut(ConnId, ConnView)) {
@@ -366,32 +305,6 @@ where
     }
     FamilyTable::new(connections, buckets(connections), seed)
         .map_err(|OutOfMemory { bytes }| TableError::Memory { bytes })
-}
-
-fn insert<const K: usize>(
-    family: &FamilyTable<K>,
-    content: &Content<K>,
-    one_way: bool,
-    now_ms: u64,
-) -> Result<ConnId, InsertError>
-where
-    Key<K>: Family,
-{
-    let bit = <Key<K> as Family>::ID_BIT;
-    if content.keys[0] == content.keys[1] {
-        return Err(InsertError::Loop);
-    }
-    let inserted = if one_way {
-        family.insert_one_way(content, tick(now_ms))
-    } else {
-        family.insert(content, tick(now_ms))
-    };
-    match inserted {
-        Ok(number) => Ok(ConnId::from_raw(number | bit)),
-        Err(Refusal::Full) => Err(InsertError::Full),
-        Err(Refusal::Exists(found)) => Err(InsertError::Exists(Hit::new(found, bit))),
-        Err(Refusal::ReplyConflict(found)) => Err(InsertError::ReplyConflict(Hit::new(found, bit))),
-    }
 }
 
 #[inline]

@@ -2,7 +2,7 @@
 use service::{BackendId, Binding, Delivery, Direction, HopId, ServiceId};
 use wire::Side;
 
-use crate::key::{Deltas, Family, Halves, Key};
+use crate::key::{Family, Halves, Key};
 use crate::offload::OffloadState;
 use crate::record::Content;
 use crate::state::ConnState;
@@ -89,17 +89,4 @@ where
         (Direction::Forward, false) => (inside, Side::Both),
         (Direction::Reply, false) => (outside, Side::Both),
     }
-}
-
-/// The checksum changes of both directions, as [`Binding::rewrite`] has them.
-pub(crate) fn deltas<const K: usize>(keys: &[Key<K>; 2]) -> [Deltas; 2]
-where
-    Key<K>: Family + Halves,
-{
-    Direction::BOTH.map(|direction| {
-        let [forward, reply] = keys;
-        let old = if direction == Direction::Forward { forward } else { reply };
-        let (new, side) = target(keys, direction);
-        Deltas::between(&old.only(side), &new.only(side))
-    })
 }

@@ -13,7 +13,7 @@ use wire::FlowKey;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Insert(u32, bool),
+    Insert(Vec<(u32, bool)>),
     Remove(u32, bool),
     Lookup(Vec<(u32, bool)>),
     Sweep(u64),
@@ -23,7 +23,8 @@ enum Step {
 fn step(clients: u32) -> impl Strategy<Value = Step> {
     let client = (0..clients, any::<bool>());
     prop_oneof![
-        8 => client.clone().prop_map(|(n, v6)| Step::Insert(n, v6)),
+        8 => client.clone().prop_map(|new| Step::Insert(vec![new])),
+        1 => proptest::collection::vec(client.clone(), 0..50).prop_map(Step::Insert),
         3 => client.clone().prop_map(|(n, v6)| Step::Remove(n, v6)),
         2 => proptest::collection::vec(client, 0..150).prop_map(Step::Lookup),
         1 => (0u64..40_000).prop_map(Step::Sweep),
@@ -46,33 +47,41 @@ struct Model {
 }
 
 impl Model {
-    fn insert(&mut self, table: &ConnTable, new: &Binding, now: u64, room: bool) {
+    /// `got` came of the insertion of `new`, while there was `room`.
+    fn inserted(&mut self, new: &Binding, got: Result<ConnId, InsertError>, now: u64, room: bool) {
         let [there, back] = Direction::BOTH.map(|direction| new.key(direction).unwrap());
+        let one_way = new.forwarding.is_one_way();
         let expected = match (self.keys.get(&there), self.keys.get(&back)) {
             (Some(&hit), _) => Some(InsertError::Exists(hit)),
-            (_, Some(&hit)) => Some(InsertError::ReplyConflict(hit)),
+            (_, Some(&hit)) if !one_way => Some(InsertError::ReplyConflict(hit)),
             _ if !room => Some(InsertError::Full),
             _ => None,
         };
-        let got = table.insert(new, hops(1), now);
         assert_eq!(got.err(), expected);
         if let Ok(conn) = got {
             self.keys.insert(there, Hit { conn, direction: Direction::Forward });
-            self.keys.insert(back, Hit { conn, direction: Direction::Reply });
+            if !one_way {
+                self.keys.insert(back, Hit { conn, direction: Direction::Reply });
+            }
             assert_eq!(self.conns.insert(conn, (*new, now)), None);
         }
     }
 
     fn remove(&mut self, table: &ConnTable, conn: ConnId) {
         let (gone, _) = self.conns.remove(&conn).unwrap();
-        for direction in Direction::BOTH {
-            self.keys.remove(&gone.key(direction).unwrap());
+        self.keys.remove(&gone.key(Direction::Forward).unwrap());
+        if !gone.forwarding.is_one_way() {
+            self.keys.remove(&gone.key(Direction::Reply).unwrap());
         }
         assert_eq!(table.remove(conn), Some(gone));
     }
 
     fn check(&self, table: &ConnTable) {
         assert_eq!(table.len(), self.conns.len());
+        for (binding, _) in self.conns.values() {
+            let back = binding.key(Direction::Reply).unwrap();
+            assert_eq!(table.lookup(&back), self.keys.get(&back).copied());
+        }
         for (key, hit) in &self.keys {
             assert_eq!(table.lookup(key), Some(*hit));
         }
@@ -93,12 +102,15 @@ fn run(steps: &[Step], sizes: (usize, usize), seed: u8) {
     for step in steps {
         now += 500;
         match step {
-            Step::Insert(n, v6) => {
-                let size = if *v6 { sizes.1 } else { sizes.0 };
-                let taken = &mut taken[usize::from(*v6)];
-                let before = model.conns.len();
-                model.insert(&table, &some_binding(*n, *v6), now, *taken < size);
-                *taken += model.conns.len() - before;
+            Step::Insert(new) => {
+                let got = insert(&table, new, now);
+                for (&(n, v6), got) in new.iter().zip(got) {
+                    let size = if v6 { sizes.1 } else { sizes.0 };
+                    let taken = &mut taken[usize::from(v6)];
+                    let before = model.conns.len();
+                    model.inserted(&some_binding(n, v6), got, now, *taken < size);
+                    *taken += model.conns.len() - before;
+                }
             }
             Step::Remove(n, v6) => {
                 let key = some_binding(*n, *v6).key(Direction::Forward).unwrap();
@@ -119,6 +131,16 @@ fn run(steps: &[Step], sizes: (usize, usize), seed: u8) {
         }
     }
     model.check(&table);
+}
+
+fn insert(table: &ConnTable, new: &[(u32, bool)], now: u64) -> Vec<Result<ConnId, InsertError>> {
+    if let [(n, v6)] = new {
+        return vec![table.insert(&some_binding(*n, *v6), hops(1), now)];
+    }
+    let new: Vec<_> = new.iter().map(|&(n, v6)| (some_binding(n, v6), hops(1))).collect();
+    let mut out = vec![Err(InsertError::MixedFamilies); new.len()];
+    table.insert_burst(&new, now, &mut out);
+    out
 }
 
 fn lookup(table: &ConnTable, model: &Model, clients: &[(u32, bool)]) {

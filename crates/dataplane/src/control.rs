@@ -1,11 +1,11 @@
-//! What the status socket is told to do: backends of stateless services are
-//! drained, and serve again.
+//! What the status socket is told to do: backends are drained, and serve again.
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use pipeline::{Shared, Snapshot};
 use serde::{Deserialize, Serialize};
+use service::{Backend, Moved, Service};
 
 use crate::status_socket::{self, StatusSocketError};
 
@@ -27,6 +27,10 @@ pub struct Steered {
     pub entries_before: usize,
     /// Entries now.
     pub entries_after: usize,
+    /// Connections of the backend, which stay; `None` if the service has none.
+    pub connections: Option<u64>,
+    /// Backends of the service that take clients or connections now.
+    pub serving: usize,
 }
 
 /// The side that obeys.
@@ -64,15 +68,38 @@ impl Control {
         let steered = self.shared.steer(service.trim(), backend, drain);
         let (moved, old) = steered.map_err(|error| error.to_string())?;
         self.old.push((now_ms, old));
+        let done = self.steered(service.trim(), backend, moved);
         let what = if drain { "drained" } else { "restored" };
-        let percent = moved.share * 100.0;
-        tracing::info!(service, %backend, "backend {what}: {percent:.2} % of the clients move");
-        Ok(Steered {
+        match done.connections {
+            None => {
+                let percent = moved.share * 100.0;
+                tracing::info!(service, %backend, "backend {what}: {percent:.2} % of the clients move");
+            }
+            Some(open) => tracing::info!(service, %backend, open, "backend {what}"),
+        }
+        if done.serving == 0 {
+            tracing::warn!(service, "no backend is left: clients are refused");
+        }
+        Ok(done)
+    }
+
+    fn steered(&self, service: &str, backend: IpAddr, moved: Moved) -> Steered {
+        let snapshot = self.shared.snapshot.load();
+        let mut services = snapshot.services.services().iter();
+        let found = services.find(|found| found.name() == service);
+        let backends = found.map(Service::backends).unwrap_or_default();
+        let open = |own: &Backend| u64::from(self.shared.active.get(own.id));
+        let open = backends.iter().filter(|own| own.address == backend).map(open).sum();
+        let serves =
+            |own: &&Backend| own.weight > 0 && found.is_some_and(|found| !found.is_drained(own.id));
+        Steered {
             error: None,
             moved: moved.share,
             entries_before: moved.before,
             entries_after: moved.after,
-        })
+            connections: found.filter(|found| !found.is_stateless()).map(|_| open),
+            serving: backends.iter().filter(serves).count(),
+        }
     }
 
     /// Frees configurations that no worker uses any more.
@@ -114,6 +141,9 @@ mod tests {
         [[service]]\nname = \"dns\"\nvip = \"10.71.0.100\"\nport = 53\nprotocol = \"udp\"\n\
         mode = \"dsr\"\nstateless = true\n\
         [[service.backend]]\naddress = \"10.71.0.11\"\n\
+        [[service.backend]]\naddress = \"10.71.0.12\"\n\
+        [[service]]\nname = \"web\"\nvip = \"10.71.0.101\"\nport = 80\nprotocol = \"tcp\"\n\
+        [[service.backend]]\naddress = \"10.71.0.11\"\n\
         [[service.backend]]\naddress = \"10.71.0.12\"\n";
 
     #[test]
@@ -129,6 +159,7 @@ mod tests {
         assert_eq!(told("connection 192.0.2.1:5"), None);
         let drained = told("drain dns 10.71.0.11\n").unwrap();
         assert_eq!((drained.error, drained.moved), (None, 0.5));
+        assert_eq!((drained.connections, drained.serving), (None, 1));
         let serving = || {
             let snapshot = shared.snapshot.load();
             let classes = snapshot.services.services()[0].classes().unwrap();
@@ -147,8 +178,21 @@ mod tests {
         }
         assert_eq!(told("restore dns 10.71.0.11").unwrap().error, None);
         assert_eq!(serving(), 2);
+        // With connections: those of the backend stay.
+        let id = shared.snapshot.load().services.services()[1].backends()[0].id;
+        (0..3).for_each(|_| shared.active.opened(id));
+        for (command, left) in [
+            ("drain web 10.71.0.11", 1),
+            ("drain web 10.71.0.12", 0),
+            ("restore web 10.71.0.11", 1),
+        ] {
+            let done = told(command).unwrap();
+            let open = if command.ends_with("11") { 3 } else { 0 };
+            assert_eq!((done.error, done.moved, done.serving), (None, 0.0, left), "{command}");
+            assert_eq!(done.connections, Some(open), "{command}");
+        }
         control.forget(1004);
-        assert_eq!(control.old.len(), 2);
+        assert_eq!(control.old.len(), 5);
         control.forget(1005);
         assert!(control.old.is_empty());
     }

@@ -216,6 +216,7 @@ impl Reporter {
             let backends = service.backends().iter().map(|backend| BackendStatus {
                 address: endpoint(backend.address, backend.port),
                 weight: backend.weight,
+                drained: service.is_drained(backend.id),
                 active: u64::from(self.shared.active.get(backend.id)),
                 next_hop: self.hop(backend.address).unwrap_or_else(|why| why),
             });
@@ -259,6 +260,7 @@ fn offload_counters(stats: &OffloadStats) -> BTreeMap<String, u64> {
         ("aged", done.aged),
         ("astray", done.astray),
         ("rerouted", done.rerouted),
+        ("marked_instead", done.marked_instead),
         ("forwarded_packets", done.forwarded_packets),
         ("forwarded_bytes", done.forwarded_bytes),
         ("refused_tagged", refused.tagged),
@@ -269,6 +271,7 @@ fn offload_counters(stats: &OffloadStats) -> BTreeMap<String, u64> {
         ("refused_unsupported", refused.unsupported),
         ("refused_other", refused.other),
         ("refused_no_queue", refused.no_queue),
+        ("refused_no_mark", refused.no_mark),
         ("refused_not_encodable", refused.not_encodable),
         ("refused_waiting", refused.waiting),
     ];

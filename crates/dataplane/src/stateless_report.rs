@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 
 use offload::{Held, StatelessRules};
-use service::{BackendId, Service};
+use service::{BackendId, By, Mode, Service};
 
 use crate::status::{EntryStatus, ShareStatus, StatelessStatus};
 
@@ -26,6 +26,7 @@ pub(crate) fn of(service: &Service, rules: &StatelessRules) -> Option<StatelessS
         let found = service.backends().iter().find(|backend| backend.id == id);
         found.map_or_else(String::new, |backend| backend.address.to_string())
     };
+    status.by_hash = matches!(service.mode(), Mode::Stateless(By::Hash));
     (status.bits, status.deviation) = (classes.bits(), classes.deviation());
     let sent: BTreeMap<BackendId, _> =
         classes.shares().map(|share| (share.backend, rules.sent_to(share.backend))).collect();

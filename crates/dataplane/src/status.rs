@@ -207,8 +207,10 @@ pub struct ServiceStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatelessStatus {
-    /// Low bits of the client's address that decide.
+    /// Low bits that decide.
     pub bits: u8,
+    /// Whether they are a hash's, not the client's address's.
+    pub by_hash: bool,
     /// The greatest deviation of a backend's share from what its weight says,
     /// as a part of that.
     pub deviation: f64,
@@ -266,8 +268,10 @@ pub struct EntryStatus {
 pub struct BackendStatus {
     /// Address and port.
     pub address: String,
-    /// Weight.
+    /// Weight; 0 while it is drained.
     pub weight: u16,
+    /// Whether it has been drained since the start.
+    pub drained: bool,
     /// Connections it serves now.
     pub active: u64,
     /// The next hop's Ethernet address, or why there is none.

@@ -22,8 +22,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show what a running load balancer does.
     Status(StatusArgs),
-    /// Drain a backend of a stateless service of a running load balancer, or let
-    /// it serve again.
+    /// Drain a backend of a running load balancer, or let it serve again.
     #[command(subcommand)]
     Backend(BackendCommand),
     /// Send a capture through the whole data path, without any device.
@@ -72,9 +71,10 @@ pub(crate) struct StatusArgs {
 /// `hnlb backend`
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackendCommand {
-    /// Give its clients to the others; no other client moves.
+    /// Give it no new connections; those that exist stay. Of a stateless service
+    /// its clients go to the others, and no other client moves.
     Drain(BackendArgs),
-    /// Give it its own clients back.
+    /// Let it serve as before; of a stateless service it gets its own clients back.
     Restore(BackendArgs),
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct BackendArgs {
     /// The service's name, as in the configuration.
     #[arg(value_name = "SERVICE")]
     pub(crate) service: String,
-    /// The backend's address.
+    /// The backend's address; all of its ports.
     #[arg(value_name = "ADDRESS")]
     pub(crate) backend: std::net::IpAddr,
     /// The status socket, as in `[status] socket` of the configuration.

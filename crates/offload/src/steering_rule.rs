@@ -9,6 +9,7 @@
 //! What no rule of a group of the switch takes reaches the port, and so the
 //! workers, who do the same to it.
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use dpdk::flow::{
     Action, Attributes, EthFields, Field, HopField, Ipv4Fields, Ipv6Fields, Item, Match, Modify,
@@ -20,8 +21,10 @@ use wire::{Mac, Transport};
 
 /// The first group of stateless services; below are those of connections.
 const FIRST_GROUP: u32 = 0x1000;
-/// A group without rules.
-const EMPTY: u32 = FIRST_GROUP - 1;
+/// A group without rules: what is sent there reaches software.
+pub(crate) const DEAD_END: u32 = FIRST_GROUP - 1;
+/// All groups that are ours; whatever is in them or leads to them, we have made.
+pub(crate) const GROUPS: RangeInclusive<u32> = DEAD_END - 1..=u32::MAX;
 /// IPv4: more fragments, and the offset.
 const FRAGMENT: u16 = 0x3fff;
 
@@ -64,9 +67,9 @@ fn exactly<T>(spec: T, mask: T) -> Field<T> {
 /// is there, it is the former.
 pub(crate) fn seat() -> Rule {
     Rule {
-        attributes: transfer(EMPTY - 1, 0),
+        attributes: transfer(DEAD_END - 1, 0),
         pattern: vec![Item::Eth(Match::Present)],
-        actions: vec![Action::Jump(EMPTY)],
+        actions: vec![Action::Jump(DEAD_END)],
     }
 }
 
@@ -138,7 +141,7 @@ pub(crate) fn guards(
     let rule = |items: Vec<Item>| Rule {
         attributes: transfer(group, 0),
         pattern: [vec![Item::Eth(Match::Present)], items].concat(),
-        actions: vec![Action::Jump(EMPTY)],
+        actions: vec![Action::Jump(DEAD_END)],
     };
     items.into_iter().map(rule).collect()
 }

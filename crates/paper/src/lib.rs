@@ -26,6 +26,7 @@ mod measured;
 mod newflow;
 mod outbox;
 mod part;
+mod parts;
 mod peak;
 mod plan;
 mod presence;

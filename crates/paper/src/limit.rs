@@ -48,10 +48,10 @@ impl Limit {
         let [to, from] = action.macs;
         let rewrite = PlainRewrite {
             macs: mac_pair(to, from),
-            addresses: u64::from_be_bytes(new.addresses),
-            ports: u32::from_be_bytes(new.ports),
-            net_delta: new.net_delta,
-            transport_delta: new.transport_delta,
+            addresses: u64::from_ne_bytes(new.addresses),
+            ports: u32::from_ne_bytes(new.ports),
+            net_delta: new.net_delta.to_be(),
+            transport_delta: new.transport_delta.to_be(),
         };
         Some(Self { rewrite, proto: proto.number(), port: action.port })
     }
@@ -64,7 +64,8 @@ impl Balancer for Limit {
             packet.prefetch();
         }
         for mut packet in burst.drain() {
-            if self.rewrite.apply(packet.bytes_mut(), self.proto) {
+            if let Some(head) = packet.bytes_mut().first_chunk_mut() {
+                self.rewrite.apply(head, self.proto);
                 out.send(self.port, packet);
             }
         }

@@ -5,17 +5,19 @@
 //! left, whole and untouched, to the general way, which does the same to these
 //! packets.
 use arrayvec::ArrayVec;
-use conntrack::{Hit, PlainKey};
+use conntrack::{Hit, PlainAction, PlainKey};
 use packet::PacketBuf;
 use service::{Delivery, Direction};
+use wire::plain::Head;
 use wire::{Mac, Plain, PlainRewrite, Rewrite};
 
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
+use crate::open::Fresh;
 use crate::pipeline::BURST;
-use crate::{Outbox, PortId, PortShared};
+use crate::{PortId, PortShared};
 
 /// What is known of a packet before it is acted on.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +30,10 @@ pub(crate) enum Told {
     Queue,
     /// Several backends share the receive queue, and the mark means one.
     Shared(u16),
-    /// The connection table has found it.
+    /// It is plain, and the connection table has found it.
     Table(Hit),
+    /// It opens a connection, the one with this number.
+    Open(u8),
     /// It goes the general way, as the next job.
     Job,
     /// It has been dropped and counted.
@@ -42,14 +46,13 @@ pub(crate) type TellTale = [Told; BURST];
 /// What happened to a burst, counted at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    marked: u64,
-    queued: u64,
-    looked_up: u64,
+    pub(crate) marked: u64,
+    pub(crate) queued: u64,
+    pub(crate) looked_up: u64,
 }
 
 /// First pass: what the NIC said of each packet. Touches no frame, but fetches
-/// them and the connections that marks name. Also says whether there is a
-/// packet of which nothing is known.
+/// them and the connections that marks name. Of how many nothing is known.
 #[inline(always)]
 pub(crate) fn ask<B: PacketBuf, O>(
     cx: &Context<'_, O>,
@@ -57,7 +60,7 @@ pub(crate) fn ask<B: PacketBuf, O>(
     lane: &Option<QueueLane>,
     burst: &[B],
     told: &mut TellTale,
-) -> bool {
+) -> usize {
     let unmarked = if lane.is_some() { Told::Queue } else { Told::Nothing };
     let mut unknown = 0;
     for (buf, told) in burst.iter().zip(told.iter_mut()) {
@@ -77,38 +80,68 @@ pub(crate) fn ask<B: PacketBuf, O>(
             },
         };
     }
-    unknown > 0
+    unknown
 }
 
 /// Second pass, if there are packets of which nothing is known: they are looked
-/// up together. Those that are not plain are left as they are; whether there
-/// are any that nothing is known of still.
+/// up together; how many are found. Those that are not plain are left as they
+/// are. What is not found and may open a connection is noted in `fresh`.
 pub(crate) fn find<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     station: Mac,
     burst: &[B],
     told: &mut TellTale,
-) -> bool {
+    fresh: &mut Fresh,
+) -> usize {
     let mut keys: ArrayVec<PlainKey, BURST> = ArrayVec::new();
     let mut places: ArrayVec<u8, BURST> = ArrayVec::new();
+    let mut opening = 0_u64;
     for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
         // What the NIC said may be stale: the general way counts that.
         if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue.is_some() {
             continue;
         }
-        if let Some(plain) = Plain::of(buf.bytes(), station) {
+        let Some(head) = buf.bytes().first_chunk() else { continue };
+        let plain = Plain::of(head, buf.bytes().len(), station).or_else(|| {
+            opening |= 1 << place;
+            first(buf.bytes(), station)
+        });
+        if let Some(plain) = plain {
             keys.push(key(&plain));
             places.push(place);
         }
     }
     let mut hits = [None; BURST];
     cx.shared.table.lookup_plain(&keys, &mut hits);
-    for (place, hit) in places.iter().zip(hits) {
-        if let (Some(told), Some(hit)) = (told.get_mut(usize::from(*place)), hit) {
-            *told = Told::Table(hit);
+    let mut found = 0;
+    for (&place, hit) in places.iter().zip(hits) {
+        match (hit, told.get_mut(usize::from(place))) {
+            // A SYN of a known connection is not for this lane.
+            (Some(hit), Some(told)) if opening >> place & 1 == 0 => {
+                *told = Told::Table(hit);
+                found += 1;
+            }
+            (Some(_), _) => {}
+            (None, _) => note(burst, place, fresh),
         }
     }
-    told.iter().take(burst.len()).any(|told| matches!(told, Told::Nothing))
+    found
+}
+
+/// A packet that is plain but for being the first of a TCP connection.
+#[cold]
+#[inline(never)]
+fn first(frame: &[u8], station: Mac) -> Option<Plain> {
+    frame.first_chunk().and_then(|head| Plain::first(head, frame.len(), station))
+}
+
+/// Notes a plain packet of no known connection, if it may open one.
+#[inline(never)]
+fn note<B: PacketBuf>(burst: &[B], place: u8, fresh: &mut Fresh) {
+    let head = burst.get(usize::from(place)).and_then(|buf| buf.bytes().first_chunk());
+    if let Some(plain) = head.map(Plain::again).filter(Plain::may_open) {
+        fresh.push((place, plain));
+    }
 }
 
 /// The packet's 5-tuple.
@@ -117,37 +150,46 @@ pub(crate) fn key(plain: &Plain) -> PlainKey {
     PlainKey { addresses: plain.addresses, ports: plain.ports, proto: plain.proto }
 }
 
-/// Third pass, for a packet of a connection that was named: rewrites and sends
-/// it. Gives it back untouched if the general way must be taken.
+/// Third pass, for a packet of a connection that its mark named, which may be
+/// stale: rewrites it; where it goes. `None`, and nothing happens: the general
+/// way must be taken.
 #[inline(always)]
-pub(crate) fn pass<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    hops: &mut Hops,
-    station: Mac,
-    hit: Hit,
-    mut buf: B,
-) -> Result<(), B> {
-    match rewrite(cx, hops, station, hit, buf.bytes_mut()) {
-        Some(port) => {
-            cx.out.send(port, buf);
-            Ok(())
-        }
-        None => Err(buf),
-    }
-}
-
-/// Rewrites a frame in place; where it goes. `None`, and nothing happens:
-/// something isn't as usual.
-#[inline(always)]
-fn rewrite<O>(
+pub(crate) fn pass_marked<O>(
     cx: &Context<'_, O>,
     hops: &mut Hops,
     station: Mac,
     hit: Hit,
     frame: &mut [u8],
 ) -> Option<PortId> {
-    let plain = Plain::of(frame, station)?;
+    let len = frame.len();
+    let head = frame.first_chunk_mut()?;
+    let plain = Plain::of(head, len, station)?;
     let action = cx.shared.table.plain(hit, &key(&plain), cx.now_ms)?;
+    rewrite(cx, hops, &plain, &action, head)
+}
+
+/// Third pass, for a plain packet whose connection [`find`] has found.
+#[inline(always)]
+pub(crate) fn pass_found<O>(
+    cx: &Context<'_, O>,
+    hops: &mut Hops,
+    hit: Hit,
+    frame: &mut [u8],
+) -> Option<PortId> {
+    let head = frame.first_chunk_mut()?;
+    let plain = Plain::again(head);
+    let action = cx.shared.table.plain_found(hit, plain.proto, cx.now_ms)?;
+    rewrite(cx, hops, &plain, &action, head)
+}
+
+#[inline(always)]
+fn rewrite<O>(
+    cx: &Context<'_, O>,
+    hops: &mut Hops,
+    plain: &Plain,
+    action: &PlainAction,
+    head: &mut Head,
+) -> Option<PortId> {
     let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
     let rewrite = PlainRewrite {
         macs: way.macs,
@@ -156,37 +198,11 @@ fn rewrite<O>(
         net_delta: action.net_delta,
         transport_delta: action.transport_delta,
     };
-    rewrite.apply(frame, plain.proto).then_some(way.port)
-}
-
-/// Third pass, for a packet of a queue that means something.
-#[inline(always)]
-pub(crate) fn pass_queue<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    lane: &QueueLane,
-    station: Mac,
-    mut buf: B,
-) -> Result<Plain, B> {
-    match lane.pass(station, buf.bytes_mut()) {
-        Some(plain) => {
-            cx.out.send(lane.way.port, buf);
-            Ok(plain)
-        }
-        None => Err(buf),
-    }
+    rewrite.apply(head, plain.proto);
+    Some(way.port)
 }
 
 impl Tally {
-    /// A packet was sent on that `told` was known of.
-    #[inline(always)]
-    pub(crate) fn sent(&mut self, told: Told) {
-        match told {
-            Told::Mark(_) => self.marked += 1,
-            Told::Queue | Told::Shared(_) => self.queued += 1,
-            _ => self.looked_up += 1,
-        }
-    }
-
     /// Adds up at the end of a burst.
     #[inline]
     pub(crate) fn count<O>(&self, cx: &Context<'_, O>) {
@@ -205,7 +221,8 @@ impl Tally {
 }
 
 /// A queue's action, compiled for one burst. It doesn't depend on the
-/// connection, so what it leaves of a packet is told by masks.
+/// connection, so what it leaves of a packet is told by masks. Words are as
+/// packets have them in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLane {
     proto: u8,
@@ -245,12 +262,12 @@ impl QueueLane {
         let new_ports = (port_side >> 48 << 16) as u32 | (port_side & 0xffff) as u32;
         Some(Self {
             proto: action.proto.number(),
-            addresses: (ip << shift, u64::from(u32::MAX) << shift),
-            ports: (port << port_shift, ports_count << port_shift),
-            new_addresses: (u64::from_be_bytes(rewrite.addresses), !side(rewrite.side)),
-            new_ports: (u32::from_be_bytes(rewrite.ports), !new_ports),
-            net_delta: rewrite.net_delta,
-            transport_delta: rewrite.transport_delta,
+            addresses: ((ip << shift).to_be(), (u64::from(u32::MAX) << shift).to_be()),
+            ports: ((port << port_shift).to_be(), (ports_count << port_shift).to_be()),
+            new_addresses: (u64::from_ne_bytes(rewrite.addresses), !side(rewrite.side).to_be()),
+            new_ports: (u32::from_ne_bytes(rewrite.ports), !new_ports.to_be()),
+            net_delta: rewrite.net_delta.to_be(),
+            transport_delta: rewrite.transport_delta.to_be(),
             way: *hops.way(cx, action.hop)?,
         })
     }
@@ -267,12 +284,24 @@ impl QueueLane {
             == 0
     }
 
-    /// Rewrites a frame in place; what it was.
+    /// Third pass, for a packet of a queue that means something: rewrites it;
+    /// what it was. `None`, and nothing happens: the general way must be taken.
     #[inline(always)]
-    fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
-        let plain = Plain::of(frame, station)?;
-        let fits = self.carries(&plain) && plain.length <= self.way.mtu;
-        (fits && self.rewrite(&plain).apply(frame, plain.proto)).then_some(plain)
+    pub(crate) fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
+        let len = frame.len();
+        let head = frame.first_chunk_mut()?;
+        let plain = Plain::of(head, len, station)?;
+        if !self.carries(&plain) || plain.length > self.way.mtu {
+            return None;
+        }
+        self.rewrite(&plain).apply(head, plain.proto);
+        Some(plain)
+    }
+
+    /// Where its packets leave.
+    #[inline(always)]
+    pub(crate) const fn port(&self) -> PortId {
+        self.way.port
     }
 
     #[inline(always)]

@@ -52,9 +52,11 @@ impl Snapshot {
     /// interface.
     #[must_use]
     pub fn is_ours(&self, addr: IpAddr) -> bool {
-        self.services.is_vip(addr)
-            || self.services.is_pool_address(addr)
-            || self.interfaces.owner(addr).is_some()
+        self.services.has(addr)
+            || match addr {
+                IpAddr::V4(addr) => self.interfaces.has_v4(addr),
+                IpAddr::V6(_) => self.interfaces.owner(addr).is_some(),
+            }
     }
 }
 
@@ -115,7 +117,7 @@ impl Shared {
         self.snapshot.load().interfaces.get(interface).map(|interface| interface.port)
     }
 
-    /// Drains `backend` of the stateless service `service`, or lets it serve
+    /// Drains the backends of `service` at `backend`, or lets them serve
     /// again: all workers see it at their loop's top. Gives back what that
     /// moves, and the old configuration, to be kept for a while.
     ///

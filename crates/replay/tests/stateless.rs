@@ -41,7 +41,7 @@ fn network() -> Config {
         [workers]\ncount = 1\n[offload]\nadmission = \"all\"\n\
         [fragments]\ntimeout = \"20s\"\n"
         .to_owned();
-    let services: [Row; 5] = [
+    let services: [Row; 6] = [
         (
             "dns4",
             "10.71.0.100",
@@ -52,12 +52,16 @@ fn network() -> Config {
         ("dns6", "fd71::100", "53", "udp", &[("fd72::11", 1), ("fd71::12", 1), ("fd72::13", 1)]),
         ("any4", "10.71.0.101", "\"any\"", "tcp", &[("10.72.0.11", 3), ("10.72.0.14", 1)]),
         ("any6", "fd71::101", "\"any\"", "tcp", &[("fd72::11", 1), ("fd72::14", 0)]),
+        ("hashed", "10.71.0.103", "53", "udp", &[("10.72.0.11", 1), ("10.71.0.13", 2)]),
         ("tagged", "10.71.0.102", "53", "udp", &[("10.73.0.11", 1), ("10.73.0.12", 1)]),
     ];
     for (name, vip, port, protocol, backends) in services {
         text += &format!(
             "[[service]]\nname = \"{name}\"\nvip = \"{vip}\"\nport = {port}\nprotocol = \"{protocol}\"\nmode = \"dsr\"\nstateless = true\n"
         );
+        if name == "hashed" {
+            text += "by = \"hash\"\n";
+        }
         for (address, weight) in backends {
             text += &format!("[[service.backend]]\naddress = \"{address}\"\nweight = {weight}\n");
         }
@@ -66,7 +70,7 @@ fn network() -> Config {
     Config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-const BACKENDS: [(&str, &str); 9] = [
+const BACKENDS: [(&str, &str); 10] = [
     ("dns4", "10.72.0.11"),
     ("dns4", "10.72.0.12"),
     ("dns4", "10.71.0.13"),
@@ -76,6 +80,7 @@ const BACKENDS: [(&str, &str); 9] = [
     ("any4", "10.72.0.14"),
     ("any6", "fd72::11"),
     ("tagged", "10.73.0.11"),
+    ("hashed", "10.71.0.13"),
 ];
 
 /// Simulations given the same frames.
@@ -168,7 +173,7 @@ fn datagram(rng: &mut StdRng) -> Vec<Vec<u8>> {
     let vips: &[&str] = if v6 {
         &["fd71::100", "fd71::101"]
     } else {
-        &["10.71.0.100", "10.71.0.101", "10.71.0.102"]
+        &["10.71.0.100", "10.71.0.101", "10.71.0.102", "10.71.0.103"]
     };
     let vip: IpAddr = vips[rng.random_range(0..vips.len())].parse().unwrap();
     let proto = if rng.random_ratio(1, 3) { Transport::Tcp } else { Transport::Udp };
@@ -275,6 +280,43 @@ fn hardware_and_software_do_the_same() {
         }
     }
     assert!(in_hardware * 4 > sent as u64, "{in_hardware} of {sent}");
+}
+
+/// By a hash: what the NIC's own Toeplitz hash says, and evenly.
+#[test]
+fn a_hash_spreads_clients_whose_low_bits_are_alike() {
+    let facts = vec![PortFacts { mac: Mac(OWN), queues: 1, ring: 64 }; 2];
+    let shared = setup::shared(&network(), &facts, false, Seed([3; 32])).unwrap();
+    let snapshot = shared.snapshot.load();
+    let toeplitz = nic::Toeplitz::new(&nic::MICROSOFT_KEY);
+    let backends = |vip: &str| {
+        let vip: Ipv4Addr = vip.parse().unwrap();
+        let mut found = std::collections::BTreeMap::new();
+        for client in 0..3000_u32 {
+            // All end in .7, and speak from one port.
+            let src = Ipv4Addr::from_bits(0x0a00_0007 | client << 8);
+            let key = wire::FlowKey::new(
+                Transport::Udp,
+                SocketAddr::new(src.into(), 53),
+                SocketAddr::new(vip.into(), 53),
+            );
+            let key = key.unwrap();
+            let service = snapshot.services.lookup(&key).unwrap();
+            let backend = service.maglev(&key).unwrap();
+            if service.name() == "hashed" {
+                let input = [&src.octets()[..], &vip.octets(), &[0, 53, 0, 53]].concat();
+                let classes = service.classes().unwrap();
+                assert_eq!(classes.of_bits(toeplitz.hash(&input)), Some(backend));
+            }
+            *found.entry(snapshot.services.backend(backend).unwrap().address).or_insert(0) += 1;
+        }
+        found
+    };
+    assert_eq!(backends("10.71.0.100").len(), 1, "by address they are one client");
+    let hashed = backends("10.71.0.103");
+    let second = hashed[&IpAddr::from([10, 71, 0, 13])];
+    // Of weight 2 in 3; 26 is the standard deviation of fair dice.
+    assert!(hashed.len() == 2 && (second - 2000_i32).abs() < 200, "{hashed:?}");
 }
 
 /// A card whose rules are looked at whenever one has come or gone.

@@ -73,7 +73,9 @@ fn new_table(report: &Report) -> String {
         ]
     });
     let head = ["Path", "Part", "Room in the table", "Full %", "ns", "Millions a second", "n"];
-    let text = "<p>software: from the SYN to the connection in the table. hardware: from the SYN \
+    let text = "<p>software: from the SYN to the connection in the table. parts: what parts of \
+        that cost by themselves; the rest is receiving, the client's check, next hops and \
+        sending. full: a SYN that the full table has no room for. hardware: from the SYN \
         to the rule in the emulated NIC; the worker's part is that of SYN, SYN/ACK and ACK, the \
         keeper's the offloader with the emulated NIC in place of a driver. Source, load balancer \
         and keeper take turns on one core, so packets are in its cache; only the part named is \

@@ -22,9 +22,9 @@ pub(crate) fn give(mut free: Vec<Block>, bits: u8, parts: &[Part]) -> Vec<Block>
         let Some((at, _)) = smallest.or_else(largest) else { break };
         let mut block = free.swap_remove(at);
         while size(&block) > wanted {
-            let bits = block.bits + 1;
-            free.push(Block { value: block.value | 1 << block.bits, bits, ..block });
-            block.bits = bits;
+            let [low, high] = block.halves();
+            free.push(high);
+            block = low;
         }
         // No block is large enough: the rest of the piece comes from others.
         let mut rest = size(&block);
@@ -32,12 +32,12 @@ pub(crate) fn give(mut free: Vec<Block>, bits: u8, parts: &[Part]) -> Vec<Block>
             pieces.push((rest, owner));
             rest *= 2;
         }
-        given.push(Block { now: Some(owner.0), ..block });
+        given.push(Block { owner: Some(owner.0), ..block });
     }
     given
 }
 
-/// Joins blocks that are halves of one and have the same owners, and puts all in
+/// Joins blocks that are halves of one and have the same owner, and puts all in
 /// order: few bits first.
 pub(crate) fn merge(blocks: &mut Vec<Block>) {
     // In the order of the tree of suffixes, where halves are neighbours.
@@ -54,10 +54,10 @@ pub(crate) fn merge(blocks: &mut Vec<Block>) {
     *blocks = joined;
 }
 
-/// Whether `high` is the other half of `low`, of the same owners.
+/// Whether `high` is the other half of `low`, of the same owner.
 fn halves(low: &Block, high: &Block) -> bool {
     low.bits == high.bits
         && low.bits > 0
         && low.value ^ high.value == 1 << (low.bits - 1)
-        && (low.home, low.now) == (high.home, high.now)
+        && low.owner == high.owner
 }

@@ -1,4 +1,4 @@
-//! Classes of client addresses: which backend the low bits of an address mean.
+//! Classes of client addresses, or of hashes: which backend the low bits mean.
 //!
 //! XenoFlow (Schrötter, Heimbrodt and Schnor, section 4.1) takes the last bit
 //! of the client's address for one of two backends. Here any number of backends
@@ -8,12 +8,14 @@
 //! a backend with c classes needs at least as many as c has bits set, since a
 //! block has a power of two of classes; that many are used.
 //!
-//! When a backend fails only its own blocks change their backend, spread over
-//! the others by their weights; when it comes back it gets the same ones again.
+//! When a backend fails only the blocks that it serves change their backend,
+//! spread over the others by their weights; when it comes back it gets the same
+//! ones again. Who serves what depends only on who is drained, not on the order
+//! in which that happened.
 use std::net::IpAddr;
 
 use crate::shares::{self, Member};
-use crate::{BackendId, blocks};
+use crate::{BackendId, blocks, succession};
 
 /// How evenly classes are divided, and what that may cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +24,8 @@ pub struct Precision {
     /// says, as a share of that (0.05: 5 %).
     pub deviation: f64,
     /// Entries at most. If they aren't enough, the bound on the deviation is
-    /// doubled until they are.
+    /// doubled until they are; or, with drained backends, their blocks are cut
+    /// into larger pieces.
     pub entries: usize,
     /// Low bits of the address that may be looked at, at most 16.
     pub bits: u8,
@@ -77,8 +80,8 @@ pub struct Share {
     pub drained: bool,
 }
 
-/// What a change of the backends moved.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What a change of the backends moved; nothing of a service with connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moved {
     /// The part of all addresses, and so of the flows if clients are spread
     /// evenly, that changed their backend.
@@ -94,10 +97,21 @@ pub struct Moved {
 pub(crate) struct Block {
     pub(crate) value: u32,
     pub(crate) bits: u8,
-    /// Whose it is while nobody is drained.
-    pub(crate) home: u16,
-    /// Who serves it; `None`: nobody is left.
-    pub(crate) now: Option<u16>,
+    /// Whose it is; `None`: nobody's.
+    pub(crate) owner: Option<u16>,
+}
+
+impl Block {
+    /// Both halves, that with the lower value first.
+    pub(crate) const fn halves(self) -> [Self; 2] {
+        let bits = self.bits + 1;
+        [Self { bits, ..self }, Self { value: self.value | 1 << self.bits, bits, ..self }]
+    }
+
+    /// Its part of all classes.
+    fn share(&self) -> f64 {
+        f64::from(self.bits).exp2().recip()
+    }
 }
 
 /// No backend, in the table of owners.
@@ -110,6 +124,9 @@ pub struct Classes {
     weights: Box<[u16]>,
     drained: Box<[bool]>,
     precision: Precision,
+    /// With whom every class is while nobody is drained.
+    home: Vec<Block>,
+    /// With whom it is now.
     blocks: Vec<Block>,
     /// Low bits that [`Self::owners`] is indexed by.
     bits: u8,
@@ -123,19 +140,25 @@ impl Classes {
     #[must_use]
     pub fn assign(first: BackendId, weights: &[u16], precision: Precision) -> Option<Self> {
         let precision = Precision { bits: precision.bits.min(16), ..precision };
+        let all = (0..).zip(weights).filter(|(_, weight)| **weight > 0);
+        let members: Vec<Member> =
+            all.map(|(place, weight)| Member { place, weight: f64::from(*weight) }).collect();
+        let Precision { deviation, entries, bits } = precision;
+        let whole = vec![Block { value: 0, bits: 0, owner: None }];
+        let wanted = shares::Wanted { deviation, entries, bits, each: 1 };
+        let (bits, parts) = shares::divide(&members, &whole, &wanted)?;
+        let mut home = blocks::give(whole, bits, &parts);
+        blocks::merge(&mut home);
         let mut classes = Self {
             first,
             weights: weights.into(),
             drained: vec![false; weights.len()].into_boxed_slice(),
             precision,
-            blocks: Vec::new(),
+            blocks: home.clone(),
+            home,
             bits: 0,
             owners: Box::default(),
         };
-        let whole = Block { value: 0, bits: 0, home: 0, now: None };
-        let mut given = classes.spread(vec![whole]).ok()?;
-        given.iter_mut().for_each(|block| block.home = block.now.unwrap_or_default());
-        classes.blocks = given;
         classes.index();
         Some(classes)
     }
@@ -148,6 +171,13 @@ impl Classes {
             IpAddr::V4(v4) => v4.to_bits(),
             IpAddr::V6(v6) => v6.to_bits() as u32,
         };
+        self.of_bits(low)
+    }
+
+    /// The backend of all whose bits end as `low`, an address's or a hash's.
+    #[inline]
+    #[must_use]
+    pub fn of_bits(&self, low: u32) -> Option<BackendId> {
         let place = *self.owners.get((low & mask(self.bits)) as usize)?;
         (place != NOBODY).then(|| self.id(place))
     }
@@ -162,14 +192,15 @@ impl Classes {
     /// or none at all if all backends are drained.
     pub fn entries(&self) -> impl Iterator<Item = Entry> {
         self.blocks.iter().filter_map(|block| {
-            let backend = self.id(block.now?);
+            let backend = self.id(block.owner?);
             Some(Entry { value: block.value, bits: block.bits, backend })
         })
     }
 
     /// Every backend's part, in the order of their ids.
     pub fn shares(&self) -> impl Iterator<Item = Share> {
-        let sum: f64 = self.members().map(|member| member.weight).sum();
+        let living = self.weights.iter().zip(&self.drained).filter(|(_, drained)| !**drained);
+        let sum: f64 = living.map(|(weight, _)| f64::from(*weight)).sum();
         (0..).zip(&self.weights).zip(&self.drained).map(move |((place, weight), drained)| {
             let weight = if *drained { 0.0 } else { f64::from(*weight) };
             let wanted = if sum > 0.0 { weight / sum } else { 0.0 };
@@ -187,73 +218,57 @@ impl Classes {
     }
 
     /// `backend` gets no more clients: its classes go to the others, and no
-    /// other class moves. `None` if it is none of these, or drained already.
+    /// other class moves unless the entries run out: then classes of other
+    /// drained backends may, so that larger blocks are enough. `None` if it is
+    /// none of these, or drained already.
     pub fn drain(&mut self, backend: BackendId) -> Option<Moved> {
-        let place = self.place(backend)?;
-        let drained = self.drained.get_mut(usize::from(place)).filter(|drained| !**drained)?;
-        *drained = true;
-        let (share, before) = (self.share_of(place), self.blocks.len());
-        let (lost, kept) = self.blocks.iter().partition(|block| block.now == Some(place));
-        self.blocks = kept;
-        let nobody = |block: &Block| Block { now: None, ..*block };
-        let given = self.spread(lost).unwrap_or_else(|lost| lost.iter().map(nobody).collect());
-        self.blocks.extend(given);
-        self.index();
-        Some(Moved { share, before, after: self.blocks.len() })
+        self.steer(backend, true)
     }
 
-    /// `backend` gets its own classes back, and if nobody had them, those of
-    /// others too. `None` if it is none of these, or not drained.
+    /// `backend` gets the classes back that it would have if it had never been
+    /// drained; no other class moves, but for what [`Self::drain`] says. `None`
+    /// if it is none of these, or not drained.
     pub fn restore(&mut self, backend: BackendId) -> Option<Moved> {
+        self.steer(backend, false)
+    }
+
+    /// Whether `backend` is one of these and drained.
+    #[must_use]
+    pub fn is_drained(&self, backend: BackendId) -> bool {
+        let place = backend.0.checked_sub(self.first.0);
+        place.and_then(|place| self.drained.get(usize::from(place))).is_some_and(|drained| *drained)
+    }
+
+    fn steer(&mut self, backend: BackendId, drain: bool) -> Option<Moved> {
         let place = self.place(backend)?;
-        let drained = self.drained.get_mut(usize::from(place)).filter(|drained| **drained)?;
-        *drained = false;
-        let (before, mut share) = (self.blocks.len(), 0.0);
-        for block in &mut self.blocks {
-            if (block.home == place || block.now.is_none()) && block.now != Some(place) {
-                share += f64::from(block.bits).exp2().recip();
-                block.now = Some(place);
-            }
-        }
+        let drained = self.drained.get_mut(usize::from(place)).filter(|is| **is != drain)?;
+        *drained = drain;
+        let (before, old, bits) = (self.blocks.len(), std::mem::take(&mut self.owners), self.bits);
+        self.blocks = self.served();
         self.index();
+        let all = 1_u32 << bits.max(self.bits);
+        let moved =
+            |class: &u32| owner(&old, *class, bits) != owner(&self.owners, *class, self.bits);
+        let moved = (0..all).filter(moved).count();
+        let share = moved as f64 / f64::from(all);
         Some(Moved { share, before, after: self.blocks.len() })
     }
 
-    /// Gives `lost` blocks to the backends that have a weight and aren't
-    /// drained; an error, and the blocks back, if nobody can take them.
-    fn spread(&self, lost: Vec<Block>) -> Result<Vec<Block>, Vec<Block>> {
-        let members: Vec<Member> = self.members().collect();
-        let wanted = shares::Wanted {
-            deviation: self.precision.deviation,
-            entries: self.precision.entries.saturating_sub(self.blocks.len()),
-            bits: self.precision.bits,
-        };
-        match shares::divide(&members, &lost, &wanted) {
-            Some((bits, parts)) => Ok(blocks::give(lost, bits, &parts)),
-            None => Err(lost),
+    /// Who serves what: in pieces as small as there are entries for.
+    fn served(&self) -> Vec<Block> {
+        let mut bits = self.precision.bits;
+        loop {
+            let served = succession::succeed(&self.home, &self.weights, &self.drained, bits);
+            if served.len() <= self.precision.entries || bits == 0 {
+                return served;
+            }
+            bits -= 1;
         }
-    }
-
-    /// Whoever can take classes, with those it has.
-    fn members(&self) -> impl Iterator<Item = Member> {
-        let all = (0..).zip(&self.weights).zip(&self.drained);
-        all.filter(|((_, weight), drained)| **weight > 0 && !**drained).map(
-            move |((place, weight), _)| Member {
-                place,
-                weight: f64::from(*weight),
-                has: self.classes_of(place),
-            },
-        )
-    }
-
-    /// Classes of 16 bits that the backend serves.
-    fn classes_of(&self, place: u16) -> u32 {
-        let own = self.blocks.iter().filter(|block| block.now == Some(place));
-        own.map(|block| 1 << (16 - block.bits)).sum()
     }
 
     fn share_of(&self, place: u16) -> f64 {
-        f64::from(self.classes_of(place)) / f64::from(1 << 16)
+        let own = self.blocks.iter().filter(|block| block.owner == Some(place));
+        own.map(Block::share).sum()
     }
 
     fn id(&self, place: u16) -> BackendId {
@@ -266,15 +281,19 @@ impl Classes {
         Some(place)
     }
 
-    /// Puts the blocks in order and makes the table of owners anew.
+    /// Makes the table of owners anew.
     fn index(&mut self) {
-        blocks::merge(&mut self.blocks);
         self.bits = self.blocks.iter().map(|block| block.bits).max().unwrap_or(0);
         let mut owners = vec![NOBODY; 1 << self.bits];
         for block in &self.blocks {
             let every = owners.iter_mut().skip(block.value as usize).step_by(1 << block.bits);
-            every.for_each(|owner| *owner = block.now.unwrap_or(NOBODY));
+            every.for_each(|owner| *owner = block.owner.unwrap_or(NOBODY));
         }
         self.owners = owners.into_boxed_slice();
     }
+}
+
+/// The owner of `class` in a table of so many bits.
+fn owner(owners: &[u16], class: u32, bits: u8) -> Option<u16> {
+    owners.get((class & mask(bits)) as usize).copied()
 }

@@ -22,7 +22,9 @@ mod shares;
 mod siphash;
 mod source_hash;
 mod spec;
+mod succession;
 mod table;
+mod toeplitz;
 mod weighted_round_robin;
 
 pub use active::ActiveCounts;
@@ -33,5 +35,5 @@ pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_s
 pub use pool::{Candidates, Pool};
 pub use scheduler::{Scheduler, WorkerScheduleState};
 pub use service::{Backend, Mode, Service};
-pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
+pub use spec::{BackendSpec, By, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 pub use table::{ServiceTable, SteerError, TableError};

@@ -1,14 +1,14 @@
 //! One compiled service and its backends.
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use wire::{FlowKey, Transport};
 
 use crate::maglev::{Maglev, Member};
 use crate::siphash::{self, Key};
 use crate::{
-    ActiveCounts, BackendId, BackendSpec, Binding, Classes, Forwarding, ModeSpec, Pool, Precision,
-    Scheduler, ServiceId, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState,
-    check_maglev_size, least_connections, round_robin, source_hash, weighted_round_robin,
+    ActiveCounts, BackendId, BackendSpec, Binding, By, Classes, Forwarding, ModeSpec, Moved, Pool,
+    Precision, Scheduler, ServiceId, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState,
+    check_maglev_size, least_connections, round_robin, source_hash, toeplitz, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -25,7 +25,8 @@ pub struct Backend {
     pub address: IpAddr,
     /// Its port; `None`: the port that the client asked for.
     pub port: Option<u16>,
-    /// Its share of new connections; 0: none.
+    /// Its share of new connections; 0: none, by the configuration or because it
+    /// has been drained.
     pub weight: u16,
 }
 
@@ -40,9 +41,8 @@ pub enum Mode {
     Dsr,
     /// As they are, in a tunnel to the backend.
     Tunnel(TunnelSpec),
-    /// As in mode `dsr`, and without connections: the client's address alone
-    /// decides.
-    Stateless,
+    /// As in mode `dsr`, and without connections: each packet alone decides.
+    Stateless(By),
 }
 
 /// A service, ready to schedule.
@@ -59,6 +59,9 @@ pub struct Service {
     /// Places in `backends` of those that have a weight.
     eligible: Box<[u16]>,
     maglev: Maglev,
+    maglev_size: u32,
+    /// By place: what the weight is while the backend isn't drained.
+    configured: Box<[u16]>,
     /// Of a stateless service with a backend that takes clients.
     classes: Option<Classes>,
 }
@@ -75,12 +78,6 @@ impl Service {
         let backends = backends(spec, id, first)?;
         check_maglev_size(spec.maglev_size, backends.len())
             .map_err(|error| TableError::Maglev { service: spec.name.clone(), error })?;
-        let eligible =
-            (0..).zip(&backends).filter(|(_, b)| b.weight > 0).map(|(place, _)| place).collect();
-        let members: Vec<_> = backends
-            .iter()
-            .map(|b| Member { address: b.address, port: b.port.unwrap_or(0), weight: b.weight })
-            .collect();
         Ok(Self {
             id,
             name: spec.name.clone(),
@@ -89,10 +86,12 @@ impl Service {
             proto: spec.proto,
             mode: mode(spec, pool_key)?,
             scheduler: spec.scheduler,
-            maglev: Maglev::fill(spec.maglev_size, &members),
+            maglev: maglev(&backends, spec.maglev_size),
+            maglev_size: spec.maglev_size,
             classes: classes(spec, first)?,
+            configured: backends.iter().map(|backend| backend.weight).collect(),
+            eligible: eligible(&backends),
             backends: backends.into_boxed_slice(),
-            eligible,
         })
     }
 
@@ -137,7 +136,7 @@ impl Service {
     pub const fn pool(&self) -> Option<&Pool> {
         match &self.mode {
             Mode::FullNat(pool) => Some(pool),
-            Mode::Nat | Mode::Dsr | Mode::Stateless | Mode::Tunnel(_) => None,
+            Mode::Nat | Mode::Dsr | Mode::Stateless(_) | Mode::Tunnel(_) => None,
         }
     }
 
@@ -146,7 +145,7 @@ impl Service {
     pub const fn forwarding(&self) -> Forwarding {
         match self.mode {
             Mode::Nat | Mode::FullNat(_) => Forwarding::Rewrite,
-            Mode::Dsr | Mode::Stateless => Forwarding::Direct,
+            Mode::Dsr | Mode::Stateless(_) => Forwarding::Direct,
             Mode::Tunnel(_) => Forwarding::Tunnel,
         }
     }
@@ -200,29 +199,60 @@ impl Service {
     /// services it is what their classes say.
     #[must_use]
     pub fn maglev(&self, flow: &FlowKey) -> Option<BackendId> {
-        if self.is_stateless() {
-            return self.classes.as_ref()?.backend(flow.src().ip());
+        if let Mode::Stateless(by) = self.mode {
+            let classes = self.classes.as_ref()?;
+            return match by {
+                By::Source => classes.backend(flow.src().ip()),
+                By::Hash => classes.of_bits(toeplitz::flow(flow)),
+            };
         }
         let place = self.maglev.get(siphash::flow(FLOW_KEY, flow, 0))?;
         self.at(place).map(|backend| backend.id)
     }
 
-    /// Whether it is balanced by the client's address alone, without any
-    /// connection.
+    /// Whether it is balanced without any connection.
     #[must_use]
     pub const fn is_stateless(&self) -> bool {
-        matches!(self.mode, Mode::Stateless)
+        matches!(self.mode, Mode::Stateless(_))
     }
 
-    /// Which clients a stateless service gives to which backend; `None` if it
-    /// isn't one, or no backend has a weight.
+    /// What a stateless service gives to which backend; `None` if it isn't one,
+    /// or no backend has a weight.
     #[must_use]
     pub const fn classes(&self) -> Option<&Classes> {
         self.classes.as_ref()
     }
 
-    pub(crate) const fn classes_mut(&mut self) -> Option<&mut Classes> {
-        self.classes.as_mut()
+    /// Whether `backend` is one of these and drained: not for want of a weight in
+    /// the configuration, but since.
+    #[must_use]
+    pub fn is_drained(&self, backend: BackendId) -> bool {
+        let drained = |(own, configured): (&Backend, &u16)| {
+            own.id == backend && own.weight == 0 && *configured > 0
+        };
+        self.classes.as_ref().is_some_and(|classes| classes.is_drained(backend))
+            || self.backends.iter().zip(&self.configured).any(drained)
+    }
+
+    /// Drains the backends at `address`, or gives them their weights back; what
+    /// that moves, or `None` if it changes nothing.
+    pub(crate) fn steer(&mut self, address: IpAddr, drain: bool) -> Option<Moved> {
+        if let Some(classes) = &mut self.classes {
+            let id = self.backends.iter().find(|own| own.address == address)?.id;
+            return if drain { classes.drain(id) } else { classes.restore(id) };
+        }
+        let mut changed = false;
+        for (own, configured) in self.backends.iter_mut().zip(&self.configured) {
+            let weight = if drain { 0 } else { *configured };
+            if own.address == address && own.weight != weight {
+                (own.weight, changed) = (weight, true);
+            }
+        }
+        changed.then(|| {
+            self.eligible = eligible(&self.backends);
+            self.maglev = maglev(&self.backends, self.maglev_size);
+            Moved::default()
+        })
     }
 
     /// Everything decided for the connection whose first packet is `flow` and
@@ -249,11 +279,26 @@ impl Service {
         let (server, local) = match (&self.mode, local) {
             (Mode::Nat, None) => (own, client),
             (Mode::FullNat(_), Some(local)) if local.is_ipv4() == own.is_ipv4() => (own, local),
-            (Mode::Dsr | Mode::Stateless | Mode::Tunnel(_), None) => (vip, client),
+            (Mode::Dsr | Mode::Stateless(_) | Mode::Tunnel(_), None) => (vip, client),
             _ => return None,
         };
         let (proto, service, forwarding) = (self.proto, self.id, self.forwarding());
         Some(Binding { proto, service, backend, forwarding, client, vip, server, local })
+    }
+
+    /// Where `backend` serves a client that asks for `port`, in mode `nat` over
+    /// IPv4: the server that [`Self::bind`] gives. `None` in all other modes, over
+    /// IPv6, or if `backend` is not of this service.
+    #[inline]
+    #[must_use]
+    pub fn nat_server(&self, backend: BackendId, port: u16) -> Option<SocketAddrV4> {
+        let place = backend.0.checked_sub(self.backends.first()?.id.0)?;
+        match (&self.mode, self.at(place)?) {
+            (Mode::Nat, Backend { address: IpAddr::V4(address), port: own, .. }) => {
+                Some(SocketAddrV4::new(*address, own.unwrap_or(port)))
+            }
+            _ => None,
+        }
     }
 
     /// Lets weighted round robin make `steps` choices, less whole cycles.
@@ -298,6 +343,20 @@ fn backends(
     Ok(backends)
 }
 
+/// The places of those that have a weight.
+fn eligible(backends: &[Backend]) -> Box<[u16]> {
+    (0..).zip(backends).filter(|(_, own)| own.weight > 0).map(|(place, _)| place).collect()
+}
+
+fn maglev(backends: &[Backend], size: u32) -> Maglev {
+    let member = |own: &Backend| Member {
+        address: own.address,
+        port: own.port.unwrap_or(0),
+        weight: own.weight,
+    };
+    Maglev::fill(size, &backends.iter().map(member).collect::<Vec<_>>())
+}
+
 fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError> {
     if let ModeSpec::Tunnel(TunnelSpec { source: Some(source), .. }) = spec.mode {
         if source.is_ipv4() != one.address.is_ipv4() {
@@ -315,7 +374,7 @@ fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError
     }
     let keeps_port = match spec.mode {
         ModeSpec::Nat | ModeSpec::FullNat { .. } => false,
-        ModeSpec::Dsr | ModeSpec::Stateless | ModeSpec::Tunnel(_) => true,
+        ModeSpec::Dsr | ModeSpec::Stateless(_) | ModeSpec::Tunnel(_) => true,
     };
     match (spec.port, one.port) {
         (None, Some(port)) => {
@@ -330,7 +389,8 @@ fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError
 
 fn classes(spec: &ServiceSpec, first: u16) -> Result<Option<Classes>, TableError> {
     let weights: Vec<u16> = spec.backends.iter().map(|backend| backend.weight).collect();
-    if spec.mode != ModeSpec::Stateless || weights.iter().all(|weight| *weight == 0) {
+    let stateless = matches!(spec.mode, ModeSpec::Stateless(_));
+    if !stateless || weights.iter().all(|weight| *weight == 0) {
         return Ok(None);
     }
     let classes = Classes::assign(BackendId(first), &weights, Precision::default());
@@ -342,7 +402,7 @@ fn mode(spec: &ServiceSpec, pool_key: Key) -> Result<Mode, TableError> {
         ModeSpec::Nat => return Ok(Mode::Nat),
         ModeSpec::Dsr => return Ok(Mode::Dsr),
         ModeSpec::Tunnel(tunnel) => return Ok(Mode::Tunnel(*tunnel)),
-        ModeSpec::Stateless => return Ok(Mode::Stateless),
+        ModeSpec::Stateless(by) => return Ok(Mode::Stateless(*by)),
         ModeSpec::FullNat { pool } => pool,
     };
     let missing = || TableError::EmptyPool {

@@ -7,8 +7,6 @@ use crate::classes::Block;
 pub(crate) struct Member {
     pub(crate) place: u16,
     pub(crate) weight: f64,
-    /// Classes of 16 bits that it has and keeps.
-    pub(crate) has: u32,
 }
 
 /// What a division must keep to.
@@ -20,6 +18,8 @@ pub(crate) struct Wanted {
     pub(crate) entries: usize,
     /// Low bits at most.
     pub(crate) bits: u8,
+    /// Classes that each gets at least.
+    pub(crate) each: u32,
 }
 
 /// A backend and the classes it gets.
@@ -37,14 +37,12 @@ pub(crate) fn divide(
     lost: &[Block],
     wanted: &Wanted,
 ) -> Option<(u8, Vec<Part>)> {
-    // What the members have can't be told in fewer bits.
-    let coarsest = members.iter().map(|member| 16 - member.has.trailing_zeros().min(16)).max()?;
-    let least = lost.iter().map(|block| u32::from(block.bits)).max()?.max(coarsest) as u8;
+    let least = lost.iter().map(|block| block.bits).max()?;
     let mut deviation = wanted.deviation.max(1e-3);
     loop {
         let fits = |bits: u8| {
-            let finest = bits == wanted.bits;
-            let (blocks, parts) = fit(members, lost, bits, deviation, finest)?;
+            let bound = Bound { deviation, whole: bits == wanted.bits, each: wanted.each };
+            let (blocks, parts) = fit(members, lost, bits, &bound)?;
             Some((blocks, bits, parts))
         };
         if let Some(first) = (least..=wanted.bits).find_map(fits) {
@@ -64,34 +62,34 @@ pub(crate) fn divide(
     }
 }
 
+/// How far parts may be from what the weights say.
+struct Bound {
+    deviation: f64,
+    /// A part may also be rounded to whole classes.
+    whole: bool,
+    each: u32,
+}
+
 /// The numbers of classes of `bits` bits within the bound that need the fewest
 /// blocks, and how many those are. Exact, by dynamic programming over the
-/// backends and what has been given out beyond each one's least number. With
-/// the finest classes a share may also be rounded to whole ones.
-fn fit(
-    members: &[Member],
-    lost: &[Block],
-    bits: u8,
-    deviation: f64,
-    finest: bool,
-) -> Option<(u32, Vec<Part>)> {
-    let to_give: u32 = lost.iter().map(|block| 1 << (bits - block.bits)).sum();
-    let has = |member: &Member| member.has >> (16 - bits);
-    let all = to_give + members.iter().map(has).sum::<u32>();
+/// backends and what has been given out beyond each one's least number.
+fn fit(members: &[Member], lost: &[Block], bits: u8, bound: &Bound) -> Option<(u32, Vec<Part>)> {
+    let all: u32 = lost.iter().map(|block| 1 << (bits - block.bits)).sum();
     let sum: f64 = members.iter().map(|member| member.weight).sum();
+    let Bound { deviation, whole, each } = *bound;
     let ranges = members.iter().map(|member| {
         let ideal = f64::from(all) * member.weight / sum;
-        let least = (ideal * (1.0 - deviation)).ceil().max(1.0) as u32;
-        let most = (ideal * (1.0 + deviation)).floor().min(f64::from(all)) as u32;
-        let whole = (ideal.floor().max(1.0) as u32, ideal.ceil() as u32);
-        let (least, most) =
-            if finest { (least.min(whole.0), most.max(whole.1)) } else { (least, most) };
-        // Nobody gives anything up.
-        let (least, most) = (least.max(has(member)), most.max(has(member)));
-        (least <= most).then(|| (least - has(member), most - has(member)))
+        let mut least = (ideal * (1.0 - deviation)).ceil() as u32;
+        let mut most = (ideal * (1.0 + deviation)).floor().min(f64::from(all)) as u32;
+        if whole {
+            least = least.min(ideal.floor() as u32);
+            most = most.max(ideal.ceil() as u32);
+        }
+        least = least.max(each);
+        (least <= most).then_some((least, most))
     });
     let ranges: Vec<(u32, u32)> = ranges.collect::<Option<_>>()?;
-    let spare = to_give.checked_sub(ranges.iter().map(|(least, _)| least).sum())? as usize;
+    let spare = all.checked_sub(ranges.iter().map(|(least, _)| least).sum())? as usize;
     if ranges.iter().map(|(least, most)| (most - least) as usize).sum::<usize>() < spare {
         return None;
     }

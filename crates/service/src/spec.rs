@@ -62,9 +62,20 @@ pub enum ModeSpec {
     /// family and any number of routers away. The backend has the VIP, and
     /// answers clients itself.
     Tunnel(TunnelSpec),
-    /// As `Dsr`, and without connections: the low bits of the client's address
-    /// choose the backend, whatever the scheduler ([`crate::Classes`]).
-    Stateless,
+    /// As `Dsr`, and without connections: 32 bits of each packet alone choose
+    /// the backend, whatever the scheduler ([`crate::Classes`]).
+    Stateless(By),
+}
+
+/// The 32 bits whose lowest ones choose the backend of a stateless service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// The end of the client's address. NICs can match it.
+    #[default]
+    Source,
+    /// The Toeplitz hash of addresses and ports with the key of Microsoft's
+    /// verification suite, as NICs compute it for receive side scaling.
+    Hash,
 }
 
 /// The tunnels of a service, one to each backend.

@@ -1,14 +1,17 @@
 //! All services, compiled: what a worker asks about a packet.
+mod steering;
+
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 use wire::{FlowKey, Transport};
 
+pub use self::steering::SteerError;
 use crate::index::{Endpoint, Index};
 use crate::{
-    ActiveCounts, Backend, BackendId, MaglevSizeError, Moved, Scheduler, Service, ServiceId,
-    ServiceSpec, WorkerScheduleState,
+    ActiveCounts, Backend, BackendId, MaglevSizeError, Scheduler, Service, ServiceId, ServiceSpec,
+    WorkerScheduleState,
 };
 
 /// Why specs cannot be compiled to a [`ServiceTable`].
@@ -114,43 +117,6 @@ pub enum TableError {
     },
 }
 
-/// Why clients of a stateless service can't be steered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SteerError {
-    /// No service has the name.
-    #[error("there is no service '{service}'")]
-    NoService {
-        /// The name.
-        service: String,
-    },
-    /// The service keeps connections.
-    #[error(
-        "service '{service}' is not stateless; give the backend the weight 0 in the configuration"
-    )]
-    NotStateless {
-        /// The service's name.
-        service: String,
-    },
-    /// The service has no such backend.
-    #[error("service '{service}' has no backend {backend} with a weight")]
-    NoBackend {
-        /// The service's name.
-        service: String,
-        /// The address.
-        backend: IpAddr,
-    },
-    /// It is as it should become.
-    #[error("backend {backend} of service '{service}' is {} already", if *.drained { "drained" } else { "serving" })]
-    Already {
-        /// The service's name.
-        service: String,
-        /// The address.
-        backend: IpAddr,
-        /// What it is.
-        drained: bool,
-    },
-}
-
 /// All services. Immutable: a change of the configuration compiles another.
 #[derive(Clone, Debug)]
 pub struct ServiceTable {
@@ -161,6 +127,8 @@ pub struct ServiceTable {
     any_port: bool,
     vips: Index<()>,
     pool_addresses: Index<()>,
+    /// Both.
+    own: Index<()>,
     by_backend: Index<(u32, u32)>,
     pairs: Box<[(ServiceId, BackendId)]>,
 }
@@ -190,12 +158,14 @@ impl ServiceTable {
             services.push(service);
         }
         let (by_backend, pairs) = index_backends(&services);
+        let vips = || services.iter().map(Service::vip);
+        let pools =
+            || services.iter().filter_map(Service::pool).flat_map(|pool| pool.addresses()).copied();
         Ok(Self {
             any_port: services.iter().any(|service| service.port().is_none()),
-            vips: addresses(services.iter().map(Service::vip)),
-            pool_addresses: addresses(
-                services.iter().filter_map(Service::pool).flat_map(|p| p.addresses()).copied(),
-            ),
+            vips: addresses(vips()),
+            pool_addresses: addresses(pools()),
+            own: addresses(vips().chain(pools())),
             services: services.into_boxed_slice(),
             backends: backends.into_boxed_slice(),
             lookup,
@@ -216,6 +186,25 @@ impl ServiceTable {
             found => found,
         }?;
         self.service(id)
+    }
+
+    /// [`Self::lookup`] of a packet to `address` and `port`.
+    #[inline]
+    #[must_use]
+    pub fn lookup_v4(&self, address: Ipv4Addr, port: u16, proto: Transport) -> Option<&Service> {
+        let at = |port| endpoint(IpAddr::V4(address), port, Some(proto));
+        let id = match self.lookup.get(at(port)) {
+            None if self.any_port => self.lookup.get(at(0)),
+            found => found,
+        }?;
+        self.service(id)
+    }
+
+    /// Whether `address` is the VIP of a service or in the pool of one.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.own.get(endpoint(address, 0, None)).is_some()
     }
 
     /// Whether `address` is the VIP of a service.
@@ -269,37 +258,6 @@ impl ServiceTable {
             .or_else(|| self.by_backend.get(endpoint(server.ip(), 0, Some(proto))))
             .and_then(|(from, to)| self.pairs.get(from as usize..to as usize))
             .unwrap_or_default()
-    }
-
-    /// A table in which `backend` of the stateless service `service` is drained
-    /// (`drain`) or serves again, and what that moves; all else is the same.
-    ///
-    /// # Errors
-    /// There is no such stateless service or backend, or it is so already.
-    pub fn steer(
-        &self,
-        service: &str,
-        backend: IpAddr,
-        drain: bool,
-    ) -> Result<(Self, Moved), SteerError> {
-        let name = || service.to_owned();
-        let mut table = self.clone();
-        let found = table.services.iter_mut().find(|found| found.name() == service);
-        let found = found.ok_or_else(|| SteerError::NoService { service: name() })?;
-        if !found.is_stateless() {
-            return Err(SteerError::NotStateless { service: name() });
-        }
-        let no_backend = || SteerError::NoBackend { service: name(), backend };
-        let own = found.backends().iter().find(|own| own.address == backend && own.weight > 0);
-        let id = own.map(|own| own.id).ok_or_else(no_backend)?;
-        let classes = found.classes_mut().ok_or_else(no_backend)?;
-        let moved = if drain { classes.drain(id) } else { classes.restore(id) };
-        let moved = moved.ok_or_else(|| SteerError::Already {
-            service: name(),
-            backend,
-            drained: drain,
-        })?;
-        Ok((table, moved))
     }
 
     /// Counters of open connections for this table's backends, all zero.

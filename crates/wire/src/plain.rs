@@ -14,17 +14,20 @@ use crate::numbers::protocol;
 
 /// Bytes of Ethernet, IPv4 and TCP headers: a [`Plain`] frame has at least so many.
 pub const PLAIN_HEAD: usize = 54;
+/// These bytes.
+pub type Head = [u8; PLAIN_HEAD];
 /// The shortest Ethernet frame without its check sequence.
 const MIN_FRAME: usize = 60;
 /// FIN, SYN, RST.
 const DECISIVE: u8 = 0x07;
 
-/// What is matched in a plain packet.
+/// What is matched in a plain packet. Addresses and ports are words as the
+/// packet has them in memory: to be compared and copied, not to be counted with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plain {
-    /// Source address in the upper, destination address in the lower half.
+    /// Source, then destination address.
     pub addresses: u64,
-    /// Source port in the upper, destination port in the lower half.
+    /// Source, then destination port.
     pub ports: u32,
     /// Bytes of the IPv4 packet.
     pub length: u16,
@@ -35,32 +38,64 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// `frame` as a plain packet for the station `mac`; `None`: it is another,
-    /// or one that needs a closer look. That is: TCP with SYN, FIN or RST, the
-    /// last hop used up, bytes behind the datagram that are no padding.
+    /// A frame of `len` bytes that begins with `head` as a plain packet for the
+    /// station `mac`; `None`: it is another, or one that needs a closer look.
+    /// That is: TCP with SYN, FIN or RST, the last hop used up, bytes behind the
+    /// datagram that are no padding.
     #[inline(always)]
     #[must_use]
-    pub fn of(frame: &[u8], station: Mac) -> Option<Self> {
-        let head = frame.first_chunk::<PLAIN_HEAD>()?;
-        let plain = Self {
-            addresses: long(head, 26),
-            ports: word(head, 34),
-            length: half(head, 16),
-            proto: head[23],
-            flags: TcpFlags(head[47]),
-        };
+    pub fn of(head: &Head, len: usize, station: Mac) -> Option<Self> {
+        let plain = Self::again(head);
         // Each condition holds for nearly every packet, so they are asked all
         // at once: whatever isn't as it should be leaves a bit.
-        let wrong = differs(head, station) | plain.unfit(frame.len(), head[22]);
+        let wrong = differs(head, station) | plain.unfit(len, head[22], DECISIVE);
         (wrong == 0).then_some(plain)
     }
 
-    /// A bit for each thing that isn't plain about lengths, protocol, time to
-    /// live and TCP flags.
+    /// As [`Self::of`], but takes a packet that opens a TCP connection, too: of
+    /// SYN, ACK, FIN and RST it has SYN alone.
     #[inline(always)]
-    fn unfit(&self, frame: usize, ttl: u8) -> u64 {
+    #[must_use]
+    pub fn first(head: &Head, len: usize, station: Mac) -> Option<Self> {
+        let plain = Self::again(head);
+        let decisive = if plain.flags.opens() { DECISIVE & !TcpFlags::SYN } else { DECISIVE };
+        let wrong = differs(head, station) | plain.unfit(len, head[22], decisive);
+        (wrong == 0).then_some(plain)
+    }
+
+    /// Whether it opens a TCP connection.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_syn(&self) -> bool {
+        self.proto == protocol::TCP && self.flags.opens()
+    }
+
+    /// Whether it may be the first packet of a connection: SYN, or UDP.
+    #[inline(always)]
+    #[must_use]
+    pub const fn may_open(&self) -> bool {
+        self.proto != protocol::TCP || self.flags.opens()
+    }
+
+    /// What a frame carries that [`Self::of`] has found plain before.
+    #[inline(always)]
+    #[must_use]
+    pub fn again(head: &Head) -> Self {
+        Self {
+            addresses: long(head, 26),
+            ports: word(head, 34),
+            length: u16::from_be(half(head, 16)),
+            proto: head[23],
+            flags: TcpFlags(head[47]),
+        }
+    }
+
+    /// A bit for each thing that isn't plain about lengths, protocol, time to
+    /// live and TCP flags, of which none of `decisive` may be set.
+    #[inline(always)]
+    fn unfit(&self, frame: usize, ttl: u8, decisive: u8) -> u64 {
         let is_tcp = self.proto == protocol::TCP;
-        let (least, decisive) = if is_tcp { (40, DECISIVE) } else { (28, 0) };
+        let (least, decisive) = if is_tcp { (40, decisive) } else { (28, 0) };
         let (length, frame) = (u64::from(self.length), frame as u64);
         let end = length + 14;
         // Differences of small numbers: the top bit says which is less.
@@ -74,46 +109,46 @@ impl Plain {
 }
 
 /// All that changes in a plain packet that is forwarded: Ethernet addresses,
-/// addresses, ports, time to live and checksums.
+/// addresses, ports, time to live and checksums. All words are as the packet
+/// has them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainRewrite {
     /// New Ethernet destination and source.
     pub macs: [u8; 12],
-    /// New source address in the upper, destination address in the lower half.
+    /// New source, then destination address.
     pub addresses: u64,
-    /// New source port in the upper, destination port in the lower half.
+    /// New source, then destination port.
     pub ports: u32,
     /// What to add to the complement of the IPv4 header checksum for the
-    /// addresses, as in [`Rewrite4`](crate::rewrite::Rewrite4).
+    /// addresses: `to_be` of that of [`Rewrite4`](crate::rewrite::Rewrite4).
     pub net_delta: u16,
-    /// What to add to the complement of the TCP or UDP checksum.
+    /// What to add to the complement of the TCP or UDP checksum, likewise.
     pub transport_delta: u16,
 }
 
+/// What changes in the word of time to live and protocol.
+const ONE_HOP: u16 = (!0x0100_u16).to_be();
+
 impl PlainRewrite {
-    /// Rewrites `frame`, of which [`Plain::of`] has made a packet of protocol
-    /// `proto`, and takes one off its time to live. `false`, and nothing
-    /// happens, if it is too short to be one.
+    /// Rewrites a frame that begins with `head`, of which [`Plain::of`] has
+    /// made a packet of protocol `proto`, and takes one off its time to live.
     #[inline(always)]
-    #[must_use]
-    pub fn apply(&self, frame: &mut [u8], proto: u8) -> bool {
-        let Some(head) = frame.first_chunk_mut::<PLAIN_HEAD>() else { return false };
+    pub fn apply(&self, head: &mut Head, proto: u8) {
         head[..12].copy_from_slice(&self.macs);
         head[22] = head[22].wrapping_sub(1);
         // One fold for both changes: sums of ones' complements may be taken in
-        // any order. The word of TTL and protocol shrinks by 0x0100.
-        let sum = u32::from(!half(head, 24)) + u32::from(self.net_delta) + u32::from(!0x0100_u16);
-        head[24..26].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
-        head[26..34].copy_from_slice(&self.addresses.to_be_bytes());
-        head[34..38].copy_from_slice(&self.ports.to_be_bytes());
+        // any order, also in the packet's order of bytes.
+        let sum = u32::from(!half(head, 24)) + u32::from(self.net_delta) + u32::from(ONE_HOP);
+        head[24..26].copy_from_slice(&(!checksum::fold(sum)).to_ne_bytes());
+        head[26..34].copy_from_slice(&self.addresses.to_ne_bytes());
+        head[34..38].copy_from_slice(&self.ports.to_ne_bytes());
         if proto == protocol::TCP {
             let field = checksum::update(half(head, 50), self.transport_delta);
-            head[50..52].copy_from_slice(&field.to_be_bytes());
+            head[50..52].copy_from_slice(&field.to_ne_bytes());
         } else {
             let field = checksum::update_udp(half(head, 40), self.transport_delta);
-            head[40..42].copy_from_slice(&field.to_be_bytes());
+            head[40..42].copy_from_slice(&field.to_ne_bytes());
         }
-        true
     }
 }
 
@@ -127,37 +162,41 @@ pub fn mac_pair(destination: Mac, source: Mac) -> [u8; 12] {
 }
 
 /// Not zero if the frame isn't for `station`, or is anything but an IPv4
-/// datagram without tag and options that isn't fragmented. Wide loads in
+/// datagram without tag and options that isn't fragmented. Three words in
 /// memory's order: what they are compared with is brought into that order
 /// before the first packet.
 #[inline(always)]
-fn differs(head: &[u8; PLAIN_HEAD], Mac([a, b, c, d, e, f]): Mac) -> u64 {
+fn differs(head: &Head, Mac([a, b, c, d, e, f]): Mac) -> u64 {
     const ADDRESS: u64 = u64::from_ne_bytes([255, 255, 255, 255, 255, 255, 0, 0]);
-    const KIND: u32 = u32::from_ne_bytes([0x08, 0x00, 0x45, 0]);
-    const KIND_MASK: u32 = u32::from_ne_bytes([255, 255, 255, 0]);
-    const FRAGMENT: u16 = u16::from_ne_bytes([0x3f, 255]);
+    const KIND: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0x08, 0x00, 0x45, 0]);
+    const KIND_MASK: u64 = u64::from_ne_bytes([0, 0, 0, 0, 255, 255, 255, 0]);
+    const FRAGMENT: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0x3f, 255, 0, 0]);
     let own = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
-    let to = u64::from_ne_bytes([
-        head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7],
-    ]);
-    let kind = u32::from_ne_bytes([head[12], head[13], head[14], head[15]]);
-    let fragment = u16::from_ne_bytes([head[20], head[21]]);
-    ((to ^ own) & ADDRESS) | u64::from((kind ^ KIND) & KIND_MASK) | u64::from(fragment & FRAGMENT)
+    ((long(head, 0) ^ own) & ADDRESS)
+        | ((long(head, 8) ^ KIND) & KIND_MASK)
+        | (long(head, 16) & FRAGMENT)
+}
+
+/// `N` bytes at once. Built from single bytes, the compiler would take it apart
+/// again where a part of them is masked out.
+#[inline(always)]
+fn chunk<const N: usize>(head: &Head, at: usize) -> [u8; N] {
+    head.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
 
 #[inline(always)]
-fn half(head: &[u8; PLAIN_HEAD], at: usize) -> u16 {
-    u16::from_be_bytes([head[at], head[at + 1]])
+fn half(head: &Head, at: usize) -> u16 {
+    u16::from_ne_bytes(chunk(head, at))
 }
 
 #[inline(always)]
-fn word(head: &[u8; PLAIN_HEAD], at: usize) -> u32 {
-    u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+fn word(head: &Head, at: usize) -> u32 {
+    u32::from_ne_bytes(chunk(head, at))
 }
 
 #[inline(always)]
-fn long(head: &[u8; PLAIN_HEAD], at: usize) -> u64 {
-    u64::from(word(head, at)) << 32 | u64::from(word(head, at + 4))
+fn long(head: &Head, at: usize) -> u64 {
+    u64::from_ne_bytes(chunk(head, at))
 }
 
 #[cfg(test)]
@@ -192,9 +231,13 @@ mod tests {
         frame
     }
 
+    fn plain(frame: &[u8]) -> Option<Plain> {
+        frame.first_chunk().and_then(|head| Plain::of(head, frame.len(), OWN))
+    }
+
     fn words(frame: &[u8]) -> (u64, u32) {
         let at = |at: usize| u64::from(u32::from_be_bytes(frame[at..at + 4].try_into().unwrap()));
-        (at(26) << 32 | at(30), at(34) as u32)
+        ((at(26) << 32 | at(30)).to_be(), (at(34) as u32).to_be())
     }
 
     proptest! {
@@ -208,7 +251,7 @@ mod tests {
             let proto = if tcp { protocol::TCP } else { protocol::UDP };
             let mut frame = frame(proto, &data, ttl, sum, padded);
             frame[24..26].copy_from_slice(&net_sum.to_be_bytes());
-            let Some(plain) = Plain::of(&frame, OWN) else {
+            let Some(plain) = plain(&frame) else {
                 prop_assert!(ttl <= 1 || frame.len() < PLAIN_HEAD);
                 return Ok(());
             };
@@ -221,7 +264,9 @@ mod tests {
                 SocketAddr::from((Ipv4Addr::from_bits(ip as u32), port as u16))
             };
             let new = (SocketAddr::from((Ipv4Addr::from_bits(client), sport)), SocketAddr::from((Ipv4Addr::from_bits(server), dport)));
-            let old = (end(plain.addresses, plain.ports, true), end(plain.addresses, plain.ports, false));
+            let (addresses, ports) = (u64::from_be(plain.addresses), u32::from_be(plain.ports));
+            let old = (end(addresses, ports, true), end(addresses, ports, false));
+            prop_assert_eq!(Plain::again(frame.first_chunk().unwrap()), plain);
             let rewrite = Rewrite::both(old, new).unwrap();
             let Rewrite::V4(compiled) = rewrite else { unreachable!() };
             let mut expected = frame.clone();
@@ -230,13 +275,38 @@ mod tests {
             prop_assert!(ethernet::set_macs(&mut expected, THERE, OWN));
             let fused = PlainRewrite {
                 macs: mac_pair(THERE, OWN),
-                addresses: u64::from(client) << 32 | u64::from(server),
-                ports: u32::from(sport) << 16 | u32::from(dport),
-                net_delta: compiled.net_delta,
-                transport_delta: compiled.transport_delta,
+                addresses: (u64::from(client) << 32 | u64::from(server)).to_be(),
+                ports: (u32::from(sport) << 16 | u32::from(dport)).to_be(),
+                net_delta: compiled.net_delta.to_be(),
+                transport_delta: compiled.transport_delta.to_be(),
             };
-            prop_assert!(fused.apply(&mut frame, plain.proto));
+            fused.apply(frame.first_chunk_mut().unwrap(), plain.proto);
             prop_assert_eq!(frame, expected);
+        }
+    }
+
+    /// A packet that opens a connection is plain but for its SYN.
+    #[test]
+    fn first_packets_are_plain_but_for_syn() {
+        let first = |frame: &[u8]| Plain::first(frame.first_chunk()?, frame.len(), OWN);
+        let base = frame(protocol::TCP, &[1, 2, 3, 4, 5, 6, 7, 8], 9, 77, true);
+        for flags in 0..=255 {
+            let (mut flagged, mut cleared) = (base.clone(), base.clone());
+            (flagged[47], cleared[47]) = (flags, flags & !TcpFlags::SYN);
+            let opens = flags & 0x17 == TcpFlags::SYN;
+            let expected = plain(if opens { &cleared } else { &flagged });
+            let expected = expected.map(|plain| Plain { flags: TcpFlags(flags), ..plain });
+            assert_eq!(first(&flagged), expected, "{flags:02x}");
+            assert_eq!(expected.is_some_and(|first| first.may_open()), opens, "{flags:02x}");
+            assert_eq!(expected.is_some_and(|first| first.is_syn()), opens, "{flags:02x}");
+        }
+        let udp = frame(protocol::UDP, &[2; 30], 9, 77, true);
+        assert_eq!(first(&udp), plain(&udp));
+        assert!(first(&udp).is_some_and(|first| first.may_open() && !first.is_syn()));
+        for (at, value) in [(0, 9), (13, 6), (14, 0x46), (16, 9), (20, 0x20), (22, 1), (23, 1)] {
+            let mut frame = base.clone();
+            (frame[47], frame[at]) = (TcpFlags::SYN, value);
+            assert_eq!(first(&frame), None, "byte {at}");
         }
     }
 
@@ -248,14 +318,14 @@ mod tests {
             [(protocol::TCP, &[1, 2, 3, 4, 5, 6, 7, 8][..]), (protocol::UDP, &[0; 30])]
         {
             let base = frame(proto, data, 9, 77, true);
-            assert!(Plain::of(&base, OWN).is_some());
-            assert_eq!(Plain::of(&[&base[..], &[0]].concat(), OWN), None, "a tail");
-            assert_eq!(Plain::of(&base[..53], OWN), None);
+            assert!(plain(&base).is_some());
+            assert_eq!(plain(&[&base[..], &[0]].concat()), None, "a tail");
+            assert_eq!(plain(&base[..53]), None);
             for at in 0..base.len() {
                 for value in 0..=255 {
                     let mut frame = base.clone();
                     frame[at] = value;
-                    if Plain::of(&frame, OWN).is_none() {
+                    if plain(&frame).is_none() {
                         continue;
                     }
                     let headers = Headers::common(&frame).unwrap();

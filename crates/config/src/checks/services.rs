@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use service::{MaglevSizeError, check_maglev_size};
 
 use crate::tree::Way;
-use crate::{Mode, Protocol, Service};
+use crate::{By, Mode, Protocol, Service};
 
 use super::usable::unusable;
 use super::{Findings, tunnels};
@@ -56,6 +56,10 @@ fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Protocol)) -> String {
 const MOST_SHARES: usize = 4096;
 
 fn check_stateless(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    if !service.stateless && service.by == By::Hash {
+        let text = "only a stateless service is balanced by a hash alone; set stateless = true, or leave by out (a scheduler may hash, too)";
+        findings.wrong(&way.key("by"), text);
+    }
     if service.stateless && service.mode != Mode::Dsr {
         let text = format!(
             "in mode {} packets are changed in each connection's own way, so there must be connections; set mode = \"dsr\", or leave stateless out",

@@ -1,4 +1,4 @@
-//! `hnlb backend`: backends of stateless services are drained and come back.
+//! `hnlb backend`: backends are drained and come back.
 use std::process::ExitCode;
 
 use dataplane::control::{self, Steered};
@@ -24,13 +24,17 @@ fn steer(args: &BackendArgs, drain: bool) -> CommandResult {
         return Ok(ExitCode::SUCCESS);
     }
     let what = if drain { "drained" } else { "serves again" };
-    output::print(&format!(
-        "{} of {} {what}: {:.2} % of the clients move, {} entries instead of {}\n",
-        args.backend,
-        args.service,
-        done.moved * 100.0,
-        done.entries_after,
-        done.entries_before
-    ))?;
+    let effect = match (done.connections, drain) {
+        (None, _) => format!(
+            "{:.2} % of the clients move, {} entries instead of {}",
+            done.moved * 100.0,
+            done.entries_after,
+            done.entries_before
+        ),
+        (Some(open), true) => format!("no new connections, {open} open ones stay"),
+        (Some(open), false) => format!("new connections, {open} are open"),
+    };
+    let left = if done.serving == 0 { "; no backend is left, clients are refused" } else { "" };
+    output::print(&format!("{} of {} {what}: {effect}{left}\n", args.backend, args.service))?;
     Ok(ExitCode::SUCCESS)
 }

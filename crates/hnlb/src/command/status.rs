@@ -160,9 +160,10 @@ fn services(page: &mut String, status: &Status) {
             continue;
         }
         for backend in &service.backends {
+            let drained = if backend.drained { "   drained" } else { "" };
             let _ = writeln!(
                 page,
-                "               {:<28} weight {:<3} {:>7} open   next hop {}",
+                "               {:<28} weight {:<3} {:>7} open   next hop {}{drained}",
                 backend.address, backend.weight, backend.active, backend.next_hop
             );
         }
@@ -174,9 +175,10 @@ fn shares(page: &mut String, stateless: &StatelessStatus) {
     let ports = |ports: &[usize]| ports.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     let _ = writeln!(
         page,
-        "               stateless: {} entries over {} bits of the client's address, shares within {:.1} % of the weights; in the NIC of ports [{}]",
+        "               stateless: {} entries over {} bits of {}, shares within {:.1} % of the weights; in the NIC of ports [{}]",
         stateless.entries.len(),
         stateless.bits,
+        if stateless.by_hash { "the flow's hash" } else { "the client's address" },
         stateless.deviation * 100.0,
         ports(&stateless.in_hardware)
     );

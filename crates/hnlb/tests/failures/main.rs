@@ -127,6 +127,15 @@ fn a_dead_backend_and_a_port_that_vanishes() {
     }
     half_is_answered(&net, &balancer);
 
+    // Drained, the dead backend gets no new connections, and all are answered.
+    balancer.steer("drain", "10.72.0.12");
+    assert_eq!(net.ask(CONNECTIONS, CONNECTIONS, PATIENCE), CONNECTIONS, "{}", balancer.log());
+    let status = balancer.status().unwrap();
+    let drained: Vec<bool> = status.services[0].backends.iter().map(|own| own.drained).collect();
+    assert_eq!(drained, [false, true]);
+    balancer.steer("restore", "10.72.0.12");
+    half_is_answered(&net, &balancer);
+
     // A port vanishes: the others go on.
     net.remove_port();
     let status = wait(&balancer, "loss of the port", |status| {

@@ -142,6 +142,13 @@ impl Balancer {
         serde_json::from_str(&text).ok()
     }
 
+    /// Drains a backend, or lets it serve again.
+    pub(crate) fn steer(&self, verb: &str, backend: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hnlb"));
+        let command = command.args(["backend", verb, "echo", backend, "--socket"]);
+        run(command.arg(self.socket())).unwrap();
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }

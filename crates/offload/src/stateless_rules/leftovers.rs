@@ -1,0 +1,61 @@
+//! What a predecessor that ended without taking its rules back has left in a
+//! card: found once, at the start, and destroyed before anything is made.
+//!
+//! A gate that stays could lead clients of another service into a group that
+//! means something else now; so nothing is made until nothing is left, and
+//! software does all meanwhile.
+use dpdk::flow::{FlowPort, RuleHandle};
+
+use crate::steering_rule;
+
+/// Rules in our groups, or into them, that nobody here has made.
+#[derive(Debug, Default)]
+pub(crate) struct Leftovers {
+    /// The card has been asked.
+    asked: bool,
+    /// Gates first, then entries: what such a rule doesn't take any more reaches
+    /// software.
+    ways: Vec<RuleHandle>,
+    /// Guards and the seat: as long as an entry can be reached, so must these be.
+    guards: Vec<RuleHandle>,
+}
+
+impl Leftovers {
+    /// How many are in the card.
+    pub(crate) fn len(&self) -> usize {
+        self.ways.len() + self.guards.len()
+    }
+
+    /// Destroys them, `budget` at most. Returns how many are gone.
+    pub(crate) fn clear(&mut self, budget: &mut usize, flows: &mut dyn FlowPort) -> usize {
+        if !self.asked {
+            self.asked = true;
+            // rte_flow says nothing of a rule but its handle; guards are those
+            // that jump to the empty group.
+            self.guards = flows.recover(steering_rule::DEAD_END..=steering_rule::DEAD_END);
+            let guards = &self.guards;
+            let all = flows.recover(steering_rule::GROUPS).into_iter();
+            self.ways = all.filter(|rule| !guards.contains(rule)).collect();
+        }
+        let before = self.len();
+        destroy(&mut self.ways, budget, flows);
+        if self.ways.is_empty() {
+            destroy(&mut self.guards, budget, flows);
+        }
+        before - self.len()
+    }
+}
+
+/// Destroys `rules` in their order; those that stay keep it.
+fn destroy(rules: &mut Vec<RuleHandle>, budget: &mut usize, flows: &mut dyn FlowPort) {
+    for handle in std::mem::take(rules) {
+        if *budget == 0 {
+            rules.push(handle);
+            continue;
+        }
+        *budget -= 1;
+        if let Err((handle, _)) = flows.destroy(handle) {
+            rules.push(handle);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What a card must hold for one stateless service, made from the snapshot and
+//! the next hops that are known.
+use std::collections::BTreeMap;
+
+use dpdk::flow::Rule;
+use pipeline::{PortId, Shared, Snapshot};
+use service::{By, Entry, Mode, Service};
+
+use crate::steering_rule::{self, Target};
+
+/// The rules of one service on one port.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) group: u32,
+    pub(crate) gates: Vec<Rule>,
+    pub(crate) guards: Vec<Rule>,
+    pub(crate) entries: Vec<(Entry, Target)>,
+}
+
+/// What the cards must hold for `service`, for packets that arrive at `port`;
+/// or why they can't.
+pub(crate) fn plan(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    service: &Service,
+    port: PortId,
+    now_ms: u64,
+) -> Result<Plan, String> {
+    let group = steering_rule::group(port, service);
+    let mut plan = Plan { group, ..Plan::default() };
+    let Some(classes) = service.classes() else { return Ok(plan) };
+    if matches!(service.mode(), Mode::Stateless(By::Hash)) {
+        return Err("it is balanced by a hash, which no rule can match".to_owned());
+    }
+    let mtu = shared.port(port).map_or(0, |port| port.mtu);
+    let mut ways = BTreeMap::new();
+    for backend in service.backends() {
+        let hop = shared.hop_to(backend.address, now_ms);
+        let Some(neighbour) = hop.and_then(|hop| shared.neighbours.get(hop)) else { continue };
+        let Some(out) = snapshot.interfaces.get(neighbour.interface) else { continue };
+        if out.mtu < mtu {
+            let address = backend.address;
+            return Err(format!(
+                "packets of {mtu} bytes may arrive, and towards {address} only {} fit: software must see which",
+                out.mtu
+            ));
+        }
+        // Without an address software asks for it.
+        let Some(to) = neighbour.mac else { continue };
+        ways.insert(backend.id, (Target { to, from: out.mac, port: out.port }, out.vlan));
+    }
+    let mut vlans = ways.values().map(|(_, vlan)| *vlan);
+    let Some(vlan) = vlans.next() else { return Ok(plan) };
+    if vlans.any(|other| other != vlan) {
+        return Err("its backends are in different VLANs: tags are software's".to_owned());
+    }
+    let arriving = snapshot.interfaces.iter().map(|(_, interface)| interface);
+    let arriving = arriving.filter(|interface| interface.port == port);
+    let (same, other): (Vec<_>, Vec<_>) = arriving.partition(|interface| interface.vlan == vlan);
+    if same.is_empty() && !other.is_empty() {
+        return Err("clients and backends are in different VLANs: tags are software's".to_owned());
+    }
+    plan.entries =
+        classes.entries().filter_map(|entry| Some((entry, ways.get(&entry.backend)?.0))).collect();
+    if !plan.entries.is_empty() && !same.is_empty() {
+        plan.guards = steering_rule::guards(snapshot, service, vlan, group);
+        plan.gates =
+            same.iter().map(|interface| steering_rule::gate(service, interface, group)).collect();
+    }
+    if plan.gates.is_empty() {
+        plan.entries.clear();
+    }
+    Ok(plan)
+}
