@@ -24,9 +24,9 @@ pub(crate) const WINDOW: usize = 1024;
 /// Tries at a point of which nothing can be said, since the cores were somebody
 /// else's; and at one in which they were so for too long.
 const TRIES: u32 = 20;
-const WISHED: u32 = 3;
+pub(crate) const WISHED: u32 = 3;
 /// The share of a point's time in which both cores should be there.
-const CALM: f64 = 0.6;
+pub(crate) const CALM: f64 = 0.6;
 
 /// The systems of one setting, ready.
 pub(crate) struct Stage {
@@ -283,8 +283,7 @@ impl Testbed {
             None => Pace::Closed(WINDOW),
             Some((mpps, stamped)) => Pace::Open { rate: mpps * 1e6, stamped },
         };
-        let late = options.deadline.is_some_and(|end| std::time::Instant::now() >= end);
-        let wished = if late { 1 } else { WISHED };
+        let wished = if options.is_late() { 1 } else { WISHED };
         let mut best: Option<Measured> = None;
         for tried in 1..=TRIES {
             let queues = entrant.queues;

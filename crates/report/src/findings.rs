@@ -137,7 +137,8 @@ pub struct ChurnRow {
     #[serde(default)]
     pub highest: bool,
     /// What was in the way of a higher one: `loss`, `the source` (its core had
-    /// no time for more), or `the search` (it went no further); `-` of others.
+    /// no time for more), `others` (processes that had a core), or `the search`
+    /// (it went no further); `-` of rows that are not the highest.
     #[serde(default)]
     pub bound: String,
     /// Which repetition, from 0.

@@ -53,20 +53,21 @@ pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
     )
 }
 
-/// Points of which others had a part may not be more than this share.
+/// Doubtful points at saturation may be this share of them.
 const FEW: f64 = 0.1;
 
 /// What is to be said of a run on a busy machine.
 pub(crate) fn disturbed(results: &crate::Results) -> Option<String> {
     let stolen: Vec<f64> = results.points().iter().map(|point| point.stolen.median).collect();
-    let doubtful = results.points().iter().filter(|point| point.is_doubtful()).count();
-    let all = results.points().len();
+    let saturated = || results.points().iter().filter(|point| point.offered_mpps.is_none());
+    let doubtful = saturated().filter(|point| point.is_doubtful()).count();
+    let all = saturated().count();
     let typical = crate::median(&stolen)?;
     (typical > 0.05 || doubtful as f64 > FEW * all as f64).then(|| {
         format!(
             "The machine was busy with other things, or the source too slow: {doubtful} of {all} \
-             points are doubtful (rings and pale bars in the plots), and others had {:.0} % of the \
-             measured core at the median point. Goals decided by such points mean little; measure \
+             points at saturation are doubtful (rings and pale bars in the plots), and others had \
+             {:.0} % of the measured core at the median point. Goals decided by such points mean little; measure \
              again when nothing else runs.",
             typical * 100.0
         )
