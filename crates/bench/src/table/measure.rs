@@ -75,6 +75,7 @@ pub(super) fn repetition(
     seed: u64,
 ) -> Result<Sample, BenchError> {
     let cores = dpdk::thread::allowed_cores();
+    let core = |at: usize| cores.get(at).copied().unwrap_or_default() as usize;
     // 4 % of the entries, by all threads together.
     let room = entries / 25 / threads as u32;
     let changes = room.clamp(1, (RUN_BLOCKS * BLOCK) as u32);
@@ -93,7 +94,7 @@ pub(super) fn repetition(
                 .zip(&mut population.parts)
                 .zip(&mut blocks)
                 .map(|((at, own), blocks)| {
-                    let core = cores.get(at).copied().unwrap_or_default() as usize;
+                    let core = core(at);
                     let seed = seed ^ ((run as u64) << 32 | at as u64);
                     let work = Work { subject, op, changes, threads, core, seed, ready, done };
                     scope.spawn(move || work.run(own, parts, blocks))
@@ -109,11 +110,13 @@ pub(super) fn repetition(
             }
         }
         if op.inserts() {
-            for part in population.parts.iter_mut().take(threads) {
-                subject.remove(&part.shrink(changes).collect::<Vec<_>>());
+            for (part, at) in population.parts.iter_mut().take(threads).zip(0..) {
+                let old: Vec<_> = part.shrink(changes).collect();
+                let subject = &*subject;
+                on_core(core(at), || subject.remove(&old))?;
             }
         }
-        subject.settle();
+        on_core(core(0), || subject.settle())?;
     }
     for thread in &mut blocks {
         all.cycles += thread.mean() / threads as f64;
@@ -121,6 +124,24 @@ pub(super) fn repetition(
         all.operations += thread.operations;
     }
     Ok(all)
+}
+
+/// Works on a core of the measuring threads: what is removed between insertions
+/// would else be dirty in another's cache when they come to it.
+fn on_core(core: usize, work: impl FnOnce() + Send) -> Result<(), BenchError> {
+    let worker = std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            let pinned = dpdk::pin_to_core(core);
+            work();
+            pinned
+        });
+        worker.join()
+    });
+    match worker {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(BenchError::Worker(error.to_string())),
+        Err(_) => Err(BenchError::Worker("it panicked".to_owned())),
+    }
 }
 
 impl Work<'_> {

@@ -114,12 +114,16 @@ fn megabytes(entries: u32) -> u32 {
     ((table * 3) >> 20) as u32 + 96
 }
 
+/// Figures, each with whether it is one of half the connections, and lines per
+/// lookup.
+type Found = (Vec<(Row, bool)>, Option<f64>);
+
 fn measure_size(
     entries: u32,
     threads: &[usize],
     repetitions: usize,
     progress: &Progress,
-) -> Result<(Vec<(Row, bool)>, Option<f64>), BenchError> {
+) -> Result<Found, BenchError> {
     let mut contestants = contestants(entries, &TableName::ALL, true)?;
     let (mut rows, mut lines) = (Vec::new(), None);
     for (op, load) in OPS {

@@ -17,7 +17,7 @@ pub(super) struct Timed {
 
 /// A table under measurement. Connections are named by numbers (see
 /// [`super::keys`]); turning them into keys is not in the time.
-pub(super) trait Subject: Sync {
+pub(super) trait Subject: Send + Sync {
     /// Looks up single keys.
     fn lookup(&self, numbers: &[u32]) -> Timed;
     /// Looks up all at once.
