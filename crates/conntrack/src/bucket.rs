@@ -13,7 +13,7 @@
 use service::Direction;
 use wire::Transport;
 
-use crate::memory::vector::{empty, matches, matches_in};
+use crate::memory::vector::{Wide, empty, matches, matches_in};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop, yield_now};
 
 /// Slots in a bucket: a cache line's worth; few under loom, whose cost grows
@@ -42,6 +42,7 @@ pub(crate) struct Slot {
 
 /// What a slot with a certain key has in its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Sought {
     pub(crate) addresses: u64,
     /// With zeros where a slot has its reference.
@@ -223,17 +224,17 @@ impl Bucket {
         self.slots.get(slot % SLOTS).map_or((Reference::NONE, false), |slot| slot.compare(sought))
     }
 
-    /// What one of two buckets' slots refers to that holds `sought`, or that
-    /// none has held it all the time; `None` if that can't be told. Which to look
-    /// at is a hint, by comparing all of them at once. Which of the two has a key
-    /// can't be predicted, so there is no branch between.
+    /// What one of two buckets' slots refers to, whether it holds `sought`, and
+    /// whether none has held it all the time. Which to look at is a hint, by
+    /// comparing all of them at once. Which of the two has a key can't be
+    /// predicted, so there is no branch between.
     #[inline]
-    pub(crate) fn either(&self, second: &Self, sought: Sought) -> Option<Option<Reference>> {
+    pub(crate) fn either(&self, second: &Self, sought: Sought) -> (Reference, bool, bool) {
         let mask = matches(self, second, sought);
         let slot = mask.trailing_zeros() as usize / 4;
         let bucket = if slot < SLOTS { self } else { second };
         let (reference, same) = bucket.compare(slot, sought);
-        if same { Some(Some(reference)) } else { (mask == 0).then_some(None) }
+        (reference, same, mask == 0)
     }
 
     /// The same of this bucket alone, in words that don't tempt the compiler to
@@ -261,6 +262,12 @@ impl Bucket {
         matches_in(self, sought) == 0
     }
 
+    /// The same, by the vector instructions that `by` stands for.
+    #[inline(always)]
+    pub(crate) fn own_by(&self, by: impl Wide, sought: &Sought) -> (Reference, bool) {
+        self.compare(by.matches(self, sought).trailing_zeros() as usize / 4, *sought)
+    }
+
     /// The first empty slot, other than `taken`. Exact under the lock.
     #[inline]
     pub(crate) fn vacancy(&self, taken: Option<usize>) -> Option<usize> {
@@ -279,8 +286,9 @@ impl Bucket {
         slot.rest.load(Ordering::Relaxed) & SPILLED != 0
     }
 
-    /// How many keys have spilled, [`MOST_SPILLED`] for so many or more.
-    fn spilled(&self) -> u32 {
+    /// How many keys have spilled, [`MOST_SPILLED`] for so many or more. Exact
+    /// under the lock.
+    pub(crate) fn spilled(&self) -> u32 {
         let [_, others @ ..] = &self.slots;
         if !self.has_spilled() {
             return 0;

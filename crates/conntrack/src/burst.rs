@@ -9,6 +9,7 @@ use crate::bucket::{Bucket, Sought};
 use crate::id::Hit;
 use crate::index::Index;
 use crate::key::{AnyKey, Family, Key4, Key6};
+use crate::memory::vector::{Wide, by_width};
 use crate::plain::PlainKey;
 use crate::table::ConnTable;
 
@@ -91,25 +92,29 @@ impl ConnTable {
     /// to `out`, as far as both reach. Best with bursts of 8 to 64. Reads no
     /// records of IPv4 connections: who will need one calls [`Self::prefetch`].
     pub fn lookup_burst(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
-        for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
-            self.lookup_chunk(keys, out);
-        }
+        by_width!(self.width, |by| {
+            for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
+                self.lookup_chunk(by, keys, out);
+            }
+        });
     }
 
     /// [`Self::lookup_burst`] for IPv4 keys that are words already. Fetches the
     /// records of what it finds, for [`Self::plain`].
     #[inline]
     pub fn lookup_plain(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
-        for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
-            self.lookup_chunk(keys, out);
-            for hit in out.iter().flatten() {
-                self.prefetch(hit.conn);
+        by_width!(self.width, |by| {
+            for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
+                self.lookup_chunk(by, keys, out);
+                for hit in out.iter().flatten() {
+                    self.prefetch(hit.conn);
+                }
             }
-        }
+        });
     }
 
     #[inline]
-    fn lookup_chunk<T: Seek>(&self, keys: &[T], out: &mut [Option<Hit>]) {
+    fn lookup_chunk<T: Seek>(&self, by: impl Wide, keys: &[T], out: &mut [Option<Hit>]) {
         let moved = [self.v4.index().moved(), self.v6.index().moved()];
         let first = self.v4.index().bucket(0);
         let nowhere = Start { sought: Sought::default(), first, second: 0, id_bit: 0 };
@@ -117,12 +122,13 @@ impl ConnTable {
         let families = self.approach(keys, &mut starts);
         let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
         for ((start, out), at) in starts.iter().zip(&mut *out).zip(0..) {
-            let (reference, same) = start.first.own(start.sought);
+            let (reference, same) = start.first.own_by(by, &start.sought);
             // Whatever it is, those noted are written again.
             *out = Some(Hit::new(reference, start.id_bit));
             elsewhere[count % BURST] = at;
             count += usize::from(!same);
         }
+        by.done();
         let which = elsewhere.get(..count).unwrap_or(&[]);
         let told = self.look_elsewhere(&starts, which, out);
         let still = self.v4.index().still(moved[0]) && self.v6.index().still(moved[1]);

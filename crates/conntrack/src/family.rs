@@ -109,6 +109,12 @@ where
         self.free.used()
     }
 
+    /// For one that will be written.
+    #[inline]
+    pub(crate) fn prefetch_free(&self, number: u32) {
+        self.records.prefetch_write(number as usize);
+    }
+
     #[inline]
     pub(crate) fn prefetch_record(&self, number: u32) {
         self.records.prefetch(number as usize);
@@ -147,9 +153,25 @@ where
     #[inline]
     pub(crate) fn glance(&self, key: &Key<K>) -> Option<Option<Reference>> {
         let moved = self.index.moved();
-        let found = self.index.guess(self.sought(key))?;
-        let sure = found.is_none_or(|found| self.seems(found, key)) && self.index.still(moved);
-        sure.then_some(found)
+        let (found, same, none) = self.index.guess(self.sought(key));
+        // What is there comes first: most keys are.
+        if same && self.seems(found, key) && self.index.still(moved) {
+            return Some(Some(found));
+        }
+        (none && self.index.still(moved)).then_some(None)
+    }
+
+    /// As [`Self::glance`], the way a burst looks: into the first bucket, and into
+    /// the second if anything has spilled.
+    #[cfg(test)]
+    pub(crate) fn burst_look(&self, key: &Key<K>) -> Option<Option<Reference>> {
+        let (moved, sought) = (self.index.moved(), self.sought(key));
+        let (first, second) = self.index.approach(sought);
+        let (found, told) = match first.own(sought) {
+            (reference, true) => (Some(reference), true),
+            _ => self.index.beyond(first, second, sought),
+        };
+        (told && self.index.still(moved)).then_some(found)
     }
 
     /// As [`Self::glance`], by the record, and `None` means that at one moment
@@ -157,6 +179,16 @@ where
     #[cold]
     pub(crate) fn lookup(&self, key: &Key<K>) -> Option<Reference> {
         self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
+    }
+
+    /// Whether no record is free; counts that as a refusal.
+    #[inline]
+    pub(crate) fn refuses(&self) -> bool {
+        let refused = self.free.is_empty();
+        if refused {
+            self.full.fetch_add(1, Ordering::Relaxed);
+        }
+        refused
     }
 
     #[inline]

@@ -11,6 +11,7 @@ use crate::config::buckets;
 use crate::family::FamilyTable;
 use crate::insert::Refusal;
 use crate::key::{Deltas, Family, Key, Key4, Key6};
+use crate::memory::vector::{Width, by_width};
 use crate::readers::Readers;
 use crate::record::{Content, Record};
 use crate::sync::AtomicU64;
@@ -269,9 +270,20 @@ fn a_bucket_compares_the_whole_key_and_nothing_else() {
         let reference = Reference::new(0x2aa_aaaa, Direction::Reply);
         bucket.lock();
         bucket.fill(slot % SLOTS, Entry::new(sought, reference));
-        let find = |sought| buckets[0].either(&buckets[1], sought);
+        let find = |sought| match buckets[0].either(&buckets[1], sought) {
+            (reference, true, _) => Some(Some(reference)),
+            (_, _, none) => none.then_some(None),
+        };
         assert_eq!(find(sought), Some(Some(reference)), "while the bucket is locked");
         assert_eq!(bucket.own(sought), (reference, true));
+        for width in Width::all() {
+            let own = |sought| by_width!(width, |by| bucket.own_by(by, &sought));
+            assert_eq!(own(sought), (reference, true), "{width:?}");
+            for bit in 0..64 {
+                let addresses = sought.addresses ^ 1 << bit;
+                assert!(!own(Sought { addresses, ..sought }).1, "{width:?}");
+            }
+        }
         bucket.unlock();
         assert_eq!(find(sought), Some(Some(reference)));
         for bit in 0..64 {

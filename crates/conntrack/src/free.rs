@@ -58,6 +58,12 @@ impl Free {
         &self.stacks[hash % STACKS].0
     }
 
+    /// Whether [`Self::take`] would find nothing now.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used() >= self.all && self.stacks.iter().all(|own| own.0.top().is_none())
+    }
+
     /// The record that [`Self::take`] most likely gives next for `hash`.
     #[inline]
     pub(crate) fn next(&self, hash: usize) -> u32 {

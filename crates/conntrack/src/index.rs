@@ -143,6 +143,12 @@ impl Index {
         &self.buckets[number]
     }
 
+    /// To be locked.
+    #[inline]
+    pub(crate) fn prefetch_write(&self, bucket: usize) {
+        self.buckets.prefetch_write(bucket);
+    }
+
     #[inline]
     pub(crate) fn prefetch(&self, bucket: usize) {
         self.buckets.prefetch(bucket);
@@ -151,6 +157,11 @@ impl Index {
     /// How many moves there were.
     pub(crate) fn moves(&self) -> u64 {
         self.moves.0.load(Ordering::Relaxed) / 2
+    }
+
+    /// How many keys are in their second bucket: looks at all buckets.
+    pub(crate) fn spilled(&self) -> u64 {
+        self.buckets.iter().map(|bucket| u64::from(bucket.spilled())).sum()
     }
 
     /// Steps of moves so far. Acquire: see [`Self::still`].
@@ -175,10 +186,10 @@ impl Index {
         self.moves.0.load(Ordering::Relaxed) == moved
     }
 
-    /// An entry that looks like `sought`, or that there is none; sure only if
-    /// nothing moved meanwhile. `None`: can't be told.
+    /// A reference, whether its entry looks like `sought`, and whether there is
+    /// none that does; sure only if nothing moved meanwhile.
     #[inline]
-    pub(crate) fn guess(&self, sought: Sought) -> Option<Option<Reference>> {
+    pub(crate) fn guess(&self, sought: Sought) -> (Reference, bool, bool) {
         let hash = self.hash.hash(sought);
         self.buckets.at((hash >> 32) as u32).either(self.buckets.at(hash as u32), sought)
     }

@@ -23,6 +23,14 @@ pub(crate) enum Refusal {
     ReplyConflict(Reference),
 }
 
+/// How a connection's life begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Born {
+    pub(crate) state: TcpState,
+    /// When its first packet was seen, in ticks.
+    pub(crate) seen: u32,
+}
+
 impl<const K: usize> FamilyTable<K>
 where
     Key<K>: Family,
@@ -32,7 +40,7 @@ where
     #[inline]
     pub(crate) fn approach(&self, keys: &[Key<K>; 2]) -> [Probe; 2] {
         let probes = keys.each_ref().map(|key| self.probe(key));
-        probes.iter().for_each(|probe| self.index().prefetch(probe.first()));
+        probes.iter().for_each(|probe| self.index().prefetch_write(probe.first()));
         probes
     }
 
@@ -62,12 +70,24 @@ where
         probes: &[Probe; 2],
         seen: u32,
     ) -> Result<u32, Refusal> {
+        let state = TcpState::first(content.keys[0].proto, content.forwarding);
+        self.insert_as(content, probes, Born { state, seen })
+    }
+
+    /// The same for a connection whose life begins as `born` says.
+    #[inline]
+    pub(crate) fn insert_as(
+        &self,
+        content: &Content<K>,
+        probes: &[Probe; 2],
+        born: Born,
+    ) -> Result<u32, Refusal> {
         let done = if self.is_one_way(content) {
-            self.insert_one_way(content, &probes[0], seen)
+            self.insert_one_way(content, &probes[0], born)
         } else {
-            self.insert_first(content, probes, seen)
+            self.insert_first(content, probes, born)
         };
-        done.unwrap_or_else(|| self.insert_elsewhere(content, probes, seen))
+        done.unwrap_or_else(|| self.insert_elsewhere(content, probes, born))
     }
 
     /// Into any of the four buckets, with room made there if need be.
@@ -77,10 +97,10 @@ where
         &self,
         content: &Content<K>,
         probes: &[Probe; 2],
-        seen: u32,
+        born: Born,
     ) -> Result<u32, Refusal> {
         for _ in 0..ATTEMPTS {
-            match self.insert_anywhere(content, probes, seen) {
+            match self.insert_anywhere(content, probes, born) {
                 Ok(done) => return done,
                 Err(Room::None) => break,
                 Err(_) => {}
@@ -96,7 +116,7 @@ where
         &self,
         content: &Content<K>,
         probes: &[Probe; 2],
-        seen: u32,
+        born: Born,
     ) -> Option<Result<u32, Refusal>> {
         let [forward, reply] = probes;
         let buckets = [self.index().bucket(forward.first()), self.index().bucket(reply.first())];
@@ -109,7 +129,7 @@ where
         }
         let there = one.vacancy(None)?;
         let back = other.vacancy((forward.first() == reply.first()).then_some(there))?;
-        let number = self.fill_record(content, forward, seen)?;
+        let number = self.fill_record(content, forward, born)?;
         let [forward, reply] = entries(probes, number);
         one.fill(there, forward);
         other.fill(back, reply);
@@ -121,7 +141,7 @@ where
         &self,
         content: &Content<K>,
         probe: &Probe,
-        seen: u32,
+        born: Born,
     ) -> Option<Result<u32, Refusal>> {
         let bucket = self.index().bucket(probe.first());
         let _held = Pair::lock(bucket, bucket);
@@ -133,7 +153,7 @@ where
             }
         }
         let slot = bucket.vacancy(None)?;
-        let number = self.fill_record(content, probe, seen)?;
+        let number = self.fill_record(content, probe, born)?;
         bucket.fill(slot, Entry::new(probe.sought, Reference::new(number, Direction::Forward)));
         Some(Ok(number))
     }
@@ -144,7 +164,7 @@ where
         &self,
         content: &Content<K>,
         probes: &[Probe; 2],
-        seen: u32,
+        born: Born,
     ) -> Result<Result<u32, Refusal>, Room> {
         let [forward, reply] = probes;
         let held = self.index().lock(probes);
@@ -160,13 +180,13 @@ where
             return Err(self.index().make_room(forward, None));
         };
         if self.is_one_way(content) {
-            return self.put(content, probes, &[there], seen).map(Ok).ok_or(Room::None);
+            return self.put(content, probes, &[there], born).map(Ok).ok_or(Room::None);
         }
         let Some(back) = vacancy(reply, Some(there)) else {
             drop(held);
             return Err(self.index().make_room(reply, Some(there)));
         };
-        self.put(content, probes, &[there, back], seen).map(Ok).ok_or(Room::None)
+        self.put(content, probes, &[there, back], born).map(Ok).ok_or(Room::None)
     }
 
     /// Writes a record and an entry at each place; `None` if no record is free.
@@ -175,9 +195,9 @@ where
         content: &Content<K>,
         probes: &[Probe; 2],
         places: &[Place],
-        seen: u32,
+        born: Born,
     ) -> Option<u32> {
-        let number = self.fill_record(content, &probes[0], seen)?;
+        let number = self.fill_record(content, &probes[0], born)?;
         for ((entry, probe), place) in entries(probes, number).into_iter().zip(probes).zip(places) {
             self.index().put(*place, probe, entry);
         }
@@ -186,12 +206,11 @@ where
 
     /// Takes a record and writes it; `None` if none is free.
     #[inline]
-    fn fill_record(&self, content: &Content<K>, forward: &Probe, seen: u32) -> Option<u32> {
+    fn fill_record(&self, content: &Content<K>, forward: &Probe, born: Born) -> Option<u32> {
         let number = self.free.take(forward.first(), |number| self.link(number))?;
         let record = self.record(number)?;
-        self.prefetch_record(self.free.next(forward.first()));
-        let proto = content.keys[0].proto;
-        record.write(content, record.life().next(TcpState::first(proto, content.forwarding)), seen);
+        self.prefetch_free(self.free.next(forward.first()));
+        record.write(content, record.life().next(born.state), born.seen);
         Some(number)
     }
 

@@ -31,6 +31,8 @@ mod family;
 #[forbid(unsafe_code)]
 mod fill;
 #[forbid(unsafe_code)]
+mod first;
+#[forbid(unsafe_code)]
 mod free;
 #[forbid(unsafe_code)]
 mod hash;
@@ -84,6 +86,7 @@ mod view;
 
 pub use config::{TableConfig, TableError};
 pub use family::FamilyStats;
+pub use first::PlainOpening;
 pub use id::{ConnId, Hit};
 pub use offload::OffloadState;
 pub use opening::InsertError;

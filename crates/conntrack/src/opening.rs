@@ -100,10 +100,10 @@ impl ConnTable {
                 self.look_ahead(&ready[near % AHEAD]);
             }
             if let Some(out) = at.checked_sub(AHEAD).and_then(|at| out.get_mut(at)) {
-                *out = self.open(&ready[at % AHEAD], now_ms);
+                *out = self.put_in(&ready[at % AHEAD], now_ms);
             }
             if let Some((binding, hops)) = new.get(at) {
-                self.prepare(binding, *hops, &mut ready[at % AHEAD]);
+                self.ready(binding, *hops, &mut ready[at % AHEAD]);
             }
         }
     }
@@ -119,7 +119,7 @@ impl ConnTable {
     }
 
     #[inline]
-    fn prepare(&self, binding: &Binding, hops: [HopId; 2], ready: &mut Opening) {
+    fn ready(&self, binding: &Binding, hops: [HopId; 2], ready: &mut Opening) {
         match BothKeys::of(binding) {
             Some(BothKeys::V4(keys)) if keys[0] != keys[1] => {
                 let probes = self.v4.approach(&keys);
@@ -144,7 +144,7 @@ impl ConnTable {
     }
 
     #[inline]
-    fn open(&self, opening: &Opening, now_ms: u64) -> Result<ConnId, InsertError> {
+    fn put_in(&self, opening: &Opening, now_ms: u64) -> Result<ConnId, InsertError> {
         match opening {
             Opening::V4(Prepared { content, probes }) => {
                 outcome::<1>(self.v4.insert_at(content, probes, tick(now_ms)))
@@ -169,8 +169,9 @@ where
     Content { keys, deltas: Deltas::of(&keys), hops, service, backend, forwarding }
 }
 
+/// What came of an insertion, as those outside have it.
 #[inline]
-fn outcome<const K: usize>(done: Result<u32, Refusal>) -> Result<ConnId, InsertError>
+pub(crate) fn outcome<const K: usize>(done: Result<u32, Refusal>) -> Result<ConnId, InsertError>
 where
     Key<K>: Family,
 {

@@ -108,7 +108,10 @@ impl Worker {
         let own = self.random.random_range(0..OWN);
         let content = content(self.first + own);
         for direction in Direction::BOTH {
-            let found = lookup(&self.table, &content.keys[direction.index()]);
+            let key = &content.keys[direction.index()];
+            let found = lookup(&self.table, key);
+            let burst = self.table.burst_look(key);
+            assert!(burst.is_none_or(|burst| burst == found), "number {own}: {burst:?}");
             let found = found.map(|found| (found.record(), found.direction()));
             let expected = self.records[own as usize].map(|number| (number, direction));
             assert_eq!(found, expected, "number {own}");

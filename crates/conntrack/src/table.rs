@@ -10,6 +10,7 @@ use crate::id::{ConnId, Hit};
 use crate::key::{AnyKey, Family, Halves, Key};
 use crate::life::Life;
 use crate::memory::OutOfMemory;
+use crate::memory::vector::Width;
 use crate::offload::OffloadState;
 use crate::readers::{Reader, ReaderError, Readers};
 use crate::record::Record;
@@ -30,6 +31,8 @@ pub struct ConnTable {
     pub(crate) timeouts: Timeouts,
     pub(crate) cursor: Cursor,
     readers: Arc<Readers>,
+    /// How bursts compare buckets.
+    pub(crate) width: Width,
 }
 
 /// Counts of the table.
@@ -68,9 +71,8 @@ impl ConnTable {
     /// # Errors
     /// As [`Self::new`].
     pub fn one_way(config: &TableConfig) -> Result<Self, TableError> {
-        let Self { v4, v6, timeouts, cursor, readers } = Self::sized(config, buckets_one_way)?;
-        let (v4, v6) = (v4.without_replies(), v6.without_replies());
-        Ok(Self { v4, v6, timeouts, cursor, readers })
+        let table = Self::sized(config, buckets_one_way)?;
+        Ok(Self { v4: table.v4.without_replies(), v6: table.v6.without_replies(), ..table })
     }
 
     fn sized(config: &TableConfig, buckets: fn(usize) -> usize) -> Result<Self, TableError> {
@@ -80,6 +82,7 @@ impl ConnTable {
             timeouts: config.timeouts,
             cursor: Cursor::new(),
             readers: Arc::new(Readers::new()),
+            width: Width::detect(),
         })
     }
 
@@ -265,6 +268,14 @@ impl ConnTable {
     #[must_use]
     pub fn stats(&self) -> TableStats {
         TableStats { v4: self.v4.stats(), v6: self.v6.stats() }
+    }
+
+    /// Keys that are not in the first bucket where they are looked for, of both
+    /// families: each costs a burst's lookup a second cache line. Walks the whole
+    /// index.
+    #[must_use]
+    pub fn spilled(&self) -> u64 {
+        self.v4.index().spilled() + self.v6.index().spilled()
     }
 
     /// Shows every connection to `visit`. Connections that come or go

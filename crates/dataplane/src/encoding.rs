@@ -106,6 +106,7 @@ fn choose(flows: &mut dyn FlowPort, card: Card<'_>, wanted: Wanted) -> Chosen {
             shared_queues: Vec::new(),
             workers,
             rewrite: probed.rewrite,
+            mark_instead: probed.mark_instead,
         },
         reasons: probed.reasons,
         owned: probed.left,
@@ -167,11 +168,19 @@ fn log(port: &str, chosen: &Chosen, wanted: Wanted) {
         tracing::info!(port, %encoding, "{reason}");
     }
     if matches!(wanted, Wanted::Fixed(fixed) if fixed != encoding) {
+        let why = why_not(chosen, wanted);
         tracing::warn!(
             port,
-            "the encoding is {encoding} and not {wanted} as configured: connections stay in software"
+            "the encoding is {encoding} and not {wanted} as configured{why}: connections stay in software"
         );
     }
+}
+
+/// The probe's reason against what is wanted, in brackets.
+fn why_not(chosen: &Chosen, wanted: Wanted) -> String {
+    let beginning = format!("no {wanted}: ");
+    let why = chosen.reasons.iter().find_map(|reason| reason.strip_prefix(&beginning));
+    why.map_or_else(String::new, |why| format!(" ({why})"))
 }
 
 #[cfg(test)]
@@ -277,6 +286,25 @@ mod tests {
         assert_eq!(chosen.config.encoding, Encoding::Off);
         assert!(last(&chosen).contains("2 receive queues for 2 workers"), "{}", last(&chosen));
         assert!(fake.rules.is_empty());
+    }
+
+    #[test]
+    fn a_port_that_cannot_rewrite_says_why_in_one_line() {
+        let wanted = Fixed(Encoding::Rewrite);
+        let nic = |profile, switch: Vec<u16>| {
+            Nic::new(&NicConfig { switch, ..NicConfig::new(profile, 4) }).unwrap()
+        };
+        let outputs = [Some(0), None];
+        let asked = Card { outputs: &outputs, ..card(4, true) };
+        let able = choose(&mut nic(ProfileKind::ConnectX, vec![0]).flows(), asked, wanted);
+        assert_eq!(able.config.encoding, Encoding::Rewrite);
+        assert!(able.config.mark_instead, "{:#?}", able.reasons);
+        let unable = choose(&mut nic(ProfileKind::E810, vec![]).flows(), asked, wanted);
+        assert_eq!(unable.config.encoding, Encoding::Off);
+        let why = why_not(&unable, wanted);
+        assert!(why.starts_with(" (the card has no groups"), "{why}");
+        let unable = choose(&mut Fake::default(), card(4, true), wanted);
+        assert_eq!(why_not(&unable, wanted), " (the card can send packets out of no port)");
     }
 
     #[test]

@@ -70,6 +70,7 @@ const fn place(place: Place) -> &'static str {
         Place::Software => "software",
         Place::InLine => "in line",
         Place::Hardware => "hardware",
+        Place::Marked => "hardware (mark)",
         Place::Leaving => "leaving",
     }
 }
@@ -95,5 +96,9 @@ fn words(explained: &Explained) -> (String, Option<u64>, Option<f64>) {
         Some(refusal) => format!("{why}; the card took no rule for a direction: {refusal}"),
         None => why,
     };
-    (why, since_ms, rate)
+    let [forward, reply] = explained.not_rewritten;
+    let not = |direction: &str, reason| format!("; {direction} not rewritten: {reason}");
+    let forward = forward.map_or_else(String::new, |reason| not("requests are", reason));
+    let reply = reply.map_or_else(String::new, |reason| not("answers are", reason));
+    (why + &forward + &reply, since_ms, rate)
 }

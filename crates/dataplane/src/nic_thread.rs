@@ -19,7 +19,8 @@ pub(crate) const BURST: usize = 32;
 pub(crate) struct NicThreadCounters {
     /// Frames a full host queue had no room for: `rx_missed` of a real card.
     pub(crate) queue_full: AtomicU64,
-    /// Frames that the wire did not take.
+    /// Frames that the wire did not take, or that had no room in front for a
+    /// tunnel's headers.
     pub(crate) wire_full: AtomicU64,
 }
 
@@ -77,14 +78,17 @@ impl NicThread {
         if found == 0 {
             return 0;
         }
-        let mut deliveries = [Delivery::default(); BURST];
+        let mut deliveries: [Delivery; BURST] = Default::default();
         let frames = sorted.received.iter().map(PacketBuf::bytes);
         self.nic.receive_burst(frames, self.clock.now_ns(), &mut deliveries);
         for (mut mbuf, delivery) in sorted.received.drain().zip(deliveries) {
             if delivery.dropped.is_some() {
                 continue;
             }
-            delivery.edits.apply(mbuf.bytes_mut());
+            if !delivery.change(&mut mbuf) {
+                self.counters.wire_full.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             let batch = match delivery.forward {
                 None => {
                     mbuf.set_mark(delivery.mark);

@@ -40,8 +40,15 @@ fn item() -> impl Strategy<Value = Item> {
     let ipv4 = (field(), field(), field(), field(), field(), field()).prop_map(
         |(src, dst, proto, tos, ttl, fragment)| Ipv4Fields { src, dst, proto, tos, ttl, fragment },
     );
-    let ipv6 = (field(), field(), field(), field())
-        .prop_map(|(src, dst, proto, hop_limit)| Ipv6Fields { src, dst, proto, hop_limit });
+    let ipv6 = (field(), field(), field(), field(), field()).prop_map(
+        |(src, dst, proto, hop_limit, vtc_flow)| Ipv6Fields {
+            src,
+            dst,
+            proto,
+            hop_limit,
+            vtc_flow,
+        },
+    );
     let tcp = (field(), field(), field()).prop_map(|(sport, dport, tcp_flags)| PortFields {
         sport,
         dport,

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::Mode;
 use crate::topology::{
     BACKENDS, BALANCER_ADDRESSES, DNS_BACKEND_PORT, DNS_PORT, Family, PORT, WEB_BACKEND_PORT,
-    WEB_PORT, vip,
+    WEB_PORT, WIDE_MTU, WIDE_PORT, vip,
 };
 
 /// How the NIC tells the processor what it matched; `off` is SLB.
@@ -139,6 +139,23 @@ impl LabRun {
         if self.mode.is_tunnel() && protocol == "udp" { family.other() } else { family }
     }
 
+    /// Whether HNLB has a link of its own to the backends, which takes longer
+    /// packets.
+    const fn is_wide(&self) -> bool {
+        self.mode.is_tunnel() && matches!(self.device, Device::AfPacket)
+    }
+
+    /// TOML of a port and the interface on it.
+    fn port(&self, name: &str, device: &str, mtu: u16, addresses: &[&str]) -> String {
+        let mut text =
+            format!("\n[[port]]\nname = \"{name}\"\ndevice = \"{device}\"\nmtu = {mtu}\n");
+        if let Some(profile) = self.profile {
+            let (profile, queues) = (profile.name(), self.queues);
+            text += &format!("[port.nic]\nprofile = \"{profile}\"\nqueues = {queues}\n");
+        }
+        text + &format!("\n[[interface]]\nport = \"{name}\"\naddresses = {addresses:?}\n")
+    }
+
     /// The TOML text, with the status socket at `socket`.
     #[must_use]
     pub fn toml(&self, socket: &Path) -> String {
@@ -146,22 +163,21 @@ impl LabRun {
             Device::AfPacket => format!("net_af_packet0,iface={PORT}"),
             Device::Tap => format!("net_tap0,iface={PORT}"),
         };
-        let mut text = format!(
-            "[eal]\nmemory_mb = 512\nhuge_pages = \"auto\"\n\n\
-             [[port]]\nname = \"lab0\"\ndevice = \"{device}\"\n"
-        );
-        if let Some(profile) = self.profile {
-            let (profile, queues) = (profile.name(), self.queues);
-            text += &format!("[port.nic]\nprofile = \"{profile}\"\nqueues = {queues}\n");
+        let mut text = String::from("[eal]\nmemory_mb = 512\nhuge_pages = \"auto\"\n");
+        if self.is_wide() {
+            let (clients, backends) = BALANCER_ADDRESSES.split_at(2);
+            text += &self.port("lab0", &device, 1500, clients);
+            let wide = format!("net_af_packet1,iface={WIDE_PORT}");
+            text += &self.port("lab1", &wide, WIDE_MTU, backends);
+        } else {
+            text += &self.port("lab0", &device, 1500, &BALANCER_ADDRESSES);
         }
-        let addresses = BALANCER_ADDRESSES.map(|address| format!("\"{address}\"")).join(", ");
         let (mut workers, encoding) = (format!("count = {}", self.workers), self.encoding.name());
         if self.profile.is_none() {
             workers += &format!("\nqueues = {}", self.queues);
         }
         text += &format!(
-            "\n[[interface]]\nport = \"lab0\"\naddresses = [{addresses}]\n\n\
-             [workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\nadmission = \"all\"\n\n\
+            "\n[workers]\n{workers}\n\n[offload]\nencoding = \"{encoding}\"\nadmission = \"all\"\n\n\
              [status]\nsocket = \"{}\"\n",
             socket.display()
         );
@@ -220,6 +236,20 @@ mod tests {
         }
         assert_eq!(services[3]["vip"].as_str(), Some("fd71::100"));
         assert_eq!(services[3]["backend"][3]["address"].as_str(), Some("fd72::14"));
+    }
+
+    #[test]
+    fn tunnels_have_a_link_that_their_packets_fit() {
+        let run = LabRun { mode: Mode::Gue, ..LabRun::emulated(Encoding::Rewrite) };
+        let root: toml::Value = toml::from_str(&run.toml(Path::new("/s"))).unwrap();
+        let [clients, backends] = &root["port"].as_array().unwrap()[..] else { panic!("ports") };
+        assert_eq!(
+            (clients["mtu"].as_integer(), backends["mtu"].as_integer()),
+            (Some(1500), Some(1600))
+        );
+        assert_eq!(backends["nic"]["profile"].as_str(), Some("connectx"));
+        let addresses = root["interface"][1]["addresses"].as_array().unwrap();
+        assert_eq!(addresses[0].as_str(), Some("10.72.0.1/24"));
     }
 
     #[test]

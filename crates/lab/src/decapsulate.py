@@ -13,6 +13,7 @@ import sys
 TUNSETIFF = 0x400454CA
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 SO_RCVBUFFORCE = 33
+UDP_NO_CHECK6_RX = 102
 IPIP, IPV6, GRE = 4, 41, 47
 BUFFER = 8 << 20
 
@@ -65,6 +66,9 @@ def sources(ipv4, ipv6, port):
                 yield raw, lambda packet, strip=strip, p=protocol: of_ipip(strip(packet), p)
     for family, address in ((socket.AF_INET, ipv4), (socket.AF_INET6, ipv6)):
         udp = socket.socket(family, socket.SOCK_DGRAM)
+        if family == socket.AF_INET6:
+            # As with the kernel's fou: RFC 6935 section 5.
+            udp.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)
         udp.bind((address, port))
         yield udp, of_gue
 

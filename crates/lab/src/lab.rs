@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use crate::exec::{self, Output};
 use crate::proc::{self, ProcessId, Signal};
 use crate::state::{self, Record, State};
-use crate::topology::{self, BACKENDS, BALANCER, CLIENTS, NAMESPACES, PORT, SWITCH};
+use crate::topology::{
+    self, BACKENDS, BALANCER, CLIENTS, NAMESPACES, PORT, SWITCH, WIDE_BALANCER, WIDE_PORT,
+};
 use crate::{LabError, Mode, Opener, Stop, host, netns, servers, tunnels};
 
 /// How long servers may take to listen; generous, for emulated machines.
@@ -115,7 +117,8 @@ impl Lab {
         }
         if self.state.veth {
             links += &link(PORT, &self.netns(BALANCER), BALANCER, &switch);
-            ports.push(BALANCER);
+            links += &link(WIDE_PORT, &self.netns(BALANCER), WIDE_BALANCER, &switch);
+            ports.extend([BALANCER, WIDE_BALANCER]);
         }
         netns::batch(&links, &self.stop)?;
         netns::script(&switch, &topology::switch_script(&ports), &self.stop)?;

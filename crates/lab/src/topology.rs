@@ -73,6 +73,14 @@ pub const BALANCER: &str = "lb";
 pub const SWITCH: &str = "sw";
 /// HNLB's end of its link.
 pub const PORT: &str = "hnlb0";
+/// HNLB's end of a second link, which it uses towards backends behind tunnels:
+/// outer packets fit it, however long the inner ones are.
+pub const WIDE_PORT: &str = "hnlb1";
+/// The switch's end of that link.
+pub const WIDE_BALANCER: &str = "lb1";
+/// The longest IP packet on that link, and that backends take; elsewhere, and
+/// where backends answer, it is 1500 bytes.
+pub const WIDE_MTU: u16 = 1600;
 
 /// Every namespace's short name.
 pub const NAMESPACES: [&str; 8] = [SWITCH, BALANCER, "c1", "c2", "b1", "b2", "b3", "b4"];
@@ -171,9 +179,9 @@ fn one_way_script() -> String {
          done\n\
          ip addr add {VIP4}/32 dev lo\n\
          ip addr add {VIP6}/128 dev lo nodad\n\
-         ip route add {CLIENT_NET4} dev eth0 table {DIRECT}\n\
+         ip route add {CLIENT_NET4} dev eth0 mtu 1500 table {DIRECT}\n\
          ip rule add from {VIP4} lookup {DIRECT}\n\
-         ip -6 route add {CLIENT_NET6} dev eth0 table {DIRECT}\n\
+         ip -6 route add {CLIENT_NET6} dev eth0 mtu 1500 table {DIRECT}\n\
          ip -6 rule add from {VIP6} lookup {DIRECT}\n"
     )
 }
@@ -183,30 +191,37 @@ pub(crate) fn host_script(host: &Host) -> String {
     let Host { v4, v6, .. } = host;
     let (gateway4, gateway6) = host.gateways();
     let offloads = no_offloads("eth0");
-    let one_way = if host.role == Role::Backend { one_way_script() } else { String::new() };
+    let (one_way, mtu) = match host.role {
+        Role::Backend => (one_way_script(), WIDE_MTU),
+        Role::Client => (String::new(), 1500),
+    };
     format!(
         "{SYSCTL}{offloads}ip -batch - <<EOF\n\
          link set lo up\n\
-         link set eth0 mtu 1500 up\n\
+         link set eth0 mtu {mtu} up\n\
          addr add {v4}/24 dev eth0\n\
          addr add {v6}/64 dev eth0 nodad\n\
-         route add default via {gateway4} dev eth0\n\
-         route add default via {gateway6} dev eth0\n\
+         route add default via {gateway4} dev eth0 mtu 1500\n\
+         route add default via {gateway6} dev eth0 mtu 1500\n\
          EOF\n{one_way}"
     )
 }
 
-/// The script for HNLB's namespace: the port up, and nobody home but HNLB.
+/// The script for HNLB's namespace: the ports up, and nobody home but HNLB.
 pub(crate) fn balancer_script() -> String {
-    let offloads = no_offloads(PORT);
+    let (offloads, wide) = (no_offloads(PORT), no_offloads(WIDE_PORT));
     format!(
-        "{SYSCTL}for i in all default {PORT}; do set_ ipv6/conf/$i/disable_ipv6 1; done\n\
-         {offloads}ip link set lo up\nip link set {PORT} mtu 1500 up\n"
+        "{SYSCTL}for i in all default {PORT} {WIDE_PORT}; do\n\
+         set_ ipv6/conf/$i/disable_ipv6 1\ndone\n\
+         {offloads}{wide}ip link set lo up\nip link set {PORT} mtu 1500 up\n\
+         ip link set {WIDE_PORT} mtu {WIDE_MTU} up\n"
     )
 }
 
 /// The script for the switch: a bridge that floods what it doesn't know, at
-/// once, and its ports.
+/// once, and its ports, whose devices are called as the hosts. To HNLB's second
+/// link it floods nothing: HNLB answers for the VIPs on each, and clients are
+/// to learn the first.
 pub(crate) fn switch_script(ports: &[&str]) -> String {
     let mut script = format!(
         "{SYSCTL}for i in all default; do set_ ipv6/conf/$i/disable_ipv6 1; done\n\
@@ -215,7 +230,13 @@ pub(crate) fn switch_script(ports: &[&str]) -> String {
     );
     for port in ports {
         script += &no_offloads(port);
-        script += &format!("ip link set {port} mtu 1500 master br0 up\n");
+        let backend = BACKENDS.iter().any(|host| host.name == *port);
+        let mtu = if backend || *port == WIDE_BALANCER { WIDE_MTU } else { 1500 };
+        script += &format!("ip link set {port} mtu {mtu} master br0 up\n");
+        if *port == WIDE_BALANCER {
+            script +=
+                &format!("bridge link set dev {port} flood off mcast_flood off bcast_flood off\n");
+        }
     }
     script + "ip link set br0 up\n"
 }

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let _handle = flows.create(&Rule::five_tuple(&key, actions))?;
             frames.push(frame(src, if hits { sport } else { 9 }));
         }
-        let mut out = [Delivery::default(); BURST];
+        let mut out: [Delivery; BURST] = std::array::from_fn(|_| Delivery::default());
         let (mut at, mut packets) = (1_usize, 0_u64);
         let start = Instant::now();
         while packets < 20_000_000 {

@@ -1,9 +1,12 @@
 //! The NIC itself: what shares the match table between wire and host.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use packet::PacketBuf;
+
 use crate::config::{NicConfig, NicError};
 use crate::director::Director;
 use crate::edits::Edits;
+use crate::encap::Encap;
 use crate::fault::Fault;
 use crate::flows::NicFlows;
 use crate::frame::Frame;
@@ -27,7 +30,7 @@ pub enum DropReason {
 }
 
 /// Where the NIC puts one frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// The receive queue; meaningless if the frame is dropped or forwarded.
     pub queue: u16,
@@ -35,12 +38,25 @@ pub struct Delivery {
     pub forward: Option<u16>,
     /// What the NIC changes in the frame, whether it is forwarded or received.
     pub edits: Edits,
+    /// The headers that it then puts in front, in the place of Ethernet's.
+    pub encap: Option<Encap>,
     /// What the mbuf reports: the matching rule's mark.
     pub mark: Option<u32>,
     /// Why the frame isn't delivered.
     pub dropped: Option<DropReason>,
     /// Whether a rule matched.
     pub matched: bool,
+}
+
+impl Delivery {
+    /// Makes of `packet` what the NIC makes of it. `false`: there is no room in
+    /// front for the new headers.
+    #[must_use]
+    #[inline]
+    pub fn change<P: PacketBuf>(&self, packet: &mut P) -> bool {
+        self.edits.apply(packet.bytes_mut());
+        self.encap.as_ref().is_none_or(|encap| encap.apply(packet))
+    }
 }
 
 /// What the receive path counts.
@@ -52,6 +68,7 @@ struct Received {
     dropped: u64,
     forwarded: u64,
     forwarded_bytes: u64,
+    tunnelled: u64,
     unmatched: u64,
     stopped: u64,
     per_queue: Vec<u64>,
@@ -164,6 +181,7 @@ impl Nic {
         let delivery = Delivery {
             mark: if self.shared.report_marks { decision.mark } else { None },
             edits: decision.edits,
+            encap: decision.encap,
             matched: decision.matched,
             ..Delivery::default()
         };
@@ -233,6 +251,7 @@ impl Nic {
             dropped: received.dropped,
             forwarded: received.forwarded,
             forwarded_bytes: received.forwarded_bytes,
+            tunnelled: received.tunnelled,
             unmatched: received.unmatched,
             stopped: received.stopped,
             per_queue: received.per_queue.clone(),
@@ -254,8 +273,8 @@ impl Nic {
         self.shared.queues
     }
 
-    pub(crate) fn facts(&self) -> PortFacts<'_> {
-        PortFacts { queues: self.shared.queues, switch: &self.shared.switch }
+    pub(crate) fn facts(&self, queued: bool) -> PortFacts<'_> {
+        PortFacts { queues: self.shared.queues, switch: &self.shared.switch, queued }
     }
 
     /// What inserting a rule takes, if that is played.
@@ -301,6 +320,7 @@ impl Received {
             None if delivery.forward.is_some() => {
                 self.forwarded += 1;
                 self.forwarded_bytes += len as u64;
+                self.tunnelled += u64::from(delivery.encap.is_some());
             }
             None => self.count_queue(delivery.queue),
         }

@@ -33,9 +33,9 @@ impl NicFlows {
     }
 
     /// Takes the rule as a driver gets it, as C arrays, and reads it from those.
-    fn parse(&self, rule: &Rule) -> Result<Parsed, FlowError> {
+    fn parse(&self, rule: &Rule, queued: bool) -> Result<Parsed, FlowError> {
         let rule = decode(&RawRule::lower(rule))?;
-        (self.nic.card().parse)(&rule, &self.nic.facts())
+        (self.nic.card().parse)(&rule, &self.nic.facts(queued))
     }
 }
 
@@ -64,12 +64,12 @@ impl FlowPort for NicFlows {
     /// Checks the rule's format only, as the drivers do: room, duplicates,
     /// masks and soft ids show when it is created.
     fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
-        self.parse(rule).map(|_| ())
+        self.parse(rule, false).map(|_| ())
     }
 
     fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
         self.check_not_configured()?;
-        let parsed = self.parse(rule);
+        let parsed = self.parse(rule, false);
         let parsed =
             parsed.inspect_err(|_| self.nic.with_rules(|rules| rules.refused_by_parser()))?;
         let insert_ns = self.nic.insertion().insert_ns;
@@ -132,7 +132,7 @@ impl FlowPort for NicFlows {
         };
         let made = self.nic.with_queues(|queues, _| queues.create_table(template));
         let table = made?;
-        if let Err(error) = self.parse(&rule) {
+        if let Err(error) = self.parse(&rule, true) {
             // It was empty: nothing can keep it.
             let _ = self.nic.with_queues(|queues, _| queues.destroy_table(table));
             return Err(error);
@@ -158,7 +158,7 @@ impl FlowPort for NicFlows {
         self.check_steering()?;
         let table = table.port_value() as u64;
         self.nic.with_queues(|queues, _| queues.check_rule(table, rule))?;
-        let parsed = self.parse(rule);
+        let parsed = self.parse(rule, true);
         let parsed =
             parsed.inspect_err(|_| self.nic.with_rules(|rules| rules.refused_by_parser()))?;
         self.nic.with_queues(|queues, rules| {

@@ -277,7 +277,7 @@ fn masks(item: &Item) -> Item {
         })),
         Item::Ipv6(item) => Item::Ipv6(bare(item, |fields| {
             (fields.src.spec, fields.dst.spec) = (0, 0);
-            (fields.proto.spec, fields.hop_limit.spec) = (0, 0);
+            (fields.proto.spec, fields.hop_limit.spec, fields.vtc_flow.spec) = (0, 0, 0);
         })),
         Item::Tcp(item) => Item::Tcp(bare(item, ports)),
         Item::Udp(item) => Item::Udp(bare(item, ports)),
@@ -302,6 +302,10 @@ fn same_kind(a: &dpdk::flow::Action, b: &dpdk::flow::Action) -> bool {
             a == b
         }
         (Action::ModifyField(_), Action::ModifyField(_)) => false,
+        // Of one length: the template's.
+        (Action::RawEncap(a), Action::RawEncap(b)) | (Action::RawDecap(a), Action::RawDecap(b)) => {
+            a.len() == b.len()
+        }
         _ => discriminant(a) == discriminant(b),
     }
 }

@@ -62,8 +62,10 @@ pub struct NicStats {
     pub dropped: u64,
     /// Matched frames that the NIC sent out of a port itself.
     pub forwarded: u64,
-    /// Bytes of them, from the Ethernet header on.
+    /// Bytes of them, from the Ethernet header on, as they came.
     pub forwarded_bytes: u64,
+    /// Of these, frames that go into a tunnel.
+    pub tunnelled: u64,
     /// Frames that matched a rule with JUMP and none of the group it names:
     /// dropped.
     pub unmatched: u64,

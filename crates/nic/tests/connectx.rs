@@ -151,9 +151,6 @@ const ACTIONS: &[(FlowErrorKind, i32, &str, Change)] = &[
     }),
     (InAction, UNSUPPORTED, "action not supported", |r| r.actions = vec![Action::Passthru]),
     (InAction, UNSUPPORTED, "action not supported", |r| r.actions.push(Action::Other(99))),
-    (InAction, UNSUPPORTED, "encapsulation is not modelled", |r| {
-        r.actions.push(Action::RawEncap(vec![0; 50]));
-    }),
     (InAction, INVALID, "target group must be other", |r| {
         r.attributes.group = 3;
         r.actions = vec![Action::Jump(3)];

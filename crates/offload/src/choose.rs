@@ -9,6 +9,7 @@ use crate::connections::Connections;
 use crate::entry::Stage;
 use crate::offloader::Offloader;
 use crate::port_rules::PortRules;
+use crate::second_best::NotRewritten;
 
 /// Where one direction of a connection is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Place {
     InLine,
     /// The card matches its packets.
     Hardware,
+    /// The card marks its packets, since it can't rewrite them (`rewrite`).
+    Marked,
     /// Its rule is being destroyed, or packets may still carry its tag.
     Leaving,
 }
@@ -37,6 +40,9 @@ pub struct Explained {
     /// Why the card took no rule for one of them; `None`: it was not asked, or
     /// has taken all.
     pub refusal: Option<admission::CardRefusal>,
+    /// Why packets of clients, and those of backends, are not rewritten, though
+    /// the encoding is `rewrite`.
+    pub not_rewritten: [Option<NotRewritten>; 2],
 }
 
 impl<C: Connections> Offloader<C> {
@@ -57,6 +63,7 @@ impl<C: Connections> Offloader<C> {
             entry.map_or(Place::Software, |entry| match entry.stage(direction) {
                 Stage::Software => Place::Software,
                 Stage::Waiting(_) => Place::InLine,
+                Stage::Installed(_) if entry.not_rewritten(direction).is_some() => Place::Marked,
                 Stage::Installed(_) => Place::Hardware,
                 Stage::Leaving => Place::Leaving,
             })
@@ -67,6 +74,8 @@ impl<C: Connections> Offloader<C> {
             reply: place(Direction::Reply),
             hardware: entry.map_or_else(Counters::default, |entry| entry.hardware),
             refusal: entry.and_then(|entry| entry.refusal),
+            not_rewritten: Direction::BOTH
+                .map(|direction| entry.and_then(|entry| entry.not_rewritten(direction))),
         })
     }
 

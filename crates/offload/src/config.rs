@@ -18,6 +18,9 @@ pub struct PortConfig {
     pub workers: u16,
     /// How the card rewrites; needed for `rewrite`.
     pub rewrite: Option<RewriteCard>,
+    /// With `rewrite`: connections that can't be rewritten get a mark, as in
+    /// `mark`.
+    pub mark_instead: bool,
 }
 
 /// The offload side's settings.

@@ -2,8 +2,8 @@
 use conntrack::ConnId;
 use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{PortId, QueueEpochs};
-use service::{Binding, Direction, HopId, ServiceId};
-use wire::Mac;
+use service::{BackendId, Binding, Direction, HopId, ServiceId};
+use wire::{Encap, Mac};
 
 /// Where packets of one direction of a connection come in and go out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,9 @@ pub trait Connections {
     /// Milliseconds since the last packet of `conn` that a worker has seen, or
     /// since its timeout was started anew.
     fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64>;
+
+    /// The tunnel to `backend`; `None`: there is none.
+    fn tunnel(&self, backend: BackendId) -> Option<Encap>;
 
     /// How frames get to `hop`; `None` if it has been forgotten.
     fn way(&self, hop: HopId) -> Option<Way>;

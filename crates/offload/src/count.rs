@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use conntrack::ConnId;
 use dpdk::flow::{Counters, FlowPort};
-use service::Direction;
+use service::{Direction, Forwarding};
 
 use crate::connections::Connections;
 use crate::entry::{Entry, Tag};
@@ -92,6 +92,10 @@ impl<C: Connections> Offloader<C> {
         let (mut rules_still, mut rules) = (0, 0);
         for direction in Direction::BOTH {
             let Some(installed) = entry.installed_mut(direction) else { continue };
+            if installed.tag != Tag::Nothing {
+                // Workers see its packets.
+                continue;
+            }
             let at = usize::from(installed.port.0);
             let (Some(port), Some(flows)) = (self.ports.get_mut(at), flows.get_mut(at)) else {
                 continue;
@@ -104,7 +108,7 @@ impl<C: Connections> Offloader<C> {
                 continue;
             }
             installed.aged = false;
-            self.world.use_hop(installed.hop, now_ms);
+            self.world.use_hop(installed.goal.hop, now_ms);
             sum.packets += new.packets;
             sum.bytes += new.bytes;
         }
@@ -122,6 +126,12 @@ impl<C: Connections> Offloader<C> {
             entry.rearmed_ms = touched_ms;
         }
         if entry.unmatched >= UNMATCHED {
+            if entry.held.is_some_and(|held| held.forwarding == Forwarding::Tunnel) {
+                // Its packets may have a traffic class: the next one is a mark.
+                if let Some(key) = entry.key {
+                    self.unmatched.note(conn, key.generation);
+                }
+            }
             return Seen::Lost;
         }
         if sum.packets == 0 {

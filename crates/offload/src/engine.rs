@@ -90,6 +90,12 @@ impl<T: Clone> Engine<T> {
         *self = Self::queued();
     }
 
+    /// Whether the port takes a table for rules like `rule`.
+    pub(crate) fn takes(&self, flows: &mut dyn FlowPort, rule: &Rule) -> bool {
+        let table = flows.create_table(&template(rule, 1));
+        table.map(|table| flows.destroy_table(table)).is_ok()
+    }
+
     /// One whose port has its queues already.
     pub(crate) fn queued() -> Self {
         Self {

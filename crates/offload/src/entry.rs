@@ -2,8 +2,11 @@
 use admission::{CardRefusal, Key};
 use dpdk::flow::{Counters, RuleHandle};
 use pipeline::PortId;
-use service::{Binding, Direction, HopId};
+use service::{Binding, Direction};
 use wire::FlowKey;
+
+use crate::reroute::Goal;
+use crate::second_best::NotRewritten;
 
 /// What a rule gives its packets, by which workers know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +26,8 @@ pub(crate) struct Installed {
     pub(crate) port: PortId,
     pub(crate) handle: RuleHandle,
     pub(crate) tag: Tag,
-    /// What its packets' next hop was when it was made.
-    pub(crate) hop: HopId,
+    /// Where its packets went when it was made.
+    pub(crate) goal: Goal,
     /// What it had counted when it was last looked at.
     pub(crate) counted: Counters,
     /// What it matches.
@@ -53,6 +56,8 @@ pub(crate) enum Stage {
 pub(crate) struct Entry {
     /// By [`Direction::index`].
     stages: [Stage; 2],
+    /// Why a direction can't be rewritten, so that it is to have a mark.
+    not_rewritten: [Option<NotRewritten>; 2],
     /// The binding its rules were made from; `Some` as long as the connection is held.
     pub(crate) held: Option<Binding>,
     /// When its rules go because it is closing.
@@ -101,6 +106,24 @@ impl Entry {
 
     pub(crate) fn stage_mut(&mut self, direction: Direction) -> &mut Stage {
         let [forward, reply] = &mut self.stages;
+        match direction {
+            Direction::Forward => forward,
+            Direction::Reply => reply,
+        }
+    }
+
+    /// Why `direction` can't be rewritten; `None`: it can, as far as is known.
+    pub(crate) fn not_rewritten(&self, direction: Direction) -> Option<NotRewritten> {
+        let [forward, reply] = self.not_rewritten;
+        match direction {
+            Direction::Forward => forward,
+            Direction::Reply => reply,
+        }
+    }
+
+    /// As [`Self::not_rewritten`], to be changed.
+    pub(crate) fn not_rewritten_mut(&mut self, direction: Direction) -> &mut Option<NotRewritten> {
+        let [forward, reply] = &mut self.not_rewritten;
         match direction {
             Direction::Forward => forward,
             Direction::Reply => reply,

@@ -5,13 +5,15 @@ use admission::CardRefusal;
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use pipeline::PortId;
-use service::Direction;
+use service::{Delivery, Direction};
 
 use crate::connections::{Connections, Path};
 use crate::entry::{Stage, Tag};
 use crate::offloader::Offloader;
 use crate::port_rewrite::Ends;
 use crate::port_rules::{Attempt, Job, Owner};
+use crate::reroute::Goal;
+use crate::second_best::NotRewritten;
 
 /// Items of the line looked at in one tick for each rule that may be created:
 /// the others cost no call of the card, but are not free.
@@ -97,12 +99,12 @@ impl<C: Connections> Offloader<C> {
             self.missed(owner, at);
             return Step::Passed;
         };
-        let ends = self.ends(conn, &path);
+        let ends = self.ends(&job, &path);
         let Some(rules) = self.ports.get_mut(at) else { return Step::Passed };
         match rules.create(&Job { ends, ..job }, tables, flows, now_ms) {
             Attempt::Created(installed) => {
                 if installed.tag == Tag::Nothing {
-                    self.routes.add(installed.hop, conn, ends.way);
+                    self.routes.add(installed.goal, conn, ends.way, ends.tunnel);
                 }
                 if let Some(key) = self.entries.get(&conn).and_then(|entry| entry.key) {
                     self.admission.installed(key, now_ms);
@@ -110,13 +112,15 @@ impl<C: Connections> Offloader<C> {
                 self.put_stage(owner, Stage::Installed(installed));
                 Step::Asked
             }
-            Attempt::Refused { asked } => {
-                self.note_refusal(conn, CardRefusal::Unsupported);
-                self.put_stage(owner, Stage::Software);
+            Attempt::Refused { asked, why } => {
+                if !why.is_some_and(|why| self.mark_instead(owner, here, why)) {
+                    self.note_refusal(conn, CardRefusal::Unsupported);
+                    self.put_stage(owner, Stage::Software);
+                }
                 if asked { Step::Asked } else { Step::Passed }
             }
-            Attempt::Failed => {
-                self.try_again(owner, here);
+            Attempt::Failed { asked } => {
+                self.try_again(owner, here, asked);
                 Step::Asked
             }
             Attempt::NoRoom => {
@@ -129,8 +133,9 @@ impl<C: Connections> Offloader<C> {
     /// Keeps the connection from being removed and reads what its rules are
     /// made from. In this order: what is read from then on stays true.
     fn hold(&mut self, owner: Owner) -> Option<Job> {
-        let (conn, _) = owner;
+        let (conn, direction) = owner;
         let entry = self.entries.get_mut(&conn)?;
+        let second_best = entry.not_rewritten(direction).is_some();
         if entry.held.is_none() {
             if !self.world.hold(conn) {
                 return None;
@@ -139,23 +144,30 @@ impl<C: Connections> Offloader<C> {
         }
         let binding = entry.held?;
         let any_port = self.world.any_port(binding.service);
-        Some(Job { owner, binding, any_port, ends: Ends::default() })
+        Some(Job { owner, binding, any_port, ends: Ends::default(), second_best })
     }
 
     /// What a rule is made from that isn't the connection's own.
-    fn ends(&self, conn: ConnId, path: &Path) -> Ends {
+    fn ends(&self, job: &Job, path: &Path) -> Ends {
+        let (conn, direction) = job.owner;
+        let backend = match job.binding.forwarding.delivery(direction, job.binding.backend) {
+            Some(Delivery::Tunnel(backend)) => Some(backend),
+            _ => None,
+        };
         Ends {
+            tunnel: backend.and_then(|backend| self.world.tunnel(backend)),
+            goal: Goal { hop: path.hop, tunnel: backend },
             way: self.world.way(path.hop),
             from: self.world.way(path.from),
             longest: self.world.station(path.arrives).map_or(u16::MAX, |(_, mtu)| mtu),
-            hop: path.hop,
             timeout_ms: self.world.timeout_ms(conn).unwrap_or_default(),
         }
     }
 
     /// A rule was refused for once: its direction goes to the end of the line,
-    /// a few times; then workers may ask again.
-    fn try_again(&mut self, owner: Owner, port: PortId) {
+    /// a few times; then workers may ask again, unless it was the card that
+    /// refused and it takes a mark.
+    fn try_again(&mut self, owner: Owner, port: PortId, asked: bool) {
         let Some(entry) = self.entries.get_mut(&owner.0) else { return };
         entry.failures += 1;
         if entry.failures < FAILURES {
@@ -164,7 +176,12 @@ impl<C: Connections> Offloader<C> {
             }
             return self.finish_if_bare(owner.0);
         }
-        entry.may_ask = true;
+        if asked && self.mark_instead(owner, port, NotRewritten::Failed) {
+            return;
+        }
+        if let Some(entry) = self.entries.get_mut(&owner.0) {
+            entry.may_ask = true;
+        }
         self.note_refusal(owner.0, CardRefusal::Failed);
         self.put_stage(owner, Stage::Software);
     }

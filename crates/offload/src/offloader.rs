@@ -12,6 +12,7 @@ use crate::connections::{Connections, PortTables};
 use crate::entry::{Entry, Stage, Tag};
 use crate::port_rules::PortRules;
 use crate::reroute::Routes;
+use crate::second_best::{NotRewritten, Unmatched};
 use crate::{Encoding, OffloadConfig, OffloadStats, PortStats};
 
 /// How often [`Offloader::shutdown`] asks a card to destroy a rule.
@@ -32,6 +33,7 @@ pub struct Offloader<C = Arc<Shared>> {
     pub(crate) counted: Option<ConnId>,
     /// Connections that may be idle.
     pub(crate) suspects: BTreeSet<ConnId>,
+    pub(crate) unmatched: Unmatched,
     pub(crate) routes: Routes,
     pub(crate) entries_ms: u64,
     pub(crate) admission: Admission,
@@ -62,6 +64,7 @@ impl<C: Connections> Offloader<C> {
             audited: None,
             counted: None,
             suspects: BTreeSet::new(),
+            unmatched: Unmatched::default(),
             routes: Routes::default(),
             entries_ms: 0,
             orphaned: 0,
@@ -216,6 +219,9 @@ impl<C: Connections> Offloader<C> {
             self.admission.admit(key, self.now_ms);
         }
         let mut entry = Entry::new(key);
+        if key.is_some_and(|key| self.unmatched.is_known(conn, key.generation)) {
+            *entry.not_rewritten_mut(Direction::Forward) = Some(NotRewritten::Unmatched);
+        }
         if !self.shut {
             for direction in Direction::BOTH {
                 match self.line_up(conn, direction) {
@@ -309,9 +315,9 @@ impl<C: Connections> Offloader<C> {
                 Stage::Installed(installed) => {
                     *stage = Stage::Leaving;
                     if let Some(rules) = self.ports.get_mut(usize::from(installed.port.0)) {
-                        entry.unseen |= unseen && rules.encoding != Encoding::Mark;
+                        entry.unseen |= unseen && !matches!(installed.tag, Tag::Mark(_));
                         if installed.tag == Tag::Nothing {
-                            self.routes.remove(installed.hop, conn);
+                            self.routes.remove(installed.goal, conn);
                         }
                         rules.doom((conn, direction), installed);
                     }
@@ -382,6 +388,8 @@ impl PortStats {
             unsupported: rules.unsupported.iter().collect(),
             queues: rules.queues.uses().collect(),
             queued: rules.engine.is_queued(),
+            mark_instead: rules.has_second_best(),
+            tunnels: rules.tunnels(),
             budget: Some(rules.budget.per_second())
                 .filter(|budget| budget.is_finite())
                 .map(|budget| budget as u64),

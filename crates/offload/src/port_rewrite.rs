@@ -1,16 +1,20 @@
 //! One port's rules of encoding `rewrite`: what leads packets to them, what
 //! they are made from, and what they have counted.
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
-use service::HopId;
-use wire::{FlowKey, Mac};
+use service::{Delivery, HopId};
+use wire::{Encap, FlowKey, Mac};
 
 use crate::backoff::{Backoff, Waits};
 use crate::connections::Way;
+use crate::doomed::Name;
 use crate::engine::{Destroy, Finished};
 use crate::entry::Tag;
-use crate::port_rules::{Attempt, Job, Name, Owner, PortRules};
+use crate::port_rules::{Attempt, Job, Owner, PortRules};
+use crate::probe_rewrite::tunnel_example;
+use crate::reroute::Goal;
 use crate::rewrite::{GROUPS, Plan, RewriteCard, Shape, connection, entry, guards};
-use crate::{Encoding, FlowType};
+use crate::second_best::NotRewritten;
+use crate::{Encoding, FlowType, TunnelType};
 
 /// A card that takes no entry and guards is tried again after 50 ms, then ever
 /// more seldom up to 1 s.
@@ -26,6 +30,8 @@ const AGED_MS: u64 = 250;
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) card: Option<RewriteCard>,
+    /// Tunnels that the card takes by the way the port's rules are made.
+    tunnels: [bool; 6],
     guards: Vec<RuleHandle>,
     entry: Option<RuleHandle>,
     /// The queues are set up and a predecessor's rules are gone.
@@ -45,6 +51,7 @@ pub(crate) struct Frame {
 impl Frame {
     pub(crate) fn new(card: Option<RewriteCard>) -> Self {
         Self {
+            tunnels: card.as_ref().map_or([false; 6], |card| card.tunnels),
             card,
             guards: Vec::new(),
             entry: None,
@@ -73,13 +80,16 @@ pub(crate) struct Ends {
     pub(crate) from: Option<Way>,
     /// The longest IP packet that comes there, in bytes.
     pub(crate) longest: u16,
-    pub(crate) hop: HopId,
+    pub(crate) goal: Goal,
+    /// The tunnel they enter.
+    pub(crate) tunnel: Option<Encap>,
     pub(crate) timeout_ms: u32,
 }
 
 impl Default for Ends {
     fn default() -> Self {
-        Self { way: None, from: None, longest: u16::MAX, hop: HopId(0), timeout_ms: 0 }
+        let goal = Goal { hop: HopId(0), tunnel: None };
+        Self { way: None, from: None, longest: u16::MAX, goal, tunnel: None, timeout_ms: 0 }
     }
 }
 
@@ -107,6 +117,7 @@ impl PortRules {
         if !self.frame.begun {
             self.reconcile(flows);
             self.engine.set_up(flows, &entry(station));
+            self.ask_tunnels(flows);
             self.frame.begun = true;
         }
         match self.build(station, flows, now_ms) {
@@ -117,6 +128,23 @@ impl PortRules {
                 self.frame.again.failed(now_ms);
             }
         }
+    }
+
+    /// Through a queue a card may take other tunnels than one by one.
+    fn ask_tunnels(&mut self, flows: &mut dyn FlowPort) {
+        let Some(card) = self.frame.card.as_ref().filter(|_| self.engine.is_queued()) else {
+            return;
+        };
+        for (taken, kind) in self.frame.tunnels.iter_mut().zip(TunnelType::ALL) {
+            let rule = tunnel_example(card.style, &card.outputs, kind);
+            *taken = rule.is_some_and(|rule| self.engine.takes(flows, &rule));
+        }
+    }
+
+    /// The tunnels that its rules put packets into.
+    pub(crate) fn tunnels(&self) -> Vec<TunnelType> {
+        let all = TunnelType::ALL.into_iter().zip(self.frame.tunnels);
+        all.filter(|(_, taken)| *taken && self.rewrites()).map(|(kind, _)| kind).collect()
     }
 
     /// The guards first: no connection's rule may match without them.
@@ -140,10 +168,10 @@ impl PortRules {
         &mut self,
         flows: &mut dyn FlowPort,
         rule: (&Rule, Shape),
-        owner: Option<Owner>,
+        owner: Option<(Owner, Tag)>,
         now_ms: u64,
     ) -> Result<RuleHandle, FlowError> {
-        let name = Name::of(owner.map(|owner| (owner, Tag::Nothing)));
+        let name = Name::of(owner);
         let handle = self.engine.create(flows, rule, &name, now_ms)?;
         self.done.created += 1;
         self.capacity.created();
@@ -185,46 +213,56 @@ impl PortRules {
 
     /// The rule for `job`, or why there can be none.
     pub(crate) fn rewriting(&mut self, job: &Job, key: &FlowKey) -> Result<(Rule, Shape), Attempt> {
-        let no = Attempt::Refused { asked: false };
+        let no = |why| Attempt::Refused { asked: false, why: Some(why) };
         if self.keys.contains(key) {
             // Two connections are the same to the card.
             self.done.refused.other += 1;
-            return Err(Attempt::Failed);
+            return Err(Attempt::Failed { asked: false });
         }
-        let Some(card) = &self.frame.card else { return Err(no) };
+        let Some(card) = &self.frame.card else { return Err(no(NotRewritten::NotEncodable)) };
         let refused = &mut self.done.refused;
         let (Some(way), Some(from)) = (job.ends.way, job.ends.from) else {
             refused.unresolved += 1;
-            return Err(Attempt::Failed);
+            return Err(Attempt::Failed { asked: false });
         };
         if way.vlan.is_some() || from.vlan.is_some() {
             refused.tagged += 1;
-            return Err(no);
+            return Err(no(NotRewritten::Tagged));
         }
-        if way.mtu < job.ends.longest {
+        let delivery = job.binding.delivery(job.owner.1);
+        let tunnel = job.ends.tunnel.as_ref();
+        if matches!(delivery, Some(Delivery::Tunnel(_))) {
+            let index = tunnel.map(|encap| TunnelType::of(encap).index());
+            let taken = index.and_then(|index| self.frame.tunnels.get(index));
+            if taken != Some(&true) {
+                refused.not_encodable += 1;
+                return Err(no(NotRewritten::NotEncodable));
+            }
+        }
+        if way.mtu.saturating_sub(tunnel.map_or(0, Encap::overhead)) < job.ends.longest {
             refused.mtu += 1;
-            return Err(no);
+            return Err(no(NotRewritten::Mtu));
         }
         let Some(output) = card.outputs.get(usize::from(way.port.0)).copied().flatten() else {
             refused.no_output += 1;
-            return Err(no);
+            return Err(no(NotRewritten::NoOutput));
         };
         let Some(mac) = way.mac else {
             refused.unresolved += 1;
-            return Err(Attempt::Failed);
+            return Err(Attempt::Failed { asked: false });
         };
         if card.types.get(FlowType::of(key).index()) != Some(&true) {
             refused.unsupported += 1;
-            return Err(no);
+            return Err(no(NotRewritten::Unsupported));
         }
-        let delivery = job.binding.delivery(job.owner.1);
         let rule = delivery.as_ref().and_then(|delivery| {
             let timeout_ms = job.ends.timeout_ms;
-            connection(&Plan { key, delivery, way: &way, mac, output, timeout_ms }, card.style)
+            let plan = Plan { key, delivery, tunnel, way: &way, mac, output, timeout_ms };
+            connection(&plan, card.style)
         });
         rule.ok_or_else(|| {
             refused.not_encodable += 1;
-            no
+            no(NotRewritten::NotEncodable)
         })
     }
 

@@ -28,6 +28,8 @@ pub struct Probe {
     pub mark: [bool; 4],
     /// How the card rewrites packets and sends them on, if it can.
     pub rewrite: Option<RewriteCard>,
+    /// With `rewrite`: whether the card marks what it can't rewrite.
+    pub mark_instead: bool,
     /// Whether the chosen encoding takes IPv6.
     pub ipv6: bool,
     /// The probe's rules that the card would not destroy: for
@@ -83,6 +85,7 @@ pub fn probe_card(flows: &mut dyn FlowPort, card: &Card<'_>, wanted: Wanted) -> 
         queue: [false; 4],
         mark: [false; 4],
         rewrite: None,
+        mark_instead: false,
         ipv6: false,
         left: Vec::new(),
     };
@@ -192,18 +195,26 @@ fn choose(probe: &mut Probe, queues: u16, wanted: Wanted, mark_arrives: Option<b
     if wanted == Wanted::Fixed(Encoding::Off) {
         reasons.clear();
     }
+    probe.mark_instead = probe.encoding == Encoding::Rewrite && mark;
     let types = probe.types(probe.encoding);
     probe.ipv6 = FlowType::ALL.iter().zip(types).any(|(kind, taken)| kind.ipv6 && taken);
     probe.reasons.append(&mut reasons);
     probe.reasons.push(format!("encoding {} (configured: {wanted})", probe.encoding));
     if probe.encoding != Encoding::Off {
-        let refused = FlowType::ALL.iter().zip(types).filter(|(_, taken)| !taken);
+        let marked =
+            |kind: &FlowType| probe.mark_instead && probe.mark.get(kind.index()) == Some(&true);
+        let refused =
+            FlowType::ALL.iter().zip(types).filter(|(kind, taken)| !taken && !marked(kind));
         let refused: Vec<String> = refused.map(|(kind, _)| kind.to_string()).collect();
         if !refused.is_empty() {
             probe
                 .reasons
                 .push(format!("connections that stay in software: {}", refused.join(", ")));
         }
+    }
+    if probe.encoding == Encoding::Rewrite {
+        let fate = if probe.mark_instead { "get a mark" } else { "stay in software" };
+        probe.reasons.push(format!("connections that can't be rewritten {fate}"));
     }
 }
 

@@ -3,13 +3,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dpdk::flow::{FlowError, FlowPort, Rule, RuleHandle};
 use pipeline::PortId;
-use service::Delivery;
-use wire::{FlowKey, Mac, Rewrite, Transport};
+use service::{BackendId, Delivery};
+use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
 
 use crate::connections::Way;
 use crate::probe::{ask, example};
 use crate::rewrite::{Plan, connection, entry, guards};
-use crate::{FlowType, RewriteCard, Style};
+use crate::{FlowType, RewriteCard, Style, TunnelType};
 
 /// A locally administered address that no interface has.
 const NOBODY: Mac = Mac([2, 0, 0, 0, 0, 0]);
@@ -55,7 +55,8 @@ pub(crate) fn ask_rewrite(
                     && FlowType::ALL.get(at).is_some_and(|kind| kind.proto == Transport::Tcp)
             });
         }
-        return Some(RewriteCard { style, outputs: reached, types });
+        let tunnels = ask_tunnels(flows, style, &reached, left, reasons);
+        return Some(RewriteCard { style, outputs: reached, types, tunnels });
     }
     if let Some(error) = first_error {
         reasons.push(format!("no rewrite: {error}"));
@@ -103,6 +104,49 @@ fn take(
     }
 }
 
+/// Which tunnels the card puts packets into.
+fn ask_tunnels(
+    flows: &mut dyn FlowPort,
+    style: Style,
+    outputs: &[Option<u16>],
+    left: &mut Vec<RuleHandle>,
+    reasons: &mut Vec<String>,
+) -> [bool; 6] {
+    let mut taken = Vec::new();
+    let answers = TunnelType::ALL.map(|kind| {
+        let Some(rule) = tunnel_example(style, outputs, kind) else { return false };
+        match ask(flows, &rule, left) {
+            Ok(()) => {
+                taken.push(kind.to_string());
+                true
+            }
+            Err(error) => {
+                reasons.push(format!(
+                    "rewrite: no {kind} by single rules; asked again should rules go through a queue: {error}"
+                ));
+                false
+            }
+        }
+    });
+    if !taken.is_empty() {
+        reasons.push(format!("rewrite: the card puts packets into tunnels: {}", taken.join(", ")));
+    }
+    answers
+}
+
+/// A rule that puts packets that nobody sends into a tunnel.
+pub(crate) fn tunnel_example(
+    style: Style,
+    outputs: &[Option<u16>],
+    kind: TunnelType,
+) -> Option<Rule> {
+    let output = outputs.iter().flatten().next().copied()?;
+    let key = example(*FlowType::ALL.first()?)?;
+    let tunnel = kind.example()?;
+    let delivery = Delivery::Tunnel(BackendId(0));
+    example_rule(&key, &delivery, Some(&tunnel), style, output)
+}
+
 /// A rule for packets that nobody sends.
 fn rule(style: Style, kind: FlowType, output: u16) -> Option<Rule> {
     let key: FlowKey = example(kind)?;
@@ -112,9 +156,18 @@ fn rule(style: Style, kind: FlowType, output: u16) -> Option<Rule> {
     };
     let new = |last| SocketAddr::new(address(last), 9);
     let delivery = Delivery::Rewrite(Rewrite::both((key.src(), key.dst()), (new(3), new(4)))?);
+    example_rule(&key, &delivery, None, style, output)
+}
+
+fn example_rule(
+    key: &FlowKey,
+    delivery: &Delivery,
+    tunnel: Option<&Encap>,
+    style: Style,
+    output: u16,
+) -> Option<Rule> {
     let way = Way { port: PortId(0), vlan: None, source: NOBODY, mac: Some(NOBODY), mtu: 1500 };
-    let plan =
-        Plan { key: &key, delivery: &delivery, way: &way, mac: NOBODY, output, timeout_ms: 60_000 };
+    let plan = Plan { key, delivery, tunnel, way: &way, mac: NOBODY, output, timeout_ms: 60_000 };
     connection(&plan, style).map(|(rule, _)| rule)
 }
 

@@ -2,7 +2,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conntrack::ConnId;
-use service::HopId;
+use service::{BackendId, HopId};
+use wire::Encap;
 
 use crate::connections::{Connections, Way};
 use crate::offloader::Offloader;
@@ -11,45 +12,62 @@ use crate::offloader::Offloader;
 /// new configuration changes interfaces.
 const LOOK_MS: u64 = 1_000;
 
-/// The next hops that rules send packets to.
+/// Where rules send packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Goal {
+    /// The next hop.
+    pub(crate) hop: HopId,
+    /// Whose tunnel they enter.
+    pub(crate) tunnel: Option<BackendId>,
+}
+
+/// Where rules send packets, and by which addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    by_hop: BTreeMap<HopId, Route>,
+    by_goal: BTreeMap<Goal, Route>,
     changes: u64,
     looked_ms: u64,
 }
 
 #[derive(Debug)]
 struct Route {
-    /// What the rules were made from.
-    way: Option<Way>,
+    /// What the rules were made from; `None`: not all from the same.
+    made_of: Option<(Way, Option<Encap>)>,
     conns: BTreeSet<ConnId>,
 }
 
 impl Routes {
-    /// A rule of `conn` sends packets to `hop`.
-    pub(crate) fn add(&mut self, hop: HopId, conn: ConnId, way: Option<Way>) {
-        let route = self.by_hop.entry(hop).or_insert(Route { way, conns: BTreeSet::new() });
+    /// A rule of `conn` sends packets to `goal`.
+    pub(crate) fn add(
+        &mut self,
+        goal: Goal,
+        conn: ConnId,
+        way: Option<Way>,
+        tunnel: Option<Encap>,
+    ) {
+        let made_of = way.map(|way| (way, tunnel));
+        let new = Route { made_of, conns: BTreeSet::new() };
+        let route = self.by_goal.entry(goal).or_insert(new);
         route.conns.insert(conn);
-        if route.way != way {
+        if route.made_of != made_of {
             // Made from two addresses: the next look ends them all.
-            route.way = None;
+            route.made_of = None;
         }
     }
 
-    /// `conn` has no rule to `hop` any more.
-    pub(crate) fn remove(&mut self, hop: HopId, conn: ConnId) {
-        if let Some(route) = self.by_hop.get_mut(&hop) {
+    /// `conn` has no rule to `goal` any more.
+    pub(crate) fn remove(&mut self, goal: Goal, conn: ConnId) {
+        if let Some(route) = self.by_goal.get_mut(&goal) {
             route.conns.remove(&conn);
             if route.conns.is_empty() {
-                self.by_hop.remove(&hop);
+                self.by_goal.remove(&goal);
             }
         }
     }
 }
 
 impl<C: Connections> Offloader<C> {
-    /// Takes back the rules whose next hop is not what it was. The connections
+    /// Takes back the rules whose next hop or tunnel is not what it was. The connections
     /// are served in software then, by the new address, and may ask again. A
     /// next hop that has only become stale keeps its rules.
     pub(crate) fn reroute(&mut self) {
@@ -60,8 +78,11 @@ impl<C: Connections> Offloader<C> {
         }
         (self.routes.changes, self.routes.looked_ms) = (changes, self.now_ms);
         let world = &self.world;
-        let changed = self.routes.by_hop.iter().filter(|(hop, route)| {
-            route.way.is_none_or(|way| way.mac.is_none() || world.way(**hop) != Some(way))
+        let changed = self.routes.by_goal.iter().filter(|(goal, route)| {
+            route.made_of.is_none_or(|(way, tunnel)| {
+                let now = goal.tunnel.and_then(|backend| world.tunnel(backend));
+                way.mac.is_none() || world.way(goal.hop) != Some(way) || now != tunnel
+            })
         });
         let conns: Vec<ConnId> =
             changed.flat_map(|(_, route)| route.conns.iter()).copied().collect();

@@ -12,10 +12,10 @@ use dpdk::flow::{
     PortFields, Rule, SetField,
 };
 use service::Delivery;
-use wire::{FlowKey, Mac, Rewrite, Transport};
+use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
 
-use crate::FlowType;
 use crate::connections::Way;
+use crate::{FlowType, tunnel};
 
 /// The group that connections' rules are in.
 const OWN_GROUP: u32 = 101;
@@ -82,6 +82,11 @@ pub struct RewriteCard {
     pub outputs: Vec<Option<u16>>,
     /// Flow types that it takes, by [`FlowType::index`].
     pub types: [bool; 4],
+    /// Tunnels that it puts packets into, by [`TunnelType::index`], with rules
+    /// made one by one. Where rules go through a queue the port is asked again.
+    ///
+    /// [`TunnelType::index`]: crate::TunnelType::index
+    pub tunnels: [bool; 6],
 }
 
 /// Everything a connection's rule is made from.
@@ -89,6 +94,8 @@ pub struct RewriteCard {
 pub(crate) struct Plan<'a> {
     pub(crate) key: &'a FlowKey,
     pub(crate) delivery: &'a Delivery,
+    /// Of a delivery through a tunnel.
+    pub(crate) tunnel: Option<&'a Encap>,
     pub(crate) way: &'a Way,
     /// Of the next hop.
     pub(crate) mac: Mac,
@@ -108,6 +115,15 @@ pub(crate) enum Shape {
     Connection {
         kind: usize,
         sides: u8,
+    },
+    /// Marks on a port that rewrites, by flow type.
+    Marked {
+        kind: usize,
+    },
+    /// By flow type and the length of the outer headers.
+    Tunnel {
+        kind: usize,
+        length: u16,
     },
 }
 
@@ -143,18 +159,32 @@ pub(crate) fn guards() -> [Rule; 3] {
 
 /// A connection's rule and its shape; `None`: rules can't do that to packets.
 pub(crate) fn connection(plan: &Plan<'_>, style: Style) -> Option<(Rule, Shape)> {
-    let sets = match plan.delivery {
-        Delivery::Rewrite(rewrite) => endpoints(rewrite, plan.key.proto()),
-        Delivery::Direct(_) | Delivery::Plain => Vec::new(),
-        Delivery::Tunnel(_) => return None,
-    };
-    let sides = sets.iter().fold(0, |sides, set| sides | side_bit(set));
+    let kind = FlowType::of(plan.key).index();
     let mut rule = Rule::five_tuple(plan.key, Vec::new());
     rule.attributes = attributes(OWN_GROUP, CONNECTION_PRIORITY);
     rule.pattern.iter_mut().for_each(|item| narrow(item, style));
-    let macs = [SetField::MacSrc(plan.way.source), SetField::MacDst(plan.mac)];
-    rule.actions = sets.iter().chain(&macs).map(|set| write(*set, style)).collect();
-    rule.actions.push(decrement(plan.key, style));
+    let (source, to) = (plan.way.source, plan.mac);
+    let shape = match (plan.delivery, plan.tunnel) {
+        (Delivery::Tunnel(_), None) => return None,
+        (Delivery::Tunnel(_), Some(encap)) => {
+            rule.pattern.iter_mut().for_each(tunnel::without_class);
+            // The inner packet is changed before it gets another in front.
+            rule.actions.push(decrement(plan.key, style));
+            rule.actions.extend(tunnel::enter(encap, plan.key, source, to));
+            Shape::Tunnel { kind, length: encap.overhead() }
+        }
+        (delivery, _) => {
+            let sets = match delivery {
+                Delivery::Rewrite(rewrite) => endpoints(rewrite, plan.key.proto()),
+                _ => Vec::new(),
+            };
+            let sides = sets.iter().fold(0, |sides, set| sides | side_bit(set));
+            let macs = [SetField::MacSrc(source), SetField::MacDst(to)];
+            rule.actions = sets.iter().chain(&macs).map(|set| write(*set, style)).collect();
+            rule.actions.push(decrement(plan.key, style));
+            Shape::Connection { kind, sides }
+        }
+    };
     rule.actions.push(Action::Count);
     if style.age {
         let timeout_s = plan.timeout_ms.div_ceil(1000).clamp(1, LONGEST_AGE_S);
@@ -165,7 +195,7 @@ pub(crate) fn connection(plan: &Plan<'_>, style: Style) -> Option<(Rule, Shape)>
     } else {
         Action::RepresentedPort(plan.output)
     });
-    Some((rule, Shape::Connection { kind: FlowType::of(plan.key).index(), sides }))
+    Some((rule, shape))
 }
 
 /// Leaves events and fragments to software, as far as the driver can say that.

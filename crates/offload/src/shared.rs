@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use conntrack::{ConnId, ConnState, Hit, OffloadState};
 use pipeline::{PortId, Shared};
-use service::{Binding, Direction, HopId, ServiceId};
-use wire::Mac;
+use service::{BackendId, Binding, Direction, HopId, ServiceId};
+use wire::{Encap, Mac};
 
 use crate::connections::{Connections, Path, PortTables, Way};
 
@@ -73,6 +73,10 @@ impl Connections for Arc<Shared> {
 
     fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {
         self.table.idle_ms(conn, now_ms)
+    }
+
+    fn tunnel(&self, backend: BackendId) -> Option<Encap> {
+        self.snapshot.load().tunnels.get(backend).copied()
     }
 
     fn way(&self, hop: HopId) -> Option<Way> {

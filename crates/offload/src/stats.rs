@@ -2,7 +2,7 @@
 use admission::Policy;
 use service::{BackendId, Direction, ServiceId};
 
-use crate::{Encoding, FlowType};
+use crate::{Encoding, FlowType, TunnelType};
 
 /// Why rules were not created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +16,11 @@ pub struct Refused {
     pub other: u64,
     /// Directions for which no queue was free to name the backend.
     pub no_queue: u64,
-    /// Directions that a queue can't express (mode `fullnat`).
+    /// Directions that the encoding can't express: `fullnat` in a queue, a
+    /// tunnel that the card doesn't put packets into.
     pub not_encodable: u64,
+    /// Directions that can't be rewritten and for which no mark was free.
+    pub no_mark: u64,
     /// Requests dropped because too many were waiting.
     pub waiting: u64,
     /// Directions that rules don't rewrite because an interface has a tag.
@@ -37,6 +40,7 @@ impl Refused {
         self.other += other.other;
         self.no_queue += other.no_queue;
         self.not_encodable += other.not_encodable;
+        self.no_mark += other.no_mark;
         self.waiting += other.waiting;
         self.tagged += other.tagged;
         self.mtu += other.mtu;
@@ -68,6 +72,8 @@ pub struct Done {
     pub astray: u64,
     /// Connections whose rules went because a next hop has another address.
     pub rerouted: u64,
+    /// Rules that mark packets because they can't be rewritten (`rewrite`).
+    pub marked_instead: u64,
     /// Packets that rules have rewritten and sent on; no worker saw them.
     pub forwarded_packets: u64,
     /// Their bytes.
@@ -87,6 +93,7 @@ impl Done {
         self.aged += other.aged;
         self.astray += other.astray;
         self.rerouted += other.rerouted;
+        self.marked_instead += other.marked_instead;
         self.forwarded_packets += other.forwarded_packets;
         self.forwarded_bytes += other.forwarded_bytes;
         self.refused.add(&other.refused);
@@ -177,6 +184,10 @@ pub struct PortStats {
     pub creation_ns: Option<u64>,
     /// Whether rules go through a queue of operations.
     pub queued: bool,
+    /// With `rewrite`: whether connections that can't be rewritten get a mark.
+    pub mark_instead: bool,
+    /// With `rewrite`: the tunnels that the card puts packets into.
+    pub tunnels: Vec<TunnelType>,
 }
 
 /// The state of all rules.

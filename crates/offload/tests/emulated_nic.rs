@@ -70,6 +70,7 @@ impl Run {
             shared_queues: Vec::new(),
             workers: 2,
             rewrite: None,
+            mark_instead: false,
         };
         let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
         let nics = [nic(ProfileKind::X550), nic(ProfileKind::X550)];

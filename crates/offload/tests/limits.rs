@@ -31,6 +31,7 @@ impl Bench {
             shared_queues,
             workers: 1,
             rewrite: None,
+            mark_instead: false,
         };
         let config = OffloadConfig { ports: vec![port; 2], ..config };
         let offloader = Offloader::new(config, world.clone());

@@ -8,7 +8,7 @@ use common::card::Card;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig};
+use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig, RewriteCard, Style};
 use pipeline::Offload;
 use proptest::prelude::*;
 use service::Direction;
@@ -123,12 +123,22 @@ struct Model {
 impl Model {
     fn new(encodings: [Encoding; 2], marks: usize, queues: u16, policy: Policy) -> Self {
         let world = World::ours(marks, usize::from(QUEUES));
+        world.narrow.set(true);
+        let style =
+            Style { legacy: false, port_id: false, age: false, flags: true, fragments: true };
+        let card = RewriteCard {
+            style,
+            outputs: vec![Some(0), Some(1)],
+            types: [true, true, true, false],
+            tunnels: [false; 6],
+        };
         let port = |encoding| PortConfig {
             encoding,
             queues: (1..queues).collect(),
             shared_queues: Vec::new(),
             workers: 2,
-            rewrite: None,
+            rewrite: Some(card.clone()),
+            mark_instead: encoding == Encoding::Rewrite,
         };
         let config = OffloadConfig {
             ports: encodings.into_iter().map(port).collect(),
@@ -182,6 +192,7 @@ impl Model {
                     if reply { (Direction::Reply, 1) } else { (Direction::Forward, 0) };
                 if let Some(key) = self.key(slot, direction) {
                     self.cards[port].receive(key);
+                    self.check_forwarded();
                 }
             }
             Step::Poll { packets } => self.poll(packets),
@@ -226,6 +237,21 @@ impl Model {
         }
     }
 
+    /// What the switch sends on is of a connection that is still there.
+    fn check_forwarded(&mut self) {
+        for (direction, card) in Direction::BOTH.into_iter().zip(&mut self.cards) {
+            for key in card.forwarded.drain(..) {
+                let conns = self.world.conns.borrow();
+                let conn = conns.values().find(|conn| conn.binding.key(direction) == Some(key));
+                let state = conn.map(|conn| conn.state);
+                assert!(
+                    matches!(state, Some(State::Installed | State::Withdrawing)),
+                    "{key:?} is rewritten, and its connection {state:?}"
+                );
+            }
+        }
+    }
+
     /// What a tag says of a packet is what its 5-tuple says.
     fn check_packet(&self, port: usize, received: common::card::Received) {
         let tables = &self.world.ports[port];
@@ -252,7 +278,11 @@ impl Model {
             let found_lost = port.done.lost as usize;
             assert_eq!(port.now.rules, card.rules() + card.lost.len() - found_lost);
             let installed = port.now.rules_forward + port.now.rules_reply;
-            assert_eq!(port.now.rules, installed + port.now.doomed);
+            assert_eq!(port.now.rules, installed + port.now.doomed + port.now.adopted);
+            if port.encoding == Encoding::Rewrite {
+                assert!(port.now.marks_in_use <= installed + port.now.doomed);
+                assert!(port.now.marks_quarantined <= port.now.settling);
+            }
             assert_eq!(port.done.created - port.done.destroyed, port.now.rules as u64);
             if port.encoding == Encoding::Mark {
                 assert_eq!(port.now.marks_in_use, port.now.rules);
@@ -306,7 +336,8 @@ impl Model {
             }
             assert_ne!(conn.state, State::Withdrawing, "slot {slot}");
         }
-        assert_eq!(found, self.cards[0].rules() + self.cards[1].rules());
+        let rules = self.cards.iter().map(|card| card.rules() - card.bare()).sum::<usize>();
+        assert_eq!(found, rules);
     }
 }
 
@@ -341,9 +372,10 @@ fn history_with(
         assert_eq!(model.world.state(slot), None, "slot {slot} could not be removed");
     }
     let stats = model.offloader.stats();
-    assert_eq!((stats.connections, stats.now().rules), (0, 0), "{stats:?}");
+    let adopted = stats.now().adopted;
+    assert_eq!((stats.connections, stats.now().rules), (0, adopted), "{stats:?}");
     assert_eq!((stats.now().marks_in_use, stats.now().queues_assigned), (0, 0));
-    assert_eq!((model.cards[0].rules(), model.cards[1].rules()), (0, 0));
+    assert!(model.cards.iter().all(|card| card.rules() == card.bare()));
 }
 
 fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step]) {
@@ -426,8 +458,18 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_left_after_shutdown(steps in wide(), mark in any::<bool>()) {
-        let encoding = if mark { Encoding::Mark } else { Encoding::Queue };
+    fn rewritten_or_marked(steps in wide()) {
+        history([Encoding::Rewrite; 2], 16, QUEUES, &steps);
+    }
+
+    #[test]
+    fn rewritten_or_marked_with_few_marks(steps in tight()) {
+        history([Encoding::Rewrite, Encoding::Mark], 3, QUEUES, &steps);
+    }
+
+    #[test]
+    fn nothing_is_left_after_shutdown(steps in wide(), encoding in 0_usize..3) {
+        let encoding = [Encoding::Mark, Encoding::Queue, Encoding::Rewrite][encoding];
         history_with_shutdown([encoding; 2], 16, &steps);
     }
 }

@@ -13,7 +13,7 @@ use crate::part::Part;
 use crate::peak::Search;
 use crate::plan::Options;
 use crate::run::Hosted;
-use crate::stage::subject;
+use crate::stage::{CALM, WISHED, subject};
 use crate::system::System;
 use crate::testbed::Testbed;
 use crate::traffic::Traffic;
@@ -44,6 +44,9 @@ const SPARE_MS: u64 = 100;
 const REQUESTS: usize = 1 << 14;
 /// Tries at a rate before it counts as too high: others may disturb one.
 const TRIES: u32 = 2;
+/// The share of the connections that come that must have been opened: what is
+/// lost while others have a core is no loss, but nothing is learnt from it.
+const OPENED: f64 = 0.9;
 /// Losses beyond which a rate is too high, as a share of packets; and the share
 /// that the source may be behind.
 const LOSSES: (f64, f64) = (1e-5, 1e-3);
@@ -125,6 +128,7 @@ impl Testbed {
         Ok(best.map(|row| ChurnRow { bound: bound.to_owned(), ..row }))
     }
 
+    /// One point; again, if others had the cores for too long.
     fn crowd(
         &mut self,
         system: System,
@@ -132,6 +136,27 @@ impl Testbed {
         repetition: u32,
         options: &Options,
     ) -> Result<ChurnRow, PaperError> {
+        let mut best = self.crowd_once(system, script, options)?;
+        let tries = if options.is_late() { 1 } else { WISHED };
+        for _ in (1..tries).take_while(|_| !options.stopped()) {
+            if best.1 >= CALM {
+                break;
+            }
+            let next = self.crowd_once(system, script, options)?;
+            if next.1 > best.1 {
+                best = next;
+            }
+        }
+        Ok(ChurnRow { repetition, ..best.0 })
+    }
+
+    /// One point, and the share of its time in which both cores were there.
+    fn crowd_once(
+        &mut self,
+        system: System,
+        script: &Script,
+        options: &Options,
+    ) -> Result<(ChurnRow, f64), PaperError> {
         let Script { open, room, .. } = *script;
         let card = system.card(10);
         let in_nic = if system.encoding() == Encoding::Off { 0 } else { open };
@@ -156,7 +181,7 @@ impl Testbed {
             *told = counted;
             sent
         })?;
-        Ok(ChurnRow { repetition, ..row(system, script, &measured, &tally) })
+        Ok((row(system, script, &measured, &tally), measured.calm()))
     }
 }
 
@@ -179,7 +204,7 @@ fn row(system: System, script: &Script, measured: &Measured, tally: &Tally) -> C
         loss: measured.loss(),
         behind: tally.behind as f64 / (tally.behind + tally.sent).max(1) as f64,
         highest: false,
-        bound: String::new(),
+        bound: "-".to_owned(),
         repetition: 0,
     }
 }
@@ -191,6 +216,8 @@ fn too_much(row: &ChurnRow) -> Option<&'static str> {
         Some("loss")
     } else if row.behind > behind {
         Some("the source")
+    } else if row.opened_per_second < OPENED * row.arrivals_per_second {
+        Some("others")
     } else {
         None
     }

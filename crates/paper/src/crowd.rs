@@ -156,7 +156,8 @@ impl<'a> Crowd<'a> {
             sent: at as u64,
             behind: late.count() as u64,
         };
-        let sent = Sent { ledger: self.ledger, cycles: now.wrapping_sub(start), latency: None };
+        let cycles = now.wrapping_sub(start);
+        let sent = Sent { ledger: self.ledger, cycles, calm: None, latency: None };
         (sent, tally)
     }
 
@@ -186,7 +187,7 @@ impl<'a> Crowd<'a> {
     /// The clients' port of the NIC receives what has been sent to it. `cycles`
     /// since the start are its clock.
     fn arrive(&mut self, cycles: u64) {
-        let mut told = [Delivery::default(); BURST];
+        let mut told: [Delivery; BURST] = std::array::from_fn(|_| Delivery::default());
         // Its clock goes on from where building the world has left it.
         let ns = u128::from(cycles) * 1_000_000_000 / u128::from(cycles_per_second().max(1));
         let frames = self.arriving.iter().map(PacketBuf::bytes);

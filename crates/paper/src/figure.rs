@@ -68,7 +68,7 @@ impl Figure {
             Self::Fig5 => by_connections(quick),
             Self::Fig6 => SIZES.iter().map(|&size| Setting::of(1000, size)).collect(),
             Self::Fig7 => {
-                let some: &[u32] = if quick { &[1, 8000] } else { &[1, 100, 1000, 8000] };
+                let some: &[u32] = if quick { &[1, 1000] } else { &[1, 100, 1000, 8000] };
                 some.iter().map(|&n| Setting::of(n, 64)).collect()
             }
             Self::Fig8 => {

@@ -36,10 +36,13 @@ impl Testbed {
         let mut rows = Vec::new();
         for repetition in (0..repetitions).take_while(|&n| !options.ended(n as u32)) {
             for at in (0..count).take_while(|_| !options.stopped()) {
-                let most = self.point(&mut stage, at, None, &options)?.most();
+                let Some(best) = self.point(&mut stage, at, None, &options)? else { continue };
+                let most = best.most();
                 for share in SHARES {
                     let offered = Some((most * share, true));
-                    let measured = self.point(&mut stage, at, offered, &options)?;
+                    let Some(measured) = self.point(&mut stage, at, offered, &options)? else {
+                        continue;
+                    };
                     let system = stage.entrants.get(at).map_or("", |e| e.system.name());
                     let row = row(&measured, system, stage.connections, share);
                     rows.extend(row.map(|row| LatencyRow { repetition: repetition as u32, ..row }));

@@ -10,6 +10,7 @@
 
 mod balancer;
 mod budget;
+mod calm;
 mod churn;
 mod configuration;
 mod crowd;
@@ -25,6 +26,7 @@ mod measured;
 mod newflow;
 mod outbox;
 mod part;
+mod parts;
 mod peak;
 mod plan;
 mod presence;

@@ -1,7 +1,7 @@
 //! What came of one measurement.
 use crate::balancer::RX_BURST;
 use crate::source::Sent;
-use crate::windows::{Window, median, offered};
+use crate::windows::{Window, median, offered as offered_windows};
 
 /// What both cores have noted.
 pub(crate) struct Measured {
@@ -17,7 +17,7 @@ impl Measured {
     /// Million packets per second.
     pub(crate) fn mpps(&self) -> Option<f64> {
         let per_us = dpdk::cycles_per_second() as f64 / 1e6;
-        median(&offered(&self.windows), |window| {
+        median(&offered_windows(&self.windows), |window| {
             let cycles = window.reading.ref_cycles;
             (cycles > 0).then(|| window.reading.packets as f64 / (cycles as f64 / per_us))
         })
@@ -41,12 +41,12 @@ impl Measured {
 
     /// The paper's util.
     pub(crate) fn util(&self) -> f64 {
-        median(&offered(&self.windows), |window| Some(window.reading.util())).unwrap_or(0.0)
+        median(&offered_windows(&self.windows), |window| Some(window.reading.util())).unwrap_or(0.0)
     }
 
     /// The paper's util+.
     pub(crate) fn util_plus(&self) -> f64 {
-        median(&offered(&self.windows), |window| {
+        median(&offered_windows(&self.windows), |window| {
             Some(window.reading.util_plus(self.queues, RX_BURST))
         })
         .unwrap_or(0.0)
@@ -54,7 +54,7 @@ impl Measured {
 
     /// Share of polls that found nothing.
     pub(crate) fn empty_polls(&self) -> f64 {
-        median(&offered(&self.windows), |window| {
+        median(&offered_windows(&self.windows), |window| {
             let reading = &window.reading;
             let empty = reading.polls.saturating_sub(reading.bursts);
             (reading.polls > 0).then(|| empty as f64 / reading.polls as f64)
@@ -67,11 +67,31 @@ impl Measured {
         self.sent.ledger.loss()
     }
 
-    /// Million packets offered per second.
+    /// Million packets offered per second, while both cores were there.
     pub(crate) fn offered_mpps(&self) -> f64 {
-        let seconds = self.sent.cycles as f64 / dpdk::cycles_per_second().max(1) as f64;
+        let per_second = dpdk::cycles_per_second().max(1);
+        if let Some(calm) = &self.sent.calm {
+            return calm.rate(per_second).unwrap_or(0.0) / 1e6;
+        }
+        let seconds = self.sent.cycles as f64 / per_second as f64;
         let offered: u64 = self.sent.ledger.offered.iter().sum();
         offered as f64 / seconds.max(1e-9) / 1e6
+    }
+
+    /// The share of the time in which both cores were there, from 0 to 1.
+    pub(crate) fn calm(&self) -> f64 {
+        let good = self.windows.iter().filter(|window| window.was_calm()).count();
+        let windows = good as f64 / self.windows.len().max(1) as f64;
+        self.sent.calm.map_or(windows, |calm| windows.min(calm.share()))
+    }
+
+    /// Whether anything can be said: both cores were there some time, and, if
+    /// packets were `offered`, the measured one has seen some.
+    pub(crate) fn is_usable(&self, offered: bool) -> bool {
+        let there = offered_windows(&self.windows);
+        let seen = there.iter().any(|window| window.reading.packets > 0);
+        let rate = self.sent.calm.is_none_or(|calm| calm.share() > 0.0);
+        !there.is_empty() && rate && (seen || !offered)
     }
 
     /// Share of the time that others had on the measured core.

@@ -12,6 +12,7 @@ use crate::balancer::{Balancer, Hnlb, RX_BURST};
 use crate::error::PaperError;
 use crate::flows::{DATA, Moulds, Shot};
 use crate::outbox::{Out, Requests, TxPort};
+use crate::parts;
 use crate::plan::Options;
 use crate::run::INTERRUPTED_US;
 use crate::source::blank;
@@ -43,7 +44,7 @@ pub(crate) struct Spent {
 
 impl Spent {
     /// Adds what a burst took, unless somebody else had the core meanwhile.
-    fn add(&mut self, cycles: u64, connections: usize, interrupted: u64) {
+    pub(crate) fn add(&mut self, cycles: u64, connections: usize, interrupted: u64) {
         if cycles <= interrupted {
             self.cycles += cycles;
             self.connections += connections as u64;
@@ -166,29 +167,58 @@ fn software(
         let open = (f64::from(table) * fill) as u64;
         world.open_up_to(open)?;
         let fresh = open..open + MOST.min(u64::from(table) / PART);
-        let shots: Vec<Shot> =
-            fresh.clone().map(|number| world.moulds.forward(number, 64, TcpFlags::SYN)).collect();
+        let shots = syns(&world, fresh.clone());
         for repetition in 0..options.repetitions.max(1) {
             let late = share.is_some_and(|end| std::time::Instant::now() >= end);
             if repetition > 0 && late {
                 break;
             }
-            let (hnlb, per_second) = (Hnlb::new(&world)?, dpdk::cycles_per_second());
-            let per_us = per_second / 1_000_000;
-            let moulds = world.moulds.clone();
-            let mut bench = Bench { ends, moulds, hnlb, requests: None, per_us };
-            let mut spent = Spent::default();
-            for burst in shots.chunks(RX_BURST) {
-                bench.burst(burst, 0, &mut spent);
-            }
-            bench.hnlb.begin();
-            drop(bench);
+            let of = (table.into(), fill);
+            let spent = flood(ends, &world, &shots)?;
             world.close(fresh.clone())?;
-            let row = row("software", "worker", (table.into(), fill), spent, repetition);
-            rows.push(row);
+            rows.push(row("software", "worker", of, spent, repetition));
+            let spent = parts::measure(&world, &shots)?;
+            world.close(fresh.clone())?;
+            let parts = parts::PARTS.into_iter().zip(spent);
+            rows.extend(parts.map(|(part, spent)| row("parts", part, of, spent, repetition)));
         }
     }
+    full(ends, &mut world, table, options, rows)
+}
+
+/// SYNs for which the table has no room: Maglev serves them without state.
+fn full(
+    ends: &mut Ends<'_>,
+    world: &mut World,
+    table: u32,
+    options: &Options,
+    rows: &mut Vec<NewFlowRow>,
+) -> Result<(), PaperError> {
+    let room = world.shared.table.stats().v4.capacity as u64;
+    world.open_up_to(room)?;
+    let shots = syns(world, room..room + MOST.min(u64::from(table) / PART));
+    for repetition in 0..options.repetitions.max(1) {
+        let spent = flood(ends, world, &shots)?;
+        rows.push(row("full", "worker", (table.into(), 1.0), spent, repetition));
+    }
     Ok(())
+}
+
+fn syns(world: &World, numbers: std::ops::Range<u64>) -> Vec<Shot> {
+    numbers.map(|number| world.moulds.forward(number, 64, TcpFlags::SYN)).collect()
+}
+
+/// What `shots` cost the worker.
+fn flood(ends: &mut Ends<'_>, world: &World, shots: &[Shot]) -> Result<Spent, PaperError> {
+    let hnlb = Hnlb::new(world)?;
+    let per_us = dpdk::cycles_per_second() / 1_000_000;
+    let mut bench = Bench { ends, moulds: world.moulds.clone(), hnlb, requests: None, per_us };
+    let mut spent = Spent::default();
+    for burst in shots.chunks(RX_BURST) {
+        bench.burst(burst, 0, &mut spent);
+    }
+    bench.hnlb.begin();
+    Ok(spent)
 }
 
 /// Whole handshakes, and the rules that follow.

@@ -73,8 +73,12 @@ impl Options {
     /// Whether `repetition` should be left out: no time is left for it, and
     /// every point has been measured; or nothing more should be measured.
     pub(crate) fn ended(&self, repetition: u32) -> bool {
-        let late = self.deadline.is_some_and(|end| Instant::now() >= end);
-        self.stopped() || (repetition > 0 && late)
+        self.stopped() || (repetition > 0 && self.is_late())
+    }
+
+    /// Whether the time is over.
+    pub(crate) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|end| Instant::now() >= end)
     }
 
     /// When the first of `left` equal pieces of the work should be done.

@@ -5,6 +5,7 @@ use dpdk::{Batch, Consumer, Mbuf, Mempool, Producer, cycles};
 use hdrhistogram::Histogram;
 use packet::PacketBuf;
 
+use crate::calm::Calm;
 use crate::flows::{Moulds, Shot};
 use crate::host::Signals;
 use crate::ledger::Ledger;
@@ -42,6 +43,8 @@ pub(crate) struct Sent {
     pub(crate) ledger: Ledger,
     /// Cycles from first to last packet.
     pub(crate) cycles: u64,
+    /// The rate, if packets were sent by the clock.
+    pub(crate) calm: Option<Calm>,
     /// Cycles from a packet's writing to its return.
     pub(crate) latency: Option<Histogram<u64>>,
 }
@@ -91,7 +94,7 @@ impl Generator<'_, '_> {
             Pace::Closed(window) => run.closed(window),
             Pace::Open { rate, stamped } => run.open(rate, stamped),
         }
-        run.sent.cycles = run.there(cycles(), start);
+        run.sent.cycles = cycles().wrapping_sub(start);
         run.flush();
         run.sent
     }
@@ -123,7 +126,7 @@ impl Generator<'_, '_> {
 impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn new(generator: &'g mut Generator<'a, 's>) -> Self {
         let staged = generator.wires.to_host.iter().map(|_| Batch::new()).collect();
-        let sent = Sent { ledger: Ledger::default(), cycles: 0, latency: None };
+        let sent = Sent { ledger: Ledger::default(), cycles: 0, calm: None, latency: None };
         Self {
             generator,
             at: 0,
@@ -140,13 +143,10 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         self.generator.wires.signals.measured.load(Ordering::Relaxed)
     }
 
-    /// Cycles since `start` in which both threads had their cores: in the others
-    /// nothing was offered, or not counted.
-    fn there(&self, now: u64, start: u64) -> u64 {
+    /// Cycles for which the threads have not had their cores, added up.
+    fn away(&self, now: u64) -> u64 {
         let Signals { host, source, .. } = self.generator.wires.signals;
-        let away = [host, source].map(|thread| thread.away(now, self.patience));
-        let all = now.wrapping_sub(start);
-        if self.excuses { all.saturating_sub(away.iter().sum()).max(1) } else { all }
+        [host, source].map(|thread| thread.away(now, self.patience)).iter().sum()
     }
 
     /// Another turn of the source's loop.
@@ -214,9 +214,14 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         let start = cycles();
         self.timed = start + per_second / 1000 * UNTIMED_MS;
         self.excuses = true;
+        let mut calm = Calm::new(start, per_second / 1000);
         let (mut taken, mut skipped) = (0_u64, 0_u64);
         while !self.done() {
             let now = self.turn();
+            if calm.is_due(now) {
+                calm.slice(now, self.sent.ledger.offered.iter().sum(), self.away(now));
+                self.sent.calm = Some(calm);
+            }
             self.recover(&mut free);
             self.stamp = stamped.then_some(now);
             let due = (now.wrapping_sub(start) as f64 * per_cycle) as u64;

@@ -37,10 +37,18 @@ pub(crate) struct Window {
 /// The source may be away for such a part of a window that counts.
 const MOST_AWAY: u64 = 20;
 
+/// Others may have the measured core for such a part of a calm window.
+const MOST_STOLEN: u64 = 2;
+
 impl Window {
     /// Whether the source was there nearly all the time.
     pub(crate) const fn was_offered(&self) -> bool {
         self.away * MOST_AWAY <= self.reading.ref_cycles + self.stolen
+    }
+
+    /// Whether both cores were there nearly all the time.
+    pub(crate) const fn was_calm(&self) -> bool {
+        self.was_offered() && self.stolen * MOST_STOLEN <= self.reading.ref_cycles + self.stolen
     }
 }
 
@@ -134,10 +142,10 @@ impl Windows {
     }
 }
 
-/// The windows in which the source was there; all if it never was.
+/// The windows in which the source was there, and so was the measured core.
 pub(crate) fn offered(windows: &[Window]) -> Vec<Window> {
-    let some: Vec<Window> = windows.iter().copied().filter(Window::was_offered).collect();
-    if some.is_empty() { windows.to_vec() } else { some }
+    let counts = |window: &Window| window.was_offered() && window.reading.ref_cycles > 0;
+    windows.iter().copied().filter(counts).collect()
 }
 
 /// The median of `of` over the windows for which it has a value.
@@ -194,7 +202,9 @@ mod tests {
         assert_eq!(done.iter().map(|w| w.away).collect::<Vec<_>>(), [0, 800, 100]);
         assert_eq!(done.iter().map(Window::was_offered).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(offered(&done), done[..1]);
-        assert_eq!(offered(&done[1..]), done[1..], "better than nothing");
+        assert_eq!(offered(&done[1..]), []);
+        let stolen = Window { stolen: done[0].reading.ref_cycles + 1, ..done[0] };
+        assert_eq!([done[0], stolen, done[1]].map(|w| w.was_calm()), [true, false, false]);
     }
 
     #[test]

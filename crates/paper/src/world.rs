@@ -306,7 +306,7 @@ impl World {
             self.moulds.write(&shot, &mut frame);
             frames.push(frame);
             if frames.is_full() || number + 1 == all {
-                let mut told = [Delivery::default(); ASKED];
+                let mut told: [Delivery; ASKED] = std::array::from_fn(|_| Delivery::default());
                 let asked = frames.iter().map(<[u8; flows::SHORTEST]>::as_slice);
                 nic.receive_burst(asked, ASKED_MS * 1_000_000, &mut told);
                 let aim = |told: &Delivery| Aim {
@@ -350,7 +350,7 @@ fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
             Encoding::Off | Encoding::Rewrite => Vec::new(),
         };
         let shared_queues = if plan.shares { vec![0] } else { Vec::new() };
-        PortConfig { encoding, queues, shared_queues, workers: 1, rewrite: None }
+        PortConfig { encoding, queues, shared_queues, workers: 1, ..PortConfig::default() }
     };
     let servers = if plan.both_ways { plan.encoding } else { Encoding::Off };
     let config = OffloadConfig {

@@ -1,5 +1,5 @@
 //! Interfaces: a port, or one VLAN of a port, with addresses.
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 use wire::Mac;
@@ -50,6 +50,8 @@ pub struct Interfaces {
     all: Vec<Interface>,
     /// Port and VLAN of each, close together: searched for every packet.
     places: Vec<(PortId, Option<u16>)>,
+    /// The IPv4 addresses of all, close together: searched for every client.
+    own: Vec<Ipv4Addr>,
 }
 
 impl Interfaces {
@@ -57,7 +59,12 @@ impl Interfaces {
     #[must_use]
     pub fn new(all: Vec<Interface>) -> Self {
         let places = all.iter().map(|interface| (interface.port, interface.vlan)).collect();
-        Self { all, places }
+        let nets = all.iter().flat_map(|interface| &interface.addresses);
+        let own = nets.filter_map(|net| match net.addr() {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        });
+        Self { places, own: own.collect(), all }
     }
 
     /// The interface `id`.
@@ -82,6 +89,13 @@ impl Interfaces {
     pub fn owner(&self, addr: IpAddr) -> Option<InterfaceId> {
         let owns = |i: &Interface| i.addresses.iter().any(|net| net.addr() == addr);
         self.iter().find(|(_, interface)| owns(interface)).map(|(id, _)| id)
+    }
+
+    /// Whether an interface has `addr` as its own.
+    #[inline]
+    #[must_use]
+    pub fn has_v4(&self, addr: Ipv4Addr) -> bool {
+        self.own.contains(&addr)
     }
 
     /// All with their ids.

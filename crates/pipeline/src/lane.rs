@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
+use crate::open::Fresh;
 use crate::pipeline::BURST;
 use crate::{PortId, PortShared};
 
@@ -31,6 +32,8 @@ pub(crate) enum Told {
     Shared(u16),
     /// It is plain, and the connection table has found it.
     Table(Hit),
+    /// It opens a connection, the one with this number.
+    Open(u8),
     /// It goes the general way, as the next job.
     Job,
     /// It has been dropped and counted.
@@ -49,8 +52,7 @@ pub(crate) struct Tally {
 }
 
 /// First pass: what the NIC said of each packet. Touches no frame, but fetches
-/// them and the connections that marks name. Also says whether there is a
-/// packet of which nothing is known.
+/// them and the connections that marks name. Of how many nothing is known.
 #[inline(always)]
 pub(crate) fn ask<B: PacketBuf, O>(
     cx: &Context<'_, O>,
@@ -58,7 +60,7 @@ pub(crate) fn ask<B: PacketBuf, O>(
     lane: &Option<QueueLane>,
     burst: &[B],
     told: &mut TellTale,
-) -> bool {
+) -> usize {
     let unmarked = if lane.is_some() { Told::Queue } else { Told::Nothing };
     let mut unknown = 0;
     for (buf, told) in burst.iter().zip(told.iter_mut()) {
@@ -78,40 +80,68 @@ pub(crate) fn ask<B: PacketBuf, O>(
             },
         };
     }
-    unknown > 0
+    unknown
 }
 
 /// Second pass, if there are packets of which nothing is known: they are looked
-/// up together. Those that are not plain are left as they are; whether there
-/// are any that nothing is known of still.
+/// up together; how many are found. Those that are not plain are left as they
+/// are. What is not found and may open a connection is noted in `fresh`.
 pub(crate) fn find<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     station: Mac,
     burst: &[B],
     told: &mut TellTale,
-) -> bool {
+    fresh: &mut Fresh,
+) -> usize {
     let mut keys: ArrayVec<PlainKey, BURST> = ArrayVec::new();
     let mut places: ArrayVec<u8, BURST> = ArrayVec::new();
+    let mut opening = 0_u64;
     for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
         // What the NIC said may be stale: the general way counts that.
         if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue.is_some() {
             continue;
         }
-        let frame = buf.bytes();
-        let head = frame.first_chunk();
-        if let Some(plain) = head.and_then(|head| Plain::of(head, frame.len(), station)) {
+        let Some(head) = buf.bytes().first_chunk() else { continue };
+        let plain = Plain::of(head, buf.bytes().len(), station).or_else(|| {
+            opening |= 1 << place;
+            first(buf.bytes(), station)
+        });
+        if let Some(plain) = plain {
             keys.push(key(&plain));
             places.push(place);
         }
     }
     let mut hits = [None; BURST];
     cx.shared.table.lookup_plain(&keys, &mut hits);
-    for (place, hit) in places.iter().zip(hits) {
-        if let (Some(told), Some(hit)) = (told.get_mut(usize::from(*place)), hit) {
-            *told = Told::Table(hit);
+    let mut found = 0;
+    for (&place, hit) in places.iter().zip(hits) {
+        match (hit, told.get_mut(usize::from(place))) {
+            // A SYN of a known connection is not for this lane.
+            (Some(hit), Some(told)) if opening >> place & 1 == 0 => {
+                *told = Told::Table(hit);
+                found += 1;
+            }
+            (Some(_), _) => {}
+            (None, _) => note(burst, place, fresh),
         }
     }
-    told.iter().take(burst.len()).any(|told| matches!(told, Told::Nothing))
+    found
+}
+
+/// A packet that is plain but for being the first of a TCP connection.
+#[cold]
+#[inline(never)]
+fn first(frame: &[u8], station: Mac) -> Option<Plain> {
+    frame.first_chunk().and_then(|head| Plain::first(head, frame.len(), station))
+}
+
+/// Notes a plain packet of no known connection, if it may open one.
+#[inline(never)]
+fn note<B: PacketBuf>(burst: &[B], place: u8, fresh: &mut Fresh) {
+    let head = burst.get(usize::from(place)).and_then(|buf| buf.bytes().first_chunk());
+    if let Some(plain) = head.map(Plain::again).filter(Plain::may_open) {
+        fresh.push((place, plain));
+    }
 }
 
 /// The packet's 5-tuple.

@@ -1,11 +1,11 @@
 //! Miss stage: packets whose connection is in no table. A new connection is
 //! given a backend and put into the table (step 4a of the HNLB paper).
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use conntrack::{ConnId, Hit, InsertError};
 use packet::PacketBuf;
 use service::{BackendId, Binding, Direction, HopId, Service, WorkerScheduleState};
-use wire::{FlowKey, Headers, Transport};
+use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::act::hop_to;
 use crate::context::{Context, Decision};
@@ -25,6 +25,18 @@ pub(crate) struct Scheduling {
     pub(crate) full_ms: Option<u64>,
     /// How long flows stay where they were served without state.
     pub(crate) udp_timeout_ms: u64,
+    /// The backend of the packet that is about to be looked at, if it was
+    /// chosen already.
+    pub(crate) chosen: Option<BackendId>,
+}
+
+impl Scheduling {
+    /// Whether no flow is about that found the table full.
+    #[inline]
+    pub(crate) fn is_calm(&self, now_ms: u64) -> bool {
+        let long_ago = |full_ms| now_ms.saturating_sub(full_ms) > self.udp_timeout_ms;
+        self.full_ms.is_none_or(long_ago)
+    }
 }
 
 /// What is done to a packet that the match stage didn't find.
@@ -53,7 +65,7 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         cx.count(Counter::StatelessReply);
         return Ok(decision);
     };
-    if !is_client(cx, key.src()) {
+    if !is_client(cx, key.src().ip()) {
         return Err(Counter::BadSource);
     }
     if headers.ttl <= 1 {
@@ -81,7 +93,7 @@ fn without_state<O>(
     key: &FlowKey,
     headers: &Headers,
 ) -> Result<Decision, Counter> {
-    if !is_client(cx, key.src()) {
+    if !is_client(cx, key.src().ip()) {
         return Err(Counter::BadSource);
     }
     if headers.ttl <= 1 {
@@ -93,12 +105,12 @@ fn without_state<O>(
 }
 
 /// Whether a client can have this address.
-fn is_client<O>(cx: &Context<'_, O>, client: SocketAddr) -> bool {
-    let host = match client.ip() {
+#[inline]
+pub(crate) fn is_client<O>(cx: &Context<'_, O>, ip: IpAddr) -> bool {
+    let host = match ip {
         IpAddr::V4(v4) => !v4.is_broadcast() && v4.octets()[0] != 0,
         IpAddr::V6(_) => true,
     };
-    let ip = client.ip();
     host && !ip.is_multicast()
         && !ip.is_unspecified()
         && !ip.is_loopback()
@@ -128,7 +140,11 @@ fn install<B: PacketBuf, O: Outbox<B>>(
 ) -> Result<Hit, Refusal> {
     let back = hop_to(cx, key.src().ip())?;
     ask_for(cx, back);
-    let mut backend = choose(cx, scheduling, service, key, headers).ok_or(Counter::NoBackend)?;
+    let chosen = match scheduling.chosen.take() {
+        None => choose(cx, scheduling, service, key, headers.tcp_flags),
+        chosen => chosen,
+    };
+    let mut backend = chosen.ok_or(Counter::NoBackend)?;
     for _ in 0..TRIES {
         let there = hop_to(cx, server_of(service, backend).ok_or(Counter::NoBackend)?)?;
         match try_backend(cx, service, backend, key, [there, back]) {
@@ -161,18 +177,16 @@ fn ask_for<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hop: HopId) {
 /// packet may be of a connection that was served before, by this load balancer
 /// or another, and Maglev is what they agree on. So may a UDP packet, and a SYN
 /// sent again, while connections are about that found the table full.
-fn choose<O>(
+pub(crate) fn choose<O>(
     cx: &Context<'_, O>,
     scheduling: &mut Scheduling,
     service: &Service,
     key: &FlowKey,
-    headers: &Headers,
+    flags: TcpFlags,
 ) -> Option<BackendId> {
-    let calm = scheduling
-        .full_ms
-        .is_none_or(|full_ms| cx.now_ms.saturating_sub(full_ms) > scheduling.udp_timeout_ms);
+    let calm = scheduling.is_calm(cx.now_ms);
     let begins = match key.proto() {
-        Transport::Tcp => calm && stateless::opens(Transport::Tcp, headers.tcp_flags),
+        Transport::Tcp => calm && stateless::opens(Transport::Tcp, flags),
         Transport::Udp => calm,
     };
     if begins {

@@ -2,25 +2,22 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use conntrack::{Event, Reader, ReaderError};
+use conntrack::{Reader, ReaderError};
 use packet::PacketBuf;
-use wire::icmp::{ErrorKind, MAX_ERROR_LEN};
-use wire::{FlowKey, Fragment, Headers, Mac, Transport};
+use wire::icmp::MAX_ERROR_LEN;
+use wire::{Mac, Transport};
 
-use crate::act::{self, Errors};
-use crate::arp::arp;
+use crate::act::Errors;
 use crate::bucket::TokenBucket;
-use crate::context::{Context, Decision, Packet};
+use crate::context::Context;
 use crate::counters::Counter;
-use crate::fragment::{FragmentKey, Fragments, Later};
+use crate::fragment::Fragments;
 use crate::hops::Hops;
-use crate::icmp::icmp;
-use crate::known::{Reminder, flags, known, notice, touch};
+use crate::known::{Reminder, touch};
 use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
-use crate::matching::{Found, Job, Jobs, match_burst, told_action};
-use crate::miss::{Scheduling, miss};
-use crate::ndp::ndp;
-use crate::parse::{Kind, parse, plain};
+use crate::matching::{Job, Jobs};
+use crate::miss::Scheduling;
+use crate::open::{Fresh, Opened, Openings};
 use crate::sampler::Sampler;
 use crate::{Counters, Outbox, PortId, Shared, Snapshot, Source};
 
@@ -57,14 +54,15 @@ pub struct Pipeline<B: PacketBuf> {
 }
 
 /// What the stages keep between bursts.
-struct Memory<B> {
-    sampler: Sampler,
-    reminder: Reminder,
-    hops: Hops,
-    lanes: SharedLanes,
-    scheduling: Scheduling,
-    errors: Errors,
-    fragments: Fragments<B>,
+pub(crate) struct Memory<B> {
+    pub(crate) sampler: Sampler,
+    pub(crate) reminder: Reminder,
+    pub(crate) hops: Hops,
+    pub(crate) lanes: SharedLanes,
+    pub(crate) openings: Openings,
+    pub(crate) scheduling: Scheduling,
+    pub(crate) errors: Errors,
+    pub(crate) fragments: Fragments<B>,
 }
 
 impl<B: PacketBuf> Pipeline<B> {
@@ -87,9 +85,11 @@ impl<B: PacketBuf> Pipeline<B> {
             reminder: Reminder(Sampler::new(settings.seed)),
             hops: Hops::default(),
             lanes: SharedLanes::default(),
+            openings: Openings::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
                 full_ms: None,
+                chosen: None,
                 udp_timeout_ms: u64::from(udp_timeout_ms),
             },
             errors: Errors {
@@ -145,8 +145,8 @@ impl<B: PacketBuf> Pipeline<B> {
         let station = cx.snapshot.interfaces.at(from.port, None).map(|(_, own)| own.mac);
         let unknown = match station {
             Some(station) => {
-                lane::ask(&cx, port, &lane, burst, &mut told)
-                    && lane::find(&cx, station, burst, &mut told)
+                let unknown = lane::ask(&cx, port, &lane, burst, &mut told);
+                unknown > 0 && memory.find(&cx, station, burst, &mut told) < unknown
             }
             // Without an untagged interface no frame is plain.
             None => true,
@@ -169,27 +169,6 @@ impl<B: PacketBuf> Pipeline<B> {
             self.counters.sub(Counter::FragmentsHeld, dropped);
         }
     }
-}
-
-/// Parses a packet for the general way; `None` if that was its end.
-fn look<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<Job> {
-    let (mark, found) = (buf.mark(), Found::Nothing);
-    if let Some((headers, interface, key)) = plain(cx, buf.bytes()) {
-        return Some(Job { headers, interface, kind: Kind::Flow(key), mark, found });
-    }
-    match parse(cx, buf.bytes()) {
-        Ok((headers, interface, kind)) => Some(Job { headers, interface, kind, mark, found }),
-        Err(counter) => {
-            cx.count(counter);
-            None
-        }
-    }
-}
-
-/// A whole packet of a known connection: nearly all are.
-#[inline]
-fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
-    matches!(found, Found::Conn(_)) && packet.headers.fragment == Fragment::Whole
 }
 
 impl<B: PacketBuf> Memory<B> {
@@ -217,6 +196,7 @@ impl<B: PacketBuf> Memory<B> {
                 (Told::Queue, Some(lane)) => {
                     self.queued(cx, lane, station, &mut packets, told, &mut tally)
                 }
+                (Told::Open(_), _) => self.opened(cx, &mut packets, told),
                 (told, _) => {
                     if let Some(buf) = packets.next() {
                         self.single(cx, station, *told, buf, &mut jobs, &mut tally);
@@ -249,7 +229,7 @@ impl<B: PacketBuf> Memory<B> {
                     sent += 1;
                     cx.out.send(port, buf);
                 }
-                None => self.general(cx, buf),
+                None => self.general(cx, buf, None),
             }
         }
         tally.marked += sent;
@@ -275,7 +255,7 @@ impl<B: PacketBuf> Memory<B> {
                     sent += 1;
                     cx.out.send(port, buf);
                 }
-                None => self.general(cx, buf),
+                None => self.general(cx, buf, None),
             }
         }
         tally.looked_up += sent;
@@ -303,10 +283,32 @@ impl<B: PacketBuf> Memory<B> {
                     sent += 1;
                     cx.out.send(port, buf);
                 }
-                None => self.general(cx, buf),
+                None => self.general(cx, buf, None),
             }
         }
         tally.queued += sent;
+        done
+    }
+
+    /// Packets that open connections, likewise.
+    #[inline(never)]
+    fn opened<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+    ) -> usize {
+        let mut done = 0;
+        for told in told {
+            let Told::Open(at) = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            let Self { hops, scheduling, openings, .. } = self;
+            match openings.open(cx, hops, scheduling, at, buf.bytes_mut()) {
+                Opened::Sent(port) => cx.out.send(port, buf),
+                Opened::General(chosen) => self.general(cx, buf, chosen),
+            }
+        }
         done
     }
 
@@ -327,7 +329,7 @@ impl<B: PacketBuf> Memory<B> {
                     tally.queued += 1;
                     cx.out.send(port, buf);
                 }
-                None => self.general(cx, buf),
+                None => self.general(cx, buf, None),
             },
             Told::Job => {
                 if let Some(job) = jobs.next() {
@@ -339,19 +341,24 @@ impl<B: PacketBuf> Memory<B> {
         }
     }
 
-    /// Parses and matches those of which nothing is known.
-    fn sort<O>(&mut self, cx: &Context<'_, O>, burst: &[B], told: &mut TellTale, jobs: &mut Jobs) {
-        for (buf, told) in burst.iter().zip(told.iter_mut()) {
-            if !matches!(told, Told::Nothing) {
-                continue;
-            }
-            *told = Told::Dropped;
-            if let Some(job) = look(cx, buf).filter(|_| !jobs.is_full()) {
-                jobs.push(job);
-                *told = Told::Job;
-            }
+    /// Looks up those of which nothing is known; of how many something is then.
+    #[inline]
+    fn find<O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        station: Mac,
+        burst: &[B],
+        told: &mut TellTale,
+    ) -> usize {
+        let mut fresh = Fresh::new();
+        let found = lane::find(cx, station, burst, told, &mut fresh);
+        if fresh.is_empty() {
+            return found;
         }
-        match_burst(cx, &mut self.sampler, jobs);
+        let Self { hops, scheduling, openings, .. } = self;
+        let told = told.get_mut(..burst.len()).unwrap_or_default();
+        openings.prepare(cx, hops, scheduling, &fresh, told);
+        found + told.iter().filter(|told| matches!(told, Told::Open(_))).count()
     }
 
     /// Some packets of known connections are an occasion to ask for rules.
@@ -399,142 +406,5 @@ impl<B: PacketBuf> Memory<B> {
         let port = cx.shared.port(cx.from.port)?;
         let lane = self.lanes.lane(cx, &mut self.hops, port, tag).copied()?;
         self.pass_queue(cx, &lane, station, frame)
-    }
-
-    /// A packet that turned out not to be for the fast lane.
-    #[cold]
-    #[inline(never)]
-    fn general<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, buf: B) {
-        let mut jobs = Jobs::new();
-        jobs.extend(look(cx, &buf));
-        match_burst(cx, &mut self.sampler, &mut jobs);
-        if let Some(job) = jobs.pop() {
-            self.finish(cx, job, buf);
-        }
-    }
-
-    /// The end of the general way.
-    fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
-        let Job { headers, interface, kind, mark, found } = job;
-        let packet = Packet { buf, headers, interface };
-        match kind {
-            Kind::Flow(_) if is_plain(&packet, found) => self.pass(cx, packet, found),
-            Kind::Flow(key) => {
-                let decision = self.decide(cx, &packet.headers, &key, mark, found);
-                self.act(cx, packet, decision);
-            }
-            Kind::Later(key) => self.later(cx, key, packet),
-            Kind::Arp => arp(cx, packet),
-            Kind::Ndp => ndp(cx, packet),
-            Kind::Icmp => icmp(cx, &mut self.errors, packet),
-        }
-    }
-
-    /// Takes a packet of a known connection to where it goes.
-    #[inline]
-    fn pass<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, found: Found) {
-        let Found::Conn(hit) = found else { return };
-        self.reminder.found(cx, hit);
-        // Only looked at in place: a copy would wait for its making.
-        match &cx.shared.table.serve(hit, flags(&packet.headers), cx.now_ms) {
-            Some((action, event)) => {
-                if *event != Event::None {
-                    notice(cx, hit.conn, *event);
-                }
-                act::forward(cx, &mut self.errors, packet, &action.delivery, action.hop);
-            }
-            None => cx.count(Counter::NotRewritable),
-        }
-    }
-
-    /// What is done to the packet with `key`, or why it is dropped.
-    #[inline]
-    fn decide<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        headers: &Headers,
-        key: &FlowKey,
-        mark: Option<u32>,
-        found: Found,
-    ) -> Result<Decision, Counter> {
-        match found {
-            Found::Queue(sample) => {
-                if let Some(hit) = sample {
-                    touch(cx, hit, flags(headers));
-                }
-                let port = cx.shared.port(cx.from.port).ok_or(Counter::NotRewritable)?;
-                let action = told_action(cx, port, mark).ok_or(Counter::NotRewritable)?;
-                Ok(Decision { delivery: action.delivery, hop: action.hop })
-            }
-            Found::Conn(hit) => {
-                self.reminder.found(cx, hit);
-                known(cx, hit, headers).ok_or(Counter::NotRewritable)
-            }
-            Found::Nothing => miss(cx, &mut self.scheduling, key, headers),
-        }
-    }
-
-    /// Sends a packet on, or drops it.
-    #[inline]
-    fn act<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        packet: Packet<B>,
-        decision: Result<Decision, Counter>,
-    ) {
-        let first = match packet.headers.fragment {
-            Fragment::Whole => None,
-            _ => FragmentKey::of(packet.buf.bytes(), &packet.headers),
-        };
-        match &decision {
-            Ok(decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
-            }
-            Err(Counter::TtlExpired) => {
-                act::refuse(cx, &mut self.errors, packet, ErrorKind::TimeExceeded);
-            }
-            Err(counter) => cx.count(*counter),
-        }
-        if let Some(key) = first {
-            self.first(cx, key, decision.ok());
-        }
-    }
-
-    /// The fate of a datagram's first fragment is that of all others.
-    #[cold]
-    fn first<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        key: FragmentKey,
-        decision: Option<Decision>,
-    ) {
-        self.fragments.first(key, decision, cx.now_ms);
-        while let Some(packet) = self.fragments.release(&key) {
-            cx.counters.sub(Counter::FragmentsHeld, 1);
-            match &decision {
-                Some(decision) => {
-                    act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
-                }
-                None => cx.count(Counter::FragmentOrphaned),
-            }
-        }
-    }
-
-    /// A later fragment goes the way of the first.
-    #[cold]
-    fn later<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        key: FragmentKey,
-        packet: Packet<B>,
-    ) {
-        match self.fragments.later(key, packet, cx.now_ms) {
-            Later::Forward(packet, decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop);
-            }
-            Later::Held => cx.count(Counter::FragmentsHeld),
-            Later::Overflow => cx.count(Counter::FragmentOverflow),
-            Later::Orphaned => cx.count(Counter::FragmentOrphaned),
-        }
     }
 }

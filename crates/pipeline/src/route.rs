@@ -1,5 +1,5 @@
 //! Routes: over which interface and gateway an address is reached.
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
@@ -22,6 +22,8 @@ pub struct RouteTable {
     /// Longest prefix first, so that the first match is the right one.
     v4: Vec<Route>,
     v6: Vec<Route>,
+    /// Of each route in `v4`, network and mask.
+    prefixes: Vec<(u32, u32)>,
 }
 
 impl RouteTable {
@@ -35,17 +37,31 @@ impl RouteTable {
         });
         let mut all: Vec<Route> = routes.iter().copied().chain(connected).collect();
         all.sort_by_key(|route| std::cmp::Reverse(route.to.prefix_len()));
-        let (v4, v6) = all.into_iter().partition(|route| route.to.addr().is_ipv4());
-        Self { v4, v6 }
+        let (v4, v6): (Vec<_>, _) = all.into_iter().partition(|route| route.to.addr().is_ipv4());
+        let prefixes = v4.iter().map(|route| match route.to {
+            IpNet::V4(net) => (net.network().to_bits(), net.netmask().to_bits()),
+            IpNet::V6(_) => (u32::MAX, 0),
+        });
+        Self { prefixes: prefixes.collect(), v4, v6 }
     }
 
     /// The interface and next hop's address for `addr`: the gateway, or `addr`
     /// itself on the link. `None`: unreachable.
+    #[inline]
     #[must_use]
     pub fn next(&self, addr: IpAddr) -> Option<(InterfaceId, IpAddr)> {
-        let family = if addr.is_ipv4() { &self.v4 } else { &self.v6 };
-        let route = family.iter().find(|route| route.to.contains(&addr))?;
+        let route = match addr {
+            IpAddr::V4(addr) => self.route_v4(addr),
+            IpAddr::V6(_) => self.v6.iter().find(|route| route.to.contains(&addr)),
+        }?;
         Some((route.interface, route.via.unwrap_or(addr)))
+    }
+
+    #[inline]
+    fn route_v4(&self, addr: Ipv4Addr) -> Option<&Route> {
+        let addr = addr.to_bits();
+        let place = self.prefixes.iter().position(|(net, mask)| addr & mask == *net)?;
+        self.v4.get(place)
     }
 }
 

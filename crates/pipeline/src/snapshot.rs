@@ -52,9 +52,11 @@ impl Snapshot {
     /// interface.
     #[must_use]
     pub fn is_ours(&self, addr: IpAddr) -> bool {
-        self.services.is_vip(addr)
-            || self.services.is_pool_address(addr)
-            || self.interfaces.owner(addr).is_some()
+        self.services.has(addr)
+            || match addr {
+                IpAddr::V4(addr) => self.interfaces.has_v4(addr),
+                IpAddr::V6(_) => self.interfaces.owner(addr).is_some(),
+            }
     }
 }
 

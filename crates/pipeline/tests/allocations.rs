@@ -246,6 +246,29 @@ fn new_connections() {
     }
 }
 
+/// And so does one that finds the table full, or has a burst for company.
+#[test]
+fn floods() {
+    for connections in [8, 4096] {
+        let mut world = World::new(&Plan { connections, ..plan() });
+        for burst in 0..20 {
+            let frames = (0..64).map(|n| {
+                HeapPacket::new(&tcp(
+                    Link::CLIENT,
+                    &client("", burst * 64 + n),
+                    SERVERS[0].0,
+                    "S",
+                    b"",
+                ))
+            });
+            let made = allocations_for_all(&mut world, OUTSIDE, frames.collect());
+            assert_eq!(made, (0, 64), "burst {burst}, room for {connections}");
+        }
+        assert_eq!(world.count(Counter::Missed), 1280);
+        assert_eq!(world.count(Counter::Installed), 1280.min(connections as u64));
+    }
+}
+
 /// Modes in which packets stay as they are, in tunnels or not.
 #[test]
 fn one_way_connections() {
@@ -301,7 +324,15 @@ fn everything_else() {
 
 /// Allocations for one packet, and how many packets came out.
 fn allocations_for(world: &mut World, port: PortId, frame: &[u8]) -> (u64, usize) {
-    let mut burst: ArrayVec<HeapPacket, 64> = [HeapPacket::new(frame)].into_iter().collect();
+    allocations_for_all(world, port, [HeapPacket::new(frame)].into_iter().collect())
+}
+
+/// The same for a burst.
+fn allocations_for_all(
+    world: &mut World,
+    port: PortId,
+    mut burst: ArrayVec<HeapPacket, 64>,
+) -> (u64, usize) {
     let (mut out, now_ms) = (Sink::default(), world.now_ms);
     let pipeline = &mut world.workers[0];
     let made = allocations(|| {

@@ -307,14 +307,14 @@ impl SimulatedPort {
         let shares = options.nic.is_some_and(|profile| profile != ProfileKind::X550);
         let shared_queues = if shares { (0..workers).collect() } else { Vec::new() };
         let outputs: Vec<Option<u16>> = numbers.iter().copied().map(Some).collect();
-        let rewrite = match (&mut self.nic, encoding) {
-            (Some((_, flows)), Encoding::Rewrite) => {
-                let card = Card { queues: options.queues, outputs: &outputs, mark_arrives: None };
-                probe_card(flows, &card, Wanted::Fixed(encoding)).rewrite
-            }
-            _ => None,
-        };
-        PortConfig { encoding, queues, shared_queues, workers, rewrite }
+        let mut config =
+            PortConfig { encoding, queues, shared_queues, workers, ..PortConfig::default() };
+        if let (Some((_, flows)), Encoding::Rewrite) = (&mut self.nic, encoding) {
+            let card = Card { queues: options.queues, outputs: &outputs, mark_arrives: None };
+            let probe = probe_card(flows, &card, Wanted::Fixed(encoding));
+            (config.rewrite, config.mark_instead) = (probe.rewrite, probe.mark_instead);
+        }
+        config
     }
 
     fn arrive(&mut self, mut packet: HeapPacket, now_ns: u64) -> Arrived {
@@ -322,11 +322,14 @@ impl SimulatedPort {
         if let Some((nic, _)) = &self.nic {
             nic.receive_burst([packet.bytes()], now_ns, &mut delivery);
         }
-        let [Delivery { queue, mark, dropped, forward, edits, .. }] = delivery;
+        let [delivery] = delivery;
+        let Delivery { queue, mark, dropped, forward, .. } = delivery;
         if dropped.is_some() {
             return Arrived::Dropped;
         }
-        edits.apply(packet.bytes_mut());
+        if !delivery.change(&mut packet) {
+            return Arrived::Dropped;
+        }
         if let Some(port) = forward {
             return Arrived::Forwarded(Sent { port: PortId(port), packet });
         }

@@ -13,6 +13,8 @@ pub(crate) struct Series {
     pub(crate) color: RGBColor,
     /// By category; `None` where nothing was measured.
     pub(crate) values: Vec<Option<Estimate>>,
+    /// By category, if any is: whether the value says less than it should.
+    pub(crate) pale: Vec<bool>,
 }
 
 /// Groups of bars, one group a category.
@@ -93,11 +95,13 @@ impl Bars {
     }
 
     fn bars(&self, at: usize, series: &Series) -> Vec<Rectangle<(f64, f64)>> {
+        let style = |category: usize| {
+            let pale = series.pale.get(category).copied().unwrap_or(false);
+            series.color.mix(if pale { 0.4 } else { 1.0 }).filled()
+        };
         let value = |(category, value): (usize, &Option<Estimate>)| {
             let (from, to) = self.place(at, category);
-            value.map(|value| {
-                Rectangle::new([(from, 0.0), (to, value.median)], series.color.filled())
-            })
+            value.map(|value| Rectangle::new([(from, 0.0), (to, value.median)], style(category)))
         };
         series.values.iter().enumerate().filter_map(value).collect()
     }

@@ -73,7 +73,9 @@ fn new_table(report: &Report) -> String {
         ]
     });
     let head = ["Path", "Part", "Room in the table", "Full %", "ns", "Millions a second", "n"];
-    let text = "<p>software: from the SYN to the connection in the table. hardware: from the SYN \
+    let text = "<p>software: from the SYN to the connection in the table. parts: what parts of \
+        that cost by themselves; the rest is receiving, the client's check, next hops and \
+        sending. full: a SYN that the full table has no room for. hardware: from the SYN \
         to the rule in the emulated NIC; the worker's part is that of SYN, SYN/ACK and ACK, the \
         keeper's the offloader with the emulated NIC in place of a driver. Source, load balancer \
         and keeper take turns on one core, so packets are in its cache; only the part named is \
@@ -156,6 +158,40 @@ fn churn_table(report: &Report) -> String {
         higher one: loss, or the source, whose core had no time for more. Then util says how much \
         the load balancer had left.</p>\n";
     text.to_owned() + &table(&head, 2, rows)
+}
+
+/// More backends than queues, beside the encodings that it is made of.
+pub(crate) fn shared_table(report: &Report) -> String {
+    let results = report.results();
+    let systems = ["hnlb-queue", "hnlb-shared", "hnlb-mark"];
+    let points = |system: &'static str| results.of_system(5, system);
+    let Some(shared) = points("hnlb-shared").next() else { return String::new() };
+    let rows = points("hnlb-shared").map(|row| {
+        let at = |system| points(system).find(|point| point.connections == row.connections);
+        let times = systems.map(|system| {
+            at(system).map_or_else(String::new, |point| around(&point.ns_per_packet, 1.0, 1))
+        });
+        let share = format!("{:.1}", row.matched.median * 100.0);
+        [vec![row.connections.to_string(), share], times.to_vec()].concat()
+    });
+    let what = |system: &'static str| {
+        points(system).next().map_or_else(String::new, |point| {
+            format!("{}: {} backends, {} queues", label(system), point.backends, point.queues)
+        })
+    };
+    let queues = systems.map(what);
+    let named = shared.queues.saturating_sub(1);
+    let text = format!(
+        "<h3>More backends than queues</h3>\n<p>Of the {} backends, {named} have a queue; the \
+         others share queue 0, where the rule's mark says which of them it is (the paper's \
+         section VIII). Nanoseconds per packet.</p>\n",
+        shared.backends
+    );
+    let head: Vec<&str> = ["Connections", "NIC matched, %"]
+        .into_iter()
+        .chain(queues.iter().map(String::as_str))
+        .collect();
+    text + &table(&head, 0, rows)
 }
 
 /// Connections that the NIC of the measurement takes.

@@ -5,7 +5,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::ReportError;
+use crate::{Estimate, ReportError};
 
 pub(crate) const SIZE: (u32, u32) = (760, 400);
 /// Width of the plot; the legend is to its right.
@@ -22,10 +22,33 @@ pub(crate) struct Curve {
     pub(crate) label: String,
     pub(crate) color: RGBColor,
     pub(crate) dashed: bool,
-    /// x, y, and y's interval.
-    pub(crate) points: Vec<(f64, f64, (f64, f64))>,
+    pub(crate) points: Vec<Spot>,
     /// Where a vertical line stands.
     pub(crate) mark: Option<f64>,
+}
+
+/// A point of a curve.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    /// y's interval.
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// Drawn as a ring: it says less than it should.
+    pub(crate) hollow: bool,
+}
+
+impl Spot {
+    /// A value without an interval.
+    pub(crate) const fn only(x: f64, y: f64) -> Self {
+        Self { x, y, low: y, high: y, hollow: false }
+    }
+
+    /// At `x`, as high as `y`.
+    pub(crate) const fn new(x: f64, y: &Estimate) -> Self {
+        Self { x, y: y.median, low: y.low, high: y.high, hollow: false }
+    }
 }
 
 /// Curves in one system of axes, both from 0; a logarithmic x from 1, a
@@ -63,10 +86,10 @@ impl Chart {
     fn draw(&self, root: &Area<'_>) -> Drawn {
         let (left, right) = root.split_horizontally(PLOT);
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
-        let widest = points().map(|(x, ..)| self.x(*x)).fold(0.0, f64::max);
-        let highest = points().map(|(_, y, (_, high))| self.y(y.max(*high)));
+        let widest = points().map(|spot| self.x(spot.x)).fold(0.0, f64::max);
+        let highest = points().map(|spot| self.y(spot.y.max(spot.high)));
         let highest = highest.fold(self.y(0.0), f64::max);
-        let lowest = points().map(|(_, y, (low, _))| self.y(y.min(*low))).fold(highest, f64::min);
+        let lowest = points().map(|spot| self.y(spot.y.min(spot.low))).fold(highest, f64::min);
         // A logarithmic axis begins and ends with a power of ten.
         let y_max = if self.log_y { highest.ceil() } else { room(highest) };
         let y_min = if self.log_y { lowest.floor().min(y_max - 1.0) } else { 0.0 };
@@ -101,17 +124,20 @@ impl Chart {
     fn curve(&self, plane: &mut Plane<'_, '_>, curve: &Curve, ends: (f64, f64)) -> Drawn {
         let style = curve.color.stroke_width(2);
         let line: Vec<(f64, f64)> =
-            curve.points.iter().map(|(x, y, _)| (self.x(*x), self.y(*y))).collect();
+            curve.points.iter().map(|spot| (self.x(spot.x), self.y(spot.y))).collect();
         if curve.dashed {
             plane.draw_series(DashedLineSeries::new(line.clone(), 7, 4, style))?;
         } else {
             plane.draw_series(LineSeries::new(line.clone(), style))?;
         }
-        plane.draw_series(line.iter().map(|at| Circle::new(*at, 3, curve.color.filled())))?;
-        plane.draw_series(curve.points.iter().map(|(x, _, (low, high))| {
-            let x = self.x(*x);
-            PathElement::new(vec![(x, self.y(*low)), (x, self.y(*high))], curve.color)
+        plane.draw_series(curve.points.iter().map(|spot| {
+            let x = self.x(spot.x);
+            PathElement::new(vec![(x, self.y(spot.low)), (x, self.y(spot.high))], curve.color)
         }))?;
+        let filled = line.iter().map(|at| Circle::new(*at, 3, curve.color.filled()));
+        plane.draw_series(filled)?;
+        let hollow = line.iter().zip(&curve.points).filter(|(_, spot)| spot.hollow);
+        plane.draw_series(hollow.map(|(at, _)| Circle::new(*at, 2, WHITE.filled())))?;
         if let Some(x) = curve.mark {
             let upright = vec![(self.x(x), ends.0), (self.x(x), ends.1)];
             let thin = curve.color.mix(0.7).stroke_width(1);

@@ -1,7 +1,7 @@
 //! The paper's figures 4 to 8 from our points.
 
 use crate::bars::{Bars, Series};
-use crate::chart::{Chart, Curve};
+use crate::chart::{Chart, Curve, Spot};
 use crate::row::UNIFORM;
 use crate::style::{SHADES, STYLES, short};
 use crate::summary::Sweep;
@@ -42,15 +42,22 @@ pub fn figures(results: &Results) -> Result<Vec<Figure>, ReportError> {
     };
     if results.figure(4).next().is_some() {
         let caption = "Best case: one flow, one backend, one queue, 64 bytes";
-        add(4, "figure4", caption.into(), bars(results, 4, caption, |_| 0, |_| "1 flow".into())?);
+        add(
+            4,
+            "figure4",
+            format!("{caption}. {PALE}"),
+            bars(results, 4, caption, |_| 0, |_| "1 flow".into())?,
+        );
     }
     if results.figure(5).next().is_some() {
         let caption = "Maximum throughput against connections, 64 bytes";
         let svg = connections(results, UNIFORM, caption, "Mpps", |p| p.mpps)?;
-        add(5, "figure5", caption.into(), svg);
+        let more = "Clients' packets to ten backends, one table entry per connection; 8192 entries \
+            in the NIC.";
+        add(5, "figure5", format!("{caption}. {more} {HOLLOW}"), svg);
         let caption = "Busy time per packet against connections, 64 bytes";
         let svg = connections(results, UNIFORM, caption, "ns per packet", |p| p.ns_per_packet)?;
-        add(5, "figure5-ns", caption.into(), svg);
+        add(5, "figure5-ns", format!("{caption}. {HOLLOW}"), svg);
     }
     for (traffic, what) in OTHER_TRAFFIC {
         if results.under(5, traffic).next().is_none() {
@@ -71,7 +78,7 @@ pub fn figures(results: &Results) -> Result<Vec<Figure>, ReportError> {
     if results.figure(6).next().is_some() {
         let caption = "Maximum throughput by packet size in bytes";
         let svg = bars(results, 6, caption, |p| u64::from(p.packet_size), |s| s.to_string())?;
-        add(6, "figure6", caption.into(), svg);
+        add(6, "figure6", format!("{caption}. {PALE}"), svg);
     }
     for number in [7, 8] {
         for (systems, pair) in PAIRS {
@@ -82,8 +89,10 @@ pub fn figures(results: &Results) -> Result<Vec<Figure>, ReportError> {
                 }
                 let what = if number == 7 { "connections" } else { "packet size" };
                 let title = format!("{value} against offered rate by {what}, {pair}");
-                let caption =
-                    format!("{title}. Solid: {slb}, dashed: {hnlb}; upright lines: first loss.");
+                let caption = format!(
+                    "{title}. Solid: {slb}, dashed: {hnlb}; upright lines: first loss; rings: \
+                    another process had a core for much of the time."
+                );
                 let svg = sweep(results, number, systems, &title, value)?;
                 add(number, &format!("figure{number}-{suffix}-{slb}"), caption, svg);
             }
@@ -92,11 +101,17 @@ pub fn figures(results: &Results) -> Result<Vec<Figure>, ReportError> {
     Ok(found)
 }
 
+/// What rings and pale bars mean in saturation runs.
+const HOLLOW: &str = "Rings: the load balancer waited for the source (util below 90 %), or another \
+    process had its core for much of the time; it can do more than is shown.";
+const PALE: &str = "Pale: the load balancer waited for the source (util below 90 %), or another \
+    process had its core for much of the time; it can do more than is shown.";
+
 /// Traffic of figure 5 that the paper hasn't.
 const OTHER_TRAFFIC: [(&str, &str); 3] = [
     ("zipf-1.0", "Zipf 1.0, 8192 in the NIC"),
     ("zipf-1.2", "Zipf 1.2, 8192 in the NIC"),
-    ("both-ways", "requests and replies by turns"),
+    ("both-ways", "NAT: requests and replies by turns"),
 ];
 
 /// The thesis' traffic sets side by side; `None` if there are none.
@@ -114,7 +129,12 @@ fn thesis_sets(results: &Results) -> Result<Option<String>, ReportError> {
         };
         let values: Vec<_> = there.iter().map(value).collect();
         let some = values.iter().any(Option::is_some);
-        some.then(|| Series { label: style.label.into(), color: style.color, values })
+        some.then(|| Series {
+            label: style.label.into(),
+            color: style.color,
+            values,
+            pale: Vec::new(),
+        })
     });
     let bars = Bars {
         title: "Busy time per packet, traffic sets of the LASLB thesis".into(),
@@ -160,7 +180,7 @@ fn latency(points: &[LatencyPoint], title: &str, percentile: usize) -> Result<St
         let own = points.iter().filter(|point| point.system == style.system);
         let at = |point: &LatencyPoint| {
             let value = point.percentiles.get(percentile)?;
-            Some((point.share * 100.0, value.median, (value.low, value.high)))
+            Some(Spot::new(point.share * 100.0, value))
         };
         let points: Vec<_> = own.filter_map(at).collect();
         (!points.is_empty()).then(|| Curve {
@@ -195,7 +215,7 @@ fn fresh(points: &[NewFlowPoint], title: &str) -> Result<String, ReportError> {
         points: points
             .iter()
             .filter(|point| point.path == "software" && point.fill == *fill)
-            .map(|point| (point.table as f64, point.ns.median, (point.ns.low, point.ns.high)))
+            .map(|point| Spot::new(point.table as f64, &point.ns))
             .collect(),
         mark: None,
     });
@@ -224,7 +244,12 @@ fn churn(points: &[ChurnPoint], title: &str) -> Result<String, ReportError> {
         };
         let values: Vec<_> = rates.iter().map(value).collect();
         let some = values.iter().any(Option::is_some);
-        some.then(|| Series { label: style.label.into(), color: style.color, values })
+        some.then(|| Series {
+            label: style.label.into(),
+            color: style.color,
+            values,
+            pale: Vec::new(),
+        })
     });
     let bars = Bars {
         title: title.into(),
@@ -248,11 +273,14 @@ fn bars(
     categories.dedup();
     let series = STYLES.iter().filter_map(|style| {
         let points: Vec<&Point> = results.of_system(figure, style.system).collect();
-        let value = |wanted: &u64| points.iter().find(|p| category(p) == *wanted).map(|p| p.mpps);
+        let point = |wanted: &u64| points.iter().find(|p| category(p) == *wanted);
+        let value = |wanted: &u64| point(wanted).map(|point| point.mpps);
+        let doubtful = |wanted: &u64| point(wanted).is_some_and(|point| point.is_doubtful());
         (!points.is_empty()).then(|| Series {
             label: style.label.into(),
             color: style.color,
             values: categories.iter().map(value).collect(),
+            pale: categories.iter().map(doubtful).collect(),
         })
     });
     let bars = Bars {
@@ -276,8 +304,10 @@ fn connections(
         let points: Vec<_> = results
             .under(5, traffic)
             .filter(|point| point.system == style.system)
-            .map(|point| (point.connections as f64, value(point)))
-            .map(|(x, value)| (x, value.median, (value.low, value.high)))
+            .map(|point| Spot {
+                hollow: point.is_doubtful(),
+                ..Spot::new(point.connections as f64, &value(point))
+            })
             .collect();
         (!points.is_empty()).then(|| Curve {
             label: style.label.into(),
@@ -332,8 +362,13 @@ fn sweep(
             let at = |point: &&Point| {
                 let value = if value == "util" { point.util } else { point.util_plus };
                 let percent = |v: f64| v * 100.0;
-                let ends = (percent(value.low), percent(value.high));
-                (point.offered(), percent(value.median), ends)
+                Spot {
+                    x: point.offered(),
+                    y: percent(value.median),
+                    low: percent(value.low),
+                    high: percent(value.high),
+                    hollow: point.is_doubtful(),
+                }
             };
             curves.push(Curve {
                 label: format!("{system}, {} {unit}", short(*wanted)),

@@ -59,11 +59,13 @@ pub struct LatencyRow {
 pub struct NewFlowRow {
     /// `new`.
     pub figure: String,
-    /// `software`: from the SYN to the connection in the table. `hardware`:
-    /// from the SYN to the rule in the NIC.
+    /// `software`: from the SYN to the connection in the table. `parts`: what
+    /// parts of that cost by themselves. `full`: a SYN that the full table has
+    /// no room for. `hardware`: from the SYN to the rule in the NIC.
     pub path: String,
     /// Whose part of it: `worker` (all packets of the handshake), of this
-    /// `syn`, `syn-ack` and `ack`, and `keeper`.
+    /// `syn`, `syn-ack` and `ack`, and `keeper`; of `parts` `parse`, `lookup`,
+    /// `schedule`, `insert` and `rewrite`.
     pub part: String,
     /// Connections that the table has room for.
     pub table: u64,
@@ -135,7 +137,8 @@ pub struct ChurnRow {
     #[serde(default)]
     pub highest: bool,
     /// What was in the way of a higher one: `loss`, `the source` (its core had
-    /// no time for more), or `the search` (it went no further).
+    /// no time for more), `others` (processes that had a core), or `the search`
+    /// (it went no further); `-` of rows that are not the highest.
     #[serde(default)]
     pub bound: String,
     /// Which repetition, from 0.

@@ -1,6 +1,6 @@
 //! The report as one HTML page that needs nothing else.
 
-use crate::beside::{heavy_table, sections};
+use crate::beside::{heavy_table, sections, shared_table};
 use crate::figures::Figure;
 use crate::goals::{Goal, Verdict};
 use crate::style::label;
@@ -19,6 +19,9 @@ pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
     let mut body = format!(
         "<h1>HNLB: the paper's evaluation, reproduced</h1>\n<p class=\"note\">{NOTE}</p>\n"
     );
+    if let Some(warning) = disturbed(results) {
+        body += &format!("<p class=\"warning\">{}</p>\n", escaped(&warning));
+    }
     for note in &report.notes {
         body += &format!("<p>{}</p>\n", escaped(note));
     }
@@ -31,7 +34,7 @@ pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
             let mut text = format!("<div class=\"plots\">\n{plots}</div>\n");
             text += &claim_table(report, number);
             if number == 5 {
-                text += &heavy_table(report);
+                text += &(shared_table(report) + &heavy_table(report));
             }
             if number >= 7 {
                 text += &linearity_table(report, number);
@@ -48,6 +51,27 @@ pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
          <title>HNLB: the paper's evaluation</title>\n<style>\n{CSS}</style>\n</head>\n\
          <body>\n{body}</body>\n</html>\n"
     )
+}
+
+/// Doubtful points at saturation may be this share of them.
+const FEW: f64 = 0.1;
+
+/// What is to be said of a run on a busy machine.
+pub(crate) fn disturbed(results: &crate::Results) -> Option<String> {
+    let stolen: Vec<f64> = results.points().iter().map(|point| point.stolen.median).collect();
+    let saturated = || results.points().iter().filter(|point| point.offered_mpps.is_none());
+    let doubtful = saturated().filter(|point| point.is_doubtful()).count();
+    let all = saturated().count();
+    let typical = crate::median(&stolen)?;
+    (typical > 0.05 || doubtful as f64 > FEW * all as f64).then(|| {
+        format!(
+            "The machine was busy with other things, or the source too slow: {doubtful} of {all} \
+             points at saturation are doubtful (rings and pale bars in the plots), and others had \
+             {:.0} % of the measured core at the median point. Goals decided by such points mean little; measure \
+             again when nothing else runs.",
+            typical * 100.0
+        )
+    })
 }
 
 pub(crate) fn section(title: &str, text: &str) -> String {

@@ -19,6 +19,10 @@ pub struct Point {
     /// As in [`Row`].
     pub system: String,
     /// As in [`Row`].
+    pub backends: u16,
+    /// As in [`Row`].
+    pub queues: u16,
+    /// As in [`Row`].
     pub connections: u64,
     /// As in [`Row`].
     pub packet_size: u16,
@@ -161,6 +165,8 @@ fn point(rows: &[&Row]) -> Option<Point> {
     Some(Point {
         figure: first.figure,
         system: first.system.clone(),
+        backends: first.backends,
+        queues: first.queues,
         connections: first.connections,
         packet_size: first.packet_size,
         offered_mpps: median(&rows.iter().filter_map(|row| row.offered_mpps).collect::<Vec<_>>()),
@@ -214,7 +220,21 @@ impl<'a> Sweep<'a> {
     }
 }
 
+/// A saturated load balancer is busy for such a share of its time at least.
+const BUSY: f64 = 0.9;
+/// Others may have the measured core for such a share of the time.
+const STOLEN: f64 = 0.2;
+
 impl Point {
+    /// Whether it says less than it should: at saturation the load balancer
+    /// waited for the source, or another process had its core for much of the
+    /// time.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        let waited = self.offered_mpps.is_none() && self.util.median < BUSY;
+        waited || self.stolen.median > STOLEN
+    }
+
     /// The offered rate; 0 if there was none.
     pub(crate) fn offered(&self) -> f64 {
         self.offered_mpps.unwrap_or(0.0)

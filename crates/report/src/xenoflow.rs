@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::bars::{Bars, Series};
-use crate::chart::{Chart, Curve};
+use crate::chart::{Chart, Curve, Spot};
 use crate::style::SHADES;
 use crate::{Estimate, Machine, ReportError};
 
@@ -124,7 +124,7 @@ fn chart(rows: &[XenoflowRow], figure: u8, title: &str, log_x: bool) -> Option<C
     let shown = |row: &&XenoflowRow| row.figure == figure && row.unit == first.unit;
     let curve = |name: &str, label: String, y: fn(&XenoflowRow) -> Option<f64>, at: usize| {
         let own = rows.iter().filter(shown).filter(|row| row.series == name);
-        let points: Vec<_> = own.filter_map(|row| y(row).map(|y| (row.x, y, (y, y)))).collect();
+        let points: Vec<_> = own.filter_map(|row| y(row).map(|y| Spot::only(row.x, y))).collect();
         let color = *SHADES.get(at % SHADES.len())?;
         let dashed = name != first.series || label.starts_with("paper");
         let dashed = dashed && figure != 8;
@@ -159,7 +159,7 @@ fn bars(rows: &[XenoflowRow]) -> Bars {
         let same = own.clone().filter(|row| row.series == **name);
         let medians: Vec<f64> = same.map(|row| row.value).collect();
         let value = Estimate::of(&medians);
-        Series { label: (*name).to_owned(), color: *color, values: vec![value] }
+        Series { label: (*name).to_owned(), color: *color, values: vec![value], pale: Vec::new() }
     });
     Bars {
         title: "Figure 7: round trip of a UDP packet (lab)".to_owned(),

@@ -116,7 +116,7 @@ fn csv_has_a_line_a_row_and_quotes_what_must_be() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3);
     let columns = lines[0].split(',').count();
-    assert_eq!(columns, 16);
+    assert_eq!(columns, 18);
     assert_eq!(lines[1].split(',').count(), columns);
     assert!(lines[1].starts_with("4,limit,1,64,40,25,1,1,0,,0,0,uniform"), "{}", lines[1]);
     assert!(lines[2].starts_with("5,\"a,\"\"b\"\"\",1,64,") && lines[2].contains(",0,2.5,0,"));
@@ -138,6 +138,44 @@ fn every_figure_is_plotted_with_its_names() {
     }
     assert!(plots[1].svg.contains("HNLB mark") && plots[1].svg.contains("1M"));
     assert!(figures(&Results::default()).unwrap().is_empty());
+}
+
+#[test]
+fn what_says_less_than_it_should_is_seen() {
+    let ring = "fill=\"#FFFFFF\" stroke=\"none\"";
+    let plot = |rows: Vec<Row>| {
+        let results = Results::of(rows);
+        figures(&results).unwrap().into_iter().find(|plot| plot.name == "figure5").unwrap().svg
+    };
+    let rings =
+        |svg: &str| svg.lines().filter(|l| l.contains("<circle") && l.contains(ring)).count();
+    let good = report(3);
+    assert_eq!(rings(&plot(good.results().rows().to_vec())), 0);
+    assert!(!good.html().unwrap().contains("The machine was busy"));
+    let mut found = findings(3);
+    for row in found.rows.iter_mut().filter(|row| row.system == "hnlb-mark") {
+        row.util = if row.offered_mpps.is_none() { 0.7 } else { row.util };
+        row.stolen = if row.connections == 8000 { 0.4 } else { 0.0 };
+    }
+    assert_eq!(rings(&plot(found.rows.clone())), 9, "all of one system");
+    let page = Report::new(Machine::this("test"), Vec::new(), found).html().unwrap();
+    assert!(page.contains("The machine was busy") && page.contains("Rings: the load balancer"));
+}
+
+#[test]
+fn more_backends_than_queues_stand_beside_the_others() {
+    let mut found = findings(1);
+    assert!(!report(1).html().unwrap().contains("More backends than queues"));
+    let own: Vec<Row> =
+        found.rows.iter().filter(|row| row.system == "hnlb-queue").cloned().collect();
+    found.rows.extend(own.into_iter().filter(|row| row.figure == 5).map(|row| Row {
+        system: "hnlb-shared".into(),
+        backends: 64,
+        queues: 4,
+        ..row
+    }));
+    let page = Report::new(Machine::this("test"), Vec::new(), found).html().unwrap();
+    assert!(page.contains("More backends than queues") && page.contains("64 backends, 4 queues"));
 }
 
 #[test]

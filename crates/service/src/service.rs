@@ -1,5 +1,5 @@
 //! One compiled service and its backends.
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use wire::{FlowKey, Transport};
 
@@ -284,6 +284,21 @@ impl Service {
         };
         let (proto, service, forwarding) = (self.proto, self.id, self.forwarding());
         Some(Binding { proto, service, backend, forwarding, client, vip, server, local })
+    }
+
+    /// Where `backend` serves a client that asks for `port`, in mode `nat` over
+    /// IPv4: the server that [`Self::bind`] gives. `None` in all other modes, over
+    /// IPv6, or if `backend` is not of this service.
+    #[inline]
+    #[must_use]
+    pub fn nat_server(&self, backend: BackendId, port: u16) -> Option<SocketAddrV4> {
+        let place = backend.0.checked_sub(self.backends.first()?.id.0)?;
+        match (&self.mode, self.at(place)?) {
+            (Mode::Nat, Backend { address: IpAddr::V4(address), port: own, .. }) => {
+                Some(SocketAddrV4::new(*address, own.unwrap_or(port)))
+            }
+            _ => None,
+        }
     }
 
     /// Lets weighted round robin make `steps` choices, less whole cycles.

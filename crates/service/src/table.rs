@@ -2,7 +2,7 @@
 mod steering;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 use wire::{FlowKey, Transport};
@@ -127,6 +127,8 @@ pub struct ServiceTable {
     any_port: bool,
     vips: Index<()>,
     pool_addresses: Index<()>,
+    /// Both.
+    own: Index<()>,
     by_backend: Index<(u32, u32)>,
     pairs: Box<[(ServiceId, BackendId)]>,
 }
@@ -156,12 +158,14 @@ impl ServiceTable {
             services.push(service);
         }
         let (by_backend, pairs) = index_backends(&services);
+        let vips = || services.iter().map(Service::vip);
+        let pools =
+            || services.iter().filter_map(Service::pool).flat_map(|pool| pool.addresses()).copied();
         Ok(Self {
             any_port: services.iter().any(|service| service.port().is_none()),
-            vips: addresses(services.iter().map(Service::vip)),
-            pool_addresses: addresses(
-                services.iter().filter_map(Service::pool).flat_map(|p| p.addresses()).copied(),
-            ),
+            vips: addresses(vips()),
+            pool_addresses: addresses(pools()),
+            own: addresses(vips().chain(pools())),
             services: services.into_boxed_slice(),
             backends: backends.into_boxed_slice(),
             lookup,
@@ -182,6 +186,25 @@ impl ServiceTable {
             found => found,
         }?;
         self.service(id)
+    }
+
+    /// [`Self::lookup`] of a packet to `address` and `port`.
+    #[inline]
+    #[must_use]
+    pub fn lookup_v4(&self, address: Ipv4Addr, port: u16, proto: Transport) -> Option<&Service> {
+        let at = |port| endpoint(IpAddr::V4(address), port, Some(proto));
+        let id = match self.lookup.get(at(port)) {
+            None if self.any_port => self.lookup.get(at(0)),
+            found => found,
+        }?;
+        self.service(id)
+    }
+
+    /// Whether `address` is the VIP of a service or in the pool of one.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.own.get(endpoint(address, 0, None)).is_some()
     }
 
     /// Whether `address` is the VIP of a service.

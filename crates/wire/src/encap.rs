@@ -6,6 +6,7 @@ use packet::PacketBuf;
 
 use crate::bytes::be16;
 use crate::checksum;
+use crate::flow::FlowKey;
 use crate::headers::{Fragment, Headers, Net, TcpFlags};
 use crate::inner::Inner;
 use crate::numbers::{ethertype, protocol};
@@ -27,8 +28,9 @@ pub enum Tunnel {
     /// (draft-ietf-intarea-gue section 4), which receivers tell from variant 0
     /// by the first bits. Linux takes it with `ip fou add port N gue`. The
     /// source port is made from the inner flow, so that routers and receive
-    /// queues spread flows and keep each in order. The UDP checksum is zero
-    /// over IPv4 and right over IPv6, where a receiver may insist on it.
+    /// queues spread flows and keep each in order. The UDP checksum is zero,
+    /// over IPv6 too (RFC 6935 section 5): no card can compute one that covers
+    /// the data, and the inner packet has its own.
     Gue {
         /// The destination port.
         port: u16,
@@ -53,15 +55,14 @@ impl Tunnel {
 }
 
 /// One tunnel's outer header, compiled: what depends on the packet is filled
-/// in for each one. Its bytes are all that hardware needs for doing the same
-/// but for lengths, checksums and, in GUE, the source port.
+/// in for each one. [`Self::of_flow`] is what hardware needs for doing the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encap {
     tunnel: Tunnel,
     ipv6: bool,
     /// IP header and what follows it; zero where the packet decides.
     header: [u8; MOST],
-    /// The sum over an IPv4 header, or over the addresses of UDP's pseudo-header.
+    /// The sum over an IPv4 header.
     sum: u32,
 }
 
@@ -88,7 +89,7 @@ impl Encap {
                 header[7] = ttl;
                 header[8..24].copy_from_slice(&src.octets());
                 header[24..40].copy_from_slice(&dst.octets());
-                (true, checksum::sum(&header[8..40], 0))
+                (true, 0)
             }
             _ => return None,
         };
@@ -103,6 +104,12 @@ impl Encap {
     #[must_use]
     pub const fn tunnel(&self) -> Tunnel {
         self.tunnel
+    }
+
+    /// Whether the outer addresses are IPv6.
+    #[must_use]
+    pub const fn is_ipv6(&self) -> bool {
+        self.ipv6
     }
 
     /// The packet inside one of this tunnel's, whose outer IP header `headers`
@@ -122,11 +129,13 @@ impl Encap {
         self.tunnel.overhead(self.ipv6)
     }
 
-    /// The outer header; zero where the packet decides: lengths, checksums,
-    /// traffic class, flow label, source port, and what says the inner family.
+    /// The outer header of whole packets of `flow` whose traffic class is 0, in
+    /// front of which [`Self::apply`] puts the same. Only what follows from the
+    /// length is missing, and zero: the length fields and IPv4's checksum.
     #[must_use]
-    pub fn template(&self) -> &[u8] {
-        self.header.get(..usize::from(self.overhead())).unwrap_or(&self.header)
+    pub fn of_flow(&self, flow: &FlowKey) -> Vec<u8> {
+        let header = self.front(&Inner::of_flow(flow));
+        header.get(..usize::from(self.overhead())).unwrap_or(&header).to_vec()
     }
 
     /// Puts the IP packet of a frame into the tunnel and makes `headers` those
@@ -147,7 +156,7 @@ impl Encap {
         let (l3, grown) = (usize::from(headers.l3), self.overhead());
         let inner = Inner::of(frame, headers)?;
         let end = headers.end.checked_add(grown)?;
-        let outer = self.fill(&inner, frame, headers)?;
+        let outer = self.fill(&inner)?;
         let kind = l3.checked_sub(2)?;
         if !packet.prepend(grown.into()) {
             return None;
@@ -183,49 +192,55 @@ impl Encap {
     }
 
     /// The outer header for this packet.
-    fn fill(&self, inner: &Inner, frame: &[u8], headers: &Headers) -> Option<[u8; MOST]> {
-        let mut header = self.header;
+    fn fill(&self, inner: &Inner) -> Option<[u8; MOST]> {
+        let mut header = self.front(inner);
         let behind = inner.length.checked_add(self.tunnel.shim() as u16)?;
-        let ip = if self.ipv6 { 40 } else { 20 };
-        let shim = header.get_mut(ip..)?;
-        match self.tunnel {
-            Tunnel::Ipip => {}
-            Tunnel::Gre => {
-                let kind = if inner.ipv6 { ethertype::IPV6 } else { ethertype::IPV4 };
-                shim.get_mut(2..4)?.copy_from_slice(&kind.to_be_bytes());
-            }
-            Tunnel::Gue { .. } => {
-                let udp = shim.first_chunk_mut::<8>()?;
-                // The ephemeral ports (RFC 6335 section 6).
-                udp[..2].copy_from_slice(&(0xc000 | inner.entropy as u16 >> 2).to_be_bytes());
-                udp[4..6].copy_from_slice(&behind.to_be_bytes());
-                if self.ipv6 {
-                    let sum = self.sum + u32::from(behind) + u32::from(protocol::UDP);
-                    let sum = checksum::sum(udp, u32::from(inner.sum(frame, headers)?) + sum);
-                    let field = match !checksum::fold(sum) {
-                        0 => 0xffff,
-                        computed => computed,
-                    };
-                    udp[6..].copy_from_slice(&field.to_be_bytes());
-                }
-            }
+        if self.ipv6 {
+            header[4..6].copy_from_slice(&behind.to_be_bytes());
+        } else {
+            let total = behind.checked_add(20)?;
+            header[2..4].copy_from_slice(&total.to_be_bytes());
+            let [tos, next] = [header[1], header[9]].map(u32::from);
+            let sum = self.sum + tos + u32::from(total) + next;
+            header[10..12].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
         }
+        if matches!(self.tunnel, Tunnel::Gue { .. }) {
+            let at = self.ip() + 4;
+            header.get_mut(at..at + 2)?.copy_from_slice(&behind.to_be_bytes());
+        }
+        Some(header)
+    }
+
+    /// All of the outer header that doesn't follow from the length.
+    fn front(&self, inner: &Inner) -> [u8; MOST] {
+        let mut header = self.header;
         let next = self.protocol(inner);
         if self.ipv6 {
             let label = inner.entropy >> 12;
             let first = 6 << 28 | u32::from(inner.traffic_class) << 20 | label;
             header[..4].copy_from_slice(&first.to_be_bytes());
-            header[4..6].copy_from_slice(&behind.to_be_bytes());
             header[6] = next;
         } else {
-            let total = behind.checked_add(20)?;
             header[1] = inner.traffic_class;
-            header[2..4].copy_from_slice(&total.to_be_bytes());
             header[9] = next;
-            let words = u32::from(inner.traffic_class) + u32::from(total) + u32::from(next);
-            header[10..12].copy_from_slice(&(!checksum::fold(self.sum + words)).to_be_bytes());
         }
-        Some(header)
+        let (shim, word) = match self.tunnel {
+            Tunnel::Ipip => return header,
+            Tunnel::Gre if inner.ipv6 => (2, ethertype::IPV6),
+            Tunnel::Gre => (2, ethertype::IPV4),
+            // The ephemeral ports (RFC 6335 section 6).
+            Tunnel::Gue { .. } => (0, 0xc000 | inner.entropy as u16 >> 2),
+        };
+        let at = self.ip() + shim;
+        if let Some(place) = header.get_mut(at..at + 2) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        header
+    }
+
+    /// The length of the outer IP header.
+    const fn ip(&self) -> usize {
+        if self.ipv6 { 40 } else { 20 }
     }
 }
 

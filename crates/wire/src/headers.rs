@@ -54,6 +54,12 @@ impl TcpFlags {
     pub const fn any(self, bits: u8) -> bool {
         self.0 & bits != 0
     }
+
+    /// Whether of SYN, ACK, FIN and RST it is SYN alone: a connection begins.
+    #[must_use]
+    pub const fn opens(self) -> bool {
+        self.0 & (Self::SYN | Self::ACK | Self::FIN | Self::RST) == Self::SYN
+    }
 }
 
 /// Where the parts of a frame are. Made by [`Headers::parse`], which has

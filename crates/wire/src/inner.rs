@@ -1,6 +1,6 @@
 //! What an outer header takes from the packet inside.
-use crate::bytes::{array, be16};
-use crate::checksum;
+use crate::bytes::array;
+use crate::flow::FlowKey;
 use crate::headers::{Fragment, Headers, Net};
 use crate::numbers::protocol;
 
@@ -42,44 +42,29 @@ impl Inner {
             }
             Net::Arp | Net::Other(_) => return None,
         };
-        let entropy = (mix(mix(0, addresses), u64::from(ports)) >> 32) as u32;
-        Some(Self { ipv6, length, traffic_class, entropy })
+        Some(Self { ipv6, length, traffic_class, entropy: entropy(addresses, ports) })
     }
 
-    /// The ones' complement sum over the whole packet.
-    ///
-    /// Where TCP or UDP has a checksum of its own, header and data together
-    /// with their pseudo-header sum up to zero, so that nobody has to look at
-    /// the data again. If that checksum is wrong, so is the sum, and whoever
-    /// opens the tunnel drops what the receiver would have dropped.
-    pub(crate) fn sum(&self, frame: &[u8], headers: &Headers) -> Option<u16> {
-        let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
-        let packet = frame.get(l3..headers.end.into())?;
-        let data = headers.end.checked_sub(headers.l4)?;
-        // A source route hides the destination that the pseudo-header has.
-        let front = packet.get(..l4.checked_sub(l3)?)?;
-        let bare = front.len() == if self.ipv6 { 40 } else { 20 };
-        let covered = bare && headers.fragment == Fragment::Whole && covers(frame, headers, data);
-        if !covered {
-            return Some(checksum::fold(checksum::sum(packet, 0)));
-        }
-        let addresses = packet.get(if self.ipv6 { 8..40 } else { 12..20 })?;
-        let words = u32::from(headers.proto) + u32::from(data);
-        let pseudo = checksum::fold(checksum::sum(addresses, words));
-        Some(checksum::fold(checksum::sum(front, u32::from(!pseudo))))
+    /// A whole packet of `flow`, of traffic class 0 and no length yet.
+    pub(crate) fn of_flow(flow: &FlowKey) -> Self {
+        let (src, dst) = (flow.src(), flow.dst());
+        let ports = u32::from(src.port()) << 16 | u32::from(dst.port());
+        let (ipv6, addresses) = match flow {
+            FlowKey::V4(key) => {
+                (false, u64::from(u32::from(key.src)) << 32 | u64::from(u32::from(key.dst)))
+            }
+            FlowKey::V6(key) => {
+                let halves = [key.src, key.dst].map(u128::from).into_iter();
+                let words = halves.flat_map(|addr| [(addr >> 64) as u64, addr as u64]);
+                (true, words.fold(0, mix))
+            }
+        };
+        Self { ipv6, length: 0, traffic_class: 0, entropy: entropy(addresses, ports) }
     }
 }
 
-/// Whether the transport has a checksum, over all `data` bytes.
-fn covers(frame: &[u8], headers: &Headers, data: u16) -> bool {
-    let l4 = usize::from(headers.l4);
-    match headers.proto {
-        protocol::TCP => true,
-        protocol::UDP => {
-            be16(frame, l4 + 4) == Some(data) && be16(frame, l4 + 6).is_some_and(|sum| sum != 0)
-        }
-        _ => false,
-    }
+fn entropy(addresses: u64, ports: u32) -> u32 {
+    (mix(mix(0, addresses), u64::from(ports)) >> 32) as u32
 }
 
 const fn mix(hash: u64, word: u64) -> u64 {

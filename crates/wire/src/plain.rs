@@ -48,8 +48,33 @@ impl Plain {
         let plain = Self::again(head);
         // Each condition holds for nearly every packet, so they are asked all
         // at once: whatever isn't as it should be leaves a bit.
-        let wrong = differs(head, station) | plain.unfit(len, head[22]);
+        let wrong = differs(head, station) | plain.unfit(len, head[22], DECISIVE);
         (wrong == 0).then_some(plain)
+    }
+
+    /// As [`Self::of`], but takes a packet that opens a TCP connection, too: of
+    /// SYN, ACK, FIN and RST it has SYN alone.
+    #[inline(always)]
+    #[must_use]
+    pub fn first(head: &Head, len: usize, station: Mac) -> Option<Self> {
+        let plain = Self::again(head);
+        let decisive = if plain.flags.opens() { DECISIVE & !TcpFlags::SYN } else { DECISIVE };
+        let wrong = differs(head, station) | plain.unfit(len, head[22], decisive);
+        (wrong == 0).then_some(plain)
+    }
+
+    /// Whether it opens a TCP connection.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_syn(&self) -> bool {
+        self.proto == protocol::TCP && self.flags.opens()
+    }
+
+    /// Whether it may be the first packet of a connection: SYN, or UDP.
+    #[inline(always)]
+    #[must_use]
+    pub const fn may_open(&self) -> bool {
+        self.proto != protocol::TCP || self.flags.opens()
     }
 
     /// What a frame carries that [`Self::of`] has found plain before.
@@ -66,11 +91,11 @@ impl Plain {
     }
 
     /// A bit for each thing that isn't plain about lengths, protocol, time to
-    /// live and TCP flags.
+    /// live and TCP flags, of which none of `decisive` may be set.
     #[inline(always)]
-    fn unfit(&self, frame: usize, ttl: u8) -> u64 {
+    fn unfit(&self, frame: usize, ttl: u8, decisive: u8) -> u64 {
         let is_tcp = self.proto == protocol::TCP;
-        let (least, decisive) = if is_tcp { (40, DECISIVE) } else { (28, 0) };
+        let (least, decisive) = if is_tcp { (40, decisive) } else { (28, 0) };
         let (length, frame) = (u64::from(self.length), frame as u64);
         let end = length + 14;
         // Differences of small numbers: the top bit says which is less.
@@ -257,6 +282,31 @@ mod tests {
             };
             fused.apply(frame.first_chunk_mut().unwrap(), plain.proto);
             prop_assert_eq!(frame, expected);
+        }
+    }
+
+    /// A packet that opens a connection is plain but for its SYN.
+    #[test]
+    fn first_packets_are_plain_but_for_syn() {
+        let first = |frame: &[u8]| Plain::first(frame.first_chunk()?, frame.len(), OWN);
+        let base = frame(protocol::TCP, &[1, 2, 3, 4, 5, 6, 7, 8], 9, 77, true);
+        for flags in 0..=255 {
+            let (mut flagged, mut cleared) = (base.clone(), base.clone());
+            (flagged[47], cleared[47]) = (flags, flags & !TcpFlags::SYN);
+            let opens = flags & 0x17 == TcpFlags::SYN;
+            let expected = plain(if opens { &cleared } else { &flagged });
+            let expected = expected.map(|plain| Plain { flags: TcpFlags(flags), ..plain });
+            assert_eq!(first(&flagged), expected, "{flags:02x}");
+            assert_eq!(expected.is_some_and(|first| first.may_open()), opens, "{flags:02x}");
+            assert_eq!(expected.is_some_and(|first| first.is_syn()), opens, "{flags:02x}");
+        }
+        let udp = frame(protocol::UDP, &[2; 30], 9, 77, true);
+        assert_eq!(first(&udp), plain(&udp));
+        assert!(first(&udp).is_some_and(|first| first.may_open() && !first.is_syn()));
+        for (at, value) in [(0, 9), (13, 6), (14, 0x46), (16, 9), (20, 0x20), (22, 1), (23, 1)] {
+            let mut frame = base.clone();
+            (frame[47], frame[at]) = (TcpFlags::SYN, value);
+            assert_eq!(first(&frame), None, "byte {at}");
         }
     }
 

@@ -27,7 +27,7 @@ impl Outcome {
         );
         let _ = writeln!(
             page,
-            "{:<5} {:<9} {:<15} {:>6}  {:<19} {:<19} {:<18} {:>8}  {:<19} {:<19} {:<18}",
+            "{:<5} {:<9} {:<15} {:>6}  {:<17} {:<20} {:<20} {:>8}  {:<17} {:<20} {:<18}",
             "alpha",
             "change",
             "policy",
@@ -75,7 +75,7 @@ impl Outcome {
         let inserts = Spread::of(runs.iter().map(|run| Some(run.churn_per_second)));
         let _ = writeln!(
             page,
-            "{:<5} {:<9} {:<15} {:>5.1}%  {:<19} {:<19} {:<18} {:>8.1}  {:<19} {:<19} {:<18}",
+            "{:<5} {:<9} {:<15} {:>5.1}%  {:<17} {:<20} {:<20} {:>8.1}  {:<17} {:<20} {:<18}",
             first.alpha,
             first.change,
             first.policy,

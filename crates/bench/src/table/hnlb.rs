@@ -1,12 +1,15 @@
 //! The connection table as a subject.
 use std::hint::black_box;
 
-use conntrack::{ConnTable, Hit, TableConfig, TableError, Timeouts};
+use conntrack::{ConnTable, Hit, InsertError, TableConfig, TableError, Timeouts};
 use service::{Binding, Direction, HopId};
 use wire::FlowKey;
 
 use super::keys::{binding, flow};
 use super::subject::{BLOCK, Subject, Timed, timed};
+
+/// Next hops of all connections.
+const HOPS: [HopId; 2] = [HopId(1), HopId(2)];
 
 /// The connection table, for IPv4.
 pub(super) struct Hnlb {
@@ -26,7 +29,7 @@ impl Hnlb {
 
     #[inline]
     fn add(&self, binding: &Binding) -> u32 {
-        u32::from(black_box(self.table.insert(binding, [HopId(1), HopId(2)], 0)).is_err())
+        u32::from(black_box(self.table.insert(binding, HOPS, 0)).is_err())
     }
 }
 
@@ -63,13 +66,14 @@ impl Subject for Hnlb {
     }
 
     fn insert_bulk(&self, numbers: &[u32], _alone: bool) -> Timed {
-        let bindings: Vec<Binding> = numbers.iter().map(|n| binding(*n)).collect();
-        timed(|| {
-            for binding in &bindings {
-                self.table.prefetch_insert(binding);
-            }
-            bindings.iter().map(|binding| self.add(binding)).sum()
-        })
+        let new: Vec<_> = numbers.iter().map(|n| (binding(*n), HOPS)).collect();
+        let mut out = vec![Err(InsertError::Full); new.len()];
+        let done = timed(|| {
+            self.table.insert_burst(black_box(&new), 0, &mut out);
+            0
+        });
+        let failed = out.iter().filter(|inserted| black_box(inserted).is_err()).count();
+        Timed { failed: failed as u32, ..done }
     }
 
     fn remove(&self, numbers: &[u32]) {
@@ -98,6 +102,11 @@ impl Subject for Hnlb {
 
     fn shares_changes(&self) -> bool {
         true
+    }
+
+    fn lines(&self) -> Option<f64> {
+        let keys = 2 * self.table.len();
+        (keys > 0).then(|| 1.0 + self.table.spilled() as f64 / keys as f64)
     }
 
     fn bytes(&self) -> Option<usize> {

@@ -54,7 +54,7 @@ fn draw(growth: &Growth) -> Result<String, Box<dyn std::error::Error>> {
             )?;
         chart
             .configure_mesh()
-            .x_desc("connections (hnlb, two keys each) or keys (rte_hash); load 0.9")
+            .x_desc("connections (hnlb, two keys each) or keys (rte_hash); load 0.5")
             .y_desc("ns per lookup, ns per step")
             .x_label_formatter(&|x| format!("{x:.0}"))
             .draw()?;

@@ -41,8 +41,8 @@ pub enum Op {
     LookupBulk,
     /// New connections, from 2 % of the entries below the load to 2 % above.
     Insert,
-    /// The same in blocks of 64, whose memory is fetched first: as a burst of new
-    /// connections is inserted. Only `hnlb` offers that.
+    /// The same in blocks of 64 by one call each, as a burst of new connections.
+    /// Only `hnlb` offers that.
     InsertBulk,
     /// 38 single lookups, an insertion and a removal (with the search for what
     /// is removed), in turn; per operation.

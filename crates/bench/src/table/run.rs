@@ -33,6 +33,9 @@ pub struct Outcome {
     /// HNLB's with half the connections, so as many keys as rte_hash has.
     /// `entries` are the keys.
     pub same_keys: Vec<Row>,
+    /// By table size at a load of 0.9: lines of HNLB's table that a bulk lookup of
+    /// one key reads. A single one reads two.
+    pub lines: Vec<(u32, f64)>,
     /// The goals and what was measured.
     pub goals: Vec<Goal>,
     /// The growth plot's points, if asked for.
@@ -83,11 +86,13 @@ pub fn run(options: &Options) -> Result<Outcome, BenchError> {
     })?;
     let memory = _eal.memory().to_string();
     let progress = Progress::new(sizes.len() * threads.len() * OPS.len() + growing.len());
-    let (mut rows, mut same_keys) = (Vec::new(), Vec::new());
+    let (mut rows, mut same_keys, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for &entries in &sizes {
-        for row in measure_size(entries, &threads, options.repetitions(), &progress)? {
+        let (found, read) = measure_size(entries, &threads, options.repetitions(), &progress)?;
+        for row in found {
             if row.1 { same_keys.push(row.0) } else { rows.push(row.0) }
         }
+        lines.extend(read.map(|read| (entries, read)));
     }
     let growth = match &options.out {
         Some(out) => {
@@ -98,7 +103,7 @@ pub fn run(options: &Options) -> Result<Outcome, BenchError> {
         None => None,
     };
     progress.done();
-    Ok(Outcome { goals: goals(&rows), rows, same_keys, growth, memory })
+    Ok(Outcome { goals: goals(&rows), rows, same_keys, lines, growth, memory })
 }
 
 /// Memory for three tables of rte_hash: buckets of 64 bytes for 8 keys, rounded
@@ -114,9 +119,9 @@ fn measure_size(
     threads: &[usize],
     repetitions: usize,
     progress: &Progress,
-) -> Result<Vec<(Row, bool)>, BenchError> {
+) -> Result<(Vec<(Row, bool)>, Option<f64>), BenchError> {
     let mut contestants = contestants(entries, &TableName::ALL, true)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut lines) = (Vec::new(), None);
     for (op, load) in OPS {
         for &threads in threads {
             progress.step(&format!("{} of {entries} at {load}, {threads} threads", op.name()));
@@ -125,8 +130,11 @@ fn measure_size(
             }
             rows.extend(measure_op(&mut contestants, op, load, threads, repetitions)?);
         }
+        if op == Op::LookupBulk {
+            lines = contestants.first().and_then(|hnlb| hnlb.subject.lines());
+        }
     }
-    Ok(rows)
+    Ok((rows, lines))
 }
 
 /// Repetitions in turn, so that a slow spell of the machine hits all tables.

@@ -31,6 +31,12 @@ pub(super) fn page(outcome: &Outcome) -> String {
     for row in outcome.rows.iter().filter(|row| row.table == TableName::Hnlb) {
         line(&mut page, outcome, row);
     }
+    for (entries, lines) in &outcome.lines {
+        let _ = writeln!(
+            page,
+            "{entries:>9} lines of hnlb's table read per lookup at 0.9: bulk {lines:.2}, single 2.00"
+        );
+    }
     if let Some(growth) = &outcome.growth {
         let _ = writeln!(page, "\n{}", growth.page());
     }

@@ -36,6 +36,11 @@ pub(super) trait Subject: Sync {
     fn settle(&mut self);
     /// Whether several threads may change it at a time.
     fn shares_changes(&self) -> bool;
+    /// Cache lines of the table that a bulk lookup of a key that is there reads,
+    /// as far as that is known.
+    fn lines(&self) -> Option<f64> {
+        None
+    }
     /// Bytes it takes, as far as that is known.
     fn bytes(&self) -> Option<usize>;
 }

@@ -115,7 +115,7 @@ macro_rules! header {
 header!(EthFields: dst (0, 6), src (6, 6), ethertype (12, 2));
 header!(VlanFields: tci (0, 2), inner_type (2, 2));
 header!(Ipv4Fields: tos (1, 1), fragment (6, 2), ttl (8, 1), proto (9, 1), src (12, 4), dst (16, 4));
-header!(Ipv6Fields: proto (6, 1), hop_limit (7, 1), src (8, 16), dst (24, 16));
+header!(Ipv6Fields: vtc_flow (0, 4), proto (6, 1), hop_limit (7, 1), src (8, 16), dst (24, 16));
 header!(PortFields: sport (0, 2), dport (2, 2), tcp_flags (13, 1));
 
 const NO_HOLE: Span = (0, 0);
@@ -144,9 +144,9 @@ pub(super) const IPV4: Shape = Shape {
 pub(super) const IPV6: Shape = Shape {
     item: sys::RTE_FLOW_ITEM_TYPE_IPV6,
     size: sys::HNLB_ITEM_IPV6_SIZE as usize,
-    fields: &[(6, 1), (7, 1), (8, 16), (24, 16)],
+    fields: &[(0, 4), (6, 1), (7, 1), (8, 16), (24, 16)],
     hole: NO_HOLE,
-    stray: (0, 4), // version, class and flow label
+    stray: (4, 2), // payload length
 };
 pub(super) const TCP: Shape = Shape {
     item: sys::RTE_FLOW_ITEM_TYPE_TCP,

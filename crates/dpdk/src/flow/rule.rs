@@ -91,6 +91,8 @@ pub struct Ipv6Fields {
     pub proto: Field<u8>,
     /// Hop limit.
     pub hop_limit: Field<u8>,
+    /// The first four bytes: version, traffic class (bits 20 to 27) and flow label.
+    pub vtc_flow: Field<u32>,
 }
 
 /// Fields of `rte_flow_item_tcp` and `rte_flow_item_udp`.

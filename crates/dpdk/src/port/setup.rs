@@ -30,7 +30,7 @@ pub(super) fn configure(port: &Inner, config: &PortConfig) -> Result<(), PortErr
     check(&port.device, &info, config)?;
     // SAFETY: numbers, arrays of numbers and nullable pointers: zero is valid.
     let mut conf = unsafe { MaybeUninit::<sys::rte_eth_conf>::zeroed().assume_init() };
-    conf.rxmode.mtu = config.mtu.map_or(0, u32::from);
+    conf.rxmode.mtu = config.mtu.map_or(0, |mtu| nominal_mtu(&info, mtu));
     if config.rss.is_some() {
         conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
         // SAFETY: gives a number.
@@ -52,6 +52,20 @@ pub(super) fn configure(port: &Inner, config: &PortConfig) -> Result<(), PortErr
         })?;
     }
     Ok(())
+}
+
+/// Bytes of an Ethernet header and its check sequence.
+const ETHERNET: u32 = 18;
+
+/// The MTU that the driver is told. One that has no limit of its own may name a
+/// longest frame all the same, and not mean it: AF_PACKET's is 1518 bytes
+/// whatever its ring holds and the kernel's device sends.
+fn nominal_mtu(info: &sys::rte_eth_dev_info, mtu: u16) -> u32 {
+    let most = match info.max_mtu {
+        u16::MAX => info.max_rx_pktlen.saturating_sub(ETHERNET),
+        limit => u32::from(limit),
+    };
+    u32::from(mtu).min(most)
 }
 
 fn queues(port: &Inner, config: &PortConfig) -> Result<(), PortError> {

@@ -83,6 +83,11 @@ fn new_connections_come_into_table_and_nic() {
     let software = fresh.iter().filter(|row| text(row, "path") == "software");
     let fills: Vec<f64> = software.map(|row| number(row, "fill")).collect();
     assert_eq!(fills, [0.0, 0.5, 0.9]);
+    let full = fresh.iter().filter(|row| text(row, "path") == "full");
+    assert_eq!(full.map(|row| number(row, "fill")).collect::<Vec<_>>(), [1.0]);
+    let parts = fresh.iter().filter(|row| text(row, "path") == "parts");
+    let parts: Vec<String> = parts.map(|row| text(row, "part")).collect();
+    assert_eq!(parts, ["parse", "lookup", "schedule", "insert", "rewrite"].repeat(3));
     let parts = fresh.iter().filter(|row| text(row, "path") == "hardware");
     let parts: Vec<String> = parts.map(|row| text(row, "part")).collect();
     assert_eq!(parts, ["worker", "syn", "syn-ack", "ack", "keeper"]);

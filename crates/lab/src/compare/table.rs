@@ -9,7 +9,7 @@ const WIDTHS: (usize, usize) = (46, 12);
 
 /// What the figures mean and what they don't.
 const NOTES: &str = "\
-Medians over the rounds; times are processor time in microseconds.
+Medians over the rounds.
 - workers: HNLB's busy cycles (OPS of the paper's algorithm 1). The real cost of balancing once a
   card does the card's work. Counted by the clock, so it includes time in which another process had
   the processor.
@@ -29,7 +29,7 @@ pub(super) fn render(all: &[Measured]) -> String {
     let names = Contender::ALL.map(Contender::name);
     let mut text = line("", names.into_iter().map(ToOwned::to_owned));
     for use_ in ["keep-alive", "short"] {
-        text += &format!("{use_} connections\n");
+        text += &format!("{use_} connections (processor time in microseconds)\n");
         let median = |system: &str, of: &dyn Fn(&Measured) -> Option<f64>| {
             let mine = all.iter().filter(|m| m.system == system && m.connections == use_);
             median(mine.filter_map(of).collect())
@@ -51,6 +51,8 @@ pub(super) fn render(all: &[Measured]) -> String {
         let spread = |name: &str| {
             let mine = all.iter().filter(|m| m.system == name && m.connections == use_);
             let values = || mine.clone().filter_map(softirq);
+            // One value says nothing of how far others would be from it.
+            values().nth(1)?;
             Some(values().max_by(f64::total_cmp)? - values().min_by(f64::total_cmp)?)
         };
         row("  soft interrupts, per packet, over routed", 3, &|m| {
@@ -154,5 +156,10 @@ mod tests {
         );
         assert_eq!(find("  soft interrupts, per packet, over routed")[1], "0.300");
         assert_eq!(find("  soft interrupts, per request, spread")[..2], ["80.00", "80.00"]);
+        assert_eq!(
+            find("  soft interrupts, per request, spread")[2..],
+            ["-"; 4],
+            "one value or none"
+        );
     }
 }

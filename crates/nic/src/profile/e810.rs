@@ -147,7 +147,7 @@ fn addresses(ip: &Item, ports_key: u64, ports_mask: u64) -> Result<(Key, Key), F
                 Match::Present => Default::default(),
                 _ => return Err(item("Invalid IPv6 mask")),
             };
-            if fields.proto.mask != 0 || fields.hop_limit.mask != 0 {
+            if fields.proto.mask != 0 || fields.hop_limit.mask != 0 || fields.vtc_flow.mask != 0 {
                 return Err(item("Invalid input set: of IPV6 only addresses are modelled"));
             }
             let (src, dst) = (fields.src.mask, fields.dst.mask);

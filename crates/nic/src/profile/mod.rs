@@ -98,6 +98,8 @@ pub(crate) struct PortFacts<'a> {
     pub(crate) queues: u16,
     /// The ports that are one switch with it, itself included; empty: no switch.
     pub(crate) switch: &'a [u16],
+    /// Whether the rule comes through a queue of operations.
+    pub(crate) queued: bool,
 }
 
 /// A rule as a card's tables hold it.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::header_key::HeaderKey;
 use crate::edits::Edits;
+use crate::encap::Encap;
 
 /// Which tables a rule lives in. Every port has its own of both kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +51,8 @@ pub(crate) struct Flow {
     pub(crate) place: Place,
     /// What it changes.
     pub(crate) edits: Edits,
+    /// What it then puts in front.
+    pub(crate) encap: Option<Encap>,
     /// The mark it reports.
     pub(crate) mark: Option<u32>,
     /// Where its packets go.

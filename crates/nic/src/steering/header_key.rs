@@ -12,7 +12,7 @@ pub(crate) struct HeaderKey {
     pub(crate) mac_dst: u64,
     /// Source address in the high 48 bits, [`kind`] bits.
     pub(crate) mac_src: u64,
-    /// VLAN tag, source port, destination port, TCP flags, type of service.
+    /// VLAN tag, source port, destination port, TCP flags, type of service or traffic class.
     pub(crate) ports: u64,
     /// TTL, protocol, flags and fragment offset in the low 32 bits.
     pub(crate) net: u64,
@@ -85,7 +85,11 @@ impl HeaderKey {
                 self.net |= u64::from(fragment);
                 kind::V4
             }
-            Net::Ipv6 => kind::V6,
+            Net::Ipv6 => {
+                let (Some(high), Some(low)) = (ip.first(), ip.get(1)) else { return 0 };
+                self.ports |= u64::from(high << 4 | low >> 4);
+                kind::V6
+            }
             Net::Arp | Net::Other(_) => return 0,
         };
         let bits = |addr| match addr {

@@ -13,6 +13,7 @@ pub(crate) use flow::{Domain, Fate, Flow, Place};
 pub(crate) use header_key::{HeaderKey, kind, mac_bits};
 
 use crate::edits::Edits;
+use crate::encap::Encap;
 
 /// Masks a group holds at most. A card has no such number, but every one costs
 /// a look-up.
@@ -64,6 +65,8 @@ pub(crate) struct Decision<'a> {
     pub(crate) mark: Option<u32>,
     /// What is changed in it.
     pub(crate) edits: Edits,
+    /// What is then put in front of it.
+    pub(crate) encap: Option<Encap>,
     /// What it is then.
     pub(crate) key: HeaderKey,
     /// Whether any rule matched.
@@ -74,6 +77,7 @@ pub(crate) struct Decision<'a> {
 #[derive(Default)]
 struct Way {
     edits: Edits,
+    encap: Option<Encap>,
     mark: Option<u32>,
     matched: bool,
 }
@@ -228,7 +232,8 @@ impl Steering {
                 },
             }
         };
-        Decision { verdict, mark: way.mark, edits: way.edits, key, matched: way.matched }
+        let Way { edits, encap, mark, matched } = way;
+        Decision { verdict, mark, edits, encap, key, matched }
     }
 
     fn fate(&self, index: usize) -> Option<&Fate> {
@@ -259,6 +264,8 @@ impl Steering {
                 key.edit(&entry.flow.edits);
                 way.edits.append(&entry.flow.edits);
             }
+            // Rules with headers to put in front jump nowhere.
+            way.encap.clone_from(&entry.flow.encap);
             match entry.flow.fate {
                 Fate::Jump(next) => group = next,
                 _ => return End::At(index),

@@ -92,7 +92,8 @@ pub fn receive_at(nic: &Nic, packet: &Packet, now_ns: u64) -> Delivery {
     let frame = packet.frame();
     let mut out = [Delivery::default()];
     assert_eq!(nic.receive_burst([frame.as_slice()], now_ns, &mut out), 1);
-    out[0]
+    let [delivery] = out;
+    delivery
 }
 
 /// The masks of a rule.

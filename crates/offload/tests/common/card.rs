@@ -1,8 +1,11 @@
-//! A small card: an exact-match table with faults, and receive queues that
-//! hold what it has classified until a worker polls them.
+//! A small card: an exact-match table with faults, behind it a switch that sends
+//! packets on, and receive queues that hold what it has classified until a
+//! worker polls them.
 use std::collections::{BTreeMap, VecDeque};
 
-use dpdk::flow::{Action, Counters, FlowError, FlowErrorKind, FlowPort, Item, Rule, RuleHandle};
+use dpdk::flow::{
+    Action, Counters, FlowError, FlowErrorKind, FlowPort, Item, Match, Rule, RuleHandle,
+};
 use wire::FlowKey;
 
 /// A received packet, as the worker gets it.
@@ -33,6 +36,24 @@ pub struct Card {
     pub creates: usize,
     pub destroys: usize,
     pub received: VecDeque<Received>,
+    /// What the switch has sent on.
+    pub forwarded: VecDeque<FlowKey>,
+    counters: BTreeMap<usize, u64>,
+}
+
+/// The 5-tuple that the items name, whatever else they say.
+fn tuple(items: &[Item]) -> Option<(u128, u128, bool, u16, u16)> {
+    let (src, dst) = items.iter().find_map(|item| match item {
+        Item::Ipv4(Match::Fields(ip)) => Some((ip.src.spec.into(), ip.dst.spec.into())),
+        Item::Ipv6(Match::Fields(ip)) => Some((ip.src.spec, ip.dst.spec)),
+        _ => None,
+    })?;
+    let (tcp, sport, dport) = items.iter().find_map(|item| match item {
+        Item::Tcp(Match::Fields(ports)) => Some((true, ports.sport.spec, ports.dport.spec)),
+        Item::Udp(Match::Fields(ports)) => Some((false, ports.sport.spec, ports.dport.spec)),
+        _ => None,
+    })?;
+    Some((src, dst, tcp, sport, dport))
 }
 
 fn error(errno: i32) -> FlowError {
@@ -48,20 +69,38 @@ impl Card {
         self.rules.len()
     }
 
+    /// Those of them that are no connection's.
+    pub fn bare(&self) -> usize {
+        self.rules.values().filter(|rule| tuple(&rule.pattern).is_none()).count()
+    }
+
     /// A rule that matches `key` now.
     fn find(&self, key: &FlowKey) -> Option<&Rule> {
-        let wanted = Rule::five_tuple(key, Vec::new()).pattern;
+        self.find_in(key, false)
+    }
+
+    /// A rule of the switch, or of the port, that matches `key` now.
+    fn find_in(&self, key: &FlowKey, transfer: bool) -> Option<&Rule> {
+        let wanted = tuple(&Rule::five_tuple(key, Vec::new()).pattern);
         let lingering = self.lingering.iter().filter(|(until, _)| *until > self.now_ms);
         let mut all = self.rules.values().chain(lingering.map(|(_, rule)| rule));
-        all.find(|rule| rule.pattern == wanted)
+        all.find(|rule| rule.attributes.transfer == transfer && tuple(&rule.pattern) == wanted)
     }
 
     pub fn has(&self, key: &FlowKey) -> bool {
-        self.find(key).is_some()
+        self.find(key).or_else(|| self.find_in(key, true)).is_some()
     }
 
     /// A packet comes from the wire.
     pub fn receive(&mut self, key: FlowKey) {
+        if self.find_in(&key, true).is_some() {
+            let wanted = tuple(&Rule::five_tuple(&key, Vec::new()).pattern);
+            let is = |rule: &Rule| rule.attributes.transfer && tuple(&rule.pattern) == wanted;
+            if let Some((id, _)) = self.rules.iter().find(|(_, rule)| is(rule)) {
+                *self.counters.entry(*id).or_default() += 1;
+            }
+            return self.forwarded.push_back(key);
+        }
         let mut received = Received { key, queue: 0, mark: None };
         for action in self.find(&key).map(|rule| rule.actions.clone()).unwrap_or_default() {
             match action {
@@ -103,7 +142,9 @@ impl FlowPort for Card {
         if self.rules.len() >= self.capacity {
             return Err(error(FlowError::NO_SPACE));
         }
-        if self.rules.values().any(|other| other.pattern == rule.pattern) {
+        let same =
+            |other: &&Rule| other.pattern == rule.pattern && other.attributes == rule.attributes;
+        if self.rules.values().any(|other| same(&other)) {
             return Err(error(FlowError::EXISTS));
         }
         self.next += 1;
@@ -129,7 +170,15 @@ impl FlowPort for Card {
         }
     }
 
-    fn query(&mut self, _: &RuleHandle) -> Result<Counters, FlowError> {
-        Err(error(FlowError::NOT_SUPPORTED))
+    fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError> {
+        let id = handle.port_value();
+        match self.rules.get(&id) {
+            None => Err(error(FlowError::NOT_FOUND)),
+            Some(rule) if rule.actions.contains(&Action::Count) => {
+                let packets = self.counters.get(&id).copied().unwrap_or(0);
+                Ok(Counters { packets, bytes: packets * 64 })
+            }
+            Some(_) => Err(error(FlowError::NOT_SUPPORTED)),
+        }
     }
 }

@@ -84,6 +84,7 @@ impl Lab {
             shared_queues: Vec::new(),
             workers: 1,
             rewrite: None,
+            mark_instead: false,
         };
         let admission = admission::Settings { policy, ..admission::Settings::default() };
         let config = OffloadConfig { ports: vec![port; 2], admission, ..OffloadConfig::default() };

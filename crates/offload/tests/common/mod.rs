@@ -4,4 +4,5 @@
 
 pub mod card;
 pub mod lab;
+pub mod rewriting;
 pub mod world;

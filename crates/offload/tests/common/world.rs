@@ -9,7 +9,7 @@ use offload::{Connections, Path, PortTables, Way};
 use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{PortId, QueueEpochs};
 use service::{BackendId, Binding, Direction, HopId, ServiceId};
-use wire::{Mac, Transport};
+use wire::{Encap, Mac, Transport};
 
 /// What conntrack keeps for the offload side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,12 @@ pub struct World {
     pub ports: Vec<Port>,
     pub any_port: ServiceId,
     opened: Cell<u32>,
+    /// Odd backends' links take shorter packets than the clients'.
+    pub narrow: Cell<bool>,
+    /// The longest packet on other links to backends.
+    pub wide: Cell<u16>,
+    /// By backend.
+    pub tunnels: RefCell<BTreeMap<u16, Encap>>,
     /// The last byte of next hops' Ethernet addresses; `None`: forgotten.
     pub macs: RefCell<BTreeMap<u32, Option<u8>>>,
     pub way_changes: Cell<u64>,
@@ -80,6 +86,9 @@ impl World {
             ports: (0..2).map(port).collect(),
             any_port: ServiceId(1),
             opened: Cell::new(0),
+            narrow: Cell::new(false),
+            wide: Cell::new(1500),
+            tunnels: RefCell::default(),
             macs: RefCell::default(),
             way_changes: Cell::new(0),
             used: RefCell::default(),
@@ -202,11 +211,21 @@ impl Connections for Ours {
         self.conns.borrow().get(&conn.raw()).map(|conn| now_ms.saturating_sub(conn.seen_ms))
     }
 
+    fn tunnel(&self, backend: BackendId) -> Option<Encap> {
+        self.tunnels.borrow().get(&backend.0).copied()
+    }
+
     fn way(&self, hop: HopId) -> Option<Way> {
         let port = PortId(u16::from(hop.0 != 1000));
         let last = self.macs.borrow().get(&hop.0).copied().unwrap_or(Some(1))?;
         let mac = Some(Mac([2, 0, 1, (hop.0 >> 8) as u8, hop.0 as u8, last]));
-        Some(Way { port, vlan: None, source: STATION, mac, mtu: 1500 })
+        let narrow = self.narrow.get() && hop.0 % 2 == 1;
+        let mtu = match hop.0 {
+            1000 => 1500,
+            _ if narrow => 1400,
+            _ => self.wide.get(),
+        };
+        Some(Way { port, vlan: None, source: STATION, mac, mtu })
     }
 
     fn use_hop(&self, hop: HopId, _: u64) {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod equality;
+mod first;
 mod fragments;
 mod icmp;
 mod link;

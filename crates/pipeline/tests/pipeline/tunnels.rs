@@ -41,15 +41,10 @@ pub(crate) fn outer(
         (Tunnel::Gre, ..) => {
             (47, vec![0, 0, if six { 0x86 } else { 8 }, if six { 0xdd } else { 0 }])
         }
-        (Tunnel::Gue { port }, IpAddr::V6(src), IpAddr::V6(dst)) => {
+        (Tunnel::Gue { port }, src, _) => {
+            let source_port = chosen(if src.is_ipv4() { 34 } else { 54 });
             let length = 8 + inner.len() as u16;
-            let udp =
-                UdpHeader { source_port: chosen(54), destination_port: port, length, checksum: 0 };
-            let checksum = udp.calc_checksum_ipv6_raw(src.octets(), dst.octets(), inner).unwrap();
-            (17, UdpHeader { checksum, ..udp }.to_bytes().to_vec())
-        }
-        (Tunnel::Gue { port }, ..) => {
-            let udp = UdpHeader::without_ipv4_checksum(chosen(34), port, inner.len()).unwrap();
+            let udp = UdpHeader { source_port, destination_port: port, length, checksum: 0 };
             (17, udp.to_bytes().to_vec())
         }
     };

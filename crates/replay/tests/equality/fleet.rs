@@ -1,7 +1,7 @@
 //! Load balancers that differ in NIC and encoding only.
 use std::collections::{BTreeMap, VecDeque};
 
-use nic::{Fault, ProfileKind};
+use nic::{Fault, NicStats, ProfileKind};
 use offload::Encoding;
 use packet::PacketBuf;
 use pipeline::{CounterKind, PortId};
@@ -19,6 +19,8 @@ pub(crate) const PORTS: [PortId; 2] = [PortId(0), PortId(1)];
 
 /// The counter of frames that the card has sent on.
 pub(crate) const BY_CARD: &str = "forwarded_by_card";
+/// The counter of those that it has put into tunnels.
+pub(crate) const TUNNELLED: &str = "tunnelled_by_card";
 
 /// Frames remembered for the report.
 const REMEMBERED: usize = 8;
@@ -208,6 +210,7 @@ impl Fleet {
             }
             let mut counters = member.simulation.counters();
             counters.insert(BY_CARD, by_card);
+            counters.insert(TUNNELLED, member.sum(|stats| stats.tunnelled));
             all.insert(member.name, counters);
         }
         all
@@ -216,8 +219,13 @@ impl Fleet {
 
 impl Member {
     fn forwarded_by_card(&self) -> u64 {
+        self.sum(|stats| stats.forwarded)
+    }
+
+    /// Of all NICs.
+    fn sum(&self, count: impl Fn(&NicStats) -> u64) -> u64 {
         let nics = PORTS.iter().filter_map(|port| self.simulation.nic(*port));
-        nics.map(|nic| nic.stats().forwarded).sum()
+        nics.map(|nic| count(&nic.stats())).sum()
     }
 
     fn is_empty(&self) -> bool {

@@ -40,7 +40,7 @@ use nic::Fault;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use fleet::{BY_CARD, Fleet};
+use fleet::{BY_CARD, Fleet, TUNNELLED};
 use network::Plan;
 use traffic::{Mix, Traffic};
 
@@ -177,6 +177,11 @@ fn check_reach(totals: &Totals, counters: &[&str]) {
         let share = matched * 100 / all;
         println!("{member}: {share} % of {all} forwarded packets matched");
         assert!(share >= 5, "{member}: {share} % matched: {counted:?}");
+        let (tunnelled, marked) = (counted[TUNNELLED], counted["matched_by_mark"]);
+        println!("{member}: {tunnelled} put into tunnels by the card, {marked} told by mark");
+        let rewrites = member.starts_with("rewrite");
+        assert_eq!(tunnelled > 50, rewrites, "{member}: {counted:?}");
+        assert!(!rewrites || marked > 500, "no second best on {member}: {counted:?}");
     }
     for counter in counters {
         assert!(off[counter] > 0, "{counter} never happened: {off:?}");
@@ -203,7 +208,7 @@ fn plan(rng: &mut StdRng) -> Plan {
         timeouts: LONG,
         fragment_timeout: "20ms",
         flat: rng.random_bool(0.6),
-        narrow: rng.random_bool(0.5),
+        inside_mtu: [1400, 1500, 1600][rng.random_range(0..3)],
     }
 }
 

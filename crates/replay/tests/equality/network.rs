@@ -27,8 +27,8 @@ pub(crate) struct Plan {
     pub(crate) fragment_timeout: &'static str,
     /// Backends are behind no VLAN, so that a card may send packets on.
     pub(crate) flat: bool,
-    /// Their link takes shorter packets than the clients'.
-    pub(crate) narrow: bool,
+    /// The longest IP packet on their link; on the clients' it is 1500 bytes.
+    pub(crate) inside_mtu: usize,
 }
 
 /// Where a client is.
@@ -156,7 +156,7 @@ impl Plan {
 
     /// The longest IP packet on each port.
     pub(crate) const fn mtus(&self) -> [usize; 2] {
-        [1500, if self.narrow { 1400 } else { 1500 }]
+        [1500, self.inside_mtu]
     }
 
     pub(crate) fn config(&self) -> Config {

@@ -169,7 +169,7 @@ fn studies(found: &mut Findings, repetition: u32, drift: f64) {
                 loss: 0.0,
                 behind: 0.0,
                 highest: arrivals > 5_000.0,
-                bound: if arrivals > 5_000.0 { "loss".into() } else { String::new() },
+                bound: if arrivals > 5_000.0 { "loss".into() } else { "-".into() },
                 repetition,
             });
         }

@@ -95,7 +95,7 @@ pub(super) fn page(report: &Report, alone: bool) -> String {
             "by NIC",
             "loss",
             "behind",
-            "highest,"
+            "bound"
         ),
     );
     for point in report::churns(churn) {

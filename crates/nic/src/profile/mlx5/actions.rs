@@ -2,8 +2,9 @@
 use dpdk::flow::{Action, FlowError, FlowErrorKind, HopField, Modify, Rule, SetField};
 
 use super::pattern::Pattern;
-use super::{PortFacts, refuse};
+use super::{PortFacts, reformat, refuse};
 use crate::edits::Edits;
+use crate::encap::Encap;
 use crate::steering::{Domain, Fate, kind};
 
 /// `MLX5_DV_MAX_NUMBER_OF_ACTIONS`; all modifications count as one.
@@ -18,6 +19,7 @@ const MARK_LIMIT: u32 = 0x00ff_fff0;
 #[derive(Default)]
 pub(super) struct Program {
     pub(super) edits: Edits,
+    pub(super) encap: Option<Encap>,
     pub(super) mark: Option<u32>,
     pub(super) count: bool,
     pub(super) age_s: u32,
@@ -27,11 +29,11 @@ pub(super) struct Program {
     actions: usize,
 }
 
-fn no(message: &str) -> FlowError {
+pub(super) fn no(message: &str) -> FlowError {
     refuse(FlowErrorKind::Action, FlowError::INVALID, message)
 }
 
-fn unsupported(message: &str) -> FlowError {
+pub(super) fn unsupported(message: &str) -> FlowError {
     refuse(FlowErrorKind::Action, FlowError::NOT_SUPPORTED, message)
 }
 
@@ -61,7 +63,8 @@ pub(super) fn parse(
     port: &PortFacts<'_>,
 ) -> Result<(Program, Fate), FlowError> {
     let mut program = Program::default();
-    for action in &rule.actions {
+    let mut actions = rule.actions.iter().peekable();
+    while let Some(action) = actions.next() {
         if program.actions >= MOST {
             return Err(unsupported("too many actions"));
         }
@@ -81,7 +84,16 @@ pub(super) fn parse(
                 program.fate = Some(new);
             }
             Action::RawEncap(_) | Action::RawDecap(_) => {
-                return Err(unsupported("encapsulation is not modelled"));
+                let off = reformat::off(action);
+                // Only what stands right behind RAW_DECAP belongs to it.
+                let on = match off {
+                    None => Some(action),
+                    Some(_) => actions.next_if(|next| reformat::on(next).is_some()),
+                };
+                let encap = reformat::parse(off, on.and_then(reformat::on), port.queued)?;
+                if program.encap.replace(encap).is_some() {
+                    return Err(no("more than one encap action"));
+                }
             }
             Action::Passthru | Action::Other(_) => return Err(unsupported("action not supported")),
             legacy => set(&mut program, pattern, legacy)?,
@@ -181,6 +193,7 @@ fn jump(rule: &Rule, domain: Domain, group: u32) -> Result<Fate, FlowError> {
 
 /// `flow_dv_validate_action_modify_field`.
 fn modify_field(program: &mut Program, modify: &Modify) -> Result<(), FlowError> {
+    may_modify(program)?;
     match modify {
         Modify::Set(set) => program.modifications += parts(set),
         Modify::Add(..) => program.modifications += 1,
@@ -191,6 +204,14 @@ fn modify_field(program: &mut Program, modify: &Modify) -> Result<(), FlowError>
     }
     first_modification(program);
     program.edits.modify(modify);
+    Ok(())
+}
+
+/// `flow_dv_validate_action_modify_hdr`.
+fn may_modify(program: &Program) -> Result<(), FlowError> {
+    if program.encap.is_some() {
+        return Err(no("can't have encap action before modify action"));
+    }
     Ok(())
 }
 
@@ -210,6 +231,7 @@ fn parts(set: &SetField) -> u32 {
 
 /// SET_* and DEC_TTL: the header must be in the pattern.
 fn set(program: &mut Program, pattern: &Pattern, action: &Action) -> Result<(), FlowError> {
+    may_modify(program)?;
     let need = |there: bool, message: &str| if there { Ok(()) } else { Err(no(message)) };
     let ipv4 = || need(pattern.has(kind::V4), "no ipv4 item in pattern");
     let ipv6 = || need(pattern.has(kind::V6), "no ipv6 item in pattern");
@@ -248,7 +270,8 @@ fn set(program: &mut Program, pattern: &Pattern, action: &Action) -> Result<(), 
 /// What is checked once all actions are known.
 fn whole(program: &mut Program, rule: &Rule, domain: Domain) -> Result<Fate, FlowError> {
     let fate = program.fate.take().ok_or_else(|| no("no fate action is found"));
-    if matches!(fate, Ok(Fate::Drop)) && (program.mark.is_some() || program.modifications > 0) {
+    let changed = program.modifications > 0 || program.encap.is_some();
+    if matches!(fate, Ok(Fate::Drop)) && (program.mark.is_some() || changed) {
         return Err(no(DROP_ALONE));
     }
     if domain == Domain::Switch {
@@ -262,6 +285,16 @@ fn whole(program: &mut Program, rule: &Rule, domain: Domain) -> Result<Fate, Flo
         }
     }
     let fate = fate?;
+    if program.encap.is_some() {
+        if domain == Domain::Receive {
+            return Err(unsupported("encap is not supported for ingress traffic"));
+        }
+        if matches!(fate, Fate::Jump(_)) {
+            return Err(unsupported(
+                "what becomes of a tunnel's packets in later groups is not modelled",
+            ));
+        }
+    }
     let root = domain == Domain::Receive && rule.attributes.group == 0;
     let most = if root { ROOT_MODIFICATIONS } else { MODIFICATIONS };
     if program.modifications > most {

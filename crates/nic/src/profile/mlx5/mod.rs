@@ -3,6 +3,7 @@
 //! `mlx5_flow_hw.c`: `mlx5_flow_hw_actions_validate`; `mlx5_flow.c`).
 mod actions;
 mod pattern;
+mod reformat;
 
 use dpdk::flow::{FlowError, FlowErrorKind, Rule, Template};
 
@@ -71,6 +72,7 @@ fn parse(rule: &Rule, port: &PortFacts<'_>) -> Result<Parsed, FlowError> {
     Ok(Parsed::Steering(Box::new(Flow {
         place: pattern.place,
         edits: program.edits,
+        encap: program.encap,
         mark: program.mark,
         fate,
         count: program.count,

@@ -12,6 +12,8 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// IPv6 extension headers that an item can't name as the next header.
 const EXTENSIONS: [u8; 6] = [0, 43, 44, 50, 51, 60];
+/// The traffic class in an IPv6 header's first four bytes.
+const TRAFFIC_CLASS: u32 = 0x0ff0_0000;
 /// `MLX5_IPV4_FRAG_OFFSET_MASK`: more fragments and the offset.
 const FRAGMENT_MASK: u16 = 0x3fff;
 
@@ -200,8 +202,14 @@ fn ipv6(pattern: &mut Pattern, item: &Match<Ipv6Fields>) -> Result<(), FlowError
         let message = "IPv6 proto (next header) should not be set as extension header";
         return Err(self::item(message));
     }
+    if fields.vtc_flow.mask & !TRAFFIC_CLASS != 0 {
+        return Err(unsupported(
+            "of version, traffic class and flow label only the class is modelled",
+        ));
+    }
     proto(pattern, fields.proto);
     pattern.put(|key, mask| {
+        key.ports |= u64::from(pick(fields.vtc_flow, mask) >> 20 & 0xff);
         key.src = pick(fields.src, mask);
         key.dst = pick(fields.dst, mask);
         key.net |= u64::from(pick(fields.hop_limit, mask)) << 24

@@ -1,0 +1,153 @@
+//! First packets: what is done to a burst of them at once is what would be done
+//! to one after the other.
+use std::net::SocketAddr;
+
+use packet::HeapPacket;
+use pipeline::{Admit, Counter, Offload};
+use proptest::prelude::*;
+use service::{BackendId, Scheduler};
+
+use crate::world::{Link, OUTSIDE, Plan, World, destination, tcp, udp};
+
+/// What a client sends.
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    Syn,
+    /// A SYN with other bits, which goes the general way.
+    SynFin,
+    /// A SYN with IP options, likewise.
+    Options,
+    Ack,
+    Udp,
+    /// A SYN whose last hop is used up.
+    Expired,
+    /// A SYN in a larger packet than the way to the servers takes.
+    Long,
+}
+
+const VIPS: [&str; 6] =
+    ["10.9.0.1:80", "10.9.0.2:81", "10.9.0.3:80", "10.9.0.4:80", "10.9.0.5:80", "10.9.9.9:80"];
+const WRONG: [&str; 3] = ["0.1.2.3", "10.9.0.1", "10.0.0.1"];
+
+fn frame(sent: Sent, client: u8, vip: usize) -> Vec<u8> {
+    let client = match client {
+        0..=20 => format!("9.9.9.{client}:5000"),
+        more => format!("{}:5000", WRONG[usize::from(more) % WRONG.len()]),
+    };
+    let vip = VIPS[vip];
+    let opens = |link, flags| tcp(link, &client, vip, flags, b"");
+    match sent {
+        Sent::Syn => opens(Link::CLIENT, "S"),
+        Sent::SynFin => opens(Link::CLIENT, "SF"),
+        Sent::Ack => opens(Link::CLIENT, "A"),
+        Sent::Expired => opens(Link::CLIENT.ttl(1), "S"),
+        Sent::Long => tcp(Link::CLIENT, &client, vip, "S", &[7; 1000]),
+        Sent::Udp => udp(Link::CLIENT, &client, "10.9.0.1:53", &[5; 20]),
+        Sent::Options => {
+            let mut frame = opens(Link::CLIENT, "S");
+            frame.splice(34..34, [1; 4]);
+            frame[14] = 0x46;
+            frame[17] += 4;
+            let mut ip = etherparse::Ipv4Header::from_slice(&frame[14..]).unwrap().0;
+            ip.header_checksum = ip.calc_header_checksum();
+            frame[24..26].copy_from_slice(&ip.header_checksum.to_be_bytes());
+            frame
+        }
+    }
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    prop_oneof![
+        12 => Just(Sent::Syn), 1 => Just(Sent::SynFin), 1 => Just(Sent::Options),
+        2 => Just(Sent::Ack), 4 => Just(Sent::Udp), 1 => Just(Sent::Expired), 1 => Just(Sent::Long),
+    ]
+}
+
+const COUNTERS: [Counter; 10] = [
+    Counter::Installed,
+    Counter::Missed,
+    Counter::LookedUp,
+    Counter::Stateless,
+    Counter::TableFullSeen,
+    Counter::ForwardedPackets,
+    Counter::BadSource,
+    Counter::NotForUs,
+    Counter::ReplyConflict,
+    Counter::OffloadRequests,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+    #[test]
+    fn bursts_do_what_single_packets_do(
+        packets in prop::collection::vec((sent(), 0_u8..24, 0..VIPS.len()), 1..150),
+        burst in 2_usize..64,
+        connections in prop_oneof![Just(8_usize), Just(40), Just(500)],
+        scheduler in prop::sample::select(vec![
+            Scheduler::RoundRobin, Scheduler::WeightedRoundRobin, Scheduler::LeastConnections,
+            Scheduler::Maglev, Scheduler::SourceHash,
+        ]),
+        admit in prop_oneof![Just(Admit::Off), Just(Admit::FirstPacket)],
+        known_backends: bool,
+    ) {
+        let plan = Plan {
+            connections, scheduler, admit, known_backends, mtus: [1500, 900], ..Plan::default()
+        };
+        let frames: Vec<_> =
+            packets.iter().map(|(sent, client, vip)| frame(*sent, *client, *vip)).collect();
+        let [mut single, mut bursts] = [World::new(&plan), World::new(&plan)];
+        for some in frames.chunks(burst) {
+            let one_by_one: Vec<_> =
+                some.iter().flat_map(|frame| single.burst(OUTSIDE, vec![HeapPacket::new(frame)])).collect();
+            let whole = some.iter().map(|frame| HeapPacket::new(frame)).collect();
+            prop_assert_eq!(bursts.burst(OUTSIDE, whole), one_by_one);
+        }
+        for counter in COUNTERS {
+            prop_assert_eq!(bursts.count(counter), single.count(counter), "{}", counter.name());
+        }
+        for backend in (0..20).map(BackendId) {
+            let active = [&bursts, &single].map(|world| world.shared.active.get(backend));
+            prop_assert_eq!(active[0], active[1], "connections of backend {:?}", backend);
+        }
+        prop_assert_eq!(&bursts.out.offload, &single.out.offload);
+        prop_assert_eq!(&bursts.out.wanted, &single.out.wanted);
+    }
+}
+
+/// The burst in which the table becomes full, and one after it: everybody is
+/// served, nobody twice, and who found no room goes where Maglev says.
+#[test]
+fn a_flood_fills_the_table_and_goes_on() {
+    let mut world = World::new(&Plan { connections: 40, ..Plan::default() });
+    let servers = |world: &mut World, clients: std::ops::Range<u16>| -> Vec<SocketAddr> {
+        let frames = clients.map(|n| {
+            let client = format!("9.9.{}.{}:77", n / 200, n % 200 + 1);
+            HeapPacket::new(&tcp(Link::CLIENT, &client, "10.9.0.1:80", "S", b""))
+        });
+        let sent = world.burst(OUTSIDE, frames.collect());
+        sent.iter().map(|(_, frame)| destination(frame)).collect()
+    };
+    let first = servers(&mut world, 0..64);
+    assert_eq!(first.len(), 64);
+    assert_eq!((world.count(Counter::Installed), world.shared.table.len()), (40, 40));
+    assert_eq!((world.count(Counter::Stateless), world.count(Counter::Missed)), (24, 64));
+    // The first 40 by turns, and by Maglev the others, now and later.
+    assert!(first[..40].chunks(2).all(|pair| pair[0] == first[0] && pair[1] == first[1]));
+    assert_ne!(first[0], first[1]);
+    assert_eq!(servers(&mut world, 0..64), first);
+    assert_eq!(world.count(Counter::Stateless), 48);
+    assert_eq!((world.count(Counter::Missed), world.count(Counter::LookedUp)), (88, 40));
+    assert_eq!(world.count(Counter::Installed), 40);
+    let active: u32 = (0..2).map(|id| world.shared.active.get(BackendId(id))).sum();
+    assert_eq!(active, 40);
+}
+
+/// Rules are asked for at the first packet, if that is when.
+#[test]
+fn first_packets_ask_for_rules() {
+    let mut world = World::new(&Plan { admit: Admit::FirstPacket, ..Plan::default() });
+    let frame = |n| HeapPacket::new(&tcp(Link::CLIENT, &format!("9.9.9.{n}:1"), VIPS[0], "S", b""));
+    world.burst(OUTSIDE, (1..20).map(frame).collect());
+    assert_eq!(world.out.offload.len(), 19);
+    assert!(world.out.offload.iter().all(|(_, why)| *why == Offload::Wanted));
+}
