@@ -114,16 +114,16 @@ fn megabytes(entries: u32) -> u32 {
     ((table * 3) >> 20) as u32 + 96
 }
 
-/// Figures, each with whether it is one of half the connections, and lines per
-/// lookup.
-type Found = (Vec<(Row, bool)>, Option<f64>);
+/// Of one size: rows, each with whether its table had the same keys, and the
+/// lines read per lookup, if they are known.
+type OfSize = (Vec<(Row, bool)>, Option<f64>);
 
 fn measure_size(
     entries: u32,
     threads: &[usize],
     repetitions: usize,
     progress: &Progress,
-) -> Result<Found, BenchError> {
+) -> Result<OfSize, BenchError> {
     let mut contestants = contestants(entries, &TableName::ALL, true)?;
     let (mut rows, mut lines) = (Vec::new(), None);
     for (op, load) in OPS {

@@ -67,12 +67,15 @@ fn both_directions_come_out_where_they_should() {
     let Some(rows) = rows(&short("fig5", &["--connections", "1000"])) else { return };
     assert_eq!(set(&rows, "traffic"), ["both-ways", "uniform"].map(String::from).into());
     let both: Vec<&Value> = rows.iter().filter(|row| text(row, "traffic") == "both-ways").collect();
-    assert_eq!(both.len(), 4, "all but the limit");
+    assert_eq!(both.len(), 5, "all but the limit");
     for row in both {
         assert!(number(row, "ns_per_packet") > 0.0, "{row}");
         assert_eq!(number(row, "dropped"), 0.0, "{row}");
         let in_nic = text(row, "system").starts_with("hnlb");
         assert_eq!(number(row, "matched"), f64::from(u8::from(in_nic)), "{row}");
+        let many = text(row, "system") == "hnlb-shared";
+        assert_eq!(number(row, "backends"), if many { 64.0 } else { 10.0 }, "{row}");
+        assert!(!many || number(row, "queues") == 4.0, "{row}");
     }
 }
 
@@ -143,4 +146,6 @@ fn churn(rows: &[&Value]) {
         assert!(number(row, "opened_per_second") > 0.0, "{row}");
         assert_eq!(number(row, "matched") > 0.0, text(row, "system") != "slb", "{row}");
     }
+    let some = |name: &str| rows.iter().any(|row| number(row, name) > 0.0);
+    assert!(some("removed_per_second") && some("rules_undone_per_second"), "{rows:?}");
 }
