@@ -29,6 +29,9 @@ struct Start<'a> {
 
 /// A key that a burst of which can be looked up.
 trait Seek {
+    /// Whether the record of what is found is fetched, too; only of IPv4.
+    const FOLLOWED: bool;
+
     /// Where it is looked for, as what, and the family's bit in its ids.
     fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32);
 
@@ -37,6 +40,8 @@ trait Seek {
 }
 
 impl Seek for FlowKey {
+    const FOLLOWED: bool = false;
+
     #[inline]
     fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
         match self {
@@ -51,6 +56,8 @@ impl Seek for FlowKey {
 }
 
 impl Seek for PlainKey {
+    const FOLLOWED: bool = true;
+
     #[inline]
     fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
         let proto = if self.is_tcp() { Transport::Tcp } else { Transport::Udp };
@@ -106,9 +113,6 @@ impl ConnTable {
         by_width!(self.width, |by| {
             for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
                 self.lookup_chunk(by, keys, out);
-                for hit in out.iter().flatten() {
-                    self.prefetch(hit.conn);
-                }
             }
         });
     }
@@ -125,12 +129,17 @@ impl ConnTable {
             let (reference, same) = start.first.own_by(by, &start.sought);
             // Whatever it is, those noted are written again.
             *out = Some(Hit::new(reference, start.id_bit));
+            if T::FOLLOWED {
+                // Under way while the second buckets of others are waited for.
+                let number = if same { reference.record() } else { 0 };
+                self.v4.prefetch_record(number);
+            }
             elsewhere[count % BURST] = at;
             count += usize::from(!same);
         }
         by.done();
         let which = elsewhere.get(..count).unwrap_or(&[]);
-        let told = self.look_elsewhere(&starts, which, out);
+        let told = self.look_elsewhere::<T>(&starts, which, out);
         let still = self.v4.index().still(moved[0]) && self.v6.index().still(moved[1]);
         if !told || !still || families != 0 {
             self.make_sure(keys, told, still, out);
@@ -164,7 +173,7 @@ impl ConnTable {
     /// has spilled at all; whether each is found or not there, as far as one can
     /// tell without the count of moves.
     #[inline]
-    fn look_elsewhere(
+    fn look_elsewhere<T: Seek>(
         &self,
         starts: &[Start<'_>; BURST],
         which: &[u8],
@@ -180,6 +189,9 @@ impl ConnTable {
             let &Start { sought, first, second, id_bit } = start(at);
             let (found, told) = self.index(id_bit).beyond(first, second, sought);
             all &= told;
+            if let (true, Some(found)) = (T::FOLLOWED, found) {
+                self.v4.prefetch_record(found.record());
+            }
             if let Some(out) = out.get_mut(usize::from(at)) {
                 *out = found.map(|reference| Hit::new(reference, id_bit));
             }
