@@ -7,9 +7,18 @@ use wire::{FlowKey, Transport};
 
 const VIP: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// The client of connection `n`: clients with 16,384 ports each.
+/// The client of connection `n`: clients with 16,384 ports each, in no order.
+/// DPDK's CRC is linear: of consecutive ones it reaches a part of the buckets.
 fn client(n: u32) -> (Ipv4Addr, u16) {
+    let n = scatter(n);
     (Ipv4Addr::from_bits(0x0a00_0000 + (n >> 14)), 1024 + (n & 0x3fff) as u16)
+}
+
+/// A bijection that leaves no order.
+const fn scatter(n: u32) -> u32 {
+    let n = (n ^ n >> 16).wrapping_mul(0x9e37_79b1);
+    let n = (n ^ n >> 15).wrapping_mul(0x85eb_ca77);
+    n ^ n >> 16
 }
 
 /// Everything about connection `n`, mode `nat`.

@@ -224,7 +224,7 @@ impl Contestant {
     fn check(&self, op: Op, sample: Sample) -> Result<(), BenchError> {
         let one_in = match (self.table, op) {
             (TableName::Hnlb, _) => u64::MAX,
-            (_, Op::Lookup | Op::LookupBulk) => 8,
+            (_, Op::Lookup | Op::LookupBulk) => 20,
             _ => 3,
         };
         if sample.failed.saturating_mul(one_in) <= sample.operations {
