@@ -362,6 +362,7 @@ impl Rules {
     /// This side's part of the statistics.
     pub(crate) fn fill(&self, stats: &mut NicStats) {
         stats.rules = self.in_hardware;
+        stats.listed = self.installed.len();
         stats.rules_peak = self.peak;
         stats.capacity = self.capacity;
         stats.rx_buffer_kib = (self.card.rx_buffer_kib)(self.capacity);

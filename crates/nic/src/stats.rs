@@ -75,6 +75,9 @@ pub struct NicStats {
     pub per_queue: Vec<u64>,
     /// Filters in the hardware's table, those on their way in and out included.
     pub rules: usize,
+    /// Rules in the driver's list: created and not destroyed. A rule that was
+    /// silently lost is among them, although no filter is left of it.
+    pub listed: usize,
     /// The most filters at a time.
     pub rules_peak: usize,
     /// How many filters fit. A connection that is translated in both
