@@ -3,14 +3,17 @@
 //!
 //! rte_hash states in prose who may call what at a time; here three types do:
 //! - [`struct@Hash`]: changes need `&mut`, any number of threads may look up between;
-//! - [`LockedHash`] (`RW_CONCURRENCY`): a reader-writer lock inside, everything
-//!   by `&self`;
-//! - [`lock_free`] (`RW_CONCURRENCY_LF`): one [`HashWriter`], any number of
-//!   [`HashReader`]s; the place of a removed key is used again only after a
-//!   moment without readers ([`HashWriter::recycle`]).
+//! - [`locked`] (`RW_CONCURRENCY`): a reader-writer lock inside, one
+//!   [`HashWriter`], any number of [`HashReader`]s;
+//! - [`lock_free`] (`RW_CONCURRENCY_LF`): the same without the lock; the place
+//!   of a removed key is used again only after a moment without readers
+//!   ([`HashWriter::recycle`]).
 //!
-//! `MULTI_WRITER_ADD` is not offered: in DPDK 22.11 a thread that is not
-//! registered with EAL would write outside of the table's per-lcore caches.
+//! Also with the lock there is one writer only: DPDK 22.11 takes the place of a
+//! new key from a ring for a single consumer before it takes the lock, so that
+//! two writers lose places. `MULTI_WRITER_ADD`, which would allow them, is not
+//! offered: a thread that is not registered with EAL would write outside of the
+//! table's per-lcore caches.
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -106,8 +109,8 @@ impl Raw {
     }
 
     /// # Safety
-    /// As the table's flags ask for it: nobody else uses the table (none), it
-    /// locks itself (`RW_CONCURRENCY`), or nobody else changes it (`_LF`).
+    /// As the table's flags ask for it: nobody else uses the table (none), or
+    /// nobody else changes it (`RW_CONCURRENCY` and `_LF`).
     #[inline]
     unsafe fn add(&self, key: &HashKey) -> Result<u32, HashFull> {
         // SAFETY: the key is read and copied only; for the rest see above.
@@ -215,41 +218,17 @@ impl Hash {
     lookups!();
 }
 
-/// A table with a reader-writer lock inside (`RW_CONCURRENCY`).
-#[derive(Debug)]
-pub struct LockedHash {
-    raw: Raw,
-}
-
-impl LockedHash {
-    /// As [`Hash::new`].
-    ///
-    /// # Errors
-    /// EAL does not run, the name is taken, or there is no memory.
-    pub fn new(name: &str, entries: u32, function: HashFunction) -> Result<Self, HashError> {
-        let flags = sys::RTE_HASH_EXTRA_FLAGS_RW_CONCURRENCY;
-        Ok(Self { raw: Raw::new(name, entries, function, flags)? })
-    }
-
-    /// Adds `key`; its place, also if it is there already.
-    ///
-    /// # Errors
-    /// There is no room.
-    #[inline]
-    pub fn add(&self, key: &HashKey) -> Result<u32, HashFull> {
-        // SAFETY: with the flag, additions take the table's lock as writers
-        // and lookups as readers.
-        unsafe { self.raw.add(key) }
-    }
-
-    /// Removes `key`; where it was.
-    #[inline]
-    pub fn del(&self, key: &HashKey) -> Option<u32> {
-        // SAFETY: as for `add`.
-        unsafe { self.raw.del(key) }
-    }
-
-    lookups!();
+/// A table with a reader-writer lock inside (`RW_CONCURRENCY`): its one writer,
+/// and the first reader.
+///
+/// # Errors
+/// As for [`Hash::new`].
+pub fn locked(
+    name: &str,
+    entries: u32,
+    function: HashFunction,
+) -> Result<(HashWriter, HashReader), HashError> {
+    shared(name, entries, function, Places::AtOnce)
 }
 
 /// A table whose lookups take no lock (`RW_CONCURRENCY_LF`): its one writer,
@@ -262,38 +241,62 @@ pub fn lock_free(
     entries: u32,
     function: HashFunction,
 ) -> Result<(HashWriter, HashReader), HashError> {
-    let flags = sys::RTE_HASH_EXTRA_FLAGS_RW_CONCURRENCY_LF;
-    let raw = Arc::new(Raw::new(name, entries, function, flags)?);
-    Ok((HashWriter { raw: Arc::clone(&raw), removed: Vec::new() }, HashReader { raw }))
+    shared(name, entries, function, Places::Later(Vec::new()))
 }
 
-/// The only writer of a lock-free table.
+fn shared(
+    name: &str,
+    entries: u32,
+    function: HashFunction,
+    places: Places,
+) -> Result<(HashWriter, HashReader), HashError> {
+    let flags = match places {
+        Places::AtOnce => sys::RTE_HASH_EXTRA_FLAGS_RW_CONCURRENCY,
+        Places::Later(_) => sys::RTE_HASH_EXTRA_FLAGS_RW_CONCURRENCY_LF,
+    };
+    let raw = Arc::new(Raw::new(name, entries, function, flags)?);
+    Ok((HashWriter { raw: Arc::clone(&raw), places }, HashReader { raw }))
+}
+
+/// When the places of removed keys may be used again.
+#[derive(Debug)]
+enum Places {
+    /// No reader is at work when a key is removed.
+    AtOnce,
+    /// Readers may be comparing these keys still.
+    Later(Vec<i32>),
+}
+
+/// The only writer of a table.
 #[derive(Debug)]
 pub struct HashWriter {
     raw: Arc<Raw>,
-    /// Places of removed keys, which readers may be comparing still.
-    removed: Vec<i32>,
+    places: Places,
 }
 
 impl HashWriter {
     /// Adds `key`; its place, also if it is there already.
     ///
     /// # Errors
-    /// There is no room: places of removed keys count until [`Self::recycle`].
+    /// There is no room. Without a lock inside, places of removed keys count
+    /// until [`Self::recycle`].
     #[inline]
     pub fn add(&mut self, key: &HashKey) -> Result<u32, HashFull> {
-        // SAFETY: the table's only writer, by `&mut`. Places that readers may
-        // look at are not written: `del` keeps them.
+        // SAFETY: the table's only writer, by `&mut`. Readers are kept out by the
+        // lock; without it, places they may look at are not written: `del`
+        // keeps them.
         unsafe { self.raw.add(key) }
     }
 
-    /// Removes `key`; where it was. The place is not used again before
-    /// [`Self::recycle`].
+    /// Removes `key`; where it was. Without a lock inside, the place is not used
+    /// again before [`Self::recycle`].
     #[inline]
     pub fn del(&mut self, key: &HashKey) -> Option<u32> {
         // SAFETY: the table's only writer, by `&mut`.
         let place = unsafe { self.raw.del(key) };
-        self.removed.extend(place.map(|place| place as i32));
+        if let Places::Later(removed) = &mut self.places {
+            removed.extend(place.map(|place| place as i32));
+        }
         place
     }
 
@@ -301,13 +304,14 @@ impl HashWriter {
     /// nothing is done, while there are readers.
     pub fn recycle(&mut self) -> Option<usize> {
         let raw = Arc::get_mut(&mut self.raw)?;
-        for place in &self.removed {
+        let Places::Later(removed) = &mut self.places else { return Some(0) };
+        for place in removed.iter() {
             // SAFETY: the place of a key removed from this table, once, and no
             // reader exists that could still compare it.
             unsafe { sys::rte_hash_free_key_with_position(raw.hash.as_ptr(), *place) };
         }
-        let count = self.removed.len();
-        self.removed.clear();
+        let count = removed.len();
+        removed.clear();
         Some(count)
     }
 
@@ -318,7 +322,7 @@ impl HashWriter {
     }
 }
 
-/// A reader of a lock-free table.
+/// A reader of a table that somebody else changes.
 #[derive(Clone, Debug)]
 pub struct HashReader {
     raw: Arc<Raw>,

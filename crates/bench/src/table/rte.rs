@@ -2,9 +2,7 @@
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use dpdk::hash::{
-    self, Hash, HashError, HashFull, HashFunction, HashKey, HashReader, HashWriter, LockedHash,
-};
+use dpdk::hash::{self, Hash, HashError, HashFull, HashFunction, HashKey, HashReader, HashWriter};
 
 use super::keys::hash_key;
 use super::subject::{BLOCK, Subject, Timed, timed};
@@ -115,62 +113,23 @@ impl Subject for Plain {
     }
 }
 
-/// With `RW_CONCURRENCY`.
-pub(super) struct Locked(LockedHash);
-
-impl Locked {
-    pub(super) fn new(name: &str, entries: u32) -> Result<Self, HashError> {
-        Ok(Self(LockedHash::new(name, entries, FUNCTION)?))
-    }
-}
-
-impl Subject for Locked {
-    fn lookup(&self, numbers: &[u32]) -> Timed {
-        lookups(numbers, |key| self.0.lookup(key))
-    }
-
-    fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
-        bulk(numbers, |keys, places| self.0.lookup_bulk(keys, places))
-    }
-
-    fn insert(&self, numbers: &[u32], _alone: bool) -> Timed {
-        inserts(numbers, |key| self.0.add(key))
-    }
-
-    fn remove(&self, numbers: &[u32]) {
-        for key in keys(numbers) {
-            self.0.del(&key);
-        }
-    }
-
-    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, _alone: bool) -> Timed {
-        let change = |new: &_, old: &_| failures(self.0.add(new), self.0.del(old));
-        mixed(looked_up, new, old, |key| self.0.lookup(key), change)
-    }
-
-    fn settle(&mut self) {}
-
-    fn shares_changes(&self) -> bool {
-        true
-    }
-
-    fn bytes(&self) -> Option<usize> {
-        None
-    }
-}
-
-/// With `RW_CONCURRENCY_LF`. It has one writer: where several threads write,
-/// each change takes a lock, in the measured time.
-pub(super) struct LockFree {
+/// With `RW_CONCURRENCY` or `RW_CONCURRENCY_LF`. Both have one writer: where
+/// several threads write, each change takes a lock, in the measured time.
+pub(super) struct Concurrent {
     writer: Mutex<HashWriter>,
     /// Always there, but for a moment in `settle`.
     reader: Option<HashReader>,
 }
 
-impl LockFree {
-    pub(super) fn new(name: &str, entries: u32) -> Result<Self, HashError> {
-        let (writer, reader) = hash::lock_free(name, entries, FUNCTION)?;
-        Ok(Self { writer: Mutex::new(writer), reader: Some(reader) })
+impl Concurrent {
+    /// With a lock inside.
+    pub(super) fn locked(name: &str, entries: u32) -> Result<Self, HashError> {
+        Ok(Self::from(hash::locked(name, entries, FUNCTION)?))
+    }
+
+    /// Without.
+    pub(super) fn lock_free(name: &str, entries: u32) -> Result<Self, HashError> {
+        Ok(Self::from(hash::lock_free(name, entries, FUNCTION)?))
     }
 
     fn writer(&self) -> MutexGuard<'_, HashWriter> {
@@ -178,7 +137,13 @@ impl LockFree {
     }
 }
 
-impl Subject for LockFree {
+impl From<(HashWriter, HashReader)> for Concurrent {
+    fn from((writer, reader): (HashWriter, HashReader)) -> Self {
+        Self { writer: Mutex::new(writer), reader: Some(reader) }
+    }
+}
+
+impl Subject for Concurrent {
     fn lookup(&self, numbers: &[u32]) -> Timed {
         let Some(reader) = &self.reader else { return Timed::default() };
         lookups(numbers, |key| reader.lookup(key))

@@ -10,7 +10,7 @@ use super::plot;
 use super::population::Population;
 use super::progress::Progress;
 use super::row::{Op, Row, TableName};
-use super::rte::{LockFree, Locked, Plain};
+use super::rte::{Concurrent, Plain};
 use super::show;
 use super::subject::Subject;
 
@@ -178,8 +178,10 @@ pub(super) fn contestants(
         let subject: Box<dyn Subject> = match table {
             TableName::Hnlb => Box::new(Hnlb::new(entries)?),
             TableName::RteHash => Box::new(Plain::new(&name, entries)?),
-            TableName::RteHashRw => Box::new(Locked::new(&format!("{name}_rw"), entries)?),
-            TableName::RteHashLf => Box::new(LockFree::new(&format!("{name}_lf"), entries)?),
+            TableName::RteHashRw => Box::new(Concurrent::locked(&format!("{name}_rw"), entries)?),
+            TableName::RteHashLf => {
+                Box::new(Concurrent::lock_free(&format!("{name}_lf"), entries)?)
+            }
         };
         let (population, samples) = (Population::new(2), Vec::new());
         Ok(Contestant {

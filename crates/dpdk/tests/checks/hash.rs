@@ -2,7 +2,7 @@
 use std::collections::HashMap;
 
 use dpdk::Mempool;
-use dpdk::hash::{self, Hash, HashFull, HashFunction, HashKey, LockedHash};
+use dpdk::hash::{self, Hash, HashFull, HashFunction, HashKey};
 
 fn key(n: u32) -> HashKey {
     let mut key = [0; 16];
@@ -40,8 +40,8 @@ pub(crate) fn against_a_model(_: &Mempool) {
         check!(model, plain, |key| plain.add(key), |key| plain.del(key));
 
         let mut model = HashMap::new();
-        let locked = LockedHash::new(&format!("{name} rw"), 1024, function).unwrap();
-        check!(model, locked, |key| locked.add(key), |key| locked.del(key));
+        let (mut writer, reader) = hash::locked(&format!("{name} rw"), 1024, function).unwrap();
+        check!(model, reader, |key| writer.add(key), |key| writer.del(key));
 
         let mut model = HashMap::new();
         let name = format!("{name} lf");
@@ -70,7 +70,7 @@ pub(crate) fn places_wait_for_readers(_: &Mempool) {
 }
 
 pub(crate) fn between_threads(_: &Mempool) {
-    let locked = LockedHash::new("threads rw", 4096, HashFunction::Crc).unwrap();
+    let (mut locked, locked_reader) = hash::locked("threads rw", 4096, HashFunction::Crc).unwrap();
     let (mut writer, reader) = hash::lock_free("threads lf", 4096, HashFunction::Crc).unwrap();
     for n in 0..100 {
         locked.add(&key(n)).unwrap();
@@ -88,7 +88,7 @@ pub(crate) fn between_threads(_: &Mempool) {
         });
         for n in 0..20_000 {
             let key = key(n % 100);
-            assert!(locked.lookup(&key).is_some() && reader.lookup(&key).is_some(), "{n}");
+            assert!(locked_reader.lookup(&key).is_some() && reader.lookup(&key).is_some(), "{n}");
         }
     });
 }
