@@ -3,7 +3,7 @@
 //!
 //! Nine of ten keys are in their first bucket, and which the others are can't
 //! be predicted. A burst notes them without a branch and turns to them later.
-use wire::{FlowKey, FlowV4, FlowV6, Transport};
+use wire::{FlowKey, FlowV6};
 
 use crate::bucket::{Bucket, Sought};
 use crate::id::Hit;
@@ -29,9 +29,6 @@ struct Start<'a> {
 
 /// A key that a burst of which can be looked up.
 trait Seek {
-    /// Whether the record of what is found is fetched, too; only of IPv4.
-    const FOLLOWED: bool;
-
     /// Where it is looked for, as what, and the family's bit in its ids.
     fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32);
 
@@ -40,8 +37,6 @@ trait Seek {
 }
 
 impl Seek for FlowKey {
-    const FOLLOWED: bool = false;
-
     #[inline]
     fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
         match self {
@@ -56,13 +51,9 @@ impl Seek for FlowKey {
 }
 
 impl Seek for PlainKey {
-    const FOLLOWED: bool = true;
-
     #[inline]
     fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
-        let proto = if self.is_tcp() { Transport::Tcp } else { Transport::Udp };
-        let key = Key4 { addresses: [self.addresses], ports: self.ports, proto };
-        (table.v4.index(), table.v4.sought(&key), Key4::ID_BIT)
+        (table.v4.index(), table.v4.sought(&self.into()), Key4::ID_BIT)
     }
 
     fn flow(&self) -> FlowKey {
@@ -73,9 +64,9 @@ impl Seek for PlainKey {
 impl ConnTable {
     /// A quick look for an IPv4 key.
     #[inline]
-    pub(crate) fn glance(&self, flow: &FlowV4) -> Option<Option<Hit>> {
+    pub(crate) fn glance(&self, key: &Key4) -> Option<Option<Hit>> {
         let hit = |found| Hit::new(found, Key4::ID_BIT);
-        self.v4.glance(&flow.into()).map(|found| found.map(hit))
+        self.v4.glance(key).map(|found| found.map(hit))
     }
 
     /// For an IPv6 key. Not inlined: what it needs should not burden IPv4.
@@ -99,26 +90,47 @@ impl ConnTable {
     /// to `out`, as far as both reach. Best with bursts of 8 to 64. Reads no
     /// records of IPv4 connections: who will need one calls [`Self::prefetch`].
     pub fn lookup_burst(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
-        by_width!(self.width, |by| {
-            for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
-                self.lookup_chunk(by, keys, out);
-            }
-        });
+        by_width!(self.width, |by| self.lookup_all::<_, false>(by, keys, out));
     }
 
-    /// [`Self::lookup_burst`] for IPv4 keys that are words already. Fetches the
-    /// records of what it finds, for [`Self::plain`].
+    /// [`Self::lookup`] for an IPv4 key that is words already.
     #[inline]
-    pub fn lookup_plain(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
-        by_width!(self.width, |by| {
-            for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
-                self.lookup_chunk(by, keys, out);
-            }
-        });
+    #[must_use]
+    pub fn lookup_plain(&self, key: &PlainKey) -> Option<Hit> {
+        self.glance(&key.into()).unwrap_or_else(|| self.lookup_surely(&key.flow()))
+    }
+
+    /// [`Self::lookup_burst`] for such keys.
+    pub fn lookup_plain_burst(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
+        by_width!(self.width, |by| self.lookup_all::<_, false>(by, keys, out));
+    }
+
+    /// The same, and fetches the records of what it finds, for [`Self::plain`].
+    #[inline]
+    pub fn lookup_plain_ahead(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
+        by_width!(self.width, |by| self.lookup_all::<_, true>(by, keys, out));
     }
 
     #[inline]
-    fn lookup_chunk<T: Seek>(&self, by: impl Wide, keys: &[T], out: &mut [Option<Hit>]) {
+    fn lookup_all<T: Seek, const AHEAD: bool>(
+        &self,
+        by: impl Wide,
+        keys: &[T],
+        out: &mut [Option<Hit>],
+    ) {
+        for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
+            self.lookup_chunk::<T, AHEAD>(by, keys, out);
+        }
+    }
+
+    /// `AHEAD`: the records of what is found are fetched, too; only of IPv4.
+    #[inline]
+    fn lookup_chunk<T: Seek, const AHEAD: bool>(
+        &self,
+        by: impl Wide,
+        keys: &[T],
+        out: &mut [Option<Hit>],
+    ) {
         let moved = [self.v4.index().moved(), self.v6.index().moved()];
         let first = self.v4.index().bucket(0);
         let nowhere = Start { sought: Sought::default(), first, second: 0, id_bit: 0 };
@@ -129,7 +141,7 @@ impl ConnTable {
             let (reference, same) = start.first.own_by(by, &start.sought);
             // Whatever it is, those noted are written again.
             *out = Some(Hit::new(reference, start.id_bit));
-            if T::FOLLOWED {
+            if AHEAD {
                 // Under way while the second buckets of others are waited for.
                 let number = if same { reference.record() } else { 0 };
                 self.v4.prefetch_record(number);
@@ -139,7 +151,7 @@ impl ConnTable {
         }
         by.done();
         let which = elsewhere.get(..count).unwrap_or(&[]);
-        let told = self.look_elsewhere::<T>(&starts, which, out);
+        let told = self.look_elsewhere::<AHEAD>(&starts, which, out);
         let still = self.v4.index().still(moved[0]) && self.v6.index().still(moved[1]);
         if !told || !still || families != 0 {
             self.make_sure(keys, told, still, out);
@@ -173,7 +185,7 @@ impl ConnTable {
     /// has spilled at all; whether each is found or not there, as far as one can
     /// tell without the count of moves.
     #[inline]
-    fn look_elsewhere<T: Seek>(
+    fn look_elsewhere<const AHEAD: bool>(
         &self,
         starts: &[Start<'_>; BURST],
         which: &[u8],
@@ -189,7 +201,7 @@ impl ConnTable {
             let &Start { sought, first, second, id_bit } = start(at);
             let (found, told) = self.index(id_bit).beyond(first, second, sought);
             all &= told;
-            if let (true, Some(found)) = (T::FOLLOWED, found) {
+            if let (true, Some(found)) = (AHEAD, found) {
                 self.v4.prefetch_record(found.record());
             }
             if let Some(out) = out.get_mut(usize::from(at)) {

@@ -4,6 +4,7 @@ use service::HopId;
 use wire::{FlowKey, FlowV4, Transport};
 
 use crate::id::Hit;
+use crate::key::Key4;
 use crate::record::Words;
 use crate::table::ConnTable;
 use crate::time::tick;
@@ -25,6 +26,22 @@ impl PlainKey {
     #[inline]
     pub(crate) const fn is_tcp(&self) -> bool {
         self.proto == Transport::Tcp.number()
+    }
+}
+
+impl From<&PlainKey> for Key4 {
+    #[inline]
+    fn from(key: &PlainKey) -> Self {
+        let proto = if key.is_tcp() { Transport::Tcp } else { Transport::Udp };
+        Self { addresses: [key.addresses], ports: key.ports, proto }
+    }
+}
+
+impl From<&FlowV4> for PlainKey {
+    #[inline]
+    fn from(flow: &FlowV4) -> Self {
+        let Key4 { addresses: [addresses], ports, proto } = flow.into();
+        Self { addresses, ports, proto: proto.number() }
     }
 }
 

@@ -102,7 +102,7 @@ impl ConnTable {
     #[must_use]
     pub fn lookup(&self, key: &FlowKey) -> Option<Hit> {
         let found = match key {
-            FlowKey::V4(flow) => self.glance(flow),
+            FlowKey::V4(flow) => self.glance(&flow.into()),
             FlowKey::V6(flow) => self.glance_v6(flow),
         };
         found.unwrap_or_else(|| self.lookup_surely(key))

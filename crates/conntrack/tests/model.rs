@@ -6,7 +6,7 @@ mod common;
 use std::collections::HashMap;
 
 use common::{binding, hops, seeded};
-use conntrack::{ConnId, ConnTable, Hit, InsertError};
+use conntrack::{ConnId, ConnTable, Hit, InsertError, PlainKey};
 use proptest::prelude::*;
 use service::{Binding, Direction};
 use wire::FlowKey;
@@ -153,6 +153,23 @@ fn lookup(table: &ConnTable, model: &Model, clients: &[(u32, bool)]) {
     for (key, found) in keys.iter().zip(out) {
         assert_eq!(found, model.keys.get(key).copied());
         assert_eq!(table.lookup(key), found);
+    }
+    lookup_plain(table, model, &keys);
+}
+
+/// The keys of IPv4 once more, as words.
+fn lookup_plain(table: &ConnTable, model: &Model, keys: &[FlowKey]) {
+    let flows = keys.iter().filter_map(|key| match key {
+        FlowKey::V4(flow) => Some(flow),
+        FlowKey::V6(_) => None,
+    });
+    let plain: Vec<PlainKey> = flows.map(PlainKey::from).collect();
+    let (mut out, mut ahead) = (vec![None; plain.len()], vec![None; plain.len()]);
+    table.lookup_plain_burst(&plain, &mut out);
+    table.lookup_plain_ahead(&plain, &mut ahead);
+    for ((key, found), ahead) in plain.iter().zip(out).zip(ahead) {
+        assert_eq!(found, model.keys.get(&FlowKey::from(*key)).copied());
+        assert_eq!((table.lookup_plain(key), ahead), (found, found));
     }
 }
 

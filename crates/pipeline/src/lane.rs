@@ -112,7 +112,7 @@ pub(crate) fn find<B: PacketBuf, O>(
         }
     }
     let mut hits = [None; BURST];
-    cx.shared.table.lookup_plain(&keys, &mut hits);
+    cx.shared.table.lookup_plain_ahead(&keys, &mut hits);
     let mut found = 0;
     for (&place, hit) in places.iter().zip(hits) {
         match (hit, told.get_mut(usize::from(place))) {

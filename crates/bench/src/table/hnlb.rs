@@ -1,7 +1,7 @@
 //! The connection table as a subject.
 use std::hint::black_box;
 
-use conntrack::{ConnTable, Hit, InsertError, TableConfig, TableError, Timeouts};
+use conntrack::{ConnTable, Hit, InsertError, PlainKey, TableConfig, TableError, Timeouts};
 use service::{Binding, Direction, HopId};
 use wire::FlowKey;
 
@@ -33,10 +33,16 @@ impl Hnlb {
     }
 }
 
-/// A block of keys, of both directions in turn.
-fn flows(numbers: &[u32]) -> Vec<FlowKey> {
+/// A block of keys, of both directions in turn, in words: as packed as those
+/// of rte_hash.
+fn plain(numbers: &[u32]) -> Vec<PlainKey> {
     let directions = Direction::BOTH.into_iter().cycle();
-    numbers.iter().zip(directions).filter_map(|(n, direction)| flow(*n, direction)).collect()
+    let flows = numbers.iter().zip(directions).filter_map(|(n, direction)| flow(*n, direction));
+    let plain = flows.filter_map(|flow| match flow {
+        FlowKey::V4(flow) => Some(PlainKey::from(&flow)),
+        FlowKey::V6(_) => None,
+    });
+    plain.collect()
 }
 
 fn missing(hit: Option<Hit>) -> u32 {
@@ -45,15 +51,15 @@ fn missing(hit: Option<Hit>) -> u32 {
 
 impl Subject for Hnlb {
     fn lookup(&self, numbers: &[u32]) -> Timed {
-        let keys = flows(numbers);
-        timed(|| keys.iter().map(|key| missing(self.table.lookup(key))).sum())
+        let keys = plain(numbers);
+        timed(|| keys.iter().map(|key| missing(self.table.lookup_plain(key))).sum())
     }
 
     fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
-        let keys = flows(numbers);
+        let keys = plain(numbers);
         let mut hits = [None; BLOCK];
         let done = timed(|| {
-            self.table.lookup_burst(black_box(&keys), &mut hits);
+            self.table.lookup_plain_burst(black_box(&keys), &mut hits);
             0
         });
         let failed = hits.iter().zip(&keys).map(|(hit, _)| missing(*hit)).sum();
@@ -85,18 +91,18 @@ impl Subject for Hnlb {
 
     /// Gives the records back, as the keeper does in between.
     fn mixed(&self, looked_up: &[u32], new: u32, old: u32, _alone: bool) -> Timed {
-        let keys = flows(looked_up);
+        let keys = plain(looked_up);
         let new = binding(new);
         let Some(old) = flow(old, Direction::Forward) else { return Timed::default() };
         timed(|| {
-            let found: u32 = keys.iter().map(|key| missing(self.table.lookup(key))).sum();
+            let found: u32 = keys.iter().map(|key| missing(self.table.lookup_plain(key))).sum();
             let added = self.add(&new);
             let removed = self.table.lookup(&old).and_then(|hit| self.table.remove(hit.conn));
             found + added + u32::from(black_box(removed).is_none())
         })
     }
 
-    fn settle(&mut self) {
+    fn settle(&self) {
         self.table.reclaim();
     }
 

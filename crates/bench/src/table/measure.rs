@@ -32,11 +32,28 @@ struct Work<'a> {
     op: Op,
     /// Insertions or rounds per thread and run.
     changes: u32,
+    runs: usize,
     threads: usize,
+    at: usize,
     core: usize,
     seed: u64,
-    ready: &'a AtomicUsize,
+    line: &'a StartLine,
     done: &'a AtomicUsize,
+}
+
+/// Where threads wait for each other, again and again, without sleeping.
+#[derive(Debug, Default)]
+struct StartLine(AtomicUsize);
+
+impl StartLine {
+    /// Returns when all `threads` have come for the time of number `turn`, from 1.
+    fn wait(&self, threads: usize, turn: &mut usize) {
+        *turn += 1;
+        self.0.fetch_add(1, Ordering::AcqRel);
+        while self.0.load(Ordering::Acquire) < threads * *turn {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// What a thread has measured.
@@ -56,7 +73,7 @@ impl Blocks {
     }
 
     /// The mean of those that were not interrupted.
-    fn mean(&mut self) -> f64 {
+    fn mean(mut self) -> f64 {
         self.times.sort_unstable();
         let median = self.times.get(self.times.len() / 2).copied().unwrap_or_default();
         let most = self.times.partition_point(|time| *time <= median * INTERRUPTED);
@@ -67,7 +84,7 @@ impl Blocks {
 
 /// One repetition of `op` by `threads` threads on `cores`.
 pub(super) fn repetition(
-    subject: &mut dyn Subject,
+    subject: &dyn Subject,
     population: &mut Population,
     op: Op,
     entries: u32,
@@ -83,89 +100,64 @@ pub(super) fn repetition(
         Op::Lookup | Op::LookupBulk => 1,
         _ => ((RUN_BLOCKS * BLOCK) as u32 / changes).clamp(1, RUNS as u32) as usize,
     };
+    let (line, done) = (StartLine::default(), AtomicUsize::new(0));
+    let parts = population.parts.clone();
+    let results = std::thread::scope(|scope| {
+        let (subject, line, done, parts) = (&*subject, &line, &done, &parts);
+        let workers: Vec<_> = (0..threads)
+            .zip(&mut population.parts)
+            .map(|(at, own)| {
+                let (core, seed) = (core(at), seed ^ (at as u64) << 32);
+                let work = Work { subject, op, changes, runs, threads, at, core, seed, line, done };
+                scope.spawn(move || work.run(own, parts))
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
+    });
     let mut all = Sample::default();
-    let mut blocks: Vec<Blocks> = (0..threads).map(|_| Blocks::default()).collect();
-    for run in 0..runs {
-        let (ready, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let parts = population.parts.clone();
-        let results = std::thread::scope(|scope| {
-            let (subject, ready, done, parts) = (&*subject, &ready, &done, &parts);
-            let workers: Vec<_> = (0..threads)
-                .zip(&mut population.parts)
-                .zip(&mut blocks)
-                .map(|((at, own), blocks)| {
-                    let core = core(at);
-                    let seed = seed ^ ((run as u64) << 32 | at as u64);
-                    let work = Work { subject, op, changes, threads, core, seed, ready, done };
-                    scope.spawn(move || work.run(own, parts, blocks))
-                })
-                .collect();
-            workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
-        });
-        for result in results {
-            match result {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return Err(BenchError::Worker(error.to_string())),
-                Err(_) => return Err(BenchError::Worker("it panicked".to_owned())),
-            }
-        }
-        if op.inserts() {
-            for (part, at) in population.parts.iter_mut().take(threads).zip(0..) {
-                let old: Vec<_> = part.shrink(changes).collect();
-                let subject = &*subject;
-                on_core(core(at), || subject.remove(&old))?;
-            }
-        }
-        on_core(core(0), || subject.settle())?;
-    }
-    for thread in &mut blocks {
-        all.cycles += thread.mean() / threads as f64;
+    for result in results {
+        let thread = match result {
+            Ok(Ok(blocks)) => blocks,
+            Ok(Err(error)) => return Err(BenchError::Worker(error.to_string())),
+            Err(_) => return Err(BenchError::Worker("it panicked".to_owned())),
+        };
         all.failed += thread.failed;
         all.operations += thread.operations;
+        all.cycles += thread.mean() / threads as f64;
     }
     Ok(all)
 }
 
-/// Works on a core of the measuring threads: what is removed between insertions
-/// would else be dirty in another's cache when they come to it.
-fn on_core(core: usize, work: impl FnOnce() + Send) -> Result<(), BenchError> {
-    let worker = std::thread::scope(|scope| {
-        let worker = scope.spawn(move || {
-            let pinned = dpdk::pin_to_core(core);
-            work();
-            pinned
-        });
-        worker.join()
-    });
-    match worker {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(BenchError::Worker(error.to_string())),
-        Err(_) => Err(BenchError::Worker("it panicked".to_owned())),
-    }
-}
-
 impl Work<'_> {
-    fn run(
-        self,
-        own: &mut Part,
-        parts: &[Part],
-        blocks: &mut Blocks,
-    ) -> Result<(), dpdk::ThreadError> {
+    fn run(self, own: &mut Part, parts: &[Part]) -> Result<Blocks, dpdk::ThreadError> {
         let pinned = dpdk::pin_to_core(self.core);
-        let mut draw = Draw::new(self.seed);
+        let (mut draw, mut blocks, mut turn) = (Draw::new(self.seed), Blocks::default(), 0);
         if !self.op.inserts() {
             self.warm_up(parts, &mut draw);
         }
-        self.ready.fetch_add(1, Ordering::AcqRel);
-        while self.ready.load(Ordering::Acquire) < self.threads {
-            std::hint::spin_loop();
+        for run in 0..self.runs {
+            self.line.wait(self.threads, &mut turn);
+            match self.op {
+                Op::Lookup | Op::LookupBulk => self.lookups(parts, &mut draw, &mut blocks),
+                Op::Insert | Op::InsertBulk => self.inserts(own, &mut blocks),
+                Op::Mixed => self.rounds(own, &mut draw, &mut blocks),
+            }
+            if run == 0 && self.runs > 1 {
+                // The thread is new to its core: it has fetched everything now.
+                blocks.times.clear();
+            }
+            self.line.wait(self.threads, &mut turn);
+            if self.op.inserts() {
+                // Here, or what is removed would be dirty in another core's
+                // cache when insertions come to it.
+                self.subject.remove(&own.shrink(self.changes).collect::<Vec<_>>());
+            }
+            self.line.wait(self.threads, &mut turn);
+            if self.at == 0 {
+                self.subject.settle();
+            }
         }
-        match self.op {
-            Op::Lookup | Op::LookupBulk => self.lookups(parts, &mut draw, blocks),
-            Op::Insert | Op::InsertBulk => self.inserts(own, blocks),
-            Op::Mixed => self.rounds(own, &mut draw, blocks),
-        }
-        pinned
+        pinned.map(|()| blocks)
     }
 
     fn numbers(parts: &[Part], draw: &mut Draw) -> [u32; BLOCK] {
@@ -231,11 +223,11 @@ mod tests {
 
     #[test]
     fn an_interrupted_block_is_not_counted() {
-        let mut blocks = Blocks { times: vec![1024; 9], ..Blocks::default() };
-        blocks.times.push(1024 * 1000);
-        assert!((blocks.mean() - 1.0).abs() < 1e-9);
-        blocks.times.push(1024 * 7);
-        assert!(blocks.mean() > 1.5, "slow ones that may be the table's own fault are");
+        let with =
+            |last: &[u64]| Blocks { times: [&[1024; 9], last].concat(), ..Blocks::default() };
+        assert!((with(&[1024 * 1000]).mean() - 1.0).abs() < 1e-9);
+        let slow = with(&[1024 * 1000, 1024 * 7]);
+        assert!(slow.mean() > 1.5, "slow ones that may be the table's own fault are");
         assert!(Blocks::default().mean().abs() < 1e-9);
     }
 }

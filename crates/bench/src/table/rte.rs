@@ -102,7 +102,7 @@ impl Subject for Plain {
         })
     }
 
-    fn settle(&mut self) {}
+    fn settle(&self) {}
 
     fn shares_changes(&self) -> bool {
         false
@@ -117,8 +117,9 @@ impl Subject for Plain {
 /// several threads write, each change takes a lock, in the measured time.
 pub(super) struct Concurrent {
     writer: Mutex<HashWriter>,
-    /// Always there, but for a moment in `settle`.
-    reader: Option<HashReader>,
+    /// Always there, but for a moment in `settle`. Taken outside of the measured
+    /// time.
+    reader: RwLock<Option<HashReader>>,
 }
 
 impl Concurrent {
@@ -139,18 +140,20 @@ impl Concurrent {
 
 impl From<(HashWriter, HashReader)> for Concurrent {
     fn from((writer, reader): (HashWriter, HashReader)) -> Self {
-        Self { writer: Mutex::new(writer), reader: Some(reader) }
+        Self { writer: Mutex::new(writer), reader: RwLock::new(Some(reader)) }
     }
 }
 
 impl Subject for Concurrent {
     fn lookup(&self, numbers: &[u32]) -> Timed {
-        let Some(reader) = &self.reader else { return Timed::default() };
+        let reader = self.reader.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(reader) = &*reader else { return Timed::default() };
         lookups(numbers, |key| reader.lookup(key))
     }
 
     fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
-        let Some(reader) = &self.reader else { return Timed::default() };
+        let reader = self.reader.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(reader) = &*reader else { return Timed::default() };
         bulk(numbers, |keys, places| reader.lookup_bulk(keys, places))
     }
 
@@ -169,7 +172,8 @@ impl Subject for Concurrent {
     }
 
     fn mixed(&self, looked_up: &[u32], new: u32, old: u32, alone: bool) -> Timed {
-        let Some(reader) = &self.reader else { return Timed::default() };
+        let reader = self.reader.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(reader) = &*reader else { return Timed::default() };
         let lookup = |key: &_| reader.lookup(key);
         if alone {
             let mut writer = self.writer();
@@ -183,12 +187,13 @@ impl Subject for Concurrent {
         mixed(looked_up, new, old, lookup, change)
     }
 
-    fn settle(&mut self) {
-        let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner);
+    fn settle(&self) {
+        let mut reader = self.reader.write().unwrap_or_else(PoisonError::into_inner);
         // Places come back when there is no reader.
-        self.reader = None;
+        *reader = None;
+        let mut writer = self.writer();
         writer.recycle();
-        self.reader = Some(writer.reader());
+        *reader = Some(writer.reader());
     }
 
     fn shares_changes(&self) -> bool {

@@ -205,15 +205,15 @@ impl Contestant {
         let part = if op.inserts() { load - 0.02 } else { load };
         let wanted = (f64::from(self.entries) * part) as u32;
         if std::mem::take(&mut self.lacks_some) {
-            self.population.reach(self.subject.as_mut(), 0);
+            self.population.reach(self.subject.as_ref(), 0);
         }
-        let refused = self.population.reach(self.subject.as_mut(), wanted);
+        let refused = self.population.reach(self.subject.as_ref(), wanted);
         let sample = Sample { failed: refused, operations: u64::from(wanted), cycles: 0.0 };
         self.check(Op::Insert, sample)
     }
 
     fn repeat(&mut self, op: Op, threads: usize, seed: u64) -> Result<(), BenchError> {
-        let (subject, population) = (self.subject.as_mut(), &mut self.population);
+        let (subject, population) = (self.subject.as_ref(), &mut self.population);
         let sample = repetition(subject, population, op, self.entries, threads, seed)?;
         self.check(op, sample)?;
         self.lacks_some |= sample.failed > 0;

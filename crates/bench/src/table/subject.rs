@@ -32,8 +32,8 @@ pub(super) trait Subject: Send + Sync {
     fn remove(&self, numbers: &[u32]);
     /// Looks up [`MIXED_LOOKUPS`] keys, inserts one and removes one.
     fn mixed(&self, looked_up: &[u32], new: u32, old: u32, alone: bool) -> Timed;
-    /// Makes the places of what was removed usable; between repetitions.
-    fn settle(&mut self);
+    /// Makes the places of what was removed usable, while nobody looks anything up.
+    fn settle(&self);
     /// Whether several threads may change it at a time.
     fn shares_changes(&self) -> bool;
     /// Cache lines of the table that a bulk lookup of a key that is there reads,
