@@ -5,6 +5,7 @@ use dpdk::{Batch, RxQueue, cycles};
 use pipeline::Source;
 
 use crate::balancer::{Balancer, RX_BURST};
+use crate::distance::Ball;
 use crate::outbox::Out;
 use crate::presence::Presence;
 use crate::windows::Windows;
@@ -21,6 +22,8 @@ pub(crate) struct Signals {
     pub(crate) host: Presence,
     /// Whether the other core is the source's.
     pub(crate) source: Presence,
+    /// How far apart the cores are before and after; thrown by the measured one.
+    pub(crate) balls: [Ball; 2],
 }
 
 /// A receive queue that is polled.

@@ -101,6 +101,7 @@ impl Testbed {
             pace: Pace::Closed(WINDOW),
             aside: Some(&mut aside),
         };
+        self.await_near(options);
         let measured = self.measure(&mut subject, point, options)?;
         let seconds = measured.sent.cycles as f64 / cycles_per_second().max(1) as f64;
         let installed = world.installed().saturating_sub(before);

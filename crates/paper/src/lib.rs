@@ -14,6 +14,7 @@ mod calm;
 mod churn;
 mod configuration;
 mod crowd;
+mod distance;
 mod error;
 mod figure;
 mod flows;

@@ -11,6 +11,11 @@ pub(crate) struct Measured {
     pub(crate) queues: usize,
     /// By direction: packets that entered the load balancer and never left.
     pub(crate) dropped: [u64; 2],
+    /// Nanoseconds of a cache line's way to the other core and back; `None`:
+    /// there was one core, or it isn't known.
+    pub(crate) distance: Option<f64>,
+    /// Whether that is as near as the cores come.
+    pub(crate) near: bool,
 }
 
 impl Measured {
@@ -76,6 +81,12 @@ impl Measured {
         let seconds = self.sent.cycles as f64 / per_second as f64;
         let offered: u64 = self.sent.ledger.offered.iter().sum();
         offered as f64 / seconds.max(1e-9) / 1e6
+    }
+
+    /// How well it was measured, the calmer the better: what was measured while
+    /// the cores were far apart is worth less than anything near.
+    pub(crate) fn worth(&self) -> f64 {
+        self.calm() - if self.near { 0.0 } else { 1.0 }
     }
 
     /// The share of the time in which both cores were there, from 0 to 1.

@@ -88,6 +88,7 @@ impl Testbed {
         let mut polled = polled(rx, queues);
         let wires = Wires { to_host, from_host, pool, signals: &signals };
         let pool = &*pool;
+        let [before, after] = &signals.balls;
         let (windows, sent) = std::thread::scope(|scope| {
             let host = scope.spawn(|| {
                 let mut windows = windows;
@@ -97,20 +98,27 @@ impl Testbed {
                 })?;
                 let ports = [TxPort::new(clients), TxPort::new(servers)];
                 let mut out = Out { ports, pool, requests, unheard: 0 };
+                let before = before.throw();
                 subject.poll(&mut polled, &mut out, &mut windows, &signals);
-                Ok::<_, PaperError>(windows.into_done())
+                // They may have been moved meanwhile: the longer way counts.
+                let distance = before.into_iter().chain(after.throw()).reduce(f64::max);
+                Ok::<_, PaperError>((windows.into_done(), distance))
             });
             let source = scope.spawn(|| {
                 let ready = pin_to_core(source_core).and_then(|()| register_thread());
                 signals.started.store(true, Ordering::Relaxed);
                 let _guard = ready?;
-                Ok::<_, PaperError>(source(wires))
+                before.returns();
+                let sent = source(wires);
+                after.returns();
+                Ok::<_, PaperError>(sent)
             });
             let sent = source.join().map_err(|_| PaperError::ThreadFailed("source"));
             let windows = host.join().map_err(|_| PaperError::ThreadFailed("load balancer"));
             Ok::<_, PaperError>((windows??, sent??))
         })?;
-        Ok(self.settle(windows, sent, queues))
+        let (windows, distance) = windows;
+        Ok(self.settle(windows, sent, queues, distance))
     }
 
     /// Measures `subject` with source and load balancer on one core, by turns:
@@ -142,13 +150,20 @@ impl Testbed {
             });
             both.join().map_err(|_| PaperError::ThreadFailed("measuring"))?
         })?;
-        Ok(self.settle(windows, sent, queues))
+        Ok(self.settle(windows, sent, queues, None))
     }
 
-    fn settle(&mut self, windows: Vec<Window>, sent: Sent, queues: [usize; 2]) -> Measured {
+    fn settle(
+        &mut self,
+        windows: Vec<Window>,
+        sent: Sent,
+        queues: [usize; 2],
+        distance: Option<f64>,
+    ) -> Measured {
         let [before, behind] = self.drain();
         let dropped = sent.ledger.dropped(before, behind);
-        Measured { windows, sent, queues: queues.iter().sum(), dropped }
+        let near = self.nearness.judge(distance);
+        Measured { windows, sent, queues: queues.iter().sum(), dropped, distance, near }
     }
 }
 

@@ -177,20 +177,23 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
             self.emit(mbuf);
         }
         self.flush();
-        let mut back = Batch::<BURST>::new();
+        let mut batches = [Batch::<BURST>::new(), Batch::new()];
         while !self.done() {
             self.turn();
             let mut found = 0;
             for at in 0..2 {
+                let [coming, there] = &mut batches;
                 let Some(ring) = self.generator.wires.from_host.get_mut(at) else { continue };
-                let some = ring.dequeue_burst(&mut back);
+                let some = ring.dequeue_burst(coming);
                 self.count_returned(at, some);
-                found += some;
-                // The load balancer has written all of them.
-                back.iter().for_each(Mbuf::prefetch_write);
-                for mbuf in back.drain() {
+                // The load balancer has written all of them: while they come
+                // from its cache, those that came before are sent.
+                coming.iter().for_each(Mbuf::prefetch_write);
+                found += some + there.len();
+                for mbuf in there.drain() {
                     self.emit(mbuf);
                 }
+                batches.swap(0, 1);
             }
             if found == 0 {
                 self.flush();

@@ -293,13 +293,17 @@ impl Testbed {
             } else {
                 self.measure(&mut entrant.subject, point, options)?
             };
-            if best.as_ref().is_none_or(|best| best.calm() < measured.calm()) {
+            let near = measured.near;
+            if best.as_ref().is_none_or(|best| best.worth() < measured.worth()) {
                 best = Some(measured);
             }
             let packets = offered.is_none_or(|(mpps, _)| mpps > 0.0);
             let usable = best.as_ref().filter(|best| best.is_usable(packets));
-            if usable.is_some_and(|best| tried >= wished || best.calm() >= CALM) {
+            if usable.is_some_and(|best| tried >= wished || best.worth() >= CALM) {
                 return Ok(best);
+            }
+            if !near {
+                self.await_near(options);
             }
             if options.stopped() {
                 break;
@@ -334,6 +338,7 @@ impl Stage {
             matched: entrant.map_or(0.0, |entrant| entrant.matched),
             dropped: measured.dropped.iter().sum(),
             stolen: measured.stolen(),
+            distance_ns: measured.distance.unwrap_or(0.0),
         }
     }
 }

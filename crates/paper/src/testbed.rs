@@ -4,6 +4,7 @@ use dpdk::{
     net_ring,
 };
 
+use crate::distance::Nearness;
 use crate::error::PaperError;
 use crate::world::{QUEUES, RING};
 
@@ -27,6 +28,7 @@ pub struct Testbed {
     /// By port.
     pub(crate) from_host: [Consumer; 2],
     pub(crate) pool: Mempool,
+    pub(crate) nearness: Nearness,
     _ports: [Port; 2],
     // Last: everything of DPDK's is gone before.
     eal: Eal,
@@ -69,6 +71,7 @@ impl Testbed {
             to_host,
             from_host: [clients.sent, servers.sent],
             pool,
+            nearness: Nearness::new(),
             _ports: [clients.port, servers.port],
             eal,
         })

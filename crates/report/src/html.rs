@@ -4,7 +4,7 @@ use crate::beside::{heavy_table, sections, shared_table};
 use crate::figures::Figure;
 use crate::goals::{Goal, Verdict};
 use crate::style::label;
-use crate::{Estimate, Point, Report, claims, linearity};
+use crate::{Estimate, NEAR, Point, Report, claims, linearity};
 
 const CSS: &str = include_str!("style.css");
 
@@ -58,6 +58,24 @@ const FEW: f64 = 0.1;
 
 /// What is to be said of a run on a busy machine.
 pub(crate) fn disturbed(results: &crate::Results) -> Option<String> {
+    let notes: Vec<String> = [busy(results), apart(results)].into_iter().flatten().collect();
+    (!notes.is_empty()).then(|| notes.join(" "))
+}
+
+/// That the host has moved the cores.
+fn apart(results: &crate::Results) -> Option<String> {
+    let (far, all) = (results.far(), results.rows().len());
+    let points = results.points().iter().filter(|point| point.far).count();
+    (far > 0).then(|| {
+        format!(
+            "In {far} of {all} measurements the two cores were far apart (a cache line took over \
+             {NEAR} times as long to the other and back as at best): such a measurement counts \
+             only where there is no other, which is so for {points} points."
+        )
+    })
+}
+
+fn busy(results: &crate::Results) -> Option<String> {
     let stolen: Vec<f64> = results.points().iter().map(|point| point.stolen.median).collect();
     let saturated = || results.points().iter().filter(|point| point.offered_mpps.is_none());
     let doubtful = saturated().filter(|point| point.is_doubtful()).count();

@@ -34,7 +34,7 @@ pub use goals::{Goal, Verdict, goals};
 pub use linearity::{Linearity, linearity};
 pub use machine::Machine;
 pub use report::Report;
-pub use row::Row;
+pub use row::{NEAR, Row};
 pub use stats::{Estimate, Line, median};
 pub use studies::{
     ChurnPoint, InstallPoint, LatencyPoint, NewFlowPoint, churns, installs, latencies, new_flows,

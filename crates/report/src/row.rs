@@ -4,6 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ReportError;
 
+/// Two cores are near each other if a cache line's way to the other and back
+/// takes at most so many times the shortest of the run.
+pub const NEAR: f64 = 2.0;
+
 /// One repetition of one point of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -54,6 +58,11 @@ pub struct Row {
     /// directions.
     #[serde(default)]
     pub dropped: u64,
+    /// Nanoseconds that a cache line took from the measured core to the
+    /// source's and back, before or after, whichever was longer; 0: not known,
+    /// or both are one core.
+    #[serde(default)]
+    pub distance_ns: f64,
 }
 
 fn uniform() -> String {

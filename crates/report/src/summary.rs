@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::row::UNIFORM;
-use crate::{Estimate, Line, Row, median};
+use crate::{Estimate, Line, NEAR, Row, median};
 
 /// A loss that counts: more than one packet in a hundred thousand.
 const LOSS: f64 = 1e-5;
@@ -46,6 +46,9 @@ pub struct Point {
     pub matched: Estimate,
     /// As in [`Row`], over the repetitions.
     pub stolen: Estimate,
+    /// Whether the two cores were far apart in all repetitions. Otherwise those
+    /// in which they were near are all that counts.
+    pub far: bool,
 }
 
 /// Rows and the points they make.
@@ -53,6 +56,8 @@ pub struct Point {
 pub struct Results {
     rows: Vec<Row>,
     points: Vec<Point>,
+    /// The longest way between cores that are near each other.
+    reach: f64,
 }
 
 impl Results {
@@ -63,6 +68,7 @@ impl Results {
     /// no finite number in one column make no point.
     #[must_use]
     pub fn of(rows: Vec<Row>) -> Self {
+        let reach = reach(&rows);
         let mut systems: Vec<&str> = Vec::new();
         let mut series: BTreeMap<_, BTreeMap<u32, Vec<&Row>>> = BTreeMap::new();
         for row in &rows {
@@ -74,8 +80,8 @@ impl Results {
             let key = (row.figure, at, flows, row.packet_size, row.offered_mpps.is_some());
             series.entry(key).or_default().entry(row.repetition).or_default().push(row);
         }
-        let points = series.into_values().flat_map(points).collect();
-        Self { points, rows }
+        let points = series.into_values().flat_map(|rows| points(rows, reach)).collect();
+        Self { points, rows, reach }
     }
 
     /// The rows.
@@ -119,26 +125,35 @@ impl Results {
         let (ours, theirs): (Vec<&Row>, Vec<&Row>) = rows
             .filter(|row| [one, other].contains(&row.system.as_str()))
             .partition(|row| row.system == one);
-        let ratios: Vec<f64> = ours
-            .iter()
-            .filter_map(|row| {
-                let mut same = theirs.iter().filter(|other| {
-                    other.repetition == row.repetition
-                        && other.figure == row.figure
-                        && other.connections == row.connections
-                        && other.traffic == row.traffic
-                        && other.packet_size == row.packet_size
-                        && other.offered_mpps == row.offered_mpps
-                });
-                same.next().map(|other| value(row) / value(other))
-            })
-            .collect();
-        median(&ratios)
+        let ratios = ours.iter().filter_map(|row| {
+            let mut same = theirs.iter().filter(|other| {
+                other.repetition == row.repetition
+                    && other.figure == row.figure
+                    && other.connections == row.connections
+                    && other.traffic == row.traffic
+                    && other.packet_size == row.packet_size
+                    && other.offered_mpps == row.offered_mpps
+            });
+            same.next().map(|other| (self.are_near([row, other]), value(row) / value(other)))
+        });
+        let (near, far): (Vec<_>, Vec<_>) = ratios.partition(|(near, _)| *near);
+        let counts = if near.is_empty() { far } else { near };
+        median(&counts.into_iter().map(|(_, ratio)| ratio).collect::<Vec<_>>())
+    }
+
+    /// Whether all were measured while the cores were near each other.
+    fn are_near(&self, rows: [&Row; 2]) -> bool {
+        rows.iter().all(|row| row.distance_ns <= self.reach)
+    }
+
+    /// How many rows were measured while the cores were far apart.
+    pub(crate) fn far(&self) -> usize {
+        self.rows.iter().filter(|row| row.distance_ns > self.reach).count()
     }
 }
 
 /// The points of one series, from its rows by repetition.
-fn points(mut repetitions: BTreeMap<u32, Vec<&Row>>) -> Vec<Point> {
+fn points(mut repetitions: BTreeMap<u32, Vec<&Row>>, reach: f64) -> Vec<Point> {
     let mut steps: Vec<Vec<&Row>> = Vec::new();
     for rows in repetitions.values_mut() {
         rows.sort_by(|a, b| a.offered_mpps.partial_cmp(&b.offered_mpps).unwrap_or(Equal));
@@ -154,10 +169,19 @@ fn points(mut repetitions: BTreeMap<u32, Vec<&Row>>) -> Vec<Point> {
             }
         }
     }
-    steps.iter().filter_map(|rows| point(rows)).collect()
+    steps.iter().filter_map(|rows| point(rows, reach)).collect()
 }
 
-fn point(rows: &[&Row]) -> Option<Point> {
+/// The longest way between cores that are near each other; 0 if none is known.
+fn reach(rows: &[Row]) -> f64 {
+    let known = rows.iter().map(|row| row.distance_ns).filter(|ns| *ns > 0.0);
+    known.reduce(f64::min).unwrap_or(0.0) * NEAR
+}
+
+fn point(rows: &[&Row], reach: f64) -> Option<Point> {
+    let near: Vec<&Row> = rows.iter().copied().filter(|row| row.distance_ns <= reach).collect();
+    let far = near.is_empty();
+    let rows = if far { rows } else { &near };
     let first = *rows.first()?;
     let of = |value: fn(&Row) -> f64| {
         Estimate::of(&rows.iter().map(|row| value(row)).collect::<Vec<_>>())
@@ -179,6 +203,7 @@ fn point(rows: &[&Row]) -> Option<Point> {
         empty_polls: of(|row| row.empty_polls)?,
         matched: of(|row| row.matched)?,
         stolen: of(|row| row.stolen)?,
+        far,
     })
 }
 
@@ -227,12 +252,12 @@ const STOLEN: f64 = 0.2;
 
 impl Point {
     /// Whether it says less than it should: at saturation the load balancer
-    /// waited for the source, or another process had its core for much of the
-    /// time.
+    /// waited for the source, the cores were far apart, or another process had
+    /// the measured one for much of the time.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         let waited = self.offered_mpps.is_none() && self.util.median < BUSY;
-        waited || self.stolen.median > STOLEN
+        waited || self.far || self.stolen.median > STOLEN
     }
 
     /// The offered rate; 0 if there was none.

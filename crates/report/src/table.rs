@@ -12,14 +12,14 @@ use crate::{Findings, Goal, Linearity, Machine, Point, Report, ReportError, Row,
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
         "figure,system,connections,packet_size,mpps,ns_per_packet,util,util_plus,loss,\
-         offered_mpps,empty_polls,repetition,traffic,matched,stolen,dropped,backends,queues\n",
+         offered_mpps,empty_polls,repetition,traffic,matched,stolen,dropped,backends,queues,distance_ns\n",
     );
     for row in rows {
         let offered = row.offered_mpps.map(|rate| rate.to_string()).unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{},{},{},{},{},{},{},{},{},{offered},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{offered},{},{},{},{},{},{},{},{},{}",
             row.figure,
             quoted(&row.system),
             row.connections,
@@ -36,7 +36,8 @@ pub fn csv(rows: &[Row]) -> String {
             row.stolen,
             row.dropped,
             row.backends,
-            row.queues
+            row.queues,
+            row.distance_ns
         );
     }
     text

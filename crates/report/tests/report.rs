@@ -116,7 +116,7 @@ fn csv_has_a_line_a_row_and_quotes_what_must_be() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3);
     let columns = lines[0].split(',').count();
-    assert_eq!(columns, 18);
+    assert_eq!(columns, 19);
     assert_eq!(lines[1].split(',').count(), columns);
     assert!(lines[1].starts_with("4,limit,1,64,40,25,1,1,0,,0,0,uniform"), "{}", lines[1]);
     assert!(lines[2].starts_with("5,\"a,\"\"b\"\"\",1,64,") && lines[2].contains(",0,2.5,0,"));
@@ -160,6 +160,52 @@ fn what_says_less_than_it_should_is_seen() {
     assert_eq!(rings(&plot(found.rows.clone())), 9, "all of one system");
     let page = Report::new(Machine::this("test"), Vec::new(), found).html().unwrap();
     assert!(page.contains("The machine was busy") && page.contains("Rings: the load balancer"));
+}
+
+#[test]
+fn what_was_measured_while_the_cores_were_far_apart_counts_where_there_is_no_other() {
+    let rows = rows(5);
+    // The host moves the cores for repetitions 1, 3 and 4: everything takes longer.
+    let moved = |row: Row, repetitions: &[u32]| {
+        let far = repetitions.contains(&row.repetition);
+        let (factor, distance_ns) = if far { (3.0, 310.0) } else { (1.0, 80.0) };
+        Row { ns_per_packet: row.ns_per_packet * factor, distance_ns, ..row }
+    };
+    let of = |repetitions: &[u32]| {
+        Results::of(rows.iter().cloned().map(|row| moved(row, repetitions)).collect())
+    };
+    let (still, some) = (of(&[]), of(&[1, 3, 4]));
+    for (one, other) in still.points().iter().zip(some.points()) {
+        assert_eq!((one.ns_per_packet.count, other.ns_per_packet.count), (5, 2));
+        assert!(!one.far && !other.far);
+        let ratio = other.ns_per_packet.median / one.ns_per_packet.median;
+        assert!((ratio - 1.0).abs() < 0.05, "{ratio} at {other:?}");
+    }
+    // Of one system only: its ratio to another is of the repetitions in which
+    // both were measured near.
+    let slow = rows.iter().cloned().map(|row| {
+        let repetitions: &[u32] = if row.system == "slb" { &[0, 1, 2] } else { &[] };
+        moved(row, repetitions)
+    });
+    let ratio = |results: &Results| {
+        let chosen = |row: &Row| row.figure == 5 && row.connections == 100;
+        results.ratio(["slb", "limit"], chosen, |row| row.ns_per_packet).unwrap()
+    };
+    assert!((ratio(&Results::of(slow.collect())) / ratio(&still) - 1.0).abs() < 0.05);
+    // One figure was measured at that distance only.
+    let one_figure = rows.iter().cloned().map(|row| {
+        let repetitions: &[u32] = if row.figure == 6 { &[0, 1, 2, 3, 4] } else { &[] };
+        moved(row, repetitions)
+    });
+    let results = Results::of(one_figure.collect());
+    for point in results.points() {
+        assert_eq!(point.far, point.figure == 6);
+        assert!(!point.far || point.is_doubtful());
+        assert_eq!(point.ns_per_packet.count, 5);
+    }
+    let found = Findings { rows: results.rows().to_vec(), ..Findings::default() };
+    let page = Report::new(Machine::this("test"), Vec::new(), found).html().unwrap();
+    assert!(page.contains("far apart"), "the page says so");
 }
 
 #[test]

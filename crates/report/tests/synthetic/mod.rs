@@ -38,6 +38,7 @@ fn row(figure: u8, system: &str, connections: u64, size: u16, repetition: u32) -
         traffic: "uniform".into(),
         matched: if system.starts_with("hnlb") { 1.0 } else { 0.0 },
         stolen: 0.0,
+        distance_ns: 0.0,
         dropped: 0,
     }
 }
