@@ -130,6 +130,11 @@ where
         &self.index
     }
 
+    /// Buckets of the index.
+    pub(crate) fn buckets(&self) -> u32 {
+        self.index.len()
+    }
+
     #[inline]
     pub(crate) fn is(&self, reference: Reference, key: &Key<K>) -> bool {
         self.record(reference.record()).is_some_and(|record| record.has(reference.direction(), key))

@@ -14,7 +14,7 @@
 //! A key's whereabouts change only under the lock of its first bucket, and
 //! what a bucket holds only under its own: an insertion into the first bucket
 //! needs one lock, and everything else both.
-use crate::bucket::{Bucket, Entry, Reference, Sought};
+use crate::bucket::{Bucket, Entry, Reference, SLOTS, Sought};
 use crate::hash::BucketHash;
 use crate::locks::{Held, Pair};
 use crate::memory::{Field, OutOfMemory};
@@ -80,6 +80,11 @@ impl Index {
 
     pub(crate) fn bytes(&self) -> usize {
         self.buckets.bytes()
+    }
+
+    /// How many buckets there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.buckets.len() as u32
     }
 
     /// The two buckets of a key, from the two halves of its hash.
@@ -270,6 +275,22 @@ impl Index {
                 return;
             }
         }
+    }
+
+    /// Moves the entries of a bucket that is their second to their first, where
+    /// that has room; how many.
+    pub(crate) fn bring_home(&self, bucket: usize) -> usize {
+        let comes = |slot: &usize| {
+            let entry = self.bucket(bucket).load(*slot);
+            if entry.is_empty() {
+                return false;
+            }
+            // Read without a lock: the move looks again.
+            let home = self.probe(entry.sought()).first();
+            let to = if home == bucket { None } else { self.vacancy(home, None) };
+            to.is_some_and(|to| self.shift(Place { bucket, slot: *slot }, to))
+        };
+        (0..SLOTS).filter(comes).count()
     }
 
     /// Moves an entry from `from` to its other bucket's slot `to`, if one with

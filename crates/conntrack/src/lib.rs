@@ -80,9 +80,11 @@ mod sync;
 #[forbid(unsafe_code)]
 mod table;
 #[forbid(unsafe_code)]
+mod tidy;
 mod time;
 #[forbid(unsafe_code)]
 mod view;
+mod walk;
 
 pub use config::{TableConfig, TableError};
 pub use family::FamilyStats;
@@ -95,5 +97,5 @@ pub use readers::{MAX_READERS, Reader, ReaderError};
 pub use state::{ConnState, Event};
 pub use sweep::Expiry;
 pub use table::{ConnTable, TableStats};
-pub use time::Timeouts;
+pub use time::{TICK_MS, Timeouts};
 pub use view::{Action, ConnView};

@@ -1,14 +1,12 @@
 //! Lazy ageing: an endless walk over all records, a slice at a time.
-use std::sync::PoisonError;
-
 use crate::family::FamilyTable;
 use crate::id::ConnId;
 use crate::key::{Family, Key};
 use crate::offload::OffloadState;
 use crate::state::ConnState;
-use crate::sync::Mutex;
 use crate::table::ConnTable;
 use crate::time::{TICK_MS, Timeouts, age, is_over, tick};
+use crate::walk::Slice;
 
 /// A connection whose timeout has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +20,6 @@ pub struct Expiry {
     pub idle_ms: u64,
 }
 
-/// Where the walk is: a position among the used records of both families, IPv4
-/// first.
-#[derive(Debug)]
-pub(crate) struct Cursor(Mutex<(bool, u32)>);
-
-impl Cursor {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new((false, 0)))
-    }
-}
-
 impl ConnTable {
     /// Walks on over at most `budget` records, at most once around, and
     /// reports those whose timeout has passed. Removes nothing: the keeper
@@ -40,38 +27,23 @@ impl ConnTable {
     /// one walk.
     pub fn sweep(&self, now_ms: u64, budget: usize, report: &mut impl FnMut(ConnId, Expiry)) {
         let now = tick(now_ms);
-        let mut left = budget.min(self.v4.used() as usize + self.v6.used() as usize);
+        let used = [self.v4.used(), self.v6.used()];
+        let mut left = budget.min(used.iter().map(|used| *used as usize).sum());
         while left > 0 {
-            let (is_v6, start, count) = self.advance(left);
-            if is_v6 {
-                check(&self.v6, start, count, now, &self.timeouts, report);
+            let slice = self.swept.advance(used, left);
+            if slice.is_v6 {
+                check(&self.v6, slice, now, &self.timeouts, report);
             } else {
-                check(&self.v4, start, count, now, &self.timeouts, report);
+                check(&self.v4, slice, now, &self.timeouts, report);
             }
-            left -= (count as usize).min(left);
+            left -= (slice.count as usize).min(left);
         }
-    }
-
-    /// Takes the next slice of one family, of at most `most` records.
-    fn advance(&self, most: usize) -> (bool, u32, u32) {
-        let mut place = self.cursor.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut is_v6, mut start) = *place;
-        let mut end = if is_v6 { self.v6.used() } else { self.v4.used() };
-        if start >= end {
-            is_v6 = !is_v6;
-            start = 0;
-            end = if is_v6 { self.v6.used() } else { self.v4.used() };
-        }
-        let count = (end - start).min(u32::try_from(most).unwrap_or(u32::MAX));
-        *place = (is_v6, start + count);
-        (is_v6, start, count)
     }
 }
 
 fn check<const K: usize>(
     family: &FamilyTable<K>,
-    start: u32,
-    count: u32,
+    Slice { start, count, .. }: Slice,
     now: u32,
     timeouts: &Timeouts,
     report: &mut impl FnMut(ConnId, Expiry),

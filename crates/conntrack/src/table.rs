@@ -15,9 +15,9 @@ use crate::offload::OffloadState;
 use crate::readers::{Reader, ReaderError, Readers};
 use crate::record::Record;
 use crate::state::{ConnState, Event};
-use crate::sweep::Cursor;
 use crate::time::{TICK_MS, Timeouts, age, tick};
 use crate::view::{Action, ConnView};
+use crate::walk::Walk;
 
 /// The connections of all workers, by all of them at once.
 ///
@@ -29,7 +29,9 @@ pub struct ConnTable {
     pub(crate) v4: FamilyTable<1>,
     pub(crate) v6: FamilyTable<4>,
     pub(crate) timeouts: Timeouts,
-    pub(crate) cursor: Cursor,
+    /// How far the walks over records and buckets are.
+    pub(crate) swept: Walk,
+    pub(crate) tidied: Walk,
     readers: Arc<Readers>,
     /// How bursts compare buckets.
     pub(crate) width: Width,
@@ -80,7 +82,8 @@ impl ConnTable {
             v4: family(config.connections, buckets, &config.seed)?,
             v6: family(config.connections_v6, buckets, &config.seed)?,
             timeouts: config.timeouts,
-            cursor: Cursor::new(),
+            swept: Walk::new(),
+            tidied: Walk::new(),
             readers: Arc::new(Readers::new()),
             width: Width::detect(),
         })

@@ -57,7 +57,7 @@ impl Timeouts {
 
 /// Milliseconds in a tick: a busy connection's record is written for ageing 16
 /// times a second, not once a packet.
-pub(crate) const TICK_MS: u64 = 64;
+pub const TICK_MS: u64 = 64;
 
 /// The tick of a time. The 32-bit clock wraps after 8.7 years; ages are told
 /// right up to half of that.

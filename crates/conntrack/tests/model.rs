@@ -18,6 +18,7 @@ enum Step {
     Lookup(Vec<(u32, bool)>),
     Sweep(u64),
     Reclaim,
+    Tidy(usize),
 }
 
 fn step(clients: u32) -> impl Strategy<Value = Step> {
@@ -29,6 +30,7 @@ fn step(clients: u32) -> impl Strategy<Value = Step> {
         2 => proptest::collection::vec(client, 0..150).prop_map(Step::Lookup),
         1 => (0u64..40_000).prop_map(Step::Sweep),
         1 => Just(Step::Reclaim),
+        1 => (0usize..400).prop_map(Step::Tidy),
     ]
 }
 
@@ -119,6 +121,11 @@ fn run(steps: &[Step], sizes: (usize, usize), seed: u8) {
                 }
             }
             Step::Lookup(clients) => lookup(&table, &model, clients),
+            Step::Tidy(budget) => {
+                let before = table.spilled();
+                let moved = table.tidy(*budget) as u64;
+                assert_eq!(table.spilled(), before - moved);
+            }
             Step::Sweep(wait) => {
                 now += wait;
                 sweep(&table, &mut model, now);

@@ -26,6 +26,11 @@ const MBUFS: usize = 1 << 13;
 /// Microseconds between two turns of the keeper.
 const TURN_US: u64 = 200;
 
+/// The connection table tells time in steps of so many milliseconds: what has
+/// expired goes all together when one begins. Counted is from the middle of a
+/// step to the middle of another.
+const STEP_MS: u64 = conntrack::TICK_MS;
+
 /// What clients, NIC and keeper have counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -88,6 +93,10 @@ pub(crate) struct Crowd<'a> {
     /// The first millisecond that counts, and what had been counted by then.
     warm_ms: u64,
     warm: Option<(u64, Counts)>,
+    /// The same of the last step since.
+    last: Option<(u64, Counts)>,
+    /// The middles of steps that have passed.
+    step: u64,
     turned: u64,
     patience: Patience,
 }
@@ -117,6 +126,8 @@ impl<'a> Crowd<'a> {
             aged: 0,
             warm_ms,
             warm: None,
+            last: None,
+            step: 0,
             turned: 0,
             patience: patience(),
         }
@@ -150,9 +161,10 @@ impl<'a> Crowd<'a> {
         let due = due_ns(now);
         let late = self.script.iter().skip(at).take_while(|packet| packet.at_ns <= due);
         let (from, before) = self.warm.unwrap_or((start, Counts::default()));
+        let (until, counts) = self.last.unwrap_or_else(|| (now, self.counts()));
         let tally = Tally {
-            counts: self.counts().since(&before),
-            seconds: now.wrapping_sub(from) as f64 / per_second as f64,
+            counts: counts.since(&before),
+            seconds: until.wrapping_sub(from) as f64 / per_second as f64,
             sent: at as u64,
             behind: late.count() as u64,
         };
@@ -268,6 +280,15 @@ impl<'a> Crowd<'a> {
         Counts { opened, removed, created, destroyed, asked, matched }
     }
 
+    /// It is the middle of a step.
+    fn note(&mut self, now: u64) {
+        let counts = Some((now, self.counts()));
+        match self.warm {
+            None => self.warm = counts,
+            Some(_) => self.last = counts,
+        }
+    }
+
     /// The keeper's turn, a few times a millisecond; the ager's is every
     /// millisecond.
     fn keep(&mut self, now: u64, ms: u64) {
@@ -283,11 +304,13 @@ impl<'a> Crowd<'a> {
             self.aged = now_ms;
             let offloader = &mut self.world.offloader;
             self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
+            let step = (now_ms + STEP_MS / 2) / STEP_MS;
+            if ms >= self.warm_ms && step != self.step {
+                self.note(now);
+            }
+            self.step = step;
         }
         self.world.tick(now_ms);
-        if self.warm.is_none() && ms >= self.warm_ms {
-            self.warm = Some((now, self.counts()));
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ages connections: a walk over the table in small steps.
+//! Ages connections and keeps the index tidy: walks over the table in small steps.
 use std::sync::Arc;
 
 use conntrack::{ConnId, Expiry, OffloadState};
@@ -10,12 +10,17 @@ use crate::Shared;
 pub struct AgerSettings {
     /// Records looked at in one [`Ager::tick`].
     pub records_per_tick: usize,
+    /// Buckets of the index looked at in one tick: see [`ConnTable::tidy`].
+    ///
+    /// [`ConnTable::tidy`]: conntrack::ConnTable::tidy
+    pub buckets_per_tick: usize,
 }
 
 impl Default for AgerSettings {
     /// 2048 records: at a tick a millisecond, a million connections in half a second.
+    /// 128 buckets: the index of a million in five seconds, for 2 % of a core.
     fn default() -> Self {
-        Self { records_per_tick: 2048 }
+        Self { records_per_tick: 2048, buckets_per_tick: 128 }
     }
 }
 
@@ -54,6 +59,7 @@ impl Ager {
         };
         shared.table.sweep(now_ms, settings.records_per_tick, &mut report);
         shared.table.reclaim();
+        shared.table.tidy(settings.buckets_per_tick);
     }
 
     /// Connections removed so far.

@@ -11,6 +11,9 @@ use super::subject::{BLOCK, Subject, Timed, timed};
 /// Next hops of all connections.
 const HOPS: [HopId; 2] = [HopId(1), HopId(2)];
 
+/// Rounds over the index that it is tidied in, at most.
+const ROUNDS: usize = 8;
+
 /// The connection table, for IPv4.
 pub(super) struct Hnlb {
     table: ConnTable,
@@ -104,6 +107,12 @@ impl Subject for Hnlb {
 
     fn settle(&self) {
         self.table.reclaim();
+    }
+
+    fn rest(&self) {
+        let rounds = (0..ROUNDS).map(|_| self.table.tidy(usize::MAX));
+        // A key that leaves a bucket makes room for others.
+        let _ = rounds.take_while(|moved| *moved > 0).count();
     }
 
     fn shares_changes(&self) -> bool {

@@ -208,6 +208,7 @@ impl Contestant {
             self.population.reach(self.subject.as_ref(), 0);
         }
         let refused = self.population.reach(self.subject.as_ref(), wanted);
+        self.subject.rest();
         let sample = Sample { failed: refused, operations: u64::from(wanted), cycles: 0.0 };
         self.check(Op::Insert, sample)
     }

@@ -34,6 +34,9 @@ pub(super) trait Subject: Send + Sync {
     fn mixed(&self, looked_up: &[u32], new: u32, old: u32, alone: bool) -> Timed;
     /// Makes the places of what was removed usable, while nobody looks anything up.
     fn settle(&self);
+    /// Does what its keeper has done when nothing has come or gone for some
+    /// seconds.
+    fn rest(&self) {}
     /// Whether several threads may change it at a time.
     fn shares_changes(&self) -> bool;
     /// Cache lines of the table that a bulk lookup of a key that is there reads,

@@ -66,6 +66,31 @@ fn a_burst_finds_what_comes_home() {
     spilling(true);
 }
 
+/// The keeper brings a key home while its connection ends and another one's key
+/// takes the slot.
+#[test]
+fn what_is_brought_home_is_what_is_there() {
+    with_preemptions(2, || {
+        let table = Arc::new(table(2));
+        let old = with_buckets(&table, 1, [(0, 1), (2, 2)]);
+        let new = with_buckets(&table, old.hops[0].0 + 1, [(1, 0), (2, 2)]);
+        table.insert(&old, 0).unwrap();
+        assert!(shift(&table, &table.probe(&old.keys[0]), 0));
+        let changing = thread::spawn({
+            let table = Arc::clone(&table);
+            move || {
+                assert_eq!(table.remove(0), Some(old));
+                assert_eq!(table.insert(&new, 0), Ok(1));
+            }
+        });
+        table.index().bring_home(1);
+        changing.join().unwrap();
+        assert_eq!(found(&table, &old, Direction::Forward), None);
+        assert_eq!(found(&table, &new, Direction::Forward), Some(1));
+        assert_eq!(table.index().spilled(), 0);
+    });
+}
+
 /// Another key comes home meanwhile, so that the count of those that have
 /// spilled changes, but not to nothing.
 #[test]
