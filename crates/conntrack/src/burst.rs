@@ -3,6 +3,7 @@
 //!
 //! Nine of ten keys are in their first bucket, and which the others are can't
 //! be predicted. A burst notes them without a branch and turns to them later.
+use arrayvec::ArrayVec;
 use wire::{FlowKey, FlowV6};
 
 use crate::bucket::{Bucket, Sought};
@@ -26,6 +27,9 @@ struct Start<'a> {
     /// Says the family.
     id_bit: u32,
 }
+
+/// Of a burst. Not an array: filling one costs a small burst more than its lookups.
+type Starts<'a> = ArrayVec<Start<'a>, BURST>;
 
 /// A key that a burst of which can be looked up.
 trait Seek {
@@ -118,6 +122,9 @@ impl ConnTable {
         keys: &[T],
         out: &mut [Option<Hit>],
     ) {
+        // As far as both reach: a small burst must not pay for a large `out`.
+        let len = keys.len().min(out.len());
+        let (Some(keys), Some(out)) = (keys.get(..len), out.get_mut(..len)) else { return };
         for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
             self.lookup_chunk::<T, AHEAD>(by, keys, out);
         }
@@ -132,9 +139,7 @@ impl ConnTable {
         out: &mut [Option<Hit>],
     ) {
         let moved = [self.v4.index().moved(), self.v6.index().moved()];
-        let first = self.v4.index().bucket(0);
-        let nowhere = Start { sought: Sought::default(), first, second: 0, id_bit: 0 };
-        let mut starts = [nowhere; BURST];
+        let mut starts = Starts::new();
         let families = self.approach(keys, &mut starts);
         let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
         for ((start, out), at) in starts.iter().zip(&mut *out).zip(0..) {
@@ -161,12 +166,12 @@ impl ConnTable {
     /// Stage 1: hash, and fetch the first bucket; whether there is any key of
     /// IPv6.
     #[inline]
-    fn approach<'a, T: Seek>(&'a self, keys: &[T], starts: &mut [Start<'a>; BURST]) -> u32 {
+    fn approach<'a, T: Seek>(&'a self, keys: &[T], starts: &mut Starts<'a>) -> u32 {
         let mut families = 0;
-        for (key, start) in keys.iter().zip(starts) {
+        for key in keys.iter().take(BURST) {
             let (index, sought, id_bit) = key.seek(self);
             let (first, second) = index.approach(sought);
-            *start = Start { sought, first, second, id_bit };
+            starts.push(Start { sought, first, second, id_bit });
             families |= id_bit;
         }
         families
@@ -187,18 +192,17 @@ impl ConnTable {
     #[inline]
     fn look_elsewhere<const AHEAD: bool>(
         &self,
-        starts: &[Start<'_>; BURST],
+        starts: &Starts<'_>,
         which: &[u8],
         out: &mut [Option<Hit>],
     ) -> bool {
-        let start = |at: u8| &starts[usize::from(at) % BURST];
-        for &at in which {
-            let &Start { first, second, id_bit, .. } = start(at);
+        let start = |at: &u8| starts.get(usize::from(*at));
+        for &Start { first, second, id_bit, .. } in which.iter().filter_map(start) {
             self.index(id_bit).approach_second(first, second);
         }
         let mut all = true;
         for &at in which {
-            let &Start { sought, first, second, id_bit } = start(at);
+            let Some(&Start { sought, first, second, id_bit }) = start(&at) else { continue };
             let (found, told) = self.index(id_bit).beyond(first, second, sought);
             all &= told;
             if let (true, Some(found)) = (AHEAD, found) {

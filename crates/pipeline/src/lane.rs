@@ -111,10 +111,11 @@ pub(crate) fn find<B: PacketBuf, O>(
             places.push(place);
         }
     }
-    let mut hits = [None; BURST];
+    let mut hits: ArrayVec<Option<Hit>, BURST> = ArrayVec::new();
+    hits.extend(keys.iter().map(|_| None));
     cx.shared.table.lookup_plain_ahead(&keys, &mut hits);
     let mut found = 0;
-    for (&place, hit) in places.iter().zip(hits) {
+    for (&place, &hit) in places.iter().zip(&hits) {
         match (hit, told.get_mut(usize::from(place))) {
             // A SYN of a known connection is not for this lane.
             (Some(hit), Some(told)) if opening >> place & 1 == 0 => {

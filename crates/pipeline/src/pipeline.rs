@@ -51,6 +51,9 @@ pub struct Pipeline<B: PacketBuf> {
     reader: Reader,
     worker: usize,
     memory: Memory<B>,
+    /// Of the burst in work. Kept, since filling it anew costs a small burst as
+    /// much as its packets.
+    told: Box<TellTale>,
 }
 
 /// What the stages keep between bursts.
@@ -103,7 +106,8 @@ impl<B: PacketBuf> Pipeline<B> {
                 settings.seed,
             ),
         };
-        Ok(Self { shared, snapshot, counters: Arc::default(), reader, worker, memory })
+        let (counters, told) = (Arc::default(), Box::new([Told::Nothing; BURST]));
+        Ok(Self { shared, snapshot, counters, reader, worker, memory, told })
     }
 
     /// This worker's counters; they outlive the pipeline.
@@ -134,29 +138,32 @@ impl<B: PacketBuf> Pipeline<B> {
         now_ms: u64,
         out: &mut impl Outbox<B>,
     ) {
-        let Self { shared, snapshot, counters, memory, .. } = self;
+        let Self { shared, snapshot, counters, memory, told, .. } = self;
         let Some(port) = shared.port(from.port) else { return burst.clear() };
         let queue = port.queues.get(from.queue);
         let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
         memory.hops.begin(shared.neighbours.changes(), now_ms);
         let lane = QueueLane::compile(&cx, &mut memory.hops, cx.queue.as_ref());
-        let (mut told, mut jobs) = ([Told::Nothing; BURST], Jobs::new());
+        let mut jobs = Jobs::new();
         let station = cx.snapshot.interfaces.at(from.port, None).map(|(_, own)| own.mac);
         let unknown = match station {
             Some(station) => {
-                let unknown = lane::ask(&cx, port, &lane, burst, &mut told);
-                unknown > 0 && memory.find(&cx, station, burst, &mut told) < unknown
+                let unknown = lane::ask(&cx, port, &lane, burst, told);
+                unknown > 0 && memory.find(&cx, station, burst, told) < unknown
             }
             // Without an untagged interface no frame is plain.
-            None => true,
+            None => {
+                told.iter_mut().zip(burst.iter()).for_each(|(told, _)| *told = Told::Nothing);
+                true
+            }
         };
         if unknown {
-            memory.sort(&cx, burst, &mut told, &mut jobs);
+            memory.sort(&cx, burst, told, &mut jobs);
         }
         let station = station.unwrap_or_default();
-        memory.remind(&mut cx, burst.len(), &told);
-        memory.third(&mut cx, station, &lane, burst, &told, &mut jobs);
+        memory.remind(&mut cx, burst.len(), told);
+        memory.third(&mut cx, station, &lane, burst, told, &mut jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
