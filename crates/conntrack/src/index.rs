@@ -285,10 +285,11 @@ impl Index {
             if entry.is_empty() {
                 return false;
             }
-            // Read without a lock: the move looks again.
+            // Read without a lock: another may be there when the move looks again.
             let home = self.probe(entry.sought()).first();
             let to = if home == bucket { None } else { self.vacancy(home, None) };
-            to.is_some_and(|to| self.shift(Place { bucket, slot: *slot }, to))
+            let from = Place { bucket, slot: *slot };
+            to.is_some_and(|to| self.shift_if(from, to, |entry| entry.first() == to.bucket))
         };
         (0..SLOTS).filter(comes).count()
     }
@@ -296,13 +297,18 @@ impl Index {
     /// Moves an entry from `from` to its other bucket's slot `to`, if one with
     /// that other bucket is there and `to` still empty; whether it did.
     pub(crate) fn shift(&self, from: Place, to: Place) -> bool {
+        self.shift_if(from, to, |_| true)
+    }
+
+    /// The same for an entry that is `wanted`.
+    fn shift_if(&self, from: Place, to: Place, wanted: impl Fn(&Probe) -> bool) -> bool {
         let (source, target) = (self.bucket(from.bucket), self.bucket(to.bucket));
         let _held = Pair::lock(source, target);
         let entry = source.load(from.slot);
         let probe = self.probe(entry.sought());
         let comes_home = probe.second() == from.bucket && probe.first() == to.bucket;
         let fits = comes_home || probe.first() == from.bucket && probe.second() == to.bucket;
-        if entry.is_empty() || !fits || !target.load(to.slot).is_empty() {
+        if entry.is_empty() || !fits || !wanted(&probe) || !target.load(to.slot).is_empty() {
             return false;
         }
         if !comes_home {
