@@ -28,15 +28,12 @@ impl ConnTable {
     pub fn sweep(&self, now_ms: u64, budget: usize, report: &mut impl FnMut(ConnId, Expiry)) {
         let now = tick(now_ms);
         let used = [self.v4.used(), self.v6.used()];
-        let mut left = budget.min(used.iter().map(|used| *used as usize).sum());
-        while left > 0 {
-            let slice = self.swept.advance(used, left);
+        for slice in self.swept.slices(used, budget) {
             if slice.is_v6 {
                 check(&self.v6, slice, now, &self.timeouts, report);
             } else {
                 check(&self.v4, slice, now, &self.timeouts, report);
             }
-            left -= (slice.count as usize).min(left);
         }
     }
 }

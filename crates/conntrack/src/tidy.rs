@@ -16,13 +16,10 @@ impl ConnTable {
     /// an insertion does, and lookups of that moment look again.
     pub fn tidy(&self, budget: usize) -> usize {
         let ends = [self.v4.buckets(), self.v6.buckets()];
-        let (mut left, mut moved) = (budget.min(ends.iter().sum::<u32>() as usize), 0);
-        while left > 0 {
-            let slice = self.tidied.advance(ends, left);
-            moved += if slice.is_v6 { bring(&self.v6, slice) } else { bring(&self.v4, slice) };
-            left -= (slice.count as usize).min(left);
-        }
-        moved
+        let bring = |slice: Slice| {
+            if slice.is_v6 { bring(&self.v6, slice) } else { bring(&self.v4, slice) }
+        };
+        self.tidied.slices(ends, budget).map(bring).sum()
     }
 }
 

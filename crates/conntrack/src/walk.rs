@@ -21,9 +21,19 @@ impl Walk {
         Self(Mutex::new((false, 0)))
     }
 
-    /// The next slice of at most `most` numbers; those of IPv4 are below the
-    /// first of `ends`, those of IPv6 below the second.
-    pub(crate) fn advance(&self, [v4, v6]: [u32; 2], most: usize) -> Slice {
+    /// The next slices, of `budget` numbers in all, at most once around; those of
+    /// IPv4 are below the first of `ends`, those of IPv6 below the second.
+    pub(crate) fn slices(&self, ends: [u32; 2], budget: usize) -> impl Iterator<Item = Slice> {
+        let mut left = budget.min(ends.iter().map(|end| *end as usize).sum());
+        std::iter::from_fn(move || {
+            let slice = (left > 0).then(|| self.advance(ends, left))?;
+            left -= (slice.count as usize).min(left);
+            Some(slice)
+        })
+    }
+
+    /// The next slice of at most `most` numbers.
+    fn advance(&self, [v4, v6]: [u32; 2], most: usize) -> Slice {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut is_v6, mut start) = *place;
         let end = |is_v6| if is_v6 { v6 } else { v4 };

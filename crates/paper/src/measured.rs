@@ -84,9 +84,9 @@ impl Measured {
     }
 
     /// How well it was measured, the calmer the better: what was measured while
-    /// the cores were far apart is worth less than anything near.
+    /// the cores were far apart is worth less than nothing.
     pub(crate) fn worth(&self) -> f64 {
-        self.calm() - if self.near { 0.0 } else { 1.0 }
+        self.calm() - if self.near { 0.0 } else { 2.0 }
     }
 
     /// The share of the time in which both cores were there, from 0 to 1.
@@ -110,5 +110,27 @@ impl Measured {
         let stolen: u64 = self.windows.iter().map(|window| window.stolen).sum();
         let own: u64 = self.windows.iter().map(|window| window.reading.ref_cycles).sum();
         if stolen + own == 0 { 0.0 } else { stolen as f64 / (stolen + own) as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    #[test]
+    fn the_calmest_far_measurement_is_worth_less_than_nothing() {
+        let measured = |windows, near| Measured {
+            windows,
+            sent: Sent { ledger: Ledger::default(), cycles: 0, calm: None, latency: None },
+            queues: 1,
+            dropped: [0; 2],
+            distance: None,
+            near,
+        };
+        let (calm, disturbed) = (vec![Window::default()], Vec::new());
+        assert!((measured(calm.clone(), true).worth() - 1.0).abs() < 1e-9);
+        assert!(measured(calm, false).worth() < 0.0);
+        assert!(measured(disturbed, true).worth() >= 0.0);
     }
 }
