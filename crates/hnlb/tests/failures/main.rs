@@ -15,7 +15,7 @@ use net::{Balancer, Net};
 /// How long anything may take that takes a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Connections opened at once.
-const CONNECTIONS: u64 = 10;
+const CONNECTIONS: u16 = 10;
 
 /// Three ports: `gone` vanishes, clients are behind `out`, backends behind `in`.
 /// Of the two backends one does not exist.
@@ -102,9 +102,10 @@ fn half_is_answered(net: &Net, balancer: &Balancer) {
     assert_eq!(answered, CONNECTIONS / 2, "{}", balancer.log());
     let after = wait(balancer, "drop", |status| {
         let dropped = |status: &Status| status.counters["neighbour_unresolved"];
-        dropped(status) - dropped(&before) >= CONNECTIONS / 2
+        dropped(status) - dropped(&before) >= u64::from(CONNECTIONS / 2)
     });
-    assert_eq!(after.counters["installed"] - before.counters["installed"], CONNECTIONS);
+    let installed = after.counters["installed"] - before.counters["installed"];
+    assert_eq!(installed, u64::from(CONNECTIONS));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Namespaces with a client, a backend and HNLB between them.
+use std::cell::Cell;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,6 +14,9 @@ use crate::udp;
 pub(crate) struct Net {
     prefix: String,
     server: Option<Child>,
+    /// The client's next source port that was never used. The kernel's choice may
+    /// fall on one that was, and then an old connection goes on.
+    fresh: Cell<u16>,
 }
 
 /// Runs a command; what it said if it failed.
@@ -34,7 +38,8 @@ impl Net {
         for (program, test) in [("ip", "-V"), ("ethtool", "--version")] {
             run(Command::new(program).arg(test))?;
         }
-        let mut net = Self { prefix: format!("hnlbf{}", std::process::id()), server: None };
+        let prefix = format!("hnlbf{}", std::process::id());
+        let mut net = Self { prefix, server: None, fresh: Cell::new(10_000) };
         for name in ["lb", "client", "backend"] {
             run(Command::new("ip").args(["netns", "add", &net.name(name)]))?;
         }
@@ -90,10 +95,13 @@ impl Net {
         self.script("lb", "ip link delete gone");
     }
 
-    /// Opens `connections` connections to the VIP, of which `wanted` should be
+    /// Opens `connections` new connections to the VIP, of which `wanted` should be
     /// answered before `patience` ends; how many are.
-    pub(crate) fn ask(&self, connections: u64, wanted: u64, patience: Duration) -> u64 {
-        udp::ask(&self.name("client"), "10.71.0.100:7", (connections, wanted), patience)
+    pub(crate) fn ask(&self, connections: u16, wanted: u16, patience: Duration) -> u16 {
+        let first = self.fresh.get();
+        self.fresh.set(first + connections);
+        let ports = first..self.fresh.get();
+        udp::ask(&self.name("client"), "10.71.0.100:7", ports, wanted, patience)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A UDP echo server and its clients inside namespaces: this test program,
 //! started there again.
 use std::net::UdpSocket;
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,16 +22,17 @@ pub(crate) fn serve(namespace: &str, addr: &str) -> Child {
     role(namespace, &format!("serve {addr}")).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Sends one datagram to `addr` from each of `sockets` sockets; how many get
-/// it back. Waits until `wanted` have, but no longer than `patience`.
+/// Sends one datagram to `addr` from each of `ports`; how many come back. Waits
+/// until `wanted` have, but no longer than `patience`.
 pub(crate) fn ask(
     namespace: &str,
     addr: &str,
-    (sockets, wanted): (u64, u64),
+    ports: Range<u16>,
+    wanted: u16,
     patience: Duration,
-) -> u64 {
-    let patience = patience.as_millis();
-    let output = role(namespace, &format!("ask {addr} {sockets} {wanted} {patience}")).output();
+) -> u16 {
+    let (first, end, patience) = (ports.start, ports.end, patience.as_millis());
+    let output = role(namespace, &format!("ask {addr} {first} {end} {wanted} {patience}")).output();
     let output = output.unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let answered = text.lines().find_map(|line| line.split("answered=").nth(1));
@@ -44,10 +46,10 @@ fn plays_its_role() {
     let words: Vec<&str> = role.split(' ').collect();
     match words[..] {
         ["serve", addr] => echo(&UdpSocket::bind(addr).unwrap()),
-        ["ask", addr, sockets, wanted, patience] => {
+        ["ask", addr, first, end, wanted, patience] => {
             let patience = Duration::from_millis(patience.parse().unwrap());
-            let (sockets, wanted) = (sockets.parse().unwrap(), wanted.parse().unwrap());
-            println!("\nanswered={}", answers(addr, sockets, wanted, patience));
+            let ports = first.parse().unwrap()..end.parse().unwrap();
+            println!("\nanswered={}", answers(addr, ports, wanted.parse().unwrap(), patience));
         }
         _ => panic!("no such role: {role}"),
     }
@@ -62,15 +64,16 @@ fn echo(socket: &UdpSocket) {
     }
 }
 
-fn answers(addr: &str, sockets: usize, wanted: usize, patience: Duration) -> usize {
-    let open = |_| {
-        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+fn answers(addr: &str, ports: Range<u16>, wanted: usize, patience: Duration) -> usize {
+    let open = |port| {
+        let socket = UdpSocket::bind(("0.0.0.0", port)).unwrap();
         socket.connect(addr).unwrap();
         socket.set_nonblocking(true).unwrap();
         socket.send(b"hello").unwrap();
         socket
     };
-    let mut waiting: Vec<UdpSocket> = (0..sockets).map(open).collect();
+    let sockets = ports.len();
+    let mut waiting: Vec<UdpSocket> = ports.map(open).collect();
     let since = Instant::now();
     let mut collect = || {
         let mut buffer = [0; 16];
