@@ -95,7 +95,7 @@ impl Keeper {
             self.resolver.announce(&mut |port, frame| injector.send(port, frame));
         }
         let Self { reporter, offloader, stateless, control, .. } = self;
-        self.socket.serve(|question| match control.obey(question, now_ms) {
+        self.socket.serve(now_ms, |question| match control.obey(question, now_ms) {
             Some(answer) => answer,
             None => reporter.answer(question, offloader, stateless),
         });

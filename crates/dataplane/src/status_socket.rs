@@ -5,15 +5,16 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::explain::QUESTION;
 
-/// How long a client may take to read its report.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(2);
-/// How long a client may take to ask. Who asks nothing, and doesn't say so by
-/// shutting its side down, gets the report after this time.
-const QUESTION_PATIENCE: Duration = Duration::from_millis(50);
+/// Milliseconds that a client may take to read its report.
+const CLIENT_PATIENCE_MS: u64 = 2000;
+/// Milliseconds that a client may take to ask. Who asks nothing, and doesn't say
+/// so by shutting its side down, gets the report after this time: more than any
+/// client loses its core for between connecting and asking.
+const QUESTION_PATIENCE_MS: u64 = 1000;
 /// Bytes of the longest question.
 const LONGEST_QUESTION: usize = 256;
 /// Clients served at a time; others wait in the socket's backlog.
@@ -74,7 +75,8 @@ struct Client {
     /// `None`: it may still be asking.
     report: Option<Vec<u8>>,
     sent: usize,
-    since: Instant,
+    /// When it came; when it was answered.
+    since_ms: u64,
 }
 
 impl StatusSocket {
@@ -104,31 +106,33 @@ impl StatusSocket {
         Ok(Self { path: path.to_owned(), listener, clients: Vec::new() })
     }
 
-    /// Serves everybody who is waiting, without ever waiting for them; `answer`
-    /// is asked once for each, with its question, which is empty for the report.
-    pub fn serve(&mut self, mut answer: impl FnMut(&str) -> String) {
+    /// Serves everybody who is waiting at `now_ms`, without ever waiting for
+    /// them; `answer` is asked once for each, with its question, which is empty
+    /// for the report.
+    pub fn serve(&mut self, now_ms: u64, mut answer: impl FnMut(&str) -> String) {
         while self.clients.len() < CLIENTS {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if let Err(error) = stream.set_nonblocking(true) {
                 tracing::debug!(%error, "a status client can't be served");
                 continue;
             }
-            let (question, since) = (Vec::new(), Instant::now());
-            self.clients.push(Client { stream, question, report: None, sent: 0, since });
+            let question = Vec::new();
+            self.clients.push(Client { stream, question, report: None, sent: 0, since_ms: now_ms });
         }
         for client in &mut self.clients {
-            if client.report.is_none() && client.has_asked() {
+            if client.report.is_none() && client.has_asked(now_ms) {
+                client.since_ms = now_ms;
                 let question = String::from_utf8_lossy(&client.question);
                 client.report = Some(answer(question.trim()).into_bytes());
             }
         }
-        self.clients.retain_mut(Client::wants_more);
+        self.clients.retain_mut(|client| client.wants_more(now_ms));
     }
 }
 
 impl Client {
     /// Takes what has come of its question. Whether that is all.
-    fn has_asked(&mut self) -> bool {
+    fn has_asked(&mut self, now_ms: u64) -> bool {
         let mut bytes = [0; LONGEST_QUESTION];
         loop {
             match self.stream.read(&mut bytes) {
@@ -136,7 +140,7 @@ impl Client {
                 Ok(read) => self.question.extend(bytes.iter().take(read)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return self.since.elapsed() >= QUESTION_PATIENCE;
+                    return self.waits_ms(now_ms) >= QUESTION_PATIENCE_MS;
                 }
                 // It can't be told anything either.
                 Err(_) => return true,
@@ -147,8 +151,13 @@ impl Client {
         }
     }
 
+    fn waits_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.since_ms)
+    }
+
     /// Sends what the client takes now. Whether it is to get more.
-    fn wants_more(&mut self) -> bool {
+    fn wants_more(&mut self, now_ms: u64) -> bool {
+        let waits_ms = self.waits_ms(now_ms);
         let Some(report) = &self.report else { return true };
         while let Some(rest) = report.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match self.stream.write(rest) {
@@ -156,7 +165,7 @@ impl Client {
                 Ok(sent) => self.sent += sent,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return self.since.elapsed() < CLIENT_PATIENCE;
+                    return waits_ms < CLIENT_PATIENCE_MS;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a status client left early");
@@ -222,7 +231,7 @@ mod tests {
             move || read(&path).unwrap()
         });
         while !reader.is_finished() {
-            socket.serve(|question| {
+            socket.serve(0, |question| {
                 assert_eq!(question, "");
                 "{\"ready\":true}".to_owned()
             });
@@ -242,16 +251,40 @@ mod tests {
         let _silent = UnixStream::connect(&path).unwrap();
         // More than any socket's buffer.
         let report = "x".repeat(1 << 22);
-        while socket.clients.iter().all(|client| client.sent == 0) {
-            socket.serve(|_| report.clone());
-        }
-        assert_eq!(socket.clients.len(), 1, "still served, and we are here");
+        socket.serve(0, |_| report.clone());
+        socket.serve(QUESTION_PATIENCE_MS - 1, |_| panic!("it may still ask"));
+        assert_eq!(socket.clients[0].sent, 0);
+        let answered_ms = QUESTION_PATIENCE_MS;
+        socket.serve(answered_ms, |_| report.clone());
+        assert!(socket.clients[0].sent > 0, "who asks nothing gets the report");
+        let end_ms = answered_ms + CLIENT_PATIENCE_MS;
         let reader = std::thread::spawn(move || read(&path).unwrap().len());
         while !reader.is_finished() {
-            socket.serve(|_| report.clone());
+            socket.serve(end_ms - 1, |_| report.clone());
             std::thread::yield_now();
         }
         assert_eq!(reader.join().unwrap(), 1 << 22);
+        assert_eq!(socket.clients.len(), 1, "still served, and we are here");
+        socket.serve(end_ms, |_| report.clone());
+        assert_eq!(socket.clients.len(), 0, "for so long and no longer");
+    }
+
+    /// Whoever loses its core between connecting and asking is not answered with
+    /// the report meanwhile.
+    #[test]
+    fn a_question_may_come_late() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hnlb.sock");
+        let mut socket = StatusSocket::bind(&path).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        for (now_ms, part) in [(0, "backend "), (500, "drain"), (QUESTION_PATIENCE_MS - 1, "\n")] {
+            socket.serve(now_ms, |question| panic!("'{question}' is not all"));
+            client.write_all(part.as_bytes()).unwrap();
+        }
+        socket.serve(QUESTION_PATIENCE_MS - 1, |question| format!("about {question}"));
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "about backend drain");
     }
 
     #[test]
@@ -262,7 +295,7 @@ mod tests {
         let reader =
             std::thread::spawn(move || explain(&path, "[fd00::1]:443".parse().unwrap()).unwrap());
         while !reader.is_finished() {
-            socket.serve(|question| format!("about {question}"));
+            socket.serve(0, |question| format!("about {question}"));
             std::thread::yield_now();
         }
         assert_eq!(reader.join().unwrap(), "about connection [fd00::1]:443");

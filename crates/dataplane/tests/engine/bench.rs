@@ -133,21 +133,29 @@ socket = "{socket}"
         }
     }
 
-    /// That nothing of an engine is left.
+    /// That nothing of an engine is left. The kernel shows a thread for a moment
+    /// after it was joined: joining waits for its last instruction only.
     pub(crate) fn assert_nothing_is_left(&self) {
         assert!(!self.path("hnlb.sock").exists(), "the status socket is left");
         let ours = |name: &String| {
             ["nic", "worker", "keeper"].iter().any(|thread| name.starts_with(thread))
         };
-        let left: Vec<String> = threads().into_iter().filter(ours).collect();
-        assert!(left.is_empty(), "threads are left: {left:?}");
+        let since = Instant::now();
+        loop {
+            let left: Vec<String> = threads().into_iter().filter(ours).collect();
+            if left.is_empty() {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "threads are left: {left:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
 /// The names of all threads of this process; the kernel keeps 15 letters.
 pub(crate) fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+    let names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
     names.filter_map(Result::ok).map(|name| name.trim().to_owned()).collect()
 }
 
