@@ -16,6 +16,8 @@ use crate::{Lab, LabError, exec};
 pub(crate) const NAME: &str = "hnlb";
 /// How long HNLB may take to be ready; generous, for emulated machines.
 const READY: Duration = Duration::from_secs(60);
+/// How long it may take to answer; generous, too.
+const ANSWER: Duration = Duration::from_secs(60);
 /// How long it may take to remove its rules and go.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -126,12 +128,11 @@ impl Balancer {
     /// Asks it for its status.
     ///
     /// # Errors
-    /// If it doesn't answer within ten seconds, or not in JSON.
+    /// If it doesn't answer within a minute, or not in JSON.
     pub fn status(&self, lab: &Lab) -> Result<Status, LabError> {
         let mut command = Command::new(&self.binary);
         command.args(["status", "--json", "--socket"]).arg(&self.socket);
-        let limit = Duration::from_secs(10);
-        let output = exec::run(&mut command, None, limit, lab.stop())?.success()?;
+        let output = exec::run(&mut command, None, ANSWER, lab.stop())?.success()?;
         status::parse(&output.stdout)
     }
 
@@ -149,8 +150,7 @@ impl Balancer {
     ) -> Result<Steered, LabError> {
         let mut command = Command::new(&self.binary);
         command.args(["backend", verb, service, backend, "--json", "--socket"]).arg(&self.socket);
-        let limit = Duration::from_secs(10);
-        let output = exec::run(&mut command, None, limit, lab.stop())?.success()?;
+        let output = exec::run(&mut command, None, ANSWER, lab.stop())?.success()?;
         serde_json::from_str(&output.stdout).map_err(|error| LabError::Parse {
             tool: "hnlb backend --json",
             detail: format!("{error} in: {}", output.stdout),

@@ -142,7 +142,7 @@ impl Lab {
         }
         let deadline = Instant::now() + SERVERS_READY;
         for (server, pid) in started {
-            while !listening(&server, pid) {
+            while !listening(server.protocol, server.port, &["", "6"], pid) {
                 self.stop.sleep(Duration::from_millis(10))?;
                 let log = self.log(&server.name);
                 if let Some(status) = self.ended(pid) {
@@ -431,12 +431,16 @@ fn fresh_name() -> String {
     format!("{:x}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn listening(server: &servers::Server, pid: u32) -> bool {
-    ["", "6"].iter().all(|family| {
-        let table = format!("/proc/{pid}/net/{}{family}", server.protocol);
-        let text = std::fs::read_to_string(table).unwrap_or_default();
-        servers::listens(&text, server.protocol, server.port)
-    })
+/// Whether the process waits for peers on `port`, in the tables of `protocol`
+/// with each of these endings.
+pub(crate) fn listening(protocol: &str, port: u16, families: &[&str], pid: u32) -> bool {
+    // Before it is in its namespace, these tables are the machine's own.
+    netns::entered(pid)
+        && families.iter().all(|family| {
+            let table = format!("/proc/{pid}/net/{protocol}{family}");
+            let text = std::fs::read_to_string(table).unwrap_or_default();
+            servers::listens(&text, protocol, port)
+        })
 }
 
 /// The end of a log for an error message.

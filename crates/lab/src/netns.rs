@@ -33,6 +33,12 @@ pub(crate) fn command(namespace: &str, argv: &[&str]) -> Command {
     command
 }
 
+/// Whether a process that was started by [`command`] is inside its namespace.
+pub(crate) fn entered(pid: u32) -> bool {
+    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    matches!((of(&pid.to_string()), of("self")), (Some(there), Some(here)) if there != here)
+}
+
 /// Makes a namespace.
 pub(crate) fn add(namespace: &str, stop: &Stop) -> Result<(), LabError> {
     ip(&["netns", "add", namespace], None, stop).map(drop)

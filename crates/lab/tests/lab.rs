@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -218,11 +219,14 @@ fn others_are_compared_in_one_lab_and_nothing_of_them_stays() {
         return;
     }
     // Labs without a name get one that starts with the pid.
-    let prefix = format!("{:x}-", std::process::id());
+    let pid = format!("{:x}-", std::process::id());
+    let starts = [format!("hnlb-{pid}"), pid];
     let left = || {
         let entries = ["/run/netns", "/run/hnlb-lab"].into_iter().map(std::fs::read_dir);
         let names = entries.flatten().flatten().flatten().map(|entry| entry.file_name());
-        names.filter(|name| name.to_string_lossy().contains(&prefix)).collect::<Vec<_>>()
+        names
+            .filter(|name| starts.iter().any(|start| name.to_string_lossy().starts_with(start)))
+            .collect::<Vec<_>>()
     };
     let options = |contenders: &[Contender]| compare::Options {
         contenders: contenders.to_vec(),
@@ -243,11 +247,12 @@ fn others_are_compared_in_one_lab_and_nothing_of_them_stays() {
     let stop = lab::Stop::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // In the midst of it: haproxy runs.
-            while left().is_empty() {
+            // In the midst of it: haproxy runs, and the load on it begins.
+            let loaded =
+                |name: &OsString| Path::new("/run/hnlb-lab").join(name).join("wrk.lua").exists();
+            while !left().iter().any(loaded) {
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
-            std::thread::sleep(std::time::Duration::from_secs(2));
             stop.request();
         });
         let stopped = compare::run(&standin(), &stop, &options(&[Contender::Haproxy]));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::config::{Encoding, LabRun};
-use crate::lab::log_tail;
+use crate::lab::{self, log_tail};
 use crate::topology::{BACKENDS, BALANCER, DIRECT, Host, PORT, VIP4, WEB_BACKEND_PORT, WEB_PORT};
 use crate::{Balancer, Lab, LabError, netns};
 
@@ -195,8 +195,7 @@ fn haproxy(lab: &mut Lab) -> Result<u32, LabError> {
         lab.spawn(BALANCER, HAPROXY, &["haproxy", "-db", "-f", &file.display().to_string()])?;
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
-        if crate::servers::listens(&table, "tcp", WEB_PORT) {
+        if lab::listening("tcp", WEB_PORT, &[""], pid) {
             return Ok(pid);
         }
         let ended = lab.ended(pid);

@@ -29,6 +29,9 @@ impl DnsResult {
     }
 }
 
+/// The questions, each round of them again.
+const QUESTIONS: [&str; 3] = ["who.lab TXT", "who.lab A", "who.lab AAAA"];
+
 /// Runs dnsperf from a client for some seconds against a VIP's DNS service,
 /// from `sockets` source ports and with at most 20 queries unanswered, so
 /// that a slow answer slows the load instead of overflowing a socket.
@@ -42,7 +45,7 @@ pub fn dns(
     seconds: u64,
     sockets: u32,
 ) -> Result<DnsResult, LabError> {
-    let queries = queries(lab)?;
+    let queries = questions(lab)?;
     let (server, port) = (vip.to_string(), DNS_PORT.to_string());
     let (length, clients) = (seconds.to_string(), sockets.to_string());
     let argv = [
@@ -53,8 +56,9 @@ pub fn dns(
     parse(&output.stdout)
 }
 
-/// As [`dns`], from one of the client's addresses, one socket, and with so many
-/// queries a second.
+/// As [`dns`], but `queries` in all, rounded down to whole rounds of the
+/// questions; from one of the client's addresses and one socket, with `rate`
+/// queries a second and at most 10 unanswered.
 ///
 /// # Errors
 /// As [`dns`].
@@ -63,28 +67,30 @@ pub fn dns_from(
     client: &str,
     from: IpAddr,
     vip: IpAddr,
-    seconds: u64,
+    queries: u32,
     rate: u32,
 ) -> Result<DnsResult, LabError> {
-    let queries = queries(lab)?;
+    let file = questions(lab)?;
     let (server, port, from) = (vip.to_string(), DNS_PORT.to_string(), from.to_string());
-    let (length, rate) = (seconds.to_string(), rate.to_string());
+    let rounds = (queries / QUESTIONS.len() as u32).to_string();
+    let limit = Duration::from_secs(u64::from(queries / rate.max(1)) + 60);
+    let rate = rate.to_string();
     let argv = [
-        "dnsperf", "-s", &server, "-p", &port, "-a", &from, "-d", &queries, "-l", &length, "-c",
-        "1", "-T", "1", "-Q", &rate, "-t", "5",
+        "dnsperf", "-s", &server, "-p", &port, "-a", &from, "-d", &file, "-n", &rounds, "-c", "1",
+        "-T", "1", "-Q", &rate, "-q", "10", "-t", "5",
     ];
-    let output = lab.exec_for(client, &argv, Duration::from_secs(seconds + 60))?.success()?;
+    let output = lab.exec_for(client, &argv, limit)?.success()?;
     parse(&output.stdout)
 }
 
 /// The file of what is asked for.
-fn queries(lab: &Lab) -> Result<String, LabError> {
+fn questions(lab: &Lab) -> Result<String, LabError> {
     let path = lab.dir().join("queries");
     // Written whole at once: others may be reading it.
     if !path.exists() {
         let new = lab.dir().join(format!("queries.{:?}", std::thread::current().id()));
         let what = || LabError::io(format!("write {}", path.display()));
-        std::fs::write(&new, "who.lab TXT\nwho.lab A\nwho.lab AAAA\n").map_err(what())?;
+        std::fs::write(&new, QUESTIONS.join("\n") + "\n").map_err(what())?;
         std::fs::rename(&new, &path).map_err(what())?;
     }
     Ok(path.display().to_string())
