@@ -170,6 +170,10 @@ pub(crate) struct BenchRunArgs {
     /// code alone (saturation runs only).
     #[arg(long)]
     pub(crate) alone: bool,
+    /// Count what was measured while others had the cores, too: whether it
+    /// works, on a busy machine (not `new`).
+    #[arg(long)]
+    pub(crate) busy: bool,
     /// Write results.csv, results.json, the plots and report.html into this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

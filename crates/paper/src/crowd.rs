@@ -15,7 +15,6 @@ use crate::flows::{DATA, SHORTEST};
 use crate::host::Signals;
 use crate::ledger::Ledger;
 use crate::presence::Patience;
-use crate::run::patience;
 use crate::source::{Sent, Wires, blank};
 use crate::world::{QUEUES, START_MS, World};
 
@@ -112,6 +111,7 @@ impl<'a> Crowd<'a> {
         let ager = Ager::new(Arc::clone(&world.shared), AgerSettings::default());
         let free = (0..MBUFS).map_while(|_| blank(wires.pool, SHORTEST)).collect();
         let staged = wires.to_host.iter().map(|_| Batch::new()).collect();
+        let patience = wires.patience;
         Self {
             wires,
             world,
@@ -129,7 +129,7 @@ impl<'a> Crowd<'a> {
             last: None,
             step: 0,
             turned: 0,
-            patience: patience(),
+            patience,
         }
     }
 

@@ -35,6 +35,9 @@ pub struct Options {
     /// Source and load balancer take turns on one core: for the cost of the
     /// code alone, without traffic between caches. Saturation runs only.
     pub alone: bool,
+    /// What was measured while others had the cores counts, too: says nothing of
+    /// speed, but gives every point on any machine.
+    pub busy: bool,
     /// The processors of source and load balancer; `None`: the first two.
     pub cores: Option<[usize; 2]>,
 }
@@ -51,6 +54,7 @@ impl Default for Options {
             systems: System::ALL.to_vec(),
             connections: Vec::new(),
             alone: false,
+            busy: false,
             cores: None,
         }
     }

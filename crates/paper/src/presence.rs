@@ -43,6 +43,11 @@ impl Patience {
     pub(crate) const fn new(turn_us: u64, cycles_per_us: u64) -> Self {
         Self { turn: turn_us * cycles_per_us, backlog: BACKLOG_US * cycles_per_us }
     }
+
+    /// Nothing is an absence.
+    pub(crate) const fn endless() -> Self {
+        Self { turn: u64::MAX, backlog: 0 }
+    }
 }
 
 impl Presence {

@@ -5,6 +5,7 @@ use dpdk::{RxQueue, pin_to_core, register_thread};
 use pipeline::{PortId, Source};
 
 use crate::balancer::Hnlb;
+use crate::distance::Ball;
 use crate::error::PaperError;
 use crate::flows::{Moulds, Shot};
 use crate::host::{self, Polled, Signals};
@@ -86,9 +87,17 @@ impl Testbed {
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
         let Hosted { subject, queues, requests, .. } = hosted;
         let mut polled = polled(rx, queues);
-        let wires = Wires { to_host, from_host, pool, signals: &signals };
+        let wires =
+            Wires { to_host, from_host, pool, signals: &signals, patience: patience(options) };
         let pool = &*pool;
         let [before, after] = &signals.balls;
+        // On a busy machine the ball falls.
+        let throw = |ball: &Ball| if options.busy { None } else { ball.throw() };
+        let returns = |ball: &Ball| {
+            if !options.busy {
+                ball.returns()
+            }
+        };
         let (windows, sent) = std::thread::scope(|scope| {
             let host = scope.spawn(|| {
                 let mut windows = windows;
@@ -98,19 +107,22 @@ impl Testbed {
                 })?;
                 let ports = [TxPort::new(clients), TxPort::new(servers)];
                 let mut out = Out { ports, pool, requests, unheard: 0 };
-                let before = before.throw();
+                let before = throw(before);
                 subject.poll(&mut polled, &mut out, &mut windows, &signals);
                 // They may have been moved meanwhile: the longer way counts.
-                let distance = before.into_iter().chain(after.throw()).reduce(f64::max);
+                let distance = before.into_iter().chain(throw(after)).reduce(f64::max);
                 Ok::<_, PaperError>((windows.into_done(), distance))
             });
             let source = scope.spawn(|| {
                 let ready = pin_to_core(source_core).and_then(|()| register_thread());
+                if ready.is_ok() {
+                    returns(before);
+                }
+                // Not earlier: windows without a source would be full before it sends.
                 signals.started.store(true, Ordering::Relaxed);
                 let _guard = ready?;
-                before.returns();
                 let sent = source(wires);
-                after.returns();
+                returns(after);
                 Ok::<_, PaperError>(sent)
             });
             let sent = source.join().map_err(|_| PaperError::ThreadFailed("source"));
@@ -135,7 +147,8 @@ impl Testbed {
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
         let Point { shots, moulds, longest, queues, aside, .. } = point;
         let mut polled = polled(rx, queues);
-        let wires = Wires { to_host, from_host, pool, signals: &signals };
+        let wires =
+            Wires { to_host, from_host, pool, signals: &signals, patience: patience(options) };
         let pool = &*pool;
         let generator = Generator { shots, moulds, longest, wires, aside };
         let (windows, sent) = std::thread::scope(|scope| {
@@ -181,11 +194,14 @@ fn polled(rx: &mut [Vec<RxQueue>; 2], queues: [usize; 2]) -> Vec<Polled<'_>> {
 fn windows(options: &Options, warm_up_ms: u64) -> Windows {
     let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
     let (count, skipped) = ((options.point_ms / WINDOW_MS).max(1), warm_up_ms / WINDOW_MS);
-    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, patience())
+    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, patience(options))
 }
 
 /// What counts as an interruption of either core.
-pub(crate) fn patience() -> Patience {
+fn patience(options: &Options) -> Patience {
+    if options.busy {
+        return Patience::endless();
+    }
     Patience::new(INTERRUPTED_US, (dpdk::cycles_per_second() / 1_000_000).max(1))
 }
 

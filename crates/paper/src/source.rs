@@ -10,7 +10,6 @@ use crate::flows::{Moulds, Shot};
 use crate::host::Signals;
 use crate::ledger::Ledger;
 use crate::presence::{Patience, Presence};
-use crate::run::patience;
 
 /// Mbufs moved at once.
 const BURST: usize = 64;
@@ -55,6 +54,7 @@ pub(crate) struct Wires<'a> {
     pub(crate) from_host: &'a mut [Consumer; 2],
     pub(crate) pool: &'a Mempool,
     pub(crate) signals: &'a Signals,
+    pub(crate) patience: Patience,
 }
 
 /// Done by the source's core between two bursts, for instance a keeper's work;
@@ -127,16 +127,8 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn new(generator: &'g mut Generator<'a, 's>) -> Self {
         let staged = generator.wires.to_host.iter().map(|_| Batch::new()).collect();
         let sent = Sent { ledger: Ledger::default(), cycles: 0, calm: None, latency: None };
-        Self {
-            generator,
-            at: 0,
-            staged,
-            sent,
-            stamp: None,
-            timed: 0,
-            patience: patience(),
-            excuses: false,
-        }
+        let patience = generator.wires.patience;
+        Self { generator, at: 0, staged, sent, stamp: None, timed: 0, patience, excuses: false }
     }
 
     fn done(&self) -> bool {

@@ -294,12 +294,13 @@ impl Testbed {
                 self.measure(&mut entrant.subject, point, options)?
             };
             let near = measured.near;
-            if best.as_ref().is_none_or(|best| best.worth() < measured.worth()) {
+            let packets = offered.is_none_or(|(mpps, _)| mpps > 0.0);
+            // The calmest one is worth nothing if no packet came.
+            let better = best.as_ref().is_none_or(|best| best.worth() < measured.worth());
+            if better && measured.is_usable(packets) {
                 best = Some(measured);
             }
-            let packets = offered.is_none_or(|(mpps, _)| mpps > 0.0);
-            let usable = best.as_ref().filter(|best| best.is_usable(packets));
-            if usable.is_some_and(|best| tried >= wished || best.worth() >= CALM) {
+            if best.as_ref().is_some_and(|best| tried >= wished || best.worth() >= CALM) {
                 return Ok(best);
             }
             if !near {

@@ -23,7 +23,7 @@ fn rows(args: &[&str]) -> Option<Vec<Value>> {
     let run = Command::new(env!("CARGO_BIN_EXE_hnlb"))
         .arg("bench")
         .args(args)
-        .args(["--quick", "--json"])
+        .args(["--quick", "--json", "--busy"])
         .output()
         .unwrap();
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));

@@ -126,6 +126,8 @@ fn a_dead_backend_and_a_port_that_vanishes() {
     while net.ask(2, 1, Duration::from_secs(1)) == 0 {
         assert!(since.elapsed() < PATIENCE, "nothing is answered: {}", balancer.log());
     }
+    // The other one of the pair may be on its way yet.
+    wait(&balancer, "pair", |status| status.counters["installed"] % 2 == 0);
     half_is_answered(&net, &balancer);
 
     // Drained, the dead backend gets no new connections, and all are answered.

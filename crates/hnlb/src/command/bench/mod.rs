@@ -83,6 +83,7 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
         repetitions: args.repetitions,
         point_ms: args.point_ms.unwrap_or(if args.quick { QUICK_POINT_MS } else { POINT_MS }),
         alone: args.run.alone,
+        busy: args.run.busy,
         systems: systems(&args.run.systems),
         connections: args.connections.clone(),
         progress: Some(progress),
@@ -122,6 +123,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
     let options = paper::Options {
         quick: args.quick,
         alone: args.run.alone,
+        busy: args.run.busy,
         systems,
         connections: args.connections.clone(),
         progress: Some(over_all(&bar, &grants)),
@@ -197,13 +199,16 @@ fn tell(
     args: &BenchRunArgs,
     interrupted: bool,
 ) -> CommandResult {
-    let &BenchRunArgs { json, alone, ref out, .. } = args;
+    let &BenchRunArgs { json, alone, busy, ref out, .. } = args;
     let mut report = Report::new(Machine::this(&dpdk::eal::version()), settings, findings);
     if interrupted {
         report.notes.push(page::INTERRUPTED.to_owned());
     }
     if alone {
         report.notes.push(page::ALONE.to_owned());
+    }
+    if busy {
+        report.notes.push(page::BUSY.to_owned());
     }
     if json {
         for row in report.findings().json_rows()? {
