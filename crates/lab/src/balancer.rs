@@ -15,7 +15,7 @@ use crate::{Lab, LabError, exec};
 /// Name of the process in the lab.
 pub(crate) const NAME: &str = "hnlb";
 /// How long HNLB may take to be ready; generous, for emulated machines.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_secs(300);
 /// How long it may take to answer; generous, too.
 const ANSWER: Duration = Duration::from_secs(60);
 /// How long it may take to remove its rules and go.
@@ -33,7 +33,7 @@ impl Balancer {
     /// Starts `hnlb run` in the lab and waits until its status says ready.
     ///
     /// # Errors
-    /// If it ends, or isn't ready in a minute; it has ended then.
+    /// If it ends, or isn't ready in five minutes; it has ended then.
     pub fn start(lab: &mut Lab, binary: &Path, run: &LabRun) -> Result<Self, LabError> {
         lab.open_tunnels(run.mode)?;
         let name = format!("hnlb-{}-{}", run.mode.name(), run.encoding.name());

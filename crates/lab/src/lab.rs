@@ -16,7 +16,7 @@ use crate::topology::{
 use crate::{LabError, Mode, Opener, Stop, host, netns, servers, tunnels};
 
 /// How long servers may take to listen; generous, for emulated machines.
-const SERVERS_READY: Duration = Duration::from_secs(60);
+const SERVERS_READY: Duration = Duration::from_secs(300);
 /// How long processes get to end by themselves.
 const GRACE: Duration = Duration::from_secs(5);
 

@@ -14,6 +14,11 @@ use crate::{Balancer, Lab, LabError};
 pub(super) const STEPS: usize = 6;
 /// Connections of a client at a time.
 const OPEN: u32 = 16;
+/// Requests without which a connection isn't long: packets before its rules are
+/// made, and those of its end, would weigh.
+const LONG: u64 = 200;
+/// Seconds after which connections that aren't long yet will not be.
+const PATIENCE: u64 = 60;
 /// Share of the packets of long IPv4 connections that the NIC must match.
 const SHARE: f64 = 0.95;
 
@@ -175,8 +180,28 @@ struct Long {
     loaded: Status,
 }
 
-/// Long connections from one client.
+/// Long connections from one client, for some seconds; on a slow machine new
+/// ones for longer, until they are long.
 fn long(
+    lab: &Lab,
+    balancer: &Balancer,
+    client: &str,
+    family: Family,
+    seconds: u64,
+) -> Result<Long, LabError> {
+    let mut seconds = seconds;
+    loop {
+        let long = long_for(lab, balancer, client, family, seconds)?;
+        let enough = long.result.requests >= LONG * u64::from(OPEN);
+        if enough || long.result.failed > 0 || seconds >= PATIENCE {
+            return Ok(long);
+        }
+        seconds *= 2;
+    }
+}
+
+/// Connections from one client that last so many seconds.
+fn long_for(
     lab: &Lab,
     balancer: &Balancer,
     client: &str,
