@@ -166,7 +166,7 @@ pub(crate) fn pass_marked<O>(
     let head = frame.first_chunk_mut()?;
     let plain = Plain::of(head, len, station)?;
     let action = cx.shared.table.plain(hit, &key(&plain), cx.now_ms)?;
-    rewrite(cx, hops, &plain, &action, head)
+    rewrite(cx, hops, &plain, &action, len, head)
 }
 
 /// Third pass, for a plain packet whose connection [`find`] has found.
@@ -177,10 +177,11 @@ pub(crate) fn pass_found<O>(
     hit: Hit,
     frame: &mut [u8],
 ) -> Option<PortId> {
+    let len = frame.len();
     let head = frame.first_chunk_mut()?;
     let plain = Plain::again(head);
     let action = cx.shared.table.plain_found(hit, plain.proto, cx.now_ms)?;
-    rewrite(cx, hops, &plain, &action, head)
+    rewrite(cx, hops, &plain, &action, len, head)
 }
 
 #[inline(always)]
@@ -189,9 +190,10 @@ fn rewrite<O>(
     hops: &mut Hops,
     plain: &Plain,
     action: &PlainAction,
+    len: usize,
     head: &mut Head,
 ) -> Option<PortId> {
-    let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
+    let way = hops.way(cx, action.hop).filter(|way| way.takes(len))?;
     let rewrite = PlainRewrite {
         macs: way.macs,
         addresses: action.addresses,
@@ -292,7 +294,7 @@ impl QueueLane {
         let len = frame.len();
         let head = frame.first_chunk_mut()?;
         let plain = Plain::of(head, len, station)?;
-        if !self.carries(&plain) || plain.length > self.way.mtu {
+        if !self.carries(&plain) || !self.way.takes(len) {
             return None;
         }
         self.rewrite(&plain).apply(head, plain.proto);
