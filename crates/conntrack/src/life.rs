@@ -9,7 +9,8 @@ use crate::state::TcpState;
 ///
 /// From the top: 32 bits generation; then from bit 0: live, 4 bits state,
 /// 4 bits state before a reset, 2 bits offload state, and a bit for each
-/// direction that says what the state says: whether it is settled.
+/// direction that says what the state says, of a life that isn't ended: whether
+/// it is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life(u64);
 
@@ -44,9 +45,9 @@ impl Life {
         Self(self.0 >> 32 << 32)
     }
 
-    /// The same life, ended.
+    /// The same life, ended: nothing is settled any more.
     pub(crate) const fn ended(self) -> Self {
-        Self(self.0 & !LIVE)
+        Self(self.0 & !(LIVE | 3 << SETTLED))
     }
 
     pub(crate) const fn is_live(self) -> bool {
@@ -68,10 +69,11 @@ impl Life {
         TcpState::is_open((self.0 >> STATE) as u8 & 15)
     }
 
-    /// 0 if the life isn't ended and a packet of `direction` without SYN, FIN
-    /// and RST changes nothing; a number, as it is one of several conditions.
-    pub(crate) const fn unsettled(self, direction: Direction) -> u64 {
-        !self.0 & (LIVE | 1 << SETTLED << (direction as u32 & 1))
+    /// Whether the life isn't ended and a packet of `direction` without SYN, FIN
+    /// and RST changes nothing.
+    #[inline(always)]
+    pub(crate) const fn is_settled(self, direction: Direction) -> bool {
+        self.0 & (1 << SETTLED << (direction as u32 & 1)) != 0
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use wire::{FlowKey, FlowV4, Transport};
 
 use crate::id::Hit;
 use crate::key::Key4;
-use crate::record::Words;
+use crate::record::Record;
 use crate::table::ConnTable;
 use crate::time::tick;
 
@@ -82,9 +82,8 @@ impl ConnTable {
     #[inline(always)]
     #[must_use]
     pub fn plain(&self, hit: Hit, key: &PlainKey, now_ms: u64) -> Option<PlainAction> {
-        self.plain_if(hit, key.proto, now_ms, |words| {
-            let [own] = words.own;
-            (own ^ key.addresses) | u64::from(words.own_ports ^ key.ports)
+        self.plain_if(hit, key.proto, now_ms, |record| {
+            record.carries(hit.direction, [key.addresses], key.ports)
         })
     }
 
@@ -94,28 +93,28 @@ impl ConnTable {
     #[inline(always)]
     #[must_use]
     pub fn plain_found(&self, hit: Hit, proto: u8, now_ms: u64) -> Option<PlainAction> {
-        self.plain_if(hit, proto, now_ms, |_| 0)
+        self.plain_if(hit, proto, now_ms, |_| true)
     }
 
-    /// `differs` says by a bit that the connection is another than asked for.
+    /// `same` says whether the connection is the one that was asked for. Each
+    /// question is one comparison that turns out alike for nearly every packet,
+    /// and nothing is read before the questions that need it are answered: so
+    /// few registers are in use.
     #[inline(always)]
     fn plain_if(
         &self,
         hit: Hit,
         proto: u8,
         now_ms: u64,
-        differs: impl FnOnce(&Words<1>) -> u64,
+        same: impl FnOnce(&Record<1>) -> bool,
     ) -> Option<PlainAction> {
         // The record of a hit of the other family is beyond these or another's.
         let record = self.v4.record(hit.conn.raw())?;
-        let life = record.life();
-        let words = record.words(hit.direction);
-        let wrong = differs(&words)
-            | u64::from(words.kind ^ u32::from(proto))
-            | life.unsettled(hit.direction);
-        if wrong != 0 {
+        let settled = record.life().is_settled(hit.direction);
+        if !settled || !same(record) || !record.rewrites(proto) {
             return None;
         }
+        let words = record.words(hit.direction);
         record.see(tick(now_ms));
         // What is behind the load balancer is the other key turned round:
         // under `nat` one half of it is what the packet carries already.

@@ -60,14 +60,12 @@ impl<const K: usize> Content<K> {
 /// A record's words as one direction sees them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<const K: usize> {
-    pub(crate) own: [u64; K],
+    /// Addresses and ports of the other direction.
     pub(crate) other: [u64; K],
-    pub(crate) own_ports: u32,
     pub(crate) other_ports: u32,
     /// Of the network header in the upper, of the transport in the lower half.
     pub(crate) deltas: u32,
     pub(crate) hop: u32,
-    pub(crate) kind: u32,
 }
 
 impl<const K: usize> Record<K> {
@@ -161,23 +159,33 @@ impl<const K: usize> Record<K> {
         (proto, forwarding_of((ids >> FORWARDING) as u8))
     }
 
-    /// The words of `direction` first, then those of the other: addresses,
-    /// ports, and of `direction` alone checksum changes and next hop. Chosen
-    /// without a branch, as directions alternate. The lower half of the last
-    /// is the protocol's number and nothing else if packets are rewritten.
+    /// What `direction` needs to rewrite a packet. Chosen without a branch, as
+    /// directions alternate.
     #[inline(always)]
     pub(crate) fn words(&self, direction: Direction) -> Words<K> {
         let way = direction as usize & 1;
         let word = |words: &[AtomicU32; 2], way: usize| words[way].load(Ordering::Relaxed);
         Words {
-            own: load_all(&self.addresses[way]),
             other: load_all(&self.addresses[1 - way]),
-            own_ports: word(&self.ports, way),
             other_ports: word(&self.ports, 1 - way),
             deltas: word(&self.deltas, way),
             hop: word(&self.hops, way),
-            kind: self.ids.load(Ordering::Relaxed) as u32,
         }
+    }
+
+    /// Whether these are `direction`'s addresses and ports.
+    #[inline(always)]
+    pub(crate) fn carries(&self, direction: Direction, addresses: [u64; K], ports: u32) -> bool {
+        let way = direction as usize & 1;
+        let word = self.ports[way].load(Ordering::Relaxed);
+        load_all(&self.addresses[way]) == addresses && word == ports
+    }
+
+    /// Whether the connection is one of protocol `proto` whose packets are
+    /// rewritten: then the lower half of the ids is the number and nothing else.
+    #[inline(always)]
+    pub(crate) fn rewrites(&self, proto: u8) -> bool {
+        self.ids.load(Ordering::Relaxed) as u32 == u32::from(proto)
     }
 
     /// The content and the life it belongs to, whole, for anybody; `None` if
@@ -230,7 +238,7 @@ impl<const K: usize> Record<K> {
 /// The place of the forwarding among the ids.
 const FORWARDING: u32 = 8;
 
-/// Zero for those whose packets are rewritten: [`Record::words`] tells them
+/// Zero for those whose packets are rewritten: [`Record::rewrites`] tells them
 /// apart from all others by that.
 const fn forwarding_bits(forwarding: Forwarding) -> u8 {
     match forwarding {

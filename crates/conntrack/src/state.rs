@@ -293,7 +293,8 @@ mod tests {
             let state = TcpState::plain(state);
             let born = Life::from_raw(0).next(TcpState::plain(ConnState::Stream));
             let life = born.with_state(state);
-            assert_eq!(life.unsettled(direction) == 0, settled, "{state:?} {direction:?}");
+            assert_eq!(life.is_settled(direction), settled, "{state:?} {direction:?}");
+            assert!(!life.ended().is_settled(direction), "{state:?} {direction:?}");
             let same =
                 [0, TcpFlags::ACK].map(|flags| state.after(direction, Some(TcpFlags(flags))));
             let unchanged = same == [(state, Event::None); 2];

@@ -2,9 +2,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrayvec::ArrayVec;
 use dpdk::{Batch, Mbuf, RxQueue, cycles};
-use pipeline::{Outbox, Pipeline, PortId, Shared, Source};
+use pipeline::{Outbox, Pipeline, PortId, Roster, Shared, Source};
 
 use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};
@@ -44,24 +43,27 @@ struct Turn {
     /// The last millisecond that was ticked.
     ticked_ms: u64,
     received: Batch<BURST>,
-    burst: ArrayVec<Mbuf, BURST>,
+    roster: Roster,
 }
 
 impl Worker {
-    /// Polls all queues round robin until `stop`.
+    /// Polls its queues round robin until `stop`.
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut turn = Turn {
             meter: LoopMeter::new(Arc::clone(&self.counters), cycles()),
             ticked_ms: 0,
             received: Batch::default(),
-            burst: ArrayVec::new(),
+            roster: Roster::new(self.queues.len()),
         };
         let mut waiter = Waiter::new(self.idle);
         while !stop.load(Ordering::Relaxed) {
             self.pipeline.begin();
+            turn.roster.begin();
             let mut found = self.send_injected();
             for at in 0..self.queues.len() {
-                found += self.iterate(at, &mut turn);
+                if turn.roster.asks(at) {
+                    found += self.iterate(at, &mut turn);
+                }
             }
             self.tick(&mut turn);
             waiter.round(found);
@@ -73,17 +75,17 @@ impl Worker {
     fn iterate(&mut self, at: usize, turn: &mut Turn) -> usize {
         let Self { queues, pipeline, outbox, clock, .. } = self;
         let Some(PolledQueue { source, rx }) = queues.get_mut(at) else { return 0 };
-        let Turn { meter, received, burst, .. } = turn;
+        let Turn { meter, received, roster, .. } = turn;
         let (source, most) = (*source, self.burst);
         let found = meter.iterate(cycles, |before| {
             let found = rx.rx_at_most(received, most);
             if found > 0 {
-                burst.extend(received.drain());
-                pipeline.process(source, burst, clock.at_ms(before), outbox);
+                pipeline.process(source, received.packets(), clock.at_ms(before), outbox);
                 outbox.flush();
             }
             found
         });
+        roster.polled(at, found, most);
         if let Some(port) = self.shared.ports.get(usize::from(source.port.0)) {
             port.drained.polled(source.queue, found, self.burst);
         }

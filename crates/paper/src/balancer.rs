@@ -1,9 +1,8 @@
 //! What is measured: something that takes bursts and sends them on.
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
 use dpdk::{Batch, Mbuf};
-use pipeline::{BURST, Pipeline, Shared, Source};
+use pipeline::{Pipeline, Shared, Source};
 
 use crate::error::PaperError;
 use crate::outbox::Out;
@@ -19,13 +18,7 @@ pub(crate) trait Balancer: Send {
     fn begin(&mut self) {}
 
     /// Takes what came in to where it goes.
-    fn process(
-        &mut self,
-        from: Source,
-        burst: &mut Batch<RX_BURST>,
-        now_ms: u64,
-        out: &mut Out<'_>,
-    );
+    fn process(&mut self, from: Source, burst: &mut Batch, now_ms: u64, out: &mut Out<'_>);
 
     /// A poll has given `found` packets, and they have been processed.
     #[inline]
@@ -36,14 +29,13 @@ pub(crate) trait Balancer: Send {
 pub(crate) struct Hnlb {
     shared: Arc<Shared>,
     pipeline: Pipeline<Mbuf>,
-    burst: ArrayVec<Mbuf, BURST>,
 }
 
 impl Hnlb {
     pub(crate) fn new(world: &World) -> Result<Self, PaperError> {
         let shared = Arc::clone(&world.shared);
         let pipeline = Pipeline::new(Arc::clone(&shared), 0, world.settings())?;
-        Ok(Self { shared, pipeline, burst: ArrayVec::new() })
+        Ok(Self { shared, pipeline })
     }
 }
 
@@ -54,15 +46,8 @@ impl Balancer for Hnlb {
     }
 
     #[inline]
-    fn process(
-        &mut self,
-        from: Source,
-        burst: &mut Batch<RX_BURST>,
-        now_ms: u64,
-        out: &mut Out<'_>,
-    ) {
-        self.burst.extend(burst.drain());
-        self.pipeline.process(from, &mut self.burst, now_ms, out);
+    fn process(&mut self, from: Source, burst: &mut Batch, now_ms: u64, out: &mut Out<'_>) {
+        self.pipeline.process(from, burst.packets(), now_ms, out);
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, RxQueue, cycles};
-use pipeline::Source;
+use pipeline::{BURST, Roster, Source};
 
 use crate::balancer::{Balancer, RX_BURST};
 use crate::distance::Ball;
@@ -45,24 +45,30 @@ pub(crate) fn poll(
         std::hint::spin_loop();
     }
     let start = cycles();
-    let mut batch = Batch::<RX_BURST>::new();
+    let mut batch = Batch::<BURST>::new();
     windows.start(start);
     let patience = windows.patience();
+    let mut roster = Roster::new(queues.len());
     loop {
         balancer.begin();
-        for Polled { from, rx } in queues.iter_mut() {
+        roster.begin();
+        for (at, Polled { from, rx }) in queues.iter_mut().enumerate() {
+            if !roster.asks(at) {
+                continue;
+            }
             let before = cycles();
             signals.host.beat(before, patience);
             if !windows.iteration(before, Some(&signals.source)) {
                 return signals.measured.store(true, Ordering::Relaxed);
             }
-            let received = rx.rx_burst(&mut batch);
+            let received = rx.rx_at_most(&mut batch, RX_BURST);
             if received > 0 {
                 let now_ms = START_MS + before.wrapping_sub(start) / per_ms;
                 balancer.process(*from, &mut batch, now_ms, out);
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
             }
+            roster.polled(at, received, RX_BURST);
             balancer.polled(*from, received);
         }
     }
@@ -76,7 +82,7 @@ pub(crate) fn drain(
     out: &mut Out<'_>,
     windows: &mut Windows,
 ) -> bool {
-    let mut batch = Batch::<RX_BURST>::new();
+    let mut batch = Batch::<BURST>::new();
     windows.resume(cycles());
     loop {
         balancer.begin();
@@ -86,7 +92,7 @@ pub(crate) fn drain(
             if !windows.iteration(before, None) {
                 return false;
             }
-            let received = rx.rx_burst(&mut batch);
+            let received = rx.rx_at_most(&mut batch, RX_BURST);
             if received > 0 {
                 balancer.process(*from, &mut batch, START_MS, out);
                 out.flush();

@@ -5,7 +5,7 @@ use pipeline::{Outbox, PortId, Source};
 use wire::plain::mac_pair;
 use wire::{Headers, Mac, PlainRewrite, Rewrite, Transport, decrement_ttl, ethernet};
 
-use crate::balancer::{Balancer, RX_BURST};
+use crate::balancer::Balancer;
 use crate::outbox::Out;
 
 /// What is done to a packet.
@@ -59,7 +59,7 @@ impl Limit {
 
 impl Balancer for Limit {
     #[inline]
-    fn process(&mut self, _: Source, burst: &mut Batch<RX_BURST>, _: u64, out: &mut Out<'_>) {
+    fn process(&mut self, _: Source, burst: &mut Batch, _: u64, out: &mut Out<'_>) {
         for packet in burst.iter() {
             packet.prefetch();
         }

@@ -72,7 +72,7 @@ impl Bench<'_, '_> {
     /// balancer's part of it took.
     fn burst(&mut self, shots: &[Shot], port: u16, spent: &mut Spent) {
         let Ends { rx, tx: [clients, servers], to_host, from_host, pool } = &mut *self.ends;
-        let mut batch = Batch::<RX_BURST>::new();
+        let mut batch = Batch::<{ pipeline::BURST }>::new();
         for shot in shots {
             let Some(mut mbuf) = blank(pool, shot.len()) else { return };
             if let Some(headers) = mbuf.bytes_mut().first_chunk_mut() {
@@ -98,7 +98,7 @@ impl Bench<'_, '_> {
         let took = cycles().wrapping_sub(before);
         spent.add(took, found, INTERRUPTED_US * self.per_us);
         self.requests = out.requests.take();
-        let mut back = Batch::<RX_BURST>::new();
+        let mut back = Batch::<{ pipeline::BURST }>::new();
         for ring in from_host.iter_mut() {
             while ring.dequeue_burst(&mut back) > 0 {
                 back.clear();

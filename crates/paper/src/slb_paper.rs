@@ -8,7 +8,7 @@ use pipeline::Source;
 use service::Direction;
 use wire::{FlowKey, Headers};
 
-use crate::balancer::{Balancer, RX_BURST};
+use crate::balancer::Balancer;
 use crate::error::PaperError;
 use crate::limit::Action;
 use crate::outbox::Out;
@@ -64,7 +64,7 @@ impl SlbPaper {
 
 impl Balancer for SlbPaper {
     #[inline]
-    fn process(&mut self, _: Source, burst: &mut Batch<RX_BURST>, _: u64, out: &mut Out<'_>) {
+    fn process(&mut self, _: Source, burst: &mut Batch, _: u64, out: &mut Out<'_>) {
         for packet in burst.drain() {
             // Packets of no connection are dropped: the measurement has none.
             let _ = self.one(packet, out);

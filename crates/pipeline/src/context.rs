@@ -4,7 +4,6 @@ use service::{Delivery, HopId};
 use wire::{Headers, ethernet, vlan};
 
 use crate::counters::Counter;
-use crate::encoding::QueueAction;
 use crate::{Counters, Interface, InterfaceId, Outbox, Shared, Snapshot, Source};
 
 /// The surroundings of a burst.
@@ -13,8 +12,8 @@ pub(crate) struct Context<'a, O> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) counters: &'a Counters,
     pub(crate) from: Source,
-    /// What the receive queue says of its packets.
-    pub(crate) queue: Option<QueueAction>,
+    /// Whether the receive queue says something of its packets.
+    pub(crate) queue: bool,
     pub(crate) now_ms: u64,
     pub(crate) out: &'a mut O,
 }

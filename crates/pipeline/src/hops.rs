@@ -7,6 +7,9 @@ use crate::context::Context;
 use crate::neighbour;
 use crate::{PortId, Snapshot};
 
+/// Bytes of an Ethernet header without a tag.
+pub(crate) const ETHERNET: usize = 14;
+
 /// Compiled hops kept at once; those whose numbers agree modulo this take each
 /// other's place.
 const SIZE: usize = 512;
@@ -20,8 +23,17 @@ pub(crate) struct Way {
     /// Ethernet destination and source.
     pub(crate) macs: [u8; 12],
     pub(crate) port: PortId,
-    /// The longest IP packet, in bytes.
-    pub(crate) mtu: u16,
+    /// The longest untagged frame, in bytes.
+    longest: u16,
+}
+
+impl Way {
+    /// Whether an untagged frame of `len` bytes isn't too long. Padding is the
+    /// part of frames too short for any limit.
+    #[inline(always)]
+    pub(crate) fn takes(&self, len: usize) -> bool {
+        len <= usize::from(self.longest)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +57,7 @@ pub(crate) struct Hops {
 
 impl Default for Hops {
     fn default() -> Self {
-        let way = Way { macs: [0; 12], port: PortId(0), mtu: 0 };
+        let way = Way { macs: [0; 12], port: PortId(0), longest: 0 };
         let compiled = Box::new([Compiled { hop: HopId(0), era: 0, way }; SIZE]);
         Self { compiled, era: 1, changes: 0, lease: 0 }
     }
@@ -93,5 +105,6 @@ fn compile<O>(cx: &Context<'_, O>, hop: HopId) -> Option<Way> {
     let snapshot: &Snapshot = cx.snapshot;
     let (interface, mac) = cx.shared.neighbours.resolve(hop, cx.now_ms)?;
     let interface = snapshot.interfaces.get(interface).filter(|found| found.vlan.is_none())?;
-    Some(Way { macs: mac_pair(mac?, interface.mac), port: interface.port, mtu: interface.mtu })
+    let longest = interface.mtu.saturating_add(ETHERNET as u16);
+    Some(Way { macs: mac_pair(mac?, interface.mac), port: interface.port, longest })
 }

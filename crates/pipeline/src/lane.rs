@@ -7,16 +7,15 @@
 use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainAction, PlainKey};
 use packet::PacketBuf;
-use service::{Delivery, Direction};
 use wire::plain::Head;
-use wire::{Mac, Plain, PlainRewrite, Rewrite};
+use wire::{Mac, Plain, PlainRewrite};
 
 use crate::context::Context;
 use crate::counters::Counter;
-use crate::encoding::QueueAction;
-use crate::hops::{Hops, Way};
+use crate::hops::Hops;
 use crate::open::Fresh;
 use crate::pipeline::BURST;
+use crate::queue_lane::QueueLane;
 use crate::{PortId, PortShared};
 
 /// What is known of a packet before it is acted on.
@@ -57,7 +56,7 @@ pub(crate) struct Tally {
 pub(crate) fn ask<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     port: &PortShared,
-    lane: &Option<QueueLane>,
+    lane: Option<&QueueLane>,
     burst: &[B],
     told: &mut TellTale,
 ) -> usize {
@@ -98,7 +97,7 @@ pub(crate) fn find<B: PacketBuf, O>(
     let mut opening = 0_u64;
     for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
         // What the NIC said may be stale: the general way counts that.
-        if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue.is_some() {
+        if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue {
             continue;
         }
         let Some(head) = buf.bytes().first_chunk() else { continue };
@@ -166,7 +165,7 @@ pub(crate) fn pass_marked<O>(
     let head = frame.first_chunk_mut()?;
     let plain = Plain::of(head, len, station)?;
     let action = cx.shared.table.plain(hit, &key(&plain), cx.now_ms)?;
-    rewrite(cx, hops, &plain, &action, head)
+    rewrite(cx, hops, &plain, &action, len, head)
 }
 
 /// Third pass, for a plain packet whose connection [`find`] has found.
@@ -177,10 +176,11 @@ pub(crate) fn pass_found<O>(
     hit: Hit,
     frame: &mut [u8],
 ) -> Option<PortId> {
+    let len = frame.len();
     let head = frame.first_chunk_mut()?;
     let plain = Plain::again(head);
     let action = cx.shared.table.plain_found(hit, plain.proto, cx.now_ms)?;
-    rewrite(cx, hops, &plain, &action, head)
+    rewrite(cx, hops, &plain, &action, len, head)
 }
 
 #[inline(always)]
@@ -189,9 +189,10 @@ fn rewrite<O>(
     hops: &mut Hops,
     plain: &Plain,
     action: &PlainAction,
+    len: usize,
     head: &mut Head,
 ) -> Option<PortId> {
-    let way = hops.way(cx, action.hop).filter(|way| plain.length <= way.mtu)?;
+    let way = hops.way(cx, action.hop).filter(|way| way.takes(len))?;
     let rewrite = PlainRewrite {
         macs: way.macs,
         addresses: action.addresses,
@@ -218,156 +219,5 @@ impl Tally {
                 cx.counters.add(counter, by);
             }
         }
-    }
-}
-
-/// A queue's action, compiled for one burst. It doesn't depend on the
-/// connection, so what it leaves of a packet is told by masks. Words are as
-/// packets have them in memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct QueueLane {
-    proto: u8,
-    /// What its packets carry, and which bits of that must agree.
-    addresses: (u64, u64),
-    ports: (u32, u32),
-    /// What they get, and which bits they keep.
-    new_addresses: (u64, u64),
-    new_ports: (u32, u32),
-    net_delta: u16,
-    transport_delta: u16,
-    way: Way,
-}
-
-impl QueueLane {
-    /// `None`: the queue means nothing, or nothing for this lane.
-    pub(crate) fn compile<O>(
-        cx: &Context<'_, O>,
-        hops: &mut Hops,
-        action: Option<&QueueAction>,
-    ) -> Option<Self> {
-        let action = action?;
-        let Delivery::Rewrite(Rewrite::V4(rewrite)) = action.delivery else { return None };
-        let std::net::SocketAddr::V4(endpoint) = action.endpoint else { return None };
-        let (ip, port) = (u64::from(endpoint.ip().to_bits()), u32::from(endpoint.port()));
-        let ports_count = if port == 0 { 0 } else { u32::from(u16::MAX) };
-        let (shift, port_shift) = match action.direction {
-            Direction::Forward => (0, 0),
-            Direction::Reply => (32, 16),
-        };
-        let side = |side: wire::Side| {
-            (if side.source() { u64::MAX << 32 } else { 0 })
-                | if side.destination() { u64::from(u32::MAX) } else { 0 }
-        };
-        // 64 bits of addresses and 32 of ports have the same halves.
-        let port_side = rewrite.port_side.map_or(0, side);
-        let new_ports = (port_side >> 48 << 16) as u32 | (port_side & 0xffff) as u32;
-        Some(Self {
-            proto: action.proto.number(),
-            addresses: ((ip << shift).to_be(), (u64::from(u32::MAX) << shift).to_be()),
-            ports: ((port << port_shift).to_be(), (ports_count << port_shift).to_be()),
-            new_addresses: (u64::from_ne_bytes(rewrite.addresses), !side(rewrite.side).to_be()),
-            new_ports: (u32::from_ne_bytes(rewrite.ports), !new_ports.to_be()),
-            net_delta: rewrite.net_delta.to_be(),
-            transport_delta: rewrite.transport_delta.to_be(),
-            way: *hops.way(cx, action.hop)?,
-        })
-    }
-
-    /// Whether the packet is one that the queue's rules may have matched: then
-    /// software would do the same to it.
-    #[inline(always)]
-    fn carries(&self, plain: &Plain) -> bool {
-        let (addresses, counted) = self.addresses;
-        let (ports, counted_ports) = self.ports;
-        ((plain.addresses ^ addresses) & counted)
-            | u64::from((plain.ports ^ ports) & counted_ports)
-            | u64::from(plain.proto ^ self.proto)
-            == 0
-    }
-
-    /// Third pass, for a packet of a queue that means something: rewrites it;
-    /// what it was. `None`, and nothing happens: the general way must be taken.
-    #[inline(always)]
-    pub(crate) fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
-        let len = frame.len();
-        let head = frame.first_chunk_mut()?;
-        let plain = Plain::of(head, len, station)?;
-        if !self.carries(&plain) || plain.length > self.way.mtu {
-            return None;
-        }
-        self.rewrite(&plain).apply(head, plain.proto);
-        Some(plain)
-    }
-
-    /// Where its packets leave.
-    #[inline(always)]
-    pub(crate) const fn port(&self) -> PortId {
-        self.way.port
-    }
-
-    #[inline(always)]
-    fn rewrite(&self, plain: &Plain) -> PlainRewrite {
-        let (addresses, kept) = self.new_addresses;
-        let (ports, kept_ports) = self.new_ports;
-        PlainRewrite {
-            macs: self.way.macs,
-            addresses: addresses | plain.addresses & kept,
-            ports: ports | plain.ports & kept_ports,
-            net_delta: self.net_delta,
-            transport_delta: self.transport_delta,
-        }
-    }
-}
-
-/// The compiled actions of shared queues, by tag; those whose numbers agree
-/// modulo the size take each other's place.
-#[derive(Debug)]
-pub(crate) struct SharedLanes {
-    lanes: Box<[SharedLane]>,
-}
-
-/// When it was compiled: the era of the hops, and the changes of the table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Stamp {
-    port: u16,
-    tag: u16,
-    era: u64,
-    changes: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct SharedLane {
-    stamp: Stamp,
-    lane: Option<QueueLane>,
-}
-
-/// Compiled shared actions kept at once.
-const SHARED_LANES: usize = 1024;
-
-impl Default for SharedLanes {
-    fn default() -> Self {
-        Self { lanes: vec![SharedLane::default(); SHARED_LANES].into_boxed_slice() }
-    }
-}
-
-impl SharedLanes {
-    /// What is done to packets with `tag`, compiled if it was not since
-    /// anything about it may have changed.
-    #[inline]
-    pub(crate) fn lane<O>(
-        &mut self,
-        cx: &Context<'_, O>,
-        hops: &mut Hops,
-        port: &PortShared,
-        tag: u16,
-    ) -> Option<&QueueLane> {
-        let changes = port.queues.changes();
-        let stamp = Stamp { port: cx.from.port.0, tag, era: hops.era(), changes };
-        let place = self.lanes.get_mut(usize::from(tag) % SHARED_LANES)?;
-        if place.stamp != stamp {
-            let lane = QueueLane::compile(cx, hops, port.queues.get(tag).as_ref());
-            *place = SharedLane { stamp, lane };
-        }
-        place.lane.as_ref()
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn told_action<O>(
     mark: Option<u32>,
 ) -> Option<QueueAction> {
     let tag = mark.and_then(|mark| port.queues.tag(mark));
-    tag.map_or(cx.queue, |tag| port.queues.get(tag))
+    port.queues.get(tag.unwrap_or(cx.from.queue))
 }
 
 /// Whether the packet is one that the queue's rules may have matched: then

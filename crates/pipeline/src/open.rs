@@ -18,7 +18,7 @@ use wire::{FlowKey, FlowV4, Plain, PlainRewrite, TcpFlags};
 
 use crate::context::Context;
 use crate::counters::Counter;
-use crate::hops::{Hops, Way};
+use crate::hops::{ETHERNET, Hops, Way};
 use crate::known::want;
 use crate::lane::{Told, key};
 use crate::miss::{self, Scheduling};
@@ -200,7 +200,7 @@ impl Openings {
         let (Some(backend), general) = (chosen, Next::General(chosen)) else { return none };
         let Some(server) = service.nat_server(backend, flow.dport) else { return general };
         let Some(hop) = self.roads.server(cx, hops.era(), *server.ip()) else { return general };
-        let way = hops.way(cx, hop).filter(|way| *length <= way.mtu);
+        let way = hops.way(cx, hop).filter(|way| way.takes(usize::from(*length) + ETHERNET));
         let (Some(&way), Ok(number)) = (way, u8::try_from(self.choices.len())) else {
             return general;
         };

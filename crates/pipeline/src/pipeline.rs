@@ -14,10 +14,11 @@ use crate::counters::Counter;
 use crate::fragment::Fragments;
 use crate::hops::Hops;
 use crate::known::{Reminder, touch};
-use crate::lane::{self, QueueLane, SharedLanes, Tally, TellTale, Told};
+use crate::lane::{self, Tally, TellTale, Told};
 use crate::matching::{Job, Jobs};
 use crate::miss::Scheduling;
 use crate::open::{Fresh, Opened, Openings};
+use crate::queue_lane::{Lanes, Meaning, QueueLane};
 use crate::sampler::Sampler;
 use crate::{Counters, Outbox, PortId, Shared, Snapshot, Source};
 
@@ -61,7 +62,7 @@ pub(crate) struct Memory<B> {
     pub(crate) sampler: Sampler,
     pub(crate) reminder: Reminder,
     pub(crate) hops: Hops,
-    pub(crate) lanes: SharedLanes,
+    pub(crate) lanes: Lanes,
     pub(crate) openings: Openings,
     pub(crate) scheduling: Scheduling,
     pub(crate) errors: Errors,
@@ -87,7 +88,7 @@ impl<B: PacketBuf> Pipeline<B> {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
             hops: Hops::default(),
-            lanes: SharedLanes::default(),
+            lanes: Lanes::default(),
             openings: Openings::default(),
             scheduling: Scheduling {
                 state: snapshot.services.worker_state(worker),
@@ -140,16 +141,16 @@ impl<B: PacketBuf> Pipeline<B> {
     ) {
         let Self { shared, snapshot, counters, memory, told, .. } = self;
         let Some(port) = shared.port(from.port) else { return burst.clear() };
-        let queue = port.queues.get(from.queue);
-        let mut cx = Context { shared, snapshot, counters, from, queue, now_ms, out };
+        let mut cx = Context { shared, snapshot, counters, from, queue: false, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
         memory.hops.begin(shared.neighbours.changes(), now_ms);
-        let lane = QueueLane::compile(&cx, &mut memory.hops, cx.queue.as_ref());
+        let Meaning { any, lane } = *memory.lanes.meaning(&cx, &mut memory.hops, port, from.queue);
+        cx.queue = any;
         let mut jobs = Jobs::new();
         let station = cx.snapshot.interfaces.at(from.port, None).map(|(_, own)| own.mac);
         let unknown = match station {
             Some(station) => {
-                let unknown = lane::ask(&cx, port, &lane, burst, told);
+                let unknown = lane::ask(&cx, port, lane.as_ref(), burst, told);
                 unknown > 0 && memory.find(&cx, station, burst, told) < unknown
             }
             // Without an untagged interface no frame is plain.
@@ -163,7 +164,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let station = station.unwrap_or_default();
         memory.remind(&mut cx, burst.len(), told);
-        memory.third(&mut cx, station, &lane, burst, told, &mut jobs);
+        memory.third(&mut cx, station, lane.as_ref(), burst, told, &mut jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -187,7 +188,7 @@ impl<B: PacketBuf> Memory<B> {
         &mut self,
         cx: &mut Context<'_, O>,
         station: Mac,
-        lane: &Option<QueueLane>,
+        lane: Option<&QueueLane>,
         burst: &mut ArrayVec<B, BURST>,
         told: &TellTale,
         jobs: &mut Jobs,
@@ -411,7 +412,7 @@ impl<B: PacketBuf> Memory<B> {
         frame: &mut [u8],
     ) -> Option<PortId> {
         let port = cx.shared.port(cx.from.port)?;
-        let lane = self.lanes.lane(cx, &mut self.hops, port, tag).copied()?;
+        let lane = self.lanes.meaning(cx, &mut self.hops, port, tag).lane?;
         self.pass_queue(cx, &lane, station, frame)
     }
 }

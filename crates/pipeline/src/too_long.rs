@@ -16,9 +16,7 @@ use crate::Outbox;
 use crate::act::{Errors, forbids_fragments, hop_to};
 use crate::context::{Context, Packet};
 use crate::counters::Counter;
-
-/// The length of an untagged Ethernet header.
-const ETHERNET: usize = 14;
+use crate::hops::ETHERNET;
 
 /// A report for a client, written to the scratch memory.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ pub const PLAIN_HEAD: usize = 54;
 /// These bytes.
 pub type Head = [u8; PLAIN_HEAD];
 /// The shortest Ethernet frame without its check sequence.
-const MIN_FRAME: usize = 60;
+const MIN_FRAME: u64 = 60;
 /// FIN, SYN, RST.
 const DECISIVE: u8 = 0x07;
 
@@ -46,10 +46,7 @@ impl Plain {
     #[must_use]
     pub fn of(head: &Head, len: usize, station: Mac) -> Option<Self> {
         let plain = Self::again(head);
-        // Each condition holds for nearly every packet, so they are asked all
-        // at once: whatever isn't as it should be leaves a bit.
-        let wrong = differs(head, station) | plain.unfit(len, head[22], DECISIVE);
-        (wrong == 0).then_some(plain)
+        (is_simple(head, station) && plain.fits(len, head[22], DECISIVE)).then_some(plain)
     }
 
     /// As [`Self::of`], but takes a packet that opens a TCP connection, too: of
@@ -59,8 +56,7 @@ impl Plain {
     pub fn first(head: &Head, len: usize, station: Mac) -> Option<Self> {
         let plain = Self::again(head);
         let decisive = if plain.flags.opens() { DECISIVE & !TcpFlags::SYN } else { DECISIVE };
-        let wrong = differs(head, station) | plain.unfit(len, head[22], decisive);
-        (wrong == 0).then_some(plain)
+        (is_simple(head, station) && plain.fits(len, head[22], decisive)).then_some(plain)
     }
 
     /// Whether it opens a TCP connection.
@@ -90,21 +86,20 @@ impl Plain {
         }
     }
 
-    /// A bit for each thing that isn't plain about lengths, protocol, time to
-    /// live and TCP flags, of which none of `decisive` may be set.
+    /// Whether lengths, protocol, time to live and TCP flags are plain: none of
+    /// `decisive` may be set.
     #[inline(always)]
-    fn unfit(&self, frame: usize, ttl: u8, decisive: u8) -> u64 {
-        let is_tcp = self.proto == protocol::TCP;
-        let (least, decisive) = if is_tcp { (40, decisive) } else { (28, 0) };
-        let (length, frame) = (u64::from(self.length), frame as u64);
-        let end = length + 14;
-        // Differences of small numbers: the top bit says which is less.
-        let short = length.wrapping_sub(least) | frame.wrapping_sub(end);
-        let long = end.max(MIN_FRAME as u64).wrapping_sub(frame);
-        let last_hop = u64::from(ttl).wrapping_sub(2);
-        (short | long | last_hop) >> 63
-            | u64::from(self.flags.0 & decisive)
-            | u64::from(!is_tcp & (self.proto != protocol::UDP))
+    fn fits(&self, frame: usize, ttl: u8, decisive: u8) -> bool {
+        let (end, frame) = (u64::from(self.length) + 14, frame as u64);
+        // Whole, and nothing behind it that isn't padding.
+        if ttl <= 1 || end.max(frame.min(MIN_FRAME)) != frame {
+            return false;
+        }
+        match self.proto {
+            protocol::TCP => self.flags.0 & decisive == 0 && end >= 54,
+            protocol::UDP => end >= 42,
+            _ => false,
+        }
     }
 }
 
@@ -161,20 +156,17 @@ pub fn mac_pair(destination: Mac, source: Mac) -> [u8; 12] {
     pair
 }
 
-/// Not zero if the frame isn't for `station`, or is anything but an IPv4
-/// datagram without tag and options that isn't fragmented. Three words in
-/// memory's order: what they are compared with is brought into that order
-/// before the first packet.
+/// Whether the frame is for `station`, and an IPv4 datagram without tag and
+/// options that isn't fragmented.
 #[inline(always)]
-fn differs(head: &Head, Mac([a, b, c, d, e, f]): Mac) -> u64 {
-    const ADDRESS: u64 = u64::from_ne_bytes([255, 255, 255, 255, 255, 255, 0, 0]);
-    const KIND: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0x08, 0x00, 0x45, 0]);
-    const KIND_MASK: u64 = u64::from_ne_bytes([0, 0, 0, 0, 255, 255, 255, 0]);
-    const FRAGMENT: u64 = u64::from_ne_bytes([0, 0, 0, 0, 0x3f, 255, 0, 0]);
-    let own = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
-    ((long(head, 0) ^ own) & ADDRESS)
-        | ((long(head, 8) ^ KIND) & KIND_MASK)
-        | (long(head, 16) & FRAGMENT)
+fn is_simple(head: &Head, Mac([a, b, c, d, e, f]): Mac) -> bool {
+    const IPV4: u16 = 0x0800_u16.to_be();
+    const FRAGMENT: u16 = 0x3fff_u16.to_be();
+    word(head, 0) == u32::from_ne_bytes([a, b, c, d])
+        && half(head, 4) == u16::from_ne_bytes([e, f])
+        && half(head, 12) == IPV4
+        && head[14] == 0x45
+        && half(head, 20) & FRAGMENT == 0
 }
 
 /// `N` bytes at once. Built from single bytes, the compiler would take it apart
@@ -225,7 +217,7 @@ mod tests {
         transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         frame.extend(transport);
         frame.extend(data);
-        while padded && frame.len() < MIN_FRAME {
+        while padded && frame.len() < MIN_FRAME as usize {
             frame.push(0);
         }
         frame
@@ -314,9 +306,13 @@ mod tests {
     /// station, not decisive, not at its last hop and has no tail to be cut.
     #[test]
     fn nothing_else_is_plain() {
-        for (proto, data) in
-            [(protocol::TCP, &[1, 2, 3, 4, 5, 6, 7, 8][..]), (protocol::UDP, &[0; 30])]
-        {
+        let long = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
+        for (proto, data) in [
+            (protocol::TCP, &long[..8]),
+            (protocol::TCP, &[]),
+            (protocol::UDP, long),
+            (protocol::UDP, &[]),
+        ] {
             let base = frame(proto, data, 9, 77, true);
             assert!(plain(&base).is_some());
             assert_eq!(plain(&[&base[..], &[0]].concat()), None, "a tail");
@@ -331,7 +327,7 @@ mod tests {
                     let headers = Headers::common(&frame).unwrap();
                     assert_eq!((headers.net, headers.vlan), (Net::Ipv4, None), "{frame:02x?}");
                     assert!(headers.ttl > 1 && !headers.tcp_flags.any(DECISIVE));
-                    assert!(usize::from(headers.end).max(MIN_FRAME) >= frame.len());
+                    assert!(usize::from(headers.end).max(MIN_FRAME as usize) >= frame.len());
                     assert_eq!(frame[..6], OWN.0);
                 }
             }

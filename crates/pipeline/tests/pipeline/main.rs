@@ -13,6 +13,7 @@ mod link;
 mod nat;
 mod neighbours;
 mod one_way;
+mod queues;
 mod tunnels;
 mod workers;
 mod world;

@@ -132,7 +132,7 @@ impl World {
         fill(&neighbours, plan.known_backends);
         let ports = [LB_OUT, LB_IN].iter().zip(plan.mtus).map(|(&mac, mtu)| PortShared {
             marks: MarkTable::new(64),
-            queues: QueueTable::new(16, 64),
+            queues: QueueTable::new(16, 2048),
             drained: QueueEpochs::new(16, 64),
             mac,
             mtu,
