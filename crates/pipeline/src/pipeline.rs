@@ -1,6 +1,8 @@
 //! The fast path: receive, parse, match, act, send.
+use std::ops::Deref;
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Cache};
 use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
 use packet::PacketBuf;
@@ -48,6 +50,8 @@ impl Default for Settings {
 pub struct Pipeline<B: PacketBuf> {
     shared: Arc<Shared>,
     snapshot: Arc<Snapshot>,
+    /// Where a new one comes; asked every round, so it is asked cheaply.
+    published: Cache<Published, Arc<Snapshot>>,
     counters: Arc<Counters>,
     reader: Reader,
     worker: usize,
@@ -55,6 +59,17 @@ pub struct Pipeline<B: PacketBuf> {
     /// Of the burst in work. Kept, since filling it anew costs a small burst as
     /// much as its packets.
     told: Box<TellTale>,
+}
+
+/// Where the configuration is published.
+struct Published(Arc<Shared>);
+
+impl Deref for Published {
+    type Target = ArcSwap<Snapshot>;
+
+    fn deref(&self) -> &ArcSwap<Snapshot> {
+        &self.0.snapshot
+    }
 }
 
 /// What the stages keep between bursts.
@@ -108,7 +123,8 @@ impl<B: PacketBuf> Pipeline<B> {
             ),
         };
         let (counters, told) = (Arc::default(), Box::new([Told::Nothing; BURST]));
-        Ok(Self { shared, snapshot, counters, reader, worker, memory, told })
+        let published = Cache::new(Published(Arc::clone(&shared)));
+        Ok(Self { shared, snapshot, published, counters, reader, worker, memory, told })
     }
 
     /// This worker's counters; they outlive the pipeline.
@@ -122,9 +138,9 @@ impl<B: PacketBuf> Pipeline<B> {
     /// the new schedulers.
     pub fn begin(&mut self) {
         self.reader.quiesce();
-        let now = self.shared.snapshot.load();
-        if !Arc::ptr_eq(&now, &self.snapshot) {
-            self.snapshot = Arc::clone(&now);
+        let now = self.published.load();
+        if !Arc::ptr_eq(now, &self.snapshot) {
+            self.snapshot = Arc::clone(now);
             self.memory.hops.forget();
             self.memory.scheduling.state = now.services.worker_state(self.worker);
             self.memory.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
