@@ -25,12 +25,12 @@ pub(crate) enum Told {
     Nothing,
     /// The NIC's mark names a connection.
     Mark(Hit),
+    /// It is plain, and the connection table has found it.
+    Table(Hit),
     /// The receive queue means something.
     Queue,
     /// Several backends share the receive queue, and the mark means one.
     Shared(u16),
-    /// It is plain, and the connection table has found it.
-    Table(Hit),
     /// It opens a connection, the one with this number.
     Open(u8),
     /// It goes the general way, as the next job.
@@ -82,34 +82,64 @@ pub(crate) fn ask<B: PacketBuf, O>(
     unknown
 }
 
-/// Second pass, if there are packets of which nothing is known: they are looked
-/// up together; how many are found. Those that are not plain are left as they
-/// are. What is not found and may open a connection is noted in `fresh`.
+/// Packets that are looked up together.
+#[derive(Default)]
+struct Asked {
+    keys: ArrayVec<PlainKey, BURST>,
+    places: ArrayVec<u8, BURST>,
+    /// A bit for each place whose packet may open a connection.
+    opening: u64,
+}
+
+impl Asked {
+    /// Takes those at `places` that are plain.
+    #[inline(always)]
+    fn gather<B: PacketBuf, O>(
+        &mut self,
+        cx: &Context<'_, O>,
+        station: Mac,
+        burst: &[B],
+        places: impl Iterator<Item = u8>,
+    ) {
+        for place in places {
+            let Some(buf) = burst.get(usize::from(place)) else { break };
+            // What the NIC said may be stale: the general way counts that.
+            if buf.mark().is_some() || cx.queue {
+                continue;
+            }
+            let Some(head) = buf.bytes().first_chunk() else { continue };
+            let plain = Plain::of(head, buf.bytes().len(), station).or_else(|| {
+                self.opening |= 1 << place;
+                first(buf.bytes(), station)
+            });
+            if let Some(plain) = plain {
+                self.keys.push(key(&plain));
+                self.places.push(place);
+            }
+        }
+    }
+}
+
+/// Second pass, if there are packets of which nothing is known, `unknown` of
+/// them: they are looked up together; how many are found. Those that are not
+/// plain are left as they are. What is not found and may open a connection is
+/// noted in `fresh`.
 pub(crate) fn find<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     station: Mac,
     burst: &[B],
+    unknown: usize,
     told: &mut TellTale,
     fresh: &mut Fresh,
 ) -> usize {
-    let mut keys: ArrayVec<PlainKey, BURST> = ArrayVec::new();
-    let mut places: ArrayVec<u8, BURST> = ArrayVec::new();
-    let mut opening = 0_u64;
-    for ((buf, told), place) in burst.iter().zip(told.iter()).zip(0..) {
-        // What the NIC said may be stale: the general way counts that.
-        if !matches!(told, Told::Nothing) || buf.mark().is_some() || cx.queue {
-            continue;
-        }
-        let Some(head) = buf.bytes().first_chunk() else { continue };
-        let plain = Plain::of(head, buf.bytes().len(), station).or_else(|| {
-            opening |= 1 << place;
-            first(buf.bytes(), station)
-        });
-        if let Some(plain) = plain {
-            keys.push(key(&plain));
-            places.push(place);
-        }
+    let mut asked = Asked::default();
+    if unknown == burst.len() {
+        asked.gather(cx, station, burst, 0..burst.len() as u8);
+    } else {
+        let places = nothing_known(told.get(..burst.len()).unwrap_or(told));
+        asked.gather(cx, station, burst, places.into_iter().take(unknown));
     }
+    let Asked { keys, places, opening } = asked;
     let mut hits: ArrayVec<Option<Hit>, BURST> = ArrayVec::new();
     hits.extend(keys.iter().map(|_| None));
     cx.shared.table.lookup_plain_ahead(&keys, &mut hits);
@@ -126,6 +156,22 @@ pub(crate) fn find<B: PacketBuf, O>(
         }
     }
     found
+}
+
+/// The places of the packets of which nothing is known; those behind them count
+/// for nothing. Without a branch: where the NIC knows a part of the connections,
+/// whether it knows that of the next packet can't be predicted, and to be wrong
+/// costs as much as half a packet.
+#[inline(always)]
+fn nothing_known(told: &[Told]) -> [u8; BURST] {
+    let (mut places, mut len) = ([0; BURST], 0_usize);
+    for (told, place) in told.iter().zip(0..) {
+        if let Some(free) = places.get_mut(len) {
+            *free = place;
+        }
+        len += usize::from(matches!(told, Told::Nothing));
+    }
+    places
 }
 
 /// A packet that is plain but for being the first of a TCP connection.
@@ -151,10 +197,10 @@ pub(crate) fn key(plain: &Plain) -> PlainKey {
 }
 
 /// Third pass, for a packet of a connection that its mark named, which may be
-/// stale: rewrites it; where it goes. `None`, and nothing happens: the general
-/// way must be taken.
+/// stale, or of one that [`find`] has found: rewrites it; where it goes. `None`,
+/// and nothing happens: the general way must be taken.
 #[inline(always)]
-pub(crate) fn pass_marked<O>(
+pub(crate) fn pass_known<O>(
     cx: &Context<'_, O>,
     hops: &mut Hops,
     station: Mac,
@@ -168,7 +214,8 @@ pub(crate) fn pass_marked<O>(
     rewrite(cx, hops, &plain, &action, len, head)
 }
 
-/// Third pass, for a plain packet whose connection [`find`] has found.
+/// Third pass, for a plain packet whose connection [`find`] has found, and
+/// nothing else: it need not be compared again.
 #[inline(always)]
 pub(crate) fn pass_found<O>(
     cx: &Context<'_, O>,

@@ -164,23 +164,29 @@ impl<B: PacketBuf> Pipeline<B> {
         cx.queue = any;
         let mut jobs = Jobs::new();
         let station = cx.snapshot.interfaces.at(from.port, None).map(|(_, own)| own.mac);
-        let unknown = match station {
+        let (unknown, found) = match station {
             Some(station) => {
                 let unknown = lane::ask(&cx, port, lane.as_ref(), burst, told);
-                unknown > 0 && memory.find(&cx, station, burst, told) < unknown
+                let found = match unknown {
+                    0 => 0,
+                    _ => memory.find(&cx, station, burst, unknown, told),
+                };
+                (unknown, found)
             }
             // Without an untagged interface no frame is plain.
             None => {
                 told.iter_mut().zip(burst.iter()).for_each(|(told, _)| *told = Told::Nothing);
-                true
+                (burst.len(), 0)
             }
         };
-        if unknown {
+        if found < unknown {
             memory.sort(&cx, burst, told, &mut jobs);
         }
         let station = station.unwrap_or_default();
         memory.remind(&mut cx, burst.len(), told);
-        memory.third(&mut cx, station, lane.as_ref(), burst, told, &mut jobs);
+        let mixed = found > 0 && unknown < burst.len();
+        let third = Third { station, lane: lane.as_ref(), mixed };
+        memory.third(&mut cx, third, burst, told, &mut jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
@@ -195,6 +201,15 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 }
 
+/// What the third pass goes by.
+#[derive(Clone, Copy)]
+struct Third<'a> {
+    station: Mac,
+    lane: Option<&'a QueueLane>,
+    /// Some packets are known by their mark, and some by the connection table.
+    mixed: bool,
+}
+
 impl<B: PacketBuf> Memory<B> {
     /// The third pass: every packet goes its way, in order. Packets of the same
     /// kind mostly come together, and each kind has a loop of its own, so that
@@ -203,8 +218,7 @@ impl<B: PacketBuf> Memory<B> {
     fn third<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
-        station: Mac,
-        lane: Option<&QueueLane>,
+        Third { station, lane, mixed }: Third<'_>,
         burst: &mut ArrayVec<B, BURST>,
         told: &TellTale,
         jobs: &mut Jobs,
@@ -215,6 +229,9 @@ impl<B: PacketBuf> Memory<B> {
         let mut packets = burst.drain(..);
         while let Some((first, rest)) = told.split_first() {
             let done = match (first, lane) {
+                (Told::Mark(_) | Told::Table(_), _) if mixed => {
+                    self.known(cx, station, &mut packets, told, &mut tally)
+                }
                 (Told::Mark(_), _) => self.marked(cx, station, &mut packets, told, &mut tally),
                 (Told::Table(_), _) => self.found(cx, &mut packets, told, &mut tally),
                 (Told::Queue, Some(lane)) => {
@@ -248,7 +265,7 @@ impl<B: PacketBuf> Memory<B> {
             let Told::Mark(hit) = *told else { break };
             let Some(mut buf) = packets.next() else { break };
             done += 1;
-            match lane::pass_marked(cx, &mut self.hops, station, hit, buf.bytes_mut()) {
+            match lane::pass_known(cx, &mut self.hops, station, hit, buf.bytes_mut()) {
                 Some(port) => {
                     sent += 1;
                     cx.out.send(port, buf);
@@ -257,6 +274,35 @@ impl<B: PacketBuf> Memory<B> {
             }
         }
         tally.marked += sent;
+        done
+    }
+
+    /// Packets with such marks and packets that the connection table has found,
+    /// as they come: both are done alike, since which is next can't be predicted.
+    #[inline(never)]
+    fn known<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        station: Mac,
+        packets: &mut impl Iterator<Item = B>,
+        told: &[Told],
+        tally: &mut Tally,
+    ) -> usize {
+        let mut done = 0;
+        for told in told {
+            let (Told::Mark(hit) | Told::Table(hit)) = *told else { break };
+            let Some(mut buf) = packets.next() else { break };
+            done += 1;
+            match lane::pass_known(cx, &mut self.hops, station, hit, buf.bytes_mut()) {
+                Some(port) => {
+                    let by_mark = u64::from(matches!(told, Told::Mark(_)));
+                    tally.marked += by_mark;
+                    tally.looked_up += 1 - by_mark;
+                    cx.out.send(port, buf);
+                }
+                None => self.general(cx, buf, None),
+            }
+        }
         done
     }
 
@@ -372,10 +418,11 @@ impl<B: PacketBuf> Memory<B> {
         cx: &Context<'_, O>,
         station: Mac,
         burst: &[B],
+        unknown: usize,
         told: &mut TellTale,
     ) -> usize {
         let mut fresh = Fresh::new();
-        let found = lane::find(cx, station, burst, told, &mut fresh);
+        let found = lane::find(cx, station, burst, unknown, told, &mut fresh);
         if fresh.is_empty() {
             return found;
         }
