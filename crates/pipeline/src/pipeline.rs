@@ -27,6 +27,10 @@ use crate::{Counters, Outbox, PortId, Shared, Snapshot, Source};
 /// Most packets of one burst.
 pub const BURST: usize = 64;
 
+/// Where one packet in so many is known by its mark, it costs less to compare
+/// those again that the table has found than to predict wrongly which comes next.
+const MIXED: usize = 4;
+
 /// Sizes of what a worker keeps for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -184,7 +188,8 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let station = station.unwrap_or_default();
         memory.remind(&mut cx, burst.len(), told);
-        let mixed = found > 0 && unknown < burst.len();
+        let marked = burst.len() - unknown.min(burst.len());
+        let mixed = found > 0 && marked * MIXED >= burst.len();
         let third = Third { station, lane: lane.as_ref(), mixed };
         memory.third(&mut cx, third, burst, told, &mut jobs);
     }
@@ -206,7 +211,7 @@ impl<B: PacketBuf> Pipeline<B> {
 struct Third<'a> {
     station: Mac,
     lane: Option<&'a QueueLane>,
-    /// Some packets are known by their mark, and some by the connection table.
+    /// Some packets are known by the connection table, and enough by their mark.
     mixed: bool,
 }
 

@@ -10,6 +10,7 @@ mod first;
 mod fragments;
 mod icmp;
 mod link;
+mod mixtures;
 mod nat;
 mod neighbours;
 mod one_way;
