@@ -29,7 +29,7 @@ pub const BURST: usize = 64;
 
 /// Where one packet in so many is known by its mark, it costs less to compare
 /// those again that the table has found than to predict wrongly which comes next.
-const MIXED: usize = 4;
+const MARKED_SHARE: usize = 4;
 
 /// Sizes of what a worker keeps for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,8 +188,8 @@ impl<B: PacketBuf> Pipeline<B> {
         }
         let station = station.unwrap_or_default();
         memory.remind(&mut cx, burst.len(), told);
-        let marked = burst.len() - unknown.min(burst.len());
-        let mixed = found > 0 && marked * MIXED >= burst.len();
+        let marked = burst.len().saturating_sub(unknown);
+        let mixed = found > 0 && marked * MARKED_SHARE >= burst.len();
         let third = Third { station, lane: lane.as_ref(), mixed };
         memory.third(&mut cx, third, burst, told, &mut jobs);
     }
@@ -235,9 +235,11 @@ impl<B: PacketBuf> Memory<B> {
         while let Some((first, rest)) = told.split_first() {
             let done = match (first, lane) {
                 (Told::Mark(_) | Told::Table(_), _) if mixed => {
-                    self.known(cx, station, &mut packets, told, &mut tally)
+                    self.known::<true, O>(cx, station, &mut packets, told, &mut tally)
                 }
-                (Told::Mark(_), _) => self.marked(cx, station, &mut packets, told, &mut tally),
+                (Told::Mark(_), _) => {
+                    self.known::<false, O>(cx, station, &mut packets, told, &mut tally)
+                }
                 (Told::Table(_), _) => self.found(cx, &mut packets, told, &mut tally),
                 (Told::Queue, Some(lane)) => {
                     self.queued(cx, lane, station, &mut packets, told, &mut tally)
@@ -255,37 +257,11 @@ impl<B: PacketBuf> Memory<B> {
         tally.count(cx);
     }
 
-    /// Packets with marks that mean a connection, as many as follow each other.
+    /// Packets with marks that mean a connection, as many as follow each other;
+    /// if `MIXED`, with those among them that the connection table has found:
+    /// both are done alike then, since which is next can't be predicted.
     #[inline(never)]
-    fn marked<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        station: Mac,
-        packets: &mut impl Iterator<Item = B>,
-        told: &[Told],
-        tally: &mut Tally,
-    ) -> usize {
-        let (mut done, mut sent) = (0, 0);
-        for told in told {
-            let Told::Mark(hit) = *told else { break };
-            let Some(mut buf) = packets.next() else { break };
-            done += 1;
-            match lane::pass_known(cx, &mut self.hops, station, hit, buf.bytes_mut()) {
-                Some(port) => {
-                    sent += 1;
-                    cx.out.send(port, buf);
-                }
-                None => self.general(cx, buf, None),
-            }
-        }
-        tally.marked += sent;
-        done
-    }
-
-    /// Packets with such marks and packets that the connection table has found,
-    /// as they come: both are done alike, since which is next can't be predicted.
-    #[inline(never)]
-    fn known<O: Outbox<B>>(
+    fn known<const MIXED: bool, O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
         station: Mac,
@@ -296,10 +272,14 @@ impl<B: PacketBuf> Memory<B> {
         let mut done = 0;
         for told in told {
             let (Told::Mark(hit) | Told::Table(hit)) = *told else { break };
+            if !MIXED && !matches!(told, Told::Mark(_)) {
+                break;
+            }
             let Some(mut buf) = packets.next() else { break };
             done += 1;
             match lane::pass_known(cx, &mut self.hops, station, hit, buf.bytes_mut()) {
                 Some(port) => {
+                    // Asked earlier it would become a branch that can't be predicted.
                     let by_mark = u64::from(matches!(told, Told::Mark(_)));
                     tally.marked += by_mark;
                     tally.looked_up += 1 - by_mark;
