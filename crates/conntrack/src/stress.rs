@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::thread;
 
 use rand::rngs::SmallRng;
@@ -30,6 +30,10 @@ const OWN: u32 = (BUCKETS * SLOTS) as u32 / THREADS;
 const RECORDS: usize = 1 << 16;
 const CONTESTED: u32 = 16;
 const STEPS: usize = if cfg!(miri) { 60 } else { 250_000 };
+/// A keeper that has done nothing by then never will.
+const MOST_STEPS: usize = 20 * STEPS;
+/// More than so many keys have to be moved, by insertions and by the keeper.
+const MOVES: usize = 1000;
 
 type Table = FamilyTable<1>;
 
@@ -66,8 +70,14 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, present: &[AtomicI64]) -> (usize, usize) {
-        for step in 0..STEPS {
+    /// At least so many steps, and more until `brought_home` is enough: how soon
+    /// the keeper gets a core is up to the machine.
+    fn run(mut self, present: &[AtomicI64], brought_home: &AtomicUsize) -> (usize, usize) {
+        let enough = || cfg!(miri) || brought_home.load(Ordering::Relaxed) > MOVES;
+        for step in 0..MOST_STEPS {
+            if step >= STEPS && enough() {
+                break;
+            }
             if step % 32 == 0 {
                 self.reader.quiesce();
             }
@@ -150,12 +160,12 @@ impl Worker {
     }
 }
 
-/// How many keys it has brought home.
-fn keeper(table: &Table, readers: &Readers, done: &AtomicBool) -> usize {
-    let mut brought_home = 0;
+/// Counts the keys that it brings home.
+fn keeper(table: &Table, readers: &Readers, done: &AtomicBool, brought_home: &AtomicUsize) {
     while !done.load(Ordering::Acquire) {
         table.reclaim(readers);
-        brought_home += (0..BUCKETS).map(|bucket| table.index().bring_home(bucket)).sum::<usize>();
+        let brought = (0..BUCKETS).map(|bucket| table.index().bring_home(bucket)).sum();
+        brought_home.fetch_add(brought, Ordering::Relaxed);
         for number in 0..table.used() {
             if let Some((_, read)) = table.record(number).and_then(|record| record.read()) {
                 assert_eq!(read, content(read.hops[0].0), "a torn record");
@@ -163,7 +173,6 @@ fn keeper(table: &Table, readers: &Readers, done: &AtomicBool) -> usize {
         }
         thread::yield_now();
     }
-    brought_home
 }
 
 #[test]
@@ -171,7 +180,7 @@ fn nothing_is_lost_doubled_torn_or_missed() {
     let table = Arc::new(Table::new(RECORDS, BUCKETS, &[5; 32]).unwrap());
     let readers = Arc::new(Readers::new());
     let present: Vec<_> = (0..CONTESTED).map(|_| AtomicI64::new(0)).collect();
-    let done = AtomicBool::new(false);
+    let (done, brought_home) = (AtomicBool::new(false), AtomicUsize::new(0));
     let workers: Vec<_> = (0..THREADS)
         .map(|number| Worker {
             table: Arc::clone(&table),
@@ -183,12 +192,14 @@ fn nothing_is_lost_doubled_torn_or_missed() {
         })
         .collect();
     let (owned, refused) = thread::scope(|scope| {
-        let keeper = scope.spawn(|| keeper(&table, &readers, &done));
-        let threads: Vec<_> =
-            workers.into_iter().map(|worker| scope.spawn(|| worker.run(&present))).collect();
+        let keeper = scope.spawn(|| keeper(&table, &readers, &done, &brought_home));
+        let run = |worker: Worker| scope.spawn(|| worker.run(&present, &brought_home));
+        let threads: Vec<_> = workers.into_iter().map(run).collect();
         let results: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         done.store(true, Ordering::Release);
-        assert!(cfg!(miri) || keeper.join().unwrap() > 0, "the keeper was meant to move keys");
+        keeper.join().unwrap();
+        let brought_home = brought_home.load(Ordering::Relaxed);
+        assert!(cfg!(miri) || brought_home > MOVES, "the keeper was meant to move keys");
         results
             .into_iter()
             .map(Result::unwrap)
@@ -203,5 +214,8 @@ fn nothing_is_lost_doubled_torn_or_missed() {
     let stats = table.stats();
     println!("{stats:?}, refused {refused}");
     assert_eq!(stats.len, owned + contested);
-    assert!(cfg!(miri) || stats.moves > 1000, "the table was not full enough to test moves");
+    assert!(
+        cfg!(miri) || stats.moves > MOVES as u64,
+        "the table was not full enough to test moves"
+    );
 }
