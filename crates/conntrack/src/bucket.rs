@@ -10,7 +10,7 @@
 //!
 //! A bucket also says whether keys whose first bucket it is are in their second
 //! one: "spilled", and how many. Where nothing has spilled nobody looks further.
-use service::Direction;
+use flow::Direction;
 use wire::Transport;
 
 use crate::memory::vector::{Wide, empty, matches, matches_in};

@@ -1,7 +1,8 @@
 //! What changes in a connection while it lives. Each change is one
 //! compare-and-swap of the life's word or one blind write of the time, so
 //! workers of both directions and the keeper need no lock.
-use service::{Direction, Forwarding};
+use flow::Direction;
+use service::Forwarding;
 use wire::TcpFlags;
 
 use crate::offload::OffloadState;

@@ -1,9 +1,10 @@
 //! Tests of how the memory is filled: load, evenness, cost per connection.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use flow::{BackendId, Direction, HopId, ServiceId};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
+use service::Forwarding;
 use wire::Transport;
 
 use crate::bucket::{Bucket, Entry, Reference, SLOTS, Slot, Sought};

@@ -3,7 +3,8 @@
 //! lines of many are fetched before the first is inserted.
 use std::net::SocketAddrV4;
 
-use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
+use flow::{BackendId, Direction, HopId, ServiceId};
+use service::Forwarding;
 use wire::{FlowV4, TcpFlags};
 
 use crate::id::ConnId;

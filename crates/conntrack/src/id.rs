@@ -1,5 +1,5 @@
 //! Names of connections.
-use service::Direction;
+use flow::Direction;
 
 use crate::bucket::Reference;
 

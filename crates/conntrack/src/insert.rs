@@ -1,6 +1,6 @@
 //! Insertions into the table of one family: both keys of a connection or none;
 //! of one whose answers go past the load balancer the forward key alone.
-use service::Direction;
+use flow::Direction;
 
 use crate::bucket::{Entry, Reference};
 use crate::family::FamilyTable;

@@ -13,7 +13,8 @@ mod insertions;
 mod lookups;
 mod records;
 
-use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
+use flow::{BackendId, Direction, HopId, ServiceId};
+use service::Forwarding;
 use wire::Transport;
 
 use crate::family::FamilyTable;

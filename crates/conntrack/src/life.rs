@@ -1,5 +1,5 @@
 //! The word of a record that changes: generation, state, offload state.
-use service::Direction;
+use flow::Direction;
 
 use crate::offload::OffloadState;
 use crate::state::TcpState;

@@ -1,5 +1,6 @@
 //! Insertions of connections of either family, one at a time or as a burst.
-use service::{Binding, HopId};
+use flow::HopId;
+use service::Binding;
 
 use crate::id::{ConnId, Hit};
 use crate::index::Probe;

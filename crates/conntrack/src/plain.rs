@@ -1,6 +1,6 @@
 //! The short way for IPv4 packets that change nothing but addresses and ports,
 //! of connections whose state they don't change: one look at one cache line.
-use service::HopId;
+use flow::HopId;
 use wire::{FlowKey, FlowV4, Transport};
 
 use crate::id::Hit;

@@ -3,7 +3,8 @@
 //! Everything but `life`, `seen` and `link` is written only between the
 //! record's taking and its publication, under a new generation, and is read by
 //! whoever holds a reference from the index or finds the generation unchanged.
-use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
+use flow::{BackendId, Direction, HopId, ServiceId};
+use service::Forwarding;
 use wire::Transport;
 
 use crate::key::{Deltas, Key};

@@ -3,7 +3,8 @@
 //! Both directions pass here but neither sequence numbers nor windows are
 //! checked: the endpoints do that. The state serves two ends: how long the
 //! connection is kept without packets, and when it is worth offloading.
-use service::{Direction, Forwarding};
+use flow::Direction;
+use service::Forwarding;
 use wire::{TcpFlags, Transport};
 
 /// A connection's state.

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::thread;
 
+use flow::{BackendId, Direction, HopId, ServiceId};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use service::{BackendId, Direction, Forwarding, HopId, ServiceId};
+use service::Forwarding;
 use wire::Transport;
 
 use crate::bucket::{Reference, SLOTS};

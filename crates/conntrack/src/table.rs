@@ -1,7 +1,8 @@
 //! The connection table of both families.
 use std::sync::Arc;
 
-use service::{Binding, Direction};
+use flow::Direction;
+use service::Binding;
 use wire::{FlowKey, TcpFlags};
 
 use crate::config::{MOST, TableConfig, TableError, buckets, buckets_one_way};

@@ -1,5 +1,6 @@
 //! What a connection looks like from outside.
-use service::{BackendId, Binding, Delivery, Direction, HopId, ServiceId};
+use flow::{BackendId, Direction, HopId, ServiceId};
+use service::{Binding, Delivery};
 use wire::Side;
 
 use crate::key::{Family, Halves, Key};

@@ -5,7 +5,8 @@ mod common;
 
 use common::{binding, hops, table};
 use conntrack::{ConnId, ConnTable, Event, Hit, InsertError, OffloadState, TableConfig, Timeouts};
-use service::{Binding, Direction};
+use flow::Direction;
+use service::Binding;
 use wire::TcpFlags;
 
 #[test]

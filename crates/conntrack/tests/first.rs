@@ -7,8 +7,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use common::{hops, table};
 use conntrack::{Hit, InsertError, PlainKey};
+use flow::{BackendId, Direction, ServiceId};
 use proptest::prelude::*;
-use service::{BackendId, Binding, Direction, Forwarding, ServiceId};
+use service::{Binding, Forwarding};
 use wire::{FlowKey, FlowV4, TcpFlags, Transport};
 
 fn flow(client: (u32, u16), vip: (u32, u16), proto: Transport) -> FlowV4 {

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 
 use common::{binding, hops, seeded};
 use conntrack::{ConnId, ConnTable, Hit, InsertError, PlainKey};
+use flow::Direction;
 use proptest::prelude::*;
-use service::{Binding, Direction};
+use service::Binding;
 use wire::FlowKey;
 
 #[derive(Clone, Debug)]

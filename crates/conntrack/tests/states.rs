@@ -5,7 +5,7 @@ mod common;
 
 use common::{binding, hops, table};
 use conntrack::{ConnState as S, ConnTable, Event as E, Hit};
-use service::Direction::{Forward, Reply};
+use flow::Direction::{Forward, Reply};
 use wire::TcpFlags;
 
 const SYN: u8 = TcpFlags::SYN;
@@ -14,12 +14,12 @@ const FIN: u8 = TcpFlags::FIN;
 const RST: u8 = TcpFlags::RST;
 
 /// Packets of a fresh TCP connection, each with the state after it.
-fn play(packets: &[(service::Direction, u8, S, E)]) {
+fn play(packets: &[(flow::Direction, u8, S, E)]) {
     play_with(0, packets);
 }
 
 /// As [`play`], of connection number `n` of those that [`binding`] gives.
-fn play_with(n: u32, packets: &[(service::Direction, u8, S, E)]) {
+fn play_with(n: u32, packets: &[(flow::Direction, u8, S, E)]) {
     let table = table(1, 0);
     let conn = table.insert(&binding(n, false), hops(n), 0).unwrap();
     assert_eq!(table.state(conn), Some(S::New));
@@ -194,7 +194,7 @@ fn expired(table: &ConnTable, now_ms: u64) -> usize {
 #[test]
 fn the_timeout_follows_the_state() {
     let timeouts = conntrack::Timeouts::default();
-    type Packets<'a> = &'a [(service::Direction, u8)];
+    type Packets<'a> = &'a [(flow::Direction, u8)];
     let cases: [(u32, Packets, u32); 7] = [
         (0, &[], timeouts.syn_ms),
         (0, &[(Forward, SYN), (Reply, SYN | ACK)], timeouts.syn_ms),

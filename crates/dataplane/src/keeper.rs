@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use dpdk::flow::FlowPort;
 use dpdk::{Mbuf, Mempool};
+use flow::PortId;
 use nic::Nic;
 use offload::{Offloader, StatelessRules};
-use pipeline::{Ager, PortId, Resolver, Shared};
+use pipeline::{Ager, Resolver, Shared};
 
 use crate::clock::Clock;
 use crate::control::Control;

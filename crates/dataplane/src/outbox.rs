@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, Mempool, TxQueue};
+use flow::{HopId, PortId};
 use packet::PacketBuf;
-use pipeline::{Offload, Outbox, PortId};
-use service::HopId;
+use pipeline::{Offload, Outbox};
 
 /// Packets sent at once.
 pub(crate) const BURST: usize = 32;

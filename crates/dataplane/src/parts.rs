@@ -3,9 +3,10 @@ use std::sync::Arc;
 
 use config::Config;
 use dpdk::flow::FlowPort;
+use flow::PortId;
 use nic::Nic;
 use offload::{OffloadConfig, Offloader, StatelessRules};
-use pipeline::{Ager, AgerSettings, PortId, Resolver, Shared};
+use pipeline::{Ager, AgerSettings, Resolver, Shared};
 
 use crate::clock::{self, Clock};
 use crate::control::Control;

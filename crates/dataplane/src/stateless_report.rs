@@ -1,8 +1,9 @@
 //! What the status says of stateless services.
 use std::collections::BTreeMap;
 
+use flow::BackendId;
 use offload::{Held, StatelessRules};
-use service::{BackendId, By, Mode, Service};
+use service::{By, Mode, Service};
 
 use crate::status::{EntryStatus, ShareStatus, StatelessStatus};
 

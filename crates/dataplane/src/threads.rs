@@ -4,7 +4,8 @@ use std::sync::Arc;
 use config::Config;
 use dpdk::thread::allowed_cores;
 use dpdk::{Mempool, RxQueue, TxQueue, pin_to_core, register_thread};
-use pipeline::{Pipeline, PortId, Shared, Source};
+use flow::PortId;
+use pipeline::{Pipeline, Shared, Source};
 use setup::Seed;
 
 use crate::clock::Clock;

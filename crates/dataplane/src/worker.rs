@@ -3,7 +3,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, Mbuf, RxQueue, cycles};
-use pipeline::{Outbox, Pipeline, PortId, Roster, Shared, Source};
+use flow::PortId;
+use pipeline::{Outbox, Pipeline, Roster, Shared, Source};
 
 use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};

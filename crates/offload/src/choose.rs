@@ -2,7 +2,7 @@
 use admission::{Key, Policy, Reason, Room, Standing};
 use conntrack::ConnId;
 use dpdk::flow::Counters;
-use service::Direction;
+use flow::Direction;
 
 use crate::Encoding;
 use crate::connections::Connections;

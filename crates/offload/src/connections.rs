@@ -1,8 +1,9 @@
 //! What the offload side must know, and tell, of connections and ports.
 use conntrack::ConnId;
+use flow::{BackendId, Direction, HopId, PortId, ServiceId};
+use pipeline::QueueEpochs;
 use pipeline::encoding::{MarkTable, QueueTable};
-use pipeline::{PortId, QueueEpochs};
-use service::{BackendId, Binding, Direction, HopId, ServiceId};
+use service::Binding;
 use wire::{Encap, Mac};
 
 /// Where packets of one direction of a connection come in and go out.

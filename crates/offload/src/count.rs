@@ -4,7 +4,8 @@ use std::ops::Bound;
 
 use conntrack::ConnId;
 use dpdk::flow::{Counters, FlowPort};
-use service::{Direction, Forwarding};
+use flow::Direction;
+use service::Forwarding;
 
 use crate::connections::Connections;
 use crate::entry::{Entry, Tag};

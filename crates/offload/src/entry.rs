@@ -1,8 +1,8 @@
 //! What the offload side knows of one connection.
 use admission::{CardRefusal, Key};
 use dpdk::flow::{Counters, RuleHandle};
-use pipeline::PortId;
-use service::{Binding, Direction};
+use flow::{Direction, PortId};
+use service::Binding;
 use wire::FlowKey;
 
 use crate::reroute::Goal;

@@ -4,8 +4,8 @@ use std::ops::Bound;
 use admission::CardRefusal;
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use pipeline::PortId;
-use service::{Delivery, Direction};
+use flow::{Direction, PortId};
+use service::Delivery;
 
 use crate::connections::{Connections, Path};
 use crate::entry::{Stage, Tag};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use admission::{Admission, Budget, CardRefusal};
 use conntrack::ConnId;
 use dpdk::flow::{FlowPort, RuleHandle};
-use pipeline::{Offload, PortId, Shared};
-use service::Direction;
+use flow::{Direction, PortId};
+use pipeline::{Offload, Shared};
 
 use crate::connections::{Connections, PortTables};
 use crate::entry::{Entry, Stage, Tag};

@@ -1,7 +1,8 @@
 //! One port's rules of encoding `rewrite`: what leads packets to them, what
 //! they are made from, and what they have counted.
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
-use service::{Delivery, HopId};
+use flow::HopId;
+use service::Delivery;
 use wire::{Encap, FlowKey, Mac};
 
 use crate::backoff::{Backoff, Waits};

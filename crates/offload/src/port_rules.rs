@@ -5,9 +5,9 @@ use std::ops::Range;
 use admission::Budget;
 use conntrack::ConnId;
 use dpdk::flow::{Action, Counters, FlowError, FlowPort, Rule, RuleHandle};
-use pipeline::PortId;
+use flow::{Direction, PortId};
 use pipeline::encoding::Marked;
-use service::{Binding, Direction};
+use service::Binding;
 use wire::FlowKey;
 
 use crate::capacity::Capacity;

@@ -2,8 +2,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dpdk::flow::{FlowError, FlowPort, Rule, RuleHandle};
-use pipeline::PortId;
-use service::{BackendId, Delivery};
+use flow::{BackendId, PortId};
+use service::Delivery;
 use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
 
 use crate::connections::Way;

@@ -1,8 +1,9 @@
 //! What a queue must mean for one direction of a connection.
 use std::net::SocketAddr;
 
+use flow::{Direction, HopId};
 use pipeline::encoding::QueueAction;
-use service::{Binding, Delivery, Direction, HopId};
+use service::{Binding, Delivery};
 use wire::Rewrite;
 
 /// Why a connection can't be told by a queue number.
@@ -58,7 +59,8 @@ pub(crate) fn queue_action(
 mod tests {
     use std::net::SocketAddr;
 
-    use service::{BackendId, Forwarding, ServiceId};
+    use flow::{BackendId, ServiceId};
+    use service::Forwarding;
     use wire::Transport;
 
     use super::*;

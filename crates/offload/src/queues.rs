@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use flow::{BackendId, Direction, HopId, ServiceId};
 use pipeline::encoding::QueueAction;
-use service::{BackendId, Direction, HopId, ServiceId};
 use wire::Transport;
 
 use crate::stats::QueueUse;
@@ -145,7 +145,8 @@ impl Queues {
 mod tests {
     use std::net::SocketAddr;
 
-    use service::{BackendId, Delivery, Direction, HopId, ServiceId};
+    use flow::{BackendId, Direction, HopId, ServiceId};
+    use service::Delivery;
     use wire::{Rewrite, Transport};
 
     use super::*;

@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conntrack::ConnId;
-use service::{BackendId, HopId};
+use flow::{BackendId, HopId};
 use wire::Encap;
 
 use crate::connections::{Connections, Way};

@@ -6,7 +6,7 @@ use std::fmt;
 
 use conntrack::ConnId;
 use dpdk::flow::Rule;
-use pipeline::PortId;
+use flow::PortId;
 use wire::FlowKey;
 
 use crate::FlowType;

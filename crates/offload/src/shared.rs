@@ -2,8 +2,9 @@
 use std::sync::Arc;
 
 use conntrack::{ConnId, ConnState, Hit, OffloadState};
-use pipeline::{PortId, Shared};
-use service::{BackendId, Binding, Direction, HopId, ServiceId};
+use flow::{BackendId, Direction, HopId, PortId, ServiceId};
+use pipeline::Shared;
+use service::Binding;
 use wire::{Encap, Mac};
 
 use crate::connections::{Connections, Path, PortTables, Way};

@@ -17,8 +17,9 @@ mod side;
 use std::sync::Arc;
 
 use dpdk::flow::{Counters, FlowPort};
-use pipeline::{PortId, Shared, Snapshot};
-use service::{BackendId, Entry, ServiceId};
+use flow::{BackendId, PortId, ServiceId};
+use pipeline::{Shared, Snapshot};
+use service::Entry;
 
 use self::pipe::{Installed, sum_of};
 use self::plan::plan;

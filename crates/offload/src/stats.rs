@@ -1,6 +1,6 @@
 //! Counts of the offload side.
 use admission::Policy;
-use service::{BackendId, Direction, ServiceId};
+use flow::{BackendId, Direction, ServiceId};
 
 use crate::{Encoding, FlowType, TunnelType};
 

@@ -15,7 +15,8 @@ use dpdk::flow::{
     Action, Attributes, EthFields, Field, HopField, Ipv4Fields, Ipv6Fields, Item, Match, Modify,
     PortFields, Rule, SetField, VlanFields,
 };
-use pipeline::{Interface, PortId, Snapshot};
+use flow::PortId;
+use pipeline::{Interface, Snapshot};
 use service::{Entry, Service};
 use wire::{Mac, Transport};
 

@@ -200,7 +200,7 @@ fn a_shutdown_in_full_swing_leaves_no_rule() {
 #[test]
 fn rules_of_others_are_never_touched() {
     let mut run = Run::new(Encoding::Mark);
-    let other = binding(9_999_999, 0, 0, false, false).key(service::Direction::Forward).unwrap();
+    let other = binding(9_999_999, 0, 0, false, false).key(flow::Direction::Forward).unwrap();
     let actions = vec![dpdk::flow::Action::Queue(0), dpdk::flow::Action::Mark(40_000)];
     let rule = dpdk::flow::Rule::five_tuple(&other, actions);
     let foreign = run.flows[0].create(&rule).unwrap();
@@ -229,10 +229,10 @@ fn rules_lost_with_a_reset_port_are_found_lost_and_nothing_else_happens() {
 #[test]
 fn an_adopted_rule_stays_until_the_shutdown() {
     let mut run = Run::new(Encoding::Mark);
-    let flow = binding(9_999_999, 0, 0, false, false).key(service::Direction::Forward).unwrap();
+    let flow = binding(9_999_999, 0, 0, false, false).key(flow::Direction::Forward).unwrap();
     let actions = vec![dpdk::flow::Action::Queue(0), dpdk::flow::Action::Mark(40_000)];
     let rule = run.flows[0].create(&dpdk::flow::Rule::five_tuple(&flow, actions)).unwrap();
-    run.offloader.adopt(pipeline::PortId(0), vec![rule]);
+    run.offloader.adopt(flow::PortId(0), vec![rule]);
     (0..10).for_each(|n| run.open(n));
     (0..10).for_each(|_| run.tick(1));
     (0..10).for_each(|n| run.end(n, true));

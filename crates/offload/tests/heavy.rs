@@ -11,9 +11,9 @@ use common::lab::Lab;
 use common::world::{Ours, State, World, binding};
 use conntrack::{ConnId, Hit};
 use dpdk::flow::FlowPort;
+use flow::Direction;
 use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig};
 use pipeline::{Counter, Offload};
-use service::Direction;
 use wire::{FlowKey, Transport};
 
 fn client(n: u16) -> SocketAddr {

@@ -8,10 +8,10 @@ use common::card::Card;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
+use flow::Direction;
 use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig, RewriteCard, Style};
 use pipeline::Offload;
 use proptest::prelude::*;
-use service::Direction;
 use wire::FlowKey;
 
 const SETTLE_MS: u64 = 5;

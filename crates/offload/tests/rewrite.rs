@@ -8,10 +8,10 @@ use common::rewriting::{FRAME, OUTPUTS, Run, ask, nic};
 use common::world::{Ours, State, TIMEOUT_MS};
 use conntrack::ConnId;
 use dpdk::flow::{Action, Attributes, FlowPort, Item, Match, Rule, RuleHandle};
+use flow::Direction;
 use nic::{Fault, Nic, NicFlows, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig, Wanted};
 use pipeline::Offload;
-use service::Direction;
 
 #[test]
 fn the_probe_prefers_rewrite_where_there_is_a_switch_and_says_why_not() {

@@ -6,12 +6,12 @@ mod common;
 use common::rewriting::{FRAME, Run, nic};
 use common::world::{State, World};
 use conntrack::ConnId;
+use flow::Direction;
 use nic::ProfileKind;
 use offload::{
     Card, Encoding, NotRewritten, OffloadConfig, Offloader, Place, PortConfig, Wanted, probe_card,
 };
 use pipeline::Offload;
-use service::Direction;
 
 /// What can't be rewritten is marked, by rules that go through the same queue.
 #[test]

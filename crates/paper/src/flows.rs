@@ -1,7 +1,7 @@
 //! The flow set: clients and backends, and the frames they send.
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use service::Direction;
+use flow::Direction;
 use wire::{FlowKey, Mac, TcpFlags, Transport};
 
 /// The VIP that all clients speak to.

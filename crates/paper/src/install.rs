@@ -1,7 +1,7 @@
 //! What the worker pays while rules are installed.
 use dpdk::cycles_per_second;
+use flow::Direction;
 use report::InstallRow;
-use service::Direction;
 
 use crate::error::PaperError;
 use crate::flows::Shot;

@@ -1,7 +1,8 @@
 //! What bounds all load balancers: receive, rewrite, send, and no match.
 use dpdk::{Batch, Mbuf};
+use flow::PortId;
 use packet::PacketBuf;
-use pipeline::{Outbox, PortId, Source};
+use pipeline::{Outbox, Source};
 use wire::plain::mac_pair;
 use wire::{Headers, Mac, PlainRewrite, Rewrite, Transport, decrement_ttl, ethernet};
 

@@ -2,9 +2,10 @@
 //! the rule in the NIC.
 use conntrack::ConnId;
 use dpdk::{Batch, cycles, pin_to_core, register_thread};
+use flow::PortId;
 use offload::Encoding;
 use packet::PacketBuf;
-use pipeline::{Offload, PortId, Source};
+use pipeline::{Offload, Source};
 use report::NewFlowRow;
 use wire::TcpFlags;
 

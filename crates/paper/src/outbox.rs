@@ -1,9 +1,9 @@
 //! The way out of the measured core.
 use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, Mempool, TxQueue};
+use flow::{HopId, PortId};
 use packet::PacketBuf;
-use pipeline::{Offload, Outbox, PortId};
-use service::HopId;
+use pipeline::{Offload, Outbox};
 
 /// Packets sent at once.
 const BURST: usize = 32;

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use arrayvec::ArrayVec;
 use conntrack::{PlainKey, PlainOpening};
 use dpdk::cycles;
+use flow::HopId;
 use pipeline::{Shared, Snapshot};
-use service::{HopId, WorkerScheduleState};
+use service::WorkerScheduleState;
 use wire::plain::mac_pair;
 use wire::{FlowKey, FlowV4, Plain, PlainRewrite};
 

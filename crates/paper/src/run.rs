@@ -2,7 +2,8 @@
 use std::sync::atomic::Ordering;
 
 use dpdk::{RxQueue, pin_to_core, register_thread};
-use pipeline::{PortId, Source};
+use flow::PortId;
+use pipeline::Source;
 
 use crate::balancer::Hnlb;
 use crate::distance::Ball;

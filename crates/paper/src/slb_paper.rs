@@ -3,9 +3,9 @@
 //! `rte_hash` (sections III and VI).
 use dpdk::hash::{Hash, HashFunction, HashKey};
 use dpdk::{Batch, Mbuf};
+use flow::Direction;
 use packet::PacketBuf;
 use pipeline::Source;
-use service::Direction;
 use wire::{FlowKey, Headers};
 
 use crate::balancer::Balancer;

@@ -1,6 +1,6 @@
 //! The systems of one setting, side by side.
+use flow::Direction;
 use report::Row;
-use service::Direction;
 
 use crate::balancer::Hnlb;
 use crate::error::PaperError;

@@ -1,5 +1,5 @@
 //! Which connection sends next.
-use service::Direction;
+use flow::Direction;
 use traffic::{Load, Rng, Set, TrafficSet, Zipf};
 use wire::Transport;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::{ConnId, ConnTable, Hit, OffloadState};
+use flow::{Direction, HopId, PortId};
 use nic::{Delivery, Nic, NicConfig, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use packet::HeapPacket;
-use pipeline::{BURST, Offload, Outbox, Pipeline, PortId, Settings, Shared, Source};
-use service::{Direction, HopId};
+use pipeline::{BURST, Offload, Outbox, Pipeline, Settings, Shared, Source};
 use setup::{PortFacts, Seed};
 use wire::{FlowKey, TcpFlags, Transport};
 

@@ -1,15 +1,16 @@
 //! Last stage: what the mode does to the packet, TTL, next hop, out.
 use std::net::IpAddr;
 
+use flow::{HopId, InterfaceId};
 use packet::PacketBuf;
-use service::{Delivery, HopId};
+use service::Delivery;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
 use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl};
 
 use crate::bucket::TokenBucket;
 use crate::context::{Context, Packet};
 use crate::counters::Counter;
-use crate::{Interface, InterfaceId, Outbox};
+use crate::{Interface, Outbox};
 
 /// The shortest Ethernet frame without its check sequence: up to here bytes
 /// behind the IP datagram are padding and stay.

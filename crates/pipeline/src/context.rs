@@ -1,10 +1,11 @@
 //! What every stage has at hand while one burst is processed.
+use flow::{HopId, InterfaceId};
 use packet::PacketBuf;
-use service::{Delivery, HopId};
+use service::Delivery;
 use wire::{Headers, ethernet, vlan};
 
 use crate::counters::Counter;
-use crate::{Counters, Interface, InterfaceId, Outbox, Shared, Snapshot, Source};
+use crate::{Counters, Interface, Outbox, Shared, Snapshot, Source};
 
 /// The surroundings of a burst.
 pub(crate) struct Context<'a, O> {

@@ -2,8 +2,8 @@
 //! way of first packets is parsed, matched and acted on here, and answers,
 //! errors and fragments have their beginning here.
 use conntrack::Event;
+use flow::BackendId;
 use packet::PacketBuf;
-use service::BackendId;
 use wire::icmp::ErrorKind;
 use wire::{FlowKey, Fragment, Headers};
 

@@ -1,11 +1,11 @@
 //! Next hops as one worker needs them: compiled once, used until anything about
 //! them may have changed.
-use service::HopId;
+use flow::{HopId, PortId};
 use wire::plain::mac_pair;
 
+use crate::Snapshot;
 use crate::context::Context;
 use crate::neighbour;
-use crate::{PortId, Snapshot};
 
 /// Bytes of an Ethernet header without a tag.
 pub(crate) const ETHERNET: usize = 14;

@@ -1,14 +1,9 @@
 //! Interfaces: a port, or one VLAN of a port, with addresses.
 use std::net::{IpAddr, Ipv4Addr};
 
+use flow::{InterfaceId, PortId};
 use ipnet::IpNet;
 use wire::Mac;
-
-use crate::PortId;
-
-/// An interface's place in [`Interfaces`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InterfaceId(pub u16);
 
 /// One network that the load balancer is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Packets of known connections: their state is kept, and the offload side is
 //! told what concerns it.
 use conntrack::{ConnId, ConnState, Event, Hit, OffloadState};
+use flow::Direction;
 use packet::PacketBuf;
-use service::Direction;
 use wire::{Headers, TcpFlags, Transport};
 
 use crate::context::{Context, Decision};

@@ -6,17 +6,18 @@
 //! packets.
 use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainAction, PlainKey};
+use flow::PortId;
 use packet::PacketBuf;
 use wire::plain::Head;
 use wire::{Mac, Plain, PlainRewrite};
 
+use crate::PortShared;
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::hops::Hops;
 use crate::open::Fresh;
 use crate::pipeline::BURST;
 use crate::queue_lane::QueueLane;
-use crate::{PortId, PortShared};
 
 /// What is known of a packet before it is acted on.
 #[derive(Clone, Copy, Debug)]

@@ -2,16 +2,16 @@
 //! NIC's mark, told by the receive queue, or found in the connection table.
 use arrayvec::ArrayVec;
 use conntrack::Hit;
-use service::Direction;
+use flow::{Direction, InterfaceId};
 use wire::{FlowKey, Fragment, Headers, TcpFlags};
 
+use crate::PortShared;
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::encoding::QueueAction;
 use crate::parse::Kind;
 use crate::pipeline::BURST;
 use crate::sampler::Sampler;
-use crate::{InterfaceId, PortShared};
 
 /// What the stages know of a packet on its general way. The packet itself
 /// stays where it is, so that the burst keeps its order.

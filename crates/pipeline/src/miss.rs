@@ -3,8 +3,9 @@
 use std::net::IpAddr;
 
 use conntrack::{ConnId, Hit, InsertError};
+use flow::{BackendId, Direction, HopId};
 use packet::PacketBuf;
-use service::{BackendId, Binding, Direction, HopId, Service, WorkerScheduleState};
+use service::{Binding, Service, WorkerScheduleState};
 use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::act::hop_to;

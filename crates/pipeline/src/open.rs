@@ -12,8 +12,9 @@
 //! behind it wait until it has gone.
 use arrayvec::ArrayVec;
 use conntrack::PlainOpening;
+use flow::{BackendId, HopId, PortId, ServiceId};
 use packet::PacketBuf;
-use service::{BackendId, HopId, Mode, Scheduler, ServiceId};
+use service::{Mode, Scheduler};
 use wire::{FlowKey, FlowV4, Plain, PlainRewrite, TcpFlags};
 
 use crate::context::Context;
@@ -24,7 +25,7 @@ use crate::lane::{Told, key};
 use crate::miss::{self, Scheduling};
 use crate::pipeline::BURST;
 use crate::roads::Roads;
-use crate::{Admit, Outbox, PortId};
+use crate::{Admit, Outbox};
 
 /// Packets of a burst that may open connections: place and content.
 pub(crate) type Fresh = ArrayVec<(u8, Plain), BURST>;

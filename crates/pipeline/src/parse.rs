@@ -1,8 +1,8 @@
 //! First stage: what a frame is, and whether it is for us at all.
+use flow::InterfaceId;
 use wire::numbers::protocol;
 use wire::{FlowKey, Fragment, Headers, Mac, Net, ethernet, icmpv6};
 
-use crate::InterfaceId;
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::fragment::FragmentKey;

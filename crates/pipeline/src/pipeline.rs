@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Cache};
 use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
+use flow::PortId;
 use packet::PacketBuf;
 use wire::icmp::MAX_ERROR_LEN;
 use wire::{Mac, Transport};
@@ -22,7 +23,7 @@ use crate::miss::Scheduling;
 use crate::open::{Fresh, Opened, Openings};
 use crate::queue_lane::{Lanes, Meaning, QueueLane};
 use crate::sampler::Sampler;
-use crate::{Counters, Outbox, PortId, Shared, Snapshot, Source};
+use crate::{Counters, Outbox, Shared, Snapshot, Source};
 
 /// Most packets of one burst.
 pub const BURST: usize = 64;

@@ -1,10 +1,6 @@
 //! Ports, receive queues and the way out of the pipeline.
 use conntrack::ConnId;
-use service::HopId;
-
-/// A port of the process, counted from 0 in the order of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PortId(pub u16);
+use flow::{HopId, PortId};
 
 /// Where a burst was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

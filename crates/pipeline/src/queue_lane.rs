@@ -1,13 +1,14 @@
 //! The fast lane of packets whose receive queue means a backend, or, where
 //! several share it, whose mark does: what the queue's action does to them,
 //! compiled once.
-use service::{Delivery, Direction};
+use flow::{Direction, PortId};
+use service::Delivery;
 use wire::{Mac, Plain, PlainRewrite, Rewrite};
 
+use crate::PortShared;
 use crate::context::Context;
 use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
-use crate::{PortId, PortShared};
 
 /// A queue's action, compiled. It doesn't depend on the
 /// connection, so what it leaves of a packet is told by masks. Words are as

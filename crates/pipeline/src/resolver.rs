@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use service::HopId;
+use flow::{HopId, PortId};
 use wire::numbers::ethertype;
 use wire::{Mac, arp, ndp, vlan};
 
 use crate::neighbour::Neighbour;
-use crate::{Counter, Counters, Interface, NeighbourState, PortId, Shared, Snapshot};
+use crate::{Counter, Counters, Interface, NeighbourState, Shared, Snapshot};
 
 /// The resolver's times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,8 @@
 //! and neighbours are searched again when anything about them may have changed.
 use std::net::{IpAddr, Ipv4Addr};
 
-use service::HopId;
+use flow::{HopId, InterfaceId};
 
-use crate::InterfaceId;
 use crate::act::hop_to;
 use crate::context::Context;
 

@@ -1,9 +1,10 @@
 //! Routes: over which interface and gateway an address is reached.
 use std::net::{IpAddr, Ipv4Addr};
 
+use flow::InterfaceId;
 use ipnet::IpNet;
 
-use crate::{InterfaceId, Interfaces};
+use crate::Interfaces;
 
 /// One route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

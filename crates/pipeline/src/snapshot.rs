@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use conntrack::ConnTable;
-use service::{ActiveCounts, HopId, Moved, ServiceTable, SteerError};
+use flow::{HopId, InterfaceId, PortId};
+use service::{ActiveCounts, Moved, ServiceTable, SteerError};
 use wire::Mac;
 
 use crate::encoding::{MarkTable, QueueTable};
-use crate::{InterfaceId, Interfaces, NeighbourTable, PortId, QueueEpochs, RouteTable, Tunnels};
+use crate::{Interfaces, NeighbourTable, QueueEpochs, RouteTable, Tunnels};
 
 /// When a connection is offered to the NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

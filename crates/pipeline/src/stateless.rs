@@ -1,6 +1,7 @@
 //! What is done to packets of connections that no table knows: Maglev over the
 //! backends on the way there, the one service that fits on the way back.
-use service::{BackendId, Binding, Delivery, Direction, Service, ServiceId};
+use flow::{BackendId, Direction, ServiceId};
+use service::{Binding, Delivery, Service};
 use wire::{FlowKey, Transport};
 
 use crate::act::hop_to;

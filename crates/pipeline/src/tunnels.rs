@@ -2,7 +2,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use service::{BackendId, Mode, Service, ServiceTable};
+use flow::BackendId;
+use service::{Mode, Service, ServiceTable};
 use wire::Encap;
 
 use crate::{Interfaces, RouteTable};

@@ -10,10 +10,11 @@ use std::cell::Cell;
 
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
+use flow::{Direction, HopId, PortId};
 use packet::HeapPacket;
 use pipeline::encoding::{Marked, QueueAction};
-use pipeline::{Admit, Counter, Offload, Outbox, PortId, Settings, Source};
-use service::{Direction, HopId, Scheduler, TunnelSpec};
+use pipeline::{Admit, Counter, Offload, Outbox, Settings, Source};
+use service::{Scheduler, TunnelSpec};
 use wire::Tunnel;
 use world::{INSIDE, LB_OUT, Link, OUTSIDE, Plan, World, tcp, udp};
 

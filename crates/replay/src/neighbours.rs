@@ -2,9 +2,10 @@
 //! a running load balancer would have had, so every next hop has an address.
 use std::net::IpAddr;
 
+use flow::PortId;
 use packet::HeapPacket;
 use packet::PacketBuf;
-use pipeline::{PortId, Shared};
+use pipeline::Shared;
 use wire::{Headers, Mac};
 
 /// The address of a next hop that the capture doesn't show: locally

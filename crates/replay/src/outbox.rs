@@ -1,8 +1,8 @@
 //! What the simulated workers give out.
 use conntrack::ConnId;
+use flow::{HopId, PortId};
 use packet::{HeapPacket, PacketBuf};
-use pipeline::{Offload, Outbox, PortId};
-use service::HopId;
+use pipeline::{Offload, Outbox};
 
 /// A frame that left the load balancer.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use flow::PortId;
 use packet::PacketBuf;
-use pipeline::PortId;
 use wire::{Headers, Mac, Net};
 
 use crate::capture::{CaptureError, CaptureReader, CaptureWriter, Captured};

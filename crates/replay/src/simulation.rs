@@ -6,13 +6,14 @@ use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::ReaderError;
 use dpdk::flow::FlowPort;
+use flow::PortId;
 use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, ProfileKind, Reta};
 use offload::{
     Card, Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules, Wanted,
     probe_card,
 };
 use packet::{HeapPacket, PacketBuf};
-use pipeline::{Ager, AgerSettings, BURST, Counters, Pipeline, PortId, Shared, Source};
+use pipeline::{Ager, AgerSettings, BURST, Counters, Pipeline, Shared, Source};
 use setup::{PortFacts, Seed, SetupError};
 use wire::Mac;
 

@@ -8,10 +8,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use flow::PortId;
 use nic::{Fault, ProfileKind};
 use offload::Encoding;
 use packet::PacketBuf;
-use pipeline::{CounterKind, PortId};
+use pipeline::CounterKind;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};

@@ -7,9 +7,9 @@ mod support;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use dpdk::flow::{Action, Attributes, FlowPort, HopField, Modify, Rule, SetField};
+use flow::PortId;
 use nic::ProfileKind;
 use packet::PacketBuf;
-use pipeline::PortId;
 use replay::{Options, Simulation};
 use support::{PEER, Segment, config, frame, seen};
 use wire::{FlowKey, Headers, Mac, Rewrite, Transport};

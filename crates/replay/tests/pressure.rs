@@ -6,8 +6,8 @@ mod support;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use flow::PortId;
 use packet::PacketBuf;
-use pipeline::PortId;
 use replay::{Options, Simulation};
 use support::{Segment, config, frame, seen};
 use wire::Transport;

@@ -6,10 +6,10 @@ mod support;
 
 use std::net::SocketAddr;
 
+use flow::PortId;
 use nic::ProfileKind;
 use offload::Encoding;
 use packet::PacketBuf;
-use pipeline::PortId;
 use replay::{Options, Simulation};
 use support::{Segment, config, frame, seen};
 use wire::Transport;

@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use config::Config;
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
+use flow::PortId;
 use frames::{Link, Piece, Shape, Sum};
 use nic::{Delivery, Fault, Nic, NicConfig, NicFlows, ProfileKind};
 use offload::{Encoding, StatelessRules};
 use packet::PacketBuf;
-use pipeline::{PortId, Shared};
+use pipeline::Shared;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use replay::{Options, Simulation};
@@ -267,7 +268,7 @@ fn hardware_and_software_do_the_same() {
             if *name == "bluefield3" {
                 in_hardware += forwarded;
                 let counted: u64 = (0..20)
-                    .map(|id| simulation.stateless().sent_to(service::BackendId(id)).packets)
+                    .map(|id| simulation.stateless().sent_to(flow::BackendId(id)).packets)
                     .sum();
                 assert!(counted <= forwarded && counted > 0);
             }
@@ -385,7 +386,7 @@ fn rules_are_made_before_others_are_broken() {
     assert!(
         before.iter().all(Option::is_some),
         "hardware has every client: {:?}",
-        rules.ports(service::ServiceId(0)).collect::<Vec<_>>()
+        rules.ports(flow::ServiceId(0)).collect::<Vec<_>>()
     );
     let (first, mut moved, mut looks) = (before.clone(), 0, 0);
     for step in 2..60 {

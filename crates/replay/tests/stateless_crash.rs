@@ -283,7 +283,7 @@ fn nothing_is_made_while_a_predecessors_rule_stays() {
     check_ways(&seen, &old, &new);
     let believed = rules.rules();
     assert_eq!(nic.stats().rules, believed + 1);
-    assert!(rules.ports(service::ServiceId(0)).all(|(_, state)| state.is_err()), "and it says so");
+    assert!(rules.ports(flow::ServiceId(0)).all(|(_, state)| state.is_err()), "and it says so");
     assert!(all(&nic).iter().zip(&old).all(|(to, old)| to.is_none() || to == old));
     rules.tick(500, &mut [&mut nic.flows()]);
     assert_eq!(rules.rules(), believed, "the card is left alone for a while");
@@ -291,7 +291,7 @@ fn nothing_is_made_while_a_predecessors_rule_stays() {
     let (_, seen) = until(&nic, usize::MAX, &mut |flows| rules.tick(1001, &mut [flows]));
     check_ways(&seen, &old, &new);
     assert_eq!((all(&nic), nic.stats().rules), (new, rules.rules() + 1));
-    assert!(rules.ports(service::ServiceId(0)).all(|(_, state)| state.is_ok()));
+    assert!(rules.ports(flow::ServiceId(0)).all(|(_, state)| state.is_ok()));
     assert_eq!(rules.shutdown(&mut [&mut nic.flows()]), 0);
     assert_eq!(nic.stats().rules, 1);
 }

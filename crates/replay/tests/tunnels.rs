@@ -7,10 +7,10 @@ mod support;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use flow::PortId;
 use nic::{Fault, ProfileKind};
 use offload::Encoding;
 use packet::PacketBuf;
-use pipeline::PortId;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use replay::{Options, Simulation};

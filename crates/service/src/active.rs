@@ -1,7 +1,7 @@
 //! How many connections each backend has at present.
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::BackendId;
+use flow::BackendId;
 
 /// Open connections per backend, shared by all workers. Counts are only read
 /// to compare backends, so no order between them is kept.

@@ -1,44 +1,10 @@
 //! The decision for one connection: which backend, with which rewrite.
 use std::net::SocketAddr;
 
+use flow::{BackendId, Direction, ServiceId};
 use wire::{FlowKey, Rewrite, Transport};
 
 use crate::{Delivery, Forwarding};
-
-/// A service's place in the service table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServiceId(pub u16);
-
-/// A backend's place among all backends of all services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BackendId(pub u16);
-
-/// A next hop's place in the neighbour table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HopId(pub u32);
-
-/// The two directions of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the client to the backend.
-    Forward,
-    /// From the backend to the client.
-    Reply,
-}
-
-impl Direction {
-    /// Both, forward first.
-    pub const BOTH: [Self; 2] = [Self::Forward, Self::Reply];
-
-    /// 0 for forward, 1 for reply.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        match self {
-            Self::Forward => 0,
-            Self::Reply => 1,
-        }
-    }
-}
 
 /// Everything decided for one connection when its first packet came: the
 /// addresses on both sides of the load balancer. Keys and rewrites of both

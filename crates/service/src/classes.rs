@@ -14,8 +14,10 @@
 //! in which that happened.
 use std::net::IpAddr;
 
+use flow::BackendId;
+
 use crate::shares::{self, Member};
-use crate::{BackendId, blocks, succession};
+use crate::{blocks, succession};
 
 /// How evenly classes are divided, and what that may cost.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,6 @@
 //! How packets get to the backend.
+use flow::{BackendId, Direction};
 use wire::Rewrite;
-
-use crate::{BackendId, Direction};
 
 /// How packets of a connection get to its backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

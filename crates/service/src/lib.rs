@@ -28,7 +28,7 @@ mod toeplitz;
 mod weighted_round_robin;
 
 pub use active::ActiveCounts;
-pub use binding::{BackendId, Binding, Direction, HopId, ServiceId};
+pub use binding::Binding;
 pub use classes::{Classes, Entry, Moved, Precision, Share};
 pub use forwarding::{Delivery, Forwarding};
 pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_size};

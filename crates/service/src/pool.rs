@@ -1,10 +1,11 @@
 //! Source addresses and ports of full NAT.
 use std::net::{IpAddr, SocketAddr};
 
+use flow::BackendId;
 use wire::FlowKey;
 
+use crate::PoolSpec;
 use crate::siphash::{self, Key};
-use crate::{BackendId, PoolSpec};
 
 /// How many candidates are offered for one connection.
 const PROBES: u64 = 64;

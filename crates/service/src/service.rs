@@ -1,14 +1,15 @@
 //! One compiled service and its backends.
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
+use flow::{BackendId, ServiceId};
 use wire::{FlowKey, Transport};
 
 use crate::maglev::{Maglev, Member};
 use crate::siphash::{self, Key};
 use crate::{
-    ActiveCounts, BackendId, BackendSpec, Binding, By, Classes, Forwarding, ModeSpec, Moved, Pool,
-    Precision, Scheduler, ServiceId, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState,
-    check_maglev_size, least_connections, round_robin, source_hash, toeplitz, weighted_round_robin,
+    ActiveCounts, BackendSpec, Binding, By, Classes, Forwarding, ModeSpec, Moved, Pool, Precision,
+    Scheduler, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size,
+    least_connections, round_robin, source_hash, toeplitz, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
+use flow::{BackendId, ServiceId};
 use wire::{FlowKey, Transport};
 
 pub use self::steering::SteerError;
 use crate::index::{Endpoint, Index};
 use crate::{
-    ActiveCounts, Backend, BackendId, MaglevSizeError, Scheduler, Service, ServiceId, ServiceSpec,
-    WorkerScheduleState,
+    ActiveCounts, Backend, MaglevSizeError, Scheduler, Service, ServiceSpec, WorkerScheduleState,
 };
 
 /// Why specs cannot be compiled to a [`ServiceTable`].

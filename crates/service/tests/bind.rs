@@ -3,9 +3,8 @@
 mod common;
 
 use common::{backend, flow, pool, socket, spec, table};
-use service::{
-    BackendId, Binding, Direction, Forwarding, ModeSpec, ServiceId, ServiceSpec, ServiceTable,
-};
+use flow::{BackendId, Direction, ServiceId};
+use service::{Binding, Forwarding, ModeSpec, ServiceSpec, ServiceTable};
 use wire::Transport::{self, Tcp, Udp};
 
 /// A NAT service, one of any port, one of full NAT, one of IPv6.

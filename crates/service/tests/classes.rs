@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use common::{backend, ip, spec};
+use flow::BackendId;
 use proptest::prelude::*;
-use service::{
-    BackendId, By, Classes, Entry, ModeSpec, Precision, ServiceSpec, ServiceTable, SteerError,
-};
+use service::{By, Classes, Entry, ModeSpec, Precision, ServiceSpec, ServiceTable, SteerError};
 use wire::Transport;
 
 const FIRST: BackendId = BackendId(7);

@@ -4,8 +4,9 @@
 mod common;
 
 use common::{client, ip, table, web};
+use flow::BackendId;
 use proptest::prelude::*;
-use service::{BackendId, Scheduler, ServiceTable, SteerError};
+use service::{Scheduler, ServiceTable, SteerError};
 
 const SCHEDULERS: [Scheduler; 5] = [
     Scheduler::RoundRobin,

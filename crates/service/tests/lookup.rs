@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use common::{backend, ip, pool, spec, table};
+use flow::{BackendId, ServiceId};
 use proptest::prelude::*;
-use service::{BackendId, ModeSpec, ServiceId, ServiceSpec, ServiceTable, TableError};
+use service::{ModeSpec, ServiceSpec, ServiceTable, TableError};
 use wire::{FlowKey, Transport};
 
 fn transport() -> impl Strategy<Value = Transport> {

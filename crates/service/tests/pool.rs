@@ -5,8 +5,9 @@ mod common;
 use std::collections::HashSet;
 
 use common::{client, flow, ip, pool};
+use flow::BackendId;
 use proptest::prelude::*;
-use service::{BackendId, Pool};
+use service::Pool;
 use wire::Transport;
 
 const V4: &[&str] = &["10.72.0.200", "10.72.0.201", "10.72.0.202"];

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{client, flow, table, web};
+use flow::BackendId;
 use proptest::prelude::*;
-use service::{BackendId, Scheduler};
+use service::Scheduler;
 use wire::Transport;
 
 /// The places of `count` choices by worker `worker`.

@@ -2,7 +2,8 @@
 use std::net::IpAddr;
 
 use config::Config;
-use pipeline::{Interface, InterfaceId, Interfaces, NeighbourTable, PortId, Route, RouteTable};
+use flow::{InterfaceId, PortId};
+use pipeline::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 
 use crate::{PortFacts, SetupError};
 

@@ -2,7 +2,8 @@
 use std::hint::black_box;
 
 use conntrack::{ConnTable, Hit, InsertError, PlainKey, TableConfig, TableError, Timeouts};
-use service::{Binding, Direction, HopId};
+use flow::{Direction, HopId};
+use service::Binding;
 use wire::FlowKey;
 
 use super::keys::{binding, flow};

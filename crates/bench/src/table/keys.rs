@@ -2,7 +2,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use dpdk::hash::HashKey;
-use service::{BackendId, Binding, Direction, Forwarding, ServiceId};
+use flow::{BackendId, Direction, ServiceId};
+use service::{Binding, Forwarding};
 use wire::{FlowKey, Transport};
 
 const VIP: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);

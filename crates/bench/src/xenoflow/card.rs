@@ -2,11 +2,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use config::Config;
+use flow::{BackendId, PortId};
 use nic::ProfileKind;
 use packet::PacketBuf;
-use pipeline::PortId;
 use replay::{Options, Simulation, SimulationError};
-use service::BackendId;
 use wire::Mac;
 
 use super::wire::{Draw, Server, frame_len, tables_ns, wire_ns};

@@ -1,7 +1,7 @@
 //! Figure 8: the time through the card under background load, in the paper's
 //! four splits (section 5.5).
+use flow::BackendId;
 use report::XenoflowRow;
-use service::BackendId;
 
 use super::card::{Card, CardError};
 use super::wire::{Server, wire_ns};

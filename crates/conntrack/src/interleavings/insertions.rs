@@ -1,7 +1,7 @@
 //! Insertions and removals beside each other, lookups and moves.
+use flow::Direction;
 use loom::sync::Arc;
 use loom::thread;
-use service::Direction;
 use wire::TcpFlags;
 
 use super::{Table, content, found, shift, table, with_buckets, with_preemptions};

@@ -1,7 +1,7 @@
 //! Lookups while entries move and slots change hands.
+use flow::Direction;
 use loom::sync::Arc;
 use loom::thread;
-use service::Direction;
 use wire::Transport;
 
 use super::{content, found, shift, table, with_buckets, with_preemptions};

@@ -1,9 +1,9 @@
 //! Records: taken, read, given back.
 use std::sync::Arc as Untracked;
 
+use flow::Direction;
 use loom::sync::Arc;
 use loom::thread;
-use service::Direction;
 
 use super::{content, found, table, with_buckets, with_preemptions};
 use crate::readers::Readers;

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use conntrack::{ConnTable, TableConfig, Timeouts};
-use service::{BackendId, Binding, Forwarding, HopId, ServiceId};
+use flow::{BackendId, HopId, ServiceId};
+use service::{Binding, Forwarding};
 use wire::Transport;
 
 pub fn table(connections: usize, connections_v6: usize) -> ConnTable {

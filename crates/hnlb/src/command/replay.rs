@@ -2,9 +2,9 @@
 use std::process::ExitCode;
 
 use config::Config;
+use flow::PortId;
 use nic::ProfileKind;
 use offload::Encoding;
-use pipeline::PortId;
 use replay::capture::{CaptureReader, CaptureWriter};
 use replay::{Options, Replayed, Simulation};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use dpdk::flow::Rule;
-use pipeline::{PortId, Shared, Snapshot};
+use flow::PortId;
+use pipeline::{Shared, Snapshot};
 use service::{By, Entry, Mode, Service};
 
 use crate::steering_rule::{self, Target};

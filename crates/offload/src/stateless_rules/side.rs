@@ -2,7 +2,8 @@
 use std::collections::BTreeMap;
 
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
-use service::{BackendId, By, Entry, Mode, Service, ServiceId};
+use flow::{BackendId, ServiceId};
+use service::{By, Entry, Mode, Service};
 
 use super::leftovers::Leftovers;
 use super::pipe::Pipe;

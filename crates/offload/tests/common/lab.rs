@@ -9,16 +9,16 @@ use arrayvec::ArrayVec;
 use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
 use dpdk::flow::FlowPort;
 use etherparse::PacketBuilder;
+use flow::{HopId, InterfaceId, PortId};
 use nic::{Delivery, Nic, NicConfig, NicFlows, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{
-    Admit, Ager, AgerSettings, Interface, InterfaceId, Interfaces, NeighbourTable, Offload, Outbox,
-    Pipeline, PortId, PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot,
-    Source, Tunnels,
+    Admit, Ager, AgerSettings, Interface, Interfaces, NeighbourTable, Offload, Outbox, Pipeline,
+    PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot, Source, Tunnels,
 };
-use service::{BackendSpec, HopId, ModeSpec, Scheduler, ServiceSpec, ServiceTable};
+use service::{BackendSpec, ModeSpec, Scheduler, ServiceSpec, ServiceTable};
 use wire::{Headers, Mac, Transport};
 
 pub const QUEUES: u16 = 6;

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use etherparse::PacketBuilder;
+use flow::Direction;
 use nic::{Delivery, Nic, NicConfig, NicFlows, ProfileKind};
 use offload::{Card, Encoding, OffloadConfig, Offloader, PortConfig, Probe, Wanted, probe_card};
 use pipeline::Offload;
-use service::Direction;
 use wire::Transport;
 
 use super::world::{Ours, STATION, State, World, binding};

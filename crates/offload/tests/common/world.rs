@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use conntrack::ConnId;
+use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use offload::{Connections, Path, PortTables, Way};
+use pipeline::QueueEpochs;
 use pipeline::encoding::{MarkTable, QueueTable};
-use pipeline::{PortId, QueueEpochs};
-use service::{BackendId, Binding, Direction, HopId, ServiceId};
+use service::Binding;
 use wire::{Encap, Mac, Transport};
 
 /// What conntrack keeps for the offload side.

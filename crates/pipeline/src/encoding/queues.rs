@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
-use service::{BackendId, Delivery, Direction, HopId, ServiceId};
+use flow::{BackendId, Direction, HopId, ServiceId};
+use service::Delivery;
 use wire::Transport;
 
 /// What is done to every packet of a queue.

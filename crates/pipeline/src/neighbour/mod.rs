@@ -11,14 +11,14 @@ mod slot;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use service::HopId;
+use flow::HopId;
 use wire::Mac;
 
 use self::slot::{
     FREE, INCOMPLETE, INDEX_BITS, REACHABLE, STALE, STATIC, Slot, WRITING, generation,
     generation_of, hop_id, key_of, mac_of, number_of, pack, state_of,
 };
-use crate::InterfaceId;
+use flow::InterfaceId;
 
 pub(crate) use self::slot::index;
 

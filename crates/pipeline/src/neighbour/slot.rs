@@ -6,11 +6,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use service::HopId;
+use flow::{HopId, InterfaceId};
 use wire::Mac;
 
 use super::{Neighbour, NeighbourState};
-use crate::InterfaceId;
 
 /// A hop's id is the slot's number in so many bits and the generation above.
 pub(super) const INDEX_BITS: u32 = 20;

@@ -9,11 +9,12 @@
 use std::collections::HashMap;
 
 use conntrack::{ConnId, Hit, OffloadState};
+use flow::{Direction, PortId};
 use packet::HeapPacket;
 use pipeline::encoding::{Marked, QueueAction};
-use pipeline::{Counter, Offload, PortId};
+use pipeline::{Counter, Offload};
 use proptest::prelude::*;
-use service::{Delivery, Direction, Scheduler, TunnelSpec};
+use service::{Delivery, Scheduler, TunnelSpec};
 use wire::{FlowKey, Fragment, Headers, Rewrite};
 
 use crate::fragments::cut;

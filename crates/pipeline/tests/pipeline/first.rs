@@ -2,10 +2,11 @@
 //! to one after the other.
 use std::net::SocketAddr;
 
+use flow::BackendId;
 use packet::HeapPacket;
 use pipeline::{Admit, Counter, Offload};
 use proptest::prelude::*;
-use service::{BackendId, Scheduler};
+use service::Scheduler;
 
 use crate::world::{Link, OUTSIDE, Plan, World, destination, tcp, udp};
 

@@ -1,6 +1,7 @@
 //! Datagrams in pieces, in any order and both directions.
+use flow::PortId;
 use packet::HeapPacket;
-use pipeline::{Counter, PortId, Settings};
+use pipeline::{Counter, Settings};
 use proptest::prelude::*;
 
 use crate::world::{INSIDE, LB_IN, Link, OUTSIDE, Plan, World, backend_mac, destination, udp};

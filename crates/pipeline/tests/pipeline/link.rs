@@ -1,5 +1,6 @@
 //! Ethernet, next hops, TTL and MTU.
-use pipeline::{Counter, InterfaceId, Resolver, ResolverSettings};
+use flow::InterfaceId;
+use pipeline::{Counter, Resolver, ResolverSettings};
 use proptest::prelude::*;
 use wire::Mac;
 

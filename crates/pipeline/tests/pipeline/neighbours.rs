@@ -2,7 +2,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use pipeline::{Counter, InterfaceId, NeighbourState, Resolver, ResolverSettings};
+use flow::InterfaceId;
+use pipeline::{Counter, NeighbourState, Resolver, ResolverSettings};
 use wire::{Headers, Mac, arp, ndp};
 
 use crate::world::{INSIDE, LB_IN, LB_OUT, OUTSIDE, Plan, World, backend_mac, ip};

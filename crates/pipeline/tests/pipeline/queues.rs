@@ -1,10 +1,10 @@
 //! What a receive queue or a shared queue's mark means can change between two
 //! bursts, and so can the way to the backend.
 use conntrack::Hit;
+use flow::{Direction, InterfaceId};
 use packet::HeapPacket;
+use pipeline::Counter;
 use pipeline::encoding::QueueAction;
-use pipeline::{Counter, InterfaceId};
-use service::Direction;
 use wire::{Headers, Mac};
 
 use crate::world::{INSIDE, Link, OUTSIDE, Plan, World, backend_mac, destination, ip, tcp};

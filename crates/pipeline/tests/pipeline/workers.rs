@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conntrack::{ConnId, OffloadState};
+use flow::{BackendId, HopId, PortId};
 use packet::HeapPacket;
-use pipeline::{Ager, AgerSettings, Counter, Offload, Outbox, Pipeline, PortId, Shared, Source};
-use service::{BackendId, Binding, HopId, Scheduler};
+use pipeline::{Ager, AgerSettings, Counter, Offload, Outbox, Pipeline, Shared, Source};
+use service::{Binding, Scheduler};
 use wire::{FlowKey, Transport};
 
 use crate::world::{INSIDE, Link, OUTSIDE, Out, Plan, World, at, destination, tcp, udp};

@@ -6,16 +6,14 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeaderSlice};
+use flow::{HopId, InterfaceId, PortId};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::encoding::{MarkTable, QueueTable};
 use pipeline::{
-    Admit, Counter, Interface, InterfaceId, Interfaces, NeighbourTable, Offload, Outbox, Pipeline,
-    PortId, PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot, Source,
-    Tunnels,
+    Admit, Counter, Interface, Interfaces, NeighbourTable, Offload, Outbox, Pipeline, PortShared,
+    QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot, Source, Tunnels,
 };
-use service::{
-    BackendSpec, HopId, ModeSpec, PoolSpec, Scheduler, ServiceSpec, ServiceTable, TunnelSpec,
-};
+use service::{BackendSpec, ModeSpec, PoolSpec, Scheduler, ServiceSpec, ServiceTable, TunnelSpec};
 use wire::{Mac, Transport, Tunnel};
 
 pub(crate) const OUTSIDE: PortId = PortId(0);

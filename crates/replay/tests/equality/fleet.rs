@@ -1,10 +1,11 @@
 //! Load balancers that differ in NIC and encoding only.
 use std::collections::{BTreeMap, VecDeque};
 
+use flow::PortId;
 use nic::{Fault, NicStats, ProfileKind};
 use offload::Encoding;
 use packet::PacketBuf;
-use pipeline::{CounterKind, PortId};
+use pipeline::CounterKind;
 use replay::{Options, Simulation};
 use wire::Headers;
 use wire::encap::GUE_PORT;

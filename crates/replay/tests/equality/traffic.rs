@@ -1,7 +1,7 @@
 //! What clients, backends and strangers send.
 use std::net::IpAddr;
 
-use pipeline::PortId;
+use flow::PortId;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
