@@ -165,7 +165,7 @@ pub(crate) struct BenchRunArgs {
     /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark,
     /// hnlb-shared [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) systems: Vec<paper::System>,
+    pub(crate) systems: Vec<measure::System>,
     /// Source and load balancer take turns on one core: for the cost of the
     /// code alone (saturation runs only).
     #[arg(long)]
@@ -296,7 +296,7 @@ pub(crate) struct BenchAdmissionArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BenchTableArgs {
     /// Entries of the tables [default: 1k,8k,64k,1M,10M].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bench::table::parse_size)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = measure::table::parse_size)]
     pub(crate) sizes: Vec<u32>,
     /// Numbers of threads, each on a core of its own [default: 1,2].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

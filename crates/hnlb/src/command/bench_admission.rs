@@ -1,7 +1,7 @@
 //! `hnlb bench admission`: who gets the entries of a card.
 use std::process::ExitCode;
 
-use bench::admission::{Options, run as measure};
+use measure::admission::{Options, run as measure};
 
 use crate::cli::BenchAdmissionArgs;
 use crate::{CommandError, CommandResult, output};

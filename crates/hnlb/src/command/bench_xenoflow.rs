@@ -1,10 +1,10 @@
 //! `hnlb bench xenoflow`: the figures of the XenoFlow paper.
 use std::process::ExitCode;
 
-use bench::xenoflow::{Options, run as model};
 use lab::Stop;
 use lab::latency::{RoundTrips, System, measure};
-use report::{Machine, XENOFLOW_NOTE, XenoflowRow, median, write_xenoflow};
+use measure::report::{Machine, XENOFLOW_NOTE, XenoflowRow, median, write_xenoflow};
+use measure::xenoflow::{Options, run as model};
 
 use crate::cli::BenchXenoflowArgs;
 use crate::{CommandError, CommandResult, output};

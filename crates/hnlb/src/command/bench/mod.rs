@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench::table::{self, Options};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{Stop, compare};
-use paper::{Figure, Grant, Part, Progress, System, Testbed};
-use report::{Findings, Machine, Report};
+use measure::report::{Findings, Machine, Report};
+use measure::table::{self, Options};
+use measure::{Figure, Grant, Part, Progress, System, Testbed};
 
 use super::{bench_admission, bench_xenoflow};
 use crate::cli::{
@@ -78,7 +78,7 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
         told.set_message(part.name());
         told.set_position((share * STEPS as f64) as u64);
     });
-    let options = paper::Options {
+    let options = measure::Options {
         quick: args.quick,
         repetitions: args.repetitions,
         point_ms: args.point_ms.unwrap_or(if args.quick { QUICK_POINT_MS } else { POINT_MS }),
@@ -88,7 +88,7 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
         connections: args.connections.clone(),
         progress: Some(progress),
         stop: Some(stop::on_signal()?),
-        ..paper::Options::default()
+        ..measure::Options::default()
     };
     let findings = testbed.part(part, &options)?;
     bar.finish_and_clear();
@@ -105,12 +105,12 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
 fn whole(args: &BenchPaperArgs) -> CommandResult {
     let minutes = args.minutes.unwrap_or(if args.quick { QUICK_MINUTES } else { MINUTES });
     let systems = systems(&args.run.systems);
-    let wishes = paper::wishes(args.quick, &systems);
+    let wishes = measure::wishes(args.quick, &systems);
     let (grants, budget) = match args.repetitions {
-        Some(repetitions) => (paper::fixed(&wishes, repetitions), None),
+        Some(repetitions) => (measure::fixed(&wishes, repetitions), None),
         None => {
             let budget = Duration::try_from_secs_f64(minutes * 60.0)?;
-            (paper::grants(&wishes, budget), Some(budget))
+            (measure::grants(&wishes, budget), Some(budget))
         }
     };
     let planned: Duration = grants.iter().map(Grant::time).sum();
@@ -120,7 +120,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
     let stop = stop::on_signal()?;
     let mut testbed = Testbed::start()?;
     let bar = bar()?;
-    let options = paper::Options {
+    let options = measure::Options {
         quick: args.quick,
         alone: args.run.alone,
         busy: args.run.busy,
@@ -128,7 +128,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
         connections: args.connections.clone(),
         progress: Some(over_all(&bar, &grants)),
         stop: Some(Arc::clone(&stop)),
-        ..paper::Options::default()
+        ..measure::Options::default()
     };
     let start = std::time::Instant::now();
     let findings = testbed.whole(&grants, budget, &options)?;

@@ -1,5 +1,5 @@
 //! What was measured, for people.
-use report::{Estimate, Findings, Report, linearity};
+use measure::report::{Estimate, Findings, Report, linearity};
 
 /// What every reader has to know.
 const APART: &str = "The NIC and the traffic source run on one core, the load balancer on the other; \
@@ -31,7 +31,7 @@ pub(super) fn page(report: &Report, alone: bool) -> String {
             "system", "share", "Mpps", "p50", "p90", "p99", "p99.9", "p99.99", "loss", "n"
         );
     }
-    for point in report::latencies(latency) {
+    for point in measure::report::latencies(latency) {
         page += &format!(
             "{:<12} {:>5.2} {:>7.2} {:>8.2} {:>8.2} {:>8.2} {:>8.2} {:>8.2} {:>7.4} {:>3}\n",
             point.system,
@@ -54,7 +54,7 @@ pub(super) fn page(report: &Report, alone: bool) -> String {
             "path", "part", "table", "fill", "ns", "per second"
         ),
     );
-    for point in report::new_flows(new_flows) {
+    for point in measure::report::new_flows(new_flows) {
         page += &format!(
             "{:<9} {:<8} {:>8} {:>4.0}% {:>9.1} {:>12.0} {:>3}\n",
             point.path,
@@ -71,7 +71,7 @@ pub(super) fn page(report: &Report, alone: bool) -> String {
         "\nWhile rules are installed",
         &format!("{:<12} {:>15} {:>8} {:>8}", "system", "rules a second", "ns", "Mpps"),
     );
-    for point in report::installs(installs) {
+    for point in measure::report::installs(installs) {
         page += &format!(
             "{:<12} {:>15.0} {:>8.1} {:>8.2} {:>3}\n",
             point.system,
@@ -102,7 +102,7 @@ pub(super) fn page(report: &Report, alone: bool) -> String {
             "bound"
         ),
     );
-    for point in report::churns(churn) {
+    for point in measure::report::churns(churn) {
         page += &format!(
             "{:<12} {:>9.0} {:>9.0} {:>9.0} {:>7.0} {:>8.0} {:>6.0} {:>6.2} {:>7.1} {:>5.2} {:>6.1}% \
              {:>7.4} {:>7.4} {:<10} {:>3}\n",

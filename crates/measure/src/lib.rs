@@ -1,0 +1,34 @@
+//! Every measurement of HNLB, and the reports made of them.
+//!
+//! [`Testbed::part`] runs the evaluation of the HNLB paper (section V, figures
+//! 4 to 8), all systems side by side in one run, with latency, new connections
+//! and churn beside it. [`table`] compares the connection table with DPDK's
+//! `rte_hash`, [`admission`] compares the policies that give out hardware
+//! entries, and [`xenoflow`] models stateless services in a card. [`report`]
+//! turns rows into medians, plots, goals and one HTML page.
+//!
+//! The evaluation runs on two cores. One is traffic source and NIC at once: it
+//! writes every packet into an mbuf, as DMA would, with the queue and mark that
+//! the emulated NIC has decided for its flow. The other runs the load balancer
+//! and is the only one that is measured. They meet in the rings behind
+//! `net_ring` ports.
+#![forbid(unsafe_code)]
+
+pub mod admission;
+mod error;
+mod evaluation;
+mod machine;
+pub mod report;
+mod systems;
+pub mod table;
+mod testbed;
+pub mod xenoflow;
+
+pub use error::MeasureError;
+pub use evaluation::figure::Figure;
+pub use evaluation::options::{Options, Progress};
+pub use evaluation::part::Part;
+pub use evaluation::repetitions::{Grant, Wish, fixed, grants, wishes};
+pub use systems::system::{System, UnknownSystem};
+pub use testbed::ports::Testbed;
+pub use testbed::sequence::Traffic;

@@ -1,0 +1,154 @@
+//! How far apart the two cores are: what a cache line takes from one to the
+//! other and back. The host of a virtual machine moves cores. Where both share a
+//! third-level cache the line is back sooner by a multiple than between distant
+//! ones, and every packet goes that way, too: what was measured at one distance
+//! can't be compared with what was measured at the other.
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use dpdk::{cycles, cycles_per_second, pin_to_core};
+
+use crate::evaluation::options::Options;
+use crate::testbed::ports::Testbed;
+
+/// Round trips of one measurement.
+const ROUNDS: u64 = 256;
+/// Cycles after which nobody is waited for any more: about a tenth of a second.
+const PATIENCE: u64 = 1 << 28;
+/// Between two looks while the cores are far apart.
+const PAUSE: Duration = Duration::from_millis(50);
+/// For so long may be waited in all at the beginning; and for so much of the
+/// time that has passed since, one in so many.
+const WAITING: (Duration, u32) = (Duration::from_secs(2), 5);
+
+/// A cache line that two threads hand to each other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Ball(AtomicU64);
+
+impl Ball {
+    /// Throws it to the thread that [`Self::returns`] it; nanoseconds until it
+    /// was back, of a quick round trip in four. `None`: nobody was there.
+    pub(crate) fn throw(&self) -> Option<f64> {
+        self.throw_until(cycles().saturating_add(PATIENCE))
+    }
+
+    /// The other side of [`Self::throw`].
+    pub(crate) fn returns(&self) {
+        self.return_until(cycles().saturating_add(PATIENCE));
+    }
+
+    fn throw_until(&self, end: u64) -> Option<f64> {
+        let mut trips = Vec::with_capacity(ROUNDS as usize);
+        for round in 0..ROUNDS {
+            let start = cycles();
+            self.0.store(2 * round + 1, Ordering::Release);
+            self.await_turn(2 * round + 2, end)?;
+            trips.push(cycles().wrapping_sub(start));
+        }
+        trips.sort_unstable();
+        let quick = *trips.get(trips.len() / 4)?;
+        Some(quick as f64 * 1e9 / cycles_per_second().max(1) as f64)
+    }
+
+    fn return_until(&self, end: u64) {
+        for round in 0..ROUNDS {
+            if self.await_turn(2 * round + 1, end).is_none() {
+                return;
+            }
+            self.0.store(2 * round + 2, Ordering::Release);
+        }
+    }
+
+    fn await_turn(&self, turn: u64, end: u64) -> Option<()> {
+        while self.0.load(Ordering::Acquire) != turn {
+            if cycles() > end {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+        Some(())
+    }
+}
+
+/// The shortest distance seen, and how long was waited for it to come again.
+#[derive(Debug)]
+pub(crate) struct Nearness {
+    shortest: f64,
+    began: Instant,
+    waited: Duration,
+}
+
+impl Nearness {
+    pub(crate) fn new() -> Self {
+        Self { shortest: f64::INFINITY, began: Instant::now(), waited: Duration::ZERO }
+    }
+
+    /// Takes note of a distance; whether it is a near one. One that isn't known
+    /// is as good.
+    pub(crate) fn judge(&mut self, ns: Option<f64>) -> bool {
+        let Some(ns) = ns else { return true };
+        self.shortest = self.shortest.min(ns);
+        ns <= self.shortest * crate::report::NEAR
+    }
+
+    fn may_wait(&self) -> bool {
+        let (first, one_in) = WAITING;
+        self.waited < first + self.began.elapsed() / one_in
+    }
+}
+
+impl Testbed {
+    /// Waits for the cores to come near each other, but not for long.
+    pub(crate) fn await_near(&mut self, options: &Options) {
+        let began = Instant::now();
+        let waited = self.nearness.waited;
+        while !self.nearness.judge(distance(options.cores.unwrap_or([0, 1]))) {
+            self.nearness.waited = waited + began.elapsed();
+            if options.stopped() || options.is_late() || !self.nearness.may_wait() {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Of two cores on which nothing is being measured, in nanoseconds.
+fn distance([one, other]: [usize; 2]) -> Option<f64> {
+    let ball = &Ball::default();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if pin_to_core(one).is_ok() {
+                ball.returns();
+            }
+        });
+        let thrower = scope.spawn(move || pin_to_core(other).ok().and_then(|()| ball.throw()));
+        thrower.join().ok().flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_is_what_is_nearly_the_shortest() {
+        let mut nearness = Nearness::new();
+        assert!(nearness.judge(Some(400.0)), "nothing shorter is known");
+        assert!(nearness.judge(Some(100.0)));
+        assert!(nearness.judge(Some(160.0)));
+        assert!(!nearness.judge(Some(400.0)));
+        assert!(nearness.judge(None));
+    }
+
+    #[test]
+    fn the_ball_comes_back_or_nobody_is_waited_for() {
+        let ball = &Ball::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| ball.return_until(u64::MAX));
+            assert!(ball.throw_until(u64::MAX).is_some_and(|ns| ns > 0.0));
+        });
+        assert_eq!(Ball::default().throw(), None);
+        Ball::default().returns();
+    }
+}

@@ -1,0 +1,43 @@
+//! From measured rows to results: medians and confidence intervals, plots in
+//! the paper's arrangement, and one HTML report that sets the paper's figures
+//! beside ours.
+//!
+//! Rows come from whoever measures; anything that serialises with the fields
+//! of [`Row`] will do ([`Row::of`]). [`Report::write`] makes the files.
+
+mod bars;
+mod beside;
+mod chart;
+mod claims;
+mod error;
+mod figures;
+mod findings;
+mod goals;
+mod html;
+mod linearity;
+mod machine;
+mod row;
+mod stats;
+mod studies;
+mod style;
+mod summary;
+mod table;
+mod write;
+mod xenoflow;
+
+pub use claims::{Claim, claims};
+pub use error::ReportError;
+pub use figures::{Figure, figures};
+pub use findings::{ChurnRow, Findings, InstallRow, LatencyRow, NewFlowRow};
+pub use goals::{Goal, Verdict, goals};
+pub use linearity::{Linearity, linearity};
+pub use machine::Machine;
+pub use row::{NEAR, Row};
+pub use stats::{Estimate, Line, median};
+pub use studies::{
+    ChurnPoint, InstallPoint, LatencyPoint, NewFlowPoint, churns, installs, latencies, new_flows,
+};
+pub use summary::{Point, Results};
+pub use table::{csv, json};
+pub use write::Report;
+pub use xenoflow::{XENOFLOW_NOTE, XenoflowRow, write_xenoflow};

@@ -1,0 +1,74 @@
+//! What bounds all load balancers: receive, rewrite, send, and no match.
+use dpdk::{Batch, Mbuf};
+use flow::PortId;
+use packet::PacketBuf;
+use pipeline::{Outbox, Source};
+use wire::plain::mac_pair;
+use wire::{Headers, Mac, PlainRewrite, Rewrite, Transport, decrement_ttl, ethernet};
+
+use crate::systems::balancer::Balancer;
+use crate::testbed::outbox::Out;
+
+/// What is done to a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Action {
+    pub(crate) rewrite: Rewrite,
+    /// Where it is sent.
+    pub(crate) port: PortId,
+    /// Ethernet destination and source.
+    pub(crate) macs: [Mac; 2],
+}
+
+impl Action {
+    /// Carries the action out and sends.
+    #[inline]
+    pub(crate) fn act(&self, mut packet: Mbuf, headers: &Headers, out: &mut Out<'_>) {
+        let frame = packet.bytes_mut();
+        let [to, from] = self.macs;
+        let done = self.rewrite.apply(frame, headers)
+            && decrement_ttl(frame, headers)
+            && ethernet::set_macs(frame, to, from);
+        if done {
+            out.send(self.port, packet);
+        }
+    }
+}
+
+/// One action for all packets, whose headers are not looked at. It is carried
+/// out by the very code that carries out those of the load balancer.
+pub(crate) struct Limit {
+    rewrite: PlainRewrite,
+    proto: u8,
+    port: PortId,
+}
+
+impl Limit {
+    /// `None` if `action` isn't one of IPv4 packets.
+    pub(crate) fn new(action: Action, proto: Transport) -> Option<Self> {
+        let Rewrite::V4(new) = action.rewrite else { return None };
+        let [to, from] = action.macs;
+        let rewrite = PlainRewrite {
+            macs: mac_pair(to, from),
+            addresses: u64::from_ne_bytes(new.addresses),
+            ports: u32::from_ne_bytes(new.ports),
+            net_delta: new.net_delta.to_be(),
+            transport_delta: new.transport_delta.to_be(),
+        };
+        Some(Self { rewrite, proto: proto.number(), port: action.port })
+    }
+}
+
+impl Balancer for Limit {
+    #[inline]
+    fn process(&mut self, _: Source, burst: &mut Batch, _: u64, out: &mut Out<'_>) {
+        for packet in burst.iter() {
+            packet.prefetch();
+        }
+        for mut packet in burst.drain() {
+            if let Some(head) = packet.bytes_mut().first_chunk_mut() {
+                self.rewrite.apply(head, self.proto);
+                out.send(self.port, packet);
+            }
+        }
+    }
+}

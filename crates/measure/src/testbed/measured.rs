@@ -1,0 +1,136 @@
+//! What came of one measurement.
+use crate::machine::windows::{Window, median, offered as offered_windows};
+use crate::systems::balancer::RX_BURST;
+use crate::testbed::source::Sent;
+
+/// What both cores have noted.
+pub(crate) struct Measured {
+    pub(crate) windows: Vec<Window>,
+    pub(crate) sent: Sent,
+    /// Receive queues that were polled.
+    pub(crate) queues: usize,
+    /// By direction: packets that entered the load balancer and never left.
+    pub(crate) dropped: [u64; 2],
+    /// Nanoseconds of a cache line's way to the other core and back; `None`:
+    /// there was one core, or it isn't known.
+    pub(crate) distance: Option<f64>,
+    /// Whether that is as near as the cores come.
+    pub(crate) near: bool,
+}
+
+impl Measured {
+    /// Million packets per second.
+    pub(crate) fn mpps(&self) -> Option<f64> {
+        let per_us = dpdk::cycles_per_second() as f64 / 1e6;
+        median(&offered_windows(&self.windows), |window| {
+            let cycles = window.reading.ref_cycles;
+            (cycles > 0).then(|| window.reading.packets as f64 / (cycles as f64 / per_us))
+        })
+    }
+
+    /// Nanoseconds per packet of iterations that found packets.
+    pub(crate) fn ns_per_packet(&self) -> Option<f64> {
+        let per_ns = dpdk::cycles_per_second() as f64 / 1e9;
+        median(&self.windows, |window| {
+            let packets = window.reading.packets;
+            (packets > 0).then(|| window.reading.ops_cycles as f64 / per_ns / packets as f64)
+        })
+    }
+
+    /// Million packets per second that the measured core can, also if the
+    /// source kept it waiting.
+    pub(crate) fn most(&self) -> f64 {
+        let kept_busy = self.ns_per_packet().map_or(0.0, |ns| 1000.0 / ns.max(1.0));
+        self.mpps().unwrap_or(0.0).max(kept_busy)
+    }
+
+    /// The paper's util.
+    pub(crate) fn util(&self) -> f64 {
+        median(&offered_windows(&self.windows), |window| Some(window.reading.util())).unwrap_or(0.0)
+    }
+
+    /// The paper's util+.
+    pub(crate) fn util_plus(&self) -> f64 {
+        median(&offered_windows(&self.windows), |window| {
+            Some(window.reading.util_plus(self.queues, RX_BURST))
+        })
+        .unwrap_or(0.0)
+    }
+
+    /// Share of polls that found nothing.
+    pub(crate) fn empty_polls(&self) -> f64 {
+        median(&offered_windows(&self.windows), |window| {
+            let reading = &window.reading;
+            let empty = reading.polls.saturating_sub(reading.bursts);
+            (reading.polls > 0).then(|| empty as f64 / reading.polls as f64)
+        })
+        .unwrap_or(1.0)
+    }
+
+    /// Share of the offered packets that were lost.
+    pub(crate) fn loss(&self) -> f64 {
+        self.sent.ledger.loss()
+    }
+
+    /// Million packets offered per second, while both cores were there.
+    pub(crate) fn offered_mpps(&self) -> f64 {
+        let per_second = dpdk::cycles_per_second().max(1);
+        if let Some(calm) = &self.sent.calm {
+            return calm.rate(per_second).unwrap_or(0.0) / 1e6;
+        }
+        let seconds = self.sent.cycles as f64 / per_second as f64;
+        let offered: u64 = self.sent.ledger.offered.iter().sum();
+        offered as f64 / seconds.max(1e-9) / 1e6
+    }
+
+    /// How well it was measured, the calmer the better: what was measured while
+    /// the cores were far apart is worth less than nothing.
+    pub(crate) fn worth(&self) -> f64 {
+        self.calm() - if self.near { 0.0 } else { 2.0 }
+    }
+
+    /// The share of the time in which both cores were there, from 0 to 1.
+    pub(crate) fn calm(&self) -> f64 {
+        let good = self.windows.iter().filter(|window| window.was_calm()).count();
+        let windows = good as f64 / self.windows.len().max(1) as f64;
+        self.sent.calm.map_or(windows, |calm| windows.min(calm.share()))
+    }
+
+    /// Whether anything can be said: both cores were there some time, and, if
+    /// packets were `offered`, the measured one has seen some.
+    pub(crate) fn is_usable(&self, offered: bool) -> bool {
+        let there = offered_windows(&self.windows);
+        let seen = there.iter().any(|window| window.reading.packets > 0);
+        let rate = self.sent.calm.is_none_or(|calm| calm.share() > 0.0);
+        !there.is_empty() && rate && (seen || !offered)
+    }
+
+    /// Share of the time that others had on the measured core.
+    pub(crate) fn stolen(&self) -> f64 {
+        let stolen: u64 = self.windows.iter().map(|window| window.stolen).sum();
+        let own: u64 = self.windows.iter().map(|window| window.reading.ref_cycles).sum();
+        if stolen + own == 0 { 0.0 } else { stolen as f64 / (stolen + own) as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::ledger::Ledger;
+
+    #[test]
+    fn the_calmest_far_measurement_is_worth_less_than_nothing() {
+        let measured = |windows, near| Measured {
+            windows,
+            sent: Sent { ledger: Ledger::default(), cycles: 0, calm: None, latency: None },
+            queues: 1,
+            dropped: [0; 2],
+            distance: None,
+            near,
+        };
+        let (calm, disturbed) = (vec![Window::default()], Vec::new());
+        assert!((measured(calm.clone(), true).worth() - 1.0).abs() < 1e-9);
+        assert!(measured(calm, false).worth() < 0.0);
+        assert!(measured(disturbed, true).worth() >= 0.0);
+    }
+}

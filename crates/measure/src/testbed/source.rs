@@ -1,0 +1,361 @@
+//! The other core: traffic source and NIC in one.
+use std::sync::atomic::Ordering;
+
+use dpdk::{Batch, Consumer, Mbuf, Mempool, Producer, cycles};
+use hdrhistogram::Histogram;
+use packet::PacketBuf;
+
+use crate::machine::calm::Calm;
+use crate::machine::ledger::Ledger;
+use crate::machine::presence::{Patience, Presence};
+use crate::testbed::frames::{Moulds, Shot};
+use crate::testbed::host::Signals;
+
+/// Mbufs moved at once.
+const BURST: usize = 64;
+/// Packets by which the source may lag behind its rate (when its core was
+/// taken away) before it gives them up: they count as not offered.
+const MOST_BEHIND: u64 = 256;
+/// Mbufs in use when source and load balancer take turns.
+const ALTERNATE: usize = 256;
+/// Milliseconds before the first packet whose latency counts.
+const UNTIMED_MS: u64 = 20;
+
+/// How packets are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pace {
+    /// As many packets as are on their way at most; one that came back is the
+    /// next to be sent. Never loses one.
+    Closed(usize),
+    /// So many packets a second, whatever happens to them.
+    Open {
+        /// Packets per second.
+        rate: f64,
+        /// Whether every packet carries its time.
+        stamped: bool,
+    },
+}
+
+/// What the source knows of its packets.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) ledger: Ledger,
+    /// Cycles from first to last packet.
+    pub(crate) cycles: u64,
+    /// The rate, if packets were sent by the clock.
+    pub(crate) calm: Option<Calm>,
+    /// Cycles from a packet's writing to its return.
+    pub(crate) latency: Option<Histogram<u64>>,
+}
+
+/// The source's ends of all rings.
+pub(crate) struct Wires<'a> {
+    pub(crate) to_host: &'a mut [Producer],
+    pub(crate) from_host: &'a mut [Consumer; 2],
+    pub(crate) pool: &'a Mempool,
+    pub(crate) signals: &'a Signals,
+    pub(crate) patience: Patience,
+}
+
+/// Done by the source's core between two bursts, for instance a keeper's work;
+/// it is told the cycle.
+pub(crate) type Aside<'a, 's> = &'a mut (dyn FnMut(u64) + Send + 's);
+
+/// Everything the source owns.
+pub(crate) struct Generator<'a, 's> {
+    pub(crate) shots: &'a [Shot],
+    pub(crate) moulds: &'a Moulds,
+    /// Bytes of the longest frame.
+    pub(crate) longest: usize,
+    pub(crate) wires: Wires<'a>,
+    pub(crate) aside: Option<Aside<'a, 's>>,
+}
+
+struct Run<'g, 'a, 's> {
+    generator: &'g mut Generator<'a, 's>,
+    at: usize,
+    /// By ring.
+    staged: Vec<Batch<BURST>>,
+    sent: Sent,
+    stamp: Option<u64>,
+    /// The cycle from which on latencies count.
+    timed: u64,
+    patience: Patience,
+    /// Whether the load balancer is excused while its core is another's.
+    excuses: bool,
+}
+
+impl Generator<'_, '_> {
+    /// Sends until the measured core is done.
+    pub(crate) fn send(mut self, pace: Pace) -> Sent {
+        let mut run = Run::new(&mut self);
+        let start = cycles();
+        match pace {
+            Pace::Closed(window) => run.closed(window),
+            Pace::Open { rate, stamped } => run.open(rate, stamped),
+        }
+        run.sent.cycles = cycles().wrapping_sub(start);
+        run.flush();
+        run.sent
+    }
+
+    /// Sends a burst, lets `poll` take it, and takes it back; again and again
+    /// until `poll` has enough. All on one core: what the load balancer costs
+    /// when packets are in its cache already.
+    pub(crate) fn alternate(mut self, mut poll: impl FnMut() -> bool) -> Sent {
+        let mut run = Run::new(&mut self);
+        let mut free = Vec::with_capacity(ALTERNATE);
+        loop {
+            run.aside();
+            while free.len() < ALTERNATE {
+                let Some(mbuf) = run.fresh() else { break };
+                free.push(mbuf);
+            }
+            for mbuf in free.drain(..) {
+                run.emit(mbuf);
+            }
+            run.flush();
+            if !poll() {
+                return run.sent;
+            }
+            run.recover(&mut free);
+        }
+    }
+}
+
+impl<'g, 'a, 's> Run<'g, 'a, 's> {
+    fn new(generator: &'g mut Generator<'a, 's>) -> Self {
+        let staged = generator.wires.to_host.iter().map(|_| Batch::new()).collect();
+        let sent = Sent { ledger: Ledger::default(), cycles: 0, calm: None, latency: None };
+        let patience = generator.wires.patience;
+        Self { generator, at: 0, staged, sent, stamp: None, timed: 0, patience, excuses: false }
+    }
+
+    fn done(&self) -> bool {
+        self.generator.wires.signals.measured.load(Ordering::Relaxed)
+    }
+
+    /// Cycles for which the threads have not had their cores, added up.
+    fn away(&self, now: u64) -> u64 {
+        let Signals { host, source, .. } = self.generator.wires.signals;
+        [host, source].map(|thread| thread.away(now, self.patience)).iter().sum()
+    }
+
+    /// Another turn of the source's loop.
+    #[inline]
+    fn turn(&self) -> u64 {
+        let now = cycles();
+        self.generator.wires.signals.source.beat(now, self.patience);
+        now
+    }
+
+    #[inline]
+    fn aside(&mut self) {
+        if let Some(aside) = &mut self.generator.aside {
+            aside(cycles());
+        }
+    }
+
+    /// An mbuf from the pool whose payload is written already: headers are all
+    /// that differs between frames.
+    fn fresh(&self) -> Option<Mbuf> {
+        blank(self.generator.wires.pool, self.generator.longest)
+    }
+
+    /// Every packet that comes back is sent again as another.
+    fn closed(&mut self, window: usize) {
+        let first: Vec<Mbuf> = (0..window).map_while(|_| self.fresh()).collect();
+        for mbuf in first {
+            self.emit(mbuf);
+        }
+        self.flush();
+        let mut batches = [Batch::<BURST>::new(), Batch::new()];
+        while !self.done() {
+            self.turn();
+            let mut found = 0;
+            for at in 0..2 {
+                let [coming, there] = &mut batches;
+                let Some(ring) = self.generator.wires.from_host.get_mut(at) else { continue };
+                let some = ring.dequeue_burst(coming);
+                self.count_returned(at, some);
+                // The load balancer has written all of them: while they come
+                // from its cache, those that came before are sent.
+                coming.iter().for_each(Mbuf::prefetch_write);
+                found += some + there.len();
+                for mbuf in there.drain() {
+                    self.emit(mbuf);
+                }
+                batches.swap(0, 1);
+            }
+            if found == 0 {
+                self.flush();
+            }
+            self.aside();
+        }
+    }
+
+    /// Packets are due by the clock.
+    fn open(&mut self, rate: f64, stamped: bool) {
+        let per_second = dpdk::cycles_per_second().max(1);
+        let per_cycle = rate / per_second as f64;
+        let mut free: Vec<Mbuf> = Vec::with_capacity(1 << 14);
+        while free.len() < free.capacity() / 2 {
+            let Some(mbuf) = self.fresh() else { break };
+            free.push(mbuf);
+        }
+        if stamped {
+            self.sent.latency = Histogram::new_with_bounds(1, 1 << 40, 3).ok();
+        }
+        let start = cycles();
+        self.timed = start + per_second / 1000 * UNTIMED_MS;
+        self.excuses = true;
+        let mut calm = Calm::new(start, per_second / 1000);
+        let (mut taken, mut skipped) = (0_u64, 0_u64);
+        while !self.done() {
+            let now = self.turn();
+            if calm.is_due(now) {
+                calm.slice(now, self.sent.ledger.offered.iter().sum(), self.away(now));
+                self.sent.calm = Some(calm);
+            }
+            self.recover(&mut free);
+            self.stamp = stamped.then_some(now);
+            let due = (now.wrapping_sub(start) as f64 * per_cycle) as u64;
+            let behind = due.saturating_sub(taken + skipped);
+            if behind == 0 {
+                self.aside();
+                std::hint::spin_loop();
+                continue;
+            }
+            skipped += behind.saturating_sub(MOST_BEHIND);
+            for _ in 0..behind.min(BURST as u64) {
+                taken += 1;
+                match free.pop() {
+                    Some(mbuf) => self.emit(mbuf),
+                    None => {
+                        let port = self.generator.shots.get(self.at).map_or(0, Shot::port);
+                        self.sent.ledger.offered[port] += 1;
+                        self.lose(port, 1);
+                    }
+                }
+            }
+            self.flush();
+        }
+    }
+
+    fn count_returned(&mut self, port: usize, packets: usize) {
+        if let Some(returned) = self.sent.ledger.returned.get_mut(port) {
+            *returned += packets as u64;
+        }
+    }
+
+    /// Takes back what the load balancer has sent.
+    fn recover(&mut self, free: &mut Vec<Mbuf>) {
+        let mut back = Batch::<BURST>::new();
+        for at in 0..2 {
+            while let Some(ring) = self.generator.wires.from_host.get_mut(at) {
+                let found = ring.dequeue_burst(&mut back);
+                if found == 0 {
+                    break;
+                }
+                self.count_returned(at, found);
+                let now = cycles();
+                back.iter().for_each(Mbuf::prefetch_write);
+                for mbuf in back.drain() {
+                    if let Some(times) = &mut self.sent.latency {
+                        let Signals { host, source, .. } = self.generator.wires.signals;
+                        let then = stamp_of(&mbuf);
+                        let excused = |thread: &Presence| thread.touched(then, now, self.patience);
+                        // What came before the load balancer was warm doesn't count.
+                        if then >= self.timed && !excused(host) && !excused(source) {
+                            times.saturating_record(now.saturating_sub(then));
+                        }
+                    }
+                    if free.len() < free.capacity() {
+                        free.push(mbuf);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the next packet into `mbuf` and stages it for its ring.
+    #[inline]
+    fn emit(&mut self, mut mbuf: Mbuf) {
+        let Generator { shots, moulds, wires, .. } = &mut *self.generator;
+        let Some(shot) = shots.get(self.at) else { return };
+        self.at += 1;
+        if self.at == shots.len() {
+            self.at = 0;
+        }
+        if !mbuf.resize(shot.len()) {
+            return;
+        }
+        let bytes = mbuf.bytes_mut();
+        let Some(headers) = bytes.first_chunk_mut() else { return };
+        moulds.write(shot, headers);
+        if let Some(stamp) = self.stamp {
+            headers[STAMP].copy_from_slice(&stamp.to_be_bytes());
+        }
+        mbuf.set_mark(shot.mark());
+        let ledger = &mut self.sent.ledger;
+        ledger.offered[shot.port()] += 1;
+        let Some(batch) = self.staged.get_mut(shot.ring()) else { return };
+        // There is room: a full batch is flushed at once.
+        drop(batch.push(mbuf));
+        if batch.is_full() {
+            if let Some(ring) = wires.to_host.get_mut(shot.ring()) {
+                ring.enqueue_burst(batch);
+            }
+            let (port, lost) = (shot.port(), batch.len());
+            batch.clear();
+            self.lose(port, lost);
+        }
+    }
+
+    /// Packets that the load balancer did not take. While another process has
+    /// its core they are as if they had never been offered.
+    #[inline]
+    fn lose(&mut self, port: usize, packets: usize) {
+        if packets > 0 {
+            let host = &self.generator.wires.signals.host;
+            let excused = self.excuses && host.excused(cycles(), self.patience);
+            self.sent.ledger.lose(port, packets as u64, excused);
+        }
+    }
+
+    /// Puts what is staged into the rings; what is not taken is lost.
+    fn flush(&mut self) {
+        // The first half of the rings is the clients' port.
+        let half = self.staged.len() / 2;
+        let mut lost = [0; 2];
+        let rings = self.staged.iter_mut().zip(self.generator.wires.to_host.iter_mut());
+        for (at, (batch, ring)) in rings.enumerate() {
+            if !batch.is_empty() {
+                ring.enqueue_burst(batch);
+                lost[usize::from(at >= half)] += batch.len();
+                batch.clear();
+            }
+        }
+        self.lose(0, lost[0]);
+        self.lose(1, lost[1]);
+    }
+}
+
+/// A frame of zeros.
+pub(crate) fn blank(pool: &Mempool, len: usize) -> Option<Mbuf> {
+    let mut mbuf = pool.alloc()?;
+    if !mbuf.resize(len) {
+        return None;
+    }
+    mbuf.bytes_mut().fill(0);
+    Some(mbuf)
+}
+
+/// Where a packet carries its time: TCP's sequence and acknowledgement number,
+/// which nothing on the way looks at.
+const STAMP: std::ops::Range<usize> = 38..46;
+
+fn stamp_of(mbuf: &Mbuf) -> u64 {
+    let field = mbuf.bytes().get(STAMP).and_then(|field| field.try_into().ok());
+    field.map_or(0, u64::from_be_bytes)
+}

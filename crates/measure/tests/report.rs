@@ -1,0 +1,326 @@
+//! From rows to files.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+mod synthetic;
+
+use measure::report::{
+    Estimate, Findings, Goal, LatencyRow, Machine, NewFlowRow, Report, Results, Row, Verdict,
+    churns, claims, csv, figures, goals, installs, latencies, linearity, new_flows,
+};
+use synthetic::{cost, findings, rows};
+
+fn report(repetitions: u32) -> Report {
+    let settings = vec![("A <b>".into(), "1 & 2".into())];
+    Report::new(Machine::this("test"), settings, findings(repetitions))
+}
+
+#[test]
+fn rows_are_taken_from_whoever_measures() {
+    let row = serde_json::json!({
+        "figure": 5, "system": "limit", "connections": 1, "packet_size": 64, "mpps": 40.0,
+        "ns_per_packet": 25.0, "util": 1.0, "util_plus": 1.0, "loss": 0.0, "offered_mpps": null,
+        "empty_polls": 0.0, "repetition": 0, "dropped": 3
+    });
+    let row = Row::of(&row).unwrap();
+    assert_eq!((row.mpps, row.offered_mpps, row.traffic.as_str()), (40.0, None, "uniform"));
+    let error = Row::of(&serde_json::json!({"figure": 5})).unwrap_err().to_string();
+    assert!(error.contains("system"), "{error}");
+    assert_eq!(Row::of(&row).unwrap(), row);
+}
+
+#[test]
+fn repetitions_become_one_point() {
+    let results = Results::of(rows(7));
+    assert_eq!(results.figure(4).count(), 5);
+    assert_eq!(results.figure(5).count(), 45);
+    assert_eq!(results.figure(7).count(), 5 * 4 * 14, "rates that differ a little are one step");
+    let point = results.of_system(5, "slb").find(|p| p.connections == 8000).unwrap();
+    assert_eq!(point.mpps.count, 7);
+    let drifts = [0, 2, 4, 1, 3, 0, 2].map(|drift| 1.0 + 0.01 * f64::from(drift));
+    let times = drifts.map(|drift| (cost("slb", 8000) + 1.0) * drift);
+    assert_eq!(point.ns_per_packet, Estimate::of(&times).unwrap());
+}
+
+#[test]
+fn other_traffic_is_not_mixed_in() {
+    let mut all = rows(3);
+    let zipf: Vec<Row> = all
+        .iter()
+        .filter(|row| row.figure == 5)
+        .map(|row| Row { traffic: "zipf-1.2".into(), mpps: 9.0 * row.mpps, ..row.clone() })
+        .collect();
+    let before = goals(&Results::of(all.clone()));
+    all.splice(0..0, zipf);
+    let results = Results::of(all);
+    assert_eq!(results.figure(5).count(), 45);
+    let after = goals(&results);
+    assert_eq!(before[..8], after[..8], "the goals of uniform traffic stay");
+    for zipf in [8, 9] {
+        assert_eq!(before[zipf].verdict, Verdict::Unmeasured);
+    }
+    let ahead = |at: usize| after[at].measured.unwrap();
+    assert!(
+        (ahead(8) - (cost("slb", 1 << 20) + 1.0) / (cost("hnlb-queue", 1 << 20) + 1.0)).abs()
+            < 1e-9
+    );
+    assert!(after[9].note.contains("carry 100.0 % of the packets"), "{:?}", after[9]);
+}
+
+#[test]
+fn goals_are_judged_by_ratios_of_the_same_repetition() {
+    let results = Results::of(rows(5));
+    let found = goals(&results);
+    let by = |start: &str| found.iter().find(|goal| goal.text.starts_with(start)).unwrap();
+    let near = by("hnlb-mark: time per packet over the limit's");
+    assert_eq!(near.verdict, Verdict::Met);
+    assert!((near.measured.unwrap() - 27.0 / 25.0).abs() < 1e-9, "no drift in {near:?}");
+    let ahead = by("hnlb-queue: throughput over SLB as in the paper");
+    let expected = (cost("slb-paper", 8000) + 1.0) / 29.0;
+    assert!((ahead.measured.unwrap() - expected).abs() < 1e-9);
+    let slb = by("our SLB: time per packet, 8000");
+    assert_eq!(slb.verdict, Verdict::Met);
+    assert!(by("hnlb-mark: throughput over our SLB, least").note.contains("connections"));
+    assert!(goals(&Results::default()).iter().all(|goal| goal.verdict == Verdict::Unmeasured));
+}
+
+#[test]
+fn bounds_are_inclusive() {
+    assert_eq!(Goal::at_most("x", 45.0, "ns", Some(45.0)).verdict, Verdict::Met);
+    assert_eq!(Goal::at_most("x", 45.0, "ns", Some(45.1)).verdict, Verdict::Missed);
+    assert_eq!(Goal::at_least("x", 1.5, "", Some(1.5)).verdict, Verdict::Met);
+    assert_eq!(Goal::at_least("x", 1.5, "", Some(1.49)).verdict, Verdict::Missed);
+}
+
+#[test]
+fn the_papers_words_stand_beside_ours() {
+    let results = Results::of(rows(5));
+    let found = claims(&results);
+    let by = |what: &str| found.iter().find(|claim| claim.what.contains(what)).unwrap();
+    assert_eq!(by("over SLB, 8000").paper, "1.5");
+    let expected = (cost("slb-paper", 8000) + 1.0) / 27.0;
+    assert_eq!(by("over SLB, 8000").mark, format!("{expected:.2}"));
+    // SLB at 1000 connections: 71 ns, 14.1 Mpps; the first loss is at 15.
+    let loss = &by("first loss").queue;
+    assert!(loss.ends_with("over 15.0 Mpps: 2.40"), "{loss}");
+    assert!(claims(&Results::default()).iter().all(|claim| claim.queue == "not measured"));
+}
+
+#[test]
+fn csv_has_a_line_a_row_and_quotes_what_must_be() {
+    let mut some = rows(1);
+    some.truncate(2);
+    some[1].system = "a,\"b\"".into();
+    some[1].offered_mpps = Some(2.5);
+    let text = csv(&some);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3);
+    let columns = lines[0].split(',').count();
+    assert_eq!(columns, 19);
+    assert_eq!(lines[1].split(',').count(), columns);
+    assert!(lines[1].starts_with("4,limit,1,64,40,25,1,1,0,,0,0,uniform"), "{}", lines[1]);
+    assert!(lines[2].starts_with("5,\"a,\"\"b\"\"\",1,64,") && lines[2].contains(",0,2.5,0,"));
+}
+
+#[test]
+fn every_figure_is_plotted_with_its_names() {
+    let plots = figures(&Results::of(findings(3).rows)).unwrap();
+    let names: Vec<&str> = plots.iter().map(|plot| plot.name.as_str()).collect();
+    assert_eq!(names[..3], ["figure4", "figure5", "figure5-ns"]);
+    for name in ["figure5-zipf-1.2", "figure5-both-ways-ns", "figure5-laslb", "figure6"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    assert_eq!(names.len(), 12 + 3 * 2 + 1);
+    for plot in &plots {
+        assert!(plot.svg.starts_with("<svg ") && plot.svg.trim_end().ends_with("</svg>"));
+        assert!(!plot.svg.contains("NaN") && !plot.svg.contains("inf"));
+        assert!(plot.svg.contains("<text"), "{}", plot.name);
+    }
+    assert!(plots[1].svg.contains("HNLB mark") && plots[1].svg.contains("1M"));
+    assert!(figures(&Results::default()).unwrap().is_empty());
+}
+
+#[test]
+fn what_says_less_than_it_should_is_seen() {
+    let ring = "fill=\"#FFFFFF\" stroke=\"none\"";
+    let plot = |rows: Vec<Row>| {
+        let results = Results::of(rows);
+        figures(&results).unwrap().into_iter().find(|plot| plot.name == "figure5").unwrap().svg
+    };
+    let rings =
+        |svg: &str| svg.lines().filter(|l| l.contains("<circle") && l.contains(ring)).count();
+    let good = report(3);
+    assert_eq!(rings(&plot(good.results().rows().to_vec())), 0);
+    assert!(!good.html().unwrap().contains("The machine was busy"));
+    let mut found = findings(3);
+    for row in found.rows.iter_mut().filter(|row| row.system == "hnlb-mark") {
+        row.util = if row.offered_mpps.is_none() { 0.7 } else { row.util };
+        row.stolen = if row.connections == 8000 { 0.4 } else { 0.0 };
+    }
+    assert_eq!(rings(&plot(found.rows.clone())), 9, "all of one system");
+    let page = Report::new(Machine::this("test"), Vec::new(), found).html().unwrap();
+    assert!(page.contains("The machine was busy") && page.contains("Rings: the load balancer"));
+}
+
+#[test]
+fn what_was_measured_while_the_cores_were_far_apart_counts_where_there_is_no_other() {
+    let rows = rows(5);
+    // The host moves the cores for repetitions 1, 3 and 4: everything takes longer.
+    let moved = |row: Row, repetitions: &[u32]| {
+        let far = repetitions.contains(&row.repetition);
+        let (factor, distance_ns) = if far { (3.0, 310.0) } else { (1.0, 80.0) };
+        Row { ns_per_packet: row.ns_per_packet * factor, distance_ns, ..row }
+    };
+    let of = |repetitions: &[u32]| {
+        Results::of(rows.iter().cloned().map(|row| moved(row, repetitions)).collect())
+    };
+    let (still, some) = (of(&[]), of(&[1, 3, 4]));
+    for (one, other) in still.points().iter().zip(some.points()) {
+        assert_eq!((one.ns_per_packet.count, other.ns_per_packet.count), (5, 2));
+        assert!(!one.far && !other.far);
+        let ratio = other.ns_per_packet.median / one.ns_per_packet.median;
+        assert!((ratio - 1.0).abs() < 0.05, "{ratio} at {other:?}");
+    }
+    // Of one system only: its ratio to another is of the repetitions in which
+    // both were measured near.
+    let slow = rows.iter().cloned().map(|row| {
+        let repetitions: &[u32] = if row.system == "slb" { &[0, 1, 2] } else { &[] };
+        moved(row, repetitions)
+    });
+    let ratio = |results: &Results| {
+        let chosen = |row: &Row| row.figure == 5 && row.connections == 100;
+        results.ratio(["slb", "limit"], chosen, |row| row.ns_per_packet).unwrap()
+    };
+    assert!((ratio(&Results::of(slow.collect())) / ratio(&still) - 1.0).abs() < 0.05);
+    // One figure was measured at that distance only.
+    let one_figure = rows.iter().cloned().map(|row| {
+        let repetitions: &[u32] = if row.figure == 6 { &[0, 1, 2, 3, 4] } else { &[] };
+        moved(row, repetitions)
+    });
+    let results = Results::of(one_figure.collect());
+    for point in results.points() {
+        assert_eq!(point.far, point.figure == 6);
+        assert!(!point.far || point.is_doubtful());
+        assert_eq!(point.ns_per_packet.count, 5);
+    }
+    let found = Findings { rows: results.rows().to_vec(), ..Findings::default() };
+    let page = Report::new(Machine::this("test"), Vec::new(), found).html().unwrap();
+    assert!(page.contains("far apart"), "the page says so");
+}
+
+#[test]
+fn more_backends_than_queues_stand_beside_the_others() {
+    let mut found = findings(1);
+    assert!(!report(1).html().unwrap().contains("More backends than queues"));
+    let own: Vec<Row> =
+        found.rows.iter().filter(|row| row.system == "hnlb-queue").cloned().collect();
+    found.rows.extend(own.into_iter().filter(|row| row.figure == 5).map(|row| Row {
+        system: "hnlb-shared".into(),
+        backends: 64,
+        queues: 4,
+        ..row
+    }));
+    let page = Report::new(Machine::this("test"), Vec::new(), found).html().unwrap();
+    assert!(page.contains("More backends than queues") && page.contains("64 backends, 4 queues"));
+}
+
+#[test]
+fn linearity_is_below_the_first_loss() {
+    let results = Results::of(rows(3));
+    let curves = linearity(&results, 7);
+    assert_eq!(curves.len(), 5 * 4);
+    let curve = curves.iter().find(|c| c.system == "slb-paper" && c.parameter == 1000).unwrap();
+    // 71 ns a packet: 14.1 Mpps, so that 15 are too many.
+    let rounded = curve.first_loss_mpps.map(|at| at.round());
+    assert_eq!(rounded, Some(15.0));
+    let line = curve.line.unwrap();
+    assert!(line.r_squared > 0.98 && line.r_squared < 1.0, "{line:?}");
+    assert!(linearity(&Results::default(), 7).is_empty());
+}
+
+#[test]
+fn repetitions_of_all_kinds_become_points() {
+    let found = findings(5);
+    let points = latencies(&found.latency);
+    assert_eq!(points.len(), 5 * 6);
+    let point = points.iter().find(|p| p.system == "limit" && p.share == 0.5).unwrap();
+    let drifts = [0, 2, 4, 1, 3].map(|drift| 1.0 + 0.01 * f64::from(drift));
+    let p99 = drifts.map(|drift| 3.0 * (drift * cost("limit", 1000) / 20.0 / (1.0 - 0.5)));
+    assert_eq!(point.percentiles[2], Estimate::of(&p99).unwrap());
+    assert_eq!(new_flows(&found.new_flows).len(), 3 * 3 + 2);
+    let steps = installs(&found.installs);
+    assert_eq!(steps.len(), 4, "rates that differ a little are one step");
+    assert!(steps.iter().all(|step| step.mpps.count == 5));
+    let churn = churns(&found.churn);
+    assert_eq!(churn.len(), 3 * 2);
+    assert_eq!(churn[0].opened_per_second.median, 5_000.0 * 1.02);
+}
+
+#[test]
+fn goals_beside_the_figures_are_judged() {
+    let report = report(5);
+    let found = report.all_goals();
+    let by = |what: &str| found.iter().find(|goal| goal.text.contains(what)).unwrap();
+    let fresh = by("time for a new connection");
+    // The worst: 4 M, 90 % full; the hardware's path takes longer and is none of it.
+    let worst = 1.02 * (150.0 + 27.0 + f64::from(1 << 22).log10() * 10.0);
+    assert!((fresh.measured.unwrap() - worst).abs() < 1e-9, "{fresh:?}");
+    assert!(fresh.verdict == Verdict::Met && fresh.note.contains("90 % full"));
+    let install = by("hnlb-mark: the worker's time per packet while");
+    assert!((install.measured.unwrap() - 31.02 / 30.0).abs() < 1e-3, "{install:?}");
+    assert_eq!(install.verdict, Verdict::Met);
+    let mut slow = findings(1);
+    slow.new_flows.iter_mut().for_each(|row: &mut NewFlowRow| row.ns += 100.0);
+    let slow = Report::new(Machine::this("test"), Vec::new(), slow).all_goals();
+    let fresh = slow.iter().find(|goal| goal.text.contains("time for a new")).unwrap();
+    assert_eq!(fresh.verdict, Verdict::Missed);
+    let nothing = Report::new(Machine::this("test"), Vec::new(), Findings::default());
+    assert!(nothing.all_goals().iter().all(|goal| goal.verdict == Verdict::Unmeasured));
+}
+
+#[test]
+fn all_kinds_of_rows_are_written_and_read() {
+    let found = findings(1);
+    let values = found.json_rows().unwrap();
+    let kinds =
+        [found.latency.len(), found.new_flows.len(), found.installs.len(), found.churn.len()];
+    assert_eq!(values.len(), found.rows.len() + kinds.iter().sum::<usize>());
+    let latency = values.iter().find(|row| row["figure"] == "latency").unwrap();
+    let back: LatencyRow = serde_json::from_value(latency.clone()).unwrap();
+    assert_eq!(back, found.latency[0]);
+    let dir = tempfile::tempdir().unwrap();
+    report(1).write(dir.path()).unwrap();
+    for (name, lines) in ["latency", "new", "install", "churn"].into_iter().zip(kinds) {
+        let text = std::fs::read_to_string(dir.path().join(format!("{name}.csv"))).unwrap();
+        let columns = text.lines().next().unwrap().split(',').count();
+        assert!(text.lines().all(|line| line.split(',').count() == columns), "{name}");
+        assert!(!text.contains(",,"), "{name} has a column that rows haven't");
+        let row = values.iter().find(|row| row["figure"] == name).unwrap();
+        assert_eq!(row.as_object().unwrap().len(), columns, "{name}");
+        assert_eq!(text.lines().count(), lines + 1);
+    }
+}
+
+#[test]
+fn everything_is_written_and_the_page_stands_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut report = report(3);
+    report.notes.push("a <script> of notes".into());
+    report.goals.push(Goal::at_most("new flow", 250.0, "ns", Some(300.0)));
+    let files = report.write(&dir.path().join("new")).unwrap();
+    // Rows, one file of each kind and JSON; plots; the page.
+    assert_eq!(files.len(), 6 + 19 + 5 + 1);
+    let page = std::fs::read_to_string(files.last().unwrap()).unwrap();
+    assert!(page.contains("only the latter is measured"));
+    assert!(page.contains("new flow") && page.contains(">missed<"));
+    assert!(page.contains("A &lt;b&gt;") && page.contains("a &lt;script&gt;"));
+    for outside in ["src=", "href=", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let json = std::fs::read_to_string(dir.path().join("new/results.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let rows = report.findings().json_rows().unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), rows.len());
+    let blocked = files[0].join("x");
+    assert!(report.write(&blocked).unwrap_err().to_string().contains("results.csv"));
+}
