@@ -1,18 +1,23 @@
 //! The owner of all rules: takes requests, and drives every rule through its life.
+pub(crate) mod admission;
+pub(crate) mod create;
+pub(crate) mod hw_counters;
+pub(crate) mod reroute;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use admission::{Admission, Budget, CardRefusal};
+use ::admission::{Admission, Budget, CardRefusal};
 use conntrack::ConnId;
 use dpdk::flow::{FlowPort, RuleHandle};
 use flow::{Direction, PortId};
 use pipeline::{Offload, Shared};
 
-use crate::connections::{Connections, PortTables};
-use crate::entry::{Entry, Stage, Tag};
-use crate::port_rules::PortRules;
-use crate::reroute::Routes;
-use crate::second_best::{NotRewritten, Unmatched};
+use crate::connection::{Entry, Stage, Tag};
+use crate::environment::{Connections, PortTables};
+use crate::mark_fallback::{NotRewritten, Unmatched};
+use crate::offloader::reroute::Routes;
+use crate::port::PortRules;
 use crate::{Encoding, OffloadConfig, OffloadStats, PortStats};
 
 /// How often [`Offloader::shutdown`] asks a card to destroy a rule.

@@ -1,10 +1,12 @@
 //! What a card can: asked at the start with rules that harm nobody.
+pub(crate) mod rewrite;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
 use wire::FlowKey;
 
-use crate::probe_rewrite::ask_rewrite;
+use crate::probe::rewrite::ask_rewrite;
 use crate::{Encoding, FlowType, RewriteCard, Wanted};
 
 /// How often a rule of the probe is tried to be destroyed before it is handed

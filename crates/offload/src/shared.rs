@@ -7,7 +7,7 @@ use pipeline::Shared;
 use service::Binding;
 use wire::{Encap, Mac};
 
-use crate::connections::{Connections, Path, PortTables, Way};
+use crate::environment::{Connections, Path, PortTables, Way};
 
 /// States from which a connection is held or let go.
 const STATES: [OffloadState; 4] =

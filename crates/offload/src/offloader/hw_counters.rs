@@ -7,10 +7,10 @@ use dpdk::flow::{Counters, FlowPort};
 use flow::Direction;
 use service::Forwarding;
 
-use crate::connections::Connections;
-use crate::entry::{Entry, Tag};
+use crate::connection::{Entry, Tag};
+use crate::environment::Connections;
 use crate::offloader::Offloader;
-use crate::port_rules::Owner;
+use crate::port::Owner;
 use crate::stats::Done;
 
 /// Readings in which software had seen packets of a connection and one of its

@@ -1,9 +1,9 @@
 //! From a rule's end to the end of its tag: what packets may still carry.
 use pipeline::Ticket;
 
-use crate::connections::PortTables;
-use crate::entry::Tag;
-use crate::port_rules::{Owner, PortRules};
+use crate::connection::Tag;
+use crate::environment::PortTables;
+use crate::port::{Owner, PortRules};
 
 /// Tags whose rules were destroyed in the same tick.
 #[derive(Debug)]

@@ -7,13 +7,13 @@ use dpdk::flow::FlowPort;
 use flow::{Direction, PortId};
 use service::Delivery;
 
-use crate::connections::{Connections, Path};
-use crate::entry::{Stage, Tag};
+use crate::connection::{Stage, Tag};
+use crate::environment::{Connections, Path};
+use crate::mark_fallback::NotRewritten;
 use crate::offloader::Offloader;
-use crate::port_rewrite::Ends;
-use crate::port_rules::{Attempt, Job, Owner};
-use crate::reroute::Goal;
-use crate::second_best::NotRewritten;
+use crate::offloader::reroute::Goal;
+use crate::port::entry_rules::Ends;
+use crate::port::{Attempt, Job, Owner};
 
 /// Items of the line looked at in one tick for each rule that may be created:
 /// the others cost no call of the card, but are not free.

@@ -5,7 +5,7 @@ use conntrack::ConnId;
 use flow::{BackendId, HopId};
 use wire::Encap;
 
-use crate::connections::{Connections, Way};
+use crate::environment::{Connections, Way};
 use crate::offloader::Offloader;
 
 /// All next hops of rules are looked at once in this time, changed or not: a

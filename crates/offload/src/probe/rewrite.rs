@@ -6,9 +6,9 @@ use flow::{BackendId, PortId};
 use service::Delivery;
 use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
 
-use crate::connections::Way;
+use crate::encode::rewrite::{Plan, connection, entry, guards};
+use crate::environment::Way;
 use crate::probe::{ask, example};
-use crate::rewrite::{Plan, connection, entry, guards};
 use crate::{FlowType, RewriteCard, Style, TunnelType};
 
 /// A locally administered address that no interface has.

@@ -3,11 +3,11 @@ use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
 use wire::FlowKey;
 
 use crate::backoff::{Backoff, Waits};
-use crate::connections::PortTables;
-use crate::engine::Destroy;
-use crate::entry::{Installed, Tag};
-use crate::port_rules::{Owner, PortRules};
-use crate::settling::forget;
+use crate::connection::{Installed, Tag};
+use crate::environment::PortTables;
+use crate::port::quarantine::forget;
+use crate::port::rule_queue::Destroy;
+use crate::port::{Owner, PortRules};
 
 /// A rule that the card won't destroy is tried again after 10 ms, then ever
 /// more seldom up to 10 s.

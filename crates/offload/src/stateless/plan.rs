@@ -7,7 +7,7 @@ use flow::PortId;
 use pipeline::{Shared, Snapshot};
 use service::{By, Entry, Mode, Service};
 
-use crate::steering_rule::{self, Target};
+use crate::encode::stateless::{self as encode, Target};
 
 /// The rules of one service on one port.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(crate) fn plan(
     port: PortId,
     now_ms: u64,
 ) -> Result<Plan, String> {
-    let group = steering_rule::group(port, service);
+    let group = encode::group(port, service);
     let mut plan = Plan { group, ..Plan::default() };
     let Some(classes) = service.classes() else { return Ok(plan) };
     if matches!(service.mode(), Mode::Stateless(By::Hash)) {
@@ -64,9 +64,8 @@ pub(crate) fn plan(
     plan.entries =
         classes.entries().filter_map(|entry| Some((entry, ways.get(&entry.backend)?.0))).collect();
     if !plan.entries.is_empty() && !same.is_empty() {
-        plan.guards = steering_rule::guards(snapshot, service, vlan, group);
-        plan.gates =
-            same.iter().map(|interface| steering_rule::gate(service, interface, group)).collect();
+        plan.guards = encode::guards(snapshot, service, vlan, group);
+        plan.gates = same.iter().map(|interface| encode::gate(service, interface, group)).collect();
     }
     if plan.gates.is_empty() {
         plan.entries.clear();

@@ -5,8 +5,8 @@ use service::Entry;
 
 use super::plan::Plan;
 use super::side::Past;
-use crate::fixed_rules::FixedRules;
-use crate::steering_rule::{self, Dialect, Target};
+use crate::encode::stateless::{self as encode, Dialect, Target};
+use crate::stateless::fixed_rules::FixedRules;
 
 /// Priorities of entries: rules that overlap have different ones. Priority 0
 /// is that of the guards.
@@ -40,7 +40,7 @@ impl Pipe {
 
     pub(crate) fn first_entry(&self, v4: bool, plan: &Plan, dialect: Dialect) -> Option<Rule> {
         let (entry, target) = plan.entries.first()?;
-        Some(steering_rule::entry(v4, entry, target, (plan.group, *LEVELS.start()), dialect))
+        Some(encode::entry(v4, entry, target, (plan.group, *LEVELS.start()), dialect))
     }
 
     /// Makes the entries that are missing, until the card refuses one.
@@ -60,8 +60,7 @@ impl Pipe {
             }
             // Without a free level there is a gap, which software fills.
             let Some(level) = self.free_level(entry) else { continue };
-            let rule =
-                |dialect| steering_rule::entry(v4, entry, target, (plan.group, level), dialect);
+            let rule = |dialect| encode::entry(v4, entry, target, (plan.group, level), dialect);
             *budget -= 1;
             let handle = match flows.create(&rule(*dialect)) {
                 Err(error) if *dialect == Dialect::Modify && error.errno != FlowError::NO_SPACE => {

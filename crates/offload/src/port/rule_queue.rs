@@ -5,7 +5,7 @@ use dpdk::flow::{
     Completion, FlowError, FlowPort, QueueConfig, Rule, RuleHandle, TableHandle, Template,
 };
 
-use crate::rewrite::Shape;
+use crate::encode::rewrite::Shape;
 
 /// Operations that the queue holds.
 const DEPTH: u32 = 1024;

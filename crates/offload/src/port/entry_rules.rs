@@ -6,15 +6,15 @@ use service::Delivery;
 use wire::{Encap, FlowKey, Mac};
 
 use crate::backoff::{Backoff, Waits};
-use crate::connections::Way;
-use crate::doomed::Name;
-use crate::engine::{Destroy, Finished};
-use crate::entry::Tag;
-use crate::port_rules::{Attempt, Job, Owner, PortRules};
-use crate::probe_rewrite::tunnel_example;
-use crate::reroute::Goal;
-use crate::rewrite::{GROUPS, Plan, RewriteCard, Shape, connection, entry, guards};
-use crate::second_best::NotRewritten;
+use crate::connection::Tag;
+use crate::encode::rewrite::{GROUPS, Plan, RewriteCard, Shape, connection, entry, guards};
+use crate::environment::Way;
+use crate::mark_fallback::NotRewritten;
+use crate::offloader::reroute::Goal;
+use crate::port::destroy::Name;
+use crate::port::rule_queue::{Destroy, Finished};
+use crate::port::{Attempt, Job, Owner, PortRules};
+use crate::probe::rewrite::tunnel_example;
 use crate::{Encoding, FlowType, TunnelType};
 
 /// A card that takes no entry and guards is tried again after 50 ms, then ever
@@ -337,7 +337,7 @@ impl PortRules {
 
 /// Destroys a rule that is nobody's, by the way it was made; whether it is gone.
 fn destroy_by_force(flows: &mut dyn FlowPort, mut handle: RuleHandle) -> bool {
-    let mut engine = crate::engine::Engine::<()>::queued();
+    let mut engine = crate::port::rule_queue::Engine::<()>::queued();
     for _ in 0..RECOVER_TRIES {
         handle = match flows.destroy(handle) {
             Ok(()) => return true,

@@ -9,6 +9,7 @@
 //!
 //! Before the first rule is made, what a predecessor has left in the card is
 //! destroyed: its gates first.
+mod fixed_rules;
 mod leftovers;
 mod pipe;
 mod plan;

@@ -5,11 +5,11 @@ use dpdk::flow::Counters;
 use flow::Direction;
 
 use crate::Encoding;
-use crate::connections::Connections;
-use crate::entry::Stage;
+use crate::connection::Stage;
+use crate::environment::Connections;
+use crate::mark_fallback::NotRewritten;
 use crate::offloader::Offloader;
-use crate::port_rules::PortRules;
-use crate::second_best::NotRewritten;
+use crate::port::PortRules;
 
 /// Where one direction of a connection is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,9 @@ use dpdk::flow::{
 use service::Delivery;
 use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
 
-use crate::connections::Way;
-use crate::{FlowType, tunnel};
+use crate::FlowType;
+use crate::encode::tunnel;
+use crate::environment::Way;
 
 /// The group that connections' rules are in.
 const OWN_GROUP: u32 = 101;

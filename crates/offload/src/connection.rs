@@ -5,8 +5,8 @@ use flow::{Direction, PortId};
 use service::Binding;
 use wire::FlowKey;
 
-use crate::reroute::Goal;
-use crate::second_best::NotRewritten;
+use crate::mark_fallback::NotRewritten;
+use crate::offloader::reroute::Goal;
 
 /// What a rule gives its packets, by which workers know them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

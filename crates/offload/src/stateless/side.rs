@@ -8,7 +8,7 @@ use service::{By, Entry, Mode, Service};
 use super::leftovers::Leftovers;
 use super::pipe::Pipe;
 use super::plan::Plan;
-use crate::steering_rule::{self, Dialect, Target};
+use crate::encode::stateless::{self as encode, Dialect, Target};
 
 /// Rules made in one tick on a port, or a predecessor's destroyed: a card may
 /// take 305 µs for each.
@@ -32,7 +32,7 @@ pub(crate) struct Side {
     /// Why the card takes no such rules at all.
     unsupported: Option<String>,
     leftovers: Leftovers,
-    /// See [`steering_rule::seat`].
+    /// See [`crate::encode::stateless::seat`].
     seat: Option<RuleHandle>,
     pub(crate) pipes: BTreeMap<ServiceId, Pipe>,
     /// Why services are left to software, or some of their entries.
@@ -107,7 +107,7 @@ impl Side {
         let by_address =
             |(service, _): &(&Service, _)| matches!(service.mode(), Mode::Stateless(By::Source));
         if self.seat.is_none() && plans.iter().any(by_address) {
-            self.seat = flows.create(&steering_rule::seat()).ok();
+            self.seat = flows.create(&encode::seat()).ok();
         }
         let mut progress = Progress::Done;
         for (service, plan) in plans {

@@ -1,4 +1,10 @@
 //! The rules of one port: what they need, and creating them.
+pub(crate) mod capacity;
+pub(crate) mod destroy;
+pub(crate) mod entry_rules;
+pub(crate) mod quarantine;
+pub(crate) mod rule_queue;
+
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
@@ -10,19 +16,19 @@ use pipeline::encoding::Marked;
 use service::Binding;
 use wire::FlowKey;
 
-use crate::capacity::Capacity;
-use crate::connections::PortTables;
-use crate::doomed::{Doomed, Name};
-use crate::engine::Engine;
-use crate::entry::{Entry, Installed, Tag};
+use crate::connection::{Entry, Installed, Tag};
+use crate::encode::mark::pool::Marks;
+use crate::encode::queue::action::queue_action;
+use crate::encode::queue::tags::Queues;
+use crate::encode::rewrite::Shape;
+use crate::environment::PortTables;
 use crate::flow_type::Unsupported;
-use crate::marks::Marks;
-use crate::port_rewrite::{Ends, Frame};
-use crate::queue_action::queue_action;
-use crate::queues::Queues;
-use crate::rewrite::Shape;
-use crate::second_best::NotRewritten;
-use crate::settling::Batch;
+use crate::mark_fallback::NotRewritten;
+use crate::port::capacity::Capacity;
+use crate::port::destroy::{Doomed, Name};
+use crate::port::entry_rules::{Ends, Frame};
+use crate::port::quarantine::Batch;
+use crate::port::rule_queue::Engine;
 use crate::stats::Done;
 use crate::{Encoding, FlowType, PortConfig};
 

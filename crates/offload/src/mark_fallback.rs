@@ -10,11 +10,11 @@ use flow::PortId;
 use wire::FlowKey;
 
 use crate::FlowType;
-use crate::connections::{Connections, PortTables};
-use crate::entry::Tag;
+use crate::connection::Tag;
+use crate::encode::rewrite::Shape;
+use crate::environment::{Connections, PortTables};
 use crate::offloader::Offloader;
-use crate::port_rules::{Attempt, Job, Owner, PortRules};
-use crate::rewrite::Shape;
+use crate::port::{Attempt, Job, Owner, PortRules};
 
 /// Why no rule rewrites the packets of one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,2 @@
+//! Encoding `mark`: the rule's mark names the connection and its direction.
+pub(crate) mod pool;
