@@ -3,9 +3,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use pipeline::{Shared, Snapshot};
 use serde::{Deserialize, Serialize};
 use service::{Backend, Moved, Service};
+use state::{Shared, Snapshot};
 
 use crate::status_socket::{self, StatusSocketError};
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use admission::Standing;
 use conntrack::{ConnId, ConnView};
 use offload::{Explained, Offloader, Place};
-use pipeline::Shared;
+use state::Shared;
 
 use crate::status::{Answer, Explanation};
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 use dpdk::flow::FlowPort;
 use dpdk::{Mbuf, Mempool};
 use flow::PortId;
+use keeper::{Ager, Resolver};
 use nic::Nic;
 use offload::{Offloader, StatelessRules};
-use pipeline::{Ager, Resolver, Shared};
+use state::Shared;
 
 use crate::clock::Clock;
 use crate::control::Control;

@@ -6,7 +6,8 @@ use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, Mempool, TxQueue};
 use flow::{HopId, PortId};
 use packet::PacketBuf;
-use pipeline::{Offload, Outbox};
+use pipeline::Outbox;
+use state::Offload;
 
 /// Packets sent at once.
 pub(crate) const BURST: usize = 32;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use config::Config;
 use dpdk::flow::FlowPort;
 use flow::PortId;
+use keeper::{Ager, AgerSettings, Resolver};
 use nic::Nic;
 use offload::{OffloadConfig, Offloader, StatelessRules};
-use pipeline::{Ager, AgerSettings, Resolver, Shared};
+use state::Shared;
 
 use crate::clock::{self, Clock};
 use crate::control::Control;

@@ -8,7 +8,7 @@ use conntrack::TableStats;
 use dpdk::Port;
 use nic::Nic;
 use offload::{OffloadStats, Offloader, StatelessRules};
-use pipeline::{Counter, Counters, Shared};
+use state::{Counter, Counters, Shared};
 
 use crate::admission_report;
 use crate::clock::Clock;

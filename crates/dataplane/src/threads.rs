@@ -5,8 +5,9 @@ use config::Config;
 use dpdk::thread::allowed_cores;
 use dpdk::{Mempool, RxQueue, TxQueue, pin_to_core, register_thread};
 use flow::PortId;
-use pipeline::{Pipeline, Shared, Source};
+use pipeline::Pipeline;
 use setup::Seed;
+use state::{Shared, Source};
 
 use crate::clock::Clock;
 use crate::device::Device;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, Mbuf, RxQueue, cycles};
 use flow::PortId;
-use pipeline::{Outbox, Pipeline, Roster, Shared, Source};
+use pipeline::{Outbox, Pipeline, Roster};
+use state::{Shared, Source};
 
 use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};

@@ -2,8 +2,7 @@
 use std::sync::Arc;
 
 use conntrack::{ConnId, Expiry, OffloadState};
-
-use crate::Shared;
+use state::Shared;
 
 /// How fast the table is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use flow::{HopId, PortId};
+use l3::{Interface, Neighbour, NeighbourState, NeighbourTable};
+use state::{Counter, Counters, Shared, Snapshot};
 use wire::numbers::ethertype;
 use wire::{Mac, arp, ndp, vlan};
-
-use crate::neighbour::Neighbour;
-use crate::{Counter, Counters, Interface, NeighbourState, Shared, Snapshot};
 
 /// The resolver's times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,7 +230,7 @@ impl Resolver {
 }
 
 fn slot(asked: &mut [Asked], hop: HopId) -> Option<&mut Asked> {
-    asked.get_mut(crate::neighbour::index(hop))
+    asked.get_mut(NeighbourTable::slot_of(hop))
 }
 
 /// The frame that asks for `neighbour`: everybody, or only itself if its

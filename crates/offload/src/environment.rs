@@ -1,9 +1,8 @@
 //! What the offload side must know, and tell, of connections and ports.
 use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
-use pipeline::QueueEpochs;
-use pipeline::encoding::{MarkTable, QueueTable};
 use service::Binding;
+use state::{MarkTable, QueueEpochs, QueueTable};
 use wire::{Encap, Mac};
 
 /// Where packets of one direction of a connection come in and go out.

@@ -11,7 +11,7 @@ use ::admission::{Admission, Budget, CardRefusal};
 use conntrack::ConnId;
 use dpdk::flow::{FlowPort, RuleHandle};
 use flow::{Direction, PortId};
-use pipeline::{Offload, Shared};
+use state::{Offload, Shared};
 
 use crate::connection::{Entry, Stage, Tag};
 use crate::environment::{Connections, PortTables};

@@ -12,8 +12,8 @@ use admission::Budget;
 use conntrack::ConnId;
 use dpdk::flow::{Action, Counters, FlowError, FlowPort, Rule, RuleHandle};
 use flow::{Direction, PortId};
-use pipeline::encoding::Marked;
 use service::Binding;
+use state::Marked;
 use wire::FlowKey;
 
 use crate::connection::{Entry, Installed, Tag};

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use conntrack::{ConnId, ConnState, Hit, OffloadState};
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
-use pipeline::Shared;
 use service::Binding;
+use state::Shared;
 use wire::{Encap, Mac};
 
 use crate::environment::{Connections, Path, PortTables, Way};

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use dpdk::flow::{Counters, FlowPort};
 use flow::{BackendId, PortId, ServiceId};
-use pipeline::{Shared, Snapshot};
 use service::Entry;
+use state::{Shared, Snapshot};
 
 use self::pipe::{Installed, sum_of};
 use self::plan::plan;

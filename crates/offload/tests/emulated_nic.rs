@@ -8,7 +8,7 @@ use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use nic::{Fault, Nic, NicConfig, NicFlows, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig, Wanted, probe};
-use pipeline::Offload;
+use state::Offload;
 
 const QUEUES: u16 = 8;
 

@@ -13,7 +13,7 @@ use conntrack::{ConnId, Hit};
 use dpdk::flow::FlowPort;
 use flow::Direction;
 use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig};
-use pipeline::{Counter, Offload};
+use state::{Counter, Offload};
 use wire::{FlowKey, Transport};
 
 fn client(n: u16) -> SocketAddr {

@@ -8,8 +8,8 @@ use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
-use pipeline::Offload;
 use service::{Binding, Forwarding};
+use state::Offload;
 
 struct Bench {
     world: Ours,

@@ -10,8 +10,8 @@ use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use flow::Direction;
 use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig, RewriteCard, Style};
-use pipeline::Offload;
 use proptest::prelude::*;
+use state::Offload;
 use wire::FlowKey;
 
 const SETTLE_MS: u64 = 5;

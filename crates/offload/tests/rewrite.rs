@@ -11,7 +11,7 @@ use dpdk::flow::{Action, Attributes, FlowPort, Item, Match, Rule, RuleHandle};
 use flow::Direction;
 use nic::{Fault, Nic, NicFlows, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig, Wanted};
-use pipeline::Offload;
+use state::Offload;
 
 #[test]
 fn the_probe_prefers_rewrite_where_there_is_a_switch_and_says_why_not() {

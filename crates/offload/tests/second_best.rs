@@ -11,7 +11,7 @@ use nic::ProfileKind;
 use offload::{
     Card, Encoding, NotRewritten, OffloadConfig, Offloader, Place, PortConfig, Wanted, probe_card,
 };
-use pipeline::Offload;
+use state::Offload;
 
 /// What can't be rewritten is marked, by rules that go through the same queue.
 #[test]

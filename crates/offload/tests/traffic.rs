@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use common::lab::Lab;
 use offload::Encoding;
-use pipeline::Counter;
+use state::Counter;
 
 fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()

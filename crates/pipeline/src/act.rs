@@ -2,15 +2,16 @@
 use std::net::IpAddr;
 
 use flow::{HopId, InterfaceId};
+use l3::Interface;
 use packet::PacketBuf;
 use service::Delivery;
+use state::Counter;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
 use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl};
 
+use crate::Outbox;
 use crate::bucket::TokenBucket;
 use crate::context::{Context, Packet};
-use crate::counters::Counter;
-use crate::{Interface, Outbox};
 
 /// The shortest Ethernet frame without its check sequence: up to here bytes
 /// behind the IP datagram are padding and stay.

@@ -1,12 +1,13 @@
 //! ARP (RFC 826): answers for VIPs, pool and interface addresses, and learns.
 use std::net::IpAddr;
 
+use l3::Interface;
 use packet::PacketBuf;
+use state::{Counter, Snapshot};
 use wire::arp::{REQUEST, Repr, reply_in_place};
 
+use crate::Outbox;
 use crate::context::{Context, Packet};
-use crate::counters::Counter;
-use crate::{Interface, Outbox, Snapshot};
 
 /// Answers or learns from an ARP packet.
 pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packet: Packet<B>) {

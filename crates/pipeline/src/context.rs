@@ -1,11 +1,12 @@
 //! What every stage has at hand while one burst is processed.
 use flow::{HopId, InterfaceId};
+use l3::Interface;
 use packet::PacketBuf;
 use service::Delivery;
+use state::{Counter, Counters, Shared, Snapshot, Source};
 use wire::{Headers, ethernet, vlan};
 
-use crate::counters::Counter;
-use crate::{Counters, Interface, Outbox, Shared, Snapshot, Source};
+use crate::Outbox;
 
 /// The surroundings of a burst.
 pub(crate) struct Context<'a, O> {

@@ -4,6 +4,7 @@
 use conntrack::Event;
 use flow::BackendId;
 use packet::PacketBuf;
+use state::Counter;
 use wire::icmp::ErrorKind;
 use wire::{FlowKey, Fragment, Headers};
 
@@ -11,7 +12,6 @@ use crate::Outbox;
 use crate::act;
 use crate::arp::arp;
 use crate::context::{Context, Decision, Packet};
-use crate::counters::Counter;
 use crate::fragment::{FragmentKey, Later};
 use crate::icmp::icmp;
 use crate::known::{flags, known, notice, touch};

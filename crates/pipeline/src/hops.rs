@@ -1,11 +1,11 @@
 //! Next hops as one worker needs them: compiled once, used until anything about
 //! them may have changed.
 use flow::{HopId, PortId};
+use l3::NeighbourTable;
+use state::Snapshot;
 use wire::plain::mac_pair;
 
-use crate::Snapshot;
 use crate::context::Context;
-use crate::neighbour;
 
 /// Bytes of an Ethernet header without a tag.
 pub(crate) const ETHERNET: usize = 14;
@@ -91,7 +91,7 @@ impl Hops {
     #[inline(always)]
     pub(crate) fn way<O>(&mut self, cx: &Context<'_, O>, hop: HopId) -> Option<&Way> {
         let era = self.era;
-        let place = self.compiled.get_mut(neighbour::index(hop) % SIZE)?;
+        let place = self.compiled.get_mut(NeighbourTable::slot_of(hop) % SIZE)?;
         if (place.hop, place.era) != (hop, era) {
             *place = Compiled { hop, era, way: compile(cx, hop)? };
         }

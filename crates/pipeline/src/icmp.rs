@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use packet::PacketBuf;
 use service::Delivery;
+use state::Counter;
 use wire::quoted::{Quoted, Translation, rewrite_quoted};
 use wire::{FlowKey, Fragment, Net, Rewrite, Side, decrement_ttl, icmp, icmpv6};
 
 use crate::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
 use crate::context::{Context, Decision, Packet};
-use crate::counters::Counter;
 use crate::{Outbox, stateless, too_long};
 
 /// Answers, translates or drops an ICMP packet.

@@ -3,12 +3,12 @@
 use conntrack::{ConnId, ConnState, Event, Hit, OffloadState};
 use flow::Direction;
 use packet::PacketBuf;
+use state::{Admit, Counter, Offload};
 use wire::{Headers, TcpFlags, Transport};
 
+use crate::Outbox;
 use crate::context::{Context, Decision};
-use crate::counters::Counter;
 use crate::sampler::Sampler;
-use crate::{Admit, Offload, Outbox};
 
 /// One packet in so many of those whose connection is known is an occasion to
 /// ask for rules again: after a full ring, and for connections whose rules were

@@ -8,12 +8,11 @@ use arrayvec::ArrayVec;
 use conntrack::{Hit, PlainAction, PlainKey};
 use flow::PortId;
 use packet::PacketBuf;
+use state::{Counter, PortShared};
 use wire::plain::Head;
 use wire::{Mac, Plain, PlainRewrite};
 
-use crate::PortShared;
 use crate::context::Context;
-use crate::counters::Counter;
 use crate::hops::Hops;
 use crate::open::Fresh;
 use crate::pipeline::BURST;

@@ -3,12 +3,10 @@
 use arrayvec::ArrayVec;
 use conntrack::Hit;
 use flow::{Direction, InterfaceId};
+use state::{Counter, PortShared, QueueAction};
 use wire::{FlowKey, Fragment, Headers, TcpFlags};
 
-use crate::PortShared;
 use crate::context::Context;
-use crate::counters::Counter;
-use crate::encoding::QueueAction;
 use crate::parse::Kind;
 use crate::pipeline::BURST;
 use crate::sampler::Sampler;

@@ -6,13 +6,13 @@ use conntrack::{ConnId, Hit, InsertError};
 use flow::{BackendId, Direction, HopId};
 use packet::PacketBuf;
 use service::{Binding, Service, WorkerScheduleState};
+use state::{Admit, Counter};
 use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::act::hop_to;
 use crate::context::{Context, Decision};
-use crate::counters::Counter;
 use crate::known::{known, want};
-use crate::{Admit, Outbox, stateless};
+use crate::{Outbox, stateless};
 
 /// Backends tried when the reply 5-tuple is another connection's.
 const TRIES: usize = 8;

@@ -2,13 +2,14 @@
 //! addresses, and learns.
 use std::net::{IpAddr, Ipv6Addr};
 
+use l3::{Interface, NeighbourState};
 use packet::PacketBuf;
+use state::Counter;
 use wire::ndp::{self, Advertisement, Repr, Solicitation};
 
+use crate::Outbox;
 use crate::arp::answers_for;
 use crate::context::{Context, Packet};
-use crate::counters::Counter;
-use crate::{Interface, NeighbourState, Outbox};
 
 /// Answers or learns from a neighbour solicitation or advertisement.
 pub(crate) fn ndp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, packet: Packet<B>) {

@@ -15,17 +15,17 @@ use conntrack::PlainOpening;
 use flow::{BackendId, HopId, PortId, ServiceId};
 use packet::PacketBuf;
 use service::{Mode, Scheduler};
+use state::{Admit, Counter};
 use wire::{FlowKey, FlowV4, Plain, PlainRewrite, TcpFlags};
 
+use crate::Outbox;
 use crate::context::Context;
-use crate::counters::Counter;
 use crate::hops::{ETHERNET, Hops, Way};
 use crate::known::want;
 use crate::lane::{Told, key};
 use crate::miss::{self, Scheduling};
 use crate::pipeline::BURST;
 use crate::roads::Roads;
-use crate::{Admit, Outbox};
 
 /// Packets of a burst that may open connections: place and content.
 pub(crate) type Fresh = ArrayVec<(u8, Plain), BURST>;

@@ -1,10 +1,10 @@
 //! First stage: what a frame is, and whether it is for us at all.
 use flow::InterfaceId;
+use state::Counter;
 use wire::numbers::protocol;
 use wire::{FlowKey, Fragment, Headers, Mac, Net, ethernet, icmpv6};
 
 use crate::context::Context;
-use crate::counters::Counter;
 use crate::fragment::FragmentKey;
 
 /// Which stage a packet goes to.

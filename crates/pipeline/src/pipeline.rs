@@ -7,13 +7,14 @@ use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
 use flow::PortId;
 use packet::PacketBuf;
+use state::{Counter, Counters, Shared, Snapshot, Source};
 use wire::icmp::MAX_ERROR_LEN;
 use wire::{Mac, Transport};
 
+use crate::Outbox;
 use crate::act::Errors;
 use crate::bucket::TokenBucket;
 use crate::context::Context;
-use crate::counters::Counter;
 use crate::fragment::Fragments;
 use crate::hops::Hops;
 use crate::known::{Reminder, touch};
@@ -23,7 +24,6 @@ use crate::miss::Scheduling;
 use crate::open::{Fresh, Opened, Openings};
 use crate::queue_lane::{Lanes, Meaning, QueueLane};
 use crate::sampler::Sampler;
-use crate::{Counters, Outbox, Shared, Snapshot, Source};
 
 /// Most packets of one burst.
 pub const BURST: usize = 64;

@@ -3,11 +3,10 @@
 //! compiled once.
 use flow::{Direction, PortId};
 use service::Delivery;
+use state::{PortShared, QueueAction};
 use wire::{Mac, Plain, PlainRewrite, Rewrite};
 
-use crate::PortShared;
 use crate::context::Context;
-use crate::encoding::QueueAction;
 use crate::hops::{Hops, Way};
 
 /// A queue's action, compiled. It doesn't depend on the

@@ -2,11 +2,11 @@
 //! backends on the way there, the one service that fits on the way back.
 use flow::{BackendId, Direction, ServiceId};
 use service::{Binding, Delivery, Service};
+use state::Counter;
 use wire::{FlowKey, Transport};
 
 use crate::act::hop_to;
 use crate::context::{Context, Decision};
-use crate::counters::Counter;
 
 /// To a VIP: the backend that Maglev gives.
 pub(crate) fn forward<O>(

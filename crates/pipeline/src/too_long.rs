@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use packet::PacketBuf;
 use service::Mode;
+use state::Counter;
 use wire::icmp::{ErrorKind, error_about};
 use wire::numbers::ethertype;
 use wire::quoted::TooBig;
@@ -15,7 +16,6 @@ use wire::{Headers, Net, vlan};
 use crate::Outbox;
 use crate::act::{Errors, forbids_fragments, hop_to};
 use crate::context::{Context, Packet};
-use crate::counters::Counter;
 use crate::hops::ETHERNET;
 
 /// A report for a client, written to the scratch memory.

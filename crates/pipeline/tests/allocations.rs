@@ -12,9 +12,9 @@ use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
 use flow::{Direction, HopId, PortId};
 use packet::HeapPacket;
-use pipeline::encoding::{Marked, QueueAction};
-use pipeline::{Admit, Counter, Offload, Outbox, Settings, Source};
+use pipeline::{Outbox, Settings};
 use service::{Scheduler, TunnelSpec};
+use state::{Admit, Counter, Marked, Offload, QueueAction, Source};
 use wire::Tunnel;
 use world::{INSIDE, LB_OUT, Link, OUTSIDE, Plan, World, tcp, udp};
 

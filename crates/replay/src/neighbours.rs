@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use flow::PortId;
 use packet::HeapPacket;
 use packet::PacketBuf;
-use pipeline::Shared;
+use state::Shared;
 use wire::{Headers, Mac};
 
 /// The address of a next hop that the capture doesn't show: locally

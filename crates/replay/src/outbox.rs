@@ -2,7 +2,8 @@
 use conntrack::ConnId;
 use flow::{HopId, PortId};
 use packet::{HeapPacket, PacketBuf};
-use pipeline::{Offload, Outbox};
+use pipeline::Outbox;
+use state::Offload;
 
 /// A frame that left the load balancer.
 #[derive(Clone, Debug)]

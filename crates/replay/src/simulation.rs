@@ -7,14 +7,16 @@ use config::Config;
 use conntrack::ReaderError;
 use dpdk::flow::FlowPort;
 use flow::PortId;
+use keeper::{Ager, AgerSettings};
 use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, ProfileKind, Reta};
 use offload::{
     Card, Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules, Wanted,
     probe_card,
 };
 use packet::{HeapPacket, PacketBuf};
-use pipeline::{Ager, AgerSettings, BURST, Counters, Pipeline, Shared, Source};
+use pipeline::{BURST, Pipeline};
 use setup::{PortFacts, Seed, SetupError};
+use state::{Counters, Shared, Source};
 use wire::Mac;
 
 use crate::neighbours;

@@ -12,11 +12,11 @@ use flow::PortId;
 use nic::{Fault, ProfileKind};
 use offload::Encoding;
 use packet::PacketBuf;
-use pipeline::CounterKind;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};
 use replay::{Options, Simulation};
+use state::CounterKind;
 use support::{Segment, config, frame, seen};
 use wire::Transport;
 

@@ -16,11 +16,11 @@ use frames::{Link, Piece, Shape, Sum};
 use nic::{Delivery, Fault, Nic, NicConfig, NicFlows, ProfileKind};
 use offload::{Encoding, StatelessRules};
 use packet::PacketBuf;
-use pipeline::Shared;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use replay::{Options, Simulation};
 use setup::{PortFacts, Seed};
+use state::Shared;
 use wire::{Mac, Transport};
 
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];

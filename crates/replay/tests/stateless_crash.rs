@@ -20,8 +20,8 @@ use dpdk::flow::{
 use frames::{Link, Shape, Sum};
 use nic::{Delivery, Fault, Nic, NicConfig, NicFlows, ProfileKind};
 use offload::StatelessRules;
-use pipeline::Shared;
 use setup::{PortFacts, Seed};
+use state::Shared;
 use wire::{Mac, Transport};
 
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 1]);

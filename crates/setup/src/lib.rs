@@ -13,9 +13,11 @@ use std::net::IpAddr;
 use admission::Policy;
 use config::Config;
 use conntrack::{ConnTable, TableConfig, Timeouts};
-use pipeline::encoding::{MarkTable, QueueTable, SHARED_ACTIONS};
-use pipeline::{
-    Admit, NeighbourTable, PortShared, QueueEpochs, ResolverSettings, Settings, Shared, Snapshot,
+use keeper::ResolverSettings;
+use l3::NeighbourTable;
+use pipeline::Settings;
+use state::{
+    Admit, MarkTable, PortShared, QueueEpochs, QueueTable, SHARED_ACTIONS, Shared, Snapshot,
     Tunnels,
 };
 use wire::Mac;

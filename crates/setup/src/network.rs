@@ -3,7 +3,7 @@ use std::net::IpAddr;
 
 use config::Config;
 use flow::{InterfaceId, PortId};
-use pipeline::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
+use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 
 use crate::{PortFacts, SetupError};
 

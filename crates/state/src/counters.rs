@@ -205,22 +205,23 @@ impl Counters {
         (self.total(In), kinds.into_iter().map(|kind| self.total(kind)).sum())
     }
 
-    /// Only one thread writes, so a load and a store do.
+    /// Adds `by` to `counter`. Only one thread writes, so a load and a store do.
     #[inline]
-    pub(crate) fn add(&self, counter: Counter, by: u64) {
+    pub fn add(&self, counter: Counter, by: u64) {
         if let Some(value) = self.values.get(counter as usize) {
             value.store(value.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
         }
     }
 
+    /// Adds one to `counter`.
     #[inline]
-    pub(crate) fn count(&self, counter: Counter) {
+    pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
     }
 
-    /// Gauges fall, too.
+    /// Takes `by` from `counter`, which is of the kind that also falls.
     #[inline]
-    pub(crate) fn sub(&self, counter: Counter, by: u64) {
+    pub fn sub(&self, counter: Counter, by: u64) {
         self.add(counter, by.wrapping_neg());
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use conntrack::ConnTable;
 use flow::{HopId, InterfaceId, PortId};
+use l3::{Interfaces, NeighbourTable, RouteTable};
 use service::{ActiveCounts, Moved, ServiceTable, SteerError};
 use wire::Mac;
 
-use crate::encoding::{MarkTable, QueueTable};
-use crate::{Interfaces, NeighbourTable, QueueEpochs, RouteTable, Tunnels};
+use crate::{MarkTable, QueueEpochs, QueueTable, Tunnels};
 
 /// When a connection is offered to the NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,10 +3,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use flow::BackendId;
+use l3::{Interfaces, RouteTable};
 use service::{Mode, Service, ServiceTable};
 use wire::Encap;
-
-use crate::{Interfaces, RouteTable};
 
 /// The outer header of every backend that is reached through a tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

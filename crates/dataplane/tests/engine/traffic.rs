@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use dataplane::status::Status;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use pipeline::{Counter, CounterKind};
+use state::{Counter, CounterKind};
 
 use crate::bench::{BACKEND, Bench, CLIENT, Log, OWN, udp};
 

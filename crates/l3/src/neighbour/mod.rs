@@ -1,7 +1,7 @@
 //! Neighbours: the next hops and their Ethernet addresses.
 //!
 //! A table of fixed size without locks. Workers read it for every packet and
-//! write to it when they learn an address; the [`Resolver`](crate::Resolver)
+//! write to it when they learn an address; the [`Resolver`](keeper::Resolver)
 //! ages it. Whoever writes a slot does so with one compare-and-swap of the word
 //! that holds address, state and generation, so that a reader sees all of a
 //! change or nothing.
@@ -11,16 +11,13 @@ mod slot;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flow::HopId;
+use flow::{HopId, InterfaceId};
 use wire::Mac;
 
 use self::slot::{
     FREE, INCOMPLETE, INDEX_BITS, REACHABLE, STALE, STATIC, Slot, WRITING, generation,
-    generation_of, hop_id, key_of, mac_of, number_of, pack, state_of,
+    generation_of, hop_id, index, key_of, mac_of, number_of, pack, state_of,
 };
-use flow::InterfaceId;
-
-pub(crate) use self::slot::index;
 
 /// How sure the table is of an Ethernet address (after RFC 4861 section 7.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +71,14 @@ impl NeighbourTable {
         let size = size.next_power_of_two().clamp(WINDOW, 1 << INDEX_BITS);
         let slots = (0..size).map(|_| Slot::default()).collect();
         Self { slots, seed, changes: AtomicU64::new(0) }
+    }
+
+    /// The number of `hop`'s slot: two hops share one only if they are never in
+    /// the table at the same time.
+    #[inline]
+    #[must_use]
+    pub const fn slot_of(hop: HopId) -> usize {
+        index(hop)
     }
 
     /// Number of slots.
@@ -185,19 +190,19 @@ impl NeighbourTable {
     }
 
     /// A reachable `hop` becomes stale.
-    pub(crate) fn expire(&self, hop: HopId) {
+    pub fn expire(&self, hop: HopId) {
         self.change(hop, |word| {
             (state_of(word) == REACHABLE).then(|| (number_of(mac_of(word)), STALE))
         });
     }
 
     /// A stale `hop` becomes incomplete: nobody answers there any more.
-    pub(crate) fn give_up(&self, hop: HopId) {
+    pub fn give_up(&self, hop: HopId) {
         self.change(hop, |word| (state_of(word) == STALE).then_some((0, INCOMPLETE)));
     }
 
     /// Forgets a `hop` that is stale or incomplete.
-    pub(crate) fn forget(&self, hop: HopId) {
+    pub fn forget(&self, hop: HopId) {
         self.change(hop, |word| matches!(state_of(word), STALE | INCOMPLETE).then_some((0, FREE)));
     }
 

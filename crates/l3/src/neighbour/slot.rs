@@ -73,7 +73,7 @@ pub(super) fn hop_id(at: usize, word: u64) -> HopId {
 }
 
 /// The slot that `hop` is in.
-pub(crate) const fn index(hop: HopId) -> usize {
+pub(super) const fn index(hop: HopId) -> usize {
     (hop.0 & ((1 << INDEX_BITS) - 1)) as usize
 }
 

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 
 use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, cycles, cycles_per_second};
+use keeper::{Ager, AgerSettings};
 use nic::Delivery;
 use packet::PacketBuf;
-use pipeline::{Ager, AgerSettings, Offload};
+use state::Offload;
 use traffic::{ChurnPacket, Phase};
 use wire::{TcpFlags, checksum};
 

@@ -6,7 +6,7 @@ use dpdk::{Batch, cycles, pin_to_core, register_thread};
 use flow::PortId;
 use offload::Encoding;
 use packet::PacketBuf;
-use pipeline::{Offload, Source};
+use state::{Offload, Source};
 use wire::TcpFlags;
 
 use crate::error::MeasureError;

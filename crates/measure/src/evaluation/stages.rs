@@ -7,8 +7,8 @@ use arrayvec::ArrayVec;
 use conntrack::{PlainKey, PlainOpening};
 use dpdk::cycles;
 use flow::HopId;
-use pipeline::{Shared, Snapshot};
 use service::WorkerScheduleState;
+use state::{Shared, Snapshot};
 use wire::plain::mac_pair;
 use wire::{FlowKey, FlowV4, Plain, PlainRewrite};
 

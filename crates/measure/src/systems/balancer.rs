@@ -2,7 +2,8 @@
 use std::sync::Arc;
 
 use dpdk::{Batch, Mbuf};
-use pipeline::{Pipeline, Shared, Source};
+use pipeline::Pipeline;
+use state::{Shared, Source};
 
 use crate::error::MeasureError;
 use crate::testbed::outbox::Out;

@@ -2,7 +2,8 @@
 use dpdk::{Batch, Mbuf};
 use flow::PortId;
 use packet::PacketBuf;
-use pipeline::{Outbox, Source};
+use pipeline::Outbox;
+use state::Source;
 use wire::plain::mac_pair;
 use wire::{Headers, Mac, PlainRewrite, Rewrite, Transport, decrement_ttl, ethernet};
 

@@ -5,7 +5,7 @@ use dpdk::hash::{Hash, HashFunction, HashKey};
 use dpdk::{Batch, Mbuf};
 use flow::Direction;
 use packet::PacketBuf;
-use pipeline::Source;
+use state::Source;
 use wire::{FlowKey, Headers};
 
 use crate::error::MeasureError;

@@ -2,7 +2,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, RxQueue, cycles};
-use pipeline::{BURST, Roster, Source};
+use pipeline::{BURST, Roster};
+use state::Source;
 
 use crate::machine::distance::Ball;
 use crate::machine::presence::Presence;

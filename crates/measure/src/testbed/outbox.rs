@@ -3,7 +3,8 @@ use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, Mempool, TxQueue};
 use flow::{HopId, PortId};
 use packet::PacketBuf;
-use pipeline::{Offload, Outbox};
+use pipeline::Outbox;
+use state::Offload;
 
 /// Packets sent at once.
 const BURST: usize = 32;

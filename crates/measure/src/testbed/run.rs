@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 
 use dpdk::{RxQueue, pin_to_core, register_thread};
 use flow::PortId;
-use pipeline::Source;
+use state::Source;
 
 use crate::error::MeasureError;
 use crate::evaluation::options::Options;

@@ -10,8 +10,9 @@ use flow::{Direction, HopId, PortId};
 use nic::{Delivery, Nic, NicConfig, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use packet::HeapPacket;
-use pipeline::{BURST, Offload, Outbox, Pipeline, Settings, Shared, Source};
+use pipeline::{BURST, Outbox, Pipeline, Settings};
 use setup::{PortFacts, Seed};
+use state::{Offload, Shared, Source};
 use wire::{FlowKey, TcpFlags, Transport};
 
 use crate::error::MeasureError;

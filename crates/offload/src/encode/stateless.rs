@@ -16,8 +16,9 @@ use dpdk::flow::{
     PortFields, Rule, SetField, VlanFields,
 };
 use flow::PortId;
-use pipeline::{Interface, Snapshot};
+use l3::Interface;
 use service::{Entry, Service};
+use state::Snapshot;
 use wire::{Mac, Transport};
 
 /// The first group of stateless services; below are those of connections.

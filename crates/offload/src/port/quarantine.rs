@@ -1,5 +1,6 @@
 //! From a rule's end to the end of its tag: what packets may still carry.
-use pipeline::Ticket;
+
+use state::Ticket;
 
 use crate::connection::Tag;
 use crate::environment::PortTables;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use dpdk::flow::Rule;
 use flow::PortId;
-use pipeline::{Shared, Snapshot};
 use service::{By, Entry, Mode, Service};
+use state::{Shared, Snapshot};
 
 use crate::encode::stateless::{self as encode, Target};
 

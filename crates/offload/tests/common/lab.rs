@@ -10,15 +10,17 @@ use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
 use dpdk::flow::FlowPort;
 use etherparse::PacketBuilder;
 use flow::{HopId, InterfaceId, PortId};
+use keeper::{Ager, AgerSettings};
+use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 use nic::{Delivery, Nic, NicConfig, NicFlows, ProfileKind};
 use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
 use packet::{HeapPacket, PacketBuf};
-use pipeline::encoding::{MarkTable, QueueTable};
-use pipeline::{
-    Admit, Ager, AgerSettings, Interface, Interfaces, NeighbourTable, Offload, Outbox, Pipeline,
-    PortShared, QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot, Source, Tunnels,
-};
+use pipeline::{Outbox, Pipeline, Settings};
 use service::{BackendSpec, ModeSpec, Scheduler, ServiceSpec, ServiceTable};
+use state::{
+    Admit, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot, Source,
+    Tunnels,
+};
 use wire::{Headers, Mac, Transport};
 
 pub const QUEUES: u16 = 6;

@@ -7,7 +7,7 @@ use etherparse::PacketBuilder;
 use flow::Direction;
 use nic::{Delivery, Nic, NicConfig, NicFlows, ProfileKind};
 use offload::{Card, Encoding, OffloadConfig, Offloader, PortConfig, Probe, Wanted, probe_card};
-use pipeline::Offload;
+use state::Offload;
 use wire::Transport;
 
 use super::world::{Ours, STATION, State, World, binding};

@@ -7,9 +7,8 @@ use std::rc::Rc;
 use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use offload::{Connections, Path, PortTables, Way};
-use pipeline::QueueEpochs;
-use pipeline::encoding::{MarkTable, QueueTable};
 use service::Binding;
+use state::{MarkTable, QueueEpochs, QueueTable};
 use wire::{Encap, Mac, Transport};
 
 /// What conntrack keeps for the offload side.

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use flow::BackendId;
 use packet::HeapPacket;
-use pipeline::{Admit, Counter, Offload};
 use proptest::prelude::*;
 use service::Scheduler;
+use state::{Admit, Counter, Offload};
 
 use crate::world::{Link, OUTSIDE, Plan, World, destination, tcp, udp};
 

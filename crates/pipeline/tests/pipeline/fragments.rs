@@ -1,8 +1,9 @@
 //! Datagrams in pieces, in any order and both directions.
 use flow::PortId;
 use packet::HeapPacket;
-use pipeline::{Counter, Settings};
+use pipeline::Settings;
 use proptest::prelude::*;
+use state::Counter;
 
 use crate::world::{INSIDE, LB_IN, Link, OUTSIDE, Plan, World, backend_mac, destination, udp};
 

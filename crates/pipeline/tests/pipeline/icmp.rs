@@ -1,6 +1,6 @@
 //! Echoes, errors made here, and errors translated.
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketHeaders, TransportHeader, icmpv4, icmpv6};
-use pipeline::Counter;
+use state::Counter;
 
 use crate::world::{INSIDE, LB_IN, LB_OUT, Link, OUTSIDE, Plan, World, backend_mac, ip, tcp, udp};
 

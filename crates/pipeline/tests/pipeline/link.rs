@@ -1,7 +1,8 @@
 //! Ethernet, next hops, TTL and MTU.
 use flow::InterfaceId;
-use pipeline::{Counter, Resolver, ResolverSettings};
+use keeper::{Resolver, ResolverSettings};
 use proptest::prelude::*;
+use state::Counter;
 use wire::Mac;
 
 use crate::world::{

@@ -1,7 +1,6 @@
 //! Bursts of which the NIC knows some packets and the connection table others.
 use packet::HeapPacket;
-use pipeline::Counter;
-use pipeline::encoding::Marked;
+use state::{Counter, Marked};
 use wire::Headers;
 
 use crate::world::{INSIDE, Link, OUTSIDE, Plan, World, destination, tcp};

@@ -3,7 +3,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use flow::InterfaceId;
-use pipeline::{Counter, NeighbourState, Resolver, ResolverSettings};
+use keeper::{Resolver, ResolverSettings};
+use l3::NeighbourState;
+use state::Counter;
 use wire::{Headers, Mac, arp, ndp};
 
 use crate::world::{INSIDE, LB_IN, LB_OUT, OUTSIDE, Plan, World, backend_mac, ip};

@@ -3,7 +3,7 @@
 use conntrack::ConnState;
 use etherparse::{Icmpv4Type, icmpv4};
 use packet::HeapPacket;
-use pipeline::{Admit, Counter, Offload};
+use state::{Admit, Counter, Offload};
 
 use crate::fragments::cut;
 use crate::icmp::icmp4;

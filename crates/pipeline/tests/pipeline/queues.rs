@@ -3,8 +3,7 @@
 use conntrack::Hit;
 use flow::{Direction, InterfaceId};
 use packet::HeapPacket;
-use pipeline::Counter;
-use pipeline::encoding::QueueAction;
+use state::{Counter, QueueAction};
 use wire::{Headers, Mac};
 
 use crate::world::{INSIDE, Link, OUTSIDE, Plan, World, backend_mac, destination, ip, tcp};

@@ -6,8 +6,8 @@ use etherparse::{
     icmpv4,
 };
 use packet::HeapPacket;
-use pipeline::Counter;
 use service::TunnelSpec;
+use state::Counter;
 use wire::Tunnel;
 
 use crate::fragments::cut;

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conntrack::{ConnId, OffloadState};
 use flow::{BackendId, HopId, PortId};
+use keeper::{Ager, AgerSettings};
 use packet::HeapPacket;
-use pipeline::{Ager, AgerSettings, Counter, Offload, Outbox, Pipeline, Shared, Source};
+use pipeline::{Outbox, Pipeline};
 use service::{Binding, Scheduler};
+use state::{Counter, Offload, Shared, Source};
 use wire::{FlowKey, Transport};
 
 use crate::world::{INSIDE, Link, OUTSIDE, Out, Plan, World, at, destination, tcp, udp};

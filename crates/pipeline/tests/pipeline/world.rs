@@ -7,13 +7,14 @@ use arrayvec::ArrayVec;
 use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeaderSlice};
 use flow::{HopId, InterfaceId, PortId};
+use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 use packet::{HeapPacket, PacketBuf};
-use pipeline::encoding::{MarkTable, QueueTable};
-use pipeline::{
-    Admit, Counter, Interface, Interfaces, NeighbourTable, Offload, Outbox, Pipeline, PortShared,
-    QueueEpochs, Route, RouteTable, Settings, Shared, Snapshot, Source, Tunnels,
-};
+use pipeline::{Outbox, Pipeline, Settings};
 use service::{BackendSpec, ModeSpec, PoolSpec, Scheduler, ServiceSpec, ServiceTable, TunnelSpec};
+use state::{
+    Admit, Counter, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot,
+    Source, Tunnels,
+};
 use wire::{Mac, Transport, Tunnel};
 
 pub(crate) const OUTSIDE: PortId = PortId(0);

@@ -5,8 +5,8 @@ use flow::PortId;
 use nic::{Fault, NicStats, ProfileKind};
 use offload::Encoding;
 use packet::PacketBuf;
-use pipeline::CounterKind;
 use replay::{Options, Simulation};
+use state::CounterKind;
 use wire::Headers;
 use wire::encap::GUE_PORT;
 

@@ -2,8 +2,8 @@
 use std::net::SocketAddr;
 
 use flow::{Direction, HopId};
-use pipeline::encoding::QueueAction;
 use service::{Binding, Delivery};
+use state::QueueAction;
 use wire::Rewrite;
 
 /// Why a connection can't be told by a queue number.

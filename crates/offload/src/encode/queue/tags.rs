@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use flow::{BackendId, Direction, HopId, ServiceId};
-use pipeline::encoding::QueueAction;
+use state::QueueAction;
 use wire::Transport;
 
 use crate::stats::QueueUse;

@@ -1,0 +1,23 @@
+//! What the threads of one process share.
+//!
+//! [`Shared`] has the connection table, the neighbour table, the tables of what
+//! marks and receive queues mean, how far each receive queue has been emptied,
+//! and the [`Snapshot`] of the configuration. Workers read it for every packet;
+//! the control side, the keeper and the offload side write to it.
+#![forbid(unsafe_code)]
+
+mod counters;
+mod marks;
+mod queue_epochs;
+mod queues;
+mod request;
+mod snapshot;
+mod tunnels;
+
+pub use counters::{Counter, CounterKind, Counters};
+pub use marks::{MarkTable, Marked};
+pub use queue_epochs::{QueueEpochs, Ticket};
+pub use queues::{QueueAction, QueueTable, SHARED_ACTIONS};
+pub use request::{Offload, Source};
+pub use snapshot::{Admit, PortShared, Shared, Snapshot};
+pub use tunnels::Tunnels;
