@@ -31,33 +31,73 @@ struct Start<'a> {
 /// Of a burst. Not an array: filling one costs a small burst more than its lookups.
 type Starts<'a> = ArrayVec<Start<'a>, BURST>;
 
-/// A key that a burst of which can be looked up.
-trait Seek {
+/// A 5-tuple in a form that the table looks up.
+pub trait LookupKey: Copy {
     /// Where it is looked for, as what, and the family's bit in its ids.
-    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32);
+    #[doc(hidden)]
+    fn seek<'a>(&self, table: &'a ConnTable) -> Seek<'a>;
 
-    /// The same key for a single lookup.
+    /// A quick look; `None` if that can't tell.
+    #[doc(hidden)]
+    fn look(&self, table: &ConnTable) -> Option<Option<Hit>>;
+
+    /// Brings the record of an entry found for such a key closer, if all of such
+    /// keys are of one family.
+    #[doc(hidden)]
+    fn fetch(table: &ConnTable, record: u32);
+
+    /// The same key in the general form.
+    #[doc(hidden)]
     fn flow(&self) -> FlowKey;
 }
 
-impl Seek for FlowKey {
+/// What [`LookupKey::seek`] says.
+#[derive(Clone, Copy)]
+pub struct Seek<'a> {
+    index: &'a Index,
+    sought: Sought,
+    id_bit: u32,
+}
+
+impl LookupKey for FlowKey {
     #[inline]
-    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
+    fn seek<'a>(&self, table: &'a ConnTable) -> Seek<'a> {
         match self {
-            Self::V4(flow) => (table.v4.index(), table.v4.sought(&flow.into()), Key4::ID_BIT),
-            Self::V6(flow) => (table.v6.index(), table.sought_v6(flow), Key6::ID_BIT),
+            Self::V4(flow) => table.seek_v4(&flow.into()),
+            Self::V6(flow) => table.seek_v6(flow),
         }
     }
+
+    #[inline]
+    fn look(&self, table: &ConnTable) -> Option<Option<Hit>> {
+        match self {
+            Self::V4(flow) => table.look_v4(&flow.into()),
+            Self::V6(flow) => table.look_v6(flow),
+        }
+    }
+
+    #[inline]
+    fn fetch(_table: &ConnTable, _record: u32) {}
 
     fn flow(&self) -> FlowKey {
         *self
     }
 }
 
-impl Seek for PlainKey {
+impl LookupKey for PlainKey {
     #[inline]
-    fn seek<'a>(&self, table: &'a ConnTable) -> (&'a Index, Sought, u32) {
-        (table.v4.index(), table.v4.sought(&self.into()), Key4::ID_BIT)
+    fn seek<'a>(&self, table: &'a ConnTable) -> Seek<'a> {
+        table.seek_v4(&self.into())
+    }
+
+    #[inline]
+    fn look(&self, table: &ConnTable) -> Option<Option<Hit>> {
+        table.look_v4(&self.into())
+    }
+
+    #[inline]
+    fn fetch(table: &ConnTable, record: u32) {
+        table.v4.prefetch_record(record);
     }
 
     fn flow(&self) -> FlowKey {
@@ -66,79 +106,73 @@ impl Seek for PlainKey {
 }
 
 impl ConnTable {
-    /// A quick look for an IPv4 key.
     #[inline]
-    pub(crate) fn glance(&self, key: &Key4) -> Option<Option<Hit>> {
-        let hit = |found| Hit::new(found, Key4::ID_BIT);
-        self.v4.glance(key).map(|found| found.map(hit))
+    fn seek_v4(&self, key: &Key4) -> Seek<'_> {
+        Seek { index: self.v4.index(), sought: self.v4.sought(key), id_bit: Key4::ID_BIT }
     }
 
-    /// For an IPv6 key. Not inlined: what it needs should not burden IPv4.
+    /// Not inlined: what it needs should not burden IPv4.
     #[inline(never)]
-    pub(crate) fn glance_v6(&self, flow: &FlowV6) -> Option<Option<Hit>> {
+    fn seek_v6(&self, flow: &FlowV6) -> Seek<'_> {
+        let sought = self.v6.sought(&flow.into());
+        Seek { index: self.v6.index(), sought, id_bit: Key6::ID_BIT }
+    }
+
+    #[inline]
+    fn look_v4(&self, key: &Key4) -> Option<Option<Hit>> {
+        let hit = |found| Hit::new(found, Key4::ID_BIT);
+        self.v4.look::<true>(key).map(|found| found.map(hit))
+    }
+
+    /// Not inlined: as above.
+    #[inline(never)]
+    fn look_v6(&self, flow: &FlowV6) -> Option<Option<Hit>> {
         let hit = |found| Hit::new(found, Key6::ID_BIT);
-        self.v6.glance(&flow.into()).map(|found| found.map(hit))
+        self.v6.look::<true>(&flow.into()).map(|found| found.map(hit))
     }
 
     /// A key that a quick look can't tell about.
     #[cold]
     #[inline(never)]
-    pub(crate) fn lookup_surely(&self, key: &FlowKey) -> Option<Hit> {
+    fn look_surely(&self, key: &FlowKey) -> Option<Hit> {
         match AnyKey::from(key) {
-            AnyKey::V4(key) => self.v4.lookup(&key).map(|found| Hit::new(found, Key4::ID_BIT)),
-            AnyKey::V6(key) => self.v6.lookup(&key).map(|found| Hit::new(found, Key6::ID_BIT)),
+            AnyKey::V4(key) => self.v4.look_surely(&key).map(|found| Hit::new(found, Key4::ID_BIT)),
+            AnyKey::V6(key) => self.v6.look_surely(&key).map(|found| Hit::new(found, Key6::ID_BIT)),
         }
     }
 
-    /// Looks up `keys`, each as [`Self::lookup`] does, and writes what it finds
-    /// to `out`, as far as both reach. Best with bursts of 8 to 64. Reads no
-    /// records of IPv4 connections: who will need one calls [`Self::prefetch`].
-    pub fn lookup_burst(&self, keys: &[FlowKey], out: &mut [Option<Hit>]) {
-        by_width!(self.width, |by| self.lookup_all::<_, false>(by, keys, out));
-    }
-
-    /// [`Self::lookup`] for an IPv4 key that is words already.
+    /// The connection whose packets carry `key`, and their direction. Locks
+    /// nothing and writes nothing; `None` only if the connection was not in
+    /// the table at one moment during the call.
     #[inline]
     #[must_use]
-    pub fn lookup_plain(&self, key: &PlainKey) -> Option<Hit> {
-        self.glance(&key.into()).unwrap_or_else(|| self.lookup_surely(&key.flow()))
+    pub fn lookup<T: LookupKey>(&self, key: &T) -> Option<Hit> {
+        key.look(self).unwrap_or_else(|| self.look_surely(&key.flow()))
     }
 
-    /// [`Self::lookup_burst`] for such keys.
-    pub fn lookup_plain_burst(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
-        by_width!(self.width, |by| self.lookup_all::<_, false>(by, keys, out));
-    }
-
-    /// The same, and fetches the records of what it finds, for [`Self::plain`].
+    /// Looks up `keys`, each as [`Self::lookup`] does, and writes what it finds
+    /// to `out`, as far as both reach. Best with bursts of 8 to 64. Where all
+    /// keys are of one family by their type, the records of what is found are on
+    /// their way into the cache afterwards; otherwise see [`Self::prefetch`].
     #[inline]
-    pub fn lookup_plain_ahead(&self, keys: &[PlainKey], out: &mut [Option<Hit>]) {
-        by_width!(self.width, |by| self.lookup_all::<_, true>(by, keys, out));
+    pub fn lookup_burst<T: LookupKey>(&self, keys: &[T], out: &mut [Option<Hit>]) {
+        by_width!(self.width, |by| self.lookup_all(by, keys, out));
     }
 
     #[inline]
-    fn lookup_all<T: Seek, const AHEAD: bool>(
-        &self,
-        by: impl Wide,
-        keys: &[T],
-        out: &mut [Option<Hit>],
-    ) {
+    fn lookup_all<T: LookupKey>(&self, by: impl Wide, keys: &[T], out: &mut [Option<Hit>]) {
         // As far as both reach: a small burst must not pay for a large `out`.
         let len = keys.len().min(out.len());
         let (Some(keys), Some(out)) = (keys.get(..len), out.get_mut(..len)) else { return };
         for (keys, out) in keys.chunks(BURST).zip(out.chunks_mut(BURST)) {
-            self.lookup_chunk::<T, AHEAD>(by, keys, out);
+            self.lookup_chunk(by, keys, out);
         }
     }
 
-    /// `AHEAD`: the records of what is found are fetched, too; only of IPv4.
     #[inline]
-    fn lookup_chunk<T: Seek, const AHEAD: bool>(
-        &self,
-        by: impl Wide,
-        keys: &[T],
-        out: &mut [Option<Hit>],
-    ) {
-        let moved = [self.v4.index().moved(), self.v6.index().moved()];
+    fn lookup_chunk<T: LookupKey>(&self, by: impl Wide, keys: &[T], out: &mut [Option<Hit>]) {
+        let before =
+            Readings { v4: self.v4.index().moves().now(), v6: self.v6.index().moves().now() };
         let mut starts = Starts::new();
         let families = self.approach(keys, &mut starts);
         let (mut elsewhere, mut count) = ([0_u8; BURST], 0);
@@ -146,40 +180,33 @@ impl ConnTable {
             let (reference, same) = start.first.own_by(by, &start.sought);
             // Whatever it is, those noted are written again.
             *out = Some(Hit::new(reference, start.id_bit));
-            if AHEAD {
-                // Under way while the second buckets of others are waited for.
-                let number = if same { reference.record() } else { 0 };
-                self.v4.prefetch_record(number);
-            }
+            // Under way while the second buckets of others are waited for.
+            T::fetch(self, if same { reference.record() } else { 0 });
             elsewhere[count % BURST] = at;
             count += usize::from(!same);
         }
         by.done();
         let which = elsewhere.get(..count).unwrap_or(&[]);
-        let told = self.look_elsewhere::<AHEAD>(&starts, which, out);
-        let still = self.v4.index().still(moved[0]) && self.v6.index().still(moved[1]);
+        let told = self.look_elsewhere::<T>(&starts, which, out);
+        let still = self.v4.index().moves().none_since(before.v4)
+            && self.v6.index().moves().none_since(before.v6);
         if !told || !still || families != 0 {
-            self.make_sure(keys, told, still, out);
+            self.make_sure(keys, told, before, out);
         }
     }
 
     /// Stage 1: hash, and fetch the first bucket; whether there is any key of
     /// IPv6.
     #[inline]
-    fn approach<'a, T: Seek>(&'a self, keys: &[T], starts: &mut Starts<'a>) -> u32 {
+    fn approach<'a, T: LookupKey>(&'a self, keys: &[T], starts: &mut Starts<'a>) -> u32 {
         let mut families = 0;
         for key in keys.iter().take(BURST) {
-            let (index, sought, id_bit) = key.seek(self);
+            let Seek { index, sought, id_bit } = key.seek(self);
             let (first, second) = index.approach(sought);
             starts.push(Start { sought, first, second, id_bit });
             families |= id_bit;
         }
         families
-    }
-
-    #[inline(never)]
-    fn sought_v6(&self, flow: &FlowV6) -> Sought {
-        self.v6.sought(&flow.into())
     }
 
     fn index(&self, id_bit: u32) -> &Index {
@@ -190,7 +217,7 @@ impl ConnTable {
     /// has spilled at all; whether each is found or not there, as far as one can
     /// tell without the count of moves.
     #[inline]
-    fn look_elsewhere<const AHEAD: bool>(
+    fn look_elsewhere<T: LookupKey>(
         &self,
         starts: &Starts<'_>,
         which: &[u8],
@@ -205,8 +232,8 @@ impl ConnTable {
             let Some(&Start { sought, first, second, id_bit }) = start(&at) else { continue };
             let (found, told) = self.index(id_bit).beyond(first, second, sought);
             all &= told;
-            if let (true, Some(found)) = (AHEAD, found) {
-                self.v4.prefetch_record(found.record());
+            if let Some(found) = found {
+                T::fetch(self, found.record());
             }
             if let Some(out) = out.get_mut(usize::from(at)) {
                 *out = found.map(|reference| Hit::new(reference, id_bit));
@@ -215,26 +242,38 @@ impl ConnTable {
         all
     }
 
-    /// Stage 3, if need be: looks again for what was not found, or not for sure.
+    /// Stage 3, if need be: looks again for keys that were not found, or in whose
+    /// buckets something has moved.
     #[cold]
     #[inline(never)]
-    fn make_sure<T: Seek>(&self, keys: &[T], told: bool, still: bool, out: &mut [Option<Hit>]) {
-        if still {
-            for hit in out.iter().flatten().filter(|hit| hit.conn.is_v6()) {
-                self.v6.prefetch_record(hit.conn.record());
-            }
+    fn make_sure<T: LookupKey>(
+        &self,
+        keys: &[T],
+        told: bool,
+        before: Readings,
+        out: &mut [Option<Hit>],
+    ) {
+        for hit in out.iter().flatten().filter(|hit| hit.conn.is_v6()) {
+            self.v6.prefetch_record(hit.conn.record());
         }
         for (key, out) in keys.iter().zip(out) {
-            let key = &key.flow();
-            let sure = still
-                && match (key, &*out) {
-                    (_, None) => told,
-                    (FlowKey::V4(_), Some(_)) => true,
-                    (FlowKey::V6(flow), Some(hit)) => self.v6.is(hit.reference(), &flow.into()),
-                };
-            if !sure {
-                *out = self.lookup_surely(key);
+            let Seek { index, sought, id_bit } = key.seek(self);
+            let before = if id_bit == Key4::ID_BIT { before.v4 } else { before.v6 };
+            let sure = match (key.flow(), &*out) {
+                (_, None) => told,
+                (FlowKey::V4(_), Some(_)) => true,
+                (FlowKey::V6(flow), Some(hit)) => self.v6.is(hit.reference(), &(&flow).into()),
+            };
+            if !(sure && index.is_sure(sought, before)) {
+                *out = self.look_surely(&key.flow());
             }
         }
     }
+}
+
+/// What the clocks of moves of both families read before a burst.
+#[derive(Clone, Copy)]
+struct Readings {
+    v4: u64,
+    v6: u64,
 }

@@ -93,7 +93,7 @@ where
             inserts: removals + u64::from(len),
             removals,
             full: self.full.load(Ordering::Relaxed),
-            moves: self.index.moves(),
+            moves: self.index.moves().count(),
             retries: self.index.retried.load(Ordering::Relaxed),
         }
     }
@@ -154,35 +154,32 @@ where
     }
 
     /// The entry of `key`, or that there is none at one moment during the call;
-    /// `None` if a quick look can't tell.
+    /// `None` if a quick look can't tell. A single lookup looks into `BOTH` buckets
+    /// at once, since which of them has the key can't be predicted; a burst looks
+    /// into the first, and into the second if anything has spilled.
     #[inline]
-    pub(crate) fn glance(&self, key: &Key<K>) -> Option<Option<Reference>> {
-        let moved = self.index.moved();
-        let (found, same, none) = self.index.guess(self.sought(key));
-        // What is there comes first: most keys are.
-        if same && self.seems(found, key) && self.index.still(moved) {
-            return Some(Some(found));
-        }
-        (none && self.index.still(moved)).then_some(None)
-    }
-
-    /// As [`Self::glance`], the way a burst looks: into the first bucket, and into
-    /// the second if anything has spilled.
-    #[cfg(test)]
-    pub(crate) fn burst_look(&self, key: &Key<K>) -> Option<Option<Reference>> {
-        let (moved, sought) = (self.index.moved(), self.sought(key));
-        let (first, second) = self.index.approach(sought);
-        let (found, told) = match first.own(sought) {
-            (reference, true) => (Some(reference), true),
-            _ => self.index.beyond(first, second, sought),
+    pub(crate) fn look<const BOTH: bool>(&self, key: &Key<K>) -> Option<Option<Reference>> {
+        let (before, sought) = (self.index.moves().now(), self.sought(key));
+        let (found, sure) = if BOTH {
+            self.index.guess(sought)
+        } else {
+            let (first, second) = self.index.approach(sought);
+            match first.own(sought) {
+                (reference, true) => (Some(reference), true),
+                _ => self.index.beyond(first, second, sought),
+            }
         };
-        (told && self.index.still(moved)).then_some(found)
+        let told = match found {
+            Some(found) => self.seems(found, key),
+            None => sure,
+        };
+        (told && self.index.is_sure(sought, before)).then_some(found)
     }
 
-    /// As [`Self::glance`], by the record, and `None` means that at one moment
-    /// during the call the key was not there.
+    /// The entry of `key`, by the record; `None` means that at one moment during
+    /// the call the key was not there. For keys about which [`Self::look`] can't tell.
     #[cold]
-    pub(crate) fn lookup(&self, key: &Key<K>) -> Option<Reference> {
+    pub(crate) fn look_surely(&self, key: &Key<K>) -> Option<Reference> {
         self.index.find_surely(&self.probe(key), |reference| self.is(reference, key))
     }
 

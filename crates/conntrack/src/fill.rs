@@ -89,7 +89,7 @@ where
     }
     for n in 0..n {
         for key in &content(n).keys {
-            assert_eq!(table.lookup(key).map(|found| u64::from(found.record())), Some(n));
+            assert_eq!(table.look_surely(key).map(|found| u64::from(found.record())), Some(n));
         }
     }
     (2.0 * n as f64 / slots as f64, table.stats().moves as f64 / n as f64)

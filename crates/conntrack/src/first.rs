@@ -106,8 +106,8 @@ impl ConnTable {
     #[must_use]
     pub fn conflicts(&self, opening: &PlainOpening) -> bool {
         let [_, back] = &opening.content.keys;
-        let found = self.v4.glance(back);
-        found.unwrap_or_else(|| self.v4.lookup(back)).is_some()
+        let found = self.v4.look::<true>(back);
+        found.unwrap_or_else(|| self.v4.look_surely(back)).is_some()
     }
 
     /// Whether no record is free for another IPv4 connection: whoever asks

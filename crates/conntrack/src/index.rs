@@ -3,9 +3,8 @@
 //! Readers never lock. A move writes the copy before it clears the original,
 //! so a key that is in the table is in at least one of its buckets at any
 //! time; only a reader that looked into the one before the copy came and into
-//! the other after the original went can miss it, and that reader sees the
-//! count of moves changed and looks again (LB-NIC section 3.2). There is one
-//! count for all: moves are rare, and a reader needs it twice for a whole burst.
+//! the other after the original went can miss it, and that reader sees that
+//! something has moved there and looks again (LB-NIC section 3.2): [`Moves`].
 //!
 //! A bucket says whether any key whose first one it is may be in its second
 //! (`Bucket::has_spilled`): most have none, and then the first is all there is to
@@ -18,8 +17,9 @@ use crate::bucket::{Bucket, Entry, Reference, SLOTS, Sought};
 use crate::hash::BucketHash;
 use crate::locks::{Held, Pair};
 use crate::memory::{Field, OutOfMemory};
+use crate::moves::Moves;
 use crate::seed::KeyStream;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering};
 
 /// The index of one family, for the keys of both directions.
 #[derive(Debug)]
@@ -30,13 +30,6 @@ pub(crate) struct Index {
     /// How many lookups had to look again.
     pub(crate) retried: AtomicU64,
 }
-
-/// Steps of moves, on a cache line of its own: every reader looks at it, and
-/// few write it. A move has two steps: before the copy comes, and between that
-/// and the end of the original.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Moves(AtomicU64);
 
 /// A key and where it may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +66,7 @@ impl Index {
         Ok(Self {
             buckets: Field::new(u32::try_from(buckets).unwrap_or(u32::MAX))?,
             hash: BucketHash::new(stream),
-            moves: Moves(AtomicU64::new(0)),
+            moves: Moves::new(),
             retried: AtomicU64::new(0),
         })
     }
@@ -159,9 +152,10 @@ impl Index {
         self.buckets.prefetch(bucket);
     }
 
-    /// How many moves there were.
-    pub(crate) fn moves(&self) -> u64 {
-        self.moves.0.load(Ordering::Relaxed) / 2
+    /// What has moved, and when.
+    #[inline]
+    pub(crate) const fn moves(&self) -> &Moves {
+        &self.moves
     }
 
     /// How many keys are in their second bucket: looks at all buckets.
@@ -169,34 +163,29 @@ impl Index {
         self.buckets.iter().map(|bucket| u64::from(bucket.spilled())).sum()
     }
 
-    /// Steps of moves so far. Acquire: see [`Self::still`].
+    /// Whether a lookup of `sought` that began when the clock of moves read
+    /// `before` is to be believed: nothing has moved in either of its buckets.
     #[inline]
-    pub(crate) fn moved(&self) -> u64 {
-        self.moves.0.load(Ordering::Acquire)
+    pub(crate) fn is_sure(&self, sought: Sought, before: u64) -> bool {
+        self.moves.none_since(before) || self.is_undisturbed(&self.probe(sought), before)
     }
 
-    /// Whether nothing moved since `moved` was the count. Then a hit was no
-    /// mixture (see `Slot::compare`) and a miss no miss of an entry that moved:
-    ///
-    /// A mixture needs an entry that left the slot and came back. Who reads it
-    /// after its return sees the first step of the move back, here. Who saw that
-    /// step before has seen the entry leave, too, and can't have read it then.
-    ///
-    /// A miss of an entry that is there all the time needs one bucket read before
-    /// the copy came and the other after the original's end. Who reads that end
-    /// sees the second step, here. Who saw that step before has seen the copy, too.
-    #[inline]
-    pub(crate) fn still(&self, moved: u64) -> bool {
-        fence(Ordering::Acquire);
-        self.moves.0.load(Ordering::Relaxed) == moved
+    /// The same after [`Moves::none_since`] has said that something has moved
+    /// somewhere.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn is_undisturbed(&self, probe: &Probe, before: u64) -> bool {
+        self.moves.none_in(probe.first(), before) && self.moves.none_in(probe.second(), before)
     }
 
-    /// A reference, whether its entry looks like `sought`, and whether there is
-    /// none that does; sure only if nothing moved meanwhile.
+    /// An entry that looks like `sought` in either bucket, and whether there being
+    /// none is the answer, as far as nothing moved meanwhile.
     #[inline]
-    pub(crate) fn guess(&self, sought: Sought) -> (Reference, bool, bool) {
+    pub(crate) fn guess(&self, sought: Sought) -> (Option<Reference>, bool) {
         let hash = self.hash.hash(sought);
-        self.buckets.at((hash >> 32) as u32).either(self.buckets.at(hash as u32), sought)
+        let (first, second) = (self.buckets.at((hash >> 32) as u32), self.buckets.at(hash as u32));
+        let (reference, same, none) = first.either(second, sought);
+        (same.then_some(reference), none)
     }
 
     /// The entry of `probe` for whose reference `is_it` holds; `None` means
@@ -207,14 +196,15 @@ impl Index {
         probe: &Probe,
         is_it: impl Fn(Reference) -> bool,
     ) -> Option<Reference> {
-        let mut before = self.moved();
+        let mut before = self.moves.now();
         loop {
             let found = self.scan(probe, &is_it);
-            if found.is_some() || self.still(before) {
+            let sure = self.moves.none_since(before) || self.is_undisturbed(probe, before);
+            if found.is_some() || sure {
                 return found;
             }
             self.retried.fetch_add(1, Ordering::Relaxed);
-            before = self.moved();
+            before = self.moves.now();
         }
     }
 
@@ -314,11 +304,11 @@ impl Index {
         if !comes_home {
             source.spill();
         }
-        // Twice: who has found the copy, sees the first step, and who has missed
-        // the original, the second.
-        self.moves.0.fetch_add(1, Ordering::Release);
+        // Twice: a reader that has found the copy sees the first step, and one that
+        // has missed the original the second.
+        self.moves.step([from.bucket, to.bucket]);
         target.fill(to.slot, entry);
-        self.moves.0.fetch_add(1, Ordering::Release);
+        self.moves.step([from.bucket, to.bucket]);
         source.clear(from.slot);
         if comes_home {
             target.unspill();

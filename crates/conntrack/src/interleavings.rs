@@ -84,7 +84,7 @@ fn shift(table: &Table, probe: &Probe, bucket: usize) -> bool {
 }
 
 fn found(table: &Table, content: &Content<1>, direction: Direction) -> Option<u32> {
-    let reference = table.lookup(&content.keys[direction.index()])?;
+    let reference = table.look_surely(&content.keys[direction.index()])?;
     assert_eq!(reference.direction(), direction);
     Some(reference.record())
 }

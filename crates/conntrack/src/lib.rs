@@ -53,6 +53,8 @@ mod life;
 mod locks;
 mod memory;
 #[forbid(unsafe_code)]
+mod moves;
+#[forbid(unsafe_code)]
 mod offload;
 #[forbid(unsafe_code)]
 mod opening;
@@ -86,6 +88,7 @@ mod time;
 mod view;
 mod walk;
 
+pub use burst::LookupKey;
 pub use config::{TableConfig, TableError};
 pub use family::FamilyStats;
 pub use first::PlainOpening;

@@ -57,7 +57,7 @@ fn content(n: u32) -> Content<1> {
 
 /// A worker's lookup: a quick look, and a second one if that is not sure.
 fn lookup(table: &Table, key: &Key<1>) -> Option<Reference> {
-    table.glance(key).unwrap_or_else(|| table.lookup(key))
+    table.look::<true>(key).unwrap_or_else(|| table.look_surely(key))
 }
 
 struct Worker {
@@ -121,7 +121,7 @@ impl Worker {
         for direction in Direction::BOTH {
             let key = &content.keys[direction.index()];
             let found = lookup(&self.table, key);
-            let burst = self.table.burst_look(key);
+            let burst = self.table.look::<false>(key);
             assert!(burst.is_none_or(|burst| burst == found), "number {own}: {burst:?}");
             let found = found.map(|found| (found.record(), found.direction()));
             let expected = self.records[own as usize].map(|number| (number, direction));
@@ -208,7 +208,7 @@ fn nothing_is_lost_doubled_torn_or_missed() {
     });
     let mut contested = 0;
     for (which, count) in (0..).zip(&present) {
-        let found = table.lookup(&content(THREADS * OWN + which).keys[1]).is_some();
+        let found = table.look_surely(&content(THREADS * OWN + which).keys[1]).is_some();
         assert_eq!(count.load(Ordering::Relaxed), i64::from(found), "contested number {which}");
         contested += usize::from(found);
     }

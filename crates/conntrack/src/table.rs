@@ -99,19 +99,6 @@ impl ConnTable {
         self.readers.register()
     }
 
-    /// The connection whose packets carry `key`, and their direction. Locks
-    /// nothing and writes nothing; `None` only if the connection was not in
-    /// the table at one moment during the call.
-    #[inline]
-    #[must_use]
-    pub fn lookup(&self, key: &FlowKey) -> Option<Hit> {
-        let found = match key {
-            FlowKey::V4(flow) => self.glance(&flow.into()),
-            FlowKey::V6(flow) => self.glance_v6(flow),
-        };
-        found.unwrap_or_else(|| self.lookup_surely(key))
-    }
-
     /// Takes a connection out of the table; what it was. Of several callers
     /// one gets it. The id stays reserved until [`Self::reclaim`] finds that
     /// every reader has quiesced.

@@ -142,7 +142,7 @@ pub(crate) fn find<B: PacketBuf, O>(
     let Asked { keys, places, opening } = asked;
     let mut hits: ArrayVec<Option<Hit>, BURST> = ArrayVec::new();
     hits.extend(keys.iter().map(|_| None));
-    cx.shared.table.lookup_plain_ahead(&keys, &mut hits);
+    cx.shared.table.lookup_burst(&keys, &mut hits);
     let mut found = 0;
     for (&place, &hit) in places.iter().zip(&hits) {
         match (hit, told.get_mut(usize::from(place))) {

@@ -443,7 +443,7 @@ impl<B: PacketBuf> Memory<B> {
         let plain = lane.pass(station, frame)?;
         if self.sampler.takes(cx.snapshot.sample) {
             cx.count(Counter::Sampled);
-            if let Some(hit) = cx.shared.table.lookup_plain(&lane::key(&plain)) {
+            if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain)) {
                 let is_tcp = plain.proto == Transport::Tcp.number();
                 touch(cx, hit, is_tcp.then_some(plain.flags));
             }

@@ -32,8 +32,9 @@ fn a_lookup_finds_what_moves_there_and_back() {
     });
 }
 
-/// What spills, or comes home, while a burst looks for it.
-fn spilling(comes_home: bool) {
+/// A key spills, or comes home, while it is looked for: as a single lookup does
+/// (`BOTH`), or as a burst.
+fn spilling<const BOTH: bool>(comes_home: bool) {
     with_preemptions(3, move || {
         let table = Arc::new(table(1));
         let one = with_buckets(&table, 1, [(0, 1), (2, 2)]);
@@ -45,7 +46,7 @@ fn spilling(comes_home: bool) {
         let reading = thread::spawn({
             let table = Arc::clone(&table);
             move || {
-                let found = table.burst_look(&one.keys[0]);
+                let found = table.look::<BOTH>(&one.keys[0]);
                 let there = Some(Reference::new(0, Direction::Forward));
                 assert!(found.is_none_or(|found| found == there), "{found:?}");
             }
@@ -58,12 +59,49 @@ fn spilling(comes_home: bool) {
 
 #[test]
 fn a_burst_finds_what_spills() {
-    spilling(false);
+    spilling::<false>(false);
 }
 
 #[test]
 fn a_burst_finds_what_comes_home() {
-    spilling(true);
+    spilling::<false>(true);
+}
+
+#[test]
+fn a_single_lookup_finds_what_spills() {
+    spilling::<true>(false);
+}
+
+#[test]
+fn a_single_lookup_finds_what_comes_home() {
+    spilling::<true>(true);
+}
+
+/// A move elsewhere is going on while a key in another stripe moves: the reader
+/// believes the stripes of its own buckets, which show the key's move.
+#[test]
+fn a_lookup_tells_its_own_keys_moves_from_others() {
+    with_preemptions(2, || {
+        let table = Arc::new(table(2));
+        let mine = with_buckets(&table, 1, [(0, 1), (2, 2)]);
+        let other = with_buckets(&table, mine.hops[0].0 + 1, [(2, 0), (1, 1)]);
+        table.insert(&mine, 0).unwrap();
+        table.insert(&other, 0).unwrap();
+        let moves = table.index().moves();
+        let probe = table.probe(&mine.keys[0]);
+        let reading = thread::spawn({
+            let table = Arc::clone(&table);
+            move || {
+                let found = table.look::<true>(&mine.keys[0]);
+                let there = Some(Reference::new(0, Direction::Forward));
+                assert!(found.is_none_or(|found| found == there), "{found:?}");
+            }
+        });
+        // The clock moves on by a step that concerns another stripe alone.
+        moves.step([2, 2]);
+        assert!(shift(&table, &probe, 0));
+        reading.join().unwrap();
+    });
 }
 
 /// The keeper brings a key home while its connection ends and another one's key
@@ -106,7 +144,7 @@ fn a_burst_finds_what_stays_spilled() {
         let reading = thread::spawn({
             let table = Arc::clone(&table);
             move || {
-                let found = table.burst_look(&stays.keys[0]);
+                let found = table.look::<false>(&stays.keys[0]);
                 let there = Some(Reference::new(0, Direction::Forward));
                 assert!(found.is_none_or(|found| found == there), "{found:?}");
             }
@@ -144,7 +182,7 @@ fn a_slot_of_two_entries_in_turn_is_no_mixture() {
         let reading = thread::spawn({
             let table = Arc::clone(&table);
             move || {
-                let found = table.glance(&yours.keys[0]);
+                let found = table.look::<true>(&yours.keys[0]);
                 assert!(found.flatten().is_none_or(|found| found == reference(1)), "{found:?}");
             }
         });

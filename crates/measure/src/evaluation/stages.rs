@@ -97,7 +97,7 @@ impl Walk<'_> {
     fn look_up(&self) {
         let keys: ArrayVec<PlainKey, RX_BURST> = self.plains.iter().map(key).collect();
         let mut hits = [None; RX_BURST];
-        self.shared.table.lookup_plain_ahead(&keys, &mut hits);
+        self.shared.table.lookup_burst(&keys, &mut hits);
         black_box(&hits);
     }
 

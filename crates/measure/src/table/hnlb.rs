@@ -56,14 +56,14 @@ fn missing(hit: Option<Hit>) -> u32 {
 impl Subject for Hnlb {
     fn lookup(&self, numbers: &[u32]) -> Timed {
         let keys = plain(numbers);
-        timed(|| keys.iter().map(|key| missing(self.table.lookup_plain(key))).sum())
+        timed(|| keys.iter().map(|key| missing(self.table.lookup(key))).sum())
     }
 
     fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
         let keys = plain(numbers);
         let mut hits = [None; BLOCK];
         let done = timed(|| {
-            self.table.lookup_plain_burst(black_box(&keys), &mut hits);
+            self.table.lookup_burst(black_box(&keys), &mut hits);
             0
         });
         let failed = hits.iter().zip(&keys).map(|(hit, _)| missing(*hit)).sum();
@@ -99,7 +99,7 @@ impl Subject for Hnlb {
         let new = binding(new);
         let Some(old) = flow(old, Direction::Forward) else { return Timed::default() };
         timed(|| {
-            let found: u32 = keys.iter().map(|key| missing(self.table.lookup_plain(key))).sum();
+            let found: u32 = keys.iter().map(|key| missing(self.table.lookup(key))).sum();
             let added = self.add(&new);
             let removed = self.table.lookup(&old).and_then(|hit| self.table.remove(hit.conn));
             found + added + u32::from(black_box(removed).is_none())
