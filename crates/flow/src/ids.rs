@@ -12,10 +12,10 @@ pub struct InterfaceId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HopId(pub u32);
 
-/// A service's place in the service table.
+/// A service, under the same id in every configuration that has it (`service::Registry`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceId(pub u16);
 
-/// A backend's place among all backends of all services.
+/// A backend of one service, under the same id in every configuration that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId(pub u16);

@@ -3,19 +3,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use flow::BackendId;
 
-/// Open connections per backend, shared by all workers. Counts are only read
-/// to compare backends, so no order between them is kept.
-#[derive(Debug, Default)]
+/// Open connections per backend, shared by all workers: 256 KiB, one count for
+/// every id there can be, so that configurations may come and go. Workers read
+/// them to compare backends, and no order between them is kept.
+#[derive(Debug)]
 pub struct ActiveCounts(Box<[AtomicU32]>);
 
-impl ActiveCounts {
-    /// Zero connections for each of `backends` backends.
-    #[must_use]
-    pub fn new(backends: usize) -> Self {
-        Self((0..backends).map(|_| AtomicU32::new(0)).collect())
+impl Default for ActiveCounts {
+    fn default() -> Self {
+        Self((0..=u16::MAX).map(|_| AtomicU32::new(0)).collect())
     }
+}
 
-    /// Connections of `backend`; 0 for one that is not counted here.
+impl ActiveCounts {
+    /// Connections of `backend`.
     #[must_use]
     pub fn get(&self, backend: BackendId) -> u32 {
         self.0.get(usize::from(backend.0)).map_or(0, |count| count.load(Ordering::Relaxed))
@@ -45,14 +46,12 @@ mod tests {
 
     #[test]
     fn counts_stay_within_bounds() {
-        let (counts, one) = (ActiveCounts::new(2), BackendId(1));
+        let (counts, one) = (ActiveCounts::default(), BackendId(u16::MAX));
         counts.closed(one);
         assert_eq!(counts.get(one), 0);
         counts.opened(one);
         counts.opened(one);
         counts.closed(one);
         assert_eq!((counts.get(BackendId(0)), counts.get(one)), (0, 1));
-        counts.opened(BackendId(2));
-        assert_eq!(counts.get(BackendId(2)), 0);
     }
 }

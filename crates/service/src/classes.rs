@@ -122,7 +122,7 @@ const NOBODY: u16 = u16::MAX;
 /// The classes of one service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classes {
-    first: BackendId,
+    ids: Box<[BackendId]>,
     weights: Box<[u16]>,
     drained: Box<[bool]>,
     precision: Precision,
@@ -136,11 +136,10 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Divides the classes among backends with these weights, numbered from
-    /// `first` on. `None` if no backend has a weight, or there are too many for
+    /// Divides the classes among backends with these ids and weights. `None` if no backend has a weight, or there are too many for
     /// the precision's entries or bits.
     #[must_use]
-    pub fn assign(first: BackendId, weights: &[u16], precision: Precision) -> Option<Self> {
+    pub fn assign(ids: &[BackendId], weights: &[u16], precision: Precision) -> Option<Self> {
         let precision = Precision { bits: precision.bits.min(16), ..precision };
         let all = (0..).zip(weights).filter(|(_, weight)| **weight > 0);
         let members: Vec<Member> =
@@ -152,7 +151,7 @@ impl Classes {
         let mut home = blocks::give(whole, bits, &parts);
         blocks::merge(&mut home);
         let mut classes = Self {
-            first,
+            ids: ids.into(),
             weights: weights.into(),
             drained: vec![false; weights.len()].into_boxed_slice(),
             precision,
@@ -181,7 +180,7 @@ impl Classes {
     #[must_use]
     pub fn of_bits(&self, low: u32) -> Option<BackendId> {
         let place = *self.owners.get((low & mask(self.bits)) as usize)?;
-        (place != NOBODY).then(|| self.id(place))
+        self.id(place)
     }
 
     /// The low bits of an address that decide.
@@ -194,19 +193,20 @@ impl Classes {
     /// or none at all if all backends are drained.
     pub fn entries(&self) -> impl Iterator<Item = Entry> {
         self.blocks.iter().filter_map(|block| {
-            let backend = self.id(block.owner?);
+            let backend = self.id(block.owner?)?;
             Some(Entry { value: block.value, bits: block.bits, backend })
         })
     }
 
-    /// Every backend's part, in the order of their ids.
+    /// Every backend's part, in the order in which they were given.
     pub fn shares(&self) -> impl Iterator<Item = Share> {
         let living = self.weights.iter().zip(&self.drained).filter(|(_, drained)| !**drained);
         let sum: f64 = living.map(|(weight, _)| f64::from(*weight)).sum();
-        (0..).zip(&self.weights).zip(&self.drained).map(move |((place, weight), drained)| {
+        let own = (0..).zip(&self.ids).zip(&self.weights).zip(&self.drained);
+        own.map(move |(((place, backend), weight), drained)| {
             let weight = if *drained { 0.0 } else { f64::from(*weight) };
             let wanted = if sum > 0.0 { weight / sum } else { 0.0 };
-            let backend = self.id(place);
+            let backend = *backend;
             Share { backend, wanted, assigned: self.share_of(place), drained: *drained }
         })
     }
@@ -237,8 +237,7 @@ impl Classes {
     /// Whether `backend` is one of these and drained.
     #[must_use]
     pub fn is_drained(&self, backend: BackendId) -> bool {
-        let place = backend.0.checked_sub(self.first.0);
-        place.and_then(|place| self.drained.get(usize::from(place))).is_some_and(|drained| *drained)
+        self.ids.iter().zip(&self.drained).any(|(id, drained)| *id == backend && *drained)
     }
 
     fn steer(&mut self, backend: BackendId, drain: bool) -> Option<Moved> {
@@ -273,14 +272,15 @@ impl Classes {
         own.map(Block::share).sum()
     }
 
-    fn id(&self, place: u16) -> BackendId {
-        BackendId(self.first.0.saturating_add(place))
+    /// `None` for nobody.
+    #[inline]
+    fn id(&self, place: u16) -> Option<BackendId> {
+        self.ids.get(usize::from(place)).copied()
     }
 
     fn place(&self, backend: BackendId) -> Option<u16> {
-        let place = backend.0.checked_sub(self.first.0)?;
-        self.weights.get(usize::from(place)).filter(|weight| **weight > 0)?;
-        Some(place)
+        let mut own = (0..).zip(self.ids.iter().zip(&self.weights));
+        own.find(|(_, (id, weight))| **id == backend && **weight > 0).map(|(place, _)| place)
     }
 
     /// Makes the table of owners anew.

@@ -3,6 +3,8 @@
 //! A [`ServiceTable`] is compiled once from [`ServiceSpec`]s and never changes;
 //! what a worker changes while it schedules is in its own
 //! [`WorkerScheduleState`], and what all workers share is in [`ActiveCounts`].
+//! Both go by ids that a [`Registry`] lends, and so outlive a table: the next one
+//! gives what it has in common with the last the same ids.
 #![forbid(unsafe_code)]
 
 mod active;
@@ -13,13 +15,16 @@ mod forwarding;
 mod index;
 mod least_connections;
 mod maglev;
+mod on_remove;
 mod pool;
 mod prime;
+mod registry;
 mod round_robin;
 mod scheduler;
 mod service;
 mod shares;
 mod siphash;
+mod slots;
 mod source_hash;
 mod spec;
 mod succession;
@@ -32,7 +37,9 @@ pub use binding::Binding;
 pub use classes::{Classes, Entry, Moved, Precision, Share};
 pub use forwarding::{Delivery, Forwarding};
 pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_size};
+pub use on_remove::OnRemove;
 pub use pool::{Candidates, Pool};
+pub use registry::Registry;
 pub use scheduler::{Scheduler, WorkerScheduleState};
 pub use service::{Backend, Mode, Service};
 pub use spec::{BackendSpec, By, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};

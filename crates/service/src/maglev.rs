@@ -1,6 +1,7 @@
 //! Maglev's consistent hashing (Eisenbud et al., "Maglev: A Fast and Reliable
 //! Software Network Load Balancer", NSDI 2016, section 3.4).
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::prime::{is_prime, next_prime};
 use crate::siphash::{self, Key};
@@ -81,7 +82,7 @@ pub(crate) struct Member {
 /// A filled lookup table: slot to place in the list of members.
 #[derive(Clone, Debug)]
 pub(crate) struct Maglev {
-    slots: Box<[u16]>,
+    slots: Arc<[u16]>,
 }
 
 /// A backend while the table is filled.
@@ -100,7 +101,7 @@ impl Maglev {
     pub(crate) fn fill(size: u32, members: &[Member]) -> Self {
         let mut turns = turns(u64::from(size), members);
         let Some(heaviest) = turns.iter().map(|turn| turn.weight).max() else {
-            return Self { slots: Box::default() };
+            return Self { slots: Arc::default() };
         };
         let mut slots = vec![u16::MAX; size as usize];
         let mut left = slots.len();
@@ -117,7 +118,7 @@ impl Maglev {
                 }
             }
         }
-        Self { slots: slots.into_boxed_slice() }
+        Self { slots: slots.into() }
     }
 
     /// The place of the member that `hash` belongs to; `None` if none has a

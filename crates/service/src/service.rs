@@ -5,11 +5,12 @@ use flow::{BackendId, ServiceId};
 use wire::{FlowKey, Transport};
 
 use crate::maglev::{Maglev, Member};
+use crate::registry::Lent;
 use crate::siphash::{self, Key};
 use crate::{
-    ActiveCounts, BackendSpec, Binding, By, Classes, Forwarding, ModeSpec, Moved, Pool, Precision,
-    Scheduler, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size,
-    least_connections, round_robin, source_hash, toeplitz, weighted_round_robin,
+    ActiveCounts, BackendSpec, Binding, By, Classes, Forwarding, ModeSpec, Moved, OnRemove, Pool,
+    Precision, Scheduler, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState,
+    check_maglev_size, least_connections, round_robin, source_hash, toeplitz, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -18,8 +19,10 @@ const FLOW_KEY: Key = [0x4d61_676c_6576_2066, 0x6c6f_7720_6b65_7931];
 /// One backend of one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backend {
-    /// Its place among all backends.
+    /// Its id, the same in every configuration that has it.
     pub id: BackendId,
+    /// How many backends have had the id, this one included.
+    pub generation: u32,
     /// The service it serves.
     pub service: ServiceId,
     /// Its address.
@@ -46,10 +49,16 @@ pub enum Mode {
     Stateless(By),
 }
 
+/// Backends that have left the configuration, while there are connections.
+pub(crate) type Departed = Box<[Backend]>;
+
 /// A service, ready to schedule.
 #[derive(Clone, Debug)]
 pub struct Service {
     id: ServiceId,
+    generation: u32,
+    revision: u64,
+    on_remove: OnRemove,
     name: String,
     vip: IpAddr,
     port: Option<u16>,
@@ -57,6 +66,7 @@ pub struct Service {
     mode: Mode,
     scheduler: Scheduler,
     backends: Box<[Backend]>,
+    departed: Departed,
     /// Places in `backends` of those that have a weight.
     eligible: Box<[u16]>,
     maglev: Maglev,
@@ -68,38 +78,85 @@ pub struct Service {
 }
 
 impl Service {
-    /// Compiles `spec` as service `id`, whose backends are numbered from
-    /// `first` on.
+    /// Compiles `spec` with the ids that were `lent` for it. What costs much is
+    /// taken from `old`, the same service in the configuration before, where it
+    /// hasn't changed.
     pub(crate) fn compile(
         spec: &ServiceSpec,
-        id: ServiceId,
-        first: u16,
+        lent: Lent,
         pool_key: Key,
+        old: Option<&Self>,
     ) -> Result<Self, TableError> {
-        let backends = backends(spec, id, first)?;
+        let backends = backends(spec, &lent)?;
         check_maglev_size(spec.maglev_size, backends.len())
             .map_err(|error| TableError::Maglev { service: spec.name.clone(), error })?;
+        let unchanged = old.filter(|old| *old.backends == *backends);
+        let filled = unchanged.filter(|old| old.maglev_size == spec.maglev_size);
         Ok(Self {
-            id,
+            id: lent.id,
+            generation: lent.generation,
+            revision: revision(spec.scheduler, &backends),
+            on_remove: spec.on_remove,
             name: spec.name.clone(),
             vip: spec.vip,
             port: spec.port,
             proto: spec.proto,
             mode: mode(spec, pool_key)?,
             scheduler: spec.scheduler,
-            maglev: maglev(&backends, spec.maglev_size),
+            maglev: filled
+                .map_or_else(|| maglev(&backends, spec.maglev_size), |old| old.maglev.clone()),
             maglev_size: spec.maglev_size,
-            classes: classes(spec, first)?,
+            classes: classes(spec, &backends)?,
             configured: backends.iter().map(|backend| backend.weight).collect(),
             eligible: eligible(&backends),
             backends: backends.into_boxed_slice(),
+            departed: lent.departed,
         })
     }
 
-    /// Its place in the table.
+    /// What is left of it when it leaves the configuration: the way to the
+    /// backends of its connections.
+    pub(crate) fn depart(&self) -> Self {
+        let all = self.backends.iter().chain(&self.departed);
+        Self {
+            departed: all.map(|own| Backend { weight: 0, ..*own }).collect(),
+            backends: Box::default(),
+            configured: Box::default(),
+            eligible: Box::default(),
+            maglev: maglev(&[], self.maglev_size),
+            classes: None,
+            ..self.clone()
+        }
+    }
+
+    /// Without those departed backends of which `is_gone`.
+    pub(crate) fn forget(&mut self, is_gone: &dyn Fn(&Backend) -> bool) {
+        self.departed = self.departed.iter().filter(|own| !is_gone(own)).copied().collect();
+    }
+
+    /// Its id, the same in every configuration that has it.
     #[must_use]
     pub const fn id(&self) -> ServiceId {
         self.id
+    }
+
+    /// How many services have had the id, this one included.
+    #[must_use]
+    pub const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Changes when something does that its scheduler's memory depends on: the
+    /// scheduler, the backends, their order or weights.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// What happens to the connections of a backend that leaves the configuration.
+    #[must_use]
+    pub const fn on_remove(&self) -> OnRemove {
+        self.on_remove
     }
 
     /// Its name, for people.
@@ -157,14 +214,19 @@ impl Service {
         self.scheduler
     }
 
-    /// Its backends, in the order of their ids, drained ones too.
+    /// Its backends, in the order of the configuration, drained ones too.
     #[must_use]
     pub const fn backends(&self) -> &[Backend] {
         &self.backends
     }
 
-    /// The backend for the new connection `flow`; `None` if all are drained,
-    /// or if `state` was made for another table.
+    /// The backends that have left the configuration and may have connections.
+    #[must_use]
+    pub const fn departed(&self) -> &[Backend] {
+        &self.departed
+    }
+
+    /// The backend for the new connection `flow`; `None` if all are drained.
     #[must_use]
     pub fn schedule(
         &self,
@@ -177,9 +239,8 @@ impl Service {
         let place = match self.scheduler {
             Scheduler::RoundRobin => round_robin::next(&self.eligible, cursor),
             Scheduler::WeightedRoundRobin => {
-                let first = usize::from(self.backends.first()?.id.0);
-                let credits = state.credits.get_mut(first..first + self.backends.len())?;
-                weighted_round_robin::next(&self.eligible, weight, credits)
+                let Self { eligible, backends, .. } = self;
+                weighted_round_robin::next(eligible, backends, &mut state.credits)
             }
             Scheduler::LeastConnections => {
                 let load = |place| {
@@ -252,6 +313,7 @@ impl Service {
         changed.then(|| {
             self.eligible = eligible(&self.backends);
             self.maglev = maglev(&self.backends, self.maglev_size);
+            self.revision = revision(self.scheduler, &self.backends);
             Moved::default()
         })
     }
@@ -274,8 +336,7 @@ impl Service {
         if vip.ip() != self.vip || !port_fits || flow.proto() != self.proto {
             return None;
         }
-        let place = backend.0.checked_sub(self.backends.first()?.id.0)?;
-        let chosen = self.at(place)?;
+        let chosen = self.of_id(backend)?;
         let own = SocketAddr::new(chosen.address, chosen.port.unwrap_or(vip.port()));
         let (server, local) = match (&self.mode, local) {
             (Mode::Nat, None) => (own, client),
@@ -293,8 +354,7 @@ impl Service {
     #[inline]
     #[must_use]
     pub fn nat_server(&self, backend: BackendId, port: u16) -> Option<SocketAddrV4> {
-        let place = backend.0.checked_sub(self.backends.first()?.id.0)?;
-        match (&self.mode, self.at(place)?) {
+        match (&self.mode, self.of_id(backend)?) {
             (Mode::Nat, Backend { address: IpAddr::V4(address), port: own, .. }) => {
                 Some(SocketAddrV4::new(*address, own.unwrap_or(port)))
             }
@@ -302,33 +362,44 @@ impl Service {
         }
     }
 
-    /// Lets weighted round robin make `steps` choices, less whole cycles.
-    pub(crate) fn advance(&self, steps: usize, state: &mut WorkerScheduleState) {
-        let cycle: usize = self.backends.iter().map(|b| usize::from(b.weight)).sum();
-        let Some(first) = self.backends.first().map(|b| usize::from(b.id.0)) else { return };
-        let Some(credits) = state.credits.get_mut(first..first + self.backends.len()) else {
-            return;
-        };
-        let weight = |place| self.at(place).map_or(0, |backend| backend.weight);
-        for _ in 0..steps.checked_rem(cycle).unwrap_or(0) {
-            weighted_round_robin::next(&self.eligible, weight, credits);
+    /// Makes what `state` remembers of it that of a worker's beginning: those of
+    /// different workers begin at different places, so that together they don't
+    /// favour the first backend.
+    pub(crate) fn begin(&self, worker: u32, state: &mut WorkerScheduleState) {
+        if let Some(cursor) = state.cursors.get_mut(usize::from(self.id.0)) {
+            *cursor = worker;
+        }
+        for own in &self.backends {
+            if let Some(credit) = state.credits.get_mut(usize::from(own.id.0)) {
+                *credit = 0;
+            }
+        }
+        if self.scheduler == Scheduler::WeightedRoundRobin {
+            let cycle: u32 = self.backends.iter().map(|own| u32::from(own.weight)).sum();
+            for _ in 0..worker.checked_rem(cycle).unwrap_or(0) {
+                weighted_round_robin::next(&self.eligible, &self.backends, &mut state.credits);
+            }
         }
     }
 
     fn at(&self, place: u16) -> Option<&Backend> {
         self.backends.get(usize::from(place))
     }
+
+    /// The configured backend `id`. Ids of backends that came together follow
+    /// each other, so the first guess is nearly always right.
+    #[inline]
+    fn of_id(&self, id: BackendId) -> Option<&Backend> {
+        let guess = id.0.wrapping_sub(self.backends.first()?.id.0);
+        self.at(guess)
+            .filter(|own| own.id == id)
+            .or_else(|| self.backends.iter().find(|own| own.id == id))
+    }
 }
 
-fn backends(
-    spec: &ServiceSpec,
-    service: ServiceId,
-    first: u16,
-) -> Result<Vec<Backend>, TableError> {
+fn backends(spec: &ServiceSpec, lent: &Lent) -> Result<Vec<Backend>, TableError> {
     let mut backends: Vec<Backend> = Vec::with_capacity(spec.backends.len());
-    for (offset, one) in spec.backends.iter().enumerate() {
-        let id = u16::try_from(offset).ok().and_then(|offset| first.checked_add(offset));
-        let id = BackendId(id.filter(|id| *id < u16::MAX).ok_or(TableError::TooManyBackends)?);
+    for (one, (id, generation)) in spec.backends.iter().zip(&lent.backends) {
         check_backend(spec, one)?;
         let port = one.port.or(spec.port);
         if backends.iter().any(|other| other.address == one.address && other.port == port) {
@@ -339,9 +410,19 @@ fn backends(
             });
         }
         let (address, weight) = (one.address, one.weight);
-        backends.push(Backend { id, service, address, port, weight });
+        let (id, generation, service) = (*id, *generation, lent.id);
+        backends.push(Backend { id, generation, service, address, port, weight });
     }
     Ok(backends)
+}
+
+/// A fingerprint of what a scheduler's memory depends on; never 0.
+fn revision(scheduler: Scheduler, backends: &[Backend]) -> u64 {
+    let own = |own: &Backend| {
+        u64::from(own.generation) << 32 | u64::from(own.id.0) << 16 | u64::from(own.weight)
+    };
+    let words: Vec<u64> = [scheduler as u64].into_iter().chain(backends.iter().map(own)).collect();
+    siphash::hash(FLOW_KEY, &words).max(1)
 }
 
 /// The places of those that have a weight.
@@ -388,13 +469,17 @@ fn check_backend(spec: &ServiceSpec, one: &BackendSpec) -> Result<(), TableError
     }
 }
 
-fn classes(spec: &ServiceSpec, first: u16) -> Result<Option<Classes>, TableError> {
-    let weights: Vec<u16> = spec.backends.iter().map(|backend| backend.weight).collect();
+fn classes(spec: &ServiceSpec, backends: &[Backend]) -> Result<Option<Classes>, TableError> {
     let stateless = matches!(spec.mode, ModeSpec::Stateless(_));
-    if !stateless || weights.iter().all(|weight| *weight == 0) {
+    if !stateless || backends.iter().all(|own| own.weight == 0) {
         return Ok(None);
     }
-    let classes = Classes::assign(BackendId(first), &weights, Precision::default());
+    // Who has which class must not depend on the order in the file.
+    let mut sorted: Vec<&Backend> = backends.iter().collect();
+    sorted.sort_by_key(|own| own.address);
+    let ids: Vec<BackendId> = sorted.iter().map(|own| own.id).collect();
+    let weights: Vec<u16> = sorted.iter().map(|own| own.weight).collect();
+    let classes = Classes::assign(&ids, &weights, Precision::default());
     classes.map(Some).ok_or_else(|| TableError::TooManyShares { service: spec.name.clone() })
 }
 

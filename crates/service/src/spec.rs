@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use wire::{Transport, Tunnel};
 
-use crate::Scheduler;
+use crate::{OnRemove, Scheduler};
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
@@ -27,6 +27,8 @@ pub struct ServiceSpec {
     pub scheduler: Scheduler,
     /// Slots of the Maglev table: a prime, at least 100 times the backends.
     pub maglev_size: u32,
+    /// What happens to the connections of a backend that leaves the configuration.
+    pub on_remove: OnRemove,
     /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
 }

@@ -1,7 +1,7 @@
 //! All services, compiled: what a worker asks about a packet.
 mod steering;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
@@ -10,9 +10,7 @@ use wire::{FlowKey, Transport};
 
 pub use self::steering::SteerError;
 use crate::index::{Endpoint, Index};
-use crate::{
-    ActiveCounts, Backend, MaglevSizeError, Scheduler, Service, ServiceSpec, WorkerScheduleState,
-};
+use crate::{Backend, MaglevSizeError, Registry, Service, ServiceSpec, registry};
 
 /// Why specs cannot be compiled to a [`ServiceTable`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -120,8 +118,19 @@ pub enum TableError {
 /// All services. Immutable: a change of the configuration compiles another.
 #[derive(Clone, Debug)]
 pub struct ServiceTable {
+    pool_key: [u64; 2],
+    /// Those of the configuration first, in its order, then departed ones.
     services: Box<[Service]>,
+    /// How many of them are of the configuration.
+    configured: usize,
+    /// By id: the place in `services`.
+    places: Box<[u16]>,
+    /// Backends of the configuration, in its order.
     backends: Box<[Backend]>,
+    /// Backends that have left it and may have connections.
+    departed: Box<[Backend]>,
+    /// By id: the place in `backends`, and behind its end in `departed`.
+    backend_places: Box<[u32]>,
     lookup: Index<ServiceId>,
     /// Whether a service takes any port, so that a second look is worthwhile.
     any_port: bool,
@@ -134,44 +143,102 @@ pub struct ServiceTable {
 }
 
 impl ServiceTable {
-    /// Compiles `specs`. `pool_key` seeds the choice of full NAT's endpoints
-    /// and should be random, or fixed where runs must be repeatable.
+    /// Compiles `specs`; ids are places in it. `pool_key` seeds the choice of
+    /// full NAT's endpoints and should be random, or fixed where runs must be
+    /// repeatable.
     ///
     /// # Errors
     /// The first thing that is wrong with a spec.
     pub fn compile(specs: &[ServiceSpec], pool_key: [u64; 2]) -> Result<Self, TableError> {
+        Self::empty(pool_key).successor(specs, &mut Registry::default())
+    }
+
+    /// A table without services, to which others succeed.
+    #[must_use]
+    pub fn empty(pool_key: [u64; 2]) -> Self {
+        Self::index(Vec::new(), 0, pool_key)
+    }
+
+    /// The table of `specs` that takes the place of this one. What is in both
+    /// has the same ids, and what was drained stays so. Services and backends
+    /// that are not in `specs` are departed: they get no packet but those of their
+    /// connections. `registry` must be the one that lent this table's ids.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with a spec; then `registry` is as before.
+    pub fn successor(
+        &self,
+        specs: &[ServiceSpec],
+        registry: &mut Registry,
+    ) -> Result<Self, TableError> {
+        let mut lender = registry.clone();
         let mut services: Vec<Service> = Vec::with_capacity(specs.len());
-        let mut backends = Vec::new();
-        let mut lookup = Index::default();
-        for (place, spec) in specs.iter().enumerate() {
-            let id = u16::try_from(place).ok().filter(|id| *id < u16::MAX);
-            let id = ServiceId(id.ok_or(TableError::TooManyServices)?);
-            let first = u16::try_from(backends.len()).map_err(|_| TableError::TooManyBackends)?;
-            let service = Service::compile(spec, id, first, pool_key)?;
-            let at = endpoint(spec.vip, spec.port.unwrap_or(0), Some(spec.proto));
-            if let Some(other) = lookup.insert(at, id) {
-                let first = services.get(usize::from(other.0)).map(|s| s.name().to_owned());
-                let (first, second) = (first.unwrap_or_default(), spec.name.clone());
-                return Err(TableError::DuplicateService { first, second });
-            }
-            backends.extend_from_slice(service.backends());
-            services.push(service);
+        let mut by_name: BTreeMap<&str, Vec<&Service>> = BTreeMap::new();
+        for old in self.all_services() {
+            by_name.entry(old.name()).or_default().push(old);
         }
-        let (by_backend, pairs) = index_backends(&services);
-        let vips = || services.iter().map(Service::vip);
+        for spec in specs {
+            let named = by_name.get(spec.name.as_str()).into_iter().flatten();
+            let old = named.copied().find(|old| registry::is_same(old, spec));
+            let lent = lender.lend(spec, old)?;
+            services.push(Service::compile(spec, lent, self.pool_key, old)?);
+        }
+        check_distinct(&services)?;
+        let configured = services.len();
+        let kept: BTreeSet<ServiceId> = services.iter().map(Service::id).collect();
+        let gone = self.all_services().filter(|old| !kept.contains(&old.id()));
+        services.extend(gone.map(Service::depart));
+        let mut table = Self::index(services, configured, self.pool_key);
+        table.keep_drained(self);
+        *registry = lender;
+        Ok(table)
+    }
+
+    /// A table without those departed backends of which `is_gone`, and without
+    /// departed services that have no backend then. All else is the same.
+    #[must_use]
+    pub fn without(&self, is_gone: &dyn Fn(&Backend) -> bool) -> Self {
+        let mut services = self.services.to_vec();
+        services.iter_mut().for_each(|service| service.forget(is_gone));
+        let mut place = 0;
+        services.retain(|service| {
+            place += 1;
+            place <= self.configured || !service.departed().is_empty()
+        });
+        Self::index(services, self.configured, self.pool_key)
+    }
+
+    /// Makes everything by which `services` are found.
+    fn index(services: Vec<Service>, configured: usize, pool_key: [u64; 2]) -> Self {
+        let own = services.get(..configured).unwrap_or_default();
+        let mut lookup = Index::default();
+        for service in own {
+            let port = service.port().unwrap_or(0);
+            lookup.insert(endpoint(service.vip(), port, Some(service.proto())), service.id());
+        }
+        let backends: Vec<Backend> = own.iter().flat_map(Service::backends).copied().collect();
+        let departed: Vec<Backend> = services.iter().flat_map(Service::departed).copied().collect();
+        let (by_backend, pairs) = index_backends(own);
+        let vips = || own.iter().map(Service::vip);
+        // Of departed services too: backends answer to these addresses.
         let pools =
             || services.iter().filter_map(Service::pool).flat_map(|pool| pool.addresses()).copied();
-        Ok(Self {
-            any_port: services.iter().any(|service| service.port().is_none()),
+        Self {
+            pool_key,
+            configured,
+            any_port: own.iter().any(|service| service.port().is_none()),
             vips: addresses(vips()),
             pool_addresses: addresses(pools()),
             own: addresses(vips().chain(pools())),
+            places: places(services.iter().map(|service| service.id().0), NOWHERE),
+            backend_places: places(backends.iter().chain(&departed).map(|b| b.id.0), u32::MAX),
             services: services.into_boxed_slice(),
             backends: backends.into_boxed_slice(),
+            departed: departed.into_boxed_slice(),
             lookup,
             by_backend,
             pairs,
-        })
+        }
     }
 
     /// The service that a packet with 5-tuple `flow` from a client is for: the
@@ -221,35 +288,59 @@ impl ServiceTable {
         self.pool_addresses.get(endpoint(address, 0, None)).is_some()
     }
 
-    /// The service `id`.
+    /// The service `id`, departed or not.
     #[inline]
     #[must_use]
     pub fn service(&self, id: ServiceId) -> Option<&Service> {
-        self.services.get(usize::from(id.0))
+        self.services.get(usize::from(*self.places.get(usize::from(id.0))?))
     }
 
-    /// The backend `id`.
+    /// The backend `id`, departed or not.
     #[inline]
     #[must_use]
     pub fn backend(&self, id: BackendId) -> Option<&Backend> {
-        self.backends.get(usize::from(id.0))
+        let place = *self.backend_places.get(usize::from(id.0))? as usize;
+        let departed = || self.departed.get(place.checked_sub(self.backends.len())?);
+        self.backends.get(place).or_else(departed)
     }
 
-    /// All services, in the order of their ids, which is that of the specs.
+    /// The services of the configuration, in its order.
     #[must_use]
-    pub const fn services(&self) -> &[Service] {
-        &self.services
+    pub fn services(&self) -> &[Service] {
+        self.services.get(..self.configured).unwrap_or_default()
     }
 
-    /// All backends, in the order of their ids.
+    /// The services that have left the configuration and may have connections.
+    #[must_use]
+    pub fn departed_services(&self) -> &[Service] {
+        self.services.get(self.configured..).unwrap_or_default()
+    }
+
+    /// Services of the configuration and departed ones.
+    pub(crate) fn all_services(&self) -> impl Iterator<Item = &Service> {
+        self.services.iter()
+    }
+
+    /// The backends of the configuration, in its order.
     #[must_use]
     pub const fn backends(&self) -> &[Backend] {
         &self.backends
     }
 
+    /// The backends that have left the configuration and may have connections.
+    #[must_use]
+    pub const fn departed(&self) -> &[Backend] {
+        &self.departed
+    }
+
+    /// Backends of the configuration and departed ones.
+    pub fn all_backends(&self) -> impl Iterator<Item = &Backend> {
+        self.backends.iter().chain(&self.departed)
+    }
+
     /// The services that have a backend at `server` whose answers come from
-    /// there, with that backend: first those of exactly that port, then those of any port, each in the order
-    /// of their ids.
+    /// there, with that backend: first those of exactly that port, then those of
+    /// any port, each in the order of the configuration.
     #[inline]
     #[must_use]
     pub fn by_backend(&self, proto: Transport, server: SocketAddr) -> &[(ServiceId, BackendId)] {
@@ -259,29 +350,37 @@ impl ServiceTable {
             .and_then(|(from, to)| self.pairs.get(from as usize..to as usize))
             .unwrap_or_default()
     }
+}
 
-    /// Counters of open connections for this table's backends, all zero.
-    #[must_use]
-    pub fn active_counts(&self) -> ActiveCounts {
-        ActiveCounts::new(self.backends.len())
-    }
+/// No place.
+const NOWHERE: u16 = u16::MAX;
 
-    /// The schedulers' memory for worker `worker`. Different workers start at
-    /// different places, so that together they don't favour the first backend.
-    #[must_use]
-    pub fn worker_state(&self, worker: usize) -> WorkerScheduleState {
-        let start = u32::try_from(worker).unwrap_or(0);
-        let mut state = WorkerScheduleState {
-            cursors: vec![start; self.services.len()].into_boxed_slice(),
-            credits: vec![0; self.backends.len()].into_boxed_slice(),
-        };
-        for service in &self.services {
-            if service.scheduler() == Scheduler::WeightedRoundRobin {
-                service.advance(worker, &mut state);
-            }
+/// The places of `ids`, by id; `nowhere` for ids that are not among them.
+fn places<P: Copy + TryFrom<usize>>(
+    ids: impl Iterator<Item = u16> + Clone,
+    nowhere: P,
+) -> Box<[P]> {
+    let size = ids.clone().max().map_or(0, |most| usize::from(most) + 1);
+    let mut places = vec![nowhere; size].into_boxed_slice();
+    for (place, id) in ids.enumerate() {
+        if let (Some(slot), Ok(place)) = (places.get_mut(usize::from(id)), P::try_from(place)) {
+            *slot = place;
         }
-        state
     }
+    places
+}
+
+/// No two services get the same packets.
+fn check_distinct(services: &[Service]) -> Result<(), TableError> {
+    let mut names: Index<u32> = Index::default();
+    for (place, service) in (0..).zip(services) {
+        let at = endpoint(service.vip(), service.port().unwrap_or(0), Some(service.proto()));
+        let Some(other) = names.insert(at, place) else { continue };
+        let first = services.get(other as usize).map(|other| other.name().to_owned());
+        let (first, second) = (first.unwrap_or_default(), service.name().to_owned());
+        return Err(TableError::DuplicateService { first, second });
+    }
+    Ok(())
 }
 
 const fn endpoint(address: IpAddr, port: u16, proto: Option<Transport>) -> Endpoint {

@@ -6,25 +6,23 @@
 //! choices as the sum of the weights, all credits are zero again and each
 //! backend was chosen as often as its weight says.
 
-/// Chooses among the places in `eligible`. `weights` and `credits` are by
-/// place.
-pub(crate) fn next(
-    eligible: &[u16],
-    weights: impl Fn(u16) -> u16,
-    credits: &mut [i64],
-) -> Option<u16> {
+use crate::Backend;
+
+/// Chooses among the places in `eligible` of `backends`. `credits` are by id.
+pub(crate) fn next(eligible: &[u16], backends: &[Backend], credits: &mut [i64]) -> Option<u16> {
     let mut total = 0;
-    let mut best: Option<(u16, i64)> = None;
+    let mut best: Option<(u16, usize, i64)> = None;
     for place in eligible.iter().copied() {
-        let weight = i64::from(weights(place));
-        let credit = credits.get_mut(usize::from(place))?;
+        let own = backends.get(usize::from(place))?;
+        let (id, weight) = (usize::from(own.id.0), i64::from(own.weight));
+        let credit = credits.get_mut(id)?;
         *credit += weight;
         total += weight;
-        if best.is_none_or(|(_, most)| *credit > most) {
-            best = Some((place, *credit));
+        if best.is_none_or(|(_, _, most)| *credit > most) {
+            best = Some((place, id, *credit));
         }
     }
-    let (place, _) = best?;
-    *credits.get_mut(usize::from(place))? -= total;
+    let (place, id, _) = best?;
+    *credits.get_mut(id)? -= total;
     Some(place)
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{client, ip, table, web};
 use flow::BackendId;
 use proptest::prelude::*;
-use service::{Scheduler, ServiceTable, SteerError};
+use service::{ActiveCounts, Registry, Scheduler, ServiceTable, SteerError, WorkerScheduleState};
 
 const SCHEDULERS: [Scheduler; 5] = [
     Scheduler::RoundRobin,
@@ -41,7 +41,7 @@ proptest! {
     ) {
         let first = table(&[web(scheduler, &weights)]);
         let (mut now, mut expected) = (first.clone(), weights.clone());
-        let (mut state, active) = (first.worker_state(0), first.active_counts());
+        let (mut state, active) = (WorkerScheduleState::new(0, &first), ActiveCounts::default());
         let name = first.services()[0].name();
         for (step, (which, drain)) in steps.into_iter().enumerate() {
             let place = which.index(weights.len());
@@ -79,14 +79,16 @@ proptest! {
 
 #[test]
 fn what_is_drained_stays_so_in_another_configuration() {
-    let mut old = table(&[web(Scheduler::Maglev, &[1, 2, 3, 4])]);
+    let mut registry = Registry::default();
+    let specs = [web(Scheduler::Maglev, &[1, 2, 3, 4])];
+    let mut old = ServiceTable::empty([1, 2]).successor(&specs, &mut registry).unwrap();
     let name = old.services()[0].name().to_owned();
     for place in [0, 1, 3] {
         old = old.steer(&name, address(place), true).unwrap().0;
     }
     // One is gone, one has no weight any more, another is new.
-    let mut new = table(&[web(Scheduler::Maglev, &[0, 5, 6])]);
-    new.keep_drained(&old);
+    let specs = [web(Scheduler::Maglev, &[0, 5, 6])];
+    let new = old.successor(&specs, &mut registry).unwrap();
     assert_eq!(weights_of(&new), [0, 0, 6]);
     let drained = |table: &ServiceTable, id| table.services()[0].is_drained(BackendId(id));
     assert!(!drained(&new, 0) && drained(&new, 1) && !drained(&new, 2));
@@ -94,8 +96,7 @@ fn what_is_drained_stays_so_in_another_configuration() {
     // Another service, which has the same backends.
     let mut spec = web(Scheduler::Maglev, &[1, 1]);
     spec.name = "other".to_owned();
-    let mut other = table(&[spec]);
-    other.keep_drained(&old);
+    let other = old.successor(&[spec], &mut registry).unwrap();
     assert_eq!(weights_of(&other), [1, 1]);
 }
 

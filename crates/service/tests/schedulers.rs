@@ -5,13 +5,13 @@ mod common;
 use common::{client, flow, table, web};
 use flow::BackendId;
 use proptest::prelude::*;
-use service::Scheduler;
+use service::{ActiveCounts, Scheduler, WorkerScheduleState};
 use wire::Transport;
 
 /// The places of `count` choices by worker `worker`.
 fn choices(scheduler: Scheduler, weights: &[u16], worker: usize, count: u32) -> Vec<u16> {
     let table = table(&[web(scheduler, weights)]);
-    let (mut state, active) = (table.worker_state(worker), table.active_counts());
+    let (mut state, active) = (WorkerScheduleState::new(worker, &table), ActiveCounts::default());
     let service = &table.services()[0];
     (0..count).map(|n| service.schedule(&client(n), &mut state, &active).unwrap().0).collect()
 }
@@ -61,7 +61,7 @@ proptest! {
     ) {
         prop_assume!(weights.iter().any(|weight| *weight > 0));
         let table = table(&[web(Scheduler::LeastConnections, &weights)]);
-        let (mut state, active) = (table.worker_state(1), table.active_counts());
+        let (mut state, active) = (WorkerScheduleState::new(1, &table), ActiveCounts::default());
         let (mut model, mut open) = (vec![0_u32; weights.len()], Vec::new());
         for (n, end) in (0..).zip(ends) {
             if let Some(end) = end.filter(|_| !open.is_empty()) {
@@ -134,7 +134,7 @@ fn stateless_choice_does_not_depend_on_the_scheduler() {
 #[test]
 fn source_hash_looks_at_the_clients_address_only() {
     let table = table(&[web(Scheduler::SourceHash, &[1; 20])]);
-    let (mut state, active) = (table.worker_state(0), table.active_counts());
+    let (mut state, active) = (WorkerScheduleState::new(0, &table), ActiveCounts::default());
     let service = &table.services()[0];
     let mut choose = |src: &str| {
         service.schedule(&flow(Transport::Tcp, src, "10.71.0.100:80"), &mut state, &active).unwrap()
@@ -156,7 +156,7 @@ fn source_hash_moves_few_clients() {
     spec.backends.remove(7);
     let after = table(&[spec]);
     let choose = |table: &service::ServiceTable, n: u32| {
-        let (mut state, active) = (table.worker_state(0), table.active_counts());
+        let (mut state, active) = (WorkerScheduleState::new(0, &table), ActiveCounts::default());
         let flow =
             flow(Transport::Tcp, &format!("10.0.{}.{}:9", n / 250, n % 250), "10.71.0.100:80");
         let id = table.services()[0].schedule(&flow, &mut state, &active).unwrap();
@@ -184,7 +184,8 @@ fn nobody_is_chosen_when_all_are_drained() {
     ] {
         for weights in [&[][..], &[0, 0][..]] {
             let table = table(&[web(scheduler, weights)]);
-            let (mut state, active) = (table.worker_state(3), table.active_counts());
+            let (mut state, active) =
+                (WorkerScheduleState::new(3, &table), ActiveCounts::default());
             let service = &table.services()[0];
             assert_eq!(service.schedule(&client(1), &mut state, &active), None);
             assert_eq!(service.maglev(&client(1)), None);
@@ -192,14 +193,15 @@ fn nobody_is_chosen_when_all_are_drained() {
     }
 }
 
-/// State of another table gives no backend, rather than a panic.
+/// What a worker remembers is by id, so it serves every table.
 #[test]
-fn the_state_of_another_table_is_harmless() {
-    let small = table(&[]);
+fn a_workers_memory_serves_the_next_table() {
     for scheduler in [Scheduler::RoundRobin, Scheduler::WeightedRoundRobin] {
+        let mut state = WorkerScheduleState::new(0, &table(&[]));
         let table = table(&[web(scheduler, &[1, 1])]);
-        let mut state = small.worker_state(0);
-        let chosen = table.services()[0].schedule(&client(1), &mut state, &small.active_counts());
-        assert_eq!(chosen, None);
+        let service = &table.services()[0];
+        state.follow(&table);
+        let mut next = || service.schedule(&client(1), &mut state, &ActiveCounts::default());
+        assert_eq!([next(), next()], [Some(BackendId(0)), Some(BackendId(1))]);
     }
 }

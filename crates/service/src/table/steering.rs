@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 
 use super::ServiceTable;
-use crate::Moved;
+use crate::{Moved, Service};
 
 /// Why a backend can't be drained, or serve again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,18 +63,15 @@ impl ServiceTable {
             backend,
             drained: drain,
         })?;
-        for own in found.backends() {
-            if let Some(copy) = table.backends.get_mut(usize::from(own.id.0)) {
-                *copy = *own;
-            }
-        }
+        let own = table.services.iter().take(table.configured).flat_map(Service::backends);
+        table.backends = own.copied().collect();
         Ok((table, moved))
     }
 
     /// Drains what is drained in `old`, the table before a change of the
     /// configuration: services are the same if their names are, backends if
     /// their addresses are.
-    pub fn keep_drained(&mut self, old: &Self) {
+    pub(crate) fn keep_drained(&mut self, old: &Self) {
         for service in old.services() {
             for backend in service.backends().iter().filter(|own| service.is_drained(own.id)) {
                 // An error: it is gone, or has no weight any more, or it has been

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 use std::net::{IpAddr, SocketAddr};
 
-use service::{BackendSpec, ModeSpec, PoolSpec, Scheduler, ServiceSpec, ServiceTable};
+use service::{BackendSpec, ModeSpec, OnRemove, PoolSpec, Scheduler, ServiceSpec, ServiceTable};
 use wire::{FlowKey, Transport};
 
 pub(crate) fn ip(text: &str) -> IpAddr {
@@ -26,6 +26,7 @@ pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpe
         mode: ModeSpec::Nat,
         scheduler: Scheduler::Maglev,
         maglev_size: 1009,
+        on_remove: OnRemove::Keep,
         backends: Vec::new(),
     }
 }
