@@ -33,6 +33,7 @@ impl Config {
             mode: self.mode(service),
             scheduler: service.scheduler.into(),
             maglev_size: service.maglev_size,
+            on_remove: service::OnRemove::default(),
             backends: backends
                 .map(|b| BackendSpec { address: b.address, port: b.port, weight: b.weight })
                 .collect(),

@@ -1,7 +1,7 @@
 //! From the file's services to the service table's.
 #![allow(clippy::unwrap_used, reason = "tests may")]
 use config::Config;
-use service::{BackendSpec, ModeSpec, PoolSpec, Scheduler, ServiceSpec, TunnelSpec};
+use service::{BackendSpec, ModeSpec, OnRemove, PoolSpec, Scheduler, ServiceSpec, TunnelSpec};
 use wire::{Transport, Tunnel};
 
 const BASE: &str = include_str!("errors/base.toml");
@@ -29,6 +29,7 @@ fn every_field_arrives() {
         mode: ModeSpec::FullNat { pool },
         scheduler: Scheduler::Maglev,
         maglev_size: 65537,
+        on_remove: OnRemove::Keep,
         backends: backend("10.72.0.11", Some(8080), 7),
     };
     let dns = ServiceSpec {
@@ -39,6 +40,7 @@ fn every_field_arrives() {
         mode: ModeSpec::Nat,
         scheduler: Scheduler::RoundRobin,
         maglev_size: 65537,
+        on_remove: OnRemove::Keep,
         backends: backend("fd72::11", None, 1),
     };
     assert_eq!(specs, [web, dns]);

@@ -7,6 +7,7 @@ use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
 use flow::PortId;
 use packet::PacketBuf;
+use service::WorkerScheduleState;
 use state::{Counter, Counters, Shared, Snapshot, Source};
 use wire::icmp::MAX_ERROR_LEN;
 use wire::{Mac, Transport};
@@ -59,7 +60,6 @@ pub struct Pipeline<B: PacketBuf> {
     published: Cache<Published, Arc<Snapshot>>,
     counters: Arc<Counters>,
     reader: Reader,
-    worker: usize,
     memory: Memory<B>,
     /// Of the burst in work. Kept, since filling it anew costs a small burst as
     /// much as its packets.
@@ -111,7 +111,7 @@ impl<B: PacketBuf> Pipeline<B> {
             lanes: Lanes::default(),
             openings: Openings::default(),
             scheduling: Scheduling {
-                state: snapshot.services.worker_state(worker),
+                state: WorkerScheduleState::new(worker, &snapshot.services),
                 full_ms: None,
                 chosen: None,
                 udp_timeout_ms: u64::from(udp_timeout_ms),
@@ -129,7 +129,7 @@ impl<B: PacketBuf> Pipeline<B> {
         };
         let (counters, told) = (Arc::default(), Box::new([Told::Nothing; BURST]));
         let published = Cache::new(Published(Arc::clone(&shared)));
-        Ok(Self { shared, snapshot, published, counters, reader, worker, memory, told })
+        Ok(Self { shared, snapshot, published, counters, reader, memory, told })
     }
 
     /// This worker's counters; they outlive the pipeline.
@@ -139,15 +139,14 @@ impl<B: PacketBuf> Pipeline<B> {
     }
 
     /// The loop's top: nothing of earlier bursts is referred to any more, and
-    /// a new configuration is picked up. Only then memory is allocated, for
-    /// the new schedulers.
+    /// a new configuration is picked up, without allocating.
     pub fn begin(&mut self) {
         self.reader.quiesce();
         let now = self.published.load();
         if !Arc::ptr_eq(now, &self.snapshot) {
             self.snapshot = Arc::clone(now);
             self.memory.hops.forget();
-            self.memory.scheduling.state = now.services.worker_state(self.worker);
+            self.memory.scheduling.state.follow(&now.services);
             self.memory.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
         }
     }

@@ -100,7 +100,7 @@ impl Shared {
         neighbours: NeighbourTable,
         ports: Vec<PortShared>,
     ) -> Self {
-        let active = snapshot.services.active_counts();
+        let active = ActiveCounts::default();
         Self { table, neighbours, active, snapshot: ArcSwap::from(Arc::new(snapshot)), ports }
     }
 

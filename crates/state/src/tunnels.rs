@@ -10,6 +10,7 @@ use wire::Encap;
 /// The outer header of every backend that is reached through a tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tunnels {
+    /// By id, departed ones included: their connections still go there.
     by_backend: Box<[Option<Encap>]>,
     /// By outer source and destination. Of several between the same ends one.
     by_ends: BTreeMap<(IpAddr, IpAddr), Encap>,
@@ -32,9 +33,18 @@ impl Tunnels {
             by_ends.insert((source, address), encap);
             Some(encap)
         };
-        let all = services.backends().iter();
-        let by_backend = all.map(|b| tunnel(services.service(b.service)?, b.address)).collect();
-        Self { by_backend, by_ends }
+        let mut by_backend = Vec::new();
+        for own in services.all_backends() {
+            let place = usize::from(own.id.0);
+            if by_backend.len() <= place {
+                by_backend.resize(place + 1, None);
+            }
+            let service = services.service(own.service);
+            if let (Some(slot), Some(service)) = (by_backend.get_mut(place), service) {
+                *slot = tunnel(service, own.address);
+            }
+        }
+        Self { by_backend: by_backend.into_boxed_slice(), by_ends }
     }
 
     /// The tunnel to `backend`.

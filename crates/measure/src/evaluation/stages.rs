@@ -47,7 +47,7 @@ pub(crate) fn measure(world: &World, shots: &[Shot]) -> Result<[Spent; 5], Measu
     let mut walk = Walk {
         shared: &world.shared,
         snapshot: &snapshot,
-        state: snapshot.services.worker_state(0),
+        state: WorkerScheduleState::new(0, &snapshot.services),
         hops: (there?, back),
         plains: ArrayVec::new(),
         openings: ArrayVec::new(),

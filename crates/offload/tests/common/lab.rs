@@ -195,6 +195,7 @@ fn shared(sample: u32, admit: Admit) -> Shared {
         mode: ModeSpec::Nat,
         scheduler: Scheduler::RoundRobin,
         maglev_size: 1009,
+        on_remove: service::OnRemove::Keep,
         backends: vec![backend(1), backend(2)],
     };
     let route = Route {
