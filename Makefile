@@ -3,12 +3,15 @@ TARGET ?= $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 30
 
-.PHONY: help deps rust build demo test check test-cargo test-loom test-miri test-e2e test-vm fuzz soak
+.PHONY: help deps rust build demo test check test-cargo test-instructions test-loom test-miri test-e2e \
+	test-vm fuzz soak
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
 	@echo 'make build     build the release binary, $(TARGET)/release/hnlb'
 	@echo 'make test      every check and test; those that need root are skipped without it'
+	@echo 'make test-instructions  only the instructions per packet, against their bounds;'
+	@echo '               with UPDATE=1 the bounds are written anew'
 	@echo 'make test-loom only the connection table, model-checked'
 	@echo 'make test-miri the connection table in Miri, on the nightly toolchain'
 	@echo 'make test-e2e  only the whole lab, with each encoding'
@@ -33,7 +36,7 @@ demo: build
 		exec sudo $(TARGET)/release/hnlb lab demo; \
 	fi
 
-test: check test-cargo test-loom
+test: check test-cargo test-instructions test-loom
 	@$(MAKE) --no-print-directory test-e2e
 	@$(MAKE) --no-print-directory test-vm
 
@@ -44,6 +47,11 @@ check: rust deps
 
 test-cargo: rust deps
 	cargo test --workspace --locked
+
+# What a packet costs, counted in callgrind; the bounds are in
+# crates/pipeline/benches/instructions.toml.
+test-instructions: rust deps
+	UPDATE=$(UPDATE) cargo bench -p pipeline --bench instructions --locked
 
 # Every interleaving of two and three threads with up to three preemptions; a
 # target directory of its own, since the flag changes every dependency.

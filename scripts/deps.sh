@@ -5,6 +5,8 @@ set -eu
 
 # Without these nothing can be built.
 build="gcc make pkg-config clang libclang-dev libdpdk-dev"
+# Without it the instructions per packet are not counted.
+count="valgrind"
 # Without these the lab, and what is tested in it, is skipped.
 lab="iproute2 ethtool util-linux nginx nsd wrk curl bind9-dnsutils dnsperf nftables haproxy"
 # Without these the test on another kernel is skipped.
@@ -19,11 +21,11 @@ missing() {
 
 if ! command -v apt-get > /dev/null; then
     echo "deps: no apt-get here; these Debian packages, or what they contain, are needed:" >&2
-    echo "deps: $build $lab $vm" >&2
+    echo "deps: $build $count $lab $vm" >&2
     exit 0
 fi
 # shellcheck disable=SC2086 # lists of words
-need=$(missing $build $lab $vm)
+need=$(missing $build $count $lab $vm)
 [ -n "$need" ] || exit 0
 need=$(echo "$need" | tr '\n' ' ')
 
@@ -54,7 +56,7 @@ install() {
 }
 $root apt-get update -q < /dev/null
 # shellcheck disable=SC2046,SC2086 # lists of words
-install $(missing $build $lab)
+install $(missing $build $count $lab)
 # shellcheck disable=SC2046,SC2086
 install $(missing $vm) || echo "deps: $vm cannot be installed; make test-vm will be skipped" >&2
 if [ -d /run/systemd/system ]; then
