@@ -20,10 +20,10 @@ use std::process::{Command, ExitCode, Stdio};
 
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
+use flow::{Direction, HopId, PortId};
 use packet::HeapPacket;
-use pipeline::encoding::{Marked, QueueAction};
-use pipeline::{Admit, BURST, Counter, Offload, Outbox, Pipeline, PortId, Source};
-use service::{Direction, HopId};
+use pipeline::{BURST, Outbox, Pipeline};
+use state::{Admit, Counter, Marked, Offload, QueueAction, Source};
 use wire::Mac;
 use world::{GATEWAY, INSIDE, LB_IN, LB_OUT, Link, OUTSIDE, Plan, World, tcp};
 

@@ -16,9 +16,9 @@ mod script;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use flow::PortId;
 use nic::ProfileKind;
 use offload::Encoding;
-use pipeline::PortId;
 use replay::capture::{CaptureReader, CaptureWriter, Captured, Format};
 use replay::{Options, Simulation};
 use wire::Headers;

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use flow::PortId;
 use packet::PacketBuf;
-use pipeline::PortId;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use replay::capture::Captured;
