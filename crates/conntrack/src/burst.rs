@@ -7,11 +7,11 @@ use arrayvec::ArrayVec;
 use wire::{FlowKey, FlowV6};
 
 use crate::bucket::{Bucket, Sought};
+use crate::fast::FastKey;
 use crate::id::Hit;
 use crate::index::Index;
-use crate::key::{AnyKey, Family, Key4, Key6};
+use crate::key::{AnyKey, Family, Key, Key4, Key6};
 use crate::memory::vector::{Wide, by_width};
-use crate::plain::PlainKey;
 use crate::table::ConnTable;
 
 /// Keys worked on at a time.
@@ -33,6 +33,11 @@ type Starts<'a> = ArrayVec<Start<'a>, BURST>;
 
 /// A 5-tuple in a form that the table looks up.
 pub trait LookupKey: Copy {
+    /// Whether what a burst's lookup finds for an IPv6 key has been compared with
+    /// the record.
+    #[doc(hidden)]
+    const COMPARED: bool;
+
     /// Where it is looked for, as what, and the family's bit in its ids.
     #[doc(hidden)]
     fn seek<'a>(&self, table: &'a ConnTable) -> Seek<'a>;
@@ -60,6 +65,8 @@ pub struct Seek<'a> {
 }
 
 impl LookupKey for FlowKey {
+    const COMPARED: bool = true;
+
     #[inline]
     fn seek<'a>(&self, table: &'a ConnTable) -> Seek<'a> {
         match self {
@@ -84,24 +91,31 @@ impl LookupKey for FlowKey {
     }
 }
 
-impl LookupKey for PlainKey {
+impl<const K: usize> LookupKey for Key<K>
+where
+    Key<K>: FastKey<K>,
+{
+    const COMPARED: bool = false;
+
     #[inline]
     fn seek<'a>(&self, table: &'a ConnTable) -> Seek<'a> {
-        table.seek_v4(&self.into())
+        let (family, id_bit) = (<Self as FastKey<K>>::table(table), <Self as Family>::ID_BIT);
+        Seek { index: family.index(), sought: family.sought(self), id_bit }
     }
 
     #[inline]
     fn look(&self, table: &ConnTable) -> Option<Option<Hit>> {
-        table.look_v4(&self.into())
+        let hit = |found| Hit::new(found, <Self as Family>::ID_BIT);
+        <Self as FastKey<K>>::table(table).look::<true>(self).map(|found| found.map(hit))
     }
 
     #[inline]
     fn fetch(table: &ConnTable, record: u32) {
-        table.v4.prefetch_record(record);
+        <Self as FastKey<K>>::table(table).prefetch_whole(record);
     }
 
     fn flow(&self) -> FlowKey {
-        (*self).into()
+        self.into()
     }
 }
 
@@ -154,6 +168,10 @@ impl ConnTable {
     /// to `out`, as far as both reach. Best with bursts of 8 to 64. Where all
     /// keys are of one family by their type, the records of what is found are on
     /// their way into the cache afterwards; otherwise see [`Self::prefetch`].
+    ///
+    /// Of keys in words of IPv6 ([`Key<4>`]) the record is not compared: now and
+    /// then a connection with the same digest is found, which
+    /// [`Self::serve_found`] tells.
     #[inline]
     pub fn lookup_burst<T: LookupKey>(&self, keys: &[T], out: &mut [Option<Hit>]) {
         by_width!(self.width, |by| self.lookup_all(by, keys, out));
@@ -195,8 +213,8 @@ impl ConnTable {
         }
     }
 
-    /// Stage 1: hash, and fetch the first bucket; whether there is any key of
-    /// IPv6.
+    /// Stage 1: hash, and fetch the first bucket; whether any key is one of IPv6
+    /// that is to be compared.
     #[inline]
     fn approach<'a, T: LookupKey>(&'a self, keys: &[T], starts: &mut Starts<'a>) -> u32 {
         let mut families = 0;
@@ -204,7 +222,7 @@ impl ConnTable {
             let Seek { index, sought, id_bit } = key.seek(self);
             let (first, second) = index.approach(sought);
             starts.push(Start { sought, first, second, id_bit });
-            families |= id_bit;
+            families |= if T::COMPARED { id_bit } else { 0 };
         }
         families
     }
@@ -262,6 +280,7 @@ impl ConnTable {
             let sure = match (key.flow(), &*out) {
                 (_, None) => told,
                 (FlowKey::V4(_), Some(_)) => true,
+                (FlowKey::V6(_), Some(_)) if !T::COMPARED => true,
                 (FlowKey::V6(flow), Some(hit)) => self.v6.is(hit.reference(), &(&flow).into()),
             };
             if !(sure && index.is_sure(sought, before)) {

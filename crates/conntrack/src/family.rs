@@ -16,7 +16,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// All connections of one family.
 #[derive(Debug)]
-pub(crate) struct FamilyTable<const K: usize> {
+pub struct FamilyTable<const K: usize> {
     records: Slab<Record<K>>,
     index: Index,
     digest: Digest<K>,
@@ -118,6 +118,12 @@ where
     #[inline]
     pub(crate) fn prefetch_record(&self, number: u32) {
         self.records.prefetch(number as usize);
+    }
+
+    /// Fetches every cache line of a record.
+    #[inline]
+    pub(crate) fn prefetch_whole(&self, number: u32) {
+        self.records.prefetch_whole(number as usize);
     }
 
     #[inline]

@@ -3,18 +3,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 
 use service::Binding;
 use wire::rewrite::{Rewrite4, Rewrite6};
-use wire::{FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
+use wire::{FastHeader, FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
 
 /// A 5-tuple in words: `K` is 1 for IPv4 and 4 for IPv6. The words are as a
-/// packet has them in memory, so that nothing is turned round on the fast path.
+/// packet has them in memory, so that nothing is byte-swapped on the fast path:
+/// a [`FastHeader`] is a key without conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key<const K: usize> {
+pub struct Key<const K: usize> {
     /// Source, then destination address.
-    pub(crate) addresses: [u64; K],
+    pub addresses: [u64; K],
     /// Source, then destination port.
-    pub(crate) ports: u32,
+    pub ports: u32,
     /// TCP or UDP.
-    pub(crate) proto: Transport,
+    pub proto: Transport,
 }
 
 /// IPv4.
@@ -23,7 +24,7 @@ pub(crate) type Key4 = Key<1>;
 pub(crate) type Key6 = Key<4>;
 
 /// What differs between the families.
-pub(crate) trait Family: Copy {
+pub trait Family: Copy {
     /// The bit that names the family in a connection's id.
     const ID_BIT: u32;
     /// Which hash keys the family takes from the seed.
@@ -35,6 +36,8 @@ pub(crate) trait Family: Copy {
     const HEADER_SUM: bool;
     /// Source and destination address.
     fn ips(&self) -> (IpAddr, IpAddr);
+    /// The same 5-tuple in numbers.
+    fn flow(&self) -> FlowKey;
     /// A rewrite to those of this key's endpoints that `side` names.
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite;
 }
@@ -43,7 +46,7 @@ pub(crate) trait Family: Copy {
 /// order that a packet has them in memory. Ones' complement sums may be taken
 /// in either order (RFC 1071, section 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Deltas {
+pub struct Deltas {
     /// Of the IPv4 header's; zero for IPv6.
     pub(crate) net: u16,
     /// Of the TCP or UDP checksum's.
@@ -87,6 +90,23 @@ const fn sum(words: u64) -> u32 {
     (pairs >> 32) as u32 + pairs as u32
 }
 
+impl<const K: usize> From<&FastHeader<K>> for Key<K> {
+    #[inline(always)]
+    fn from(header: &FastHeader<K>) -> Self {
+        Self { addresses: header.addresses, ports: header.ports, proto: header.proto }
+    }
+}
+
+impl<const K: usize> From<&Key<K>> for FlowKey
+where
+    Key<K>: Family,
+{
+    #[inline]
+    fn from(key: &Key<K>) -> Self {
+        key.flow()
+    }
+}
+
 impl<const K: usize> Key<K>
 where
     Self: Family,
@@ -103,12 +123,12 @@ where
 }
 
 #[inline]
-const fn ports(source: u16, destination: u16) -> u32 {
+pub(crate) const fn ports(source: u16, destination: u16) -> u32 {
     ((source as u32) << 16 | destination as u32).to_be()
 }
 
 #[inline]
-const fn addresses_v4(source: Ipv4Addr, destination: Ipv4Addr) -> [u64; 1] {
+pub(crate) const fn addresses_v4(source: Ipv4Addr, destination: Ipv4Addr) -> [u64; 1] {
     [((source.to_bits() as u64) << 32 | destination.to_bits() as u64).to_be()]
 }
 
@@ -213,6 +233,18 @@ impl Family for Key4 {
     }
 
     #[inline]
+    fn flow(&self) -> FlowKey {
+        let ([word], ports) = (self.addresses.map(u64::from_be), u32::from_be(self.ports));
+        FlowKey::V4(FlowV4 {
+            src: Ipv4Addr::from_bits((word >> 32) as u32),
+            dst: Ipv4Addr::from_bits(word as u32),
+            sport: (ports >> 16) as u16,
+            dport: ports as u16,
+            proto: self.proto,
+        })
+    }
+
+    #[inline]
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite {
         let [addresses] = self.addresses;
         Rewrite::V4(Rewrite4 {
@@ -241,6 +273,18 @@ impl Family for Key6 {
     }
 
     #[inline]
+    fn flow(&self) -> FlowKey {
+        let ([a, b, c, d], ports) = (self.addresses.map(u64::from_be), u32::from_be(self.ports));
+        FlowKey::V6(FlowV6 {
+            src: Ipv6Addr::from_bits(u128::from(a) << 64 | u128::from(b)),
+            dst: Ipv6Addr::from_bits(u128::from(c) << 64 | u128::from(d)),
+            sport: (ports >> 16) as u16,
+            dport: ports as u16,
+            proto: self.proto,
+        })
+    }
+
+    #[inline]
     fn rewrite(&self, deltas: Deltas, side: Side) -> Rewrite {
         let mut addresses = [0; 32];
         for (bytes, word) in addresses.chunks_exact_mut(8).zip(self.addresses) {
@@ -257,7 +301,7 @@ impl Family for Key6 {
 }
 
 /// The pieces from which rewrites are put together.
-pub(crate) trait Halves: Sized {
+pub trait Halves: Sized {
     /// Source and destination swapped.
     fn swapped(&self) -> Self;
     /// What `side` names, and zero otherwise.

@@ -27,11 +27,11 @@ mod changes;
 mod config;
 #[forbid(unsafe_code)]
 mod family;
+#[forbid(unsafe_code)]
+mod fast;
 #[cfg(all(test, not(loom)))]
 #[forbid(unsafe_code)]
 mod fill;
-#[forbid(unsafe_code)]
-mod first;
 #[forbid(unsafe_code)]
 mod free;
 #[forbid(unsafe_code)]
@@ -42,6 +42,8 @@ mod id;
 mod index;
 #[forbid(unsafe_code)]
 mod insert;
+#[forbid(unsafe_code)]
+mod insert_api;
 #[cfg(all(test, loom))]
 #[forbid(unsafe_code)]
 mod interleavings;
@@ -57,11 +59,9 @@ mod moves;
 #[forbid(unsafe_code)]
 mod offload;
 #[forbid(unsafe_code)]
-mod opening;
-#[forbid(unsafe_code)]
 mod path;
 #[forbid(unsafe_code)]
-mod plain;
+mod prefetched_insert;
 #[forbid(unsafe_code)]
 mod readers;
 #[forbid(unsafe_code)]
@@ -91,11 +91,12 @@ mod walk;
 pub use burst::LookupKey;
 pub use config::{TableConfig, TableError};
 pub use family::FamilyStats;
-pub use first::PlainOpening;
+pub use fast::{FastAction, FastKey};
 pub use id::{ConnId, Hit};
+pub use insert_api::InsertError;
+pub use key::Key;
 pub use offload::OffloadState;
-pub use opening::InsertError;
-pub use plain::{PlainAction, PlainKey};
+pub use prefetched_insert::PreparedInsert;
 pub use readers::{MAX_READERS, Reader, ReaderError};
 pub use state::{ConnState, Event};
 pub use sweep::Expiry;

@@ -6,7 +6,7 @@ mod common;
 use std::collections::HashMap;
 
 use common::{binding, hops, seeded};
-use conntrack::{ConnId, ConnTable, Hit, InsertError, PlainKey};
+use conntrack::{ConnId, ConnTable, FastKey, Hit, InsertError, Key};
 use flow::Direction;
 use proptest::prelude::*;
 use service::Binding;
@@ -162,20 +162,27 @@ fn lookup(table: &ConnTable, model: &Model, clients: &[(u32, bool)]) {
         assert_eq!(found, model.keys.get(key).copied());
         assert_eq!(table.lookup(key), found);
     }
-    lookup_plain(table, model, &keys);
-}
-
-/// The keys of IPv4 once more, as words.
-fn lookup_plain(table: &ConnTable, model: &Model, keys: &[FlowKey]) {
-    let flows = keys.iter().filter_map(|key| match key {
-        FlowKey::V4(flow) => Some(flow),
+    let v4 = keys.iter().filter_map(|key| match key {
+        FlowKey::V4(flow) => Some(flow.into()),
         FlowKey::V6(_) => None,
     });
-    let plain: Vec<PlainKey> = flows.map(PlainKey::from).collect();
-    let mut out = vec![None; plain.len()];
-    table.lookup_burst(&plain, &mut out);
-    for (key, found) in plain.iter().zip(out) {
-        assert_eq!(found, model.keys.get(&FlowKey::from(*key)).copied());
+    let v6 = keys.iter().filter_map(|key| match key {
+        FlowKey::V4(_) => None,
+        FlowKey::V6(flow) => Some(flow.into()),
+    });
+    lookup_by_words(table, model, &v4.collect::<Vec<Key<1>>>());
+    lookup_by_words(table, model, &v6.collect::<Vec<Key<4>>>());
+}
+
+/// The keys of one family once more, as words.
+fn lookup_by_words<const K: usize>(table: &ConnTable, model: &Model, keys: &[Key<K>])
+where
+    Key<K>: FastKey<K>,
+{
+    let mut out = vec![None; keys.len()];
+    table.lookup_burst(keys, &mut out);
+    for (key, found) in keys.iter().zip(out) {
+        assert_eq!(found, model.keys.get(&FlowKey::from(key)).copied());
         assert_eq!(table.lookup(key), found);
     }
 }

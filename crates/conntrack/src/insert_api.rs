@@ -109,16 +109,6 @@ impl ConnTable {
         }
     }
 
-    /// Brings closer what [`Self::insert`] will touch: worth it where several
-    /// connections are announced before the first is inserted. Changes nothing.
-    pub fn prefetch_insert(&self, binding: &Binding) {
-        match BothKeys::of(binding) {
-            Some(BothKeys::V4(keys)) => drop(self.v4.approach(&keys)),
-            Some(BothKeys::V6(keys)) => drop(self.v6.approach(&keys)),
-            None => {}
-        }
-    }
-
     #[inline]
     fn ready(&self, binding: &Binding, hops: [HopId; 2], ready: &mut Opening) {
         match BothKeys::of(binding) {

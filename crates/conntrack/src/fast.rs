@@ -1,0 +1,154 @@
+//! The fast path through a record: a packet that changes nothing but addresses
+//! and ports, of a connection whose state it does not change. Verifying the
+//! key, noting that the packet came and reading what is done to it take one
+//! look at the record: one cache line of IPv4, two of IPv6.
+use std::net::{Ipv4Addr, SocketAddr};
+
+use flow::HopId;
+use wire::FastRewrite;
+
+use crate::burst::LookupKey;
+use crate::family::FamilyTable;
+use crate::id::Hit;
+use crate::key::{Family, Halves, Key, addresses_v4, ports};
+use crate::record::Record;
+use crate::table::ConnTable;
+use crate::time::tick;
+
+/// A key whose family the fast path serves: [`Key<1>`] and [`Key<4>`].
+pub trait FastKey<const K: usize>: LookupKey + Family + Halves {
+    /// The family's connections.
+    #[doc(hidden)]
+    fn table(all: &ConnTable) -> &FamilyTable<K>;
+
+    /// The key of the answers that `server` gives to packets with this key;
+    /// `None` if `server` is of the other family.
+    fn answered_by(&self, server: SocketAddr) -> Option<Self>;
+}
+
+impl FastKey<1> for Key<1> {
+    #[inline(always)]
+    fn table(all: &ConnTable) -> &FamilyTable<1> {
+        &all.v4
+    }
+
+    #[inline]
+    fn answered_by(&self, server: SocketAddr) -> Option<Self> {
+        let SocketAddr::V4(server) = server else { return None };
+        let [word] = self.addresses.map(u64::from_be);
+        let client = Ipv4Addr::from_bits((word >> 32) as u32);
+        let addresses = addresses_v4(*server.ip(), client);
+        let ports = ports(server.port(), source_port(self.ports));
+        Some(Self { addresses, ports, proto: self.proto })
+    }
+}
+
+impl FastKey<4> for Key<4> {
+    #[inline(always)]
+    fn table(all: &ConnTable) -> &FamilyTable<4> {
+        &all.v6
+    }
+
+    #[inline]
+    fn answered_by(&self, server: SocketAddr) -> Option<Self> {
+        let SocketAddr::V6(server) = server else { return None };
+        let ([high, low, ..], bits) = (self.addresses, server.ip().to_bits());
+        let addresses = [((bits >> 64) as u64).to_be(), (bits as u64).to_be(), high, low];
+        let ports = ports(server.port(), source_port(self.ports));
+        Some(Self { addresses, ports, proto: self.proto })
+    }
+}
+
+const fn source_port(ports: u32) -> u16 {
+    (u32::from_be(ports) >> 16) as u16
+}
+
+/// What the fast path does to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastAction<const K: usize> {
+    /// All addresses and ports, also those that stay.
+    pub rewrite: FastRewrite<K>,
+    /// Where the packet is sent.
+    pub hop: HopId,
+}
+
+impl ConnTable {
+    /// What is done to a packet without SYN, FIN and RST that carries `key` and
+    /// that a mark has assigned to `hit`, which is verified here. Notes that the
+    /// packet came. `None`, and nothing is noted, if the packet is not one of
+    /// `hit`, or if its connection needs a closer look: the caller falls back to
+    /// the slow path.
+    #[inline(always)]
+    #[must_use]
+    pub fn serve_marked<const K: usize>(
+        &self,
+        hit: Hit,
+        key: &Key<K>,
+        now_ms: u64,
+    ) -> Option<FastAction<K>>
+    where
+        Key<K>: FastKey<K>,
+    {
+        self.serve_if(hit, key, now_ms, |record| {
+            record.carries(hit.direction, key.addresses, key.ports)
+        })
+    }
+
+    /// The same for a packet whose key was looked up and found as `hit` since the
+    /// worker's last quiescent point. The index holds an IPv4 key whole, so the
+    /// connection is still the packet's and its key is not compared again; of an
+    /// IPv6 key it holds a digest, and the key is compared here.
+    #[inline(always)]
+    #[must_use]
+    pub fn serve_found<const K: usize>(
+        &self,
+        hit: Hit,
+        key: &Key<K>,
+        now_ms: u64,
+    ) -> Option<FastAction<K>>
+    where
+        Key<K>: FastKey<K>,
+    {
+        self.serve_if(hit, key, now_ms, |record| {
+            <Key<K> as Family>::WHOLE || record.carries(hit.direction, key.addresses, key.ports)
+        })
+    }
+
+    /// `same` says whether the connection is the one of `key`. Each question is
+    /// one comparison that turns out alike for nearly every packet, so that it
+    /// is predicted, and nothing is read before the questions that need it are
+    /// answered, so that few registers are in use.
+    #[inline(always)]
+    fn serve_if<const K: usize>(
+        &self,
+        hit: Hit,
+        key: &Key<K>,
+        now_ms: u64,
+        same: impl FnOnce(&Record<K>) -> bool,
+    ) -> Option<FastAction<K>>
+    where
+        Key<K>: FastKey<K>,
+    {
+        // Hits of the other family are beyond the records.
+        let number = hit.conn.raw() ^ <Key<K> as Family>::ID_BIT;
+        let record = <Key<K> as FastKey<K>>::table(self).record(number)?;
+        let settled = record.life().is_settled(hit.direction);
+        if !settled || !same(record) || !record.rewrites(key.proto.number()) {
+            return None;
+        }
+        let words = record.words(hit.direction);
+        record.see(tick(now_ms));
+        // What the packet carries behind the load balancer is the other key
+        // turned round: under `nat` one half of it is what it carries already,
+        // so which side is rewritten is no case of its own.
+        let other = Key { addresses: words.other, ports: words.other_ports, proto: key.proto };
+        let Key { addresses, ports, .. } = other.swapped();
+        let rewrite = FastRewrite {
+            addresses,
+            ports,
+            net_delta: (words.deltas >> 16) as u16,
+            transport_delta: words.deltas as u16,
+        };
+        Some(FastAction { rewrite, hop: HopId(words.hop) })
+    }
+}

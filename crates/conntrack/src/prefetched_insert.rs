@@ -1,0 +1,134 @@
+//! Insertion of connections whose packets change nothing but the far end,
+//! prepared beforehand: hashes and checksum changes are computed and the cache
+//! lines of a burst's insertions fetched before the first connection is
+//! inserted.
+use flow::{BackendId, Direction, HopId, ServiceId};
+use service::Forwarding;
+use wire::{FastRewrite, TcpFlags};
+
+use crate::fast::{FastAction, FastKey};
+use crate::id::ConnId;
+use crate::index::Probe;
+use crate::insert::Born;
+use crate::insert_api::{InsertError, outcome};
+use crate::key::{Deltas, Halves, Key};
+use crate::record::Content;
+use crate::state::TcpState;
+use crate::table::ConnTable;
+use crate::time::tick;
+
+/// A connection of mode `nat` that may be inserted into the table that prepared
+/// it.
+#[derive(Clone, Copy, Debug)]
+pub struct PreparedInsert<const K: usize> {
+    content: Content<K>,
+    probes: [Probe; 2],
+}
+
+impl<const K: usize> PreparedInsert<K>
+where
+    Key<K>: FastKey<K>,
+{
+    /// The backend that serves the connection.
+    #[inline]
+    #[must_use]
+    pub const fn backend(&self) -> BackendId {
+        self.content.backend
+    }
+
+    /// What is done to the client's packets: what [`ConnTable::serve_marked`]
+    /// will say.
+    #[inline]
+    #[must_use]
+    pub fn action(&self) -> FastAction<K> {
+        let Content { keys: [_, back], deltas: [there, _], hops: [hop, _], .. } = &self.content;
+        let Key { addresses, ports, .. } = back.swapped();
+        let (net_delta, transport_delta) = (there.net, there.transport);
+        FastAction {
+            rewrite: FastRewrite { addresses, ports, net_delta, transport_delta },
+            hop: *hop,
+        }
+    }
+}
+
+impl ConnTable {
+    /// The connection of `keys`, the client's 5-tuple and that of the answers,
+    /// served by `backend` of `service`; `hops` are by direction. Fetches what
+    /// [`Self::insert_prepared`] will touch, and changes nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn prepare_insert<const K: usize>(
+        &self,
+        keys: [Key<K>; 2],
+        (service, backend): (ServiceId, BackendId),
+        hops: [HopId; 2],
+    ) -> PreparedInsert<K>
+    where
+        Key<K>: FastKey<K>,
+    {
+        let probes = <Key<K> as FastKey<K>>::table(self).approach(&keys);
+        let (deltas, forwarding) = (Deltas::of(&keys), Forwarding::Rewrite);
+        let content = Content { keys, deltas, hops, service, backend, forwarding };
+        PreparedInsert { content, probes }
+    }
+
+    /// With what [`Self::prepare_insert`] asked for at hand, fetches what else
+    /// [`Self::insert_prepared`] will touch: worth it some insertions ahead.
+    #[inline]
+    pub fn prefetch_further<const K: usize>(&self, prepared: &PreparedInsert<K>)
+    where
+        Key<K>: FastKey<K>,
+    {
+        <Key<K> as FastKey<K>>::table(self).approach_further(&prepared.probes);
+    }
+
+    /// Inserts a connection, as [`Self::insert`], whose first packet has come: of
+    /// TCP a SYN. The connection is born in the state that its first packet gives
+    /// it, so that packet needs no [`Self::touch`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    #[inline]
+    pub fn insert_prepared<const K: usize>(
+        &self,
+        prepared: &PreparedInsert<K>,
+        now_ms: u64,
+    ) -> Result<ConnId, InsertError>
+    where
+        Key<K>: FastKey<K>,
+    {
+        const SYN: Option<TcpFlags> = Some(TcpFlags(TcpFlags::SYN));
+        let PreparedInsert { content, probes } = prepared;
+        let [there, back] = &content.keys;
+        if there == back {
+            return Err(InsertError::Loop);
+        }
+        let state = TcpState::first(there.proto, content.forwarding);
+        let (state, _) = state.after(Direction::Forward, SYN);
+        let born = Born { state, seen: tick(now_ms) };
+        outcome::<K>(<Key<K> as FastKey<K>>::table(self).insert_as(content, probes, born))
+    }
+
+    /// Whether another connection has the reply key.
+    #[inline]
+    #[must_use]
+    pub fn conflicts<const K: usize>(&self, prepared: &PreparedInsert<K>) -> bool
+    where
+        Key<K>: FastKey<K>,
+    {
+        let [_, back] = &prepared.content.keys;
+        let family = <Key<K> as FastKey<K>>::table(self);
+        family.look::<true>(back).unwrap_or_else(|| family.look_surely(back)).is_some()
+    }
+
+    /// Whether no record is free for another connection of the family. Callers
+    /// ask because they want to insert one; a `true` is counted as a refusal.
+    #[inline]
+    #[must_use]
+    pub fn refuses<const K: usize>(&self) -> bool
+    where
+        Key<K>: FastKey<K>,
+    {
+        <Key<K> as FastKey<K>>::table(self).refuses()
+    }
+}
