@@ -3,7 +3,7 @@
 use flow::{HopId, PortId};
 use l3::NeighbourTable;
 use state::Snapshot;
-use wire::plain::mac_pair;
+use wire::fast_header::mac_pair;
 
 use crate::context::Context;
 
@@ -33,6 +33,14 @@ impl Way {
     #[inline(always)]
     pub(crate) fn takes(&self, len: usize) -> bool {
         len <= usize::from(self.longest)
+    }
+
+    /// Writes the Ethernet addresses.
+    #[inline(always)]
+    pub(crate) fn write(&self, frame: &mut [u8]) {
+        if let Some(macs) = frame.first_chunk_mut() {
+            *macs = self.macs;
+        }
     }
 }
 

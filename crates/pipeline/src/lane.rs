@@ -5,12 +5,12 @@
 //! left, whole and untouched, to the general way, which does the same to these
 //! packets.
 use arrayvec::ArrayVec;
-use conntrack::{Hit, PlainAction, PlainKey};
+use conntrack::{FastAction, Hit, Key};
 use flow::PortId;
 use packet::PacketBuf;
 use state::{Counter, PortShared};
-use wire::plain::Head;
-use wire::{Mac, Plain, PlainRewrite};
+use wire::fast_header::is_for;
+use wire::{FastHeader, Mac};
 
 use crate::context::Context;
 use crate::hops::Hops;
@@ -85,7 +85,7 @@ pub(crate) fn ask<B: PacketBuf, O>(
 /// Packets that are looked up together.
 #[derive(Default)]
 struct Asked {
-    keys: ArrayVec<PlainKey, BURST>,
+    keys: ArrayVec<Key<1>, BURST>,
     places: ArrayVec<u8, BURST>,
     /// A bit for each place whose packet may open a connection.
     opening: u64,
@@ -107,13 +107,15 @@ impl Asked {
             if buf.mark().is_some() || cx.queue {
                 continue;
             }
-            let Some(head) = buf.bytes().first_chunk() else { continue };
-            let plain = Plain::of(head, buf.bytes().len(), station).or_else(|| {
+            if !is_for(buf.bytes(), station) {
+                continue;
+            }
+            let plain = FastHeader::of(buf.bytes(), 0).or_else(|| {
                 self.opening |= 1 << place;
-                first(buf.bytes(), station)
+                first(buf.bytes())
             });
             if let Some(plain) = plain {
-                self.keys.push(key(&plain));
+                self.keys.push(Key::from(&plain));
                 self.places.push(place);
             }
         }
@@ -177,23 +179,17 @@ fn nothing_known(told: &[Told]) -> [u8; BURST] {
 /// A packet that is plain but for being the first of a TCP connection.
 #[cold]
 #[inline(never)]
-fn first(frame: &[u8], station: Mac) -> Option<Plain> {
-    frame.first_chunk().and_then(|head| Plain::first(head, frame.len(), station))
+fn first(frame: &[u8]) -> Option<FastHeader<1>> {
+    FastHeader::opening(frame, 0)
 }
 
 /// Notes a plain packet of no known connection, if it may open one.
 #[inline(never)]
 fn note<B: PacketBuf>(burst: &[B], place: u8, fresh: &mut Fresh) {
-    let head = burst.get(usize::from(place)).and_then(|buf| buf.bytes().first_chunk());
-    if let Some(plain) = head.map(Plain::again).filter(Plain::may_open) {
+    let plain = burst.get(usize::from(place)).and_then(|buf| FastHeader::again(buf.bytes(), 0));
+    if let Some(plain) = plain.filter(FastHeader::may_open) {
         fresh.push((place, plain));
     }
-}
-
-/// The packet's 5-tuple.
-#[inline(always)]
-pub(crate) fn key(plain: &Plain) -> PlainKey {
-    PlainKey { addresses: plain.addresses, ports: plain.ports, proto: plain.proto }
 }
 
 /// Third pass, for a packet of a connection that its mark named, which may be
@@ -207,11 +203,9 @@ pub(crate) fn pass_known<O>(
     hit: Hit,
     frame: &mut [u8],
 ) -> Option<PortId> {
-    let len = frame.len();
-    let head = frame.first_chunk_mut()?;
-    let plain = Plain::of(head, len, station)?;
-    let action = cx.shared.table.plain(hit, &key(&plain), cx.now_ms)?;
-    rewrite(cx, hops, &plain, &action, len, head)
+    let plain = FastHeader::of(frame, 0).filter(|_| is_for(frame, station))?;
+    let action = cx.shared.table.serve_marked(hit, &Key::from(&plain), cx.now_ms)?;
+    rewrite(cx, hops, &plain, &action, frame)
 }
 
 /// Third pass, for a plain packet whose connection [`find`] has found, and
@@ -223,31 +217,22 @@ pub(crate) fn pass_found<O>(
     hit: Hit,
     frame: &mut [u8],
 ) -> Option<PortId> {
-    let len = frame.len();
-    let head = frame.first_chunk_mut()?;
-    let plain = Plain::again(head);
-    let action = cx.shared.table.plain_found(hit, plain.proto, cx.now_ms)?;
-    rewrite(cx, hops, &plain, &action, len, head)
+    let plain = FastHeader::again(frame, 0)?;
+    let action = cx.shared.table.serve_found(hit, &Key::from(&plain), cx.now_ms)?;
+    rewrite(cx, hops, &plain, &action, frame)
 }
 
 #[inline(always)]
 fn rewrite<O>(
     cx: &Context<'_, O>,
     hops: &mut Hops,
-    plain: &Plain,
-    action: &PlainAction,
-    len: usize,
-    head: &mut Head,
+    plain: &FastHeader<1>,
+    action: &FastAction<1>,
+    frame: &mut [u8],
 ) -> Option<PortId> {
-    let way = hops.way(cx, action.hop).filter(|way| way.takes(len))?;
-    let rewrite = PlainRewrite {
-        macs: way.macs,
-        addresses: action.addresses,
-        ports: action.ports,
-        net_delta: action.net_delta,
-        transport_delta: action.transport_delta,
-    };
-    rewrite.apply(head, plain.proto);
+    let way = hops.way(cx, action.hop).filter(|way| way.takes(frame.len()))?;
+    way.write(frame);
+    action.rewrite.apply(frame, 0, plain.proto);
     Some(way.port)
 }
 

@@ -1,4 +1,4 @@
-//! The short way of first packets: plain IPv4 packets (`wire::Plain::first`) to a
+//! The short way of first packets: plain IPv4 packets (`wire::FastHeader::opening`) to a
 //! service of mode `nat` whose connection the burst's lookup did not find.
 //!
 //! Backends are chosen ahead, so that the cache lines of a burst's insertions
@@ -11,24 +11,24 @@
 //! packet that may come to be scheduled on the general way is a bar: choices
 //! behind it wait until it has gone.
 use arrayvec::ArrayVec;
-use conntrack::PlainOpening;
+use conntrack::{FastKey, Key, PreparedInsert};
 use flow::{BackendId, HopId, PortId, ServiceId};
 use packet::PacketBuf;
 use service::{Mode, Scheduler};
 use state::{Admit, Counter};
-use wire::{FlowKey, FlowV4, Plain, PlainRewrite, TcpFlags};
+use wire::{FastHeader, FlowKey, TcpFlags};
 
 use crate::Outbox;
 use crate::context::Context;
 use crate::hops::{ETHERNET, Hops, Way};
 use crate::known::want;
-use crate::lane::{Told, key};
+use crate::lane::Told;
 use crate::miss::{self, Scheduling};
 use crate::pipeline::BURST;
 use crate::roads::Roads;
 
 /// Packets of a burst that may open connections: place and content.
-pub(crate) type Fresh = ArrayVec<(u8, Plain), BURST>;
+pub(crate) type Fresh = ArrayVec<(u8, FastHeader<1>), BURST>;
 
 /// How many insertions ahead their first cache lines are there, most likely.
 const NEAR: usize = 8;
@@ -36,12 +36,12 @@ const NEAR: usize = 8;
 /// A connection that is about to be opened.
 #[derive(Debug)]
 struct Opening {
-    flow: FlowV4,
+    key: Key<1>,
     service: ServiceId,
     /// The way back.
     back: HopId,
     /// The first packet's length and TCP flags.
-    length: u16,
+    length: u32,
     flags: TcpFlags,
     /// Whether a packet between the opening before and this one may come to be
     /// scheduled.
@@ -65,7 +65,7 @@ enum Next {
 /// The connection that is inserted, and where its packet goes.
 #[derive(Debug)]
 struct Choice {
-    conn: PlainOpening,
+    conn: PreparedInsert<1>,
     way: Way,
 }
 
@@ -112,7 +112,8 @@ impl Openings {
                 barred |= !matches!(told, Told::Table(_));
                 continue;
             };
-            let earlier = || fresh.iter().take(at).any(|(_, other)| key(other) == key(plain));
+            let earlier =
+                || fresh.iter().take(at).any(|(_, other)| Key::from(other) == Key::from(plain));
             // Of two packets of one connection the second is of a known one.
             let again = seen.maybe(plain) && earlier();
             let taken = if again { None } else { self.take(cx, hops, plain, barred) };
@@ -142,10 +143,11 @@ impl Openings {
         &mut self,
         cx: &Context<'_, O>,
         hops: &mut Hops,
-        plain: &Plain,
+        plain: &FastHeader<1>,
         barred: bool,
     ) -> Option<(u8, Scheduler)> {
-        let FlowKey::V4(flow) = FlowKey::from(key(plain)) else { return None };
+        let key = Key::from(plain);
+        let FlowKey::V4(flow) = FlowKey::from(&key) else { return None };
         let service = cx.snapshot.services.lookup_v4(flow.dst, flow.dport, flow.proto)?;
         if !matches!(service.mode(), Mode::Nat) || !miss::is_client(cx, flow.src.into()) {
             return None;
@@ -156,7 +158,7 @@ impl Openings {
         let number = u8::try_from(self.all.len()).ok()?;
         let (service, scheduler) = (service.id(), service.scheduler());
         let (length, flags, next) = (plain.length, plain.flags, Next::Choose);
-        self.all.try_push(Opening { flow, service, back, length, flags, barred, next }).ok()?;
+        self.all.try_push(Opening { key, service, back, length, flags, barred, next }).ok()?;
         Some((number, scheduler))
     }
 
@@ -186,27 +188,28 @@ impl Openings {
         at: usize,
     ) -> Next {
         let none = Next::General(None);
-        let Some(Opening { flow, service, back, length, flags, .. }) = self.all.get(at) else {
+        let Some(Opening { key, service, back, length, flags, .. }) = self.all.get(at) else {
             return none;
         };
         let Some(service) = cx.snapshot.services.service(*service) else { return none };
-        let key = FlowKey::V4(*flow);
-        if self.disturbed && cx.shared.table.lookup(&key).is_some() {
+        let flow = FlowKey::from(key);
+        if self.disturbed && cx.shared.table.lookup(&flow).is_some() {
             return none;
         }
         // Once insertions have been refused, only Maglev chooses, for a while:
         // then there is no need to try one in order to be refused.
-        let full = !scheduling.is_calm(cx.now_ms) && cx.shared.table.refuses_v4();
-        let chosen = miss::choose(cx, scheduling, service, &key, *flags);
+        let full = !scheduling.is_calm(cx.now_ms) && cx.shared.table.refuses::<1>();
+        let chosen = miss::choose(cx, scheduling, service, &flow, *flags);
         let (Some(backend), general) = (chosen, Next::General(chosen)) else { return none };
-        let Some(server) = service.nat_server(backend, flow.dport) else { return general };
+        let Some(server) = service.nat_server(backend, flow.dst().port()) else { return general };
         let Some(hop) = self.roads.server(cx, hops.era(), *server.ip()) else { return general };
-        let way = hops.way(cx, hop).filter(|way| way.takes(usize::from(*length) + ETHERNET));
+        let way = hops.way(cx, hop).filter(|way| way.takes(*length as usize + ETHERNET));
         let (Some(&way), Ok(number)) = (way, u8::try_from(self.choices.len())) else {
             return general;
         };
         let owner = (service.id(), backend);
-        let conn = cx.shared.table.prepare(flow, server, owner, [hop, *back]);
+        let Some(answers) = key.answered_by(server.into()) else { return general };
+        let conn = cx.shared.table.prepare_insert([*key, answers], owner, [hop, *back]);
         if self.choices.try_push(Choice { conn, way }).is_err() {
             return general;
         }
@@ -250,7 +253,6 @@ impl Openings {
         at: u8,
         frame: &mut [u8],
     ) -> Opened {
-        let Some(head) = frame.first_chunk_mut() else { return Opened::General(None) };
         let at = usize::from(at);
         if self.all.get(at).is_some_and(|opening| matches!(opening.next, Next::Choose)) {
             self.choose_from(cx, hops, scheduling, at);
@@ -266,7 +268,7 @@ impl Openings {
         };
         // What is near is looked at now: more of the table may be needed for it.
         if let Some(near) = self.choices.get(usize::from(number) + NEAR) {
-            cx.shared.table.prepare_further(&near.conn);
+            cx.shared.table.prefetch_further(&near.conn);
         }
         let fits = match opening.next {
             Next::Pass(_) => pass(cx, conn),
@@ -276,15 +278,8 @@ impl Openings {
             return Opened::General(Some(conn.backend()));
         }
         cx.count(Counter::Missed);
-        let action = conn.action();
-        let rewrite = PlainRewrite {
-            macs: way.macs,
-            addresses: action.addresses,
-            ports: action.ports,
-            net_delta: action.net_delta,
-            transport_delta: action.transport_delta,
-        };
-        rewrite.apply(head, opening.flow.proto.number());
+        way.write(frame);
+        conn.action().rewrite.apply(frame, 0, opening.key.proto);
         cx.count(Counter::ForwardedPackets);
         Opened::Sent(way.port)
     }
@@ -292,8 +287,8 @@ impl Openings {
 
 /// Puts the connection into the table; `false`: there was something in the way.
 #[inline]
-fn insert<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: &PlainOpening) -> bool {
-    let Ok(id) = cx.shared.table.open(conn, cx.now_ms) else {
+fn insert<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: &PreparedInsert<1>) -> bool {
+    let Ok(id) = cx.shared.table.insert_prepared(conn, cx.now_ms) else {
         cx.shared.active.closed(conn.backend());
         return false;
     };
@@ -307,7 +302,7 @@ fn insert<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: &PlainOpeni
 /// Counts a packet that is sent on without state; `false`: its answers would be
 /// taken for those of another connection.
 #[inline]
-fn pass<O>(cx: &Context<'_, O>, conn: &PlainOpening) -> bool {
+fn pass<O>(cx: &Context<'_, O>, conn: &PreparedInsert<1>) -> bool {
     let fits = !cx.shared.table.conflicts(conn);
     if fits {
         cx.count(Counter::TableFullSeen);
@@ -324,9 +319,9 @@ struct Seen([u64; 16]);
 impl Seen {
     /// Whether the packet's 5-tuple may have been here before.
     #[inline]
-    fn maybe(&mut self, plain: &Plain) -> bool {
+    fn maybe(&mut self, plain: &FastHeader<1>) -> bool {
         let ports = u64::from(plain.ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let hash = (plain.addresses ^ ports).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 54;
+        let hash = (plain.addresses[0] ^ ports).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 54;
         let Some(word) = self.0.get_mut(hash as usize / 64) else { return true };
         let bit = 1 << (hash % 64);
         let before = *word & bit != 0;

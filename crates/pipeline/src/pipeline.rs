@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use arrayvec::ArrayVec;
-use conntrack::{Reader, ReaderError};
+use conntrack::{Key, Reader, ReaderError};
 use flow::PortId;
 use packet::PacketBuf;
 use service::WorkerScheduleState;
@@ -442,8 +442,8 @@ impl<B: PacketBuf> Memory<B> {
         let plain = lane.pass(station, frame)?;
         if self.sampler.takes(cx.snapshot.sample) {
             cx.count(Counter::Sampled);
-            if let Some(hit) = cx.shared.table.lookup(&lane::key(&plain)) {
-                let is_tcp = plain.proto == Transport::Tcp.number();
+            if let Some(hit) = cx.shared.table.lookup(&Key::from(&plain)) {
+                let is_tcp = plain.proto == Transport::Tcp;
                 touch(cx, hit, is_tcp.then_some(plain.flags));
             }
         }

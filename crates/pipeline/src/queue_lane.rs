@@ -4,7 +4,8 @@
 use flow::{Direction, PortId};
 use service::Delivery;
 use state::{PortShared, QueueAction};
-use wire::{Mac, Plain, PlainRewrite, Rewrite};
+use wire::fast_header::is_for;
+use wire::{FastHeader, FastRewrite, Mac, Rewrite, Transport};
 
 use crate::context::Context;
 use crate::hops::{Hops, Way};
@@ -14,7 +15,7 @@ use crate::hops::{Hops, Way};
 /// packets have them in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueLane {
-    proto: u8,
+    proto: Transport,
     /// What its packets carry, and which bits of that must agree.
     addresses: (u64, u64),
     ports: (u32, u32),
@@ -50,7 +51,7 @@ impl QueueLane {
         let port_side = rewrite.port_side.map_or(0, side);
         let new_ports = (port_side >> 48 << 16) as u32 | (port_side & 0xffff) as u32;
         Some(Self {
-            proto: action.proto.number(),
+            proto: action.proto,
             addresses: ((ip << shift).to_be(), (u64::from(u32::MAX) << shift).to_be()),
             ports: ((port << port_shift).to_be(), (ports_count << port_shift).to_be()),
             new_addresses: (u64::from_ne_bytes(rewrite.addresses), !side(rewrite.side).to_be()),
@@ -64,26 +65,26 @@ impl QueueLane {
     /// Whether the packet is one that the queue's rules may have matched: then
     /// software would do the same to it.
     #[inline(always)]
-    fn carries(&self, plain: &Plain) -> bool {
+    fn carries(&self, plain: &FastHeader<1>) -> bool {
         let (addresses, counted) = self.addresses;
         let (ports, counted_ports) = self.ports;
-        ((plain.addresses ^ addresses) & counted)
+        let [carried] = plain.addresses;
+        ((carried ^ addresses) & counted)
             | u64::from((plain.ports ^ ports) & counted_ports)
-            | u64::from(plain.proto ^ self.proto)
+            | u64::from(plain.proto.number() ^ self.proto.number())
             == 0
     }
 
     /// Third pass, for a packet of a queue that means something: rewrites it;
     /// what it was. `None`, and nothing happens: the general way must be taken.
     #[inline(always)]
-    pub(crate) fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<Plain> {
-        let len = frame.len();
-        let head = frame.first_chunk_mut()?;
-        let plain = Plain::of(head, len, station)?;
-        if !self.carries(&plain) || !self.way.takes(len) {
+    pub(crate) fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<FastHeader<1>> {
+        let plain = FastHeader::of(frame, 0).filter(|_| is_for(frame, station))?;
+        if !self.carries(&plain) || !self.way.takes(frame.len()) {
             return None;
         }
-        self.rewrite(&plain).apply(head, plain.proto);
+        self.way.write(frame);
+        self.rewrite(&plain).apply(frame, 0, plain.proto);
         Some(plain)
     }
 
@@ -94,12 +95,12 @@ impl QueueLane {
     }
 
     #[inline(always)]
-    fn rewrite(&self, plain: &Plain) -> PlainRewrite {
+    fn rewrite(&self, plain: &FastHeader<1>) -> FastRewrite<1> {
         let (addresses, kept) = self.new_addresses;
         let (ports, kept_ports) = self.new_ports;
-        PlainRewrite {
-            macs: self.way.macs,
-            addresses: addresses | plain.addresses & kept,
+        let [carried] = plain.addresses;
+        FastRewrite {
+            addresses: [addresses | carried & kept],
             ports: ports | plain.ports & kept_ports,
             net_delta: self.net_delta,
             transport_delta: self.transport_delta,

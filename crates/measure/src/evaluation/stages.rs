@@ -4,13 +4,13 @@ use std::hint::black_box;
 use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
-use conntrack::{PlainKey, PlainOpening};
+use conntrack::{FastKey, Key, PreparedInsert};
 use dpdk::cycles;
 use flow::HopId;
 use service::WorkerScheduleState;
 use state::{Shared, Snapshot};
-use wire::plain::mac_pair;
-use wire::{FlowKey, FlowV4, Plain, PlainRewrite};
+use wire::fast_header::{is_for, mac_pair};
+use wire::{FastHeader, FlowKey};
 
 use crate::error::MeasureError;
 use crate::evaluation::new_connections::Spent;
@@ -29,8 +29,8 @@ struct Walk<'a> {
     state: WorkerScheduleState,
     /// By backend, and the way back.
     hops: (Vec<HopId>, HopId),
-    plains: ArrayVec<Plain, RX_BURST>,
-    openings: ArrayVec<PlainOpening, RX_BURST>,
+    headers: ArrayVec<FastHeader<1>, RX_BURST>,
+    openings: ArrayVec<PreparedInsert<1>, RX_BURST>,
 }
 
 /// The time that connections took which are opened by `shots`, by part.
@@ -49,7 +49,7 @@ pub(crate) fn measure(world: &World, shots: &[Shot]) -> Result<[Spent; 5], Measu
         snapshot: &snapshot,
         state: WorkerScheduleState::new(0, &snapshot.services),
         hops: (there?, back),
-        plains: ArrayVec::new(),
+        headers: ArrayVec::new(),
         openings: ArrayVec::new(),
     };
     let interrupted = INTERRUPTED_US * (dpdk::cycles_per_second() / 1_000_000);
@@ -87,15 +87,13 @@ impl Walk<'_> {
     }
 
     fn parse(&mut self, frames: &[[u8; SHORTEST]]) {
-        self.plains.clear();
-        let parsed = frames
-            .iter()
-            .filter_map(|frame| Plain::first(frame.first_chunk()?, frame.len(), CLIENT_SIDE));
-        self.plains.extend(parsed);
+        self.headers.clear();
+        let ours = frames.iter().filter(|frame| is_for(*frame, CLIENT_SIDE));
+        self.headers.extend(ours.filter_map(|frame| FastHeader::opening(frame, 0)));
     }
 
     fn look_up(&self) {
-        let keys: ArrayVec<PlainKey, RX_BURST> = self.plains.iter().map(key).collect();
+        let keys: ArrayVec<Key<1>, RX_BURST> = self.headers.iter().map(Key::from).collect();
         let mut hits = [None; RX_BURST];
         self.shared.table.lookup_burst(&keys, &mut hits);
         black_box(&hits);
@@ -103,16 +101,15 @@ impl Walk<'_> {
 
     fn schedule(&mut self) {
         self.openings.clear();
-        for plain in &self.plains {
-            if let FlowKey::V4(flow) = FlowKey::from(key(plain)) {
-                self.openings.extend(choose(
-                    self.snapshot,
-                    self.shared,
-                    &mut self.state,
-                    &self.hops,
-                    &flow,
-                ));
-            }
+        for header in &self.headers {
+            let key = Key::from(header);
+            self.openings.extend(choose(
+                self.snapshot,
+                self.shared,
+                &mut self.state,
+                &self.hops,
+                &key,
+            ));
         }
     }
 
@@ -120,28 +117,19 @@ impl Walk<'_> {
     fn insert(&mut self) {
         let table = &self.shared.table;
         for opening in &self.openings {
-            table.prepare_further(opening);
+            table.prefetch_further(opening);
         }
         self.openings.retain(|opening| {
             self.shared.active.opened(opening.backend());
-            table.open(opening, 1).is_ok()
+            table.insert_prepared(opening, 1).is_ok()
         });
     }
 
     fn rewrite(&self, frames: &mut [[u8; SHORTEST]]) {
         let macs = mac_pair(ROUTER, SERVER_SIDE);
-        for ((opening, frame), plain) in self.openings.iter().zip(frames).zip(&self.plains) {
-            let action = opening.action();
-            let rewrite = PlainRewrite {
-                macs,
-                addresses: action.addresses,
-                ports: action.ports,
-                net_delta: action.net_delta,
-                transport_delta: action.transport_delta,
-            };
-            if let Some(head) = frame.first_chunk_mut() {
-                rewrite.apply(head, plain.proto);
-            }
+        for ((opening, frame), header) in self.openings.iter().zip(frames).zip(&self.headers) {
+            frame[..macs.len()].copy_from_slice(&macs);
+            opening.action().rewrite.apply(frame, 0, header.proto);
         }
     }
 }
@@ -151,15 +139,13 @@ fn choose(
     shared: &Shared,
     state: &mut WorkerScheduleState,
     (there, back): &(Vec<HopId>, HopId),
-    flow: &FlowV4,
-) -> Option<PlainOpening> {
-    let service = snapshot.services.lookup_v4(flow.dst, flow.dport, flow.proto)?;
-    let backend = service.schedule(&FlowKey::V4(*flow), state, &shared.active)?;
-    let server = service.nat_server(backend, flow.dport)?;
+    key: &Key<1>,
+) -> Option<PreparedInsert<1>> {
+    let flow = FlowKey::from(key);
+    let service = snapshot.services.lookup(&flow)?;
+    let backend = service.schedule(&flow, state, &shared.active)?;
+    let server = service.nat_server(backend, flow.dst().port())?;
+    let keys = [*key, key.answered_by(server.into())?];
     let hops = [*there.get(usize::from(backend.0))?, *back];
-    Some(shared.table.prepare(flow, server, (service.id(), backend), hops))
-}
-
-fn key(plain: &Plain) -> PlainKey {
-    PlainKey { addresses: plain.addresses, ports: plain.ports, proto: plain.proto }
+    Some(shared.table.prepare_insert(keys, (service.id(), backend), hops))
 }

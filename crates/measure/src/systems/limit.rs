@@ -4,8 +4,8 @@ use flow::PortId;
 use packet::PacketBuf;
 use pipeline::Outbox;
 use state::Source;
-use wire::plain::mac_pair;
-use wire::{Headers, Mac, PlainRewrite, Rewrite, Transport, decrement_ttl, ethernet};
+use wire::fast_header::mac_pair;
+use wire::{FastRewrite, Headers, Mac, Rewrite, Transport, decrement_ttl, ethernet};
 
 use crate::systems::balancer::Balancer;
 use crate::testbed::outbox::Out;
@@ -38,8 +38,9 @@ impl Action {
 /// One action for all packets, whose headers are not looked at. It is carried
 /// out by the very code that carries out those of the load balancer.
 pub(crate) struct Limit {
-    rewrite: PlainRewrite,
-    proto: u8,
+    macs: [u8; 12],
+    rewrite: FastRewrite<1>,
+    proto: Transport,
     port: PortId,
 }
 
@@ -48,14 +49,13 @@ impl Limit {
     pub(crate) fn new(action: Action, proto: Transport) -> Option<Self> {
         let Rewrite::V4(new) = action.rewrite else { return None };
         let [to, from] = action.macs;
-        let rewrite = PlainRewrite {
-            macs: mac_pair(to, from),
-            addresses: u64::from_ne_bytes(new.addresses),
+        let rewrite = FastRewrite {
+            addresses: [u64::from_ne_bytes(new.addresses)],
             ports: u32::from_ne_bytes(new.ports),
             net_delta: new.net_delta.to_be(),
             transport_delta: new.transport_delta.to_be(),
         };
-        Some(Self { rewrite, proto: proto.number(), port: action.port })
+        Some(Self { macs: mac_pair(to, from), rewrite, proto, port: action.port })
     }
 }
 
@@ -66,8 +66,10 @@ impl Balancer for Limit {
             packet.prefetch();
         }
         for mut packet in burst.drain() {
-            if let Some(head) = packet.bytes_mut().first_chunk_mut() {
-                self.rewrite.apply(head, self.proto);
+            let frame = packet.bytes_mut();
+            if let Some(macs) = frame.first_chunk_mut() {
+                *macs = self.macs;
+                self.rewrite.apply(frame, 0, self.proto);
                 out.send(self.port, packet);
             }
         }

@@ -1,7 +1,7 @@
 //! The connection table as a subject.
 use std::hint::black_box;
 
-use conntrack::{ConnTable, Hit, InsertError, PlainKey, TableConfig, TableError, Timeouts};
+use conntrack::{ConnTable, Hit, InsertError, Key, TableConfig, TableError, Timeouts};
 use flow::{Direction, HopId};
 use service::Binding;
 use wire::FlowKey;
@@ -39,14 +39,14 @@ impl Hnlb {
 
 /// A block of keys, of both directions in turn, in words: as packed as those
 /// of rte_hash.
-fn plain(numbers: &[u32]) -> Vec<PlainKey> {
+fn words(numbers: &[u32]) -> Vec<Key<1>> {
     let directions = Direction::BOTH.into_iter().cycle();
     let flows = numbers.iter().zip(directions).filter_map(|(n, direction)| flow(*n, direction));
-    let plain = flows.filter_map(|flow| match flow {
-        FlowKey::V4(flow) => Some(PlainKey::from(&flow)),
+    let words = flows.filter_map(|flow| match flow {
+        FlowKey::V4(flow) => Some(Key::from(&flow)),
         FlowKey::V6(_) => None,
     });
-    plain.collect()
+    words.collect()
 }
 
 fn missing(hit: Option<Hit>) -> u32 {
@@ -55,12 +55,12 @@ fn missing(hit: Option<Hit>) -> u32 {
 
 impl Subject for Hnlb {
     fn lookup(&self, numbers: &[u32]) -> Timed {
-        let keys = plain(numbers);
+        let keys = words(numbers);
         timed(|| keys.iter().map(|key| missing(self.table.lookup(key))).sum())
     }
 
     fn lookup_bulk(&self, numbers: &[u32]) -> Timed {
-        let keys = plain(numbers);
+        let keys = words(numbers);
         let mut hits = [None; BLOCK];
         let done = timed(|| {
             self.table.lookup_burst(black_box(&keys), &mut hits);
@@ -95,7 +95,7 @@ impl Subject for Hnlb {
 
     /// Gives the records back, as the keeper does in between.
     fn mixed(&self, looked_up: &[u32], new: u32, old: u32, _alone: bool) -> Timed {
-        let keys = plain(looked_up);
+        let keys = words(looked_up);
         let new = binding(new);
         let Some(old) = flow(old, Direction::Forward) else { return Timed::default() };
         timed(|| {
