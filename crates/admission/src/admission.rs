@@ -1,10 +1,12 @@
 //! The policy: who goes in, who comes out.
 use std::collections::HashMap;
 
+use flow::AdmissionPolicy;
+
 use crate::counters::Counters;
 use crate::held::{Held, Stage};
 use crate::order::Order;
-use crate::{CardRefusal, Key, Meter, Policy, Reason, Settings, Sketch, Standing};
+use crate::{CardRefusal, Key, Meter, Reason, Settings, Sketch, Standing};
 
 /// Samples without which a rate is not known.
 const SAMPLES: u64 = 3;
@@ -56,8 +58,9 @@ pub struct Decisions {
     pub evict: Vec<Key>,
 }
 
-/// Measures connections, and decides with [`Policy::Heavy`] which of them have
-/// an entry. With [`Policy::All`] the caller decides and this keeps the record.
+/// Measures connections. With the policy [`AdmissionPolicy::Heavy`] it decides
+/// which of them have an entry; with `All` and `FirstPacket` the caller decides
+/// and this keeps the record.
 #[derive(Clone, Debug)]
 pub struct Admission {
     settings: Settings,
@@ -116,7 +119,7 @@ impl Admission {
             self.counters.samples_matched += u64::from(matched);
             return;
         }
-        if self.settings.policy == Policy::Off {
+        if self.settings.policy == AdmissionPolicy::Off {
             return;
         }
         if let Some((lost, _)) = self.sketch.add(key, packets, now_ms) {
@@ -151,7 +154,7 @@ impl Admission {
         let mut decisions = Decisions::default();
         self.counters.limit = room.entries;
         self.close_window(now_ms);
-        if self.settings.policy != Policy::Heavy {
+        if self.settings.policy != AdmissionPolicy::Heavy {
             return decisions;
         }
         let refreshed = (self.held.len() / REFRESHED_IN + 1).min(REFRESHED);
@@ -209,7 +212,7 @@ impl Admission {
     /// `key` has no rules any more, and is measured in software again.
     pub fn left(&mut self, key: Key, now_ms: u64) {
         let Some(entry) = self.held.remove(key) else { return };
-        if entry.meter.samples() == 0 || self.settings.policy == Policy::Off {
+        if entry.meter.samples() == 0 || self.settings.policy == AdmissionPolicy::Off {
             return;
         }
         if let Some((lost, _)) = self.sketch.restore(key, entry.meter, now_ms) {
@@ -284,9 +287,9 @@ impl Admission {
             return Reason::Refused { why: *why, again_in_ms: until_ms - now_ms };
         }
         match self.settings.policy {
-            Policy::Off => return Reason::Off,
-            Policy::All => return Reason::NotAsked,
-            Policy::Heavy => {}
+            AdmissionPolicy::Off => return Reason::Off,
+            AdmissionPolicy::All | AdmissionPolicy::FirstPacket => return Reason::NotAsked,
+            AdmissionPolicy::Heavy => {}
         }
         let Some(tracked) = self.sketch.get(key) else {
             let below = self.sketch.least(now_ms).max(1.0) * 1000.0 / DECAY_MS as f64;

@@ -25,6 +25,6 @@ pub use budget::Budget;
 pub use counters::{Counters, Passed};
 pub use key::Key;
 pub use meter::Meter;
-pub use settings::{Policy, Settings, UnknownPolicy};
+pub use settings::Settings;
 pub use sketch::{Sketch, Tracked};
 pub use standing::{CardRefusal, Reason, Standing};

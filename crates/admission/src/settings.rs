@@ -1,66 +1,11 @@
 //! How admission is set up.
-use std::fmt;
-use std::str::FromStr;
-
-/// Who gets a hardware entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Policy {
-    /// Nobody.
-    Off,
-    /// Whoever asks, first come first served, as in the HNLB paper.
-    #[default]
-    All,
-    /// Whoever is measured to be heavy.
-    Heavy,
-}
-
-impl Policy {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Off, Self::All, Self::Heavy];
-
-    /// The name used in configurations and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::All => "all",
-            Self::Heavy => "heavy",
-        }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A name that is no policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy(pub String);
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown policy \"{}\": expected one of \"heavy\", \"all\", \"off\"", self.0)
-    }
-}
-
-impl std::error::Error for UnknownPolicy {}
-
-impl FromStr for Policy {
-    type Err = UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|policy| policy.name() == name);
-        found.ok_or_else(|| UnknownPolicy(name.to_owned()))
-    }
-}
+use flow::AdmissionPolicy;
 
 /// The settings of [`Admission`](crate::Admission).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Who gets an entry.
-    pub policy: Policy,
+    pub policy: AdmissionPolicy,
     /// Rules that a port may be asked to create in a second; `None`: as many as
     /// the card takes. See [`Budget`](crate::Budget).
     pub insertions_per_second: Option<u32>,
@@ -82,7 +27,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            policy: Policy::default(),
+            policy: AdmissionPolicy::All,
             insertions_per_second: None,
             reserve_percent: 2,
             factor_percent: 125,

@@ -3,15 +3,16 @@
 
 mod emulated;
 
-use admission::{CardRefusal, Key, Policy, Reason, Settings, Standing};
+use admission::{CardRefusal, Key, Reason, Settings, Standing};
 use emulated::{Emulated, key};
+use flow::AdmissionPolicy;
 use proptest::prelude::*;
 use traffic::{Rng, Zipf};
 
 const SECOND: u64 = 1_000;
 
 fn settings() -> Settings {
-    Settings { policy: Policy::Heavy, tracked: 4_096, ..Settings::default() }
+    Settings { policy: AdmissionPolicy::Heavy, tracked: 4_096, ..Settings::default() }
 }
 
 /// Rates by Zipf's law, the heaviest first.
@@ -164,7 +165,7 @@ fn one_that_has_gone_silent_is_not_admitted_and_one_with_an_id_used_before_start
 
 #[test]
 fn off_and_all_decide_nothing() {
-    for policy in [Policy::Off, Policy::All] {
+    for policy in [AdmissionPolicy::Off, AdmissionPolicy::All] {
         let settings = Settings { policy, ..settings() };
         let mut emulated = Emulated::new(settings, 100, None, vec![10.0; 10]);
         emulated.run(3 * SECOND);

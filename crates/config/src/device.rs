@@ -1,4 +1,5 @@
 //! `[eal]`, `[[port]]` and `[port.nic]`: DPDK and its devices.
+use flow::CardProfile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -75,13 +76,13 @@ const fn descriptors() -> u16 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nic {
-    /// The card whose limits and manners are played.
-    pub profile: Profile,
-    /// Entries of the match table; a NAT connection takes two. `x550`: 2048, 4096 or 8192, by default 2048. `e810`: 1 to 16384, by default 16384. `connectx`: 1 to 4194304, by default 262144. `bluefield3`: 1 to 262144, by default 262144.
+    /// The card whose limits and quirks the emulated NIC has.
+    pub profile: CardProfile,
+    /// Entries of the match table, as many as the card of the profile can have; by default as the profile says. A NAT connection takes two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4_194_304))]
     pub capacity: Option<u32>,
-    /// Receive queues towards the workers. `x550`: at most 64. The others: at most 256.
+    /// Receive queues towards the workers: with the profile `x550` at most 64.
     #[serde(default = "queues")]
     #[schemars(range(min = 1, max = 256))]
     pub queues: u16,
@@ -92,72 +93,15 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Entries of the match table: those asked for or the profile's default.
+    /// Entries of the match table: the configured number or the profile's default.
     #[must_use]
-    pub fn entries(&self) -> u32 {
-        self.capacity.unwrap_or(match self.profile {
-            Profile::X550 => 2048,
-            Profile::E810 => 16384,
-            Profile::ConnectX | Profile::BlueField3 => 262_144,
-        })
+    pub fn entries(&self) -> usize {
+        self.capacity.map_or(self.profile.default_entries(), |entries| entries as usize)
     }
 }
 
 const fn queues() -> u16 {
     16
-}
-
-/// A card with a match table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// Intel X550: Flow Director, perfect filters for IPv4 only, one input mask for the port.
-    X550,
-    /// Intel E810: Flow Director, IPv4 and IPv6, one input set for each flow type, counters.
-    E810,
-    /// NVIDIA ConnectX: groups of rules with any masks that rewrite packets and send them out of a port.
-    ConnectX,
-    /// NVIDIA BlueField-3: as connectx, with at most 262144 entries.
-    BlueField3,
-}
-
-impl Profile {
-    /// The most receive queues that the card can direct packets to.
-    #[must_use]
-    pub const fn most_queues(self) -> u16 {
-        match self {
-            Self::X550 => 64,
-            Self::E810 | Self::ConnectX | Self::BlueField3 => 256,
-        }
-    }
-
-    /// Whether its rules can rewrite packets and send them out of a port.
-    #[must_use]
-    pub const fn rewrites(self) -> bool {
-        matches!(self, Self::ConnectX | Self::BlueField3)
-    }
-
-    /// The most entries that its match table can have.
-    #[must_use]
-    pub const fn most_entries(self) -> u32 {
-        match self {
-            Self::X550 => 8192,
-            Self::E810 => 16384,
-            Self::ConnectX => 4_194_304,
-            Self::BlueField3 => 262_144,
-        }
-    }
-
-    /// Its name in the file.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X550 => "x550",
-            Self::E810 => "e810",
-            Self::ConnectX => "connectx",
-            Self::BlueField3 => "bluefield3",
-        }
-    }
 }
 
 impl Port {

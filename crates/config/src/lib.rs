@@ -24,11 +24,11 @@ mod warnings;
 mod workers;
 
 pub use config::Config;
-pub use device::{Eal, HugePages, Nic, Port, Profile};
+pub use device::{Eal, HugePages, Nic, Port};
 pub use error::{ConfigError, ConfigErrors};
 pub use network::{Interface, Neighbour, Neighbours, Route};
-pub use offload::{Admission, Encoding, Offload};
-pub use services::{Backend, By, Mode, Pool, Protocol, Scheduler, Service};
+pub use offload::Offload;
+pub use services::{Backend, Pool, Service};
 pub use status::Status;
 pub use tables::{Conntrack, Fragments};
 pub use text::{BadDuration, format_duration, parse_duration};

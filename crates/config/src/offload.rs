@@ -1,4 +1,5 @@
 //! `[offload]`: which connections go into the match table of the NIC, and how.
+use flow::{AdmissionPolicy, EncodingChoice};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Offload {
     /// How the NIC tells the processor what it matched.
-    pub encoding: Encoding,
+    pub encoding: EncodingChoice,
     /// Who gets an entry in the NIC's match table.
-    pub admission: Admission,
+    pub admission: AdmissionPolicy,
     /// Rules that the NIC may be asked to create in a second, on each port. It is asked less often while it is slow or refuses.
     #[schemars(range(min = 10, max = 10_000_000))]
     pub insertions: u32,
@@ -33,8 +34,8 @@ pub struct Offload {
 impl Default for Offload {
     fn default() -> Self {
         Self {
-            encoding: Encoding::default(),
-            admission: Admission::default(),
+            encoding: EncodingChoice::default(),
+            admission: AdmissionPolicy::default(),
             insertions: 20_000,
             reserve: 2,
             factor: 125,
@@ -43,36 +44,4 @@ impl Default for Offload {
             queue_depth: 4096,
         }
     }
-}
-
-/// How the NIC tells the processor what it matched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Encoding {
-    /// `rewrite` if a probe at start shows that the device can, else `mark`, else `queue`, else `off`.
-    #[default]
-    Auto,
-    /// The device rewrites packets of established connections and sends them on itself; no worker sees them.
-    Rewrite,
-    /// The receive queue is the backend: no lookup, but as many backends as queues.
-    Queue,
-    /// The packet's mark is the connection: any number of backends.
-    Mark,
-    /// No offload: a software load balancer.
-    Off,
-}
-
-/// Who gets an entry in the NIC's match table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Admission {
-    /// Established connections with the highest rates, as measured; the lightest leave when heavier ones come.
-    #[default]
-    Heavy,
-    /// Every connection once both sides have sent packets, first come first served, so that scans and floods don't fill the table.
-    All,
-    /// Every connection with its first packet, first come first served.
-    FirstPacket,
-    /// None.
-    Off,
 }

@@ -1,7 +1,8 @@
 //! From the file's services to the service table.
+use flow::Mode;
 use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable, TableError, TunnelSpec};
 
-use crate::{Config, Mode, Service};
+use crate::{Config, Service};
 
 /// Hops that an outer packet may take if nothing is given.
 const TTL: u8 = 64;
@@ -29,9 +30,9 @@ impl Config {
             name: service.name.clone(),
             vip: service.vip,
             port: service.port,
-            proto: service.protocol.into(),
+            proto: service.protocol,
             mode: self.mode(service),
-            scheduler: service.scheduler.into(),
+            scheduler: service.scheduler,
             maglev_size: service.maglev_size,
             on_remove: service::OnRemove::default(),
             backends: backends
@@ -48,7 +49,7 @@ impl Config {
         }
         match service.mode {
             Mode::Nat => return ModeSpec::Nat,
-            Mode::Dsr if service.stateless => return ModeSpec::Stateless(service.by.into()),
+            Mode::Dsr if service.stateless => return ModeSpec::Stateless(service.by),
             Mode::Dsr => return ModeSpec::Dsr,
             _ => {}
         }

@@ -1,8 +1,10 @@
 //! What is possible, but perhaps not meant.
 use std::fmt;
 
+use flow::{CardProfile, Encoding, EncodingChoice, Mode, StatelessKey, alternatives};
+
 use crate::checks::Reach;
-use crate::{By, Config, Encoding, Mode, Profile, Service};
+use crate::{Config, Service};
 
 /// Something that is possible, but perhaps not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,44 +60,47 @@ impl Config {
                 ),
             );
         }
-        if service.mode == Mode::FullNat && self.offload.encoding == Encoding::Queue {
+        if service.mode == Mode::FullNat
+            && self.offload.encoding == EncodingChoice::Fixed(Encoding::Queue)
+        {
             add("mode", "with the encoding 'queue' connections of mode fullnat stay in software; a queue cannot tell their source addresses, a mark can".to_owned());
         }
         if service.stateless
-            && service.by == By::Source
-            && self
-                .ports
-                .iter()
-                .any(|port| port.nic.as_ref().is_some_and(|nic| !nic.profile.rewrites()))
+            && service.by == StatelessKey::Source
+            && self.cards().any(|card| !card.rewrites())
         {
-            add(
-                "stateless",
-                "a NIC of profile x550 or e810 can't balance by address; software does it on that port".to_owned(),
+            let cards = CardProfile::ALL.iter().filter(|card| !card.rewrites());
+            let text = format!(
+                "a NIC of profile {} cannot balance by address; software does it on that port",
+                alternatives(cards)
             );
+            add("stateless", text);
         }
-        let offloads = self.offload.encoding != Encoding::Off;
-        if service.vip.is_ipv6() && offloads && !service.stateless && self.has_nic(Profile::X550) {
-            add(
-                "vip",
-                "the x550 matches IPv4 only; the connections of this service stay in software"
-                    .to_owned(),
-            );
+        let offloads = self.offload.encoding != EncodingChoice::Fixed(Encoding::Off);
+        if service.vip.is_ipv6() && offloads && !service.stateless {
+            if let Some(card) = self.cards().find(|card| !card.matches_ipv6()) {
+                let text = format!(
+                    "the {card} matches IPv4 only; the connections of this service stay in software"
+                );
+                add("vip", text);
+            }
         }
     }
 
-    fn has_nic(&self, profile: Profile) -> bool {
-        self.ports.iter().filter_map(|port| port.nic.as_ref()).any(|nic| nic.profile == profile)
+    /// The profiles of the emulated NICs.
+    fn cards(&self) -> impl Iterator<Item = CardProfile> {
+        self.ports.iter().filter_map(|port| port.nic.as_ref()).map(|nic| nic.profile)
     }
 
     /// With the encoding `queue` each backend of each service needs a queue,
     /// and so do each service's answers if they pass here, besides every
     /// worker's default queue.
     fn queue_warnings(&self, warnings: &mut Vec<Warning>) {
-        if self.offload.encoding != Encoding::Queue {
+        if self.offload.encoding != EncodingChoice::Fixed(Encoding::Queue) {
             return;
         }
         for port in &self.ports {
-            let v6 = port.nic.as_ref().is_none_or(|nic| nic.profile != Profile::X550);
+            let v6 = port.nic.as_ref().is_none_or(|nic| nic.profile.matches_ipv6());
             let services = self.services.iter().filter(|service| {
                 !service.stateless && service.mode != Mode::FullNat && (v6 || service.vip.is_ipv4())
             });

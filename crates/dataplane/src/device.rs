@@ -2,12 +2,13 @@
 //! front where one is wanted.
 use std::sync::Arc;
 
-use config::{Config, Profile};
+use config::Config;
 use dpdk::flow::FlowPort;
 use dpdk::{
     Consumer, Mempool, Port, PortConfig, PortError, Producer, Rss, RxQueue, TxQueue, net_ring,
 };
-use nic::{Nic, NicConfig, ProfileKind, Reta};
+use flow::{Encoding, EncodingChoice};
+use nic::{Nic, NicConfig, Reta};
 use setup::PortFacts;
 use wire::Mac;
 
@@ -73,7 +74,7 @@ pub(crate) fn open_all(config: &Config, pool: &Mempool) -> Result<Vec<Device>, E
 pub(crate) fn switch_of(config: &Config, at: usize) -> Vec<u16> {
     let of = |port: &config::Port| port.nic.as_ref().map(|nic| nic.profile);
     let Some(own) = config.ports.get(at).and_then(of) else { return Vec::new() };
-    if !profile(own).rewrites() {
+    if !own.rewrites() {
         return Vec::new();
     }
     let ports = config.ports.iter().enumerate().filter(|(_, port)| of(port) == Some(own));
@@ -131,7 +132,7 @@ pub(crate) fn receive_queues(config: &Config, port: &config::Port) -> u16 {
     let (workers, offload) = (config.workers.count, config.offload.encoding);
     match &port.nic {
         Some(nic) => nic.queues,
-        None if offload == config::Encoding::Off => workers,
+        None if offload == EncodingChoice::Fixed(Encoding::Off) => workers,
         None if is_tap(port) => config.workers.queues.min(TAP_QUEUES).max(workers),
         None => config.workers.queues.max(workers),
     }
@@ -178,7 +179,7 @@ fn open_emulated(
         capacity: nic.capacity.map(|capacity| capacity as usize),
         reta: Reta::Queues(workers),
         switch: switch_of(config, at),
-        ..NicConfig::new(profile(nic.profile), nic.queues)
+        ..NicConfig::new(nic.profile, nic.queues)
     })
     .map_err(|source| EngineError::Nic { name: port.name.clone(), source })?;
     let wire_config = PortConfig {
@@ -218,15 +219,6 @@ fn open_emulated(
         ring: port.rx_descriptors,
         misses_known: true,
     })
-}
-
-pub(crate) fn profile(profile: Profile) -> ProfileKind {
-    match profile {
-        Profile::X550 => ProfileKind::X550,
-        Profile::E810 => ProfileKind::E810,
-        Profile::ConnectX => ProfileKind::ConnectX,
-        Profile::BlueField3 => ProfileKind::BlueField3,
-    }
 }
 
 /// The most receive queues that net_tap bears: when it starts it puts the file

@@ -1,8 +1,8 @@
 //! Which encoding each port uses: probed at the start.
 use config::Config;
 use dpdk::flow::{FlowPort, RuleHandle};
-use nic::ProfileKind;
-use offload::{Encoding, PortConfig, Wanted, probe_card};
+use flow::{CardProfile, Encoding, EncodingChoice};
+use offload::{PortConfig, probe_card};
 
 use crate::default_queue::catch_all;
 use crate::device::{Device, switch_of};
@@ -21,7 +21,7 @@ pub(crate) struct Chosen {
 
 /// Probes all devices.
 pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen> {
-    let wanted = wanted(config);
+    let wanted = config.offload.encoding;
     let workers = config.workers.count;
     let outputs: Vec<_> = (0..devices.len()).map(|at| outputs(config, devices, at)).collect();
     let choose = |(device, outputs): (&mut Device, &Vec<Option<u16>>)| {
@@ -69,13 +69,16 @@ struct Card<'a> {
     workers: u16,
 }
 
-/// Flow Director finds the filter to delete by the hash of its bucket and the
-/// soft id: of two rules with one mark it could delete the wrong one.
+/// See [`CardProfile::needs_unique_marks`].
 fn unique_marks(device: &Device) -> bool {
-    match &device.emulated {
-        Some(nic) => nic.nic.profile() == ProfileKind::X550,
-        None => device.port.capabilities().is_ok_and(|can| can.driver == "net_ixgbe"),
-    }
+    let profile = match &device.emulated {
+        Some(nic) => Some(nic.nic.profile()),
+        None => {
+            let capabilities = device.port.capabilities().ok();
+            capabilities.and_then(|has| CardProfile::of_driver(&has.driver))
+        }
+    };
+    profile.is_some_and(CardProfile::needs_unique_marks)
 }
 
 /// Whether any port takes rules.
@@ -83,19 +86,8 @@ pub(crate) fn offloading(chosen: &[Chosen]) -> bool {
     chosen.iter().any(|chosen| chosen.config.encoding != Encoding::Off)
 }
 
-/// What the configuration asks for.
-fn wanted(config: &Config) -> Wanted {
-    match config.offload.encoding {
-        config::Encoding::Auto => Wanted::Auto,
-        config::Encoding::Rewrite => Wanted::Fixed(Encoding::Rewrite),
-        config::Encoding::Mark => Wanted::Fixed(Encoding::Mark),
-        config::Encoding::Queue => Wanted::Fixed(Encoding::Queue),
-        config::Encoding::Off => Wanted::Fixed(Encoding::Off),
-    }
-}
-
 /// Probes the card behind `flows`.
-fn choose(flows: &mut dyn FlowPort, card: Card<'_>, wanted: Wanted) -> Chosen {
+fn choose(flows: &mut dyn FlowPort, card: Card<'_>, wanted: EncodingChoice) -> Chosen {
     let asked = offload::Card { queues: card.queues, mark_arrives: None, outputs: card.outputs };
     let probed = probe_card(flows, &asked, wanted);
     let workers = card.workers;
@@ -162,12 +154,12 @@ fn share_queues(takes_marks: bool, card: Card<'_>, chosen: &mut Chosen) {
     chosen.reasons.push(fate.to_owned());
 }
 
-fn log(port: &str, chosen: &Chosen, wanted: Wanted) {
+fn log(port: &str, chosen: &Chosen, wanted: EncodingChoice) {
     let encoding = chosen.config.encoding;
     for reason in &chosen.reasons {
         tracing::info!(port, %encoding, "{reason}");
     }
-    if matches!(wanted, Wanted::Fixed(fixed) if fixed != encoding) {
+    if matches!(wanted, EncodingChoice::Fixed(fixed) if fixed != encoding) {
         let why = why_not(chosen, wanted);
         tracing::warn!(
             port,
@@ -177,7 +169,7 @@ fn log(port: &str, chosen: &Chosen, wanted: Wanted) {
 }
 
 /// The probe's reason against what is wanted, in brackets.
-fn why_not(chosen: &Chosen, wanted: Wanted) -> String {
+fn why_not(chosen: &Chosen, wanted: EncodingChoice) -> String {
     let beginning = format!("no {wanted}: ");
     let why = chosen.reasons.iter().find_map(|reason| reason.strip_prefix(&beginning));
     why.map_or_else(String::new, |why| format!(" ({why})"))
@@ -186,8 +178,8 @@ fn why_not(chosen: &Chosen, wanted: Wanted) -> String {
 #[cfg(test)]
 mod tests {
     use dpdk::flow::{Action, Counters, FlowError, FlowErrorKind, Rule};
+    use flow::EncodingChoice::{Auto, Fixed};
     use nic::{Nic, NicConfig};
-    use offload::Wanted::{Auto, Fixed};
 
     use super::*;
 
@@ -252,7 +244,7 @@ mod tests {
     fn backends_beyond_the_queues_share_those_of_the_workers_if_marks_may_repeat() {
         let nic = |profile| Nic::new(&NicConfig::new(profile, 6)).unwrap();
         for (profile, unique_marks, shared) in
-            [(ProfileKind::X550, true, vec![]), (ProfileKind::E810, false, vec![0, 1])]
+            [(CardProfile::X550, true, vec![]), (CardProfile::E810, false, vec![0, 1])]
         {
             let card = Card { unique_marks, ..card(6, true) };
             let chosen = choose(&mut nic(profile).flows(), card, Fixed(Encoding::Queue));
@@ -296,10 +288,10 @@ mod tests {
         };
         let outputs = [Some(0), None];
         let asked = Card { outputs: &outputs, ..card(4, true) };
-        let able = choose(&mut nic(ProfileKind::ConnectX, vec![0]).flows(), asked, wanted);
+        let able = choose(&mut nic(CardProfile::ConnectX, vec![0]).flows(), asked, wanted);
         assert_eq!(able.config.encoding, Encoding::Rewrite);
         assert!(able.config.mark_instead, "{:#?}", able.reasons);
-        let unable = choose(&mut nic(ProfileKind::E810, vec![]).flows(), asked, wanted);
+        let unable = choose(&mut nic(CardProfile::E810, vec![]).flows(), asked, wanted);
         assert_eq!(unable.config.encoding, Encoding::Off);
         let why = why_not(&unable, wanted);
         assert!(why.starts_with(" (the card has no groups"), "{why}");

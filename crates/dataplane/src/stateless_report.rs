@@ -1,9 +1,9 @@
 //! What the status says of stateless services.
 use std::collections::BTreeMap;
 
-use flow::BackendId;
+use flow::{BackendId, StatelessKey};
 use offload::{Held, StatelessRules};
-use service::{By, Mode, Service};
+use service::{Mode, Service};
 
 use crate::status::{EntryStatus, ShareStatus, StatelessStatus};
 
@@ -27,7 +27,7 @@ pub(crate) fn of(service: &Service, rules: &StatelessRules) -> Option<StatelessS
         let found = service.backends().iter().find(|backend| backend.id == id);
         found.map_or_else(String::new, |backend| backend.address.to_string())
     };
-    status.by_hash = matches!(service.mode(), Mode::Stateless(By::Hash));
+    status.by_hash = matches!(service.mode(), Mode::Stateless(StatelessKey::Hash));
     (status.bits, status.deviation) = (classes.bits(), classes.deviation());
     let sent: BTreeMap<BackendId, _> =
         classes.shares().map(|share| (share.backend, rules.sent_to(share.backend))).collect();

@@ -22,7 +22,8 @@ use std::sync::Arc;
 
 use dataplane::utilization::{LoopCounters, LoopMeter, LoopReading};
 use dpdk::flow::{Action, FlowPort, Rule};
-use nic::{Delivery, Nic, NicConfig, ProfileKind};
+use flow::CardProfile;
+use nic::{Delivery, Nic, NicConfig};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use wire::{FlowKey, Transport};
@@ -85,7 +86,7 @@ fn frame(connection: u16) -> Vec<u8> {
 /// A card with rules for all connections, unless nothing is to be matched.
 fn card(encoding: Encoding) -> Nic {
     let queues = if encoding == Encoding::Queue { 11 } else { 1 };
-    let nic = Nic::new(&NicConfig::new(ProfileKind::X550, queues)).unwrap();
+    let nic = Nic::new(&NicConfig::new(CardProfile::X550, queues)).unwrap();
     for connection in 0..CONNECTIONS {
         let actions = match encoding {
             Encoding::Off => continue,

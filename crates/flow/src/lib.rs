@@ -1,11 +1,30 @@
 //! Identifiers and words that every crate shares: each defined once.
 //!
-//! The crate knows nothing of DPDK, of packets or of the configuration file's
-//! layout, so that every other crate can depend on it.
+//! A word of the configuration (a mode, an encoding, a scheduler and so on) is
+//! one enum here, and its text is written once: the configuration file, its
+//! JSON Schema and reference page, command-line flags, logs and reports all use
+//! it. The crate knows nothing of DPDK, of packets or of the layout of the
+//! configuration file, so that every other crate can depend on it.
 #![forbid(unsafe_code)]
 
+mod admission;
+mod card;
 mod direction;
+mod encoding;
 mod ids;
+mod mode;
+mod scheduler;
+mod stateless;
+mod transport;
+mod word;
 
+pub use admission::AdmissionPolicy;
+pub use card::{CardProfile, Entries};
 pub use direction::Direction;
+pub use encoding::{Encoding, EncodingChoice};
 pub use ids::{BackendId, HopId, InterfaceId, PortId, ServiceId};
+pub use mode::Mode;
+pub use scheduler::Scheduler;
+pub use stateless::StatelessKey;
+pub use transport::Transport;
+pub use word::{UnknownWord, alternatives};

@@ -2,7 +2,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
+use flow::{CardProfile, Encoding};
 
 /// The hybrid load balancer: a stateful layer-4 load balancer on DPDK that
 /// keeps its connection table in the match tables of the NIC too.
@@ -103,10 +104,10 @@ pub(crate) struct ReplayArgs {
     pub(crate) config: PathBuf,
     /// Put this emulated NIC in front, whatever the configuration says.
     #[arg(long, value_enum, value_name = "PROFILE")]
-    pub(crate) nic: Option<NicProfile>,
+    pub(crate) nic: Option<CardProfile>,
     /// The encoding to use with the emulated NIC.
-    #[arg(long, value_enum, default_value_t = ReplayEncoding::Mark, requires = "nic")]
-    pub(crate) encoding: ReplayEncoding,
+    #[arg(long, value_enum, default_value_t = Encoding::Mark, requires = "nic")]
+    pub(crate) encoding: Encoding,
     /// The port that the captured packets arrive at [default: the first].
     #[arg(long, value_name = "NAME")]
     pub(crate) port: Option<String>,
@@ -311,32 +312,4 @@ pub(crate) struct BenchTableArgs {
     /// Print one JSON object per figure instead of the page.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Emulated NICs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum NicProfile {
-    /// Intel X550: Flow Director, IPv4 only.
-    X550,
-    /// Intel E810: IPv6 too, counters per rule.
-    E810,
-    /// NVIDIA ConnectX: rules rewrite and forward.
-    #[value(name = "connectx")]
-    ConnectX,
-    /// NVIDIA BlueField-3: as connectx, with fewer entries.
-    #[value(name = "bluefield3")]
-    BlueField3,
-}
-
-/// Encodings a replay can use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReplayEncoding {
-    /// The NIC rewrites packets and sends them on.
-    Rewrite,
-    /// The rule attaches a mark that names the connection.
-    Mark,
-    /// The rule names a queue that stands for the backend.
-    Queue,
-    /// No rules.
-    Off,
 }

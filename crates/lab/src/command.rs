@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use clap::Subcommand;
+use flow::{CardProfile, EncodingChoice, Mode};
 
-use crate::config::{Device, Encoding, LabRun, Profile};
-use crate::{
-    Balancer, Lab, LabError, LabOptions, Mode, Stop, demo, dns, latency, topology, vm_check,
-};
+use crate::config::{Device, LabRun};
+use crate::{Balancer, Lab, LabError, LabOptions, Stop, demo, dns, latency, topology, vm_check};
 
 /// What `hnlb lab` can do.
 #[derive(Debug, Clone, Subcommand)]
@@ -19,13 +18,13 @@ pub enum LabCommand {
         name: String,
         /// How the NIC tells HNLB what it matched
         #[arg(long, value_enum, default_value = "mark")]
-        encoding: Encoding,
+        encoding: EncodingChoice,
         /// How packets get to the backends
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
         /// Which card the emulated NIC plays
         #[arg(long, value_enum, default_value = "x550")]
-        profile: Profile,
+        profile: CardProfile,
         /// Worker cores
         #[arg(long, default_value_t = 1)]
         workers: u16,
@@ -63,7 +62,7 @@ pub enum LabCommand {
         mode: Mode,
         /// Only these encodings; may be given several times
         #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
-        encoding: Vec<Encoding>,
+        encoding: Vec<EncodingChoice>,
     },
     /// XenoFlow's case: DNS balanced wholly by an emulated BlueField-3, a backend drained in the middle
     Dns,

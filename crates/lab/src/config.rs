@@ -2,68 +2,18 @@
 
 use std::path::Path;
 
-use crate::Mode;
+use flow::{CardProfile, Encoding, EncodingChoice, Mode};
+
 use crate::topology::{
     BACKENDS, BALANCER_ADDRESSES, DNS_BACKEND_PORT, DNS_PORT, Family, PORT, WEB_BACKEND_PORT,
     WEB_PORT, WIDE_MTU, WIDE_PORT, vip,
 };
 
-/// How the NIC tells the processor what it matched; `off` is SLB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Encoding {
-    /// A mark names the connection.
-    Mark,
-    /// The queue number names the backend.
-    Queue,
-    /// The NIC rewrites packets and sends them on.
-    Rewrite,
-    /// Nothing is offloaded.
-    Off,
-    /// Whatever the card can do.
-    Auto,
-}
+/// The name of the pool in mode `fullnat`.
+const POOL: &str = "lab";
 
-impl Encoding {
-    /// Its name in the configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mark => "mark",
-            Self::Queue => "queue",
-            Self::Rewrite => "rewrite",
-            Self::Off => "off",
-            Self::Auto => "auto",
-        }
-    }
-}
-
-/// Which card the emulated NIC plays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Profile {
-    /// Flow Director of the X550: IPv4 only, one input mask a port.
-    X550,
-    /// E810: IPv6 too, counters.
-    E810,
-    /// ConnectX: rules rewrite and forward.
-    #[value(name = "connectx")]
-    ConnectX,
-    /// BlueField-3: as connectx, with fewer entries.
-    #[value(name = "bluefield3")]
-    BlueField3,
-}
-
-impl Profile {
-    /// Its name in the configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X550 => "x550",
-            Self::E810 => "e810",
-            Self::ConnectX => "connectx",
-            Self::BlueField3 => "bluefield3",
-        }
-    }
-}
+/// Its addresses, in the backends' networks.
+const POOL_ADDRESSES: [&str; 2] = ["10.72.0.200", "fd72::200"];
 
 /// The DPDK device that HNLB drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +30,9 @@ pub struct LabRun {
     /// How packets get to the backends.
     pub mode: Mode,
     /// How matches are told.
-    pub encoding: Encoding,
+    pub encoding: EncodingChoice,
     /// The emulated NIC's profile; `None` for a device that has rte_flow.
-    pub profile: Option<Profile>,
+    pub profile: Option<CardProfile>,
     /// Queues of the NIC, the default queue included.
     pub queues: u16,
     /// Worker cores.
@@ -95,10 +45,11 @@ impl LabRun {
     /// The emulated X550, for `rewrite` the ConnectX, with 16 queues and one
     /// worker on the lab's veth.
     #[must_use]
-    pub const fn emulated(encoding: Encoding) -> Self {
+    pub fn emulated(encoding: impl Into<EncodingChoice>) -> Self {
+        let encoding = encoding.into();
         let profile = match encoding {
-            Encoding::Rewrite => Profile::ConnectX,
-            _ => Profile::X550,
+            EncodingChoice::Fixed(Encoding::Rewrite) => CardProfile::ConnectX,
+            _ => CardProfile::X550,
         };
         Self {
             mode: Mode::Nat,
@@ -116,7 +67,7 @@ impl LabRun {
     pub const fn tap(queues: u16) -> Self {
         Self {
             mode: Mode::Nat,
-            encoding: Encoding::Queue,
+            encoding: EncodingChoice::Fixed(Encoding::Queue),
             profile: None,
             queues,
             workers: 1,
@@ -181,6 +132,9 @@ impl LabRun {
              [status]\nsocket = \"{}\"\n",
             socket.display()
         );
+        if self.mode == Mode::FullNat {
+            text += &format!("\n[[pool]]\nname = \"{POOL}\"\naddresses = {POOL_ADDRESSES:?}\n");
+        }
         let services = [
             ("web", "tcp", WEB_PORT, WEB_BACKEND_PORT),
             ("dns", "udp", DNS_PORT, DNS_BACKEND_PORT),
@@ -201,6 +155,9 @@ impl LabRun {
                     vip(family),
                     self.mode.name()
                 );
+                if self.mode == Mode::FullNat {
+                    text += &format!("pool = \"{POOL}\"\n");
+                }
                 for backend in backends {
                     let address = backend.address(self.outside(protocol, family));
                     text += &format!("[[service.backend]]\naddress = \"{address}\"\n");

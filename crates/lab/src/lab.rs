@@ -7,13 +7,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use flow::Mode;
+
 use crate::exec::{self, Output};
 use crate::proc::{self, ProcessId, Signal};
 use crate::state::{self, Record, State};
 use crate::topology::{
     self, BACKENDS, BALANCER, CLIENTS, NAMESPACES, PORT, SWITCH, WIDE_BALANCER, WIDE_PORT,
 };
-use crate::{LabError, Mode, Opener, Stop, host, netns, servers, tunnels};
+use crate::{LabError, Opener, Stop, host, netns, servers, tunnels};
 
 /// How long servers may take to listen; generous, for emulated machines.
 const SERVERS_READY: Duration = Duration::from_secs(300);

@@ -3,9 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use flow::Mode;
+
 use crate::lab::log_tail;
 use crate::topology::{BACKENDS, GUE_PORT, Host};
-use crate::{Lab, LabError, Mode, netns};
+use crate::{Lab, LabError, netns};
 
 /// The program that opens tunnels.
 const PROGRAM: &str = include_str!("decapsulate.py");

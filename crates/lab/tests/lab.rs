@@ -9,10 +9,11 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use flow::Encoding;
 use lab::compare::{self, Contender};
 use lab::load::{self, Connections};
 use lab::topology::{Family, NAMESPACES, vip};
-use lab::{Balancer, Encoding, Lab, LabError, LabOptions, LabRun};
+use lab::{Balancer, Lab, LabError, LabOptions, LabRun};
 
 /// Says that a test does not run, past the test harness, which would keep the
 /// words of a test that passes to itself.

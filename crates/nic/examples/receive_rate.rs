@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
 use dpdk::flow::{Action, FlowPort, Rule};
-use nic::{Delivery, Nic, NicConfig, ProfileKind};
+use flow::CardProfile;
+use nic::{Delivery, Nic, NicConfig};
 use wire::{FlowKey, Transport};
 
 const BURST: usize = 32;
@@ -24,7 +25,7 @@ fn frame(src: Ipv4Addr, sport: u16) -> [u8; 60] {
 
 fn main() -> Result<(), Box<dyn Error>> {
     for (capacity, hits) in [(2048, true), (8192, true), (8192, false)] {
-        let config = NicConfig { capacity: Some(capacity), ..NicConfig::new(ProfileKind::X550, 8) };
+        let config = NicConfig { capacity: Some(capacity), ..NicConfig::new(CardProfile::X550, 8) };
         let nic = Nic::new(&config)?;
         let mut flows = nic.flows();
         let mut frames = vec![];

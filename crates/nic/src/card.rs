@@ -1,6 +1,7 @@
 //! The NIC itself: what shares the match table between wire and host.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flow::CardProfile;
 use packet::PacketBuf;
 
 use crate::config::{NicConfig, NicError};
@@ -10,7 +11,8 @@ use crate::encap::Encap;
 use crate::fault::Fault;
 use crate::flows::NicFlows;
 use crate::frame::Frame;
-use crate::profile::{Card, PortFacts, ProfileKind, Rates, Target};
+
+use crate::profile::{Card, PortFacts, Rates, Target};
 use crate::queues::Queues;
 use crate::rss::Rss;
 use crate::rules::Rules;
@@ -81,7 +83,7 @@ struct State {
 }
 
 struct Shared {
-    profile: ProfileKind,
+    profile: CardProfile,
     queues: u16,
     report_marks: bool,
     switch: Vec<u16>,
@@ -103,8 +105,8 @@ impl Nic {
     /// # Errors
     /// [`NicError`] says what the card hasn't.
     pub fn new(config: &NicConfig) -> Result<Self, NicError> {
-        let card = config.profile.card();
-        let capacity = config.checked_capacity(card)?;
+        let card = Card::of(config.profile);
+        let capacity = config.checked_capacity()?;
         let reta = config.checked_reta(card)?;
         let received =
             Received { per_queue: vec![0; usize::from(config.queues)], ..Received::default() };
@@ -263,7 +265,7 @@ impl Nic {
 
     /// The card it plays.
     #[must_use]
-    pub fn profile(&self) -> ProfileKind {
+    pub fn profile(&self) -> CardProfile {
         self.shared.profile
     }
 
@@ -287,7 +289,7 @@ impl Nic {
     }
 
     pub(crate) fn card(&self) -> &'static Card {
-        self.shared.profile.card()
+        Card::of(self.shared.profile)
     }
 
     pub(crate) fn with_rules<T>(&self, act: impl FnOnce(&mut Rules) -> T) -> T {

@@ -1,5 +1,7 @@
 //! How an emulated NIC is set up.
-use crate::profile::{Capacities, Card, ProfileKind};
+use flow::{CardProfile, Entries};
+
+use crate::profile::Card;
 use crate::rss::{MICROSOFT_KEY, RSS_KEY_LEN};
 
 /// Where RSS sends the frames that no rule matches.
@@ -18,7 +20,7 @@ const RETA_LEN: u16 = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicConfig {
     /// The card it plays.
-    pub profile: ProfileKind,
+    pub profile: CardProfile,
     /// How many filters the card is configured for; `None`: its default.
     pub capacity: Option<usize>,
     /// Number of receive queues.
@@ -43,7 +45,7 @@ impl NicConfig {
     /// `profile` with `queues` receive queues, its default capacity and all
     /// misses in queue 0.
     #[must_use]
-    pub fn new(profile: ProfileKind, queues: u16) -> Self {
+    pub fn new(profile: CardProfile, queues: u16) -> Self {
         Self {
             profile,
             capacity: None,
@@ -57,23 +59,19 @@ impl NicConfig {
     }
 
     /// The number of filters.
-    pub(crate) fn checked_capacity(&self, card: &Card) -> Result<usize, NicError> {
-        let Some(capacity) = self.capacity else { return Ok(card.default_capacity) };
-        let profile = card.name;
-        match card.capacities {
-            Capacities::OneOf(sizes) if !sizes.contains(&capacity) => {
-                Err(NicError::Capacity { profile, capacity, sizes })
-            }
-            Capacities::UpTo(max) if capacity == 0 || capacity > max => {
-                Err(NicError::CapacityRange { profile, capacity, max })
-            }
-            Capacities::OneOf(_) | Capacities::UpTo(_) => Ok(capacity),
+    pub(crate) fn checked_capacity(&self) -> Result<usize, NicError> {
+        let profile = self.profile;
+        let Some(capacity) = self.capacity else { return Ok(profile.default_entries()) };
+        match profile.entries() {
+            entries if entries.allow(capacity) => Ok(capacity),
+            Entries::OneOf(sizes) => Err(NicError::Capacity { profile, capacity, sizes }),
+            Entries::UpTo(max) => Err(NicError::CapacityRange { profile, capacity, max }),
         }
     }
 
     /// The redirection table.
     pub(crate) fn checked_reta(&self, card: &Card) -> Result<Vec<u16>, NicError> {
-        let (profile, queues) = (card.name, self.queues);
+        let (profile, queues) = (self.profile, self.queues);
         if queues == 0 || queues > card.max_queues {
             return Err(NicError::Queues { profile, queues, max: card.max_queues });
         }
@@ -86,7 +84,7 @@ impl NicConfig {
             let sizes = card.reta_sizes;
             return Err(NicError::RetaSize { profile, size: reta.len(), sizes });
         }
-        let max = queues.min(card.max_rss_queues);
+        let max = queues.min(profile.queues());
         if let Reta::Queues(first) = self.reta {
             if first > max {
                 return Err(NicError::RetaQueue { profile, queue: first - 1, max });
@@ -106,7 +104,7 @@ pub enum NicError {
     #[error("{profile} has a table of {sizes:?} filters, not {capacity}")]
     Capacity {
         /// The profile.
-        profile: &'static str,
+        profile: CardProfile,
         /// What was asked for.
         capacity: usize,
         /// What there is.
@@ -116,7 +114,7 @@ pub enum NicError {
     #[error("{profile} has 1 to {max} filters, not {capacity}")]
     CapacityRange {
         /// The profile.
-        profile: &'static str,
+        profile: CardProfile,
         /// What was asked for.
         capacity: usize,
         /// What there is.
@@ -126,7 +124,7 @@ pub enum NicError {
     #[error("{profile} has 1 to {max} receive queues, not {queues}")]
     Queues {
         /// The profile.
-        profile: &'static str,
+        profile: CardProfile,
         /// What was asked for.
         queues: u16,
         /// What there is.
@@ -139,7 +137,7 @@ pub enum NicError {
     #[error("{profile} has a redirection table of {sizes:?} entries, not {size}")]
     RetaSize {
         /// The profile.
-        profile: &'static str,
+        profile: CardProfile,
         /// What was asked for.
         size: usize,
         /// What there is.
@@ -149,7 +147,7 @@ pub enum NicError {
     #[error("the redirection table of {profile} can name queues 0 to {}, not {queue}", max - 1)]
     RetaQueue {
         /// The profile.
-        profile: &'static str,
+        profile: CardProfile,
         /// The queue.
         queue: u16,
         /// One more than the highest queue.

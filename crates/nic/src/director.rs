@@ -47,7 +47,7 @@ impl Director {
             masks_v4: Default::default(),
             masks_v6: Default::default(),
             v4: HashTable::new(capacity),
-            v6: HashTable::new(if card.ipv6 { capacity } else { 0 }),
+            v6: HashTable::new(if card.profile.matches_ipv6() { capacity } else { 0 }),
             entries: Vec::with_capacity(capacity),
             free: Vec::new(),
         }

@@ -52,7 +52,7 @@ impl NicFlows {
     }
 
     fn check_steering(&self) -> Result<(), FlowError> {
-        if self.nic.card().steering {
+        if self.nic.profile().rewrites() {
             return Ok(());
         }
         let message = "Function not implemented: the driver has no flow queues";
@@ -99,7 +99,7 @@ impl FlowPort for NicFlows {
     }
 
     fn query_age(&mut self) -> Result<Vec<usize>, FlowError> {
-        if !self.nic.card().steering {
+        if !self.nic.profile().rewrites() {
             let message = "Function not implemented";
             return Err(refuse(FlowErrorKind::Unspecified, NOT_IMPLEMENTED, message));
         }

@@ -33,6 +33,6 @@ pub use edits::Edits;
 pub use encap::Encap;
 pub use fault::Fault;
 pub use flows::NicFlows;
-pub use profile::{ProfileKind, Rates};
+pub use profile::{Rates, rates};
 pub use rss::{MICROSOFT_KEY, RSS_KEY_LEN, Toeplitz};
 pub use stats::{FaultHits, NicStats, Refused};

@@ -281,8 +281,11 @@ impl Rules {
             return Err(self.words(FlowError::NOT_FOUND, "no such rule"));
         };
         if !rule.counts() {
-            let message =
-                if self.card.steering { NO_COUNTER } else { "FDIR counters not available" };
+            let message = if self.card.profile.rewrites() {
+                NO_COUNTER
+            } else {
+                "FDIR counters not available"
+            };
             return Err(refuse(FlowErrorKind::Action, FlowError::INVALID, message));
         }
         Ok(self.tables.counters(id, rule))

@@ -15,7 +15,7 @@ pub(crate) enum Tables {
 
 impl Tables {
     pub(crate) fn new(card: &Card, capacity: usize) -> Self {
-        if card.steering {
+        if card.profile.rewrites() {
             Self::Steering(Steering::default())
         } else {
             Self::Director(Box::new(Director::new(card, capacity)))

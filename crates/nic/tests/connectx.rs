@@ -10,13 +10,14 @@ use dpdk::flow::{
     Action, Attributes, EthFields, Field, FlowError, FlowErrorKind, FlowPort, HopField, Ipv4Fields,
     Ipv6Fields, Item, Match, Modify, PortFields, Rule, SetField, VlanFields,
 };
-use nic::{DropReason, Nic, NicConfig, NicFlows, ProfileKind};
+use flow::CardProfile;
+use nic::{DropReason, Nic, NicConfig, NicFlows};
 use wire::Mac;
 
 const MAC: Mac = Mac([2, 9, 8, 7, 6, 5]);
 
 fn card() -> (Nic, NicFlows) {
-    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 4) };
+    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 4) };
     let nic = Nic::new(&config).unwrap();
     let flows = nic.flows();
     (nic, flows)
@@ -235,7 +236,7 @@ fn formats_are_refused_in_the_drivers_words() {
 
 #[test]
 fn without_a_switch_there_are_no_transfer_rules() {
-    let mut flows = common::nic(ProfileKind::ConnectX, 4).flows();
+    let mut flows = common::nic(CardProfile::ConnectX, 4).flows();
     let error = flows.create(&of(transfer(0), vec![Action::RepresentedPort(0)])).unwrap_err();
     assert_eq!((error.kind, error.errno), (Unspecified, UNSUPPORTED));
     assert_eq!(error.message, "E-Switch dr is not supported");
@@ -397,7 +398,7 @@ fn tcp_flags_vlans_and_low_bits_of_addresses() {
 
 #[test]
 fn duplicates_and_full_tables() {
-    let config = NicConfig { capacity: Some(3), ..NicConfig::new(ProfileKind::BlueField3, 4) };
+    let config = NicConfig { capacity: Some(3), ..NicConfig::new(CardProfile::BlueField3, 4) };
     let nic = Nic::new(&config).unwrap();
     let mut flows = nic.flows();
     let first = flows.create(&of(ingress(1), vec![Action::Queue(1)])).unwrap();
@@ -458,7 +459,7 @@ fn count_and_age() {
 
 #[test]
 fn insertion_takes_the_cards_time_if_that_is_played() {
-    let config = NicConfig { play_insertion: true, ..NicConfig::new(ProfileKind::ConnectX, 4) };
+    let config = NicConfig { play_insertion: true, ..NicConfig::new(CardProfile::ConnectX, 4) };
     let nic = Nic::new(&config).unwrap();
     let mut flows = nic.flows();
     let handles: Vec<_> = (0..3)

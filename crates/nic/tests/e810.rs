@@ -6,7 +6,8 @@ use dpdk::flow::{
     Action, EthFields, Field, FlowError, FlowErrorKind, FlowPort, Ipv4Fields, Item, Match,
     PortFields, Rule,
 };
-use nic::{DropReason, Nic, NicConfig, NicError, ProfileKind};
+use flow::CardProfile;
+use nic::{DropReason, Nic, NicConfig, NicError};
 
 fn v4() -> Packet {
     tcp("198.51.100.7:40000", "192.0.2.1:443")
@@ -70,7 +71,7 @@ const FORMATS: &[(FlowErrorKind, &str, Change)] = &[
 
 #[test]
 fn formats_are_refused_in_the_drivers_words() {
-    let nic = nic(ProfileKind::E810, 4);
+    let nic = nic(CardProfile::E810, 4);
     let mut flows = nic.flows();
     for (index, (kind, text, change)) in FORMATS.iter().enumerate() {
         let mut rule = rule(&v4(), EXACT, vec![Action::Queue(3)]);
@@ -86,7 +87,7 @@ fn formats_are_refused_in_the_drivers_words() {
 
 #[test]
 fn both_families_match_with_queue_mark_drop_and_passthru() {
-    let nic = nic(ProfileKind::E810, 4);
+    let nic = nic(CardProfile::E810, 4);
     let mut flows = nic.flows();
     let (a, b) = (udp("[2001:db8::7]:1", "[2001:db8::1]:53"), udp("10.0.0.1:1", "10.0.0.2:53"));
     let _ = flows.create(&rule(&v4(), EXACT, vec![Action::Queue(1)])).unwrap();
@@ -107,7 +108,7 @@ fn both_families_match_with_queue_mark_drop_and_passthru() {
 
 #[test]
 fn one_input_set_per_flow_type() {
-    let nic = nic(ProfileKind::E810, 4);
+    let nic = nic(CardProfile::E810, 4);
     let mut flows = nic.flows();
     let loose = Masks { src: 0, sport: 0, ..EXACT };
     let first = flows.create(&rule(&v4(), EXACT, vec![Action::Queue(1)])).unwrap();
@@ -126,7 +127,7 @@ fn one_input_set_per_flow_type() {
 
 #[test]
 fn count_counts_packets_and_only_where_asked() {
-    let nic = nic(ProfileKind::E810, 4);
+    let nic = nic(CardProfile::E810, 4);
     let mut flows = nic.flows();
     let counted = flows.create(&rule(&v4(), EXACT, vec![Action::Queue(1), Action::Count])).unwrap();
     let plain = flows.create(&rule(&v6(), EXACT, vec![Action::Queue(1)])).unwrap();
@@ -142,7 +143,7 @@ fn count_counts_packets_and_only_where_asked() {
 
 #[test]
 fn duplicates_are_refused_but_marks_need_not_be_unique() {
-    let nic = nic(ProfileKind::E810, 4);
+    let nic = nic(CardProfile::E810, 4);
     let mut flows = nic.flows();
     let _ = flows.create(&rule(&v4(), EXACT, vec![Action::Queue(1), Action::Mark(1)])).unwrap();
     let _ = flows.create(&rule(&v6(), EXACT, vec![Action::Queue(1), Action::Mark(1)])).unwrap();
@@ -152,7 +153,7 @@ fn duplicates_are_refused_but_marks_need_not_be_unique() {
 
 #[test]
 fn the_capacity_is_the_configured_one() {
-    let config = NicConfig { capacity: Some(3), ..NicConfig::new(ProfileKind::E810, 2) };
+    let config = NicConfig { capacity: Some(3), ..NicConfig::new(CardProfile::E810, 2) };
     let nic = Nic::new(&config).unwrap();
     let mut flows = nic.flows();
     for n in 0..3 {

@@ -7,7 +7,8 @@ mod common;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dpdk::flow::{Action, Attributes, FlowPort, HopField, Item, Match, Modify, Rule, SetField};
-use nic::{Delivery, Nic, NicConfig, ProfileKind};
+use flow::CardProfile;
+use nic::{Delivery, Nic, NicConfig};
 use proptest::prelude::*;
 use wire::{Headers, Mac, Rewrite, Side, checksum};
 
@@ -175,7 +176,7 @@ fn actions(
 
 /// The frame after the NIC has done what a rule with `actions` says.
 fn in_hardware(sent: &Sent, actions: Vec<Action>) -> Vec<u8> {
-    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 1) };
+    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 1) };
     let nic = Nic::new(&config).unwrap();
     let net =
         if sent.src.is_ipv4() { Item::Ipv4(Match::Present) } else { Item::Ipv6(Match::Present) };
@@ -240,7 +241,7 @@ proptest! {
     /// Edits of fields that a frame hasn't, and bytes that are no packet.
     #[test]
     fn nothing_panics_and_lengths_stay(bytes in prop::collection::vec(any::<u8>(), 0..90), (sent, new, side, macs) in case()) {
-        let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 1) };
+        let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 1) };
         let nic = Nic::new(&config).unwrap();
         let rule = Rule {
             attributes: Attributes { transfer: true, ..Attributes::default() },

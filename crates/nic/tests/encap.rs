@@ -9,7 +9,8 @@ use dpdk::flow::{
     QueueConfig, Rule, Template,
 };
 use etherparse::{Ipv4Header, Ipv6Header, PacketBuilder, UdpHeader};
-use nic::{Delivery, Nic, NicConfig, ProfileKind};
+use flow::CardProfile;
+use nic::{Delivery, Nic, NicConfig};
 use packet::{HeapPacket, PacketBuf};
 use proptest::prelude::*;
 
@@ -116,7 +117,7 @@ fn template(rule: &Rule) -> Template {
 
 /// A NIC with `rule`, to which all that arrives is sent.
 fn card(rule: &Rule) -> Nic {
-    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 1) };
+    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 1) };
     let nic = Nic::new(&config).unwrap();
     let mut flows = nic.flows();
     flows.configure_queues(&CONFIG).unwrap();
@@ -190,7 +191,7 @@ proptest! {
 #[test]
 fn ethernet_and_ipv4_alone_are_a_tunnel_through_queues_only() {
     let rule = into_tunnel(false, outer(false, Shim::Nothing, 0, None));
-    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 1) };
+    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 1) };
     let mut flows = Nic::new(&config).unwrap().flows();
     let error = flows.create(&rule).unwrap_err();
     assert_eq!(error.errno, FlowError::NOT_SUPPORTED);
@@ -241,7 +242,7 @@ fn without_room_in_front_there_is_no_frame() {
 #[test]
 fn the_traffic_class_of_ipv6_is_matched() {
     use dpdk::flow::{Field, Ipv6Fields};
-    let nic = Nic::new(&NicConfig::new(ProfileKind::ConnectX, 4)).unwrap();
+    let nic = Nic::new(&NicConfig::new(CardProfile::ConnectX, 4)).unwrap();
     let class = |spec: u32, mask: u32| Rule {
         pattern: vec![
             Item::Eth(Match::Present),
@@ -333,7 +334,7 @@ const REFUSED: &[(i32, &str, Change)] = &[
 
 #[test]
 fn formats_are_refused_in_the_drivers_words() {
-    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 4) };
+    let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 4) };
     let mut flows = Nic::new(&config).unwrap().flows();
     let mut rule = rule(&nth(0), EXACT, vec![]);
     for (index, (errno, text, change)) in REFUSED.iter().enumerate() {

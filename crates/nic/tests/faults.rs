@@ -3,10 +3,11 @@ mod common;
 
 use common::{EXACT, nic, nth, receive, receive_at, rule};
 use dpdk::flow::{Action, FlowPort, RuleHandle};
-use nic::{Fault, Nic, NicFlows, ProfileKind};
+use flow::CardProfile;
+use nic::{Fault, Nic, NicFlows};
 
 fn setup() -> (Nic, NicFlows) {
-    let nic = nic(ProfileKind::X550, 4);
+    let nic = nic(CardProfile::X550, 4);
     let flows = nic.flows();
     (nic, flows)
 }
@@ -159,7 +160,7 @@ fn destroys_are_refused_and_the_rule_stays() {
 
 #[test]
 fn they_take_effect_in_steering_tables_too() {
-    let nic = nic(ProfileKind::ConnectX, 4);
+    let nic = nic(CardProfile::ConnectX, 4);
     let mut flows = nic.flows();
     let to = |queue| rule(&nth(7), EXACT, vec![Action::Queue(queue)]);
     nic.order_fault(Fault::LateCreate { ns: 500 });

@@ -9,7 +9,8 @@ use dpdk::flow::{
     Action, Attributes, Completion, FlowError, FlowErrorKind, FlowPort, QueueConfig, Rule,
     RuleHandle, TableHandle, Template,
 };
-use nic::{Fault, Nic, NicConfig, NicFlows, ProfileKind};
+use flow::CardProfile;
+use nic::{Fault, Nic, NicConfig, NicFlows};
 
 const CONFIG: QueueConfig = QueueConfig { queues: 2, depth: 4, counters: 100, aging: 100 };
 
@@ -34,7 +35,7 @@ fn setup(config: NicConfig) -> (Nic, NicFlows, TableHandle) {
 }
 
 fn connectx() -> NicConfig {
-    NicConfig::new(ProfileKind::ConnectX, 4)
+    NicConfig::new(CardProfile::ConnectX, 4)
 }
 
 fn pulled(flows: &mut NicFlows, queue: u16) -> Vec<(u64, bool)> {
@@ -155,14 +156,14 @@ fn only_rules_of_the_template_and_only_through_queues() {
 
 #[test]
 fn ports_without_queues_say_so() {
-    for kind in [ProfileKind::X550, ProfileKind::E810] {
+    for kind in [CardProfile::X550, CardProfile::E810] {
         let mut flows = common::nic(kind, 4).flows();
         let error = flows.configure_queues(&CONFIG).unwrap_err();
         assert_eq!(error.errno, FlowError::NOT_SUPPORTED);
         assert!(flows.query_age().is_err());
         let _ = flows.create(&rule(&nth(1), EXACT, vec![Action::Queue(1)])).unwrap();
     }
-    let mut flows = common::nic(ProfileKind::ConnectX, 4).flows();
+    let mut flows = common::nic(CardProfile::ConnectX, 4).flows();
     assert_eq!(flows.push(0).unwrap_err().message, "the flow engine is not configured");
     let _ = flows.create(&rule_of(1)).unwrap();
     assert!(flows.configure_queues(&CONFIG).unwrap_err().message.contains("has rules"));

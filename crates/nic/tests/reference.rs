@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use common::{Masks, Packet, nic, receive, rule};
 use dpdk::flow::{Action, FlowPort, RuleHandle};
-use nic::{DropReason, MICROSOFT_KEY, Nic, NicConfig, ProfileKind, Reta, Toeplitz};
+use flow::CardProfile;
+use nic::{DropReason, MICROSOFT_KEY, Nic, NicConfig, Reta, Toeplitz};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +37,9 @@ fn same(a: u128, b: u128, mask: u128) -> bool {
     a & mask == b & mask
 }
 
-fn matches(profile: ProfileKind, wish: &Wish, packet: &Packet) -> bool {
+fn matches(profile: CardProfile, wish: &Wish, packet: &Packet) -> bool {
     let (rule, masks) = (&wish.packet, &wish.masks);
-    let any_protocol = profile == ProfileKind::X550 && masks.sport == 0 && masks.dport == 0;
+    let any_protocol = profile == CardProfile::X550 && masks.sport == 0 && masks.dport == 0;
     !packet.fragment
         && rule.src.is_ipv4() == packet.src.is_ipv4()
         && (any_protocol || rule.proto == packet.proto)
@@ -112,7 +113,7 @@ fn create(nic: &Nic, wish: &Wish) -> Option<Accepted> {
     created.ok().map(|handle| Accepted { wish: *wish, handle: Some(handle) })
 }
 
-fn agree(profile: ProfileKind, nic: &Nic, rules: &[Accepted], packet: &Packet) {
+fn agree(profile: CardProfile, nic: &Nic, rules: &[Accepted], packet: &Packet) {
     let hits: Vec<_> = rules.iter().filter(|rule| matches(profile, &rule.wish, packet)).collect();
     assert!(hits.len() < 2, "one mask a flow type: no two rules match one packet");
     let got = receive(nic, packet);
@@ -121,7 +122,7 @@ fn agree(profile: ProfileKind, nic: &Nic, rules: &[Accepted], packet: &Packet) {
         assert_eq!((got.queue, got.mark, got.dropped), (rss_queue(packet), None, None));
         return;
     };
-    let silent = if profile == ProfileKind::X550 { Some(0) } else { None };
+    let silent = if profile == CardProfile::X550 { Some(0) } else { None };
     assert_eq!(got.mark, hit.wish.mark.map(u32::from).or(silent));
     match hit.wish.queue {
         Some(queue) => assert_eq!((got.queue, got.dropped), (queue, None)),
@@ -130,7 +131,7 @@ fn agree(profile: ProfileKind, nic: &Nic, rules: &[Accepted], packet: &Packet) {
 }
 
 fn run(
-    profile: ProfileKind,
+    profile: CardProfile,
     steps: &[(Wish, Option<prop::sample::Index>)],
     packets: &[Packet],
 ) -> usize {
@@ -162,7 +163,7 @@ proptest! {
         steps in prop::collection::vec((wishes(), prop::option::weighted(0.3, any::<prop::sample::Index>())), 1..30),
         packets in prop::collection::vec(packets(), 20),
     ) {
-        run(ProfileKind::X550, &steps, &packets);
+        run(CardProfile::X550, &steps, &packets);
     }
 
     #[test]
@@ -170,13 +171,13 @@ proptest! {
         steps in prop::collection::vec((wishes(), prop::option::weighted(0.3, any::<prop::sample::Index>())), 1..30),
         packets in prop::collection::vec(packets(), 20),
     ) {
-        run(ProfileKind::E810, &steps, &packets);
+        run(CardProfile::E810, &steps, &packets);
     }
 
     /// Bytes that are no packet go to the first default queue and nothing panics.
     #[test]
     fn any_bytes_are_delivered(frame in prop::collection::vec(any::<u8>(), 0..120)) {
-        let nic = nic(ProfileKind::E810, 4);
+        let nic = nic(CardProfile::E810, 4);
         let mut out = [nic::Delivery::default()];
         prop_assert_eq!(nic.receive_burst([frame.as_slice()], 0, &mut out), 1);
         prop_assert!(out[0].queue == 0 && !out[0].matched && out[0].dropped.is_none());
@@ -191,7 +192,7 @@ fn rules_and_packets_of_the_generators_meet() {
         (0..100).map(|_| packets().new_tree(&mut runner).unwrap().current()).collect();
     let steps: Vec<_> =
         (0..60).map(|_| (wishes().new_tree(&mut runner).unwrap().current(), None)).collect();
-    for profile in [ProfileKind::X550, ProfileKind::E810] {
+    for profile in [CardProfile::X550, CardProfile::E810] {
         let matched = run(profile, &steps, &all);
         assert!((100..5000).contains(&matched), "{profile}: {matched}");
     }

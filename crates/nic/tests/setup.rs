@@ -4,7 +4,8 @@
 mod common;
 
 use common::{nic, nth, packet, receive, tcp};
-use nic::{Delivery, Nic, NicConfig, NicError, ProfileKind, Reta};
+use flow::CardProfile;
+use nic::{Delivery, Nic, NicConfig, NicError, Reta};
 
 fn error(config: NicConfig) -> NicError {
     match Nic::new(&config) {
@@ -15,14 +16,14 @@ fn error(config: NicConfig) -> NicError {
 
 #[test]
 fn what_the_card_has_not_is_refused() {
-    let x550 = || NicConfig::new(ProfileKind::X550, 8);
+    let x550 = || NicConfig::new(CardProfile::X550, 8);
     let table: &[(NicConfig, &str)] = &[
         (
             NicConfig { capacity: Some(3000), ..x550() },
             "x550 has a table of [2048, 4096, 8192] filters, not 3000",
         ),
         (
-            NicConfig { capacity: Some(16_385), ..NicConfig::new(ProfileKind::E810, 8) },
+            NicConfig { capacity: Some(16_385), ..NicConfig::new(CardProfile::E810, 8) },
             "e810 has 1 to 16384 filters, not 16385",
         ),
         (NicConfig { queues: 0, ..x550() }, "x550 has 1 to 128 receive queues, not 0"),
@@ -50,19 +51,8 @@ fn what_the_card_has_not_is_refused() {
 }
 
 #[test]
-fn profiles_have_names() {
-    for kind in ProfileKind::ALL {
-        assert_eq!(kind.name().parse::<ProfileKind>(), Ok(*kind));
-    }
-    assert_eq!(
-        "x540".parse::<ProfileKind>().unwrap_err(),
-        "no NIC profile `x540`: there are x550, e810, connectx, bluefield3"
-    );
-}
-
-#[test]
 fn misses_spread_over_the_default_queues_only() {
-    let config = NicConfig { reta: Reta::Queues(4), ..NicConfig::new(ProfileKind::X550, 8) };
+    let config = NicConfig { reta: Reta::Queues(4), ..NicConfig::new(CardProfile::X550, 8) };
     let nic = Nic::new(&config).unwrap();
     for n in 0..1000 {
         assert_eq!(receive(&nic, &nth(n)), receive(&nic, &nth(n)), "a flow stays in its queue");
@@ -76,7 +66,7 @@ fn misses_spread_over_the_default_queues_only() {
 #[test]
 fn the_low_bits_of_the_hash_index_the_table() {
     let reta: Vec<u16> = (0..128).map(|entry| if entry == 0x78 { 5 } else { 1 }).collect();
-    let config = NicConfig { reta: Reta::Table(reta), ..NicConfig::new(ProfileKind::X550, 8) };
+    let config = NicConfig { reta: Reta::Table(reta), ..NicConfig::new(CardProfile::X550, 8) };
     let nic = Nic::new(&config).unwrap();
     // Microsoft's first vector: hash 0x51ccc178 with ports, 0x323e8fc2 without.
     let vector = tcp("66.9.149.187:2794", "161.142.100.80:1766");
@@ -89,7 +79,7 @@ fn the_low_bits_of_the_hash_index_the_table() {
 #[test]
 fn fragments_of_a_datagram_stay_together() {
     let reta: Vec<u16> = (0..128).map(|entry| if entry == 0x42 { 5 } else { 1 }).collect();
-    let config = NicConfig { reta: Reta::Table(reta), ..NicConfig::new(ProfileKind::X550, 8) };
+    let config = NicConfig { reta: Reta::Table(reta), ..NicConfig::new(CardProfile::X550, 8) };
     let nic = Nic::new(&config).unwrap();
     // Hash over addresses: 0x323e8fc2.
     let vector = tcp("66.9.149.187:2794", "161.142.100.80:1766");
@@ -99,7 +89,7 @@ fn fragments_of_a_datagram_stay_together() {
 
 #[test]
 fn a_burst_takes_as_many_frames_as_there_is_room_for() {
-    let nic = nic(ProfileKind::X550, 2);
+    let nic = nic(CardProfile::X550, 2);
     let frame = nth(0).frame();
     let mut out: [Delivery; 3] = Default::default();
     let mut frames = vec![frame.as_slice(); 5].into_iter();

@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use common::{Masks, Packet, receive, rule};
 use dpdk::flow::{Action, Attributes, FlowPort, Modify, RuleHandle, SetField};
-use nic::{DropReason, Nic, NicConfig, ProfileKind, Reta};
+use flow::CardProfile;
+use nic::{DropReason, Nic, NicConfig, Reta};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
@@ -241,7 +242,7 @@ fn run(steps: &[(Wish, Option<prop::sample::Index>)], packets: &[Packet]) -> nic
     let config = NicConfig {
         reta: Reta::Queues(3),
         switch: vec![0, 1],
-        ..NicConfig::new(ProfileKind::ConnectX, 8)
+        ..NicConfig::new(CardProfile::ConnectX, 8)
     };
     let nic = Nic::new(&config).unwrap();
     let mut rules: Vec<Accepted> = vec![];
@@ -282,7 +283,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_delivered(frame in prop::collection::vec(any::<u8>(), 0..120), wish in wishes()) {
-        let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 8) };
+        let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 8) };
         let nic = Nic::new(&config).unwrap();
         create(&nic, &wish);
         let mut out = [nic::Delivery::default()];

@@ -6,7 +6,8 @@ use std::thread;
 
 use common::{EXACT, nic, nth, rule};
 use dpdk::flow::{Action, FlowPort};
-use nic::{Delivery, ProfileKind};
+use flow::CardProfile;
+use nic::Delivery;
 
 const FLOWS: u32 = 64;
 
@@ -14,7 +15,7 @@ const FLOWS: u32 = 64;
 /// rules that stay match every packet.
 #[test]
 fn receive_is_right_at_every_moment_of_programming() {
-    let nic = nic(ProfileKind::X550, 16);
+    let nic = nic(CardProfile::X550, 16);
     let queue = |n: u32| 1 + (n % 15) as u16;
     let actions = |n: u32| vec![Action::Queue(queue(n)), Action::Mark(n)];
     let mut flows = nic.flows();

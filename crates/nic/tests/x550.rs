@@ -6,7 +6,8 @@ use dpdk::flow::{
     Action, EthFields, Field, FlowError, FlowErrorKind, FlowPort, Ipv4Fields, Item, Match,
     PortFields, Rule, VlanFields,
 };
-use nic::{DropReason, Nic, NicConfig, ProfileKind};
+use flow::CardProfile;
+use nic::{DropReason, Nic, NicConfig};
 
 fn client() -> Packet {
     tcp("198.51.100.7:40000", "192.0.2.1:443")
@@ -110,7 +111,7 @@ const FORMATS: &[(FlowErrorKind, i32, &str, Change)] = &[
 
 #[test]
 fn formats_are_refused_in_the_drivers_words() {
-    let nic = nic(ProfileKind::X550, 4);
+    let nic = nic(CardProfile::X550, 4);
     let mut flows = nic.flows();
     for (index, (kind, errno, text, change)) in FORMATS.iter().enumerate() {
         let mut rule = exact(&[Action::Queue(3)]);
@@ -129,7 +130,7 @@ fn formats_are_refused_in_the_drivers_words() {
 /// The rule goes through the C arrays, where item 0 is END and item 1 VOID.
 #[test]
 fn void_items_are_skipped_and_end_ends_the_pattern() {
-    let mut flows = nic(ProfileKind::X550, 4).flows();
+    let mut flows = nic(CardProfile::X550, 4).flows();
     let mut rule = exact(&[Action::Queue(3)]);
     rule.pattern.insert(1, Item::Other(1));
     rule.pattern.extend([Item::Other(0), Item::Other(99)]);
@@ -138,7 +139,7 @@ fn void_items_are_skipped_and_end_ends_the_pattern() {
 
 #[test]
 fn a_rule_without_transport_validates_but_cannot_be_programmed() {
-    let mut flows = nic(ProfileKind::X550, 4).flows();
+    let mut flows = nic(CardProfile::X550, 4).flows();
     let mut rule = exact(&[Action::Queue(3)]);
     rule.pattern.pop();
     flows.validate(&rule).unwrap();
@@ -149,7 +150,7 @@ fn a_rule_without_transport_validates_but_cannot_be_programmed() {
 
 #[test]
 fn queue_mark_and_drop() {
-    let nic = nic(ProfileKind::X550, 4);
+    let nic = nic(CardProfile::X550, 4);
     let mut flows = nic.flows();
     let (a, b, c) = (nth(1), nth(2), nth(3));
     let queue = flows.create(&rule(&a, EXACT, vec![Action::Queue(3)])).unwrap();
@@ -175,7 +176,7 @@ fn queue_mark_and_drop() {
 
 #[test]
 fn marks_stay_in_the_card_when_the_report_status_is_none() {
-    let config = NicConfig { report_marks: false, ..NicConfig::new(ProfileKind::X550, 4) };
+    let config = NicConfig { report_marks: false, ..NicConfig::new(CardProfile::X550, 4) };
     let nic = Nic::new(&config).unwrap();
     let _ = nic.flows().create(&exact(&[Action::Queue(2), Action::Mark(5)])).unwrap();
     let got = receive(&nic, &client());
@@ -184,7 +185,7 @@ fn marks_stay_in_the_card_when_the_report_status_is_none() {
 
 #[test]
 fn one_mask_for_the_port_until_all_rules_are_gone() {
-    let nic = nic(ProfileKind::X550, 4);
+    let nic = nic(CardProfile::X550, 4);
     let mut flows = nic.flows();
     let loose = Masks { src: 0, sport: 0, ..EXACT };
     let first = flows.create(&exact(&[Action::Queue(1)])).unwrap();
@@ -207,7 +208,7 @@ fn one_mask_for_the_port_until_all_rules_are_gone() {
 
 #[test]
 fn bit_masks_are_taken_and_without_ports_any_protocol_matches() {
-    let nic = nic(ProfileKind::X550, 4);
+    let nic = nic(CardProfile::X550, 4);
     let masks = Masks { src: 0, dst: 0xffff_ff00, sport: 0, dport: 0 };
     let _ = nic.flows().create(&rule(&client(), masks, vec![Action::Queue(1)])).unwrap();
     assert!(receive(&nic, &udp("9.9.9.9:1", "192.0.2.77:2")).matched);
@@ -217,7 +218,7 @@ fn bit_masks_are_taken_and_without_ports_any_protocol_matches() {
 
 #[test]
 fn duplicates_of_rules_and_of_soft_ids_are_refused() {
-    let nic = nic(ProfileKind::X550, 4);
+    let nic = nic(CardProfile::X550, 4);
     let mut flows = nic.flows();
     let first = flows.create(&exact(&[Action::Queue(1), Action::Mark(7)])).unwrap();
     let error = flows.create(&exact(&[Action::Queue(2), Action::Mark(8)])).unwrap_err();
@@ -242,7 +243,7 @@ fn duplicates_of_rules_and_of_soft_ids_are_refused() {
 #[test]
 fn the_table_holds_its_capacity_and_says_when_it_is_full() {
     for (capacity, buffer) in [(None, 320), (Some(4096), 256), (Some(8192), 128)] {
-        let config = NicConfig { capacity, ..NicConfig::new(ProfileKind::X550, 4) };
+        let config = NicConfig { capacity, ..NicConfig::new(CardProfile::X550, 4) };
         let nic = Nic::new(&config).unwrap();
         let mut flows = nic.flows();
         let capacity = capacity.unwrap_or(2048) as u32;
@@ -267,7 +268,7 @@ fn the_table_holds_its_capacity_and_says_when_it_is_full() {
 
 #[test]
 fn rules_do_not_survive_a_port_stop() {
-    let nic = nic(ProfileKind::X550, 4);
+    let nic = nic(CardProfile::X550, 4);
     let mut flows = nic.flows();
     let handle = flows.create(&exact(&[Action::Queue(1), Action::Mark(7)])).unwrap();
     nic.stop();

@@ -1,5 +1,7 @@
 //! How the offload side is set up.
-use crate::{Encoding, RewriteCard};
+use flow::Encoding;
+
+use crate::RewriteCard;
 
 /// How one port's rules are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ::admission::{Admission, Budget, CardRefusal};
 use conntrack::ConnId;
 use dpdk::flow::{FlowPort, RuleHandle};
-use flow::{Direction, PortId};
+use flow::{Direction, Encoding, PortId};
 use state::{Offload, Shared};
 
 use crate::connection::{Entry, Stage, Tag};
@@ -18,7 +18,7 @@ use crate::environment::{Connections, PortTables};
 use crate::mark_fallback::{NotRewritten, Unmatched};
 use crate::offloader::reroute::Routes;
 use crate::port::PortRules;
-use crate::{Encoding, OffloadConfig, OffloadStats, PortStats};
+use crate::{OffloadConfig, OffloadStats, PortStats};
 
 /// How often [`Offloader::shutdown`] asks a card to destroy a rule.
 const SHUTDOWN_TRIES: usize = 8;

@@ -11,7 +11,7 @@ use std::ops::Range;
 use admission::Budget;
 use conntrack::ConnId;
 use dpdk::flow::{Action, Counters, FlowError, FlowPort, Rule, RuleHandle};
-use flow::{Direction, PortId};
+use flow::{Direction, Encoding, PortId};
 use service::Binding;
 use state::Marked;
 use wire::FlowKey;
@@ -30,7 +30,7 @@ use crate::port::entry_rules::{Ends, Frame};
 use crate::port::quarantine::Batch;
 use crate::port::rule_queue::Engine;
 use crate::stats::Done;
-use crate::{Encoding, FlowType, PortConfig};
+use crate::{FlowType, PortConfig};
 
 /// The line is tidied up no more often.
 const CLOSE_RANKS_MS: u64 = 1_000;

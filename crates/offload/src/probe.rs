@@ -4,10 +4,11 @@ pub(crate) mod rewrite;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
+use flow::{Encoding, EncodingChoice};
 use wire::FlowKey;
 
 use crate::probe::rewrite::ask_rewrite;
-use crate::{Encoding, FlowType, RewriteCard, Wanted};
+use crate::{FlowType, RewriteCard};
 
 /// How often a rule of the probe is tried to be destroyed before it is handed
 /// to the caller.
@@ -70,7 +71,7 @@ pub struct Card<'a> {
 pub fn probe(
     flows: &mut dyn FlowPort,
     queues: u16,
-    wanted: Wanted,
+    wanted: EncodingChoice,
     mark_arrives: Option<bool>,
 ) -> Probe {
     probe_card(flows, &Card { queues, mark_arrives, outputs: &[] }, wanted)
@@ -80,7 +81,7 @@ pub fn probe(
 ///
 /// The rules match addresses reserved for documentation (RFC 5737, RFC 3849)
 /// and are destroyed again; rules of others are not touched.
-pub fn probe_card(flows: &mut dyn FlowPort, card: &Card<'_>, wanted: Wanted) -> Probe {
+pub fn probe_card(flows: &mut dyn FlowPort, card: &Card<'_>, wanted: EncodingChoice) -> Probe {
     let mut probe = Probe {
         encoding: Encoding::Off,
         reasons: Vec::new(),
@@ -94,7 +95,7 @@ pub fn probe_card(flows: &mut dyn FlowPort, card: &Card<'_>, wanted: Wanted) -> 
     let queues = card.queues;
     if queues == 0 {
         probe.reasons.push("the port has no receive queue".to_owned());
-    } else if wanted != Wanted::Fixed(Encoding::Off) {
+    } else if wanted != EncodingChoice::Fixed(Encoding::Off) {
         let queue = Action::Queue(queues - 1);
         probe.queue = ask_types(
             flows,
@@ -106,7 +107,7 @@ pub fn probe_card(flows: &mut dyn FlowPort, card: &Card<'_>, wanted: Wanted) -> 
         let mark = [queue, Action::Mark(PROBE_MARK)];
         probe.mark = ask_types(flows, "QUEUE and MARK", &mark, &mut probe.left, &mut probe.reasons);
     }
-    if matches!(wanted, Wanted::Auto | Wanted::Fixed(Encoding::Rewrite)) {
+    if matches!(wanted, EncodingChoice::Auto | EncodingChoice::Fixed(Encoding::Rewrite)) {
         let Probe { left, reasons, .. } = &mut probe;
         let rewrite = ask_rewrite(flows, card.outputs, left, reasons);
         probe.rewrite = rewrite;
@@ -178,23 +179,23 @@ pub(crate) fn example(kind: FlowType) -> Option<FlowKey> {
 }
 
 /// Picks the encoding from what the card takes.
-fn choose(probe: &mut Probe, queues: u16, wanted: Wanted, mark_arrives: Option<bool>) {
+fn choose(probe: &mut Probe, queues: u16, wanted: EncodingChoice, mark_arrives: Option<bool>) {
     let mut reasons = Vec::new();
     let mark = may_mark(probe, mark_arrives, &mut reasons);
     let queue = may_queue(probe, queues, &mut reasons);
     let rewrite = probe.rewrite.is_some();
     probe.encoding = match wanted {
-        Wanted::Fixed(Encoding::Off) => Encoding::Off,
-        Wanted::Fixed(Encoding::Rewrite) if rewrite => Encoding::Rewrite,
-        Wanted::Fixed(Encoding::Mark) if mark => Encoding::Mark,
-        Wanted::Fixed(Encoding::Queue) if queue => Encoding::Queue,
-        Wanted::Fixed(_) => Encoding::Off,
-        Wanted::Auto if rewrite => Encoding::Rewrite,
-        Wanted::Auto if mark => Encoding::Mark,
-        Wanted::Auto if queue => Encoding::Queue,
-        Wanted::Auto => Encoding::Off,
+        EncodingChoice::Fixed(Encoding::Off) => Encoding::Off,
+        EncodingChoice::Fixed(Encoding::Rewrite) if rewrite => Encoding::Rewrite,
+        EncodingChoice::Fixed(Encoding::Mark) if mark => Encoding::Mark,
+        EncodingChoice::Fixed(Encoding::Queue) if queue => Encoding::Queue,
+        EncodingChoice::Fixed(_) => Encoding::Off,
+        EncodingChoice::Auto if rewrite => Encoding::Rewrite,
+        EncodingChoice::Auto if mark => Encoding::Mark,
+        EncodingChoice::Auto if queue => Encoding::Queue,
+        EncodingChoice::Auto => Encoding::Off,
     };
-    if wanted == Wanted::Fixed(Encoding::Off) {
+    if wanted == EncodingChoice::Fixed(Encoding::Off) {
         reasons.clear();
     }
     probe.mark_instead = probe.encoding == Encoding::Rewrite && mark;

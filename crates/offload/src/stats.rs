@@ -1,8 +1,7 @@
 //! Counts of the offload side.
-use admission::Policy;
-use flow::{BackendId, Direction, ServiceId};
+use flow::{AdmissionPolicy, BackendId, Direction, Encoding, ServiceId};
 
-use crate::{Encoding, FlowType, TunnelType};
+use crate::{FlowType, TunnelType};
 
 /// Why rules were not created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,7 +193,7 @@ pub struct PortStats {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OffloadStats {
     /// Who may have rules.
-    pub policy: Policy,
+    pub policy: AdmissionPolicy,
     /// What the policy has decided.
     pub admission: admission::Counters,
     /// Connections with a rule, or waiting for one.

@@ -6,20 +6,21 @@ mod common;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use nic::{Fault, Nic, NicConfig, NicFlows, ProfileKind};
-use offload::{Encoding, OffloadConfig, Offloader, PortConfig, Wanted, probe};
+use flow::{CardProfile, Encoding, EncodingChoice};
+use nic::{Fault, Nic, NicConfig, NicFlows};
+use offload::{OffloadConfig, Offloader, PortConfig, probe};
 use state::Offload;
 
 const QUEUES: u16 = 8;
 
-fn nic(profile: ProfileKind) -> Nic {
+fn nic(profile: CardProfile) -> Nic {
     Nic::new(&NicConfig::new(profile, QUEUES)).unwrap()
 }
 
 #[test]
 fn the_probe_of_an_x550_takes_ipv4_only_and_leaves_nothing() {
-    let card = nic(ProfileKind::X550);
-    let probe = probe(&mut card.flows(), QUEUES, Wanted::Auto, None);
+    let card = nic(CardProfile::X550);
+    let probe = probe(&mut card.flows(), QUEUES, EncodingChoice::Auto, None);
     assert_eq!(probe.encoding, Encoding::Mark, "{:#?}", probe.reasons);
     assert_eq!(probe.mark, [true, true, false, false]);
     assert!(!probe.ipv6);
@@ -28,14 +29,14 @@ fn the_probe_of_an_x550_takes_ipv4_only_and_leaves_nothing() {
 
 #[test]
 fn the_probe_of_other_cards_takes_both_families() {
-    for profile in [ProfileKind::E810, ProfileKind::ConnectX, ProfileKind::BlueField3] {
+    for profile in [CardProfile::E810, CardProfile::ConnectX, CardProfile::BlueField3] {
         probes_both_families(&nic(profile));
     }
 }
 
 fn probes_both_families(card: &Nic) {
     for (arrives, encoding) in [(None, Encoding::Mark), (Some(false), Encoding::Queue)] {
-        let probe = probe(&mut card.flows(), QUEUES, Wanted::Auto, arrives);
+        let probe = probe(&mut card.flows(), QUEUES, EncodingChoice::Auto, arrives);
         assert_eq!(probe.encoding, encoding, "{:#?}", probe.reasons);
         assert_eq!(probe.types(encoding), [true; 4]);
         assert!(probe.ipv6);
@@ -45,9 +46,9 @@ fn probes_both_families(card: &Nic) {
 
 #[test]
 fn the_probe_of_a_card_that_takes_nothing_says_off() {
-    let card = nic(ProfileKind::X550);
+    let card = nic(CardProfile::X550);
     card.stop();
-    let probe = probe(&mut card.flows(), QUEUES, Wanted::Auto, None);
+    let probe = probe(&mut card.flows(), QUEUES, EncodingChoice::Auto, None);
     assert_eq!(probe.encoding, Encoding::Off);
     assert!(probe.reasons.iter().any(|line| line.contains("stopped")), "{:#?}", probe.reasons);
 }
@@ -73,7 +74,7 @@ impl Run {
             mark_instead: false,
         };
         let config = OffloadConfig { ports: vec![port; 2], ..OffloadConfig::default() };
-        let nics = [nic(ProfileKind::X550), nic(ProfileKind::X550)];
+        let nics = [nic(CardProfile::X550), nic(CardProfile::X550)];
         let flows = [nics[0].flows(), nics[1].flows()];
         let offloader = Offloader::new(config, world.clone());
         Self { world, nics, flows, offloader, now_ms: 0 }

@@ -5,14 +5,14 @@ mod common;
 
 use std::net::SocketAddr;
 
-use admission::{CardRefusal, Policy, Reason, Settings, Standing};
+use admission::{CardRefusal, Reason, Settings, Standing};
 use common::card::Card;
 use common::lab::Lab;
 use common::world::{Ours, State, World, binding};
 use conntrack::{ConnId, Hit};
 use dpdk::flow::FlowPort;
-use flow::Direction;
-use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig};
+use flow::{AdmissionPolicy, Direction, Encoding};
+use offload::{OffloadConfig, Offloader, Place, PortConfig};
 use state::{Counter, Offload};
 use wire::{FlowKey, Transport};
 
@@ -44,7 +44,7 @@ fn conn(lab: &Lab, n: u16) -> ConnId {
 #[test]
 fn a_heavy_connection_comes_into_the_nic_and_light_and_half_open_ones_do_not() {
     for encoding in [Encoding::Mark, Encoding::Queue] {
-        let mut lab = Lab::with(encoding, 64, Policy::Heavy);
+        let mut lab = Lab::with(encoding, 64, AdmissionPolicy::Heavy);
         let backend = open(&mut lab, 0);
         open(&mut lab, 1);
         for turn in 0..2_000 {
@@ -92,7 +92,7 @@ impl Bench {
         let world = World::ours(1024, 4);
         let port =
             PortConfig { encoding, queues: vec![1, 2, 3], workers: 1, ..PortConfig::default() };
-        let admission = Settings { policy: Policy::Heavy, ..settings };
+        let admission = Settings { policy: AdmissionPolicy::Heavy, ..settings };
         let config = OffloadConfig { ports: vec![port; 2], admission, ..OffloadConfig::default() };
         let offloader = Offloader::new(config, world.clone());
         let cards = [Card::new(capacity), Card::new(capacity)];

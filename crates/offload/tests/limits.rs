@@ -7,7 +7,8 @@ use common::card::Card;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
+use flow::Encoding;
+use offload::{OffloadConfig, Offloader, PortConfig};
 use service::{Binding, Forwarding};
 use state::Offload;
 

@@ -3,13 +3,13 @@
 
 mod common;
 
-use admission::{Policy, Settings};
+use admission::Settings;
 use common::card::Card;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use flow::Direction;
-use offload::{Encoding, OffloadConfig, Offloader, Place, PortConfig, RewriteCard, Style};
+use flow::{AdmissionPolicy, Direction, Encoding};
+use offload::{OffloadConfig, Offloader, Place, PortConfig, RewriteCard, Style};
 use proptest::prelude::*;
 use state::Offload;
 use wire::FlowKey;
@@ -115,13 +115,13 @@ struct Model {
     world: Ours,
     cards: [Card; 2],
     offloader: Offloader<Ours>,
-    policy: Policy,
+    policy: AdmissionPolicy,
     now_ms: u64,
     opened: u32,
 }
 
 impl Model {
-    fn new(encodings: [Encoding; 2], marks: usize, queues: u16, policy: Policy) -> Self {
+    fn new(encodings: [Encoding; 2], marks: usize, queues: u16, policy: AdmissionPolicy) -> Self {
         let world = World::ours(marks, usize::from(QUEUES));
         world.narrow.set(true);
         let style =
@@ -170,14 +170,15 @@ impl Model {
                     self.world.open(slot, binding);
                     // Some never complete their handshake.
                     if let Some(conn) = self.world.conns.borrow_mut().get_mut(&slot) {
-                        conn.established = self.policy != Policy::Heavy || self.opened % 4 != 0;
+                        conn.established =
+                            self.policy != AdmissionPolicy::Heavy || self.opened % 4 != 0;
                     }
                 }
             }
             Step::Request { slot, reason } => {
                 // Requests of connections that are gone come too, by slow rings.
                 let reason = match reason {
-                    Offload::Wanted if self.policy == Policy::Heavy => Offload::Seen(64),
+                    Offload::Wanted if self.policy == AdmissionPolicy::Heavy => Offload::Seen(64),
                     other => other,
                 };
                 self.offloader.request(ConnId::from_raw(slot), reason);
@@ -197,7 +198,7 @@ impl Model {
             }
             Step::Poll { packets } => self.poll(packets),
             // Rates need some time to be measured.
-            Step::Tick { ms } if self.policy == Policy::Heavy => self.tick(ms * 30),
+            Step::Tick { ms } if self.policy == AdmissionPolicy::Heavy => self.tick(ms * 30),
             Step::Tick { ms } => self.tick(ms),
             Step::RefuseCreates { port, count } => self.cards[port].refuse_creates = count,
             Step::RefuseDestroys { port, count } => self.cards[port].refuse_destroys = count,
@@ -300,7 +301,7 @@ impl Model {
                 [explained.forward, explained.reply].contains(&Place::InLine)
             });
             // Elsewhere it is the worker that asks who sees to that.
-            let chosen = in_line && self.policy == Policy::Heavy;
+            let chosen = in_line && self.policy == AdmissionPolicy::Heavy;
             assert!(!chosen || conn.state != State::None, "slot {slot}");
         }
         for (slot, conn) in self.world.conns.borrow().iter().filter(|(_, conn)| !conn.established) {
@@ -342,13 +343,13 @@ impl Model {
 }
 
 fn history(encodings: [Encoding; 2], marks: usize, queues: u16, steps: &[Step]) {
-    for policy in [Policy::All, Policy::Heavy] {
+    for policy in [AdmissionPolicy::All, AdmissionPolicy::Heavy] {
         history_with(policy, encodings, marks, queues, steps);
     }
 }
 
 fn history_with(
-    policy: Policy,
+    policy: AdmissionPolicy,
     encodings: [Encoding; 2],
     marks: usize,
     queues: u16,
@@ -379,7 +380,7 @@ fn history_with(
 }
 
 fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step]) {
-    let mut model = Model::new(encodings, marks, QUEUES, Policy::Heavy);
+    let mut model = Model::new(encodings, marks, QUEUES, AdmissionPolicy::Heavy);
     steps.iter().for_each(|step| model.run(step));
     for card in &mut model.cards {
         card.refuse_destroys = card.refuse_destroys.min(1);
@@ -405,7 +406,7 @@ fn history_with_shutdown(encodings: [Encoding; 2], marks: usize, steps: &[Step])
 #[test]
 fn a_rule_that_still_matches_after_its_destroy_says_nothing_wrong() {
     for (encoding, marks) in [(Encoding::Mark, 2), (Encoding::Queue, 0)] {
-        let mut model = Model::new([encoding; 2], marks, 2, Policy::All);
+        let mut model = Model::new([encoding; 2], marks, 2, AdmissionPolicy::All);
         for slot in 0..2 {
             let open =
                 Step::Open { slot, backend: slot as u16, service: 0, ipv6: false, fullnat: false };

@@ -5,9 +5,10 @@ mod common;
 
 use common::card::Card;
 use dpdk::flow::RuleHandle;
-use offload::{Encoding, Probe, Wanted, probe};
+use flow::{Encoding, EncodingChoice};
+use offload::{Probe, probe};
 
-fn ask(card: &mut Card, queues: u16, wanted: Wanted, mark_arrives: Option<bool>) -> Probe {
+fn ask(card: &mut Card, queues: u16, wanted: EncodingChoice, mark_arrives: Option<bool>) -> Probe {
     let probe = probe(card, queues, wanted, mark_arrives);
     assert_eq!(card.rules(), probe.left.len(), "the probe's rules are destroyed");
     probe
@@ -16,7 +17,7 @@ fn ask(card: &mut Card, queues: u16, wanted: Wanted, mark_arrives: Option<bool>)
 #[test]
 fn each_card_gets_the_best_encoding_it_can() {
     use Encoding::{Mark, Off, Queue};
-    use Wanted::{Auto, Fixed};
+    use EncodingChoice::{Auto, Fixed};
     // can mark, takes anything, queues, wanted, marks arrive, encoding
     let table = [
         (true, true, 4, Auto, None, Mark),
@@ -49,7 +50,7 @@ fn each_card_gets_the_best_encoding_it_can() {
 fn a_card_without_ipv6_says_who_stays_in_software() {
     let mut card = Card::new(8);
     card.ipv6 = false;
-    let probe = ask(&mut card, 4, Wanted::Auto, None);
+    let probe = ask(&mut card, 4, EncodingChoice::Auto, None);
     assert_eq!((probe.encoding, probe.ipv6), (Encoding::Mark, false));
     assert_eq!(probe.mark, [true, true, false, false]);
     let last = probe.reasons.last().unwrap();
@@ -60,15 +61,19 @@ fn a_card_without_ipv6_says_who_stays_in_software() {
 fn a_card_that_will_not_destroy_leaves_the_probes_rules_to_the_caller() {
     let mut card = Card::new(8);
     card.refuse_destroys = 3;
-    assert_eq!(ask(&mut card, 4, Wanted::Auto, None).left.len(), 0, "a few refusals are got over");
+    assert_eq!(
+        ask(&mut card, 4, EncodingChoice::Auto, None).left.len(),
+        0,
+        "a few refusals are got over"
+    );
     card.refuse_destroys = 8;
-    let left: Vec<RuleHandle> = ask(&mut card, 4, Wanted::Auto, None).left;
+    let left: Vec<RuleHandle> = ask(&mut card, 4, EncodingChoice::Auto, None).left;
     assert_eq!(left.len(), 1);
 }
 
 #[test]
 fn with_off_the_card_is_not_asked() {
     let mut card = Card::new(8);
-    ask(&mut card, 4, Wanted::Fixed(Encoding::Off), None);
+    ask(&mut card, 4, EncodingChoice::Fixed(Encoding::Off), None);
     assert_eq!(card.creates, 0);
 }

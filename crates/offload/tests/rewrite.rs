@@ -8,16 +8,16 @@ use common::rewriting::{FRAME, OUTPUTS, Run, ask, nic};
 use common::world::{Ours, State, TIMEOUT_MS};
 use conntrack::ConnId;
 use dpdk::flow::{Action, Attributes, FlowPort, Item, Match, Rule, RuleHandle};
-use flow::Direction;
-use nic::{Fault, Nic, NicFlows, ProfileKind};
-use offload::{Encoding, OffloadConfig, Offloader, PortConfig, Wanted};
+use flow::{CardProfile, Direction, Encoding, EncodingChoice};
+use nic::{Fault, Nic, NicFlows};
+use offload::{OffloadConfig, Offloader, PortConfig};
 use state::Offload;
 
 #[test]
 fn the_probe_prefers_rewrite_where_there_is_a_switch_and_says_why_not() {
-    for profile in [ProfileKind::ConnectX, ProfileKind::BlueField3] {
+    for profile in [CardProfile::ConnectX, CardProfile::BlueField3] {
         let card = nic(profile, &[0, 1]);
-        let probe = ask(&card, Wanted::Auto);
+        let probe = ask(&card, EncodingChoice::Auto);
         assert_eq!(probe.encoding, Encoding::Rewrite, "{:#?}", probe.reasons);
         let rewrite = probe.rewrite.unwrap();
         assert_eq!(rewrite.types, [true; 4]);
@@ -25,20 +25,20 @@ fn the_probe_prefers_rewrite_where_there_is_a_switch_and_says_why_not() {
         assert!(!rewrite.style.legacy && rewrite.style.age && rewrite.style.flags);
         assert_eq!((card.stats().rules, probe.left.len()), (0, 0));
         // One port of the two is not in the switch.
-        let rewrite = ask(&nic(profile, &[1]), Wanted::Auto).rewrite.unwrap();
+        let rewrite = ask(&nic(profile, &[1]), EncodingChoice::Auto).rewrite.unwrap();
         assert_eq!(rewrite.outputs, [None, Some(1)]);
-        let probe = ask(&nic(profile, &[]), Wanted::Auto);
+        let probe = ask(&nic(profile, &[]), EncodingChoice::Auto);
         assert_eq!(probe.encoding, Encoding::Mark);
         assert!(probe.reasons.iter().any(|r| r.contains("no rewrite: ")), "{:#?}", probe.reasons);
     }
-    let probe = ask(&nic(ProfileKind::E810, &[]), Wanted::Fixed(Encoding::Rewrite));
+    let probe = ask(&nic(CardProfile::E810, &[]), EncodingChoice::Fixed(Encoding::Rewrite));
     assert_eq!(probe.encoding, Encoding::Off, "{:#?}", probe.reasons);
 }
 
 #[test]
 fn an_idle_connections_rules_are_gone_within_its_timeout_and_a_busy_ones_stay() {
     for age in [true, false] {
-        let mut run = Run::new(ProfileKind::ConnectX);
+        let mut run = Run::new(CardProfile::ConnectX);
         if !age {
             // Counters alone must do.
             run.offloader = Run::without_age(&run);
@@ -81,7 +81,7 @@ impl Run {
     fn without_age(run: &Run) -> Offloader<Ours> {
         let mut ports = Vec::new();
         for nic in &run.nics {
-            let mut card = ask(nic, Wanted::Fixed(Encoding::Rewrite)).rewrite.unwrap();
+            let mut card = ask(nic, EncodingChoice::Fixed(Encoding::Rewrite)).rewrite.unwrap();
             card.style.age = false;
             ports.push(PortConfig {
                 encoding: Encoding::Rewrite,
@@ -106,7 +106,7 @@ fn foreign(flows: &mut NicFlows, group: u32) -> RuleHandle {
 
 #[test]
 fn a_crash_in_the_middle_leaves_nothing_of_ours_and_touches_nothing_of_others() {
-    let mut run = Run::new(ProfileKind::BlueField3);
+    let mut run = Run::new(CardProfile::BlueField3);
     // Before the queues are set up, as a neighbour would.
     let theirs = foreign(&mut run.flows[0], 7);
     run.now_ms += 1;
@@ -140,7 +140,7 @@ fn a_crash_in_the_middle_leaves_nothing_of_ours_and_touches_nothing_of_others() 
 
 #[test]
 fn rules_follow_a_next_hop_that_moves_and_go_with_one_that_is_forgotten() {
-    let mut run = Run::new(ProfileKind::ConnectX);
+    let mut run = Run::new(CardProfile::ConnectX);
     run.open(1);
     run.open(2);
     run.pass(5);
@@ -175,7 +175,7 @@ fn rules_follow_a_next_hop_that_moves_and_go_with_one_that_is_forgotten() {
 fn a_connection_whose_rules_are_lost_does_not_stay_installed() {
     // By a reset, with everything; or silently.
     for reset in [true, false] {
-        let mut run = Run::new(ProfileKind::ConnectX);
+        let mut run = Run::new(CardProfile::ConnectX);
         run.pass(2);
         if !reset {
             run.nics.iter().for_each(|nic| {
@@ -216,7 +216,7 @@ fn a_connection_whose_rules_are_lost_does_not_stay_installed() {
 /// `n` connections come and go, a few hundred at a time; rules in the cards are
 /// the rules believed at every tick, and none is left in the end.
 fn churn(n: u32) {
-    let mut run = Run::new(ProfileKind::ConnectX);
+    let mut run = Run::new(CardProfile::ConnectX);
     // Long after the time at which idle connections were last seen.
     run.now_ms = 100_000;
     let mut oldest = 0;

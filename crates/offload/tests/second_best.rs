@@ -6,17 +6,14 @@ mod common;
 use common::rewriting::{FRAME, Run, nic};
 use common::world::{State, World};
 use conntrack::ConnId;
-use flow::Direction;
-use nic::ProfileKind;
-use offload::{
-    Card, Encoding, NotRewritten, OffloadConfig, Offloader, Place, PortConfig, Wanted, probe_card,
-};
+use flow::{CardProfile, Direction, Encoding, EncodingChoice};
+use offload::{Card, NotRewritten, OffloadConfig, Offloader, Place, PortConfig, probe_card};
 use state::Offload;
 
 /// What can't be rewritten is marked, by rules that go through the same queue.
 #[test]
 fn connections_that_cannot_be_rewritten_get_a_mark() {
-    let mut run = Run::new(ProfileKind::ConnectX);
+    let mut run = Run::new(CardProfile::ConnectX);
     run.world.narrow.set(true);
     // Backends 0 and 2 have links like the clients', backend 1 a narrower one.
     for n in [1, 2, 3] {
@@ -56,7 +53,7 @@ fn connections_that_cannot_be_rewritten_get_a_mark() {
 /// not match a tunnel's rule, and its connection gets a mark.
 #[test]
 fn a_tunnels_packets_that_match_no_rule_get_a_mark() {
-    let mut run = Run::new(ProfileKind::ConnectX);
+    let mut run = Run::new(CardProfile::ConnectX);
     let (src, dst) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
     let encap = wire::Encap::new(wire::Tunnel::Gre, src, dst, 64).unwrap();
     run.world.tunnels.borrow_mut().insert(0, encap);
@@ -103,11 +100,11 @@ fn a_tunnels_packets_that_match_no_rule_get_a_mark() {
 #[test]
 fn rewrite_is_each_ports_own_affair() {
     let world = World::ours(16, 4);
-    let nics = [nic(ProfileKind::ConnectX, &[0]), nic(ProfileKind::X550, &[])];
+    let nics = [nic(CardProfile::ConnectX, &[0]), nic(CardProfile::X550, &[])];
     let probes = [0, 1].map(|at: usize| {
         let outputs = [(at == 0).then_some(0), None];
         let card = Card { queues: 4, mark_arrives: None, outputs: &outputs };
-        probe_card(&mut nics[at].flows(), &card, Wanted::Fixed(Encoding::Rewrite))
+        probe_card(&mut nics[at].flows(), &card, EncodingChoice::Fixed(Encoding::Rewrite))
     });
     let encodings = [probes[0].encoding, probes[1].encoding];
     assert_eq!(encodings, [Encoding::Rewrite, Encoding::Off]);
@@ -122,7 +119,7 @@ fn rewrite_is_each_ports_own_affair() {
         ..PortConfig::default()
     });
     let config = OffloadConfig { ports: ports.into(), ..OffloadConfig::default() };
-    let mut run = Run::new(ProfileKind::ConnectX);
+    let mut run = Run::new(CardProfile::ConnectX);
     run.offloader = Offloader::new(config, world.clone());
     run.flows = [nics[0].flows(), nics[1].flows()];
     (run.world, run.nics) = (world, nics);

@@ -6,7 +6,7 @@ mod common;
 use std::net::SocketAddr;
 
 use common::lab::Lab;
-use offload::Encoding;
+use flow::Encoding;
 use state::Counter;
 
 fn at(text: &str) -> SocketAddr {

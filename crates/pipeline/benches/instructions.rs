@@ -20,10 +20,10 @@ use std::process::{Command, ExitCode, Stdio};
 
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
-use flow::{Direction, HopId, PortId};
+use flow::{AdmissionPolicy, Direction, HopId, PortId};
 use packet::HeapPacket;
 use pipeline::{BURST, Outbox, Pipeline};
-use state::{Admit, Counter, Marked, Offload, QueueAction, Source};
+use state::{Counter, Marked, Offload, QueueAction, Source};
 use wire::Mac;
 use world::{GATEWAY, INSIDE, LB_IN, LB_OUT, Link, OUTSIDE, Plan, World, tcp};
 
@@ -137,7 +137,7 @@ impl Load {
         let plan = Plan {
             vlans: [kind.vlan, None],
             connections: 32 * 1024,
-            admit: Admit::Established,
+            admit: AdmissionPolicy::All,
             pool_ports: 10_000,
             ..Plan::default()
         };

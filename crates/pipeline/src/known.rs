@@ -1,9 +1,9 @@
 //! Packets of known connections: their state is kept, and the offload side is
 //! told what concerns it.
 use conntrack::{ConnId, ConnState, Event, Hit, OffloadState};
-use flow::Direction;
+use flow::{AdmissionPolicy, Direction};
 use packet::PacketBuf;
-use state::{Admit, Counter, Offload};
+use state::{Counter, Offload};
 use wire::{Headers, TcpFlags, Transport};
 
 use crate::Outbox;
@@ -36,7 +36,7 @@ pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
     flags: Option<TcpFlags>,
 ) {
     count(cx, hit, flags);
-    if cx.snapshot.admit == Admit::Measured {
+    if cx.snapshot.admit == AdmissionPolicy::Heavy {
         remind(cx, hit.conn, cx.snapshot.sample);
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
             cx.count(Counter::Reopened);
             if !in_software {
                 tell(cx, conn, Offload::Reopened);
-            } else if cx.snapshot.admit == Admit::FirstPacket {
+            } else if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
                 want(cx, conn);
             }
         }
@@ -83,8 +83,8 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
 }
 
 /// Whether workers ask for rules as soon as they may.
-const fn workers_ask(admit: Admit) -> bool {
-    matches!(admit, Admit::Established | Admit::FirstPacket)
+const fn workers_ask(admit: AdmissionPolicy) -> bool {
+    matches!(admit, AdmissionPolicy::All | AdmissionPolicy::FirstPacket)
 }
 
 /// Asks for rules, unless somebody has done so.
@@ -125,7 +125,7 @@ impl Reminder {
 
     /// A packet of connection `hit` is an occasion.
     pub(crate) fn remind<B: PacketBuf, O: Outbox<B>>(&self, cx: &mut Context<'_, O>, hit: Hit) {
-        if cx.snapshot.admit != Admit::Off {
+        if cx.snapshot.admit != AdmissionPolicy::Off {
             remind(cx, hit.conn, REMIND);
         }
     }
@@ -137,11 +137,11 @@ fn remind<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, pac
         Some(ConnState::Established | ConnState::Stream) => true,
         Some(ConnState::HalfClosed(Direction::Forward | Direction::Reply)) => true,
         Some(ConnState::Closing | ConnState::Reset) | None => false,
-        Some(_) => cx.snapshot.admit == Admit::FirstPacket,
+        Some(_) => cx.snapshot.admit == AdmissionPolicy::FirstPacket,
     };
     match (worth_it, cx.snapshot.admit) {
         (false, _) => {}
-        (true, Admit::Measured) => {
+        (true, AdmissionPolicy::Heavy) => {
             tell(cx, conn, Offload::Seen(packets));
         }
         (true, _) => want(cx, conn),

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use conntrack::{ConnId, Hit, InsertError};
-use flow::{BackendId, Direction, HopId};
+use flow::{AdmissionPolicy, BackendId, Direction, HopId};
 use packet::PacketBuf;
 use service::{Binding, Service, WorkerScheduleState};
-use state::{Admit, Counter};
+use state::Counter;
 use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::act::hop_to;
@@ -242,7 +242,7 @@ fn installed<B: PacketBuf, O: Outbox<B>>(
 ) -> Hit {
     cx.count(Counter::Installed);
     cx.shared.active.opened(backend);
-    if cx.snapshot.admit == Admit::FirstPacket {
+    if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, conn);
     }
     Hit { conn, direction: Direction::Forward }

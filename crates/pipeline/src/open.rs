@@ -12,10 +12,10 @@
 //! behind it wait until it has gone.
 use arrayvec::ArrayVec;
 use conntrack::{FastKey, Key, PreparedInsert};
-use flow::{BackendId, HopId, PortId, ServiceId};
+use flow::{AdmissionPolicy, BackendId, HopId, PortId, Scheduler, ServiceId};
 use packet::PacketBuf;
-use service::{Mode, Scheduler};
-use state::{Admit, Counter};
+use service::Mode;
+use state::Counter;
 use wire::{FastHeader, FlowKey, TcpFlags};
 
 use crate::Outbox;
@@ -293,7 +293,7 @@ fn insert<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: &PreparedIn
         return false;
     };
     cx.count(Counter::Installed);
-    if cx.snapshot.admit == Admit::FirstPacket {
+    if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, id);
     }
     true

@@ -10,11 +10,11 @@ use std::cell::Cell;
 
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
-use flow::{Direction, HopId, PortId};
+use flow::{AdmissionPolicy, Direction, HopId, PortId, Scheduler};
 use packet::HeapPacket;
 use pipeline::{Outbox, Settings};
-use service::{Scheduler, TunnelSpec};
-use state::{Admit, Counter, Marked, Offload, QueueAction, Source};
+use service::TunnelSpec;
+use state::{Counter, Marked, Offload, QueueAction, Source};
 use wire::Tunnel;
 use world::{INSIDE, LB_OUT, Link, OUTSIDE, Plan, World, tcp, udp};
 
@@ -92,7 +92,7 @@ const BURSTS: usize = 300;
 const SERVERS: [(&str, &str); 2] = [("10.9.0.1:80", "10.1.0"), ("[fd09::1]:80", "[fd01:")];
 
 fn plan() -> Plan {
-    Plan { connections: 4096, admit: Admit::Established, sample: 4, ..Plan::default() }
+    Plan { connections: 4096, admit: AdmissionPolicy::All, sample: 4, ..Plan::default() }
 }
 
 /// A client's end of connection `n`, of the family of `vip`.

@@ -6,12 +6,11 @@ use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::ReaderError;
 use dpdk::flow::FlowPort;
-use flow::PortId;
+use flow::{CardProfile, Encoding, EncodingChoice, PortId};
 use keeper::{Ager, AgerSettings};
-use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, ProfileKind, Reta};
+use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, Reta};
 use offload::{
-    Card, Encoding, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules, Wanted,
-    probe_card,
+    Card, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules, probe_card,
 };
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{BURST, Pipeline};
@@ -31,7 +30,7 @@ const RING: u32 = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The emulated NIC in front of every port; `None`: none.
-    pub nic: Option<ProfileKind>,
+    pub nic: Option<CardProfile>,
     /// How many rules it holds; `None`: its default.
     pub capacity: Option<usize>,
     /// Its receive queues.
@@ -306,15 +305,14 @@ impl SimulatedPort {
             Encoding::Queue => (workers..options.queues).collect(),
             Encoding::Mark | Encoding::Off | Encoding::Rewrite => (0..workers).collect(),
         };
-        // Flow Director deletes filters by their marks, so they must be unique.
-        let shares = options.nic.is_some_and(|profile| profile != ProfileKind::X550);
+        let shares = options.nic.is_some_and(|profile| !profile.needs_unique_marks());
         let shared_queues = if shares { (0..workers).collect() } else { Vec::new() };
         let outputs: Vec<Option<u16>> = numbers.iter().copied().map(Some).collect();
         let mut config =
             PortConfig { encoding, queues, shared_queues, workers, ..PortConfig::default() };
         if let (Some((_, flows)), Encoding::Rewrite) = (&mut self.nic, encoding) {
             let card = Card { queues: options.queues, outputs: &outputs, mark_arrives: None };
-            let probe = probe_card(flows, &card, Wanted::Fixed(encoding));
+            let probe = probe_card(flows, &card, EncodingChoice::Fixed(encoding));
             (config.rewrite, config.mark_instead) = (probe.rewrite, probe.mark_instead);
         }
         config

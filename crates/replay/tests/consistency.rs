@@ -8,9 +8,8 @@ mod support;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use flow::PortId;
-use nic::{Fault, ProfileKind};
-use offload::Encoding;
+use flow::{CardProfile, Encoding, PortId};
+use nic::Fault;
 use packet::PacketBuf;
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom;
@@ -79,7 +78,7 @@ struct World {
 }
 
 impl World {
-    fn new(encoding: Encoding, profile: ProfileKind, scheduler: &str, workers: u16) -> Self {
+    fn new(encoding: Encoding, profile: CardProfile, scheduler: &str, workers: u16) -> Self {
         let options = Options {
             nic: (encoding != Encoding::Off).then_some(profile),
             encoding,
@@ -268,7 +267,7 @@ impl World {
     }
 }
 
-fn check(encoding: Encoding, profile: ProfileKind, scheduler: &str, workers: u16) {
+fn check(encoding: Encoding, profile: CardProfile, scheduler: &str, workers: u16) {
     let mut world = World::new(encoding, profile, scheduler, workers);
     world.run(CONNECTIONS / 5);
     let counters = world.simulation.counters();
@@ -300,35 +299,35 @@ fn check(encoding: Encoding, profile: ProfileKind, scheduler: &str, workers: u16
 
 #[test]
 fn in_software() {
-    check(Encoding::Off, ProfileKind::X550, "round-robin", 1);
+    check(Encoding::Off, CardProfile::X550, "round-robin", 1);
 }
 
 #[test]
 fn by_mark_on_x550() {
-    check(Encoding::Mark, ProfileKind::X550, "round-robin", 1);
+    check(Encoding::Mark, CardProfile::X550, "round-robin", 1);
 }
 
 #[test]
 fn by_queue_on_x550() {
-    check(Encoding::Queue, ProfileKind::X550, "round-robin", 1);
+    check(Encoding::Queue, CardProfile::X550, "round-robin", 1);
 }
 
 #[test]
 fn by_mark_on_e810_with_two_workers() {
-    check(Encoding::Mark, ProfileKind::E810, "least-connections", 2);
+    check(Encoding::Mark, CardProfile::E810, "least-connections", 2);
 }
 
 #[test]
 fn by_queue_on_e810_with_two_workers() {
-    check(Encoding::Queue, ProfileKind::E810, "maglev", 2);
+    check(Encoding::Queue, CardProfile::E810, "maglev", 2);
 }
 
 #[test]
 fn rewritten_by_a_connectx() {
-    check(Encoding::Rewrite, ProfileKind::ConnectX, "round-robin", 1);
+    check(Encoding::Rewrite, CardProfile::ConnectX, "round-robin", 1);
 }
 
 #[test]
 fn rewritten_by_a_bluefield3_with_two_workers() {
-    check(Encoding::Rewrite, ProfileKind::BlueField3, "maglev", 2);
+    check(Encoding::Rewrite, CardProfile::BlueField3, "maglev", 2);
 }

@@ -7,8 +7,7 @@ mod support;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use dpdk::flow::{Action, Attributes, FlowPort, HopField, Modify, Rule, SetField};
-use flow::PortId;
-use nic::ProfileKind;
+use flow::{CardProfile, PortId};
 use packet::PacketBuf;
 use replay::{Options, Simulation};
 use support::{PEER, Segment, config, frame, seen};
@@ -19,7 +18,7 @@ const SECOND_PORT: &str = "[[port]]\nname = \"p1\"\ndevice = \"net_null1\"\n\
 
 #[test]
 fn the_nic_sends_a_rewritten_frame_out_of_the_other_port() {
-    let options = Options { nic: Some(ProfileKind::ConnectX), ..Options::default() };
+    let options = Options { nic: Some(CardProfile::ConnectX), ..Options::default() };
     let config = config("round-robin", 1, SECOND_PORT);
     let mut simulation = Simulation::new(&config, &options).unwrap();
     let client: SocketAddr = (Ipv4Addr::new(198, 51, 100, 5), 4000).into();

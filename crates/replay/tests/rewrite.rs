@@ -6,9 +6,7 @@ mod support;
 
 use std::net::SocketAddr;
 
-use flow::PortId;
-use nic::ProfileKind;
-use offload::Encoding;
+use flow::{CardProfile, Encoding, PortId};
 use packet::PacketBuf;
 use replay::{Options, Simulation};
 use support::{Segment, config, frame, seen};
@@ -28,7 +26,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(profile: ProfileKind) -> Self {
+    fn new(profile: CardProfile) -> Self {
         let options =
             Options { nic: Some(profile), encoding: Encoding::Rewrite, ..Options::default() };
         let config = config("round-robin", 1, TABLES);
@@ -73,7 +71,7 @@ fn ends() -> (SocketAddr, SocketAddr) {
 
 #[test]
 fn a_long_connection_never_reaches_the_worker() {
-    for profile in [ProfileKind::ConnectX, ProfileKind::BlueField3] {
+    for profile in [CardProfile::ConnectX, CardProfile::BlueField3] {
         let mut run = Run::new(profile);
         let (client, vip) = ends();
         let backend = run.connect(client, vip);
@@ -95,7 +93,7 @@ fn a_long_connection_never_reaches_the_worker() {
 
 #[test]
 fn the_worker_sees_what_only_software_can_handle() {
-    let mut run = Run::new(ProfileKind::ConnectX);
+    let mut run = Run::new(CardProfile::ConnectX);
     let (client, vip) = ends();
     let backend = run.connect(client, vip);
     let seen = run.received();

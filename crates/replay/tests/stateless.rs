@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use config::Config;
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
-use flow::PortId;
+use flow::{CardProfile, Encoding, PortId};
 use frames::{Link, Piece, Shape, Sum};
-use nic::{Delivery, Fault, Nic, NicConfig, NicFlows, ProfileKind};
-use offload::{Encoding, StatelessRules};
+use nic::{Delivery, Fault, Nic, NicConfig, NicFlows};
+use offload::StatelessRules;
 use packet::PacketBuf;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -97,7 +97,7 @@ impl Fleet {
             let options = Options { nic, encoding, capacity, ..Options::default() };
             (name, Simulation::new(&config, &options).unwrap())
         };
-        use {Encoding::*, ProfileKind::*};
+        use {CardProfile::*, Encoding::*};
         let members = [
             ("software", None, Off, None),
             ("x550", Some(X550), Mark, None),
@@ -376,7 +376,7 @@ fn rules_are_made_before_others_are_broken() {
         let found = shared.neighbours.get(hop).unwrap();
         shared.neighbours.learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, host]), 0);
     }
-    let nic_config = NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 1) };
+    let nic_config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 1) };
     let nic = Nic::new(&nic_config).unwrap();
     let mut rules = StatelessRules::new(Arc::clone(&shared));
     let mut rng = StdRng::seed_from_u64(5);

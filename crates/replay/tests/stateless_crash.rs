@@ -17,8 +17,9 @@ use config::Config;
 use dpdk::flow::{
     Action, Attributes, Counters, FlowError, FlowPort, Item, Match, Rule, RuleHandle,
 };
+use flow::CardProfile;
 use frames::{Link, Shape, Sum};
-use nic::{Delivery, Fault, Nic, NicConfig, NicFlows, ProfileKind};
+use nic::{Delivery, Fault, Nic, NicConfig, NicFlows};
 use offload::StatelessRules;
 use setup::{PortFacts, Seed};
 use state::Shared;
@@ -173,7 +174,7 @@ fn second() -> Arc<Shared> {
 }
 
 fn card() -> (Nic, RuleHandle) {
-    let config = NicConfig { switch: vec![0], ..NicConfig::new(ProfileKind::ConnectX, 1) };
+    let config = NicConfig { switch: vec![0], ..NicConfig::new(CardProfile::ConnectX, 1) };
     let nic = Nic::new(&config).unwrap();
     let theirs = nic.flows().create(&Rule {
         attributes: Attributes { group: 7, ingress: true, ..Attributes::default() },

@@ -7,9 +7,8 @@ mod support;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use flow::PortId;
-use nic::{Fault, ProfileKind};
-use offload::Encoding;
+use flow::{CardProfile, Encoding, PortId};
+use nic::Fault;
 use packet::PacketBuf;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -74,7 +73,7 @@ count = 1
     }
     let config = config::Config::parse(&text, "tunnels.toml").unwrap_or_else(|e| panic!("{e}"));
     let hardware = Options {
-        nic: Some(ProfileKind::ConnectX),
+        nic: Some(CardProfile::ConnectX),
         encoding: Encoding::Rewrite,
         ..Options::default()
     };

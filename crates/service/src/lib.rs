@@ -40,7 +40,7 @@ pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_s
 pub use on_remove::OnRemove;
 pub use pool::{Candidates, Pool};
 pub use registry::Registry;
-pub use scheduler::{Scheduler, WorkerScheduleState};
+pub use scheduler::WorkerScheduleState;
 pub use service::{Backend, Mode, Service};
-pub use spec::{BackendSpec, By, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
+pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 pub use table::{ServiceTable, SteerError, TableError};

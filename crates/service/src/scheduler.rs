@@ -1,23 +1,6 @@
-//! Which scheduler a service has, and what it remembers between choices.
+//! What schedulers remember between choices.
 
 use crate::ServiceTable;
-
-/// How backends are chosen for new connections. Backends of weight 0 are
-/// never chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Scheduler {
-    /// Each in turn; weights don't matter.
-    RoundRobin,
-    /// Each in turn, as often as its weight says, evenly spread.
-    WeightedRoundRobin,
-    /// The one with the fewest connections for its weight.
-    LeastConnections,
-    /// Consistent hashing over the 5-tuple.
-    #[default]
-    Maglev,
-    /// Consistent hashing over the client's address.
-    SourceHash,
-}
 
 /// What one worker's schedulers remember, by id: it outlives configurations.
 /// Its memory is taken once and is of fixed size, and the operating system gives

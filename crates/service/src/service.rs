@@ -1,16 +1,16 @@
 //! One compiled service and its backends.
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use flow::{BackendId, ServiceId};
+use flow::{BackendId, Scheduler, ServiceId, StatelessKey};
 use wire::{FlowKey, Transport};
 
 use crate::maglev::{Maglev, Member};
 use crate::registry::Lent;
 use crate::siphash::{self, Key};
 use crate::{
-    ActiveCounts, BackendSpec, Binding, By, Classes, Forwarding, ModeSpec, Moved, OnRemove, Pool,
-    Precision, Scheduler, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState,
-    check_maglev_size, least_connections, round_robin, source_hash, toeplitz, weighted_round_robin,
+    ActiveCounts, BackendSpec, Binding, Classes, Forwarding, ModeSpec, Moved, OnRemove, Pool,
+    Precision, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size,
+    least_connections, round_robin, source_hash, toeplitz, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -46,7 +46,7 @@ pub enum Mode {
     /// As they are, in a tunnel to the backend.
     Tunnel(TunnelSpec),
     /// As in mode `dsr`, and without connections: each packet alone decides.
-    Stateless(By),
+    Stateless(StatelessKey),
 }
 
 /// Backends that have left the configuration, while there are connections.
@@ -71,7 +71,7 @@ pub struct Service {
     eligible: Box<[u16]>,
     maglev: Maglev,
     maglev_size: u32,
-    /// By place: what the weight is while the backend isn't drained.
+    /// StatelessKey place: what the weight is while the backend isn't drained.
     configured: Box<[u16]>,
     /// Of a stateless service with a backend that takes clients.
     classes: Option<Classes>,
@@ -264,8 +264,8 @@ impl Service {
         if let Mode::Stateless(by) = self.mode {
             let classes = self.classes.as_ref()?;
             return match by {
-                By::Source => classes.backend(flow.src().ip()),
-                By::Hash => classes.of_bits(toeplitz::flow(flow)),
+                StatelessKey::Source => classes.backend(flow.src().ip()),
+                StatelessKey::Hash => classes.of_bits(toeplitz::flow(flow)),
             };
         }
         let place = self.maglev.get(siphash::flow(FLOW_KEY, flow, 0))?;

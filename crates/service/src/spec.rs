@@ -2,9 +2,10 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+use flow::{Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
-use crate::{OnRemove, Scheduler};
+use crate::OnRemove;
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
@@ -66,18 +67,7 @@ pub enum ModeSpec {
     Tunnel(TunnelSpec),
     /// As `Dsr`, and without connections: 32 bits of each packet alone choose
     /// the backend, whatever the scheduler ([`crate::Classes`]).
-    Stateless(By),
-}
-
-/// The 32 bits whose lowest ones choose the backend of a stateless service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// The end of the client's address. NICs can match it.
-    #[default]
-    Source,
-    /// The Toeplitz hash of addresses and ports with the key of Microsoft's
-    /// verification suite, as NICs compute it for receive side scaling.
-    Hash,
+    Stateless(StatelessKey),
 }
 
 /// The tunnels of a service, one to each backend.

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use common::{backend, ip, spec};
-use flow::BackendId;
+use flow::{BackendId, StatelessKey};
 use proptest::prelude::*;
 use service::{
-    By, Classes, Entry, ModeSpec, Precision, Registry, ServiceSpec, ServiceTable, SteerError,
+    Classes, Entry, ModeSpec, Precision, Registry, ServiceSpec, ServiceTable, SteerError,
 };
 use wire::Transport;
 
@@ -249,7 +249,7 @@ fn a_thousand_backends_and_a_small_one() {
 #[test]
 fn a_service_table_steers_clients() {
     let own = ServiceSpec {
-        mode: ModeSpec::Stateless(By::Source),
+        mode: ModeSpec::Stateless(StatelessKey::Source),
         backends: vec![
             backend("10.72.0.1", None, 1),
             backend("10.72.0.2", None, 1),

@@ -4,9 +4,9 @@
 mod common;
 
 use common::{client, ip, table, web};
-use flow::BackendId;
+use flow::{BackendId, Scheduler};
 use proptest::prelude::*;
-use service::{ActiveCounts, Registry, Scheduler, ServiceTable, SteerError, WorkerScheduleState};
+use service::{ActiveCounts, Registry, ServiceTable, SteerError, WorkerScheduleState};
 
 const SCHEDULERS: [Scheduler; 5] = [
     Scheduler::RoundRobin,

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{client, flow, table, web};
-use flow::BackendId;
+use flow::{BackendId, Scheduler};
 use proptest::prelude::*;
-use service::{ActiveCounts, Scheduler, WorkerScheduleState};
+use service::{ActiveCounts, WorkerScheduleState};
 use wire::Transport;
 
 /// The places of `count` choices by worker `worker`.

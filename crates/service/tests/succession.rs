@@ -7,11 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use common::{backend, client, ip, pool, spec, table, web};
-use flow::{BackendId, ServiceId};
+use flow::{BackendId, Scheduler, ServiceId};
 use proptest::prelude::*;
-use service::{
-    ActiveCounts, ModeSpec, Registry, Scheduler, ServiceSpec, ServiceTable, WorkerScheduleState,
-};
+use service::{ActiveCounts, ModeSpec, Registry, ServiceSpec, ServiceTable, WorkerScheduleState};
 use wire::Transport;
 
 /// Tables one after the other, with the registry that lends their ids.
@@ -270,7 +268,7 @@ fn a_changed_weight_begins_a_new_cycle() {
 #[test]
 fn the_order_in_the_file_moves_no_client_of_a_stateless_service() {
     let one = |hosts: &[(u8, u16)]| ServiceSpec {
-        mode: ModeSpec::Stateless(service::By::Source),
+        mode: ModeSpec::Stateless(flow::StatelessKey::Source),
         ..service(1, Scheduler::Maglev, hosts)
     };
     let mut tables = Tables::new(&[one(&[(1, 1), (2, 2), (3, 1)])]);

@@ -10,15 +10,14 @@ mod network;
 
 use std::net::IpAddr;
 
-use admission::Policy;
 use config::Config;
 use conntrack::{ConnTable, TableConfig, Timeouts};
+use flow::AdmissionPolicy;
 use keeper::ResolverSettings;
 use l3::NeighbourTable;
 use pipeline::Settings;
 use state::{
-    Admit, MarkTable, PortShared, QueueEpochs, QueueTable, SHARED_ACTIONS, Shared, Snapshot,
-    Tunnels,
+    MarkTable, PortShared, QueueEpochs, QueueTable, SHARED_ACTIONS, Shared, Snapshot, Tunnels,
 };
 use wire::Mac;
 
@@ -78,7 +77,7 @@ pub fn shared(
         interfaces,
         routes,
         tunnels,
-        admit: if offloading { admit(config) } else { Admit::Off },
+        admit: if offloading { config.offload.admission } else { AdmissionPolicy::Off },
         sample: config.offload.sample,
         icmp_errors_per_second: ICMP_ERRORS_PER_SECOND,
     };
@@ -127,27 +126,12 @@ pub fn backend_addresses(config: &Config) -> Vec<IpAddr> {
     addresses
 }
 
-/// What workers do about offload.
-fn admit(config: &Config) -> Admit {
-    match config.offload.admission {
-        config::Admission::Heavy => Admit::Measured,
-        config::Admission::All => Admit::Established,
-        config::Admission::FirstPacket => Admit::FirstPacket,
-        config::Admission::Off => Admit::Off,
-    }
-}
-
 /// What the offload side does about it.
 #[must_use]
 pub fn admission(config: &Config) -> admission::Settings {
     let offload = &config.offload;
-    let policy = match offload.admission {
-        config::Admission::Heavy => Policy::Heavy,
-        config::Admission::All | config::Admission::FirstPacket => Policy::All,
-        config::Admission::Off => Policy::Off,
-    };
     admission::Settings {
-        policy,
+        policy: offload.admission,
         insertions_per_second: Some(offload.insertions),
         reserve_percent: u8::try_from(offload.reserve).unwrap_or(u8::MAX),
         factor_percent: offload.factor,

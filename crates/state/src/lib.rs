@@ -19,5 +19,5 @@ pub use marks::{MarkTable, Marked};
 pub use queue_epochs::{QueueEpochs, Ticket};
 pub use queues::{QueueAction, QueueTable, SHARED_ACTIONS};
 pub use request::{Offload, Source};
-pub use snapshot::{Admit, PortShared, Shared, Snapshot};
+pub use snapshot::{PortShared, Shared, Snapshot};
 pub use tunnels::Tunnels;

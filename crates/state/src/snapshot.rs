@@ -4,27 +4,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use conntrack::ConnTable;
-use flow::{HopId, InterfaceId, PortId};
+use flow::{AdmissionPolicy, HopId, InterfaceId, PortId};
 use l3::{Interfaces, NeighbourTable, RouteTable};
 use service::{ActiveCounts, Moved, ServiceTable, SteerError};
 use wire::Mac;
 
 use crate::{MarkTable, QueueEpochs, QueueTable, Tunnels};
-
-/// When a connection is offered to the NIC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Admit {
-    /// Never.
-    #[default]
-    Off,
-    /// When both ends have spoken: TCP is established, UDP was answered.
-    Established,
-    /// At its first packet.
-    FirstPacket,
-    /// When the offload side chooses it: workers only tell it of one packet in
-    /// so many ([`Offload::Seen`](crate::Offload::Seen)).
-    Measured,
-}
 
 /// The configuration in the form that workers read. Replaced as a whole; a
 /// worker picks a new one up at its loop's top. Whoever replaces it keeps the
@@ -40,7 +25,7 @@ pub struct Snapshot {
     /// How packets get to backends that are reached through tunnels.
     pub tunnels: Tunnels,
     /// When connections are offered to the NIC.
-    pub admit: Admit,
+    pub admit: AdmissionPolicy,
     /// Of the packets matched by queue, one in so many is looked up for
     /// ageing; 0: none.
     pub sample: u32,

@@ -6,7 +6,7 @@ use packet::PacketBuf;
 
 use crate::bytes::be16;
 use crate::checksum;
-use crate::flow::FlowKey;
+use crate::flow_key::FlowKey;
 use crate::headers::{Fragment, Headers, Net, TcpFlags};
 use crate::inner::Inner;
 use crate::numbers::{ethertype, protocol};

@@ -11,8 +11,9 @@
 //! `K` is the number of 64-bit words of both addresses: 1 of IPv4, 4 of IPv6.
 //! `tag` is the length of the 802.1Q tag in front of the EtherType, 0 or 4
 //! ([`tag_len`]); where the caller knows it to be 0, all offsets are constants.
+use flow::Transport;
+
 use crate::checksum;
-use crate::flow::Transport;
 use crate::headers::TcpFlags;
 use crate::mac::Mac;
 use crate::numbers::{ethertype, protocol};

@@ -1,8 +1,11 @@
 //! What a frame is and where its parts are.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use flow::Transport;
+
 use crate::bytes::{array, be16};
-use crate::flow::{FlowKey, FlowV4, FlowV6, Transport};
+
+use crate::flow_key::{FlowKey, FlowV4, FlowV6};
 use crate::malformed::Malformed;
 use crate::numbers::{ethertype, protocol};
 use crate::parse;

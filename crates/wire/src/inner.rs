@@ -1,6 +1,6 @@
 //! What an outer header takes from the packet inside.
 use crate::bytes::array;
-use crate::flow::FlowKey;
+use crate::flow_key::FlowKey;
 use crate::headers::{Fragment, Headers, Net};
 use crate::numbers::protocol;
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::bytes::be16;
 use crate::checksum;
-use crate::flow::FlowKey;
+use crate::flow_key::FlowKey;
 use crate::headers::{Fragment, Headers, Net};
 use crate::icmp;
 use crate::icmpv6;

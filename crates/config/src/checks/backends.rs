@@ -1,8 +1,10 @@
 //! `[[service.backend]]`.
 use std::collections::HashMap;
 
+use flow::{Mode, alternatives};
+
 use crate::tree::Way;
-use crate::{Backend, Mode, Service};
+use crate::{Backend, Service};
 
 use super::services::family;
 use super::usable::unusable;
@@ -47,8 +49,9 @@ fn check_address(findings: &mut Findings<'_>, way: &Way, service: &Service, back
     if address.is_ipv4() != service.vip.is_ipv4() && !service.mode.is_tunnel() {
         let (own, its) = (family(address.is_ipv4()), family(service.vip.is_ipv4()));
         let text = format!(
-            "{address} is {own}, the vip {} is {its}; families are not translated, give an {its} address, or use the mode ipip, gue or gre",
-            service.vip
+            "{address} is {own}, the vip {} is {its}; families are not translated, give an {its} address, or use the mode {}",
+            service.vip,
+            alternatives(Mode::tunnels())
         );
         findings.wrong(way, text);
     } else if let Some(text) = unusable(address) {
@@ -66,7 +69,8 @@ fn check_address(findings: &mut Findings<'_>, way: &Way, service: &Service, back
         findings.wrong(way, text);
     } else if service.mode == Mode::Dsr && config.reach(address) != Reach::OnLink {
         let text = format!(
-            "the mode dsr reaches backends by their Ethernet address, and {address} is behind a router; add an [[interface]] in its network, or use the mode ipip, gue or gre"
+            "the mode dsr reaches backends by their Ethernet address, and {address} is behind a router; add an [[interface]] in its network, or use the mode {}",
+            alternatives(Mode::tunnels())
         );
         findings.wrong(way, text);
     } else {

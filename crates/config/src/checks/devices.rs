@@ -1,8 +1,10 @@
 //! `[[port]]` and `[port.nic]`.
 use std::collections::HashMap;
 
+use flow::{Entries, alternatives};
+
 use crate::tree::Way;
-use crate::{Nic, Port, Profile};
+use crate::{Nic, Port};
 
 use super::Findings;
 
@@ -52,7 +54,7 @@ fn check_port(findings: &mut Findings<'_>, way: &Way, port: &Port) {
 }
 
 fn check_nic(findings: &mut Findings<'_>, way: &Way, nic: &Nic) {
-    let (name, most) = (nic.profile.name(), nic.profile.most_queues());
+    let (name, most) = (nic.profile.name(), nic.profile.queues());
     if nic.queues > most {
         let text = format!(
             "{} is more than the {most} queues of an {name}; give at most {most}",
@@ -68,13 +70,17 @@ fn check_nic(findings: &mut Findings<'_>, way: &Way, nic: &Nic) {
         );
         findings.wrong(&way.key("queues"), text);
     }
-    if nic.profile == Profile::X550 && ![2048, 4096, 8192].contains(&nic.entries()) {
-        let text =
-            format!("{} is not a table size of an x550; take 2048, 4096 or 8192", nic.entries());
-        findings.wrong(&way.key("capacity"), text);
-    } else if nic.entries() > nic.profile.most_entries() {
-        let (entries, most) = (nic.entries(), nic.profile.most_entries());
-        let text = format!("{entries} is more than the {most} entries of profile {name}");
-        findings.wrong(&way.key("capacity"), text);
+    let entries = nic.entries();
+    if nic.profile.entries().allow(entries) {
+        return;
     }
+    let text = match nic.profile.entries() {
+        Entries::OneOf(sizes) => {
+            format!("{entries} is not a table size of an {name}; take {}", alternatives(sizes))
+        }
+        Entries::UpTo(most) => {
+            format!("{entries} is more than the {most} entries of profile {name}")
+        }
+    };
+    findings.wrong(&way.key("capacity"), text);
 }

@@ -2,10 +2,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use flow::{Mode, StatelessKey, Transport};
 use service::{MaglevSizeError, check_maglev_size};
 
+use crate::Service;
 use crate::tree::Way;
-use crate::{By, Mode, Protocol, Service};
 
 use super::usable::unusable;
 use super::{Findings, tunnels};
@@ -44,8 +45,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
     }
 }
 
-fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Protocol)) -> String {
-    let protocol = wire::Transport::from(protocol);
+fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Transport)) -> String {
     match port {
         Some(port) => format!("{vip} {protocol} port {port}"),
         None => format!("{vip} {protocol} any port"),
@@ -56,7 +56,7 @@ fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Protocol)) -> String {
 const MOST_SHARES: usize = 4096;
 
 fn check_stateless(findings: &mut Findings<'_>, way: &Way, service: &Service) {
-    if !service.stateless && service.by == By::Hash {
+    if !service.stateless && service.by == StatelessKey::Hash {
         let text = "only a stateless service is balanced by a hash alone; set stateless = true, or leave by out (a scheduler may hash, too)";
         findings.wrong(&way.key("by"), text);
     }

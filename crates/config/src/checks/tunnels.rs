@@ -2,8 +2,10 @@
 //! whether what is inside fits.
 use std::net::IpAddr;
 
+use flow::{Mode, alternatives};
+
 use crate::tree::Way;
-use crate::{Backend, Config, Mode, Service};
+use crate::{Backend, Config, Service};
 
 use super::Findings;
 use super::services::family;
@@ -21,14 +23,17 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
         if given && !tunnels {
             let mode = service.mode.name();
             let text = format!(
-                "the mode {mode} has no tunnel; leave this out, or set mode to \"ipip\", \"gue\" or \"gre\""
+                "the mode {mode} has no tunnel; leave this out, or set mode to {}",
+                alternatives(Mode::tunnels().map(|mode| format!("\"{mode}\"")))
             );
             findings.wrong(&way.key(key), text);
         }
     }
-    if service.tunnel_port.is_some() && service.mode != Mode::Gue {
+    if service.tunnel_port.is_some() && !service.mode.has_tunnel_port() {
         let mode = service.mode.name();
-        let text = format!("the mode {mode} has no port; leave this out, or set mode = \"gue\"");
+        let ported = Mode::tunnels().filter(|mode| mode.has_tunnel_port());
+        let ported = alternatives(ported.map(|mode| format!("\"{mode}\"")));
+        let text = format!("the mode {mode} has no port; leave this out, or set mode = {ported}");
         findings.wrong(&way.key("tunnel_port"), text);
     }
     if let Some(source) = service.tunnel_source.filter(|_| tunnels) {

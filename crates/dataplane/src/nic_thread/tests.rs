@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 use dpdk::flow::{Action, Attributes, FlowPort, Item, Match, Modify, Rule, SetField};
 use dpdk::ring::spsc;
 use dpdk::{Eal, EalConfig, HugePages, Mbuf, Mempool, Port, PortConfig, net_ring};
-use nic::{NicConfig, ProfileKind};
+use flow::CardProfile;
+use nic::NicConfig;
 
 use super::*;
 
@@ -28,7 +29,7 @@ fn bench(name: &str, pool: &Mempool) -> Bench {
     let (to_host, host) = (0..2).map(|queue| ring(format!("h{queue}"))).unzip();
     let (from_workers, from_host) = ring("w".to_owned());
     let nic =
-        Nic::new(&NicConfig { switch: vec![0, 1], ..NicConfig::new(ProfileKind::ConnectX, 2) });
+        Nic::new(&NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 2) });
     let thread = NicThread {
         nic: nic.unwrap(),
         wire_rx: rx.pop().unwrap(),

@@ -2,13 +2,11 @@
 use std::process::ExitCode;
 
 use config::Config;
-use flow::PortId;
-use nic::ProfileKind;
-use offload::Encoding;
+use flow::{Encoding, PortId};
 use replay::capture::{CaptureReader, CaptureWriter};
 use replay::{Options, Replayed, Simulation};
 
-use crate::cli::{NicProfile, ReplayArgs, ReplayEncoding};
+use crate::cli::ReplayArgs;
 use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &ReplayArgs) -> CommandResult {
@@ -41,20 +39,9 @@ fn port(config: &Config, name: Option<&str>) -> Result<PortId, String> {
 
 fn options(args: &ReplayArgs) -> Result<Options, replay::capture::CaptureError> {
     let defaults = Options::default();
-    let encoding = match args.encoding {
-        ReplayEncoding::Rewrite => Encoding::Rewrite,
-        ReplayEncoding::Mark => Encoding::Mark,
-        ReplayEncoding::Queue => Encoding::Queue,
-        ReplayEncoding::Off => Encoding::Off,
-    };
     Ok(Options {
-        nic: args.nic.map(|profile| match profile {
-            NicProfile::X550 => ProfileKind::X550,
-            NicProfile::E810 => ProfileKind::E810,
-            NicProfile::ConnectX => ProfileKind::ConnectX,
-            NicProfile::BlueField3 => ProfileKind::BlueField3,
-        }),
-        encoding: if args.nic.is_some() { encoding } else { Encoding::Off },
+        nic: args.nic,
+        encoding: if args.nic.is_some() { args.encoding } else { Encoding::Off },
         mac: replay::destination(&args.input)?.unwrap_or(defaults.mac),
         ..defaults
     })

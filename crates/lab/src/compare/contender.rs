@@ -4,7 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::config::{Encoding, LabRun};
+use flow::Encoding;
+
+use crate::config::LabRun;
 use crate::lab::{self, log_tail};
 use crate::topology::{BACKENDS, BALANCER, DIRECT, Host, PORT, VIP4, WEB_BACKEND_PORT, WEB_PORT};
 use crate::{Balancer, Lab, LabError, netns};
@@ -63,7 +65,6 @@ impl Contender {
             Self::Hnlb(Encoding::Queue) => "hnlb-queue",
             Self::Hnlb(Encoding::Mark) => "hnlb-mark",
             Self::Hnlb(Encoding::Rewrite) => "hnlb-rewrite",
-            Self::Hnlb(Encoding::Auto) => "hnlb-auto",
         }
     }
 

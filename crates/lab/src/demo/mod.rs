@@ -7,11 +7,12 @@ mod table;
 
 use std::path::Path;
 
+use flow::{EncodingChoice, Mode};
 use progress::Progress;
 pub use run::RunReport;
 
-use crate::config::{Encoding, LabRun};
-use crate::{Lab, LabError, LabOptions, Mode, Stop};
+use crate::config::LabRun;
+use crate::{Lab, LabError, LabOptions, Stop};
 
 /// Workers of HNLB: both directions of a connection may come in on different ones.
 const WORKERS: u16 = 2;
@@ -27,7 +28,7 @@ pub fn run(
     binary: &Path,
     stop: &Stop,
     mode: Mode,
-    encodings: &[Encoding],
+    encodings: &[EncodingChoice],
 ) -> Result<bool, LabError> {
     let progress = Progress::new(1 + encodings.len() * run::STEPS);
     progress.step("setting up 8 network namespaces, 4 nginx, 4 nsd");

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use flow::{Encoding, EncodingChoice};
+
 use super::progress::Progress;
-use crate::config::{Encoding, LabRun};
+use crate::config::LabRun;
 use crate::load::{self, Connections, DnsResult, HttpResult, PerBackend};
 use crate::status::{Matches, Status, matches, utilization};
 use crate::topology::{BACKENDS, Family, vip};
@@ -26,7 +28,7 @@ const SHARE: f64 = 0.95;
 #[derive(Debug, Clone)]
 pub struct RunReport {
     /// How HNLB was run.
-    pub encoding: Encoding,
+    pub encoding: EncodingChoice,
     /// Long connections over IPv4, then IPv6.
     pub long: [HttpResult; 2],
     /// Short connections over IPv4, then IPv6.
@@ -113,7 +115,7 @@ impl RunReport {
             found.push(format!("{name}: backend {} got no request", host.name));
         }
         let share = self.matches.first().map_or(0.0, |matches| matches.share());
-        if self.encoding != Encoding::Off && share < SHARE {
+        if self.encoding != EncodingChoice::Fixed(Encoding::Off) && share < SHARE {
             let (share, least) = (share * 100.0, SHARE * 100.0);
             found.push(format!(
                 "{name}: the NIC matched {share:.1} % of the packets of long IPv4 connections, \

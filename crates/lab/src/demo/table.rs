@@ -1,7 +1,8 @@
 //! The runs side by side.
 
+use flow::{Encoding, EncodingChoice};
+
 use super::RunReport;
-use crate::config::Encoding;
 use crate::topology::BACKENDS;
 
 /// Width of the first column and of the others.
@@ -12,7 +13,7 @@ pub(super) fn render(reports: &[RunReport]) -> String {
     let mut text = row(
         "",
         reports.iter().map(|report| match report.encoding {
-            Encoding::Off => "off (SLB)".to_owned(),
+            EncodingChoice::Fixed(Encoding::Off) => "off (SLB)".to_owned(),
             other => other.name().to_owned(),
         }),
     );
@@ -99,7 +100,7 @@ mod tests {
         let http = HttpResult { requests: 100, backends, rps: 50.0, ..HttpResult::default() };
         let dns = DnsResult { sent: 10, completed: 10, ..DnsResult::default() };
         RunReport {
-            encoding,
+            encoding: encoding.into(),
             long: [http.clone(), http.clone()],
             short: [http.clone(), http],
             dns: [dns, dns],
@@ -162,7 +163,7 @@ mod tests {
         }
         assert_eq!(bad.failures().len(), 6);
         assert_eq!(bad.failed(), 4);
-        bad.encoding = Encoding::Off;
+        bad.encoding = Encoding::Off.into();
         assert_eq!(bad.failures().len(), 5, "SLB matches nothing in the NIC");
     }
 }

@@ -1,7 +1,8 @@
 //! The policies as players: they are told of samples and program the card.
 use std::collections::VecDeque;
 
-use admission::{Admission, Budget, Key, Policy, Room, Settings};
+use admission::{Admission, Budget, Key, Room, Settings};
+use flow::AdmissionPolicy;
 
 use super::card::{Card, SETTLE_MS};
 use super::population::Population;
@@ -84,7 +85,7 @@ pub(super) struct Heavy {
 
 impl Heavy {
     pub(super) fn new(insertions_per_second: u32) -> Self {
-        let settings = Settings { policy: Policy::Heavy, ..Settings::default() };
+        let settings = Settings { policy: AdmissionPolicy::Heavy, ..Settings::default() };
         Self {
             admission: Admission::new(settings),
             budget: Budget::new(Some(insertions_per_second)),

@@ -2,8 +2,9 @@
 //! and keeper on one core, the worker on the other. The NIC is asked about
 //! every packet; its rules are made and destroyed, and connections aged, as in
 //! operation.
+use flow::Encoding;
+
 use crate::report::ChurnRow;
-use offload::Encoding;
 use traffic::{Churn, ChurnPacket, Class, Phase};
 
 use crate::error::MeasureError;

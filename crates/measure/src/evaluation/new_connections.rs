@@ -1,10 +1,10 @@
 //! What a new connection costs: from the SYN to the entry in the table, and to
 //! the rule in the NIC.
+use flow::{Encoding, PortId};
+
 use crate::report::NewFlowRow;
 use conntrack::ConnId;
 use dpdk::{Batch, cycles, pin_to_core, register_thread};
-use flow::PortId;
-use offload::Encoding;
 use packet::PacketBuf;
 use state::{Offload, Source};
 use wire::TcpFlags;

@@ -1,5 +1,5 @@
 //! What is compared.
-use offload::Encoding;
+use flow::Encoding;
 
 /// A load balancer, or what bounds all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

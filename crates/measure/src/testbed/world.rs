@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::{ConnId, ConnTable, Hit, OffloadState};
-use flow::{Direction, HopId, PortId};
-use nic::{Delivery, Nic, NicConfig, ProfileKind};
-use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
+use flow::{CardProfile, Direction, Encoding, HopId, PortId};
+use nic::{Delivery, Nic, NicConfig};
+use offload::{OffloadConfig, Offloader, PortConfig};
 use packet::HeapPacket;
 use pipeline::{BURST, Outbox, Pipeline, Settings};
 use setup::{PortFacts, Seed};
@@ -364,7 +364,7 @@ fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
 
 /// The paper's card; where several rules have one mark, one that bears that.
 fn nic(plan: Plan) -> Result<Nic, MeasureError> {
-    let profile = if plan.shares { ProfileKind::ConnectX } else { ProfileKind::X550 };
+    let profile = if plan.shares { CardProfile::ConnectX } else { CardProfile::X550 };
     let config = NicConfig { capacity: Some(NIC_CAPACITY), ..NicConfig::new(profile, plan.queues) };
     Ok(Nic::new(&config)?)
 }

@@ -2,8 +2,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use config::Config;
-use flow::{BackendId, PortId};
-use nic::ProfileKind;
+use flow::{BackendId, CardProfile, PortId};
 use packet::PacketBuf;
 use replay::{Options, Simulation, SimulationError};
 use wire::Mac;
@@ -70,14 +69,14 @@ impl Card {
         }
         let config = Config::parse(&text, "xenoflow")
             .map_err(|errors| CardError::Config(errors.to_string()))?;
-        let profile = ProfileKind::BlueField3;
+        let profile = CardProfile::BlueField3;
         let options = Options { nic: Some(profile), ..Options::default() };
         let mut simulation = Simulation::new(&config, &options)?;
         simulation.keep(0);
         let macs = macs(&simulation);
         Ok(Self {
             simulation,
-            rate: profile.rates().packets_per_second.unwrap_or(u64::MAX),
+            rate: nic::rates(profile).packets_per_second.unwrap_or(u64::MAX),
             tables: Server::default(),
             out: Server::default(),
             frame: frame(payload),

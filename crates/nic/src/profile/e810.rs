@@ -2,21 +2,17 @@
 //! `drivers/net/ice/ice_fdir_filter.c`: `ice_fdir_parse_pattern`,
 //! `ice_fdir_parse_action`; `ice_generic_flow.c`).
 use dpdk::flow::{Action, FlowError, FlowErrorKind, Item, Match, PortFields, Rule};
+use flow::CardProfile;
 
-use super::{Capacities, Card, Filter, Parsed, Rates, Target, Words, refuse};
+use super::{Card, Filter, Parsed, Rates, Target, Words, refuse};
 use crate::key::{FlowType, Key, KeyV4, KeyV6, rest};
 
 pub(crate) static CARD: Card = Card {
-    name: "e810",
-    capacities: Capacities::UpTo(16_384),
-    default_capacity: 16_384,
+    profile: CardProfile::E810,
     max_queues: 256,
-    max_rss_queues: 256,
     reta_sizes: &[128, 512, 2048],
     one_mask: false,
-    ipv6: true,
     counts: true,
-    steering: false,
     rates: Rates::UNKNOWN,
     rx_buffer_kib: |_| None,
     parse: |rule, port| parse(rule, port.queues).map(Parsed::Director),

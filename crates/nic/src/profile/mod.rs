@@ -4,76 +4,28 @@ mod e810;
 mod mlx5;
 mod x550;
 
-use std::fmt;
-use std::str::FromStr;
-
 use dpdk::flow::{FlowError, FlowErrorKind, Rule, Template};
+use flow::CardProfile;
 
 use crate::key::{FlowType, Key};
 use crate::steering::{Domain, Flow, Place};
 
-/// The card that the emulated NIC plays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProfileKind {
-    /// Intel X550 (ixgbe): Flow Director in perfect mode.
-    X550,
-    /// Intel E810 (ice): Flow Director.
-    E810,
-    /// NVIDIA ConnectX-6 Dx and later (mlx5): steering tables that rewrite.
-    ConnectX,
-    /// NVIDIA BlueField-3 (mlx5), with the number of entries and the packet
-    /// rate that XenoFlow saw.
-    BlueField3,
-}
-
-impl ProfileKind {
-    /// Every profile.
-    pub const ALL: &[Self] = &[Self::X550, Self::E810, Self::ConnectX, Self::BlueField3];
-
-    pub(crate) fn card(self) -> &'static Card {
-        match self {
-            Self::X550 => &x550::CARD,
-            Self::E810 => &e810::CARD,
-            Self::ConnectX => &mlx5::CONNECTX,
-            Self::BlueField3 => &mlx5::BLUEFIELD3,
+impl Card {
+    /// The limits and quirks of `profile`.
+    pub(crate) const fn of(profile: CardProfile) -> &'static Self {
+        match profile {
+            CardProfile::X550 => &x550::CARD,
+            CardProfile::E810 => &e810::CARD,
+            CardProfile::ConnectX => &mlx5::CONNECTX,
+            CardProfile::BlueField3 => &mlx5::BLUEFIELD3,
         }
     }
-
-    /// The name in a configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.card().name
-    }
-
-    /// Whether rules can rewrite packets and send them out of a port.
-    #[must_use]
-    pub fn rewrites(self) -> bool {
-        self.card().steering
-    }
-
-    /// How fast the real card is, as far as somebody has published it.
-    #[must_use]
-    pub fn rates(self) -> Rates {
-        self.card().rates
-    }
 }
 
-impl fmt::Display for ProfileKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for ProfileKind {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|kind| kind.name() == name);
-        found.copied().ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-            format!("no NIC profile `{name}`: there are {}", names.join(", "))
-        })
-    }
+/// How fast the real card is, as far as its figures are published.
+#[must_use]
+pub fn rates(profile: CardProfile) -> Rates {
+    Card::of(profile).rates
 }
 
 /// How fast a card is.
@@ -189,37 +141,18 @@ pub(crate) struct Filter {
     pub(crate) count: bool,
 }
 
-/// How a card's numbers of filters are given.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Capacities {
-    /// Only these numbers.
-    OneOf(&'static [usize]),
-    /// Any number from 1 to this.
-    UpTo(usize),
-}
-
-/// A card's limits and manners.
+/// A card's limits and quirks, beside those that [`CardProfile`] states.
 pub(crate) struct Card {
-    /// The profile's name.
-    pub(crate) name: &'static str,
-    /// Numbers of filters it can be configured for.
-    pub(crate) capacities: Capacities,
-    /// The number of filters without configuration.
-    pub(crate) default_capacity: usize,
+    /// Which card it is.
+    pub(crate) profile: CardProfile,
     /// Receive queues at most.
     pub(crate) max_queues: u16,
-    /// Receive queues that the redirection table can name.
-    pub(crate) max_rss_queues: u16,
     /// Sizes of the redirection table.
     pub(crate) reta_sizes: &'static [usize],
     /// One input mask for the port, not one per flow type.
     pub(crate) one_mask: bool,
-    /// Whether filters can match IPv6.
-    pub(crate) ipv6: bool,
     /// Whether rules can COUNT and be queried.
     pub(crate) counts: bool,
-    /// Whether it has steering tables, not Flow Director.
-    pub(crate) steering: bool,
     /// How fast the real one is.
     pub(crate) rates: Rates,
     /// The receive buffer in KiB that `capacity` filters leave.

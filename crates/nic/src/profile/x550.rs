@@ -6,24 +6,20 @@
 //! and X540 only (`MAC_TYPE_FILTER_SUP_EXT`); on X550 all rules are Flow
 //! Director's.
 use dpdk::flow::{Action, FlowError, FlowErrorKind, Ipv4Fields, Item, Match, PortFields, Rule};
+use flow::CardProfile;
 
-use super::{Capacities, Card, Filter, Parsed, Rates, Target, Words, refuse};
+use super::{Card, Filter, Parsed, Rates, Target, Words, refuse};
 use crate::key::{FlowType, Key, KeyV4, TableKey, rest};
 
 /// The packet buffer of X540 and X550, in KiB, that filters share.
 const PACKET_BUFFER_KIB: u32 = 384;
 
 pub(crate) static CARD: Card = Card {
-    name: "x550",
-    capacities: Capacities::OneOf(&[2048, 4096, 8192]),
-    default_capacity: 2048,
+    profile: CardProfile::X550,
     max_queues: 128,
-    max_rss_queues: 64,
     reta_sizes: &[128, 512],
     one_mask: true,
-    ipv6: false,
     counts: false,
-    steering: false,
     rates: Rates::UNKNOWN,
     // 64 KiB for 2048 perfect filters: 32 bytes each.
     rx_buffer_kib: |capacity| {

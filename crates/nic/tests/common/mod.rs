@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use dpdk::flow::{
     Action, Attributes, Field, Ipv4Fields, Ipv6Fields, Item, Match, PortFields, Rule,
 };
-use nic::{Delivery, Nic, NicConfig, ProfileKind};
+use flow::CardProfile;
+use nic::{Delivery, Nic, NicConfig};
 use wire::{FlowKey, Transport};
 
 /// What a test wants in a frame.
@@ -79,7 +80,7 @@ impl Packet {
     }
 }
 
-pub fn nic(profile: ProfileKind, queues: u16) -> Nic {
+pub fn nic(profile: CardProfile, queues: u16) -> Nic {
     Nic::new(&NicConfig::new(profile, queues)).unwrap()
 }
 

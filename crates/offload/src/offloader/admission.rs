@@ -1,10 +1,9 @@
 //! The policy at work: samples in, decisions out, and what one asks about them.
-use admission::{Key, Policy, Reason, Room, Standing};
+use admission::{Key, Reason, Room, Standing};
 use conntrack::ConnId;
 use dpdk::flow::Counters;
-use flow::Direction;
+use flow::{AdmissionPolicy, Direction, Encoding};
 
-use crate::Encoding;
 use crate::connection::Stage;
 use crate::environment::Connections;
 use crate::mark_fallback::NotRewritten;
@@ -95,7 +94,7 @@ impl<C: Connections> Offloader<C> {
     /// those that don't any more, as if they were idle: their connections stay
     /// as they are.
     pub(crate) fn decide(&mut self) {
-        if self.config.admission.policy == Policy::Off {
+        if self.config.admission.policy == AdmissionPolicy::Off {
             return;
         }
         let room = self.room();

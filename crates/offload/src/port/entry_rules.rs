@@ -1,7 +1,7 @@
 //! One port's rules of encoding `rewrite`: what leads packets to them, what
 //! they are made from, and what they have counted.
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
-use flow::HopId;
+use flow::{Encoding, HopId};
 use service::Delivery;
 use wire::{Encap, FlowKey, Mac};
 
@@ -15,7 +15,7 @@ use crate::port::destroy::Name;
 use crate::port::rule_queue::{Destroy, Finished};
 use crate::port::{Attempt, Job, Owner, PortRules};
 use crate::probe::rewrite::tunnel_example;
-use crate::{Encoding, FlowType, TunnelType};
+use crate::{FlowType, TunnelType};
 
 /// A card that takes no entry and guards is tried again after 50 ms, then ever
 /// more seldom up to 1 s.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use dpdk::flow::Rule;
-use flow::PortId;
-use service::{By, Entry, Mode, Service};
+use flow::{PortId, StatelessKey};
+use service::{Entry, Mode, Service};
 use state::{Shared, Snapshot};
 
 use crate::encode::stateless::{self as encode, Target};
@@ -30,7 +30,7 @@ pub(crate) fn plan(
     let group = encode::group(port, service);
     let mut plan = Plan { group, ..Plan::default() };
     let Some(classes) = service.classes() else { return Ok(plan) };
-    if matches!(service.mode(), Mode::Stateless(By::Hash)) {
+    if matches!(service.mode(), Mode::Stateless(StatelessKey::Hash)) {
         return Err("it is balanced by a hash, which no rule can match".to_owned());
     }
     let mtu = shared.port(port).map_or(0, |port| port.mtu);

@@ -2,8 +2,8 @@
 use std::collections::BTreeMap;
 
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
-use flow::{BackendId, ServiceId};
-use service::{By, Entry, Mode, Service};
+use flow::{BackendId, ServiceId, StatelessKey};
+use service::{Entry, Mode, Service};
 
 use super::leftovers::Leftovers;
 use super::pipe::Pipe;
@@ -104,8 +104,9 @@ impl Side {
         if self.unsupported.is_some() {
             return Progress::Done;
         }
-        let by_address =
-            |(service, _): &(&Service, _)| matches!(service.mode(), Mode::Stateless(By::Source));
+        let by_address = |(service, _): &(&Service, _)| {
+            matches!(service.mode(), Mode::Stateless(StatelessKey::Source))
+        };
         if self.seat.is_none() && plans.iter().any(by_address) {
             self.seat = flows.create(&encode::seat()).ok();
         }

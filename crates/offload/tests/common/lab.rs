@@ -4,22 +4,20 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use admission::Policy;
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
 use dpdk::flow::FlowPort;
 use etherparse::PacketBuilder;
-use flow::{HopId, InterfaceId, PortId};
+use flow::{AdmissionPolicy, CardProfile, Encoding, HopId, InterfaceId, PortId, Scheduler};
 use keeper::{Ager, AgerSettings};
 use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
-use nic::{Delivery, Nic, NicConfig, NicFlows, ProfileKind};
-use offload::{Encoding, OffloadConfig, Offloader, PortConfig};
+use nic::{Delivery, Nic, NicConfig, NicFlows};
+use offload::{OffloadConfig, Offloader, PortConfig};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Outbox, Pipeline, Settings};
-use service::{BackendSpec, ModeSpec, Scheduler, ServiceSpec, ServiceTable};
+use service::{BackendSpec, ModeSpec, ServiceSpec, ServiceTable};
 use state::{
-    Admit, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot, Source,
-    Tunnels,
+    MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot, Source, Tunnels,
 };
 use wire::{Headers, Mac, Transport};
 
@@ -71,14 +69,18 @@ pub struct Lab {
 impl Lab {
     /// One worker; one in `sample` of the packets matched by queue is looked up.
     pub fn new(encoding: Encoding, sample: u32) -> Self {
-        Self::with(encoding, sample, Policy::All)
+        Self::with(encoding, sample, AdmissionPolicy::All)
     }
 
     /// Where `policy` says who gets rules.
-    pub fn with(encoding: Encoding, sample: u32, policy: Policy) -> Self {
-        let admit = if policy == Policy::Heavy { Admit::Measured } else { Admit::Established };
+    pub fn with(encoding: Encoding, sample: u32, policy: AdmissionPolicy) -> Self {
+        let admit = if policy == AdmissionPolicy::Heavy {
+            AdmissionPolicy::Heavy
+        } else {
+            AdmissionPolicy::All
+        };
         let shared = Arc::new(shared(sample, admit));
-        let nic = || Nic::new(&NicConfig::new(ProfileKind::X550, QUEUES)).unwrap();
+        let nic = || Nic::new(&NicConfig::new(CardProfile::X550, QUEUES)).unwrap();
         let nics = [nic(), nic()];
         let port = PortConfig {
             encoding,
@@ -168,7 +170,7 @@ impl Lab {
     }
 }
 
-fn shared(sample: u32, admit: Admit) -> Shared {
+fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
     let table = ConnTable::new(&TableConfig {
         connections: 1024,
         connections_v6: 0,

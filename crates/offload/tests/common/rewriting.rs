@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use etherparse::PacketBuilder;
-use flow::Direction;
-use nic::{Delivery, Nic, NicConfig, NicFlows, ProfileKind};
-use offload::{Card, Encoding, OffloadConfig, Offloader, PortConfig, Probe, Wanted, probe_card};
+use flow::{CardProfile, Direction, Encoding, EncodingChoice};
+use nic::{Delivery, Nic, NicConfig, NicFlows};
+use offload::{Card, OffloadConfig, Offloader, PortConfig, Probe, probe_card};
 use state::Offload;
 use wire::Transport;
 
@@ -16,11 +16,11 @@ use super::world::{Ours, STATION, State, World, binding};
 pub const FRAME: usize = 4;
 pub const OUTPUTS: [Option<u16>; 2] = [Some(0), Some(1)];
 
-pub fn nic(profile: ProfileKind, switch: &[u16]) -> Nic {
+pub fn nic(profile: CardProfile, switch: &[u16]) -> Nic {
     Nic::new(&NicConfig { switch: switch.to_vec(), ..NicConfig::new(profile, 4) }).unwrap()
 }
 
-pub fn ask(nic: &Nic, wanted: Wanted) -> Probe {
+pub fn ask(nic: &Nic, wanted: EncodingChoice) -> Probe {
     let card = Card { queues: 4, mark_arrives: None, outputs: &OUTPUTS };
     probe_card(&mut nic.flows(), &card, wanted)
 }
@@ -34,7 +34,7 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn new(profile: ProfileKind) -> Self {
+    pub fn new(profile: CardProfile) -> Self {
         let world = World::ours(16, 4);
         let nics = [nic(profile, &[0, 1]), nic(profile, &[0, 1])];
         let flows = [nics[0].flows(), nics[1].flows()];
@@ -48,7 +48,7 @@ impl Run {
             queues: vec![0],
             shared_queues: Vec::new(),
             workers: 1,
-            rewrite: ask(nic, Wanted::Fixed(Encoding::Rewrite)).rewrite,
+            rewrite: ask(nic, EncodingChoice::Fixed(Encoding::Rewrite)).rewrite,
             mark_instead: true,
         });
         let config = OffloadConfig {
@@ -57,7 +57,7 @@ impl Run {
             destroys_per_tick: 1024,
             counted_per_tick: 1024,
             admission: admission::Settings {
-                policy: admission::Policy::All,
+                policy: flow::AdmissionPolicy::All,
                 insertions_per_second: None,
                 ..admission::Settings::default()
             },

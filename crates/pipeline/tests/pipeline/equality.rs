@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 
 use conntrack::{ConnId, Hit, OffloadState};
-use flow::{Direction, PortId};
+use flow::{Direction, PortId, Scheduler};
 use packet::HeapPacket;
 use proptest::prelude::*;
-use service::{Delivery, Scheduler, TunnelSpec};
+use service::{Delivery, TunnelSpec};
 use state::{Counter, Marked, Offload, QueueAction};
 use wire::{FlowKey, Fragment, Headers, Rewrite};
 
@@ -441,7 +441,7 @@ fn most_packets_of_long_connections_are_not_looked_up() {
 
 #[test]
 fn the_end_of_a_connection_is_seen_behind_its_queue() {
-    let plan = Plan { admit: state::Admit::Established, ..Plan::default() };
+    let plan = Plan { admit: flow::AdmissionPolicy::All, ..Plan::default() };
     let mut world = Offloaded::new(&plan, Encoding::Queue);
     let there = |flags| {
         let frame = tcp(Link::CLIENT, "9.9.9.1:5000", "10.9.0.1:80", flags, b"x");

@@ -2,11 +2,10 @@
 //! to one after the other.
 use std::net::SocketAddr;
 
-use flow::BackendId;
+use flow::{AdmissionPolicy, BackendId, Scheduler};
 use packet::HeapPacket;
 use proptest::prelude::*;
-use service::Scheduler;
-use state::{Admit, Counter, Offload};
+use state::{Counter, Offload};
 
 use crate::world::{Link, OUTSIDE, Plan, World, destination, tcp, udp};
 
@@ -88,7 +87,7 @@ proptest! {
             Scheduler::RoundRobin, Scheduler::WeightedRoundRobin, Scheduler::LeastConnections,
             Scheduler::Maglev, Scheduler::SourceHash,
         ]),
-        admit in prop_oneof![Just(Admit::Off), Just(Admit::FirstPacket)],
+        admit in prop_oneof![Just(AdmissionPolicy::Off), Just(AdmissionPolicy::FirstPacket)],
         known_backends: bool,
     ) {
         let plan = Plan {
@@ -146,7 +145,7 @@ fn a_flood_fills_the_table_and_goes_on() {
 /// Rules are asked for at the first packet, if that is when.
 #[test]
 fn first_packets_ask_for_rules() {
-    let mut world = World::new(&Plan { admit: Admit::FirstPacket, ..Plan::default() });
+    let mut world = World::new(&Plan { admit: AdmissionPolicy::FirstPacket, ..Plan::default() });
     let frame = |n| HeapPacket::new(&tcp(Link::CLIENT, &format!("9.9.9.{n}:1"), VIPS[0], "S", b""));
     world.burst(OUTSIDE, (1..20).map(frame).collect());
     assert_eq!(world.out.offload.len(), 19);

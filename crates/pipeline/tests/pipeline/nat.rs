@@ -224,7 +224,7 @@ fn impossible_sources_open_nothing() {
 
 #[test]
 fn a_closed_connection_opens_again_and_the_offload_side_hears_of_it() {
-    let plan = Plan { admit: state::Admit::Established, ..Plan::default() };
+    let plan = Plan { admit: flow::AdmissionPolicy::All, ..Plan::default() };
     let mut world = World::new(&plan);
     let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:80", "10.1.0.11:8080");
     let there = |world: &mut World, flags| {
@@ -252,7 +252,7 @@ fn a_closed_connection_opens_again_and_the_offload_side_hears_of_it() {
 
 #[test]
 fn where_the_offload_side_chooses_workers_only_tell_of_samples_of_established_connections() {
-    let plan = Plan { admit: state::Admit::Measured, ..Plan::default() };
+    let plan = Plan { admit: flow::AdmissionPolicy::Heavy, ..Plan::default() };
     let mut world = World::new(&plan);
     let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:80", "10.1.0.11:8080");
     let there = |world: &mut World, flags| {
@@ -271,7 +271,7 @@ fn where_the_offload_side_chooses_workers_only_tell_of_samples_of_established_co
 
 #[test]
 fn a_full_ring_is_tried_again_at_a_later_packet() {
-    let plan = Plan { admit: state::Admit::FirstPacket, ..Plan::default() };
+    let plan = Plan { admit: flow::AdmissionPolicy::FirstPacket, ..Plan::default() };
     let mut world = World::new(&plan);
     world.out.ring_full = true;
     let frame = |flags| tcp(Link::CLIENT, "9.9.9.9:5000", "10.9.0.1:80", flags, b"");
@@ -315,7 +315,7 @@ fn a_new_configuration_moves_no_connection() {
 
 #[test]
 fn an_answered_udp_flow_is_offered_to_the_nic() {
-    let plan = Plan { admit: state::Admit::Established, ..Plan::default() };
+    let plan = Plan { admit: flow::AdmissionPolicy::All, ..Plan::default() };
     let mut world = World::new(&plan);
     let (client, vip, server) = ("9.9.9.9:5000", "10.9.0.1:53", "10.1.0.11:5353");
     world.one(OUTSIDE, &udp(Link::CLIENT, client, vip, b"q"));

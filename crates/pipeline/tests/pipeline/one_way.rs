@@ -2,8 +2,9 @@
 //! answers go past the load balancer.
 use conntrack::ConnState;
 use etherparse::{Icmpv4Type, icmpv4};
+use flow::AdmissionPolicy;
 use packet::HeapPacket;
-use state::{Admit, Counter, Offload};
+use state::{Counter, Offload};
 
 use crate::fragments::cut;
 use crate::icmp::icmp4;
@@ -49,7 +50,7 @@ fn states(world: &World) -> Vec<ConnState> {
 
 #[test]
 fn the_client_alone_opens_and_closes_a_connection_and_asks_for_its_rule() {
-    let mut world = World::new(&Plan { admit: Admit::Established, ..Plan::default() });
+    let mut world = World::new(&Plan { admit: AdmissionPolicy::All, ..Plan::default() });
     for (flags, state, asked) in [
         ("S", ConnState::Syn, 0),
         ("A", ConnState::Established, 1),

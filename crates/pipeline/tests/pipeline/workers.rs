@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conntrack::{ConnId, OffloadState};
-use flow::{BackendId, HopId, PortId};
+use flow::{BackendId, HopId, PortId, Scheduler};
 use keeper::{Ager, AgerSettings};
 use packet::HeapPacket;
 use pipeline::{Outbox, Pipeline};
-use service::{Binding, Scheduler};
+use service::Binding;
 use state::{Counter, Offload, Shared, Source};
 use wire::{FlowKey, Transport};
 

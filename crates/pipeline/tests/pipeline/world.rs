@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeaderSlice};
-use flow::{HopId, InterfaceId, PortId};
+use flow::{AdmissionPolicy, HopId, InterfaceId, PortId, Scheduler};
 use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Outbox, Pipeline, Settings};
-use service::{BackendSpec, ModeSpec, PoolSpec, Scheduler, ServiceSpec, ServiceTable, TunnelSpec};
+use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable, TunnelSpec};
 use state::{
-    Admit, Counter, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot,
-    Source, Tunnels,
+    Counter, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot, Source,
+    Tunnels,
 };
 use wire::{Mac, Transport, Tunnel};
 
@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     pub(crate) mtus: [u16; 2],
     pub(crate) connections: usize,
     pub(crate) scheduler: Scheduler,
-    pub(crate) admit: Admit,
+    pub(crate) admit: AdmissionPolicy,
     pub(crate) sample: u32,
     pub(crate) icmp_errors: u32,
     pub(crate) known_backends: bool,
@@ -64,7 +64,7 @@ impl Default for Plan {
             mtus: [1500, 1500],
             connections: 64,
             scheduler: Scheduler::RoundRobin,
-            admit: Admit::Off,
+            admit: AdmissionPolicy::Off,
             sample: 0,
             icmp_errors: 100,
             known_backends: true,

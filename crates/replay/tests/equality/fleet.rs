@@ -1,9 +1,8 @@
 //! Load balancers that differ in NIC and encoding only.
 use std::collections::{BTreeMap, VecDeque};
 
-use flow::PortId;
-use nic::{Fault, NicStats, ProfileKind};
-use offload::Encoding;
+use flow::{CardProfile, Encoding, PortId};
+use nic::{Fault, NicStats};
 use packet::PacketBuf;
 use replay::{Options, Simulation};
 use state::CounterKind;
@@ -49,7 +48,7 @@ impl Fleet {
         creations_per_tick: usize,
         queues: u16,
     ) -> Self {
-        use {Encoding::*, ProfileKind::*};
+        use {CardProfile::*, Encoding::*};
         let kinds = [
             ("off", None, Off),
             ("mark on x550", Some(X550), Mark),

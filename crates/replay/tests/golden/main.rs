@@ -16,9 +16,7 @@ mod script;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use flow::PortId;
-use nic::ProfileKind;
-use offload::Encoding;
+use flow::{CardProfile, Encoding, PortId};
 use replay::capture::{CaptureReader, CaptureWriter, Captured, Format};
 use replay::{Options, Simulation};
 use wire::Headers;
@@ -27,16 +25,16 @@ use case::Case;
 
 /// The load balancers that a capture is sent through: the first one's frames
 /// are kept, the others' must equal them.
-const MEMBERS: [(&str, Option<ProfileKind>, Encoding); 9] = [
+const MEMBERS: [(&str, Option<CardProfile>, Encoding); 9] = [
     ("off", None, Encoding::Off),
-    ("mark on x550", Some(ProfileKind::X550), Encoding::Mark),
-    ("queue on x550", Some(ProfileKind::X550), Encoding::Queue),
-    ("mark on e810", Some(ProfileKind::E810), Encoding::Mark),
-    ("queue on e810", Some(ProfileKind::E810), Encoding::Queue),
-    ("mark on connectx", Some(ProfileKind::ConnectX), Encoding::Mark),
-    ("queue on bluefield3", Some(ProfileKind::BlueField3), Encoding::Queue),
-    ("rewrite on connectx", Some(ProfileKind::ConnectX), Encoding::Rewrite),
-    ("rewrite on bluefield3", Some(ProfileKind::BlueField3), Encoding::Rewrite),
+    ("mark on x550", Some(CardProfile::X550), Encoding::Mark),
+    ("queue on x550", Some(CardProfile::X550), Encoding::Queue),
+    ("mark on e810", Some(CardProfile::E810), Encoding::Mark),
+    ("queue on e810", Some(CardProfile::E810), Encoding::Queue),
+    ("mark on connectx", Some(CardProfile::ConnectX), Encoding::Mark),
+    ("queue on bluefield3", Some(CardProfile::BlueField3), Encoding::Queue),
+    ("rewrite on connectx", Some(CardProfile::ConnectX), Encoding::Rewrite),
+    ("rewrite on bluefield3", Some(CardProfile::BlueField3), Encoding::Rewrite),
 ];
 
 fn updating() -> bool {

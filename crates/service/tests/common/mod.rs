@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 use std::net::{IpAddr, SocketAddr};
 
-use service::{BackendSpec, ModeSpec, OnRemove, PoolSpec, Scheduler, ServiceSpec, ServiceTable};
+use flow::Scheduler;
+use service::{BackendSpec, ModeSpec, OnRemove, PoolSpec, ServiceSpec, ServiceTable};
 use wire::{FlowKey, Transport};
 
 pub(crate) fn ip(text: &str) -> IpAddr {

@@ -6,8 +6,9 @@ mod pattern;
 mod reformat;
 
 use dpdk::flow::{FlowError, FlowErrorKind, Rule, Template};
+use flow::CardProfile;
 
-use super::{Capacities, Card, Parsed, PortFacts, Rates, Words, refuse};
+use super::{Card, Parsed, PortFacts, Rates, Words, refuse};
 use crate::steering::{Domain, Flow, Place};
 
 /// Rules of the receive side's root group at most.
@@ -28,16 +29,11 @@ const RATES: Rates =
 const BLUEFIELD3_RATES: Rates = Rates { packets_per_second: Some(96_700_000), ..RATES };
 
 const CARD: Card = Card {
-    name: "connectx",
-    capacities: Capacities::UpTo(4_194_304),
-    default_capacity: 262_144,
+    profile: CardProfile::ConnectX,
     max_queues: 1024,
-    max_rss_queues: 512,
     reta_sizes: &[128, 256, 512],
     one_mask: false,
-    ipv6: true,
     counts: true,
-    steering: true,
     rates: RATES,
     rx_buffer_kib: |_| None,
     parse,
@@ -53,14 +49,9 @@ const CARD: Card = Card {
 /// ConnectX-6 Dx and later.
 pub(crate) static CONNECTX: Card = CARD;
 
-/// The steering of BlueField-3 is that of a ConnectX-7; the number of entries
-/// is XenoFlow's ("probably 256K", section 6).
-pub(crate) static BLUEFIELD3: Card = Card {
-    name: "bluefield3",
-    capacities: Capacities::UpTo(262_144),
-    rates: BLUEFIELD3_RATES,
-    ..CARD
-};
+/// The steering of BlueField-3 is that of a ConnectX-7.
+pub(crate) static BLUEFIELD3: Card =
+    Card { profile: CardProfile::BlueField3, rates: BLUEFIELD3_RATES, ..CARD };
 
 fn parse(rule: &Rule, port: &PortFacts<'_>) -> Result<Parsed, FlowError> {
     let domain = attributes(rule, port)?;
