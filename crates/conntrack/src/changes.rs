@@ -7,19 +7,31 @@ use wire::TcpFlags;
 
 use crate::offload::OffloadState;
 use crate::record::Record;
-use crate::state::Event;
+use crate::segment::{Began, Segment};
+use crate::state::{Event, TcpState};
 use crate::time::{TICK_MS, age};
 
 /// What can change an open connection.
 const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
 
+/// Whether a segment is a RST of an open connection that its client can't have
+/// sent.
+fn is_doubted(state: TcpState, direction: Direction, segment: &Segment, began: &Began) -> bool {
+    segment.flags.any(TcpFlags::RST)
+        && direction == Direction::Forward
+        && state.is_lasting()
+        && !began.allows(segment)
+}
+
 impl<const K: usize> Record<K> {
-    /// Counts a packet; `None` if no connection lives here.
+    /// Counts a packet; `None` if no connection lives here. `began` is where the
+    /// client's sequence numbers began.
     #[inline]
     pub(crate) fn count(
         &self,
         direction: Direction,
-        flags: Option<TcpFlags>,
+        segment: Option<Segment>,
+        began: &Began,
         now: u32,
     ) -> Option<Event> {
         self.see(now);
@@ -28,18 +40,29 @@ impl<const K: usize> Record<K> {
             if !life.is_live() {
                 return None;
             }
-            if life.is_open() && flags.is_none_or(|flags| !flags.any(DECISIVE)) {
+            if life.is_open() && segment.is_none_or(|segment| !segment.flags.any(DECISIVE)) {
                 return Some(Event::None);
             }
-            let (state, event) = match self.kind() {
-                (_, Forwarding::Rewrite) => life.state().after(direction, flags),
-                (proto, _) => life.state().after_one_way(proto, direction, flags),
+            let before = life.state();
+            if segment.is_some_and(|segment| is_doubted(before, direction, &segment, began)) {
+                return Some(Event::ResetDoubted);
+            }
+            let flags = segment.map(|segment| segment.flags);
+            let kind = self.kind();
+            let (state, event) = match kind {
+                (_, Forwarding::Rewrite) => before.after(direction, flags),
+                (proto, _) => before.after_one_way(proto, direction, flags),
             };
-            if state == life.state() {
+            if state == before {
                 return Some(event);
             }
             match self.change_life(life, life.with_state(state)) {
-                Ok(()) => return Some(event),
+                Ok(()) => {
+                    if let Some(segment) = segment.filter(|_| before.is_beginning()) {
+                        began.note(direction, &segment, kind.1 == Forwarding::Rewrite);
+                    }
+                    return Some(event);
+                }
                 Err(now) => life = now,
             }
         }

@@ -1,4 +1,6 @@
 //! The table of one address family: records and their index.
+use flow::Direction;
+
 use crate::bucket::{Entry, Reference, Sought};
 use crate::free::Free;
 use crate::hash::Digest;
@@ -11,13 +13,18 @@ use crate::memory::{OutOfMemory, Slab};
 use crate::readers::Readers;
 use crate::record::{Content, Record};
 use crate::seed::KeyStream;
+use crate::segment::{Began, Segment};
 use crate::stack::NIL;
+use crate::state::Event;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// All connections of one family.
 #[derive(Debug)]
 pub struct FamilyTable<const K: usize> {
     records: Slab<Record<K>>,
+    /// By record. Apart from them: an IPv4 record is full, and only handshakes and
+    /// RST need it.
+    began: Slab<Began>,
     index: Index,
     digest: Digest<K>,
     pub(crate) free: Free,
@@ -61,6 +68,7 @@ where
         let mut stream = KeyStream::new(seed, [<Key<K> as Family>::STREAM, 0, 0], 0);
         Ok(Self {
             records: Slab::new(records)?,
+            began: Slab::new(records)?,
             index: Index::new(buckets, &mut stream)?,
             digest: Digest::new(&mut stream),
             free: Free::new(records),
@@ -83,13 +91,11 @@ where
 
     pub(crate) fn stats(&self) -> FamilyStats {
         let removals = self.removals.load(Ordering::Relaxed);
-        // Every insertion takes a record. Modulo 2^32; below zero if others remove
-        // meanwhile.
-        let len = (self.free.taken().wrapping_sub(removals as u32) as i32).max(0) as u32;
+        let len = self.len();
         FamilyStats {
             capacity: self.records.len(),
             len: len as usize,
-            memory_bytes: self.records.bytes() + self.index.bytes(),
+            memory_bytes: self.records.bytes() + self.began.bytes() + self.index.bytes(),
             inserts: removals + u64::from(len),
             removals,
             full: self.full.load(Ordering::Relaxed),
@@ -102,6 +108,34 @@ where
     #[inline]
     pub(crate) fn record(&self, number: u32) -> Option<&Record<K>> {
         self.records.get(number as usize)
+    }
+
+    /// Counts a packet of the connection in record `number`; `None` if there is
+    /// none.
+    #[inline]
+    pub(crate) fn count(
+        &self,
+        number: u32,
+        direction: Direction,
+        segment: Option<Segment>,
+        now: u32,
+    ) -> Option<Event> {
+        let began = self.began.get(number as usize)?;
+        self.record(number)?.count(direction, segment, began, now)
+    }
+
+    /// Whether more than an eighth of the records are unused: then connections of
+    /// whose end there is doubt are kept for longer.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len() as usize <= self.records.len() / 8 * 7
+    }
+
+    /// How many connections there are.
+    fn len(&self) -> u32 {
+        // Every insertion takes a record. Modulo 2^32; below zero if others remove
+        // meanwhile.
+        let removals = self.removals.load(Ordering::Relaxed);
+        (self.free.taken().wrapping_sub(removals as u32) as i32).max(0) as u32
     }
 
     /// Numbers of records that have ever been used: all below this.

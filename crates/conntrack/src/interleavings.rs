@@ -15,12 +15,13 @@ mod records;
 
 use flow::{BackendId, Direction, HopId, ServiceId};
 use service::Forwarding;
-use wire::Transport;
+use wire::{TcpFlags, Transport};
 
 use crate::family::FamilyTable;
 use crate::index::{Place, Probe};
 use crate::key::{Deltas, Key};
 use crate::record::Content;
+use crate::segment::Segment;
 
 type Table = FamilyTable<1>;
 
@@ -73,6 +74,11 @@ fn place_of(table: &Table, bucket: usize, probe: &Probe) -> Option<Place> {
             !entry.is_empty() && entry.sought() == probe.sought
         })
         .map(|slot| Place { bucket, slot })
+}
+
+/// A TCP segment with these control bits.
+fn segment(flags: u8) -> Segment {
+    Segment { flags: TcpFlags(flags), ..Segment::default() }
 }
 
 /// Moves the entry of `probe` out of `bucket`.

@@ -69,6 +69,8 @@ mod record;
 #[forbid(unsafe_code)]
 mod seed;
 #[forbid(unsafe_code)]
+mod segment;
+#[forbid(unsafe_code)]
 mod stack;
 #[forbid(unsafe_code)]
 mod state;
@@ -98,8 +100,9 @@ pub use key::Key;
 pub use offload::OffloadState;
 pub use prefetched_insert::PreparedInsert;
 pub use readers::{MAX_READERS, Reader, ReaderError};
+pub use segment::Segment;
 pub use state::{ConnState, Event};
 pub use sweep::Expiry;
 pub use table::{ConnTable, TableStats};
-pub use time::{TICK_MS, Timeouts};
+pub use time::{DOUBTFUL_MS, TICK_MS, Timeouts};
 pub use view::{Action, ConnView};

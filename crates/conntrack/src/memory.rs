@@ -9,6 +9,7 @@ use std::fmt;
 
 use crate::bucket::Bucket;
 use crate::record::Record;
+use crate::segment::Began;
 
 /// The memory could not be had.
 #[derive(Debug)]
@@ -44,6 +45,15 @@ unsafe impl<const K: usize> Zeroed for Record<K> {
     #[cfg(loom)]
     fn zeroed() -> Self {
         Self::empty()
+    }
+}
+
+// SAFETY: the only field is an `AtomicU32`, for which zero bytes are valid and
+// which has no drop.
+unsafe impl Zeroed for Began {
+    #[cfg(loom)]
+    fn zeroed() -> Self {
+        Self::unknown()
     }
 }
 

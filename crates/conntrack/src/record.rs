@@ -160,6 +160,12 @@ impl<const K: usize> Record<K> {
         (proto, forwarding_of((ids >> FORWARDING) as u8))
     }
 
+    /// Whether answers go past the load balancer.
+    pub(crate) fn is_one_way(&self) -> bool {
+        let (_, forwarding) = self.kind();
+        forwarding.is_one_way()
+    }
+
     /// What `direction` needs to rewrite a packet. Chosen without a branch, as
     /// directions alternate.
     #[inline(always)]

@@ -1,8 +1,9 @@
 //! The states of a connection, as far as a load balancer sees them.
 //!
-//! Both directions pass here but neither sequence numbers nor windows are
-//! checked: the endpoints do that. The state serves two ends: how long the
-//! connection is kept without packets, and when it is worth offloading.
+//! Both directions pass here. The endpoints check sequence numbers and windows;
+//! here only a client's RST is compared with what the server has acknowledged
+//! (`Record::count`). The state serves two ends: how long the connection is kept
+//! without packets, and when it is worth offloading.
 use flow::Direction;
 use service::Forwarding;
 use wire::{TcpFlags, Transport};
@@ -45,6 +46,9 @@ pub enum Event {
     Closing,
     /// A RST came now.
     Reset,
+    /// A RST came that the client can't have sent, by its sequence number: it
+    /// changes nothing, and the server doesn't believe it either.
+    ResetDoubted,
     /// A packet after a RST: the reset is not believed any more.
     Restored,
     /// A SYN for a connection that was closing or reset: it starts anew, with
@@ -54,11 +58,11 @@ pub enum Event {
 
 /// A state, and for [`ConnState::Reset`] also the state before.
 ///
-/// A RST is only a hint: whoever guesses the ports can send one (the load
-/// balancer doesn't check sequence numbers, the endpoints do). If any other
-/// packet follows, from either side, the endpoints have not believed it, and
-/// the connection gets its former state back; otherwise a single forged packet
-/// would cost a live connection its backend.
+/// A RST is only a hint, even with a likely sequence number: the endpoints check
+/// it exactly. If any other packet follows, from either side, the endpoints have
+/// not believed it, and the connection gets its former state back; otherwise a
+/// single forged packet would cost a live connection its backend. An open
+/// connection that is silent is kept for [`crate::Timeouts::doubtful_ms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TcpState {
     now: ConnState,
@@ -138,6 +142,33 @@ impl TcpState {
 
     pub(crate) const fn now(self) -> ConnState {
         self.now
+    }
+
+    /// Whether one packet alone says that the connection has ended: a RST when it
+    /// was open, or a FIN when only the client is heard.
+    pub(crate) const fn is_doubtful(self, one_way: bool) -> bool {
+        match self.now {
+            ConnState::Reset => {
+                matches!(self.former, ConnState::Established | ConnState::HalfClosed(_))
+            }
+            ConnState::Closing => one_way,
+            _ => false,
+        }
+    }
+
+    /// Whether no handshake is done yet, or a new one may follow.
+    pub(crate) const fn is_beginning(self) -> bool {
+        const fn begins(state: ConnState) -> bool {
+            use ConnState as S;
+            matches!(state, S::New | S::Syn | S::SynAck | S::PickedUp)
+        }
+        begins(self.now) || matches!(self.now, ConnState::Reset) && begins(self.former)
+    }
+
+    /// Whether a handshake is done and neither side has ended the connection for
+    /// both: what comes now may be long in coming.
+    pub(crate) const fn is_lasting(self) -> bool {
+        matches!(self.now, ConnState::Established | ConnState::HalfClosed(_))
     }
 
     #[inline]

@@ -24,7 +24,8 @@ impl ConnTable {
     /// Walks on over at most `budget` records, at most once around, and
     /// reports those whose timeout has passed. Removes nothing: the keeper
     /// does, when no rule in the NIC stands in the way. Several callers share
-    /// one walk.
+    /// one walk. When less than an eighth of the records are unused, connections of
+    /// whose end there is doubt are kept no longer than those that have ended.
     pub fn sweep(&self, now_ms: u64, budget: usize, report: &mut impl FnMut(ConnId, Expiry)) {
         let now = tick(now_ms);
         let used = [self.v4.used(), self.v6.used()];
@@ -47,14 +48,16 @@ fn check<const K: usize>(
 ) where
     Key<K>: Family,
 {
+    let has_room = family.has_room();
     for number in start..start.saturating_add(count) {
         let Some(record) = family.record(number) else { return };
         let life = record.life();
         let age = age(now, record.seen());
-        let state = life.state().now();
-        if life.is_live() && is_over(age, timeouts.of(state)) {
+        let state = life.state();
+        let timeout = timeouts.of(state, record.is_one_way(), has_room);
+        if life.is_live() && is_over(age, timeout) {
             let idle_ms = u64::from(age) * TICK_MS;
-            let expiry = Expiry { state, offload: life.offload(), idle_ms };
+            let expiry = Expiry { state: state.now(), offload: life.offload(), idle_ms };
             report(ConnId::from_raw(number | <Key<K> as Family>::ID_BIT), expiry);
         }
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use flow::Direction;
 use service::Binding;
-use wire::{FlowKey, TcpFlags};
+use wire::FlowKey;
 
 use crate::config::{MOST, TableConfig, TableError, buckets, buckets_one_way};
 use crate::family::{FamilyStats, FamilyTable};
@@ -15,6 +15,7 @@ use crate::memory::vector::Width;
 use crate::offload::OffloadState;
 use crate::readers::{Reader, ReaderError, Readers};
 use crate::record::Record;
+use crate::segment::Segment;
 use crate::state::{ConnState, Event};
 use crate::time::{TICK_MS, Timeouts, age, tick};
 use crate::view::{Action, ConnView};
@@ -155,24 +156,44 @@ impl ConnTable {
         same && self.is_live(hit.conn)
     }
 
-    /// Counts a packet: last-seen time and state. `flags` are those of a TCP
-    /// header, `None` if the packet shows none. Writes only what changes.
+    /// Counts a packet: last-seen time and state. `segment` is what a TCP header
+    /// says, `None` if the packet shows none. Writes only what changes.
     #[inline]
-    pub fn touch(&self, hit: Hit, flags: Option<TcpFlags>, now_ms: u64) -> Event {
-        on_record!(self, hit.conn, |record| record.count(hit.direction, flags, tick(now_ms)))
-            .unwrap_or(Event::None)
+    pub fn touch(&self, hit: Hit, segment: Option<Segment>, now_ms: u64) -> Event {
+        let (number, now) = (hit.conn.record(), tick(now_ms));
+        let event = if hit.conn.is_v6() {
+            self.v6.count(number, hit.direction, segment, now)
+        } else {
+            self.v4.count(number, hit.direction, segment, now)
+        };
+        event.unwrap_or(Event::None)
     }
 
     /// [`Self::action`] and [`Self::touch`] in one look at the record: what is
     /// done to a packet of `hit`, and what it did to its connection.
     #[inline]
     #[must_use]
-    pub fn serve(&self, hit: Hit, flags: Option<TcpFlags>, now_ms: u64) -> Option<(Action, Event)> {
-        if hit.conn.is_v6() {
-            serve(self.v6.record(hit.conn.record())?, hit.direction, flags, now_ms)
+    pub fn serve(
+        &self,
+        hit: Hit,
+        segment: Option<Segment>,
+        now_ms: u64,
+    ) -> Option<(Action, Event)> {
+        let action = self.action(hit)?;
+        Some((action, self.touch(hit, segment, now_ms)))
+    }
+
+    /// Milliseconds of silence after which the connection is reported by
+    /// [`Self::sweep`]; `None` if there is no such connection.
+    #[must_use]
+    pub fn timeout_ms(&self, conn: ConnId) -> Option<u32> {
+        let state = self.life(conn)?.state();
+        let (one_way, has_room) = if conn.is_v6() {
+            (self.v6.record(conn.record())?.is_one_way(), self.v6.has_room())
         } else {
-            serve(self.v4.record(hit.conn.record())?, hit.direction, flags, now_ms)
-        }
+            (self.v4.record(conn.record())?.is_one_way(), self.v4.has_room())
+        };
+        Some(self.timeouts.of(state, one_way, has_room))
     }
 
     /// The connection's state; `None` if there is no such connection.
@@ -304,21 +325,6 @@ where
     Key<K>: Family + Halves,
 {
     (record.life().generation() != 0).then(|| record.content().action(direction))
-}
-
-#[inline]
-fn serve<const K: usize>(
-    record: &Record<K>,
-    direction: Direction,
-    flags: Option<TcpFlags>,
-    now_ms: u64,
-) -> Option<(Action, Event)>
-where
-    Key<K>: Family + Halves,
-{
-    let action = action(record, direction)?;
-    let event = record.count(direction, flags, tick(now_ms)).unwrap_or(Event::None);
-    Some((action, event))
 }
 
 fn show<const K: usize>(family: &FamilyTable<K>, now: u32, visit: &mut impl FnMut(ConnId, ConnView))

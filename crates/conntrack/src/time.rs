@@ -1,5 +1,5 @@
 //! Time: how long what is kept, and the compact clock of the records.
-use crate::state::ConnState;
+use crate::state::{ConnState, TcpState};
 
 /// How long a connection is kept without packets, by its state, in
 /// milliseconds. Connections may be reported up to two ticks of 64 ms late,
@@ -17,6 +17,13 @@ pub struct Timeouts {
     pub closing_ms: u32,
     /// TCP connections after a RST.
     pub reset_ms: u32,
+    /// TCP connections that one packet has ended, as far as one can tell: open
+    /// ones after a RST, and those whose answers go past the load balancer after
+    /// the client's FIN. The packet may have been forged, or the server may still
+    /// be thinking. Applies while the table has room (see [`ConnTable::sweep`]).
+    ///
+    /// [`ConnTable::sweep`]: crate::ConnTable::sweep
+    pub doubtful_ms: u32,
     /// UDP, as long as the server hasn't answered.
     pub udp_ms: u32,
     /// UDP, answered.
@@ -25,24 +32,32 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     /// 30 s for handshakes, 15 min for open connections, 60 s for closed ones,
-    /// 10 s after a RST, UDP 30 s and, answered, 120 s.
+    /// 10 s after a RST, 4 min if that or a single FIN may not have been the end
+    /// (RFC 7857 section 2.2, RFC 5382 REQ-5), UDP 30 s and, answered, 120 s.
     fn default() -> Self {
         Self {
             syn_ms: 30_000,
             established_ms: 900_000,
             closing_ms: 60_000,
             reset_ms: 10_000,
+            doubtful_ms: DOUBTFUL_MS,
             udp_ms: 30_000,
             udp_stream_ms: 120_000,
         }
     }
 }
 
+/// How long NATs are to keep a connection after a RST, or between FIN and FIN:
+/// 4 min (RFC 7857 section 2.2, RFC 5382 REQ-5).
+pub const DOUBTFUL_MS: u32 = 240_000;
+
 impl Timeouts {
-    /// The timeout of a connection in `state`, in milliseconds.
-    #[must_use]
-    pub const fn of(&self, state: ConnState) -> u32 {
-        match state {
+    /// The timeout of a connection in milliseconds.
+    pub(crate) const fn of(&self, state: TcpState, one_way: bool, has_room: bool) -> u32 {
+        if has_room && state.is_doubtful(one_way) {
+            return self.doubtful_ms;
+        }
+        match state.now() {
             ConnState::New | ConnState::Syn | ConnState::SynAck | ConnState::PickedUp => {
                 self.syn_ms
             }

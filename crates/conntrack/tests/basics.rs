@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 mod common;
 
-use common::{binding, hops, table};
+use common::{binding, hops, segment, table};
 use conntrack::{ConnId, ConnTable, Event, Hit, InsertError, OffloadState, TableConfig, Timeouts};
 use flow::Direction;
 use service::Binding;
@@ -157,7 +157,7 @@ fn one_party_changes_the_offload_state() {
     assert!(!table.change_offload(conn, O::None, O::Wanted));
     assert!(table.change_offload(conn, O::Wanted, O::Installed));
     let hit = Hit { conn, direction: Direction::Forward };
-    table.touch(hit, Some(TcpFlags(TcpFlags::SYN)), 0);
+    table.touch(hit, Some(segment(TcpFlags::SYN)), 0);
     assert_eq!(table.offloaded(conn), Some(O::Installed));
     table.remove(conn).unwrap();
     assert!(!table.change_offload(conn, O::Installed, O::None));

@@ -6,7 +6,7 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use common::{hops, table};
+use common::{hops, segment, table};
 use conntrack::{FastKey, Hit, InsertError, Key, PreparedInsert};
 use flow::{BackendId, Direction, ServiceId};
 use proptest::prelude::*;
@@ -88,7 +88,7 @@ where
     prop_assert!(!prepared.conflicts(&new));
     let conn = prepared.insert_prepared(&new, 70);
     let is_tcp = proto == Transport::Tcp;
-    let flags = |flags| is_tcp.then_some(TcpFlags(flags));
+    let flags = |flags| is_tcp.then(|| segment(flags));
     let expected = plain.insert(&binding, hops(n), 70);
     prop_assert_eq!(conn, expected);
     let conn = conn.unwrap();

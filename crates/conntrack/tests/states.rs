@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 mod common;
 
-use common::{binding, hops, table};
-use conntrack::{ConnState as S, ConnTable, Event as E, Hit};
+use common::{binding, hops, segment, table};
+use conntrack::{ConnId, ConnState as S, ConnTable, Event as E, Hit, Segment};
 use flow::Direction::{Forward, Reply};
 use wire::TcpFlags;
 
@@ -28,7 +28,7 @@ fn play_with(n: u32, packets: &[(flow::Direction, u8, S, E)]) {
         let before = table.state(conn).unwrap();
         assert_eq!(table.touch(hit, None, 0), E::None, "a packet without flags");
         assert_eq!(table.state(conn), Some(before));
-        let seen = table.touch(hit, Some(TcpFlags(flags)), 0);
+        let seen = table.touch(hit, Some(segment(flags)), 0);
         assert_eq!((table.state(conn), seen), (Some(state), event), "packet {step}");
     }
 }
@@ -191,6 +191,114 @@ fn expired(table: &ConnTable, now_ms: u64) -> usize {
     count
 }
 
+/// The client's numbers begin here, as far as the server has acknowledged them.
+const BEGAN: u32 = u32::MAX - 50;
+
+/// A connection of number `n` that is open.
+fn opened(table: &ConnTable, n: u32, now_ms: u64) -> ConnId {
+    let conn = table.insert(&binding(n, false), hops(n), now_ms).unwrap();
+    for (direction, flags) in [(Forward, SYN), (Reply, SYN | ACK), (Forward, ACK)] {
+        let sequence = if direction == Forward { BEGAN } else { 7 };
+        let flags = TcpFlags(flags);
+        let segment = Segment { flags, sequence, acknowledgement: BEGAN };
+        table.touch(Hit { conn, direction }, Some(segment), now_ms);
+    }
+    assert_eq!(table.state(conn), Some(S::Established));
+    conn
+}
+
+#[test]
+fn a_clients_reset_must_be_where_the_client_can_be() {
+    const SENT: u32 = 1 << 22;
+    for n in [0, ONE_WAY[0], ONE_WAY[1]] {
+        let table = table(1, 0);
+        let conn = opened(&table, n, 0);
+        let reset = |direction, sequence| {
+            let segment = Segment { sequence, ..segment(RST) };
+            table.touch(Hit { conn, direction }, Some(segment), 0)
+        };
+        let out = [7 + SENT, BEGAN.wrapping_sub(1), BEGAN.wrapping_add(SENT), 1 << 31];
+        for half_closed in [false, true] {
+            for sequence in out {
+                let before = table.state(conn);
+                assert_eq!(reset(Forward, sequence), E::ResetDoubted, "{sequence}");
+                assert_eq!(table.state(conn), before);
+            }
+            for sequence in [BEGAN, 7, BEGAN.wrapping_add(SENT - 1)] {
+                assert_eq!(reset(Forward, sequence), E::Reset, "{sequence}");
+                let restored = table.touch(Hit { conn, direction: Forward }, Some(segment(ACK)), 0);
+                assert_eq!(restored, E::Restored);
+            }
+            if n != 0 || half_closed {
+                break;
+            }
+            table.touch(Hit { conn, direction: Forward }, Some(segment(FIN | ACK)), 0);
+            assert_eq!(table.state(conn), Some(S::HalfClosed(Forward)));
+        }
+    }
+}
+
+/// A forger who sends the whole handshake can't say where the client's numbers
+/// are: only the server's acknowledgement does.
+#[test]
+fn the_server_says_where_the_client_is() {
+    let table = table(1, 0);
+    let conn = table.insert(&binding(0, false), hops(0), 0).unwrap();
+    let touch = |direction, flags, sequence, acknowledgement| {
+        let segment = Segment { flags: TcpFlags(flags), sequence, acknowledgement };
+        table.touch(Hit { conn, direction }, Some(segment), 0)
+    };
+    touch(Forward, SYN, 5_000_000, 0);
+    touch(Reply, RST, 0, 0);
+    touch(Reply, SYN | ACK, 1, 90_000_000);
+    assert_eq!(touch(Forward, ACK, 5_000_000, 2), E::Established);
+    assert_eq!(touch(Forward, RST, 5_000_000, 2), E::ResetDoubted);
+    assert_eq!(touch(Forward, RST, 90_000_001, 2), E::Reset);
+    // The next connection of the same 5-tuple has numbers of its own.
+    assert_eq!(touch(Forward, SYN, 1, 0), E::Reopened);
+    touch(Reply, SYN | ACK, 1, 2);
+    touch(Forward, ACK, 2, 2);
+    assert_eq!(touch(Forward, RST, 90_000_001, 2), E::ResetDoubted);
+    assert_eq!(touch(Forward, RST, 2, 2), E::Reset);
+}
+
+#[test]
+fn doubtful_ends_are_kept_as_long_as_there_is_room() {
+    let timeouts = conntrack::Timeouts::default();
+    let kept = |n: u32, packets: &[(flow::Direction, u8)], others: u32| {
+        let table = table(16, 0);
+        let conn = opened(&table, n, 0);
+        for &(direction, flags) in packets {
+            let segment = Segment { sequence: BEGAN, ..segment(flags) };
+            table.touch(Hit { conn, direction }, Some(segment), 0);
+        }
+        let timeout = table.timeout_ms(conn).unwrap();
+        for other in 0..others {
+            table.insert(&binding(100 + other, false), hops(0), 1 << 30).unwrap();
+        }
+        let end = |timeout| u64::from(timeout) - 1;
+        let full = table.timeout_ms(conn).unwrap();
+        assert_eq!(expired(&table, end(full)), 0);
+        assert_eq!(expired(&table, end(full) + 130), 1);
+        (timeout, full)
+    };
+    let (doubtful, closing, reset) = (timeouts.doubtful_ms, timeouts.closing_ms, timeouts.reset_ms);
+    let rst: &[_] = &[(Forward, RST)];
+    for (others, then) in [(13, doubtful), (14, reset)] {
+        assert_eq!(kept(0, rst, others), (doubtful, then), "{others}");
+        assert_eq!(kept(0, &[(Reply, RST)], others), (doubtful, then));
+        assert_eq!(kept(0, &[(Forward, FIN), (Forward, RST)], others), (doubtful, then));
+        assert_eq!(kept(ONE_WAY[0], rst, others), (doubtful, then));
+        let then = if then == reset { closing } else { then };
+        assert_eq!(kept(ONE_WAY[0], &[(Forward, FIN)], others), (doubtful, then));
+    }
+    // Both ends have said so.
+    let fins = [(Forward, FIN), (Reply, FIN)];
+    assert_eq!(kept(0, &fins, 0).0, closing);
+    assert_eq!(kept(0, &[fins[0], fins[1], (Forward, RST)], 0).0, reset);
+    assert_eq!(kept(ONE_WAY[1], &[(Forward, FIN), (Forward, RST)], 0).0, reset);
+}
+
 #[test]
 fn the_timeout_follows_the_state() {
     let timeouts = conntrack::Timeouts::default();
@@ -210,7 +318,7 @@ fn the_timeout_follows_the_state() {
             let table = table(1, 0);
             let conn = table.insert(&binding(n, false), hops(n), start).unwrap();
             for &(direction, flags) in packets {
-                let flags = (n == 0).then_some(TcpFlags(flags));
+                let flags = (n == 0).then(|| segment(flags));
                 table.touch(Hit { conn, direction }, flags, start);
             }
             let end = start + u64::from(timeout);

@@ -69,7 +69,7 @@ impl Connections for Arc<Shared> {
     }
 
     fn timeout_ms(&self, conn: ConnId) -> Option<u32> {
-        self.table.state(conn).map(|state| self.table.timeouts().of(state))
+        self.table.timeout_ms(conn)
     }
 
     fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {

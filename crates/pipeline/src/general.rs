@@ -14,7 +14,7 @@ use crate::arp::arp;
 use crate::context::{Context, Decision, Packet};
 use crate::fragment::{FragmentKey, Later};
 use crate::icmp::icmp;
-use crate::known::{flags, known, notice, touch};
+use crate::known::{known, notice, segment, touch};
 use crate::lane::{TellTale, Told};
 use crate::matching::{Found, Job, Jobs, match_burst, told_action};
 use crate::miss::miss;
@@ -108,7 +108,7 @@ impl<B: PacketBuf> Memory<B> {
         let Found::Conn(hit) = found else { return };
         self.reminder.found(cx, hit);
         // Only looked at in place: a copy would wait for its making.
-        match &cx.shared.table.serve(hit, flags(&packet.headers), cx.now_ms) {
+        match &cx.shared.table.serve(hit, segment(&packet.headers), cx.now_ms) {
             Some((action, event)) => {
                 if *event != Event::None {
                     notice(cx, hit.conn, *event);
@@ -132,7 +132,7 @@ impl<B: PacketBuf> Memory<B> {
         match found {
             Found::Queue(sample) => {
                 if let Some(hit) = sample {
-                    touch(cx, hit, flags(headers));
+                    touch(cx, hit, segment(headers));
                 }
                 let port = cx.shared.port(cx.from.port).ok_or(Counter::NotRewritable)?;
                 let action = told_action(cx, port, mark).ok_or(Counter::NotRewritable)?;

@@ -1,10 +1,10 @@
 //! Packets of known connections: their state is kept, and the offload side is
 //! told what concerns it.
-use conntrack::{ConnId, ConnState, Event, Hit, OffloadState};
+use conntrack::{ConnId, ConnState, Event, Hit, OffloadState, Segment};
 use flow::{AdmissionPolicy, Direction};
 use packet::PacketBuf;
 use state::{Counter, Offload};
-use wire::{Headers, TcpFlags, Transport};
+use wire::{Headers, Transport};
 
 use crate::Outbox;
 use crate::context::{Context, Decision};
@@ -25,7 +25,7 @@ pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
     headers: &Headers,
 ) -> Option<Decision> {
     let action = cx.shared.table.action(hit)?;
-    count(cx, hit, flags(headers));
+    count(cx, hit, segment(headers));
     Some(Decision { delivery: action.delivery, hop: action.hop })
 }
 
@@ -33,9 +33,9 @@ pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
 pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     hit: Hit,
-    flags: Option<TcpFlags>,
+    segment: Option<Segment>,
 ) {
-    count(cx, hit, flags);
+    count(cx, hit, segment);
     if cx.snapshot.admit == AdmissionPolicy::Heavy {
         remind(cx, hit.conn, cx.snapshot.sample);
     }
@@ -43,16 +43,20 @@ pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
 
 /// Counts a packet for the connection's state.
 #[inline]
-fn count<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hit: Hit, flags: Option<TcpFlags>) {
-    let event = cx.shared.table.touch(hit, flags, cx.now_ms);
+fn count<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hit: Hit, segment: Option<Segment>) {
+    let event = cx.shared.table.touch(hit, segment, cx.now_ms);
     if event != Event::None {
         notice(cx, hit.conn, event);
     }
 }
 
-/// The TCP flags as the table wants them.
-pub(crate) fn flags(headers: &Headers) -> Option<TcpFlags> {
-    (headers.proto == Transport::Tcp.number()).then_some(headers.tcp_flags)
+/// What the table looks at in a TCP header.
+pub(crate) fn segment(headers: &Headers) -> Option<Segment> {
+    (headers.proto == Transport::Tcp.number()).then_some(Segment {
+        flags: headers.tcp_flags,
+        sequence: headers.sequence,
+        acknowledgement: headers.acknowledgement,
+    })
 }
 
 /// An event of a connection that may concern the offload side.
@@ -70,6 +74,7 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
         Event::Closing | Event::Reset if !in_software => {
             tell(cx, conn, Offload::Closing);
         }
+        Event::ResetDoubted => cx.count(Counter::ResetDoubted),
         Event::Reopened => {
             cx.count(Counter::Reopened);
             if !in_software {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use arrayvec::ArrayVec;
-use conntrack::{Key, Reader, ReaderError};
+use conntrack::{Key, Reader, ReaderError, Segment};
 use flow::PortId;
 use packet::PacketBuf;
 use service::WorkerScheduleState;
@@ -444,7 +444,9 @@ impl<B: PacketBuf> Memory<B> {
             cx.count(Counter::Sampled);
             if let Some(hit) = cx.shared.table.lookup(&Key::from(&plain)) {
                 let is_tcp = plain.proto == Transport::Tcp;
-                touch(cx, hit, is_tcp.then_some(plain.flags));
+                // Without SYN, FIN and RST: the numbers say nothing.
+                let segment = Segment { flags: plain.flags, ..Segment::default() };
+                touch(cx, hit, is_tcp.then_some(segment));
             }
         }
         Some(lane.port())

@@ -11,7 +11,7 @@ mod network;
 use std::net::IpAddr;
 
 use config::Config;
-use conntrack::{ConnTable, TableConfig, Timeouts};
+use conntrack::{ConnTable, DOUBTFUL_MS, TableConfig, Timeouts};
 use flow::AdmissionPolicy;
 use keeper::ResolverSettings;
 use l3::NeighbourTable;
@@ -153,10 +153,17 @@ pub fn table_config(config: &Config, seed: Seed) -> TableConfig {
             established_ms: millis(conntrack.tcp_established),
             closing_ms: millis(conntrack.tcp_closing),
             reset_ms: millis(conntrack.tcp_closing),
+            doubtful_ms: doubtful(conntrack),
             udp_ms: millis(conntrack.udp),
             udp_stream_ms: millis(conntrack.udp),
         },
     }
+}
+
+/// As long as for a NAT, but no longer than an open connection.
+fn doubtful(conntrack: &config::Conntrack) -> u32 {
+    let closing = millis(conntrack.tcp_closing);
+    DOUBTFUL_MS.min(millis(conntrack.tcp_established)).max(closing)
 }
 
 fn millis(duration: std::time::Duration) -> u32 {

@@ -134,6 +134,7 @@ counters! {
         LookedUp "looked_up" "Found in the connection table.",
         Missed "missed" "Not found in the connection table.",
         Installed "installed" "Connections put into the table.",
+        ResetDoubted "reset_doubted" "RST with a sequence number that the client can't have reached.",
         Reopened "reopened" "SYN on the 5-tuple of a closed connection.",
         TableFullSeen "table_full_seen" "A connection found the table full.",
         Stateless "stateless" "Packets to a VIP served by Maglev alone.",

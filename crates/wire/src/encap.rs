@@ -175,6 +175,8 @@ impl Encap {
             proto: self.protocol(&inner),
             ttl: if self.ipv6 { outer[7] } else { outer[8] },
             tcp_flags: TcpFlags(0),
+            sequence: 0,
+            acknowledgement: 0,
             fragment: Fragment::Whole,
             ..*headers
         };

@@ -86,8 +86,19 @@ pub struct Headers {
     pub ttl: u8,
     /// Control bits; empty unless a TCP header is there.
     pub tcp_flags: TcpFlags,
+    /// The TCP sequence number; 0 unless a TCP header is there.
+    pub sequence: u32,
+    /// The TCP acknowledgement number; the same.
+    pub acknowledgement: u32,
     /// Whether the packet is a fragment.
     pub fragment: Fragment,
+}
+
+/// Sequence and acknowledgement number of a TCP header.
+#[inline(always)]
+pub(crate) const fn numbers(tcp: &[u8; 20]) -> [u32; 2] {
+    let [_, _, _, _, a, b, c, d, e, f, g, h, ..] = *tcp;
+    [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])]
 }
 
 impl Headers {
@@ -159,11 +170,14 @@ impl Headers {
             return None;
         };
         let transport = packet.get(..length)?.get(header..)?;
-        let tcp_flags = match proto {
-            protocol::TCP => TcpFlags(transport.first_chunk::<20>()?[13]),
+        let (tcp_flags, [sequence, acknowledgement]) = match proto {
+            protocol::TCP => {
+                let tcp = transport.first_chunk::<20>()?;
+                (TcpFlags(tcp[13]), numbers(tcp))
+            }
             protocol::UDP => {
                 transport.first_chunk::<8>()?;
-                TcpFlags(0)
+                (TcpFlags(0), [0; 2])
             }
             _ => return None,
         };
@@ -176,6 +190,8 @@ impl Headers {
             proto,
             ttl,
             tcp_flags,
+            sequence,
+            acknowledgement,
             fragment: Fragment::Whole,
         })
     }

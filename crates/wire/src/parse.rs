@@ -1,6 +1,6 @@
 //! The general walk through a frame's headers, for all layouts.
 use crate::bytes::{array, be16, be32};
-use crate::headers::{Fragment, Headers, MAX_EXTENSION_HEADERS, Net, TcpFlags};
+use crate::headers::{Fragment, Headers, MAX_EXTENSION_HEADERS, Net, TcpFlags, numbers};
 use crate::malformed::Malformed;
 use crate::numbers::{ethertype, protocol};
 
@@ -38,6 +38,8 @@ pub(crate) fn general(frame: &[u8]) -> Result<Headers, Malformed> {
         proto: walk.proto,
         ttl: walk.ttl,
         tcp_flags: walk.tcp_flags,
+        sequence: walk.numbers[0],
+        acknowledgement: walk.numbers[1],
         fragment: walk.fragment,
     })
 }
@@ -62,6 +64,8 @@ pub(crate) fn quoted(packet: &[u8]) -> Result<Headers, Malformed> {
         proto: walk.proto,
         ttl: walk.ttl,
         tcp_flags: TcpFlags(0),
+        sequence: 0,
+        acknowledgement: 0,
         fragment: walk.fragment,
     })
 }
@@ -74,6 +78,8 @@ struct Walk {
     proto: u8,
     ttl: u8,
     tcp_flags: TcpFlags,
+    /// Sequence and acknowledgement number of TCP.
+    numbers: [u32; 2],
     fragment: Fragment,
     /// The fragment's offset in bytes and whether more follow.
     place: (usize, bool),
@@ -90,6 +96,7 @@ impl Walk {
             proto: 0,
             ttl: 0,
             tcp_flags: TcpFlags(0),
+            numbers: [0; 2],
             fragment: Fragment::Whole,
             place: (0, false),
             data: 0,
@@ -119,7 +126,10 @@ impl Walk {
             Fragment::Whole | Fragment::First(_) => {}
         }
         if self.proto == protocol::TCP {
-            self.tcp_flags = TcpFlags(packet.get(self.l4 + 13).copied().unwrap_or(0));
+            let tcp = packet.get(self.l4..).and_then(<[u8]>::first_chunk);
+            let tcp = tcp.ok_or(Malformed::TransportTruncated)?;
+            self.tcp_flags = TcpFlags(tcp[13]);
+            self.numbers = numbers(tcp);
         }
         Ok(self)
     }

@@ -187,6 +187,8 @@ proptest! {
             net: if v6 { Net::Ipv6 } else { Net::Ipv4 },
             l3, l4, end, vlan: None, proto, ttl: 9,
             tcp_flags: wire::TcpFlags(0),
+            sequence: 0,
+            acknowledgement: 0,
             fragment: if fragment { Fragment::Later(1) } else { Fragment::Whole },
         };
         let mut headers = before;

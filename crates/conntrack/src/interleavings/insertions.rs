@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 use wire::TcpFlags;
 
-use super::{Table, content, found, shift, table, with_buckets, with_preemptions};
+use super::{Table, content, found, segment, shift, table, with_buckets, with_preemptions};
 use crate::bucket::Reference;
 use crate::insert::Refusal;
 use crate::path::Room;
@@ -136,10 +136,7 @@ fn one_of_two_removals_gets_the_connection_and_no_state_revives_it() {
         });
         let ageing = thread::spawn({
             let table = Arc::clone(&table);
-            move || {
-                let record = table.record(0).unwrap();
-                record.count(Direction::Forward, Some(TcpFlags(TcpFlags::SYN)), 1)
-            }
+            move || table.count(0, Direction::Forward, Some(segment(TcpFlags::SYN)), 1)
         });
         let removed = [table.remove(0), removing.join().unwrap()];
         ageing.join().unwrap();
@@ -155,7 +152,7 @@ fn states_are_not_lost() {
         let table = Arc::new(table(1));
         table.insert(&content(1), 0).unwrap();
         let packet = |table: &Table, direction, flags| {
-            table.record(0).unwrap().count(direction, Some(TcpFlags(flags)), 1);
+            table.count(0, direction, Some(segment(flags)), 1);
         };
         packet(&table, Direction::Forward, TcpFlags::ACK);
         packet(&table, Direction::Reply, TcpFlags::ACK);

@@ -2,10 +2,10 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use conntrack::{ConnTable, TableConfig, Timeouts};
+use conntrack::{ConnTable, Segment, TableConfig, Timeouts};
 use flow::{BackendId, HopId, ServiceId};
 use service::{Binding, Forwarding};
-use wire::Transport;
+use wire::{TcpFlags, Transport};
 
 pub fn table(connections: usize, connections_v6: usize) -> ConnTable {
     seeded(connections, connections_v6, 7)
@@ -55,6 +55,11 @@ pub fn binding(n: u32, v6: bool) -> Binding {
         server: if one_way { vip } else { server },
         local: if full && !one_way { local } else { client },
     }
+}
+
+/// A TCP segment with these control bits, of numbers that fit everywhere.
+pub fn segment(flags: u8) -> Segment {
+    Segment { flags: TcpFlags(flags), ..Segment::default() }
 }
 
 pub fn hops(n: u32) -> [HopId; 2] {

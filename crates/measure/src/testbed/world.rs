@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use config::Config;
-use conntrack::{ConnId, ConnTable, Hit, OffloadState};
+use conntrack::{ConnId, ConnTable, Hit, OffloadState, Segment};
 use flow::{CardProfile, Direction, Encoding, HopId, PortId};
 use nic::{Delivery, Nic, NicConfig};
 use offload::{OffloadConfig, Offloader, PortConfig};
@@ -175,7 +175,10 @@ impl World {
             }
         }
         self.places.reserve(all.saturating_sub(self.opened) as usize);
-        let tcp = |flags| (self.plan.proto == Transport::Tcp).then_some(TcpFlags(flags));
+        let tcp = |flags| {
+            (self.plan.proto == Transport::Tcp)
+                .then(|| Segment { flags: TcpFlags(flags), ..Segment::default() })
+        };
         for number in self.opened..all {
             let there = self.hit(number).ok_or(MeasureError::NotOpened(number, all))?;
             let back = Hit { direction: Direction::Reply, ..there };
