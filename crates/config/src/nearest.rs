@@ -15,30 +15,11 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
 /// missing, added, changed, and neighbours swapped. Case and `_` for `-` don't
 /// count.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (fold(a), fold(b));
-    let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX / 2);
-    let mut above: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let change = at(&row, j) + usize::from(x != y);
-            let mut best = change.min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
-            let before = |word: &[char], place: usize| {
-                place.checked_sub(1).and_then(|place| word.get(place)).copied()
-            };
-            if before(&a, i) == Some(*y) && before(&b, j) == Some(*x) {
-                best = best.min(at(&above, j - 1) + 1);
-            }
-            next.push(best);
-        }
-        above = std::mem::replace(&mut row, next);
-    }
-    row.last().copied().unwrap_or(0)
+    strsim::osa_distance(&fold(a), &fold(b))
 }
 
 /// Long words are cut: the distance is quadratic.
-fn fold(word: &str) -> Vec<char> {
+fn fold(word: &str) -> String {
     word.chars().take(64).map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 

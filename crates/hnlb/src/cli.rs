@@ -305,10 +305,6 @@ pub(crate) struct BenchTableArgs {
     /// Fewer repetitions, and sizes 1k and 64k unless --sizes says otherwise.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure growth and memory latency, too, and write the plot
-    /// table-growth.svg into this directory.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
     /// Print one JSON object per figure instead of the page.
     #[arg(long)]
     pub(crate) json: bool,

@@ -19,6 +19,7 @@ mod error;
 mod evaluation;
 mod machine;
 pub mod report;
+mod statistics;
 mod systems;
 pub mod table;
 mod testbed;

@@ -1,8 +1,8 @@
 //! How an emulated NIC is set up.
 use flow::{CardProfile, Entries};
+use wire::toeplitz::{MICROSOFT_KEY, RSS_KEY_LEN};
 
 use crate::profile::Card;
-use crate::rss::{MICROSOFT_KEY, RSS_KEY_LEN};
 
 /// Where RSS sends the frames that no rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -34,5 +34,4 @@ pub use encap::Encap;
 pub use fault::Fault;
 pub use flows::NicFlows;
 pub use profile::{Rates, rates};
-pub use rss::{MICROSOFT_KEY, RSS_KEY_LEN, Toeplitz};
 pub use stats::{FaultHits, NicStats, Refused};

@@ -4,13 +4,13 @@
 mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::LazyLock;
 
 use common::{Masks, Packet, nic, receive, rule};
 use dpdk::flow::{Action, FlowPort, RuleHandle};
 use flow::CardProfile;
-use nic::{DropReason, MICROSOFT_KEY, Nic, NicConfig, Reta, Toeplitz};
+use nic::{DropReason, Nic, NicConfig, Reta};
 use proptest::prelude::*;
+use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 
 #[derive(Clone, Copy, Debug)]
 struct Wish {
@@ -64,7 +64,7 @@ fn rss_queue(packet: &Packet) -> u16 {
         input.extend(packet.src.port().to_be_bytes());
         input.extend(packet.dst.port().to_be_bytes());
     }
-    static TOEPLITZ: LazyLock<Toeplitz> = LazyLock::new(|| Toeplitz::new(&MICROSOFT_KEY));
+    static TOEPLITZ: Toeplitz = Toeplitz::new(&MICROSOFT_KEY);
     (TOEPLITZ.hash(&input) % 128 % 3) as u16
 }
 

@@ -289,7 +289,7 @@ fn a_hash_spreads_clients_whose_low_bits_are_alike() {
     let facts = vec![PortFacts { mac: Mac(OWN), queues: 1, ring: 64 }; 2];
     let shared = setup::shared(&network(), &facts, false, Seed([3; 32])).unwrap();
     let snapshot = shared.snapshot.load();
-    let toeplitz = nic::Toeplitz::new(&nic::MICROSOFT_KEY);
+    let toeplitz = wire::Toeplitz::new(&wire::toeplitz::MICROSOFT_KEY);
     let backends = |vip: &str| {
         let vip: Ipv4Addr = vip.parse().unwrap();
         let mut found = std::collections::BTreeMap::new();

@@ -29,7 +29,6 @@ mod source_hash;
 mod spec;
 mod succession;
 mod table;
-mod toeplitz;
 mod weighted_round_robin;
 
 pub use active::ActiveCounts;

@@ -2,6 +2,7 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use flow::{BackendId, Scheduler, ServiceId, StatelessKey};
+use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 use wire::{FlowKey, Transport};
 
 use crate::maglev::{Maglev, Member};
@@ -10,11 +11,15 @@ use crate::siphash::{self, Key};
 use crate::{
     ActiveCounts, BackendSpec, Binding, Classes, Forwarding, ModeSpec, Moved, OnRemove, Pool,
     Precision, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size,
-    least_connections, round_robin, source_hash, toeplitz, weighted_round_robin,
+    least_connections, round_robin, source_hash, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
 const FLOW_KEY: Key = [0x4d61_676c_6576_2066, 0x6c6f_7720_6b65_7931];
+
+/// The hash by which stateless services are spread. Its key is stated, so that
+/// several load balancers agree, and a NIC that is given it.
+static RSS: Toeplitz = Toeplitz::new(&MICROSOFT_KEY);
 
 /// One backend of one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +270,7 @@ impl Service {
             let classes = self.classes.as_ref()?;
             return match by {
                 StatelessKey::Source => classes.backend(flow.src().ip()),
-                StatelessKey::Hash => classes.of_bits(toeplitz::flow(flow)),
+                StatelessKey::Hash => classes.of_bits(RSS.flow(flow)),
             };
         }
         let place = self.maglev.get(siphash::flow(FLOW_KEY, flow, 0))?;

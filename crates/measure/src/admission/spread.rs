@@ -1,4 +1,5 @@
 //! Some values: their median and how far apart they are.
+use crate::statistics::median;
 
 /// Median and range.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,12 +15,8 @@ impl Spread {
         let mut values: Vec<f64> = values.flatten().collect();
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
-        let half = values.len() / 2;
-        let upper = *values.get(half)?;
-        let lower = if values.len() % 2 == 0 { *values.get(half - 1)? } else { upper };
         // Infinity is a value: it never came to that.
-        let median = if lower.is_finite() { f64::midpoint(lower, upper) } else { lower };
-        Some(Self { median, least, most })
+        Some(Self { median: median(&values)?, least, most })
     }
 
     /// `median [least, most]`, or `-` for what never was.

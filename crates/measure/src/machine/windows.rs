@@ -2,6 +2,7 @@
 use dataplane::utilization::LoopReading;
 
 use crate::machine::presence::{Patience, Presence};
+use crate::statistics;
 
 /// The counters of algorithm 1 in windows of equal length.
 ///
@@ -150,9 +151,7 @@ pub(crate) fn offered(windows: &[Window]) -> Vec<Window> {
 
 /// The median of `of` over the windows for which it has a value.
 pub(crate) fn median(windows: &[Window], of: impl Fn(&Window) -> Option<f64>) -> Option<f64> {
-    let mut values: Vec<f64> = windows.iter().filter_map(of).collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    statistics::median(&windows.iter().filter_map(of).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

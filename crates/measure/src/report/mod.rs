@@ -17,7 +17,6 @@ mod html;
 mod linearity;
 mod machine;
 mod row;
-mod stats;
 mod studies;
 mod style;
 mod summary;
@@ -25,6 +24,7 @@ mod table;
 mod write;
 mod xenoflow;
 
+pub use crate::statistics::{Estimate, Line, median};
 pub use claims::{Claim, claims};
 pub use error::ReportError;
 pub use figures::{Figure, figures};
@@ -33,7 +33,6 @@ pub use goals::{Goal, Verdict, goals};
 pub use linearity::{Linearity, linearity};
 pub use machine::Machine;
 pub use row::{NEAR, Row};
-pub use stats::{Estimate, Line, median};
 pub use studies::{
     ChurnPoint, InstallPoint, LatencyPoint, NewFlowPoint, churns, installs, latencies, new_flows,
 };

@@ -134,7 +134,9 @@ impl Results {
                     && other.packet_size == row.packet_size
                     && other.offered_mpps == row.offered_mpps
             });
-            same.next().map(|other| (self.are_near([row, other]), value(row) / value(other)))
+            same.next()
+                .map(|other| (self.are_near([row, other]), value(row) / value(other)))
+                .filter(|(_, ratio)| ratio.is_finite())
         });
         let (near, far): (Vec<_>, Vec<_>) = ratios.partition(|(near, _)| *near);
         let counts = if near.is_empty() { far } else { near };

@@ -1,51 +1,14 @@
 //! The goals of the table, and whether the figures meet them.
 use super::row::{Op, Row, TableName};
-
-/// One goal at one size and number of threads.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Goal {
-    /// What is compared.
-    pub what: &'static str,
-    /// The table's size.
-    pub entries: u32,
-    /// Threads.
-    pub threads: usize,
-    /// What came out.
-    pub measured: f64,
-    /// The limit, and whether it is a lower one.
-    pub wanted: (f64, Bound),
-    /// The measure's unit.
-    pub unit: &'static str,
-}
-
-/// Which side of the limit is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// At least.
-    AtLeast,
-    /// Less than.
-    Below,
-}
-
-impl Goal {
-    /// Whether it is met.
-    #[must_use]
-    pub fn met(&self) -> bool {
-        match self.wanted {
-            (limit, Bound::AtLeast) => self.measured >= limit,
-            (limit, Bound::Below) => self.measured < limit,
-        }
-    }
-}
+use crate::report::Goal;
 
 /// All goals that `rows` has the figures for.
 pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
     let ours = rows.iter().filter(|row| row.table == TableName::Hnlb);
     ours.flat_map(|row| {
         let mut goals = Vec::new();
-        let mut goal = |what, measured, wanted, unit| {
-            let (entries, threads) = (row.entries, row.threads);
-            goals.push(Goal { what, entries, threads, measured, wanted, unit });
+        let mut add = |goal: Goal| {
+            goals.push(goal.note(format!("{} entries, {} threads", row.entries, row.threads)));
         };
         match row.op {
             Op::LookupBulk | Op::Lookup => {
@@ -54,14 +17,14 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
                         Op::Lookup => ("single lookup against rte_hash's best", 2.0),
                         _ => ("bulk lookup against rte_hash's best", 1.5),
                     };
-                    goal(what, best / row.ns, (limit, Bound::AtLeast), "x");
+                    add(Goal::at_least(what, limit, "x", Some(best / row.ns)));
                 }
                 if let Some(alone) = alone(rows, row) {
                     let what = match row.op {
                         Op::Lookup => "what a second reader costs, single",
                         _ => "what a second reader costs, bulk",
                     };
-                    goal(what, (row.ns / alone - 1.0) * 100.0, (10.0, Bound::Below), " %");
+                    add(Goal::at_most(what, 10.0, "%", Some((row.ns / alone - 1.0) * 100.0)));
                 }
             }
             Op::Insert | Op::InsertBulk if (row.load - 0.5).abs() < 0.01 => {
@@ -70,7 +33,7 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
                     _ => "insertions of bursts at 50 % load",
                 };
                 let millions = row.threads as f64 * 1000.0 / row.ns;
-                goal(what, millions, (10.0, Bound::AtLeast), " M/s");
+                add(Goal::at_least(what, 10.0, "M/s", Some(millions)));
             }
             Op::Insert | Op::InsertBulk | Op::Mixed => {}
         }
@@ -100,6 +63,7 @@ fn alone(rows: &[Row], ours: &Row) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Verdict;
 
     #[test]
     fn goals_compare_with_the_best_rival_and_the_single_thread() {
@@ -116,8 +80,9 @@ mod tests {
         rows.push(Row { load: 0.5, ..row(TableName::Hnlb, Op::Insert, 2, 150.0) });
         rows.push(row(TableName::Hnlb, Op::Insert, 1, 1.0));
         let goals = goals(&rows);
+        let rounded = |goal: &Goal| (goal.measured.unwrap() * 10.0).round() / 10.0;
         let found: Vec<(f64, bool)> =
-            goals.iter().map(|goal| ((goal.measured * 10.0).round() / 10.0, goal.met())).collect();
+            goals.iter().map(|goal| (rounded(goal), goal.verdict == Verdict::Met)).collect();
         assert_eq!(found, [(1.5, true), (1.9, false), (11.1, false), (13.3, true)]);
     }
 }

@@ -124,8 +124,4 @@ impl Subject for Hnlb {
         let keys = 2 * self.table.len();
         (keys > 0).then(|| 1.0 + self.table.spilled() as f64 / keys as f64)
     }
-
-    fn bytes(&self) -> Option<usize> {
-        Some(self.table.stats().v4.memory_bytes)
-    }
 }

@@ -10,14 +10,11 @@
 //! the measured time, a block of 64 at a time, so that the keys lie in the
 //! first-level cache and nothing else is in it on their account.
 
-mod chase;
 mod goals;
-mod growth;
 mod hnlb;
 mod keys;
 mod measure;
 mod options;
-mod plot;
 mod population;
 mod progress;
 mod row;

@@ -1,7 +1,4 @@
 //! What is measured, and what can go wrong.
-use std::path::PathBuf;
-
-use super::plot::PlotError;
 
 /// Connections of the tables when nothing else is asked for.
 pub(super) const SIZES: [u32; 5] = [1 << 10, 1 << 13, 1 << 16, 1 << 20, 10_000_000];
@@ -20,8 +17,6 @@ pub struct Options {
     pub threads: Vec<usize>,
     /// Fewer sizes and repetitions.
     pub quick: bool,
-    /// Where to write the growth plot; `None`: growth is not measured.
-    pub out: Option<PathBuf>,
 }
 
 impl Options {
@@ -103,9 +98,6 @@ pub enum BenchError {
         /// Of how many.
         of: u64,
     },
-    /// No plot.
-    #[error(transparent)]
-    Plot(#[from] PlotError),
 }
 
 #[cfg(test)]

@@ -107,10 +107,6 @@ impl Subject for Plain {
     fn shares_changes(&self) -> bool {
         false
     }
-
-    fn bytes(&self) -> Option<usize> {
-        None
-    }
 }
 
 /// With `RW_CONCURRENCY` or `RW_CONCURRENCY_LF`. Both have one writer: where
@@ -198,9 +194,5 @@ impl Subject for Concurrent {
 
     fn shares_changes(&self) -> bool {
         true
-    }
-
-    fn bytes(&self) -> Option<usize> {
-        None
     }
 }

@@ -1,18 +1,18 @@
 //! The whole measurement.
 use dpdk::{Eal, EalConfig, HugePages};
 
-use super::goals::{Goal, goals};
-use super::growth::{self, Growth};
+use super::goals::goals;
 use super::hnlb::Hnlb;
 use super::measure::{Sample, repetition};
 use super::options::{BenchError, Options};
-use super::plot;
 use super::population::Population;
 use super::progress::Progress;
 use super::row::{Op, Row, TableName};
 use super::rte::{Concurrent, Plain};
 use super::show;
 use super::subject::Subject;
+use crate::report::Goal;
+use crate::statistics::median;
 
 /// What is measured of every size, in this order: fuller and fuller.
 const OPS: [(Op, f64); 7] = [
@@ -38,8 +38,6 @@ pub struct Outcome {
     pub lines: Vec<(u32, f64)>,
     /// The goals and what was measured.
     pub goals: Vec<Goal>,
-    /// The growth plot's points, if asked for.
-    pub growth: Option<Growth>,
     /// The memory DPDK has its tables in.
     pub memory: String,
 }
@@ -53,16 +51,16 @@ impl Outcome {
 }
 
 /// A table, what is in it, and what it gave so far.
-pub(super) struct Contestant {
-    pub(super) table: TableName,
+struct Contestant {
+    table: TableName,
     /// With half the connections.
-    pub(super) same_keys: bool,
-    pub(super) entries: u32,
-    pub(super) subject: Box<dyn Subject>,
-    pub(super) population: Population,
-    pub(super) samples: Vec<Sample>,
+    same_keys: bool,
+    entries: u32,
+    subject: Box<dyn Subject>,
+    population: Population,
+    samples: Vec<Sample>,
     /// Whether it has refused connections that it is said to have.
-    pub(super) lacks_some: bool,
+    lacks_some: bool,
 }
 
 /// Measures. Starts DPDK, so it works once per process.
@@ -77,15 +75,14 @@ pub fn run(options: &Options) -> Result<Outcome, BenchError> {
             return Err(BenchError::Threads { threads, cores });
         }
     }
-    let growing = if options.out.is_some() { growth::sizes(&sizes) } else { Vec::new() };
-    let largest = sizes.iter().chain(&growing).copied().max().unwrap_or_default();
+    let largest = sizes.iter().copied().max().unwrap_or_default();
     let _eal = Eal::init(&EalConfig {
         memory_mb: megabytes(largest),
         huge_pages: HugePages::Auto,
         ..EalConfig::default()
     })?;
     let memory = _eal.memory().to_string();
-    let progress = Progress::new(sizes.len() * threads.len() * OPS.len() + growing.len());
+    let progress = Progress::new(sizes.len() * threads.len() * OPS.len());
     let (mut rows, mut same_keys, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for &entries in &sizes {
         let (found, read) = measure_size(entries, &threads, options.repetitions(), &progress)?;
@@ -94,16 +91,8 @@ pub fn run(options: &Options) -> Result<Outcome, BenchError> {
         }
         lines.extend(read.map(|read| (entries, read)));
     }
-    let growth = match &options.out {
-        Some(out) => {
-            let growth = growth::measure(&growing, options.repetitions(), &progress)?;
-            plot::write(&growth, out)?;
-            Some(growth)
-        }
-        None => None,
-    };
     progress.done();
-    Ok(Outcome { goals: goals(&rows), rows, same_keys, lines, growth, memory })
+    Ok(Outcome { goals: goals(&rows), rows, same_keys, lines, memory })
 }
 
 /// Memory for three tables of rte_hash: buckets of 64 bytes for 8 keys, rounded
@@ -124,7 +113,7 @@ fn measure_size(
     repetitions: usize,
     progress: &Progress,
 ) -> Result<OfSize, BenchError> {
-    let mut contestants = contestants(entries, &TableName::ALL, true)?;
+    let mut contestants = contestants(entries)?;
     let (mut rows, mut lines) = (Vec::new(), None);
     for (op, load) in OPS {
         for &threads in threads {
@@ -142,7 +131,7 @@ fn measure_size(
 }
 
 /// Repetitions in turn, so that a slow spell of the machine hits all tables.
-pub(super) fn measure_op(
+fn measure_op(
     contestants: &mut [Contestant],
     op: Op,
     load: f64,
@@ -168,11 +157,7 @@ pub(super) fn measure_op(
 }
 
 /// Empty tables of one size.
-pub(super) fn contestants(
-    entries: u32,
-    tables: &[TableName],
-    same_keys: bool,
-) -> Result<Vec<Contestant>, BenchError> {
+fn contestants(entries: u32) -> Result<Vec<Contestant>, BenchError> {
     let make = |table, entries, same_keys| {
         let name = format!("{entries}");
         let subject: Box<dyn Subject> = match table {
@@ -194,14 +179,13 @@ pub(super) fn contestants(
             lacks_some: false,
         })
     };
-    let all = tables.iter().map(|table| make(*table, entries, false));
-    let half = same_keys.then(|| make(TableName::Hnlb, entries / 2, true));
-    all.chain(half).collect()
+    let all = TableName::ALL.into_iter().map(|table| make(table, entries, false));
+    all.chain([make(TableName::Hnlb, entries / 2, true)]).collect()
 }
 
 impl Contestant {
     /// Fills to what `op` starts from.
-    pub(super) fn fill(&mut self, op: Op, load: f64) -> Result<(), BenchError> {
+    fn fill(&mut self, op: Op, load: f64) -> Result<(), BenchError> {
         let part = if op.inserts() { load - 0.02 } else { load };
         let wanted = (f64::from(self.entries) * part) as u32;
         if std::mem::take(&mut self.lacks_some) {
@@ -244,14 +228,13 @@ impl Contestant {
 
     /// Nanoseconds per operation.
     fn take_median(&mut self) -> f64 {
-        let mut cycles: Vec<f64> = self.samples.drain(..).map(|sample| sample.cycles).collect();
-        cycles.sort_by(f64::total_cmp);
-        nanoseconds(cycles.get(cycles.len() / 2).copied().unwrap_or_default())
+        let cycles: Vec<f64> = self.samples.drain(..).map(|sample| sample.cycles).collect();
+        nanoseconds(median(&cycles).unwrap_or_default())
     }
 }
 
 /// Rounded to what can be told apart.
-pub(super) fn nanoseconds(cycles: f64) -> f64 {
+fn nanoseconds(cycles: f64) -> f64 {
     let ns = cycles * 1e9 / dpdk::cycles_per_second().max(1) as f64;
     (ns * 100.0).round() / 100.0
 }

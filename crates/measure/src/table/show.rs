@@ -1,9 +1,10 @@
 //! The figures as a page for people.
 use std::fmt::Write as _;
 
-use super::goals::{Bound, best};
+use super::goals::best;
 use super::row::{Row, TableName};
 use super::run::Outcome;
+use crate::report::Verdict;
 
 pub(super) fn page(outcome: &Outcome) -> String {
     let mut page = String::new();
@@ -37,26 +38,17 @@ pub(super) fn page(outcome: &Outcome) -> String {
             "{entries:>9} lines of hnlb's table read per lookup at 0.9: bulk {lines:.2}, single 2.00"
         );
     }
-    if let Some(growth) = &outcome.growth {
-        let _ = writeln!(page, "\n{}", growth.page());
-    }
     let _ = writeln!(page, "\ngoals");
     for goal in &outcome.goals {
-        let sign = match goal.wanted.1 {
-            Bound::AtLeast => ">=",
-            Bound::Below => "<",
-        };
         let _ = writeln!(
             page,
-            "  {:<6} {:<40} {:>9} entries, {} threads: {:.2}{} ({sign} {}{})",
-            if goal.met() { "met" } else { "missed" },
-            goal.what,
-            goal.entries,
-            goal.threads,
-            goal.measured,
+            "  {:<6} {:<40} {}: {:.2} {} ({})",
+            if goal.verdict == Verdict::Met { "met" } else { "missed" },
+            goal.text,
+            goal.note,
+            goal.measured.unwrap_or_default(),
             goal.unit,
-            goal.wanted.0,
-            goal.unit
+            goal.wanted
         );
     }
     page

@@ -44,8 +44,6 @@ pub(super) trait Subject: Send + Sync {
     fn lines(&self) -> Option<f64> {
         None
     }
-    /// Bytes it takes, as far as that is known.
-    fn bytes(&self) -> Option<usize>;
 }
 
 /// Runs `work`, which gives back how many operations failed, by the clock.

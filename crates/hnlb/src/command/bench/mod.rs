@@ -48,8 +48,8 @@ pub(crate) fn run(command: BenchCommand) -> CommandResult {
 }
 
 fn table(args: BenchTableArgs) -> CommandResult {
-    let BenchTableArgs { sizes, threads, quick, out, json } = args;
-    let outcome = table::run(&Options { sizes, threads, quick, out })?;
+    let BenchTableArgs { sizes, threads, quick, json } = args;
+    let outcome = table::run(&Options { sizes, threads, quick })?;
     if json {
         for row in &outcome.rows {
             output::print(&(serde_json::to_string(row)? + "\n"))?;

@@ -19,7 +19,7 @@ pub struct Estimate {
     pub count: usize,
 }
 
-/// The median of values; `None` without any.
+/// The median of values that are numbers; `None` without any.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
@@ -31,7 +31,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {
-    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
@@ -44,7 +44,8 @@ impl Estimate {
     /// not finite are passed over; `None` if nothing is left.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
-        let sorted = sorted(values);
+        let mut sorted = sorted(values);
+        sorted.retain(|value| value.is_finite());
         let count = sorted.len();
         let median = median(&sorted)?;
         let below = below_half(count);
