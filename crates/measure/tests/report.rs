@@ -85,6 +85,20 @@ fn goals_are_judged_by_ratios_of_the_same_repetition() {
 }
 
 #[test]
+fn ipv6_is_judged_beside_ipv4() {
+    let report = report(5);
+    let all = report.all_goals();
+    let of = |text: &str| all.iter().find(|goal| goal.text.starts_with(text)).unwrap();
+    let ipv6 = of("hnlb-mark: time per packet, IPv6 over IPv4, 8000");
+    assert!(ipv6.measured.is_some_and(|ratio| (ratio - 1.3 * 1.02).abs() < 1e-9), "{ipv6:?}");
+    assert_eq!(ipv6.verdict, Verdict::Missed);
+    assert!(report.html().unwrap().contains("IPv6 beside IPv4"));
+    let unmeasured =
+        |goal: &&Goal| goal.text.contains("IPv6") && goal.verdict == Verdict::Unmeasured;
+    assert_eq!(goals(&Results::of(rows(5))).iter().filter(unmeasured).count(), 3);
+}
+
+#[test]
 fn bounds_are_inclusive() {
     assert_eq!(Goal::at_most("x", 45.0, "ns", Some(45.0)).verdict, Verdict::Met);
     assert_eq!(Goal::at_most("x", 45.0, "ns", Some(45.1)).verdict, Verdict::Missed);

@@ -80,6 +80,26 @@ fn both_directions_come_out_where_they_should() {
 }
 
 #[test]
+fn ipv6_stands_beside_ipv4() {
+    let systems = "limit,slb-paper,slb,hnlb-queue,hnlb-mark";
+    let more = ["--connections", "8000", "--systems", systems];
+    let Some(rows) = rows(&short("fig5", &more)) else { return };
+    let (six, four): (Vec<&Value>, Vec<&Value>) =
+        rows.iter().partition(|row| text(row, "traffic") == "ipv6");
+    let systems = |rows: &[&Value]| -> BTreeSet<String> {
+        rows.iter().map(|row| text(row, "system")).collect()
+    };
+    assert_eq!(systems(&six), ["limit", "slb", "hnlb-queue", "hnlb-mark"].map(String::from).into());
+    assert_eq!(systems(&four).len(), 5, "the paper's keys are those of IPv4");
+    for row in six {
+        assert!(number(row, "ns_per_packet") > 0.0, "{row}");
+        assert_eq!(number(row, "dropped"), 0.0, "{row}");
+        let in_nic = text(row, "system").starts_with("hnlb");
+        assert_eq!(number(row, "matched"), f64::from(u8::from(in_nic)), "{row}");
+    }
+}
+
+#[test]
 fn new_connections_come_into_table_and_nic() {
     let Some(rows) = rows(&short("new", &["--connections", "65536"])) else { return };
     let fresh: Vec<&Value> = rows.iter().filter(|row| text(row, "figure") == "new").collect();

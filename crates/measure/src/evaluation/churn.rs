@@ -8,17 +8,17 @@ use crate::report::ChurnRow;
 use traffic::{Churn, ChurnPacket, Class, Phase};
 
 use crate::error::MeasureError;
-use crate::evaluation::churn_clients::{Crowd, Tally};
-use crate::evaluation::contestants::{CALM, WISHED, subject};
+use crate::evaluation::churn_clients::{ChurnClients, Tally};
+use crate::evaluation::contest::{CALM, WISHED, subject};
 use crate::evaluation::options::Options;
 use crate::evaluation::part::Part;
-use crate::evaluation::rate_search::Search;
+use crate::evaluation::rate_search::RateSearch;
 use crate::systems::system::System;
 use crate::testbed::measured::Measured;
 use crate::testbed::ports::Testbed;
-use crate::testbed::run::Hosted;
+use crate::testbed::run::MeasuredSystem;
+use crate::testbed::scenario::{Plan, Scenario};
 use crate::testbed::sequence::Traffic;
-use crate::testbed::world::{Plan, World};
 
 /// New connections per second.
 const ARRIVALS: [f64; 3] = [5_000.0, 20_000.0, 50_000.0];
@@ -80,7 +80,7 @@ impl Testbed {
             for &rate in rates {
                 let script = Script::of(rate, options.point_ms, repetition)?;
                 for &system in systems.iter().take_while(|_| !options.stopped()) {
-                    rows.push(self.crowd(system, &script, repetition, options)?);
+                    rows.push(self.rate(system, &script, repetition, options)?);
                     done += 1;
                     options.tell(Part::Churn, done, all);
                 }
@@ -104,13 +104,13 @@ impl Testbed {
         repetition: u32,
         options: &Options,
     ) -> Result<Option<ChurnRow>, MeasureError> {
-        let mut search = Search::new(SEARCHED.0, SEARCHED.1, searched(options.quick));
+        let mut search = RateSearch::new(SEARCHED.0, SEARCHED.1, searched(options.quick));
         let (mut best, mut bound) = (None::<ChurnRow>, "the search");
         while let Some(rate) = search.next() {
             let script = Script::of(rate, options.point_ms, repetition)?;
             let mut held = false;
             for _ in 0..TRIES {
-                let row = self.crowd(system, &script, repetition, options)?;
+                let row = self.rate(system, &script, repetition, options)?;
                 let why = too_much(&row);
                 held = why.is_none();
                 match why {
@@ -130,14 +130,14 @@ impl Testbed {
     }
 
     /// One point; again, if others had the cores for too long.
-    fn crowd(
+    fn rate(
         &mut self,
         system: System,
         script: &Script,
         repetition: u32,
         options: &Options,
     ) -> Result<ChurnRow, MeasureError> {
-        let mut best = self.crowd_once(system, script, options)?;
+        let mut best = self.rate_once(system, script, options)?;
         let tries = if options.is_late() { 1 } else { WISHED };
         for _ in (1..tries).take_while(|_| !options.stopped()) {
             if best.1 >= CALM {
@@ -146,7 +146,7 @@ impl Testbed {
             if best.1 < 0.0 {
                 self.await_near(options);
             }
-            let next = self.crowd_once(system, script, options)?;
+            let next = self.rate_once(system, script, options)?;
             if next.1 > best.1 {
                 best = next;
             }
@@ -155,7 +155,7 @@ impl Testbed {
     }
 
     /// One point, and how well it was measured ([`Measured::worth`]).
-    fn crowd_once(
+    fn rate_once(
         &mut self,
         system: System,
         script: &Script,
@@ -167,10 +167,10 @@ impl Testbed {
         // Queues that nobody polls would never be seen to be empty.
         let queues = card.queues;
         let of = Plan::of(room, 10, system.encoding());
-        let mut world = World::build(Plan { open, in_nic, queues, brief: true, ..of })?;
-        let mut subject = subject(system, &world, Traffic::Uniform)?;
+        let mut scenario = Scenario::build(Plan { open, in_nic, queues, brief: true, ..of })?;
+        let mut subject = subject(system, &scenario, Traffic::Uniform)?;
         let (requests, asked) = rtrb::RingBuffer::new(REQUESTS);
-        let hosted = Hosted {
+        let measured_system = MeasuredSystem {
             subject: &mut subject,
             // The servers' port has no rules.
             queues: [usize::from(queues), 1],
@@ -179,9 +179,10 @@ impl Testbed {
         };
         let mut tally = Tally::default();
         let told = &mut tally;
-        let world = &mut world;
-        let measured = self.measure_with(hosted, options, move |wires| {
-            let (sent, counted) = Crowd::new(wires, world, &script.packets, asked, WARM_MS).send();
+        let scenario = &mut scenario;
+        let measured = self.measure_with(measured_system, options, move |rings| {
+            let (sent, counted) =
+                ChurnClients::new(rings, scenario, &script.packets, asked, WARM_MS).send();
             *told = counted;
             sent
         })?;
@@ -255,7 +256,7 @@ impl Script {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testbed::world::NIC_CAPACITY;
+    use crate::testbed::scenario::NIC_CAPACITY;
 
     #[test]
     fn a_script_opens_what_it_sends_and_closes_most() {

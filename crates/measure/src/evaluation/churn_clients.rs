@@ -15,9 +15,9 @@ use wire::{TcpFlags, checksum};
 use crate::machine::ledger::Ledger;
 use crate::machine::presence::Patience;
 use crate::testbed::frames::{DATA, SHORTEST};
-use crate::testbed::host::Signals;
-use crate::testbed::source::{Sent, Wires, blank};
-use crate::testbed::world::{QUEUES, START_MS, World};
+use crate::testbed::poll_loop::Signals;
+use crate::testbed::scenario::{QUEUES, START_MS, Scenario};
+use crate::testbed::source::{Sent, SourceRings, blank};
 
 /// Packets moved at once.
 const BURST: usize = 32;
@@ -75,9 +75,9 @@ pub(crate) struct Tally {
 }
 
 /// Everybody but the load balancer.
-pub(crate) struct Crowd<'a> {
-    wires: Wires<'a>,
-    world: &'a mut World,
+pub(crate) struct ChurnClients<'a> {
+    rings: SourceRings<'a>,
+    scenario: &'a mut Scenario,
     script: &'a [ChurnPacket],
     requests: rtrb::Consumer<(ConnId, Offload)>,
     free: Vec<Mbuf>,
@@ -101,21 +101,21 @@ pub(crate) struct Crowd<'a> {
     patience: Patience,
 }
 
-impl<'a> Crowd<'a> {
+impl<'a> ChurnClients<'a> {
     pub(crate) fn new(
-        wires: Wires<'a>,
-        world: &'a mut World,
+        rings: SourceRings<'a>,
+        scenario: &'a mut Scenario,
         script: &'a [ChurnPacket],
         requests: rtrb::Consumer<(ConnId, Offload)>,
         warm_ms: u64,
     ) -> Self {
-        let ager = Ager::new(Arc::clone(&world.shared), AgerSettings::default());
-        let free = (0..MBUFS).map_while(|_| blank(wires.pool, SHORTEST)).collect();
-        let staged = wires.to_host.iter().map(|_| Batch::new()).collect();
-        let patience = wires.patience;
+        let ager = Ager::new(Arc::clone(&scenario.shared), AgerSettings::default());
+        let free = (0..MBUFS).map_while(|_| blank(rings.pool, SHORTEST)).collect();
+        let staged = rings.to_host.iter().map(|_| Batch::new()).collect();
+        let patience = rings.patience;
         Self {
-            wires,
-            world,
+            rings,
+            scenario,
             script,
             requests,
             free,
@@ -143,14 +143,14 @@ impl<'a> Crowd<'a> {
         let due_ns = |now: u64| {
             (u128::from(now.wrapping_sub(start)) * 1_000_000_000 / u128::from(per_second)) as u64
         };
-        while !self.wires.signals.measured.load(Ordering::Relaxed) {
+        while !self.rings.signals.measured.load(Ordering::Relaxed) {
             now = cycles();
-            self.wires.signals.source.beat(now, self.patience);
+            self.rings.signals.source.beat(now, self.patience);
             let due = due_ns(now);
             self.collect();
             for _ in 0..BURST {
                 let packet = self.script.get(at).filter(|packet| packet.at_ns <= due);
-                let mbuf = self.free.pop().or_else(|| blank(self.wires.pool, SHORTEST));
+                let mbuf = self.free.pop().or_else(|| blank(self.rings.pool, SHORTEST));
                 let (Some(packet), Some(mbuf)) = (packet, mbuf) else { break };
                 self.client(packet, mbuf);
                 at += 1;
@@ -181,10 +181,8 @@ impl<'a> Crowd<'a> {
             Phase::Data => DATA,
             Phase::Close => TcpFlags::FIN | TcpFlags::ACK,
         };
-        let shot = self.world.moulds.forward(packet.flow.into(), 64, flags);
-        let whole = mbuf.resize(shot.len());
-        if let Some(headers) = mbuf.bytes_mut().first_chunk_mut().filter(|_| whole) {
-            self.world.moulds.write(&shot, headers);
+        let spec = self.scenario.templates.forward(packet.flow.into(), 64, flags);
+        if mbuf.resize(spec.len()) && self.scenario.templates.write(&spec, mbuf.bytes_mut()) {
             self.towards_nic(mbuf);
         }
     }
@@ -201,18 +199,18 @@ impl<'a> Crowd<'a> {
     /// since the start are its clock.
     fn arrive(&mut self, cycles: u64) {
         let mut told: [Delivery; BURST] = std::array::from_fn(|_| Delivery::default());
-        // Its clock goes on from where building the world has left it.
+        // Its clock goes on from where building the scenario has left it.
         let ns = u128::from(cycles) * 1_000_000_000 / u128::from(cycles_per_second().max(1));
         let frames = self.arriving.iter().map(PacketBuf::bytes);
-        let [nic, _] = &self.world.nics;
+        let [nic, _] = &self.scenario.nics;
         nic.receive_burst(frames, 1_000_000_000 + ns as u64, &mut told);
         for (mut mbuf, told) in self.arriving.drain().zip(told) {
             self.counts.asked += 1;
             self.counts.matched += u64::from(told.matched);
             self.ledger.offered[0] += 1;
             mbuf.set_mark(told.mark);
-            let lost = stage(&mut self.staged, &mut self.wires, told.queue.into(), mbuf);
-            lose(&mut self.ledger, self.wires.signals, self.patience, [lost, 0]);
+            let lost = enqueue(&mut self.staged, &mut self.rings, told.queue.into(), mbuf);
+            lose(&mut self.ledger, self.rings.signals, self.patience, [lost, 0]);
         }
     }
 
@@ -220,7 +218,7 @@ impl<'a> Crowd<'a> {
     fn collect(&mut self) {
         let mut back = Batch::<BURST>::new();
         for port in 0..2 {
-            while let Some(ring) = self.wires.from_host.get_mut(port) {
+            while let Some(ring) = self.rings.from_host.get_mut(port) {
                 let found = ring.dequeue_burst(&mut back);
                 if found == 0 {
                     break;
@@ -250,8 +248,8 @@ impl<'a> Crowd<'a> {
             // The servers' port of the NIC has no rules: all goes to its queue 0.
             self.ledger.offered[1] += 1;
             let ring = usize::from(QUEUES);
-            let lost = stage(&mut self.staged, &mut self.wires, ring, mbuf);
-            lose(&mut self.ledger, self.wires.signals, self.patience, [0, lost]);
+            let lost = enqueue(&mut self.staged, &mut self.rings, ring, mbuf);
+            lose(&mut self.ledger, self.rings.signals, self.patience, [0, lost]);
         } else {
             self.towards_nic(mbuf);
         }
@@ -260,7 +258,7 @@ impl<'a> Crowd<'a> {
     /// Puts what is staged into the rings; what is not taken is lost.
     fn flush(&mut self) {
         let mut lost = [0; 2];
-        let rings = self.staged.iter_mut().zip(self.wires.to_host.iter_mut());
+        let rings = self.staged.iter_mut().zip(self.rings.to_host.iter_mut());
         for (at, (batch, ring)) in rings.enumerate() {
             if !batch.is_empty() {
                 ring.enqueue_burst(batch);
@@ -268,12 +266,12 @@ impl<'a> Crowd<'a> {
                 self.free.extend(batch.drain());
             }
         }
-        lose(&mut self.ledger, self.wires.signals, self.patience, lost);
+        lose(&mut self.ledger, self.rings.signals, self.patience, lost);
     }
 
     /// What has been counted so far.
     fn counts(&self) -> Counts {
-        let stats = self.world.offloader.stats();
+        let stats = self.scenario.offloader.stats();
         let done = stats.ports.first().map(|port| port.done).unwrap_or_default();
         let Counts { opened, asked, matched, .. } = self.counts;
         let removed = self.ager.removed();
@@ -298,12 +296,12 @@ impl<'a> Crowd<'a> {
         }
         self.turned = now;
         while let Ok((conn, reason)) = self.requests.pop() {
-            self.world.offloader.request(conn, reason);
+            self.scenario.offloader.request(conn, reason);
         }
         let now_ms = START_MS + ms;
         if self.aged != now_ms {
             self.aged = now_ms;
-            let offloader = &mut self.world.offloader;
+            let offloader = &mut self.scenario.offloader;
             self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
             let step = (now_ms + STEP_MS / 2) / STEP_MS;
             if ms >= self.warm_ms && step != self.step {
@@ -311,7 +309,7 @@ impl<'a> Crowd<'a> {
             }
             self.step = step;
         }
-        self.world.tick(now_ms);
+        self.scenario.tick(now_ms);
     }
 }
 
@@ -326,11 +324,16 @@ fn lose(ledger: &mut Ledger, signals: &Signals, patience: Patience, lost: [u64; 
 }
 
 /// Adds to a ring's batch; how many were lost when a full one went out.
-fn stage(staged: &mut [Batch<BURST>], wires: &mut Wires<'_>, ring: usize, mbuf: Mbuf) -> u64 {
+fn enqueue(
+    staged: &mut [Batch<BURST>],
+    rings: &mut SourceRings<'_>,
+    ring: usize,
+    mbuf: Mbuf,
+) -> u64 {
     let Some(batch) = staged.get_mut(ring) else { return 1 };
     let mut lost = 0;
     if batch.is_full() {
-        if let Some(ring) = wires.to_host.get_mut(ring) {
+        if let Some(ring) = rings.to_host.get_mut(ring) {
             ring.enqueue_burst(batch);
         }
         lost = batch.len() as u64;
@@ -369,25 +372,26 @@ mod tests {
     use wire::Transport;
 
     use super::*;
-    use crate::testbed::frames::{Moulds, VIP, client, key};
+    use crate::testbed::frames::{Family, Templates};
 
     #[test]
     fn a_turned_packet_is_the_answer() {
-        let moulds = Moulds::new(Transport::Tcp);
+        let templates = Templates::new(Family::V4, Transport::Tcp);
         let mut headers = [0; SHORTEST];
-        moulds.write(&moulds.forward(99, 64, TcpFlags::SYN), &mut headers);
+        templates.write(&templates.forward(99, 64, TcpFlags::SYN), &mut headers);
         let there = headers;
         turn(&mut headers, TcpFlags::SYN | TcpFlags::ACK);
         let parsed = wire::Headers::parse(&headers).unwrap();
         assert_eq!(parsed.tcp_flags.0, TcpFlags::SYN | TcpFlags::ACK);
         let flow = parsed.flow(&headers).unwrap();
-        assert_eq!((flow.src(), flow.dst()), (VIP.into(), client(99).into()));
+        let (vip, client) = (templates.vip(), templates.client(99));
+        assert_eq!((flow.src(), flow.dst()), (vip, client));
         assert_eq!(checksum::of(&headers[14..34], 0), 0);
-        let pseudo = checksum::pseudo_v4(*VIP.ip(), *client(99).ip(), 6, 20);
+        let pseudo = checksum::pseudo(vip.ip(), client.ip(), 6, 20).unwrap();
         assert_eq!(checksum::of(&headers[34..54], pseudo), 0);
         assert_eq!((&headers[..6], &headers[6..12]), (&there[6..12], &there[..6]));
         turn(&mut headers, TcpFlags::SYN);
-        assert_eq!(wire::Headers::parse(&headers).unwrap().flow(&headers), key(Transport::Tcp, 99));
+        assert_eq!(wire::Headers::parse(&headers).unwrap().flow(&headers), templates.key(99));
         assert_eq!(headers, there);
     }
 }

@@ -21,6 +21,9 @@ pub enum Figure {
 /// Frame sizes of figures 6 and 8.
 const SIZES: [u16; 6] = [64, 128, 256, 512, 1024, 1518];
 
+/// The shortest frame with IPv6 and TCP header.
+const SHORTEST_V6: u16 = 78;
+
 /// Offered rates of figures 7 and 8, as parts of what the system can.
 const PARTS: [f64; 13] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2];
 
@@ -44,8 +47,12 @@ impl Setting {
 
     /// What the connections depend on: settings that are alike in this differ
     /// only in who sends what. The thesis' sets have connections of their own.
-    pub(crate) const fn world(&self) -> (u32, u8, usize, u8) {
-        let own = if let Traffic::Laslb(set) = self.traffic { set } else { 0 };
+    pub(crate) const fn scenario(&self) -> (u32, u8, usize, u8) {
+        let own = match self.traffic {
+            Traffic::Laslb(set) => set,
+            Traffic::Ipv6 => u8::MAX,
+            Traffic::Uniform | Traffic::BothWays | Traffic::Zipf(_) => 0,
+        };
         (self.connections, self.backends, self.traffic.directions().len(), own)
     }
 }
@@ -113,9 +120,10 @@ fn by_connections(quick: bool) -> Vec<Setting> {
         all.extend(large.iter().map(|&n| with(n, Traffic::Zipf(alpha))));
     }
     all.extend(both.iter().map(|&n| with(n, Traffic::BothWays)));
+    all.push(Setting { size: SHORTEST_V6, ..with(8000, Traffic::Ipv6) });
     let sets: &[u8] = if quick { &[2] } else { &[1, 2, 3] };
     all.extend(sets.iter().map(|&set| with(0, Traffic::Laslb(set))));
-    all.sort_by_key(|setting| (setting.traffic.directions().len(), setting.world()));
+    all.sort_by_key(|setting| (setting.traffic.directions().len(), setting.scenario()));
     all
 }
 
@@ -127,13 +135,13 @@ mod tests {
     fn worlds_are_built_once() {
         for quick in [false, true] {
             let settings = Figure::Fig5.settings(quick);
-            let mut worlds: Vec<_> = settings.iter().map(Setting::world).collect();
-            worlds.dedup();
-            let built = worlds.len();
-            worlds.sort_unstable();
-            worlds.dedup();
-            assert_eq!(worlds.len(), built, "no world is left and built again");
-            assert!(built < settings.len(), "Zipf traffic has the worlds of uniform traffic");
+            let mut scenarios: Vec<_> = settings.iter().map(Setting::scenario).collect();
+            scenarios.dedup();
+            let built = scenarios.len();
+            scenarios.sort_unstable();
+            scenarios.dedup();
+            assert_eq!(scenarios.len(), built, "no scenario is left and built again");
+            assert!(built < settings.len(), "Zipf traffic has the scenarios of uniform traffic");
         }
     }
 }

@@ -4,15 +4,15 @@ use dpdk::cycles_per_second;
 use flow::Direction;
 
 use crate::error::MeasureError;
-use crate::evaluation::contestants::{WINDOW, queues, subject};
+use crate::evaluation::contest::{WINDOW, queues, subject};
 use crate::evaluation::options::Options;
 use crate::systems::system::System;
-use crate::testbed::frames::Shot;
+use crate::testbed::frames::FrameSpec;
 use crate::testbed::ports::Testbed;
 use crate::testbed::run::Point;
+use crate::testbed::scenario::{NIC_CAPACITY, Plan, Scenario};
 use crate::testbed::sequence::Traffic;
 use crate::testbed::source::Pace;
-use crate::testbed::world::{NIC_CAPACITY, Plan, World};
 
 /// Rules a second that are asked for.
 pub(crate) const RATES: [f64; 3] = [0.0, 5_000.0, 40_000.0];
@@ -26,7 +26,7 @@ pub(crate) const SYSTEMS: [System; 2] = [System::HnlbQueue, System::HnlbMark];
 
 /// A keeper that installs rules at a rate.
 struct Installing<'a> {
-    world: &'a mut World,
+    scenario: &'a mut Scenario,
     rate: f64,
     next: u64,
     start: Option<u64>,
@@ -45,11 +45,11 @@ impl Installing<'_> {
         let seconds = now.wrapping_sub(start) as f64 / per_second as f64;
         let upto = u64::from(SENDING) + (seconds * self.rate) as u64;
         while self.next < upto.min(NIC_CAPACITY as u64) {
-            self.world.request(self.next);
+            self.scenario.request(self.next);
             self.next += 1;
         }
-        // Its clock goes on from where building the world has left it.
-        self.world.tick(1000 + (seconds * 1e3) as u64);
+        // Its clock goes on from where building the scenario has left it.
+        self.scenario.tick(1000 + (seconds * 1e3) as u64);
     }
 }
 
@@ -82,29 +82,34 @@ impl Testbed {
     ) -> Result<InstallRow, MeasureError> {
         let all = NIC_CAPACITY as u32;
         let plan = Plan { in_nic: SENDING, ..Plan::of(all, 10, system.encoding()) };
-        let mut world = World::build(plan)?;
+        let mut scenario = Scenario::build(plan)?;
         let draws = Traffic::Uniform.sequence(SENDING, 64, 1)?.draws;
-        let shot = |connection| world.shot(connection, Direction::Forward, 64);
-        let shots: Vec<Shot> =
-            draws.iter().filter_map(|draw| Some(shot(draw.connection)?.0)).collect();
-        let mut subject = subject(system, &world, Traffic::Uniform)?;
-        let moulds = world.moulds.clone();
-        let before = world.installed();
-        let mut keeper =
-            Installing { world: &mut world, rate, next: SENDING.into(), start: None, turned: 0 };
-        let mut aside = |now| keeper.turn(now);
+        let spec = |connection| scenario.spec(connection, Direction::Forward, 64);
+        let specs: Vec<FrameSpec> =
+            draws.iter().filter_map(|draw| Some(spec(draw.connection)?.0)).collect();
+        let mut subject = subject(system, &scenario, Traffic::Uniform)?;
+        let templates = scenario.templates.clone();
+        let before = scenario.installed();
+        let mut keeper = Installing {
+            scenario: &mut scenario,
+            rate,
+            next: SENDING.into(),
+            start: None,
+            turned: 0,
+        };
+        let mut between_bursts = |now| keeper.turn(now);
         let point = Point {
-            shots: &shots,
-            moulds: &moulds,
+            specs: &specs,
+            templates: &templates,
             longest: 64,
             queues: queues(system, 10, &[Direction::Forward]),
             pace: Pace::Closed(WINDOW),
-            aside: Some(&mut aside),
+            between_bursts: Some(&mut between_bursts),
         };
         self.await_near(options);
         let measured = self.measure(&mut subject, point, options)?;
         let seconds = measured.sent.cycles as f64 / cycles_per_second().max(1) as f64;
-        let installed = world.installed().saturating_sub(before);
+        let installed = scenario.installed().saturating_sub(before);
         Ok(InstallRow {
             figure: "install".to_owned(),
             system: system.name().to_owned(),

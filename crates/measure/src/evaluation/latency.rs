@@ -3,7 +3,7 @@ use crate::report::LatencyRow;
 use hdrhistogram::Histogram;
 
 use crate::error::MeasureError;
-use crate::evaluation::contestants::Stage;
+use crate::evaluation::contest::Contest;
 use crate::evaluation::figure::Setting;
 use crate::evaluation::options::Options;
 use crate::evaluation::part::Part;
@@ -30,21 +30,21 @@ impl Testbed {
         // The packets' way from core to core is what is measured.
         let options = Options { alone: false, ..options.clone() };
         let connections = options.connections.first().copied().unwrap_or(CONNECTIONS);
-        let mut stage = Stage::build(Setting::of(connections, 64), &systems(&options.systems))?;
+        let mut contest = Contest::build(Setting::of(connections, 64), &systems(&options.systems))?;
         let repetitions = options.repetitions.max(1) as usize;
-        let count = stage.entrants.len();
+        let count = contest.contestants.len();
         let mut rows = Vec::new();
         for repetition in (0..repetitions).take_while(|&n| !options.ended(n as u32)) {
             for at in (0..count).take_while(|_| !options.stopped()) {
-                let Some(best) = self.point(&mut stage, at, None, &options)? else { continue };
+                let Some(best) = self.point(&mut contest, at, None, &options)? else { continue };
                 let most = best.most();
                 for share in SHARES {
                     let offered = Some((most * share, true));
-                    let Some(measured) = self.point(&mut stage, at, offered, &options)? else {
+                    let Some(measured) = self.point(&mut contest, at, offered, &options)? else {
                         continue;
                     };
-                    let system = stage.entrants.get(at).map_or("", |e| e.system.name());
-                    let row = row(&measured, system, stage.connections, share);
+                    let system = contest.contestants.get(at).map_or("", |e| e.system.name());
+                    let row = row(&measured, system, contest.connections, share);
                     rows.extend(row.map(|row| LatencyRow { repetition: repetition as u32, ..row }));
                 }
                 options.tell(Part::Latency, repetition * count + at + 1, repetitions * count);

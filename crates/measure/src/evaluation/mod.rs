@@ -2,7 +2,7 @@
 //! rows that come of them.
 pub(crate) mod churn;
 pub(crate) mod churn_clients;
-pub(crate) mod contestants;
+pub(crate) mod contest;
 pub(crate) mod figure;
 pub(crate) mod install;
 pub(crate) mod latency;

@@ -13,12 +13,12 @@ use crate::error::MeasureError;
 use crate::evaluation::options::Options;
 use crate::evaluation::stages;
 use crate::systems::balancer::{Balancer, Hnlb, RX_BURST};
-use crate::testbed::frames::{DATA, Moulds, Shot};
+use crate::testbed::frames::{DATA, FrameSpec, Templates};
 use crate::testbed::outbox::{Out, Requests, TxPort};
 use crate::testbed::ports::{Ends, Testbed};
 use crate::testbed::run::INTERRUPTED_US;
+use crate::testbed::scenario::{Plan, QUEUES, Scenario};
 use crate::testbed::source::blank;
-use crate::testbed::world::{Plan, QUEUES, World};
 
 /// Shares of the table that are filled before connections are opened.
 pub(crate) const FILLS: [f64; 3] = [0.0, 0.5, 0.9];
@@ -62,7 +62,7 @@ impl Spent {
 /// The measured core with source and keeper on it, by turns.
 struct Bench<'a, 'e> {
     ends: &'a mut Ends<'e>,
-    moulds: Moulds,
+    templates: Templates,
     hnlb: Hnlb,
     requests: Option<Requests>,
     per_us: u64,
@@ -71,14 +71,12 @@ struct Bench<'a, 'e> {
 impl Bench<'_, '_> {
     /// Lets a burst in at a port and takes away what comes out; what the load
     /// balancer's part of it took.
-    fn burst(&mut self, shots: &[Shot], port: u16, spent: &mut Spent) {
+    fn burst(&mut self, specs: &[FrameSpec], port: u16, spent: &mut Spent) {
         let Ends { rx, tx: [clients, servers], to_host, from_host, pool } = &mut *self.ends;
         let mut batch = Batch::<{ pipeline::BURST }>::new();
-        for shot in shots {
-            let Some(mut mbuf) = blank(pool, shot.len()) else { return };
-            if let Some(headers) = mbuf.bytes_mut().first_chunk_mut() {
-                self.moulds.write(shot, headers);
-            }
+        for spec in specs {
+            let Some(mut mbuf) = blank(pool, spec.len()) else { return };
+            self.templates.write(spec, mbuf.bytes_mut());
             // As many as the batch has room for.
             drop(batch.push(mbuf));
         }
@@ -160,62 +158,67 @@ fn software(
     rows: &mut Vec<NewFlowRow>,
 ) -> Result<(), MeasureError> {
     let plan = Plan { open: 0, in_nic: 0, ..Plan::of(table, 10, Encoding::Off) };
-    let mut world = World::build(plan)?;
+    let mut scenario = Scenario::build(plan)?;
     for (at, fill) in FILLS.into_iter().enumerate() {
         let now = std::time::Instant::now();
         let pieces = (FILLS.len() - at) as u32;
         let share = until.map(|end| now + end.saturating_duration_since(now) / pieces);
         let open = (f64::from(table) * fill) as u64;
-        world.open_up_to(open)?;
+        scenario.open_up_to(open)?;
         let fresh = open..open + MOST.min(u64::from(table) / PART);
-        let shots = syns(&world, fresh.clone());
+        let specs = syns(&scenario, fresh.clone());
         for repetition in 0..options.repetitions.max(1) {
             let late = share.is_some_and(|end| std::time::Instant::now() >= end);
             if repetition > 0 && late {
                 break;
             }
             let of = (table.into(), fill);
-            let spent = flood(ends, &world, &shots)?;
-            world.close(fresh.clone())?;
+            let spent = flood(ends, &scenario, &specs)?;
+            scenario.close(fresh.clone())?;
             rows.push(row("software", "worker", of, spent, repetition));
-            let spent = stages::measure(&world, &shots)?;
-            world.close(fresh.clone())?;
+            let spent = stages::measure(&scenario, &specs)?;
+            scenario.close(fresh.clone())?;
             let parts = stages::PARTS.into_iter().zip(spent);
             rows.extend(parts.map(|(part, spent)| row("parts", part, of, spent, repetition)));
         }
     }
-    full(ends, &mut world, table, options, rows)
+    full(ends, &mut scenario, table, options, rows)
 }
 
 /// SYNs for which the table has no room: Maglev serves them without state.
 fn full(
     ends: &mut Ends<'_>,
-    world: &mut World,
+    scenario: &mut Scenario,
     table: u32,
     options: &Options,
     rows: &mut Vec<NewFlowRow>,
 ) -> Result<(), MeasureError> {
-    let room = world.shared.table.stats().v4.capacity as u64;
-    world.open_up_to(room)?;
-    let shots = syns(world, room..room + MOST.min(u64::from(table) / PART));
+    let room = scenario.shared.table.stats().v4.capacity as u64;
+    scenario.open_up_to(room)?;
+    let specs = syns(scenario, room..room + MOST.min(u64::from(table) / PART));
     for repetition in 0..options.repetitions.max(1) {
-        let spent = flood(ends, world, &shots)?;
+        let spent = flood(ends, scenario, &specs)?;
         rows.push(row("full", "worker", (table.into(), 1.0), spent, repetition));
     }
     Ok(())
 }
 
-fn syns(world: &World, numbers: std::ops::Range<u64>) -> Vec<Shot> {
-    numbers.map(|number| world.moulds.forward(number, 64, TcpFlags::SYN)).collect()
+fn syns(scenario: &Scenario, numbers: std::ops::Range<u64>) -> Vec<FrameSpec> {
+    numbers.map(|number| scenario.templates.forward(number, 64, TcpFlags::SYN)).collect()
 }
 
-/// What `shots` cost the worker.
-fn flood(ends: &mut Ends<'_>, world: &World, shots: &[Shot]) -> Result<Spent, MeasureError> {
-    let hnlb = Hnlb::new(world)?;
+/// What `specs` cost the worker.
+fn flood(
+    ends: &mut Ends<'_>,
+    scenario: &Scenario,
+    specs: &[FrameSpec],
+) -> Result<Spent, MeasureError> {
+    let hnlb = Hnlb::new(scenario)?;
     let per_us = dpdk::cycles_per_second() / 1_000_000;
-    let mut bench = Bench { ends, moulds: world.moulds.clone(), hnlb, requests: None, per_us };
+    let mut bench =
+        Bench { ends, templates: scenario.templates.clone(), hnlb, requests: None, per_us };
     let mut spent = Spent::default();
-    for burst in shots.chunks(RX_BURST) {
+    for burst in specs.chunks(RX_BURST) {
         bench.burst(burst, 0, &mut spent);
     }
     bench.hnlb.begin();
@@ -229,39 +232,39 @@ fn hardware(
     rows: &mut Vec<NewFlowRow>,
 ) -> Result<(), MeasureError> {
     let plan = Plan { open: 0, in_nic: 0, ..Plan::of(HARDWARE_TABLE, 10, Encoding::Mark) };
-    let mut world = World::build(plan)?;
+    let mut scenario = Scenario::build(plan)?;
     let (requests, mut asked) = rtrb::RingBuffer::new(MOST as usize * 2);
     let per_us = dpdk::cycles_per_second() / 1_000_000;
-    let hnlb = Hnlb::new(&world)?;
-    let moulds = world.moulds.clone();
-    let mut bench = Bench { ends, moulds, hnlb, requests: Some(requests), per_us };
+    let hnlb = Hnlb::new(&scenario)?;
+    let templates = scenario.templates.clone();
+    let mut bench = Bench { ends, templates, hnlb, requests: Some(requests), per_us };
     let [mut syn, mut syn_ack, mut ack, mut keeper] = [Spent::default(); 4];
     for (turn, first) in (0..MOST).step_by(RX_BURST).enumerate() {
         let numbers = first..first + RX_BURST as u64;
-        let client = |flags| -> Vec<Shot> {
-            numbers.clone().map(|number| world.moulds.forward(number, 64, flags)).collect()
+        let client = |flags| -> Vec<FrameSpec> {
+            numbers.clone().map(|number| scenario.templates.forward(number, 64, flags)).collect()
         };
         bench.burst(&client(TcpFlags::SYN), 0, &mut syn);
         let reply = |number| {
-            let place = world.place_of(number)?;
+            let place = scenario.place_of(number)?;
             let flags = TcpFlags::SYN | TcpFlags::ACK;
-            Some(world.moulds.reply(number, place, 64, flags))
+            Some(scenario.templates.reply(number, place, 64, flags))
         };
-        let replies: Option<Vec<Shot>> = numbers.clone().map(reply).collect();
+        let replies: Option<Vec<FrameSpec>> = numbers.clone().map(reply).collect();
         bench.burst(&replies.ok_or(MeasureError::NotOpened(first, MOST))?, 1, &mut syn_ack);
         bench.burst(&client(DATA), 0, &mut ack);
         let before = cycles();
         let mut wanted = 0;
         while let Ok((conn, reason)) = asked.pop() {
             let _: (ConnId, Offload) = (conn, reason);
-            world.offloader.request(conn, reason);
+            scenario.offloader.request(conn, reason);
             wanted += 1;
         }
-        world.tick(turn as u64 + 1);
+        scenario.tick(turn as u64 + 1);
         let took = cycles().wrapping_sub(before);
         keeper.add(took, wanted, KEEPER_INTERRUPTED_US * per_us);
     }
-    let installed = world.installed();
+    let installed = scenario.installed();
     if installed < MOST as usize {
         return Err(MeasureError::NotOffloaded { installed, wanted: MOST as usize });
     }

@@ -4,7 +4,7 @@
 /// halves what is left between the highest rate that was taken and the lowest
 /// that was not, as ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Search {
+pub(crate) struct RateSearch {
     rate: f64,
     /// The highest rate that is tried.
     most: f64,
@@ -17,7 +17,7 @@ pub(crate) struct Search {
 /// What is left between taken and refused is narrow enough: the ratio.
 const NARROW: f64 = 1.05;
 
-impl Search {
+impl RateSearch {
     /// A search from `start` on that tries at most `tries` rates.
     pub(crate) fn new(start: f64, most: f64, tries: usize) -> Self {
         Self { rate: start.min(most), most, taken: None, refused: None, left: tries }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     /// The highest rate that was taken of a system that takes `can`.
-    fn found(mut search: Search, can: f64) -> (Option<f64>, bool) {
+    fn found(mut search: RateSearch, can: f64) -> (Option<f64>, bool) {
         let mut best = None;
         while let Some(rate) = search.next() {
             search.told(rate <= can);
@@ -72,15 +72,15 @@ mod tests {
 
     #[test]
     fn a_search_ends() {
-        assert_eq!(found(Search::new(50.0, 800.0, 9), f64::INFINITY), (Some(800.0), true));
-        assert_eq!(found(Search::new(50.0, 800.0, 3), 0.0), (None, false));
-        assert_eq!(found(Search::new(50.0, 800.0, 0), 60.0), (None, true));
+        assert_eq!(found(RateSearch::new(50.0, 800.0, 9), f64::INFINITY), (Some(800.0), true));
+        assert_eq!(found(RateSearch::new(50.0, 800.0, 3), 0.0), (None, false));
+        assert_eq!(found(RateSearch::new(50.0, 800.0, 0), 60.0), (None, true));
     }
 
     proptest! {
         #[test]
         fn the_highest_rate_is_found(can in 1.0..700.0_f64) {
-            let (best, end) = found(Search::new(50.0, 800.0, 20), can);
+            let (best, end) = found(RateSearch::new(50.0, 800.0, 20), can);
             let best = best.unwrap();
             prop_assert!(best <= can && best > can / 1.06 && !end, "{best} of {can}");
         }

@@ -1,7 +1,7 @@
 //! How a whole run fits into a given time.
 use std::time::Duration;
 
-use crate::evaluation::contestants::cards;
+use crate::evaluation::contest::cards;
 use crate::evaluation::figure::Figure;
 use crate::evaluation::part::Part;
 use crate::evaluation::{churn, install, latency, new_connections};
@@ -13,10 +13,10 @@ const MOST: u32 = 30;
 /// Milliseconds that a point takes beside its measuring: two threads start and
 /// are registered, rings are emptied.
 const OVERHEAD_MS: u64 = 12;
-/// Nanoseconds that a connection of one encoding costs to be opened, aimed and
+/// Nanoseconds that a connection of one encoding costs to be opened, steered and
 /// put into the sequence, and into the paper's hash table.
 const OPENING_NS: u64 = 2_500;
-/// Milliseconds that a world costs beside that.
+/// Milliseconds that a scenario costs beside that.
 const BUILDING_MS: u64 = 15;
 
 /// What a part of the run would like.
@@ -73,9 +73,9 @@ fn wish(part: Part, quick: bool, systems: &[System]) -> Wish {
         Part::Figure(figure) => {
             let systems = &figure.systems(systems);
             let settings = figure.settings(quick);
-            let mut worlds: Vec<_> = settings.iter().map(|setting| setting.world()).collect();
-            worlds.dedup();
-            let fixed = worlds.iter().map(|world| opening_ms(world.0, systems)).sum();
+            let mut scenarios: Vec<_> = settings.iter().map(|setting| setting.scenario()).collect();
+            scenarios.dedup();
+            let fixed = scenarios.iter().map(|scenario| opening_ms(scenario.0, systems)).sum();
             let rates = figure.rates(quick).len() as u64;
             let points = settings.len() as u64 * systems.len() as u64 * (1 + rates);
             // An open loop has so many points that it gets fewer repetitions.
@@ -101,7 +101,7 @@ fn wish(part: Part, quick: bool, systems: &[System]) -> Wish {
             let steps = churn::arrivals(quick).len() + churn::searched(quick);
             let points = (each * steps) as u64;
             let wish = of(points, if quick { 150 } else { 300 }, 0, 2);
-            // Each has a world of its own, and a longer warm-up.
+            // Each has a scenario of its own, and a longer warm-up.
             let more = points * (churn::WARM_MS + BUILDING_MS);
             Wish { repetition_ms: wish.repetition_ms + more, ..wish }
         }

@@ -15,9 +15,9 @@ use wire::{FastHeader, FlowKey};
 use crate::error::MeasureError;
 use crate::evaluation::new_connections::Spent;
 use crate::systems::balancer::RX_BURST;
-use crate::testbed::frames::{CLIENT_SIDE, ROUTER, SERVER_SIDE, SHORTEST, Shot};
+use crate::testbed::frames::{CLIENT_SIDE, FrameSpec, ROUTER, SERVER_SIDE, SHORTEST};
 use crate::testbed::run::INTERRUPTED_US;
-use crate::testbed::world::World;
+use crate::testbed::scenario::Scenario;
 
 /// The parts, in their order.
 pub(crate) const PARTS: [&str; 5] = ["parse", "lookup", "schedule", "insert", "rewrite"];
@@ -33,19 +33,22 @@ struct Walk<'a> {
     openings: ArrayVec<PreparedInsert<1>, RX_BURST>,
 }
 
-/// The time that connections took which are opened by `shots`, by part.
+/// The time that connections took which are opened by `specs`, by part.
 ///
 /// # Errors
 /// The table is too full, or the configuration isn't the measured one.
-pub(crate) fn measure(world: &World, shots: &[Shot]) -> Result<[Spent; 5], MeasureError> {
-    let snapshot = world.shared.snapshot.load_full();
-    let missing = || MeasureError::NotOpened(0, shots.len() as u64);
-    let hop = |addr| world.shared.hop_to(addr, 0).ok_or_else(missing);
+pub(crate) fn measure(
+    scenario: &Scenario,
+    specs: &[FrameSpec],
+) -> Result<[Spent; 5], MeasureError> {
+    let snapshot = scenario.shared.snapshot.load_full();
+    let missing = || MeasureError::NotOpened(0, specs.len() as u64);
+    let hop = |addr| scenario.shared.hop_to(addr, 0).ok_or_else(missing);
     let backends = snapshot.services.services().iter().flat_map(service::Service::backends);
     let there: Result<Vec<_>, _> = backends.map(|backend| hop(backend.address)).collect();
     let back = hop(IpAddr::from([100, 64, 0, 1]))?;
     let mut walk = Walk {
-        shared: &world.shared,
+        shared: &scenario.shared,
         snapshot: &snapshot,
         state: WorkerScheduleState::new(0, &snapshot.services),
         hops: (there?, back),
@@ -55,9 +58,9 @@ pub(crate) fn measure(world: &World, shots: &[Shot]) -> Result<[Spent; 5], Measu
     let interrupted = INTERRUPTED_US * (dpdk::cycles_per_second() / 1_000_000);
     let mut spent = [Spent::default(); 5];
     let mut frames = [[0; SHORTEST]; RX_BURST];
-    for burst in shots.chunks(RX_BURST) {
-        for (shot, frame) in burst.iter().zip(&mut frames) {
-            world.moulds.write(shot, frame);
+    for burst in specs.chunks(RX_BURST) {
+        for (spec, frame) in burst.iter().zip(&mut frames) {
+            scenario.templates.write(spec, frame);
         }
         let frames = frames.get_mut(..burst.len()).unwrap_or_default();
         let mut before = cycles();

@@ -5,6 +5,7 @@ use traffic::Zipf;
 
 use crate::report::figures::Figure;
 use crate::report::html::{around, escaped, plot, section, table};
+use crate::report::row::{IPV6, UNIFORM};
 use crate::report::style::label;
 use crate::report::{Estimate, Report, churns, installs, latencies, new_flows};
 
@@ -158,6 +159,35 @@ fn churn_table(report: &Report) -> String {
         higher one: loss, or the source, whose core had no time for more. Then util says how much \
         the load balancer had left.</p>\n";
     text.to_owned() + &table(&head, 2, rows)
+}
+
+/// IPv6 beside IPv4.
+pub(crate) fn ipv6_table(report: &Report) -> String {
+    let results = report.results();
+    let rows: Vec<Vec<String>> = results
+        .under(5, IPV6)
+        .filter_map(|six| {
+            let mut points = results.of_system(5, &six.system);
+            let four = points.find(|point| point.connections == six.connections)?;
+            let ratio = results.traffic_ratio(&six.system, six.connections, [IPV6, UNIFORM]);
+            Some(vec![
+                escaped(label(&six.system)),
+                six.connections.to_string(),
+                format!("{:.1}", six.matched.median * 100.0),
+                around(&four.ns_per_packet, 1.0, 1),
+                around(&six.ns_per_packet, 1.0, 1),
+                ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+            ])
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head =
+        ["System", "Connections", "NIC matched, %", "IPv4, ns", "IPv6, ns", "IPv6 over IPv4"];
+    let text = "<h3>IPv6 beside IPv4</h3>\n<p>Frames of 78 bytes over IPv6, of 64 over IPv4; the \
+        emulated NIC is an E810 for IPv6, since the X550 matches IPv4 only.</p>\n";
+    text.to_owned() + &table(&head, 1, rows.into_iter())
 }
 
 /// More backends than queues, beside the encodings that it is made of.

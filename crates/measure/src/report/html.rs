@@ -1,6 +1,6 @@
 //! The report as one HTML page that needs nothing else.
 
-use crate::report::beside::{heavy_table, sections, shared_table};
+use crate::report::beside::{heavy_table, ipv6_table, sections, shared_table};
 use crate::report::figures::Figure;
 use crate::report::goals::{Goal, Verdict};
 use crate::report::style::label;
@@ -34,7 +34,7 @@ pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
             let mut text = format!("<div class=\"plots\">\n{plots}</div>\n");
             text += &claim_table(report, number);
             if number == 5 {
-                text += &(shared_table(report) + &heavy_table(report));
+                text += &(ipv6_table(report) + &shared_table(report) + &heavy_table(report));
             }
             if number >= 7 {
                 text += &linearity_table(report, number);

@@ -72,6 +72,12 @@ fn uniform() -> String {
 /// The traffic of the paper's figures.
 pub(crate) const UNIFORM: &str = "uniform";
 
+/// The same over IPv6.
+pub(crate) const IPV6: &str = "ipv6";
+
+/// Connections of that.
+pub(crate) const IPV6_CONNECTIONS: u64 = 8000;
+
 impl Row {
     /// Takes a row from any value that serialises with these fields; others
     /// are passed over.

@@ -121,22 +121,54 @@ impl Results {
         chosen: impl Fn(&Row) -> bool,
         value: impl Fn(&Row) -> f64,
     ) -> Option<f64> {
-        let rows = self.rows.iter().filter(|row| chosen(row));
-        let (ours, theirs): (Vec<&Row>, Vec<&Row>) = rows
-            .filter(|row| [one, other].contains(&row.system.as_str()))
-            .partition(|row| row.system == one);
-        let ratios = ours.iter().filter_map(|row| {
-            let mut same = theirs.iter().filter(|other| {
-                other.repetition == row.repetition
-                    && other.figure == row.figure
-                    && other.connections == row.connections
-                    && other.traffic == row.traffic
-                    && other.packet_size == row.packet_size
-                    && other.offered_mpps == row.offered_mpps
-            });
-            same.next()
-                .map(|other| (self.are_near([row, other]), value(row) / value(other)))
-                .filter(|(_, ratio)| ratio.is_finite())
+        let same = |row: &Row, other: &Row| {
+            other.figure == row.figure
+                && other.connections == row.connections
+                && other.traffic == row.traffic
+                && other.packet_size == row.packet_size
+                && other.offered_mpps == row.offered_mpps
+        };
+        let of = |system| {
+            let chosen = &chosen;
+            move |row: &Row| row.system == system && chosen(row)
+        };
+        self.paired(of(one), of(other), same, value)
+    }
+
+    /// The same of one system's time per packet in figure 5 under two kinds of
+    /// traffic.
+    pub(crate) fn traffic_ratio(
+        &self,
+        system: &str,
+        connections: u64,
+        [one, other]: [&str; 2],
+    ) -> Option<f64> {
+        let of = |traffic| {
+            move |row: &Row| {
+                (row.figure, row.connections) == (5, connections)
+                    && row.system == system
+                    && row.traffic == traffic
+            }
+        };
+        self.paired(of(one), of(other), |_, _| true, |row| row.ns_per_packet)
+    }
+
+    /// The median ratio of `value` over the pairs of one repetition of which
+    /// `ours` and `theirs` take one each and that are the `same` otherwise.
+    fn paired(
+        &self,
+        ours: impl Fn(&Row) -> bool,
+        theirs: impl Fn(&Row) -> bool,
+        same: impl Fn(&Row, &Row) -> bool,
+        value: impl Fn(&Row) -> f64,
+    ) -> Option<f64> {
+        let theirs: Vec<&Row> = self.rows.iter().filter(|row| theirs(row)).collect();
+        let ratios = self.rows.iter().filter(|row| ours(row)).filter_map(|row| {
+            let mut others = theirs.iter().copied();
+            let other =
+                others.find(|other| other.repetition == row.repetition && same(row, other))?;
+            let ratio = value(row) / value(other);
+            ratio.is_finite().then(|| (self.are_near([row, other]), ratio))
         });
         let (near, far): (Vec<_>, Vec<_>) = ratios.partition(|(near, _)| *near);
         let counts = if near.is_empty() { far } else { near };

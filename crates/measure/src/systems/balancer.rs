@@ -7,7 +7,7 @@ use state::{Shared, Source};
 
 use crate::error::MeasureError;
 use crate::testbed::outbox::Out;
-use crate::testbed::world::World;
+use crate::testbed::scenario::Scenario;
 
 /// Packets received at once: the paper's B for one queue.
 pub(crate) const RX_BURST: usize = 32;
@@ -33,9 +33,9 @@ pub(crate) struct Hnlb {
 }
 
 impl Hnlb {
-    pub(crate) fn new(world: &World) -> Result<Self, MeasureError> {
-        let shared = Arc::clone(&world.shared);
-        let pipeline = Pipeline::new(Arc::clone(&shared), 0, world.settings())?;
+    pub(crate) fn new(scenario: &Scenario) -> Result<Self, MeasureError> {
+        let shared = Arc::clone(&scenario.shared);
+        let pipeline = Pipeline::new(Arc::clone(&shared), 0, scenario.settings())?;
         Ok(Self { shared, pipeline })
     }
 }

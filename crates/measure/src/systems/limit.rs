@@ -39,23 +39,38 @@ impl Action {
 /// out by the very code that carries out those of the load balancer.
 pub(crate) struct Limit {
     macs: [u8; 12],
-    rewrite: FastRewrite<1>,
+    rewrite: OneRewrite,
     proto: Transport,
     port: PortId,
 }
 
+/// The fast path's rewrite of one family's headers.
+enum OneRewrite {
+    V4(FastRewrite<1>),
+    V6(FastRewrite<4>),
+}
+
 impl Limit {
-    /// `None` if `action` isn't one of IPv4 packets.
-    pub(crate) fn new(action: Action, proto: Transport) -> Option<Self> {
-        let Rewrite::V4(new) = action.rewrite else { return None };
-        let [to, from] = action.macs;
-        let rewrite = FastRewrite {
-            addresses: [u64::from_ne_bytes(new.addresses)],
-            ports: u32::from_ne_bytes(new.ports),
-            net_delta: new.net_delta.to_be(),
-            transport_delta: new.transport_delta.to_be(),
+    pub(crate) fn new(action: Action, proto: Transport) -> Self {
+        let rewrite = match action.rewrite {
+            Rewrite::V4(new) => OneRewrite::V4(FastRewrite {
+                addresses: [u64::from_ne_bytes(new.addresses)],
+                ports: u32::from_ne_bytes(new.ports),
+                net_delta: new.net_delta.to_be(),
+                transport_delta: new.transport_delta.to_be(),
+            }),
+            Rewrite::V6(new) => OneRewrite::V6(FastRewrite {
+                addresses: std::array::from_fn(|at| {
+                    let word = new.addresses.chunks_exact(8).nth(at);
+                    word.and_then(|word| word.first_chunk()).map_or(0, |w| u64::from_ne_bytes(*w))
+                }),
+                ports: u32::from_ne_bytes(new.ports),
+                net_delta: 0,
+                transport_delta: new.transport_delta.to_be(),
+            }),
         };
-        Some(Self { macs: mac_pair(to, from), rewrite, proto, port: action.port })
+        let [to, from] = action.macs;
+        Self { macs: mac_pair(to, from), rewrite, proto, port: action.port }
     }
 }
 
@@ -69,7 +84,10 @@ impl Balancer for Limit {
             let frame = packet.bytes_mut();
             if let Some(macs) = frame.first_chunk_mut() {
                 *macs = self.macs;
-                self.rewrite.apply(frame, 0, self.proto);
+                match &self.rewrite {
+                    OneRewrite::V4(rewrite) => rewrite.apply(frame, 0, self.proto),
+                    OneRewrite::V6(rewrite) => rewrite.apply(frame, 0, self.proto),
+                }
                 out.send(self.port, packet);
             }
         }

@@ -12,7 +12,7 @@ use crate::error::MeasureError;
 use crate::systems::balancer::Balancer;
 use crate::systems::limit::Action;
 use crate::testbed::outbox::Out;
-use crate::testbed::world::World;
+use crate::testbed::scenario::Scenario;
 
 /// A connection's backend and direction by the place of its key in the hash
 /// table, as the paper's DIP table.
@@ -24,11 +24,11 @@ pub(crate) struct SlbPaper {
 }
 
 impl SlbPaper {
-    /// The same connections, to the same backends, as in `world`, of all
+    /// The same connections, to the same backends, as in `scenario`, of all
     /// `directions`.
-    pub(crate) fn new(world: &World, directions: &[Direction]) -> Result<Self, MeasureError> {
+    pub(crate) fn new(scenario: &Scenario, directions: &[Direction]) -> Result<Self, MeasureError> {
         let failed = |error: String| MeasureError::Hash(error);
-        let connections = world.open();
+        let connections = scenario.open();
         // A cuckoo table can't be filled to the last place.
         let keys = connections.saturating_mul(directions.len() as u32);
         let entries = (keys / 4).saturating_mul(5).max(1 << 16);
@@ -38,8 +38,8 @@ impl SlbPaper {
         for number in 0..u64::from(connections) {
             for (at, &direction) in directions.iter().enumerate() {
                 let missing = || MeasureError::NotOpened(number, connections.into());
-                let (backend, action) = world.action(number, direction).ok_or_else(missing)?;
-                let key = world.key(number, direction).and_then(|key| hash_key(&key));
+                let (backend, action) = scenario.action(number, direction).ok_or_else(missing)?;
+                let key = scenario.key(number, direction).and_then(|key| hash_key(&key));
                 let place = table
                     .add(&key.ok_or_else(missing)?)
                     .map_err(|error| failed(error.to_string()))?;

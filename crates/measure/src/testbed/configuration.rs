@@ -5,11 +5,13 @@ use config::Config;
 use wire::Transport;
 
 use crate::error::MeasureError;
-use crate::testbed::frames::{self, ROUTER, VIP};
-use crate::testbed::world::Plan;
+use crate::testbed::frames::{Family, ROUTER, Templates, backend_mac};
+use crate::testbed::scenario::Plan;
 
 /// The fewest connections that the table has room for.
 const LEAST: u32 = 1 << 16;
+/// Room for connections of the family that sends nothing.
+const LITTLE: u32 = 1024;
 
 /// Silence after which connections are forgotten, closed and open ones, where
 /// many shall come and go within a measurement.
@@ -22,12 +24,19 @@ pub(crate) fn configuration(plan: Plan) -> Result<Config, MeasureError> {
 }
 
 fn text(plan: Plan) -> String {
-    let connections = plan.connections.max(LEAST);
+    let Plan { family, .. } = plan;
+    let room = plan.connections.max(LEAST);
+    let (v4, v6) = if family == Family::V4 { (room, LITTLE) } else { (LITTLE, room) };
     let proto = match plan.proto {
         Transport::Tcp => "tcp",
         Transport::Udp => "udp",
     };
     let brief = if plan.brief { BRIEF } else { "" };
+    let templates = Templates::new(family, plan.proto);
+    let vip = templates.vip();
+    let (everything, length) = if family == Family::V4 { ("0.0.0.0/0", 24) } else { ("::/0", 120) };
+    let [clients, servers, router] =
+        [[192, 0, 2, 1], [10, 0, 0, 1], [192, 0, 2, 254]].map(|end| family.address(end.into()));
     let mut text = format!(
         r#"
 [[port]]
@@ -38,21 +47,21 @@ name = "servers"
 device = "net_ring_servers"
 [[interface]]
 port = "clients"
-addresses = ["192.0.2.1/24"]
+addresses = ["{clients}/{length}"]
 [[interface]]
 port = "servers"
-addresses = ["10.0.0.1/24"]
+addresses = ["{servers}/{length}"]
 [[route]]
-prefix = "0.0.0.0/0"
-via = "192.0.2.254"
+prefix = "{everything}"
+via = "{router}"
 [[neighbour]]
-address = "192.0.2.254"
+address = "{router}"
 mac = "{ROUTER}"
 [offload]
 admission = "all"
 [conntrack]
-connections = {connections}
-connections_v6 = 1024
+connections = {v4}
+connections_v6 = {v6}
 {brief}
 [[service]]
 name = "paper"
@@ -61,12 +70,12 @@ port = {}
 protocol = "{proto}"
 scheduler = "round-robin"
 "#,
-        VIP.ip(),
-        VIP.port()
+        vip.ip(),
+        vip.port()
     );
     for place in 0..plan.backends {
-        let (end, mac) = frames::backend(place);
-        let (address, port) = (end.ip(), end.port());
+        let end = templates.backend(place);
+        let (address, port, mac) = (end.ip(), end.port(), backend_mac(place));
         text += &format!("[[service.backend]]\naddress = \"{address}\"\nport = {port}\n");
         text += &format!("[[neighbour]]\naddress = \"{address}\"\nmac = \"{mac}\"\n");
     }

@@ -6,7 +6,7 @@ use dpdk::{
 
 use crate::error::MeasureError;
 use crate::machine::distance::Nearness;
-use crate::testbed::world::{QUEUES, RING};
+use crate::testbed::scenario::{QUEUES, RING};
 
 /// Mbufs in all.
 const MBUFS: u32 = 1 << 14;

@@ -13,12 +13,12 @@ use crate::machine::windows::{Window, Windows};
 use crate::systems::balancer::Hnlb;
 use crate::systems::limit::Limit;
 use crate::systems::slb_paper::SlbPaper;
-use crate::testbed::frames::{Moulds, Shot};
-use crate::testbed::host::{self, Polled, Signals};
+use crate::testbed::frames::{FrameSpec, Templates};
 use crate::testbed::measured::Measured;
 use crate::testbed::outbox::{Out, Requests, TxPort};
+use crate::testbed::poll_loop::{self, Polled, Signals};
 use crate::testbed::ports::Testbed;
-use crate::testbed::source::{Aside, Generator, Pace, Sent, Wires};
+use crate::testbed::source::{BetweenBursts, Generator, Pace, Sent, SourceRings};
 
 /// Milliseconds of one window.
 const WINDOW_MS: u64 = 2;
@@ -37,18 +37,18 @@ pub(crate) enum Subject {
 /// What one point is.
 pub(crate) struct Point<'a, 's> {
     /// What is sent, in order, again and again.
-    pub(crate) shots: &'a [Shot],
-    pub(crate) moulds: &'a Moulds,
+    pub(crate) specs: &'a [FrameSpec],
+    pub(crate) templates: &'a Templates,
     /// Bytes of the longest frame.
     pub(crate) longest: usize,
     /// Receive queues that are polled, from 0, by port.
     pub(crate) queues: [usize; 2],
     pub(crate) pace: Pace,
-    pub(crate) aside: Option<Aside<'a, 's>>,
+    pub(crate) between_bursts: Option<BetweenBursts<'a, 's>>,
 }
 
 /// What of a measurement isn't the source's.
-pub(crate) struct Hosted<'a> {
+pub(crate) struct MeasuredSystem<'a> {
     pub(crate) subject: &'a mut Subject,
     /// Receive queues that are polled, from 0, by port.
     pub(crate) queues: [usize; 2],
@@ -67,29 +67,35 @@ impl Testbed {
         options: &Options,
     ) -> Result<Measured, MeasureError> {
         let queues = point.queues;
-        let hosted = Hosted { subject, queues, requests: None, warm_up_ms: WARM_UP_MS };
-        self.measure_with(hosted, options, |wires| {
-            let Point { shots, moulds, longest, pace, aside, .. } = point;
-            Generator { shots, moulds, longest, wires, aside }.send(pace)
+        let measured_system =
+            MeasuredSystem { subject, queues, requests: None, warm_up_ms: WARM_UP_MS };
+        self.measure_with(measured_system, options, |rings| {
+            let Point { specs, templates, longest, pace, between_bursts, .. } = point;
+            Generator { specs, templates, longest, rings, between_bursts }.send(pace)
         })
     }
 
-    /// Measures what is `hosted` while `source` sends on the other core, until
+    /// Measures what is `measured_system` while `source` sends on the other core, until
     /// the measured core says that it is done.
     pub(crate) fn measure_with(
         &mut self,
-        hosted: Hosted<'_>,
+        measured_system: MeasuredSystem<'_>,
         options: &Options,
-        source: impl FnOnce(Wires<'_>) -> Sent + Send,
+        source: impl FnOnce(SourceRings<'_>) -> Sent + Send,
     ) -> Result<Measured, MeasureError> {
         let [source_core, host_core] = options.cores.unwrap_or([0, 1]);
-        let windows = windows(options, hosted.warm_up_ms);
+        let windows = windows(options, measured_system.warm_up_ms);
         let signals = Signals::default();
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
-        let Hosted { subject, queues, requests, .. } = hosted;
+        let MeasuredSystem { subject, queues, requests, .. } = measured_system;
         let mut polled = polled(rx, queues);
-        let wires =
-            Wires { to_host, from_host, pool, signals: &signals, patience: patience(options) };
+        let rings = SourceRings {
+            to_host,
+            from_host,
+            pool,
+            signals: &signals,
+            patience: patience(options),
+        };
         let pool = &*pool;
         let [before, after] = &signals.balls;
         // On a busy machine the ball falls.
@@ -122,7 +128,7 @@ impl Testbed {
                 // Not earlier: windows without a source would be full before it sends.
                 signals.started.store(true, Ordering::Relaxed);
                 let _guard = ready?;
-                let sent = source(wires);
+                let sent = source(rings);
                 returns(after);
                 Ok::<_, MeasureError>(sent)
             });
@@ -146,12 +152,17 @@ impl Testbed {
         let mut windows = windows(options, WARM_UP_MS);
         let signals = Signals::default();
         let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
-        let Point { shots, moulds, longest, queues, aside, .. } = point;
+        let Point { specs, templates, longest, queues, between_bursts, .. } = point;
         let mut polled = polled(rx, queues);
-        let wires =
-            Wires { to_host, from_host, pool, signals: &signals, patience: patience(options) };
+        let rings = SourceRings {
+            to_host,
+            from_host,
+            pool,
+            signals: &signals,
+            patience: patience(options),
+        };
         let pool = &*pool;
-        let generator = Generator { shots, moulds, longest, wires, aside };
+        let generator = Generator { specs, templates, longest, rings, between_bursts };
         let (windows, sent) = std::thread::scope(|scope| {
             let both = scope.spawn(|| {
                 pin_to_core(core)?;
@@ -215,9 +226,11 @@ impl Subject {
         signals: &Signals,
     ) {
         match self {
-            Self::Limit(subject) => host::poll(subject, queues, out, windows, signals),
-            Self::SlbPaper(subject) => host::poll(&mut **subject, queues, out, windows, signals),
-            Self::Hnlb(subject) => host::poll(&mut **subject, queues, out, windows, signals),
+            Self::Limit(subject) => poll_loop::poll(subject, queues, out, windows, signals),
+            Self::SlbPaper(subject) => {
+                poll_loop::poll(&mut **subject, queues, out, windows, signals)
+            }
+            Self::Hnlb(subject) => poll_loop::poll(&mut **subject, queues, out, windows, signals),
         }
     }
 
@@ -228,9 +241,9 @@ impl Subject {
         windows: &mut Windows,
     ) -> bool {
         match self {
-            Self::Limit(subject) => host::drain(subject, queues, out, windows),
-            Self::SlbPaper(subject) => host::drain(&mut **subject, queues, out, windows),
-            Self::Hnlb(subject) => host::drain(&mut **subject, queues, out, windows),
+            Self::Limit(subject) => poll_loop::drain(subject, queues, out, windows),
+            Self::SlbPaper(subject) => poll_loop::drain(&mut **subject, queues, out, windows),
+            Self::Hnlb(subject) => poll_loop::drain(&mut **subject, queues, out, windows),
         }
     }
 }

@@ -4,6 +4,8 @@ use traffic::{Load, Rng, Set, TrafficSet, Zipf};
 use wire::Transport;
 
 use crate::error::MeasureError;
+use crate::systems::system::System;
+use crate::testbed::frames::{FCS, Family};
 
 /// How packets are spread over connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +14,8 @@ pub enum Traffic {
     Uniform,
     /// All alike, clients and backends by turns, each at its own port.
     BothWays,
+    /// All alike, from the clients to the backends, over IPv6.
+    Ipv6,
     /// Connection k has a share proportional to 1 / k^alpha.
     Zipf(f64),
     /// The LASLB thesis' traffic set 1 to 3 at 10 Gbit/s, as it is at one
@@ -51,6 +55,7 @@ impl Traffic {
         match self {
             Self::Uniform => "uniform",
             Self::BothWays => "both-ways",
+            Self::Ipv6 => "ipv6",
             Self::Zipf(alpha) if alpha > 1.1 => "zipf-1.2",
             Self::Zipf(_) => "zipf-1.0",
             Self::Laslb(1) => "laslb-1",
@@ -62,6 +67,22 @@ impl Traffic {
     /// What its packets are.
     pub(crate) const fn proto(self) -> Transport {
         if matches!(self, Self::Laslb(3)) { Transport::Udp } else { Transport::Tcp }
+    }
+
+    /// Whether `system` can be measured with it: the limit has one action for all
+    /// packets, so it knows one direction; the paper's tables have IPv4 keys; and
+    /// that more backends share queues is compared for IPv4 only.
+    pub(crate) fn suits(self, system: System) -> bool {
+        match system {
+            System::Limit => self.directions().len() == 1,
+            System::SlbPaper | System::HnlbShared => self.family() == Family::V4,
+            System::Slb | System::HnlbQueue | System::HnlbMark => true,
+        }
+    }
+
+    /// The family of its packets.
+    pub(crate) const fn family(self) -> Family {
+        if matches!(self, Self::Ipv6) { Family::V6 } else { Family::V4 }
     }
 
     /// The directions of its packets.
@@ -80,7 +101,7 @@ impl Traffic {
         let connections = connections.max(1);
         let there = |connection| Draw { connection, direction: Direction::Forward, size };
         let draws = match self {
-            Self::Uniform => shuffled(connections, seed).map(there).collect(),
+            Self::Uniform | Self::Ipv6 => shuffled(connections, seed).map(there).collect(),
             Self::BothWays => shuffled(connections, seed)
                 .flat_map(|connection| {
                     Direction::BOTH.map(|direction| Draw { connection, direction, size })
@@ -122,7 +143,7 @@ fn set(number: u8, seed: u64) -> Result<Sequence, MeasureError> {
         let next = numbers.len() as u32;
         let connection = *numbers.entry(packet.flow).or_insert(next);
         // The sets' sizes have no frame check sequence.
-        let size = packet.size + crate::testbed::frames::FCS;
+        let size = packet.size + FCS;
         Draw { connection, direction: Direction::Forward, size }
     });
     let draws: Vec<Draw> = draws.collect();

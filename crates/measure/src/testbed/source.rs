@@ -8,8 +8,8 @@ use packet::PacketBuf;
 use crate::machine::calm::Calm;
 use crate::machine::ledger::Ledger;
 use crate::machine::presence::{Patience, Presence};
-use crate::testbed::frames::{Moulds, Shot};
-use crate::testbed::host::Signals;
+use crate::testbed::frames::{FrameSpec, Templates};
+use crate::testbed::poll_loop::Signals;
 
 /// Mbufs moved at once.
 const BURST: usize = 64;
@@ -49,7 +49,7 @@ pub(crate) struct Sent {
 }
 
 /// The source's ends of all rings.
-pub(crate) struct Wires<'a> {
+pub(crate) struct SourceRings<'a> {
     pub(crate) to_host: &'a mut [Producer],
     pub(crate) from_host: &'a mut [Consumer; 2],
     pub(crate) pool: &'a Mempool,
@@ -59,16 +59,16 @@ pub(crate) struct Wires<'a> {
 
 /// Done by the source's core between two bursts, for instance a keeper's work;
 /// it is told the cycle.
-pub(crate) type Aside<'a, 's> = &'a mut (dyn FnMut(u64) + Send + 's);
+pub(crate) type BetweenBursts<'a, 's> = &'a mut (dyn FnMut(u64) + Send + 's);
 
 /// Everything the source owns.
 pub(crate) struct Generator<'a, 's> {
-    pub(crate) shots: &'a [Shot],
-    pub(crate) moulds: &'a Moulds,
+    pub(crate) specs: &'a [FrameSpec],
+    pub(crate) templates: &'a Templates,
     /// Bytes of the longest frame.
     pub(crate) longest: usize,
-    pub(crate) wires: Wires<'a>,
-    pub(crate) aside: Option<Aside<'a, 's>>,
+    pub(crate) rings: SourceRings<'a>,
+    pub(crate) between_bursts: Option<BetweenBursts<'a, 's>>,
 }
 
 struct Run<'g, 'a, 's> {
@@ -106,7 +106,7 @@ impl Generator<'_, '_> {
         let mut run = Run::new(&mut self);
         let mut free = Vec::with_capacity(ALTERNATE);
         loop {
-            run.aside();
+            run.between_bursts();
             while free.len() < ALTERNATE {
                 let Some(mbuf) = run.fresh() else { break };
                 free.push(mbuf);
@@ -125,19 +125,19 @@ impl Generator<'_, '_> {
 
 impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn new(generator: &'g mut Generator<'a, 's>) -> Self {
-        let staged = generator.wires.to_host.iter().map(|_| Batch::new()).collect();
+        let staged = generator.rings.to_host.iter().map(|_| Batch::new()).collect();
         let sent = Sent { ledger: Ledger::default(), cycles: 0, calm: None, latency: None };
-        let patience = generator.wires.patience;
+        let patience = generator.rings.patience;
         Self { generator, at: 0, staged, sent, stamp: None, timed: 0, patience, excuses: false }
     }
 
     fn done(&self) -> bool {
-        self.generator.wires.signals.measured.load(Ordering::Relaxed)
+        self.generator.rings.signals.measured.load(Ordering::Relaxed)
     }
 
     /// Cycles for which the threads have not had their cores, added up.
     fn away(&self, now: u64) -> u64 {
-        let Signals { host, source, .. } = self.generator.wires.signals;
+        let Signals { host, source, .. } = self.generator.rings.signals;
         [host, source].map(|thread| thread.away(now, self.patience)).iter().sum()
     }
 
@@ -145,21 +145,21 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     #[inline]
     fn turn(&self) -> u64 {
         let now = cycles();
-        self.generator.wires.signals.source.beat(now, self.patience);
+        self.generator.rings.signals.source.beat(now, self.patience);
         now
     }
 
     #[inline]
-    fn aside(&mut self) {
-        if let Some(aside) = &mut self.generator.aside {
-            aside(cycles());
+    fn between_bursts(&mut self) {
+        if let Some(between_bursts) = &mut self.generator.between_bursts {
+            between_bursts(cycles());
         }
     }
 
     /// An mbuf from the pool whose payload is written already: headers are all
     /// that differs between frames.
     fn fresh(&self) -> Option<Mbuf> {
-        blank(self.generator.wires.pool, self.generator.longest)
+        blank(self.generator.rings.pool, self.generator.longest)
     }
 
     /// Every packet that comes back is sent again as another.
@@ -175,7 +175,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
             let mut found = 0;
             for at in 0..2 {
                 let [coming, there] = &mut batches;
-                let Some(ring) = self.generator.wires.from_host.get_mut(at) else { continue };
+                let Some(ring) = self.generator.rings.from_host.get_mut(at) else { continue };
                 let some = ring.dequeue_burst(coming);
                 self.count_returned(at, some);
                 // The load balancer has written all of them: while they come
@@ -190,7 +190,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
             if found == 0 {
                 self.flush();
             }
-            self.aside();
+            self.between_bursts();
         }
     }
 
@@ -222,7 +222,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
             let due = (now.wrapping_sub(start) as f64 * per_cycle) as u64;
             let behind = due.saturating_sub(taken + skipped);
             if behind == 0 {
-                self.aside();
+                self.between_bursts();
                 std::hint::spin_loop();
                 continue;
             }
@@ -232,7 +232,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                 match free.pop() {
                     Some(mbuf) => self.emit(mbuf),
                     None => {
-                        let port = self.generator.shots.get(self.at).map_or(0, Shot::port);
+                        let port = self.generator.specs.get(self.at).map_or(0, FrameSpec::port);
                         self.sent.ledger.offered[port] += 1;
                         self.lose(port, 1);
                     }
@@ -252,7 +252,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn recover(&mut self, free: &mut Vec<Mbuf>) {
         let mut back = Batch::<BURST>::new();
         for at in 0..2 {
-            while let Some(ring) = self.generator.wires.from_host.get_mut(at) {
+            while let Some(ring) = self.generator.rings.from_host.get_mut(at) {
                 let found = ring.dequeue_burst(&mut back);
                 if found == 0 {
                     break;
@@ -262,7 +262,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                 back.iter().for_each(Mbuf::prefetch_write);
                 for mbuf in back.drain() {
                     if let Some(times) = &mut self.sent.latency {
-                        let Signals { host, source, .. } = self.generator.wires.signals;
+                        let Signals { host, source, .. } = self.generator.rings.signals;
                         let then = stamp_of(&mbuf);
                         let excused = |thread: &Presence| thread.touched(then, now, self.patience);
                         // What came before the load balancer was warm doesn't count.
@@ -281,32 +281,33 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     /// Writes the next packet into `mbuf` and stages it for its ring.
     #[inline]
     fn emit(&mut self, mut mbuf: Mbuf) {
-        let Generator { shots, moulds, wires, .. } = &mut *self.generator;
-        let Some(shot) = shots.get(self.at) else { return };
+        let Generator { specs, templates, rings, .. } = &mut *self.generator;
+        let Some(spec) = specs.get(self.at) else { return };
         self.at += 1;
-        if self.at == shots.len() {
+        if self.at == specs.len() {
             self.at = 0;
         }
-        if !mbuf.resize(shot.len()) {
+        if !mbuf.resize(spec.len()) {
             return;
         }
         let bytes = mbuf.bytes_mut();
-        let Some(headers) = bytes.first_chunk_mut() else { return };
-        moulds.write(shot, headers);
-        if let Some(stamp) = self.stamp {
-            headers[STAMP].copy_from_slice(&stamp.to_be_bytes());
+        if !templates.write(spec, bytes) {
+            return;
         }
-        mbuf.set_mark(shot.mark());
+        if let (Some(stamp), Some(field)) = (self.stamp, bytes.get_mut(STAMP)) {
+            field.copy_from_slice(&stamp.to_be_bytes());
+        }
+        mbuf.set_mark(spec.mark());
         let ledger = &mut self.sent.ledger;
-        ledger.offered[shot.port()] += 1;
-        let Some(batch) = self.staged.get_mut(shot.ring()) else { return };
+        ledger.offered[spec.port()] += 1;
+        let Some(batch) = self.staged.get_mut(spec.ring()) else { return };
         // There is room: a full batch is flushed at once.
         drop(batch.push(mbuf));
         if batch.is_full() {
-            if let Some(ring) = wires.to_host.get_mut(shot.ring()) {
+            if let Some(ring) = rings.to_host.get_mut(spec.ring()) {
                 ring.enqueue_burst(batch);
             }
-            let (port, lost) = (shot.port(), batch.len());
+            let (port, lost) = (spec.port(), batch.len());
             batch.clear();
             self.lose(port, lost);
         }
@@ -317,7 +318,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     #[inline]
     fn lose(&mut self, port: usize, packets: usize) {
         if packets > 0 {
-            let host = &self.generator.wires.signals.host;
+            let host = &self.generator.rings.signals.host;
             let excused = self.excuses && host.excused(cycles(), self.patience);
             self.sent.ledger.lose(port, packets as u64, excused);
         }
@@ -328,7 +329,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         // The first half of the rings is the clients' port.
         let half = self.staged.len() / 2;
         let mut lost = [0; 2];
-        let rings = self.staged.iter_mut().zip(self.generator.wires.to_host.iter_mut());
+        let rings = self.staged.iter_mut().zip(self.generator.rings.to_host.iter_mut());
         for (at, (batch, ring)) in rings.enumerate() {
             if !batch.is_empty() {
                 ring.enqueue_burst(batch);

@@ -92,12 +92,17 @@ pub(crate) fn findings(repetitions: u32) -> Findings {
     for repetition in 0..repetitions {
         let drift = 1.0 + 0.01 * f64::from(repetition * 7 % 5);
         for row in rows(1).iter().filter(|row| row.figure == 5) {
-            for (traffic, factor) in
-                [("zipf-1.0", 0.9), ("zipf-1.2", 0.8), ("both-ways", 1.1), ("laslb-2", 1.2)]
-            {
+            for (traffic, factor) in [
+                ("zipf-1.0", 0.9),
+                ("zipf-1.2", 0.8),
+                ("both-ways", 1.1),
+                ("laslb-2", 1.2),
+                ("ipv6", 1.3),
+            ] {
                 let ns = row.ns_per_packet * factor * drift;
                 let (traffic, mpps) = (traffic.to_owned(), 1000.0 / ns);
-                if traffic != "laslb-2" || row.connections == 8000 {
+                let only_8000 = ["laslb-2", "ipv6"].contains(&traffic.as_str());
+                if !only_8000 || row.connections == 8000 {
                     let new = Row { repetition, traffic, mpps, ns_per_packet: ns, ..row.clone() };
                     found.rows.push(new);
                 }

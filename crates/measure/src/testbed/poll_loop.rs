@@ -10,7 +10,7 @@ use crate::machine::presence::Presence;
 use crate::machine::windows::Windows;
 use crate::systems::balancer::{Balancer, RX_BURST};
 use crate::testbed::outbox::Out;
-use crate::testbed::world::START_MS;
+use crate::testbed::scenario::START_MS;
 
 /// What both threads see of each other.
 #[derive(Debug, Default)]

@@ -10,13 +10,13 @@ use crate::systems::balancer::Hnlb;
 use crate::systems::limit::Limit;
 use crate::systems::slb_paper::SlbPaper;
 use crate::systems::system::{Card, System};
-use crate::testbed::frames::{Moulds, Shot};
+use crate::testbed::frames::{FrameSpec, Templates};
 use crate::testbed::measured::Measured;
 use crate::testbed::ports::Testbed;
 use crate::testbed::run::{Point, Subject};
+use crate::testbed::scenario::{Plan, QUEUES, Scenario};
 use crate::testbed::sequence::{Sequence, Traffic};
 use crate::testbed::source::Pace;
-use crate::testbed::world::{Plan, QUEUES, World};
 
 /// Packets on their way in a saturation run.
 pub(crate) const WINDOW: usize = 1024;
@@ -29,49 +29,48 @@ pub(crate) const WISHED: u32 = 3;
 pub(crate) const CALM: f64 = 0.6;
 
 /// The systems of one setting, ready.
-pub(crate) struct Stage {
+pub(crate) struct Contest {
     pub(crate) connections: u32,
-    pub(crate) entrants: Vec<Entrant>,
+    pub(crate) contestants: Vec<Contestant>,
     setting: Setting,
-    moulds: Moulds,
+    templates: Templates,
     longest: usize,
-    worlds: Vec<World>,
-    /// By world.
-    shots: Vec<Vec<Shot>>,
+    scenarios: Vec<Scenario>,
+    /// By scenario.
+    specs: Vec<Vec<FrameSpec>>,
 }
 
-/// One system on the stage.
-pub(crate) struct Entrant {
+/// One system on the contest.
+pub(crate) struct Contestant {
     pub(crate) system: System,
     pub(crate) matched: f64,
     subject: Subject,
-    /// Which of the stage's worlds is its.
-    world: usize,
+    /// Which of the contest's scenarios is its.
+    scenario: usize,
     card: Card,
     queues: [usize; 2],
 }
 
-impl Stage {
+impl Contest {
     /// Opens the setting's connections for each of `systems` for which the
     /// setting makes sense.
     pub(crate) fn build(setting: Setting, systems: &[System]) -> Result<Self, MeasureError> {
         let Setting { connections, backends, size, traffic } = setting;
         let directions = traffic.directions();
         let sequence = traffic.sequence(connections, size, 1)?;
-        let mut stage = Self {
+        let mut contest = Self {
             connections: sequence.connections,
-            entrants: Vec::with_capacity(System::ALL.len()),
+            contestants: Vec::with_capacity(System::ALL.len()),
             setting,
-            moulds: Moulds::new(traffic.proto()),
+            templates: Templates::new(traffic.family(), traffic.proto()),
             longest: 0,
-            worlds: Vec::new(),
-            shots: Vec::new(),
+            scenarios: Vec::new(),
+            specs: Vec::new(),
         };
         for card in cards(systems, backends) {
             let of_card = || {
                 let some = systems.iter().copied().filter(|s| is_alike(s.card(backends), card));
-                // One action for all packets knows one direction only.
-                some.filter(|s| *s != System::Limit || directions.len() == 1)
+                some.filter(|system| traffic.suits(*system))
             };
             if of_card().next().is_none() {
                 continue;
@@ -81,27 +80,28 @@ impl Stage {
                 shares: card.shares,
                 both_ways: directions.len() > 1,
                 one_way: directions.len() == 1,
+                family: traffic.family(),
                 proto: traffic.proto(),
                 ..Plan::of(sequence.connections, card.backends, card.encoding)
             };
-            let world = World::build(plan)?;
+            let scenario = Scenario::build(plan)?;
             for system in of_card() {
-                stage.entrants.push(Entrant {
+                contest.contestants.push(Contestant {
                     system,
                     matched: 0.0,
-                    subject: subject(system, &world, traffic)?,
-                    world: stage.worlds.len(),
+                    subject: subject(system, &scenario, traffic)?,
+                    scenario: contest.scenarios.len(),
                     card: system.card(backends),
                     queues: queues(system, backends, directions),
                 });
             }
-            stage.worlds.push(world);
+            contest.scenarios.push(scenario);
         }
-        stage.aim(&sequence);
-        Ok(stage)
+        contest.write_specs(&sequence);
+        Ok(contest)
     }
 
-    /// The stage for `setting`: the one before, if its connections are the same
+    /// The contest for `setting`: the one before, if its connections are the same
     /// and only come in another order.
     fn after(
         before: Option<Self>,
@@ -109,11 +109,11 @@ impl Stage {
         systems: &[System],
     ) -> Result<Self, MeasureError> {
         match before {
-            Some(mut stage) if stage.setting.world() == setting.world() => {
+            Some(mut contest) if contest.setting.scenario() == setting.scenario() => {
                 let Setting { connections, size, traffic, .. } = setting;
-                stage.setting = setting;
-                stage.aim(&traffic.sequence(connections, size, 1)?);
-                Ok(stage)
+                contest.setting = setting;
+                contest.write_specs(&traffic.sequence(connections, size, 1)?);
+                Ok(contest)
             }
             before => {
                 // Its memory is free before more is taken.
@@ -123,56 +123,58 @@ impl Stage {
         }
     }
 
-    /// Makes the shots of `sequence` for all worlds.
-    fn aim(&mut self, sequence: &Sequence) {
+    /// Makes the specs of `sequence` for all scenarios.
+    fn write_specs(&mut self, sequence: &Sequence) {
         let sizes = sequence.draws.iter().map(|draw| usize::from(draw.size));
         self.longest = sizes.max().unwrap_or(64);
-        self.shots.clear();
-        for (at, world) in self.worlds.iter().enumerate() {
-            let (shots, matched) = shots(world, sequence);
-            self.shots.push(shots);
-            for entrant in self.entrants.iter_mut().filter(|entrant| entrant.world == at) {
-                entrant.matched = matched;
+        self.specs.clear();
+        for (at, scenario) in self.scenarios.iter().enumerate() {
+            let (specs, matched) = specs(scenario, sequence);
+            self.specs.push(specs);
+            for contestant in
+                self.contestants.iter_mut().filter(|contestant| contestant.scenario == at)
+            {
+                contestant.matched = matched;
             }
         }
     }
 }
 
 /// What is sent, and the share of it that the NIC has matched.
-fn shots(world: &World, sequence: &Sequence) -> (Vec<Shot>, f64) {
+fn specs(scenario: &Scenario, sequence: &Sequence) -> (Vec<FrameSpec>, f64) {
     let mut hits = 0_u64;
-    let shots = sequence.draws.iter().filter_map(|draw| {
-        let (shot, matched) = world.shot(draw.connection, draw.direction, draw.size)?;
+    let specs = sequence.draws.iter().filter_map(|draw| {
+        let (spec, matched) = scenario.spec(draw.connection, draw.direction, draw.size)?;
         hits += u64::from(matched);
-        Some(shot)
+        Some(spec)
     });
-    let shots: Vec<Shot> = shots.collect();
-    let share = hits as f64 / shots.len().max(1) as f64;
-    (shots, share)
+    let specs: Vec<FrameSpec> = specs.collect();
+    let share = hits as f64 / specs.len().max(1) as f64;
+    (specs, share)
 }
 
-/// `system` with the connections of `world`.
+/// `system` with the connections of `scenario`.
 pub(crate) fn subject(
     system: System,
-    world: &World,
+    scenario: &Scenario,
     traffic: Traffic,
 ) -> Result<Subject, MeasureError> {
     Ok(match system {
         System::Limit => {
-            let action = world.action(0, Direction::Forward);
-            let limit = action.and_then(|(_, action)| Limit::new(action, traffic.proto()));
-            Subject::Limit(limit.ok_or(MeasureError::NotOpened(0, world.open().into()))?)
+            let action = scenario.action(0, Direction::Forward);
+            let limit = action.map(|(_, action)| Limit::new(action, traffic.proto()));
+            Subject::Limit(limit.ok_or(MeasureError::NotOpened(0, scenario.open().into()))?)
         }
         System::SlbPaper => {
-            Subject::SlbPaper(Box::new(SlbPaper::new(world, traffic.directions())?))
+            Subject::SlbPaper(Box::new(SlbPaper::new(scenario, traffic.directions())?))
         }
         System::Slb | System::HnlbQueue | System::HnlbMark | System::HnlbShared => {
-            Subject::Hnlb(Box::new(Hnlb::new(world)?))
+            Subject::Hnlb(Box::new(Hnlb::new(scenario)?))
         }
     })
 }
 
-/// The cards of `systems`, those of one world once.
+/// The cards of `systems`, those of one scenario once.
 pub(crate) fn cards(systems: &[System], backends: u8) -> Vec<Card> {
     let mut cards: Vec<Card> = Vec::new();
     for system in System::ALL.into_iter().filter(|system| systems.contains(system)) {
@@ -218,19 +220,26 @@ impl Testbed {
             }
             let deadline = options.until(settings.len() - place);
             let own = Options { deadline, ..options.clone() };
-            let mut stage = Stage::after(before.take(), *setting, &options.systems)?;
+            let mut contest = Contest::after(before.take(), *setting, &options.systems)?;
             for repetition in (0..repetitions).take_while(|&n| !own.ended(n as u32)) {
-                for at in 0..stage.entrants.len() {
+                for at in 0..contest.contestants.len() {
                     if options.stopped() {
                         break;
                     }
-                    self.entrant(&mut stage, at, figure, options, repetition as u32, &mut rows)?;
+                    self.contestant(
+                        &mut contest,
+                        at,
+                        figure,
+                        options,
+                        repetition as u32,
+                        &mut rows,
+                    )?;
                     let done = (place * repetitions + repetition) * options.systems.len() + at + 1;
                     options.tell(Part::Figure(figure), done, all);
                 }
             }
             options.tell(Part::Figure(figure), place + 1, settings.len());
-            before = Some(stage);
+            before = Some(contest);
         }
         if rows.is_empty() && !options.stopped() && !settings.is_empty() {
             return Err(MeasureError::NoPackets("the load balancer"));
@@ -240,9 +249,9 @@ impl Testbed {
 
     /// One repetition of one system: a point, or from no traffic to more than
     /// it can.
-    fn entrant(
+    fn contestant(
         &mut self,
-        stage: &mut Stage,
+        contest: &mut Contest,
         at: usize,
         figure: Figure,
         options: &Options,
@@ -250,16 +259,16 @@ impl Testbed {
         rows: &mut Vec<Row>,
     ) -> Result<(), MeasureError> {
         let rates = figure.rates(options.quick);
-        let Some(best) = self.point(stage, at, None, options)? else { return Ok(()) };
+        let Some(best) = self.point(contest, at, None, options)? else { return Ok(()) };
         let number = figure.number();
-        rows.push(Row { figure: number, repetition, ..stage.row(at, &best, false) });
+        rows.push(Row { figure: number, repetition, ..contest.row(at, &best, false) });
         let most = best.most();
         for part in rates {
             if options.stopped() {
                 break;
             }
-            if let Some(measured) = self.point(stage, at, Some((most * part, false)), options)? {
-                rows.push(Row { figure: number, repetition, ..stage.row(at, &measured, true) });
+            if let Some(measured) = self.point(contest, at, Some((most * part, false)), options)? {
+                rows.push(Row { figure: number, repetition, ..contest.row(at, &measured, true) });
             }
         }
         Ok(())
@@ -270,15 +279,15 @@ impl Testbed {
     /// long; `None` if nothing can be said of it.
     pub(crate) fn point(
         &mut self,
-        stage: &mut Stage,
+        contest: &mut Contest,
         at: usize,
         offered: Option<(f64, bool)>,
         options: &Options,
     ) -> Result<Option<Measured>, MeasureError> {
-        let Stage { entrants, moulds, longest, shots, .. } = stage;
+        let Contest { contestants, templates, longest, specs, .. } = contest;
         let nobody = MeasureError::NoPackets("nobody");
-        let entrant = entrants.get_mut(at).ok_or(nobody)?;
-        let shots = shots.get(entrant.world).map_or(&[][..], Vec::as_slice);
+        let contestant = contestants.get_mut(at).ok_or(nobody)?;
+        let specs = specs.get(contestant.scenario).map_or(&[][..], Vec::as_slice);
         let pace = match offered {
             None => Pace::Closed(WINDOW),
             Some((mpps, stamped)) => Pace::Open { rate: mpps * 1e6, stamped },
@@ -286,12 +295,13 @@ impl Testbed {
         let wished = if options.is_late() { 1 } else { WISHED };
         let mut best: Option<Measured> = None;
         for tried in 1..=TRIES {
-            let queues = entrant.queues;
-            let point = Point { shots, moulds, longest: *longest, queues, pace, aside: None };
+            let queues = contestant.queues;
+            let point =
+                Point { specs, templates, longest: *longest, queues, pace, between_bursts: None };
             let measured = if options.alone && offered.is_none() {
-                self.measure_alone(&mut entrant.subject, point, options)?
+                self.measure_alone(&mut contestant.subject, point, options)?
             } else {
-                self.measure(&mut entrant.subject, point, options)?
+                self.measure(&mut contestant.subject, point, options)?
             };
             let near = measured.near;
             let packets = offered.is_none_or(|(mpps, _)| mpps > 0.0);
@@ -314,16 +324,16 @@ impl Testbed {
     }
 }
 
-impl Stage {
-    /// A row of what was measured of the entrant `at`.
+impl Contest {
+    /// A row of what was measured of the contestant `at`.
     fn row(&self, at: usize, measured: &Measured, open_loop: bool) -> Row {
-        let entrant = self.entrants.get(at);
+        let contestant = self.contestants.get(at);
         let mixed = matches!(self.setting.traffic, Traffic::Laslb(_));
         Row {
             figure: 0,
-            system: entrant.map_or("", |entrant| entrant.system.name()).to_owned(),
-            backends: entrant.map_or(0, |entrant| entrant.card.backends.into()),
-            queues: entrant.map_or(0, |entrant| entrant.card.queues),
+            system: contestant.map_or("", |contestant| contestant.system.name()).to_owned(),
+            backends: contestant.map_or(0, |contestant| contestant.card.backends.into()),
+            queues: contestant.map_or(0, |contestant| contestant.card.queues),
             connections: self.connections.into(),
             // Of mixed sizes, the greatest.
             packet_size: if mixed { self.longest as u16 } else { self.setting.size },
@@ -336,7 +346,7 @@ impl Stage {
             empty_polls: measured.empty_polls(),
             repetition: 0,
             traffic: self.setting.traffic.name().to_owned(),
-            matched: entrant.map_or(0.0, |entrant| entrant.matched),
+            matched: contestant.map_or(0.0, |contestant| contestant.matched),
             dropped: measured.dropped.iter().sum(),
             stolen: measured.stolen(),
             distance_ns: measured.distance.unwrap_or(0.0),

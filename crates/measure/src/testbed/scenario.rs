@@ -1,6 +1,5 @@
 //! The load balancer's state for one measurement: connections that are open,
 //! and rules in the emulated NIC, made by the same code as in operation.
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -18,7 +17,9 @@ use wire::{FlowKey, TcpFlags, Transport};
 use crate::error::MeasureError;
 use crate::systems::limit::Action;
 use crate::testbed::configuration::configuration;
-use crate::testbed::frames::{self, CLIENT_SIDE, DATA, Moulds, SERVER_SIDE, Shot};
+use crate::testbed::frames::{
+    CLIENT_SIDE, DATA, Family, FrameSpec, HEADERS, SERVER_SIDE, Templates, place_of,
+};
 
 /// Receive queues of each port: one for packets that match nothing, and one
 /// for each of the paper's 10 backends.
@@ -63,6 +64,7 @@ pub(crate) struct Plan {
     /// Whether connections are forgotten after a fraction of a second: see
     /// `configuration`.
     pub(crate) brief: bool,
+    pub(crate) family: Family,
     pub(crate) proto: Transport,
 }
 
@@ -81,6 +83,7 @@ impl Plan {
             both_ways: false,
             one_way: false,
             brief: false,
+            family: Family::V4,
             proto: Transport::Tcp,
         }
     }
@@ -88,16 +91,16 @@ impl Plan {
 
 /// What the NIC does with the packets of one connection in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Aim {
+struct Steering {
     mark: Option<u32>,
     queue: u8,
     matched: bool,
 }
 
 /// State and NIC of one load balancer.
-pub(crate) struct World {
+pub(crate) struct Scenario {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) moulds: Moulds,
+    pub(crate) templates: Templates,
     pub(crate) nics: [Nic; 2],
     pub(crate) offloader: Offloader,
     plan: Plan,
@@ -107,10 +110,10 @@ pub(crate) struct World {
     /// By connection: its backend's place.
     places: Vec<u8>,
     /// By direction and connection.
-    aims: [Vec<Aim>; 2],
+    steering: [Vec<Steering>; 2],
 }
 
-impl World {
+impl Scenario {
     /// Builds the state of `plan`.
     pub(crate) fn build(plan: Plan) -> Result<Self, MeasureError> {
         let config = configuration(plan)?;
@@ -125,28 +128,28 @@ impl World {
             shared.table = ConnTable::one_way(&setup::table_config(&config, SEED))?;
         }
         let shared = Arc::new(shared);
-        let mut world = Self {
+        let mut scenario = Self {
             offloader: offloader(plan, &shared),
             shared,
-            moulds: Moulds::new(plan.proto),
+            templates: Templates::new(plan.family, plan.proto),
             nics: [nic(plan)?, nic(plan)?],
             plan,
             opened: 0,
             config,
             places: Vec::new(),
-            aims: [Vec::new(), Vec::new()],
+            steering: [Vec::new(), Vec::new()],
         };
-        world.open_up_to(plan.open.into())?;
+        scenario.open_up_to(plan.open.into())?;
         if plan.in_nic > 0 {
             if offloading {
-                world.offload()?;
+                scenario.offload()?;
             }
-            world.aim(Direction::Forward);
+            scenario.ask_nic(Direction::Forward);
             if plan.both_ways {
-                world.aim(Direction::Reply);
+                scenario.ask_nic(Direction::Reply);
             }
         }
-        Ok(world)
+        Ok(scenario)
     }
 
     /// Of the pipeline.
@@ -167,8 +170,8 @@ impl World {
         let mut burst: ArrayVec<HeapPacket, BURST> = ArrayVec::new();
         let mut spare = Spare::default();
         for number in self.opened..all {
-            let shot = self.moulds.forward(number, 64, TcpFlags::SYN);
-            burst.push(spare.packet(&self.moulds, &shot));
+            let spec = self.templates.forward(number, 64, TcpFlags::SYN);
+            burst.push(spare.packet(&self.templates, &spec));
             if burst.is_full() || number + 1 == all {
                 pipeline.begin();
                 pipeline.process(from, &mut burst, START_MS, &mut spare);
@@ -217,25 +220,25 @@ impl World {
 
     /// The place of a connection's backend.
     fn place(&self, conn: ConnId) -> Option<u8> {
-        let IpAddr::V4(server) = self.shared.table.binding(conn)?.server.ip() else { return None };
-        server.octets()[3].checked_sub(frames::backend(0).0.ip().octets()[3])
+        place_of(self.shared.table.binding(conn)?.server.ip())
     }
 
     /// The 5-tuple of connection `number` as packets of `direction` carry it.
     pub(crate) fn key(&self, number: u64, direction: Direction) -> Option<FlowKey> {
         match direction {
-            Direction::Forward => frames::key(self.plan.proto, number),
+            Direction::Forward => self.templates.key(number),
             Direction::Reply => {
                 let place = *self.places.get(usize::try_from(number).ok()?)?;
-                let (server, client) = (frames::backend(place).0, frames::client(number));
-                FlowKey::new(self.plan.proto, server.into(), client.into())
+                let (server, client) =
+                    (self.templates.backend(place), self.templates.client(number));
+                FlowKey::new(self.plan.proto, server, client)
             }
         }
     }
 
     /// Connection `number` in the table.
     pub(crate) fn hit(&self, number: u64) -> Option<Hit> {
-        self.shared.table.lookup(&frames::key(self.plan.proto, number)?)
+        self.shared.table.lookup(&self.templates.key(number)?)
     }
 
     /// The place of connection `number`'s backend, and what is done to packets
@@ -290,59 +293,59 @@ impl World {
     }
 
     /// Asks the NIC once where each connection's packets go.
-    fn aim(&mut self, direction: Direction) {
-        let all = u64::from(self.plan.open);
-        let (nic, aims) = match direction {
-            Direction::Forward => (&self.nics[0], &mut self.aims[0]),
-            Direction::Reply => (&self.nics[1], &mut self.aims[1]),
+    fn ask_nic(&mut self, direction: Direction) {
+        let (all, length) = (u64::from(self.plan.open), self.templates.shortest());
+        let (nic, steering) = match direction {
+            Direction::Forward => (&self.nics[0], &mut self.steering[0]),
+            Direction::Reply => (&self.nics[1], &mut self.steering[1]),
         };
-        aims.reserve(all as usize);
-        let mut frames: ArrayVec<[u8; frames::SHORTEST], ASKED> = ArrayVec::new();
+        steering.reserve(all as usize);
+        let mut frames: ArrayVec<[u8; HEADERS], ASKED> = ArrayVec::new();
         for number in 0..all {
-            let shot = match direction {
-                Direction::Forward => self.moulds.forward(number, 64, DATA),
+            let spec = match direction {
+                Direction::Forward => self.templates.forward(number, 64, DATA),
                 Direction::Reply => {
                     let place = self.places.get(number as usize).copied().unwrap_or(0);
-                    self.moulds.reply(number, place, 64, DATA)
+                    self.templates.reply(number, place, 64, DATA)
                 }
             };
-            let mut frame = [0; frames::SHORTEST];
-            self.moulds.write(&shot, &mut frame);
+            let mut frame = [0; HEADERS];
+            self.templates.write(&spec, &mut frame);
             frames.push(frame);
             if frames.is_full() || number + 1 == all {
                 let mut told: [Delivery; ASKED] = std::array::from_fn(|_| Delivery::default());
-                let asked = frames.iter().map(<[u8; frames::SHORTEST]>::as_slice);
+                let asked = frames.iter().map(|frame| frame.get(..length).unwrap_or_default());
                 nic.receive_burst(asked, ASKED_MS * 1_000_000, &mut told);
-                let aim = |told: &Delivery| Aim {
+                let aim = |told: &Delivery| Steering {
                     mark: told.mark,
                     queue: told.queue as u8,
                     matched: told.matched,
                 };
-                aims.extend(told.iter().take(frames.len()).map(aim));
+                steering.extend(told.iter().take(frames.len()).map(aim));
                 frames.clear();
             }
         }
     }
 
     /// A frame of connection `number`, and whether the NIC has matched it.
-    pub(crate) fn shot(
+    pub(crate) fn spec(
         &self,
         number: u32,
         direction: Direction,
         size: u16,
-    ) -> Option<(Shot, bool)> {
+    ) -> Option<(FrameSpec, bool)> {
         let at = number as usize;
         let place = *self.places.get(at)?;
-        let (aims, first, shot) = match direction {
+        let (steering, first, spec) = match direction {
             Direction::Forward => {
-                (&self.aims[0], 0, self.moulds.forward(number.into(), size, DATA))
+                (&self.steering[0], 0, self.templates.forward(number.into(), size, DATA))
             }
             Direction::Reply => {
-                (&self.aims[1], QUEUES, self.moulds.reply(number.into(), place, size, DATA))
+                (&self.steering[1], QUEUES, self.templates.reply(number.into(), place, size, DATA))
             }
         };
-        let Aim { mark, queue, matched } = *aims.get(at)?;
-        Some((shot.aimed(first as u8 + queue, mark), matched))
+        let Steering { mark, queue, matched } = *steering.get(at)?;
+        Some((spec.steered(first as u8 + queue, mark), matched))
     }
 }
 
@@ -365,9 +368,14 @@ fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
     Offloader::new(config, Arc::clone(shared))
 }
 
-/// The paper's card; where several rules have one mark, one that bears that.
+/// The paper's card; where several rules have one mark, one that bears that,
+/// and for IPv6 one that matches it.
 fn nic(plan: Plan) -> Result<Nic, MeasureError> {
-    let profile = if plan.shares { CardProfile::ConnectX } else { CardProfile::X550 };
+    let profile = match plan.family {
+        _ if plan.shares => CardProfile::ConnectX,
+        Family::V4 => CardProfile::X550,
+        Family::V6 => CardProfile::E810,
+    };
     let config = NicConfig { capacity: Some(NIC_CAPACITY), ..NicConfig::new(profile, plan.queues) };
     Ok(Nic::new(&config)?)
 }
@@ -380,12 +388,11 @@ struct Spare {
 }
 
 impl Spare {
-    fn packet(&mut self, moulds: &Moulds, shot: &Shot) -> HeapPacket {
+    fn packet(&mut self, templates: &Templates, spec: &FrameSpec) -> HeapPacket {
         use packet::PacketBuf;
-        let mut packet = self.packets.pop().unwrap_or_else(|| HeapPacket::new(&[0; 60]));
-        if let Some(headers) = packet.bytes_mut().first_chunk_mut() {
-            moulds.write(shot, headers);
-        }
+        let fresh = || HeapPacket::new(&vec![0; spec.len()]);
+        let mut packet = self.packets.pop().unwrap_or_else(fresh);
+        templates.write(spec, packet.bytes_mut());
         packet
     }
 }
