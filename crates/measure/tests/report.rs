@@ -126,14 +126,18 @@ fn csv_has_a_line_a_row_and_quotes_what_must_be() {
     some.truncate(2);
     some[1].system = "a,\"b\"".into();
     some[1].offered_mpps = Some(2.5);
-    let text = csv(&some);
+    let text = csv(&some).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3);
     let columns = lines[0].split(',').count();
     assert_eq!(columns, 19);
     assert_eq!(lines[1].split(',').count(), columns);
-    assert!(lines[1].starts_with("4,limit,1,64,40,25,1,1,0,,0,0,uniform"), "{}", lines[1]);
-    assert!(lines[2].starts_with("5,\"a,\"\"b\"\"\",1,64,") && lines[2].contains(",0,2.5,0,"));
+    assert!(
+        lines[1].starts_with("4,limit,1,64,40.0,25.0,1.0,1.0,0.0,,0.0,0,uniform"),
+        "{}",
+        lines[1]
+    );
+    assert!(lines[2].starts_with("5,\"a,\"\"b\"\"\",1,64,") && lines[2].contains(",0.0,2.5,0.0,"));
 }
 
 #[test]
@@ -257,17 +261,17 @@ fn repetitions_of_all_kinds_become_points() {
     let found = findings(5);
     let points = latencies(&found.latency);
     assert_eq!(points.len(), 5 * 6);
-    let point = points.iter().find(|p| p.system == "limit" && p.share == 0.5).unwrap();
+    let point = points.iter().find(|p| p.first.system == "limit" && p.first.share == 0.5).unwrap();
     let drifts = [0, 2, 4, 1, 3].map(|drift| 1.0 + 0.01 * f64::from(drift));
     let p99 = drifts.map(|drift| 3.0 * (drift * cost("limit", 1000) / 20.0 / (1.0 - 0.5)));
-    assert_eq!(point.percentiles[2], Estimate::of(&p99).unwrap());
+    assert_eq!(point.over(|row| row.p99_us), Estimate::of(&p99));
     assert_eq!(new_flows(&found.new_flows).len(), 3 * 3 + 2);
     let steps = installs(&found.installs);
     assert_eq!(steps.len(), 4, "rates that differ a little are one step");
-    assert!(steps.iter().all(|step| step.mpps.count == 5));
+    assert!(steps.iter().all(|step| step.count() == 5));
     let churn = churns(&found.churn);
     assert_eq!(churn.len(), 3 * 2);
-    assert_eq!(churn[0].opened_per_second.median, 5_000.0 * 1.02);
+    assert_eq!(churn[0].median(|row| row.opened_per_second), 5_000.0 * 1.02);
 }
 
 #[test]

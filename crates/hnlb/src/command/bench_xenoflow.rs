@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use lab::Stop;
 use lab::latency::{RoundTrips, System, measure};
-use measure::report::{Machine, XENOFLOW_NOTE, XenoflowRow, median, write_xenoflow};
+use measure::report::{Machine, XenoflowRow, median, write_xenoflow, xenoflow_text};
 use measure::xenoflow::{Options, run as model};
 
 use crate::cli::BenchXenoflowArgs;
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &BenchXenoflowArgs) -> CommandResult {
             output::print(&(serde_json::to_string(row)? + "\n"))?;
         }
     } else {
-        output::print(&page(&rows))?;
+        output::print(&xenoflow_text(&rows))?;
     }
     if let Some(dir) = &args.out {
         let machine = Machine::this(&dpdk::eal::version());
@@ -92,28 +92,4 @@ fn deviation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt()
-}
-
-fn page(rows: &[XenoflowRow]) -> String {
-    let mut page = format!("{XENOFLOW_NOTE}\n\n");
-    page += &format!(
-        "{:>3} {:<6} {:<22} {:>8} {:<26} {:>9} {:>8} {:>7}  {}\n",
-        "fig", "source", "series", "at", "", "value", "std", "paper", "unit"
-    );
-    for row in rows {
-        let paper = row.paper.map_or_else(|| "-".to_owned(), |paper| format!("{paper:.1}"));
-        page += &format!(
-            "{:>3} {:<6} {:<22} {:>8} {:<26} {:>9.3} {:>8.3} {paper:>7}  {} {}\n",
-            row.figure,
-            row.source,
-            row.series,
-            row.x,
-            row.x_unit,
-            row.value,
-            row.deviation,
-            row.unit,
-            row.note
-        );
-    }
-    page
 }

@@ -6,7 +6,7 @@ use crate::report::row::UNIFORM;
 use crate::report::style::{SHADES, STYLES, short};
 use crate::report::summary::Sweep;
 use crate::report::{
-    ChurnPoint, Findings, LatencyPoint, NewFlowPoint, Point, ReportError, Results, churns,
+    ChurnRow, Findings, Group, LatencyRow, NewFlowRow, Point, ReportError, Results, churns,
     latencies, new_flows,
 };
 
@@ -154,16 +154,18 @@ pub(crate) fn study_figures(findings: &Findings) -> Result<Vec<Figure>, ReportEr
         found.push(Figure { number: 0, study, name, caption, svg });
     };
     let points = latencies(&findings.latency);
-    for (at, name) in [(0, "p50"), (2, "p99"), (4, "p99.99")] {
+    let percentiles: [(&str, fn(&LatencyRow) -> f64); 3] =
+        [("p50", |row| row.p50_us), ("p99", |row| row.p99_us), ("p99.99", |row| row.p9999_us)];
+    for (name, time) in percentiles {
         if points.is_empty() {
             break;
         }
         let title = format!("Latency against load, {name}");
-        let svg = latency(&points, &title, at)?;
+        let svg = latency(&points, &title, time)?;
         add("latency", &format!("latency-{name}"), &title, svg);
     }
     let points = new_flows(&findings.new_flows);
-    if points.iter().any(|point| point.path == "software") {
+    if points.iter().any(|point| point.first.path == "software") {
         let title = "Time for a new connection in software, by the table's size";
         add("new", "new", title, fresh(&points, title)?);
     }
@@ -175,12 +177,15 @@ pub(crate) fn study_figures(findings: &Findings) -> Result<Vec<Figure>, ReportEr
     Ok(found)
 }
 
-fn latency(points: &[LatencyPoint], title: &str, percentile: usize) -> Result<String, ReportError> {
+fn latency(
+    points: &[Group<'_, LatencyRow>],
+    title: &str,
+    time: fn(&LatencyRow) -> f64,
+) -> Result<String, ReportError> {
     let curves = STYLES.iter().filter_map(|style| {
-        let own = points.iter().filter(|point| point.system == style.system);
-        let at = |point: &LatencyPoint| {
-            let value = point.percentiles.get(percentile)?;
-            Some(Spot::new(point.share * 100.0, value))
+        let own = points.iter().filter(|point| point.first.system == style.system);
+        let at = |point: &Group<'_, LatencyRow>| {
+            Some(Spot::new(point.first.share * 100.0, &point.over(time)?))
         };
         let points: Vec<_> = own.filter_map(at).collect();
         (!points.is_empty()).then(|| Curve {
@@ -203,19 +208,18 @@ fn latency(points: &[LatencyPoint], title: &str, percentile: usize) -> Result<St
     chart.svg()
 }
 
-fn fresh(points: &[NewFlowPoint], title: &str) -> Result<String, ReportError> {
-    let mut fills: Vec<f64> =
-        points.iter().filter(|point| point.path == "software").map(|point| point.fill).collect();
+fn fresh(points: &[Group<'_, NewFlowRow>], title: &str) -> Result<String, ReportError> {
+    let software = || points.iter().filter(|point| point.first.path == "software");
+    let mut fills: Vec<f64> = software().map(|point| point.first.fill).collect();
     fills.sort_by(f64::total_cmp);
     fills.dedup();
     let curves = fills.iter().zip(SHADES).map(|(fill, color)| Curve {
         label: format!("{:.0} % full", fill * 100.0),
         color,
         dashed: false,
-        points: points
-            .iter()
-            .filter(|point| point.path == "software" && point.fill == *fill)
-            .map(|point| Spot::new(point.table as f64, &point.ns))
+        points: software()
+            .filter(|point| point.first.fill == *fill)
+            .filter_map(|p| Some(Spot::new(p.first.table as f64, &p.over(|row| row.ns)?)))
             .collect(),
         mark: None,
     });
@@ -231,16 +235,16 @@ fn fresh(points: &[NewFlowPoint], title: &str) -> Result<String, ReportError> {
     chart.svg()
 }
 
-fn churn(points: &[ChurnPoint], title: &str) -> Result<String, ReportError> {
-    let rate = |point: &ChurnPoint| point.arrivals_per_second.median as u64;
-    let points: Vec<&ChurnPoint> = points.iter().filter(|point| !point.highest).collect();
+fn churn(points: &[Group<'_, ChurnRow>], title: &str) -> Result<String, ReportError> {
+    let rate = |point: &Group<'_, ChurnRow>| point.first.arrivals_per_second as u64;
+    let points: Vec<_> = points.iter().filter(|point| !point.first.highest).collect();
     let mut rates: Vec<u64> = points.iter().map(|point| rate(point)).collect();
     rates.sort_unstable();
     rates.dedup();
     let series = STYLES.iter().filter_map(|style| {
         let value = |wanted: &u64| {
-            let mut own = points.iter().filter(|point| point.system == style.system);
-            own.find(|point| rate(point) == *wanted).map(|point| point.ns_per_packet)
+            let mut own = points.iter().filter(|point| point.first.system == style.system);
+            own.find(|point| rate(point) == *wanted)?.over(|row| row.ns_per_packet)
         };
         let values: Vec<_> = rates.iter().map(value).collect();
         let some = values.iter().any(Option::is_some);

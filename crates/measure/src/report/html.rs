@@ -1,10 +1,9 @@
 //! The report as one HTML page that needs nothing else.
 
-use crate::report::beside::{heavy_table, ipv6_table, sections, shared_table};
+use crate::report::columns::{Cell, Table, escaped};
 use crate::report::figures::Figure;
 use crate::report::goals::{Goal, Verdict};
-use crate::report::style::label;
-use crate::report::{Estimate, NEAR, Point, Report, claims, linearity};
+use crate::report::{NEAR, Report, claims, tables};
 
 const CSS: &str = include_str!("style.css");
 
@@ -25,30 +24,36 @@ pub(crate) fn page(report: &Report, figures: &[Figure]) -> String {
     for note in &report.notes {
         body += &format!("<p>{}</p>\n", escaped(note));
     }
-    body += &section("Goals", &goal_table(&report.all_goals()));
+    body += &section("Goals", &goal_table(&report.all_goals()).html());
     body += PAPER;
     for number in 4..=8 {
         let plots: String =
             figures.iter().filter(|figure| figure.number == number).map(plot).collect();
         if !plots.is_empty() {
             let mut text = format!("<div class=\"plots\">\n{plots}</div>\n");
-            text += &claim_table(report, number);
+            text += &claim_table(report, number).html();
             if number == 5 {
-                text += &(ipv6_table(report) + &shared_table(report) + &heavy_table(report));
+                let more = [tables::ipv6(results), tables::shared(results), tables::heavy(results)];
+                text.extend(more.iter().map(Table::html));
             }
             if number >= 7 {
-                text += &linearity_table(report, number);
+                text += &tables::straightness(results, number).html();
             }
             body += &section(&format!("Figure {number}"), &text);
         }
     }
-    body += &sections(report, figures);
-    body += &section("Machine and settings", &machine(report));
-    body += &section("All points", &points(results.points()));
+    body += &studies(report, figures);
+    body += &section("Machine and settings", &machine(report).html());
+    body += &section("All points", &tables::points(results).html());
+    document("HNLB: the paper's evaluation", &body)
+}
+
+/// A page that needs nothing else.
+pub(crate) fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>HNLB: the paper's evaluation</title>\n<style>\n{CSS}</style>\n</head>\n\
+         <title>{title}</title>\n<style>\n{CSS}</style>\n</head>\n\
          <body>\n{body}</body>\n</html>\n"
     )
 }
@@ -96,25 +101,8 @@ pub(crate) fn section(title: &str, text: &str) -> String {
     format!("<h2>{}</h2>\n{text}", escaped(title))
 }
 
-/// A table; columns from `numbers` on are numbers.
-pub(crate) fn table(
-    head: &[&str],
-    numbers: usize,
-    rows: impl Iterator<Item = Vec<String>>,
-) -> String {
-    let class = |at: usize| if at >= numbers { " class=\"n\"" } else { "" };
-    let cells = |tag: &str, cells: Vec<String>| -> String {
-        let cell = |(at, text): (usize, String)| format!("<{tag}{}>{text}</{tag}>", class(at));
-        cells.into_iter().enumerate().map(cell).collect()
-    };
-    let head = cells("th", head.iter().map(|text| escaped(text)).collect());
-    let rows: String = rows.map(|row| format!("<tr>{}</tr>\n", cells("td", row))).collect();
-    // Without numbers the first column is text that may be long.
-    let kind = if numbers == usize::MAX { "wide wrap" } else { "wide" };
-    format!("<div class=\"{kind}\"><table>\n<tr>{head}</tr>\n{rows}</table></div>\n")
-}
-
-fn goal_table(goals: &[Goal]) -> String {
+/// The goals and how they came out.
+pub(crate) fn goal_table(goals: &[Goal]) -> Table {
     let rows = goals.iter().map(|goal| {
         let (class, verdict) = match goal.verdict {
             Verdict::Met => ("met", "met"),
@@ -125,14 +113,15 @@ fn goal_table(goals: &[Goal]) -> String {
         let measured =
             goal.measured.map_or_else(String::new, |m| format!("{m:.decimals$} {}", goal.unit));
         vec![
-            escaped(&goal.text),
-            escaped(&goal.wanted),
-            escaped(&measured),
-            format!("<span class=\"{class}\">{verdict}</span>"),
-            escaped(&goal.note),
+            Cell::from(&goal.text),
+            Cell::from(&goal.wanted),
+            measured.into(),
+            Cell::Marked { text: verdict, class },
+            Cell::from(&goal.note),
         ]
     });
-    table(&["Goal", "Wanted", "Measured", "", "Note"], usize::MAX, rows)
+    let head = ["Goal", "Wanted", "Measured", "", "Note"];
+    Table::new("", usize::MAX, &head).rows(rows)
 }
 
 /// Where the paper's figures come from.
@@ -140,17 +129,13 @@ const PAPER: &str = "<p>The paper's figures, below each plot, are read from the 
     V, only where the text gives them in words or numbers; the plots were not read off. The paper \
     ran on an AMD EPYC 7301 with an Intel X550, one core, 30 repetitions.</p>\n";
 
-fn claim_table(report: &Report, figure: u8) -> String {
-    let mut claims = claims(report.results());
-    claims.retain(|claim| claim.figure == figure);
-    if claims.is_empty() {
-        return String::new();
-    }
-    let rows = claims.into_iter().map(|claim| {
-        [claim.what, claim.paper, &claim.queue, &claim.mark].into_iter().map(escaped).collect()
+fn claim_table(report: &Report, figure: u8) -> Table {
+    let claims = claims(report.results()).into_iter().filter(|claim| claim.figure == figure);
+    let rows = claims.map(|claim| {
+        vec![claim.what.into(), claim.paper.into(), claim.queue.into(), claim.mark.into()]
     });
     let head = ["", "The paper", "Here: queue, SLB as in the paper", "Here: mark, same SLB"];
-    "<h3>The paper beside this run</h3>\n".to_owned() + &table(&head, usize::MAX, rows)
+    Table::new("The paper beside this run", usize::MAX, &head).rows(rows)
 }
 
 pub(crate) fn plot(figure: &Figure) -> String {
@@ -158,86 +143,26 @@ pub(crate) fn plot(figure: &Figure) -> String {
     format!("<figure>{}<figcaption>{caption}</figcaption></figure>\n", figure.svg)
 }
 
-/// How straight util+ is, for each curve of figure 7 or 8.
-fn linearity_table(report: &Report, figure: u8) -> String {
-    let rows = linearity(report.results(), figure).into_iter().map(|curve| {
-        let loss = curve.first_loss_mpps.map_or_else(|| "none".into(), |at| format!("{at:.2}"));
-        let (r, off) = curve.line.map_or_else(
-            || ("too few points".into(), String::new()),
-            |line| {
-                let points = line.greatest_deviation * 100.0;
-                (format!("{:.4}", line.r_squared), format!("{points:.1}"))
-            },
-        );
-        vec![escaped(label(&curve.system)), curve.parameter.to_string(), loss, r, off]
-    });
-    let what = if figure == 7 { "Connections" } else { "Bytes" };
-    let head = ["System", what, "First loss, Mpps", "R²", "Greatest deviation, % points"];
-    "<h3>Linearity of util+ below the first loss</h3>\n".to_owned() + &table(&head, 1, rows)
-}
-
-fn machine(report: &Report) -> String {
+fn machine(report: &Report) -> Table {
     let lines = report.machine.lines().into_iter().map(|(name, value)| (name.to_owned(), value));
     let rows = lines.chain(report.settings.iter().cloned());
-    table(&["", ""], usize::MAX, rows.map(|(name, value)| vec![escaped(&name), escaped(&value)]))
+    Table::new("", usize::MAX, &["", ""])
+        .rows(rows.map(|(name, value)| vec![name.into(), value.into()]))
 }
 
-fn points(points: &[Point]) -> String {
-    let rows = points.iter().map(|point| {
-        let offered = point.offered_mpps.map_or_else(String::new, |rate| format!("{rate:.2}"));
-        vec![
-            escaped(label(&point.system)),
-            escaped(&point.traffic),
-            point.figure.to_string(),
-            point.connections.to_string(),
-            point.packet_size.to_string(),
-            offered,
-            around(&point.mpps, 1.0, 2),
-            around(&point.ns_per_packet, 1.0, 1),
-            around(&point.util, 100.0, 1),
-            around(&point.util_plus, 100.0, 1),
-            format!("{:.3}", point.loss.median * 100.0),
-            format!("{:.1}", point.empty_polls.median * 100.0),
-            format!("{:.1}", point.matched.median * 100.0),
-            format!("{:.1}", point.stolen.median * 100.0),
-            point.mpps.count.to_string(),
-        ]
-    });
-    let head = [
-        "System",
-        "Traffic",
-        "Figure",
-        "Connections",
-        "Bytes",
-        "Offered Mpps",
-        "Mpps",
-        "ns per packet",
-        "util %",
-        "util+ %",
-        "Loss %",
-        "Empty polls %",
-        "NIC matched %",
-        "Stolen %",
-        "n",
+/// Latency, new connections, rule installation and churn.
+fn studies(report: &Report, figures: &[Figure]) -> String {
+    let found = report.findings();
+    let both = tables::new_connections(found).html() + &tables::installation(found).html();
+    let all = [
+        ("latency", "Latency", tables::latency(found).html()),
+        ("new", "New connections and rule installation", both),
+        ("churn", "Connections that come and go", tables::churn(found).html()),
     ];
-    let least = points.iter().map(|point| point.mpps.coverage).fold(1.0, f64::min);
-    format!(
-        "<p>Medians over the repetitions, in brackets the confidence interval of the median by \
-         order statistics (coverage at least {:.1} %). Stolen: time that other processes had on \
-         the measured core, part of no other column.</p>\n<details><summary>{} points</summary>\n\
-         {}</details>\n",
-        least * 100.0,
-        points.len(),
-        table(&head, 2, rows)
-    )
-}
-
-/// A median with its interval.
-pub(crate) fn around(estimate: &Estimate, scale: f64, decimals: usize) -> String {
-    let [median, low, high] = [estimate.median, estimate.low, estimate.high].map(|v| v * scale);
-    format!("{median:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
-}
-
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let section = |(study, title, tables): (&str, &str, String)| {
+        let own = figures.iter().filter(|figure| figure.study == study);
+        let plots: String = own.map(plot).collect();
+        section(title, &format!("<div class=\"plots\">\n{plots}</div>\n{tables}"))
+    };
+    all.into_iter().filter(|(_, _, tables)| !tables.is_empty()).map(section).collect()
 }

@@ -6,21 +6,22 @@
 //! of [`Row`] will do ([`Row::of`]). [`Report::write`] makes the files.
 
 mod bars;
-mod beside;
 mod chart;
 mod claims;
+mod columns;
 mod error;
 mod figures;
+mod files;
 mod findings;
 mod goals;
+mod groups;
 mod html;
 mod linearity;
 mod machine;
 mod row;
-mod studies;
 mod style;
 mod summary;
-mod table;
+mod tables;
 mod write;
 mod xenoflow;
 
@@ -28,15 +29,13 @@ pub use crate::statistics::{Estimate, Line, median};
 pub use claims::{Claim, claims};
 pub use error::ReportError;
 pub use figures::{Figure, figures};
+pub use files::{csv, json};
 pub use findings::{ChurnRow, Findings, InstallRow, LatencyRow, NewFlowRow};
 pub use goals::{Goal, Verdict, goals};
+pub use groups::{Group, churns, installs, latencies, new_flows};
 pub use linearity::{Linearity, linearity};
 pub use machine::Machine;
 pub use row::{NEAR, Row};
-pub use studies::{
-    ChurnPoint, InstallPoint, LatencyPoint, NewFlowPoint, churns, installs, latencies, new_flows,
-};
 pub use summary::{Point, Results};
-pub use table::{csv, json};
 pub use write::Report;
-pub use xenoflow::{XENOFLOW_NOTE, XenoflowRow, write_xenoflow};
+pub use xenoflow::{XenoflowRow, write_xenoflow, xenoflow_text};

@@ -8,19 +8,14 @@ use crate::report::ReportError;
 /// takes at most so many times the shortest of the run.
 pub const NEAR: f64 = 2.0;
 
-/// One repetition of one point of a figure.
+/// One repetition of one point of a figure. The fields are in the order of the
+/// columns of `results.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The paper's figure it belongs to, 4 to 8.
     pub figure: u8,
     /// `limit`, `slb-paper`, `slb`, `hnlb-queue`, `hnlb-mark` or `hnlb-shared`.
     pub system: String,
-    /// Backends that the connections are spread over.
-    #[serde(default)]
-    pub backends: u16,
-    /// Receive queues that are polled on each port where packets come in.
-    #[serde(default)]
-    pub queues: u16,
     /// Concurrent connections.
     pub connections: u64,
     /// Packet size in bytes.
@@ -58,6 +53,12 @@ pub struct Row {
     /// directions.
     #[serde(default)]
     pub dropped: u64,
+    /// Backends that the connections are spread over.
+    #[serde(default)]
+    pub backends: u16,
+    /// Receive queues that are polled on each port where packets come in.
+    #[serde(default)]
+    pub queues: u16,
     /// Nanoseconds that a cache line took from the measured core to the
     /// source's and back, before or after, whichever was longer; 0: not known,
     /// or both are one core.

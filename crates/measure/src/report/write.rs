@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::report::figures::study_figures;
+use crate::report::files::{csv_files, write_all};
 use crate::report::goals::study_goals;
-use crate::report::table::csv_files;
 use crate::report::{
-    Figure, Findings, Goal, Machine, ReportError, Results, csv, figures, goals, html, json,
+    Figure, Findings, Goal, Machine, ReportError, Results, figures, goals, html, json, tables,
 };
 
 /// Rows with what belongs to them.
@@ -63,6 +63,28 @@ impl Report {
         all
     }
 
+    /// The tables of the page for a terminal: all points and studies.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let (results, found) = (&self.results, &self.findings);
+        let mut text = String::new();
+        for (name, value) in &self.settings {
+            text += &format!("{name}: {value}\n");
+        }
+        let all = [
+            tables::points(results),
+            tables::straightness(results, 7),
+            tables::straightness(results, 8),
+            tables::ipv6(results),
+            tables::latency(found),
+            tables::new_connections(found),
+            tables::installation(found),
+            tables::churn(found),
+        ];
+        text.extend(all.iter().map(crate::report::columns::Table::text));
+        text
+    }
+
     fn plots(&self) -> Result<Vec<Figure>, ReportError> {
         let mut plots = figures(&self.results)?;
         plots.extend(study_figures(&self.findings)?);
@@ -76,26 +98,12 @@ impl Report {
     /// # Errors
     /// [`ReportError`], with the file.
     pub fn write(&self, dir: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ReportError::Write { path, source }
-        };
-        std::fs::create_dir_all(dir).map_err(failed(dir))?;
         let plots = self.plots()?;
         let page = html::page(self, &plots);
-        let mut files = vec![
-            ("results.csv".to_owned(), csv(self.results.rows())),
-            ("results.json".to_owned(), json(self)?),
-        ];
-        files.extend(csv_files(&self.findings)?);
+        let mut files = csv_files(&self.findings)?;
+        files.push(("results.json".to_owned(), json(self)?));
         files.extend(plots.into_iter().map(|plot| (format!("{}.svg", plot.name), plot.svg)));
         files.push(("report.html".to_owned(), page));
-        let mut written = Vec::new();
-        for (name, text) in files {
-            let path = dir.join(name);
-            std::fs::write(&path, text).map_err(failed(&path))?;
-            written.push(path);
-        }
-        Ok(written)
+        write_all(dir, files)
     }
 }

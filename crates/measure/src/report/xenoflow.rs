@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::bars::{Bars, Series};
 use crate::report::chart::{Chart, Curve, Spot};
+use crate::report::columns::{Cell, Table};
+use crate::report::files::write_all;
+use crate::report::html::{document, section};
 use crate::report::style::SHADES;
 use crate::report::{Estimate, Machine, ReportError};
 
@@ -51,7 +54,7 @@ impl XenoflowRow {
 }
 
 /// Said beside all figures.
-pub const XENOFLOW_NOTE: &str = "Figures 4, 5, 6 and 8 are a model: every packet goes through the \
+const XENOFLOW_NOTE: &str = "Figures 4, 5, 6 and 8 are a model: every packet goes through the \
     emulated BlueField-3's match and rewrite code, but how long that takes is the rate that the \
     paper measured (96.7 Mpps, 92.8 Mpps from 23 bytes of payload on, ports of 100 Gbit/s). Nothing \
     was measured on a card. Figure 7 is measured in network namespaces on this machine, where the \
@@ -68,25 +71,14 @@ pub fn write_xenoflow(
     machine: &Machine,
     rows: &[XenoflowRow],
 ) -> Result<Vec<PathBuf>, ReportError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| ReportError::Write { path, source }
-    };
-    std::fs::create_dir_all(dir).map_err(failed(dir))?;
-    let document = serde_json::json!({ "note": XENOFLOW_NOTE, "machine": machine, "rows": rows });
-    let text = serde_json::to_string_pretty(&document).map_err(ReportError::Row)?;
+    let rows_of = serde_json::json!({ "note": XENOFLOW_NOTE, "machine": machine, "rows": rows });
+    let text = serde_json::to_string_pretty(&rows_of).map_err(ReportError::Row)?;
     let mut files = vec![("xenoflow.json".to_owned(), text + "\n")];
     let plots = plots(rows)?;
     let page = page(rows, &plots);
     files.extend(plots.into_iter().map(|(figure, svg)| (format!("xenoflow-fig{figure}.svg"), svg)));
     files.push(("xenoflow.html".to_owned(), page));
-    let mut written = Vec::new();
-    for (name, text) in files {
-        let path = dir.join(name);
-        std::fs::write(&path, text).map_err(failed(&path))?;
-        written.push(path);
-    }
-    Ok(written)
+    write_all(dir, files)
 }
 
 /// The series of a figure, in the order of their first rows.
@@ -173,29 +165,49 @@ fn bars(rows: &[XenoflowRow]) -> Bars {
 fn page(rows: &[XenoflowRow], plots: &[(u8, String)]) -> String {
     let mut body = format!("<h1>XenoFlow's figures</h1>\n<p class=\"note\">{XENOFLOW_NOTE}</p>\n");
     for (figure, svg) in plots {
-        body += &format!(
-            "<h2>Figure {figure}</h2>\n<figure>{svg}</figure>\n<table>\n<tr><th>series</th><th>at</th><th class=\"n\">value</th><th class=\"n\">standard deviation</th><th class=\"n\">paper</th><th class=\"n\">samples</th><th>note</th></tr>\n"
-        );
-        for row in rows.iter().filter(|row| row.figure == *figure) {
-            let paper = row.paper.map_or_else(String::new, |paper| format!("{paper:.1}"));
-            body += &format!(
-                "<tr><td>{}</td><td>{} {}</td><td class=\"n\">{:.3} {}</td><td class=\"n\">{:.3}</td><td class=\"n\">{paper}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
-                row.series,
-                row.x,
-                row.x_unit,
-                row.value,
-                row.unit,
-                row.deviation,
-                row.samples,
-                row.note
-            );
-        }
-        body += "</table>\n";
+        let own = rows.iter().filter(|row| row.figure == *figure);
+        let text = format!("<figure>{svg}</figure>\n{}", table(own).html());
+        body += &section(&format!("Figure {figure}"), &text);
     }
-    let css = include_str!("style.css");
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>HNLB: XenoFlow's figures</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
-    )
+    document("HNLB: XenoFlow's figures", &body)
+}
+
+/// All rows for a terminal.
+#[must_use]
+pub fn xenoflow_text(rows: &[XenoflowRow]) -> String {
+    format!("{XENOFLOW_NOTE}\n{}", table(rows.iter()).text())
+}
+
+fn table<'r>(rows: impl Iterator<Item = &'r XenoflowRow>) -> Table {
+    let head = [
+        "Series",
+        "Figure",
+        "Source",
+        "At",
+        "",
+        "Value",
+        "Unit",
+        "Standard deviation",
+        "Paper",
+        "Samples",
+        "Note",
+    ];
+    let row = |row: &XenoflowRow| {
+        vec![
+            Cell::from(&row.series),
+            row.figure.into(),
+            Cell::from(&row.source),
+            row.x.into(),
+            Cell::from(&row.x_unit),
+            Cell::number(Some(row.value), 3),
+            Cell::from(&row.unit),
+            Cell::number(Some(row.deviation), 3),
+            Cell::number(row.paper, 1),
+            row.samples.into(),
+            Cell::from(&row.note),
+        ]
+    };
+    Table::new("", 1, &head).rows(rows.map(row))
 }
 
 #[cfg(test)]
