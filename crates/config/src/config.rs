@@ -87,7 +87,7 @@ impl Config {
     }
 
     /// The JSON Schema (2020-12) of the file, published as
-    /// docs/config.schema.json.
+    /// docs/user/config.schema.json.
     #[must_use]
     pub fn json_schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()

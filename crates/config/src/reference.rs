@@ -9,7 +9,7 @@ use crate::shape::{branches, types};
 const PREFACE: &str = include_str!("reference.md");
 
 impl Config {
-    /// The text of docs/configuration.md: every key with its meaning, type,
+    /// The text of docs/user/configuration.md: every key with its meaning, type,
     /// bounds and default.
     #[must_use]
     pub fn reference() -> String {

@@ -26,12 +26,12 @@ fn current(path: &str, expected: &str) {
 #[test]
 fn the_schema_is_current() {
     let schema = serde_json::to_string_pretty(&Config::json_schema()).unwrap();
-    current("docs/config.schema.json", &(schema + "\n"));
+    current("docs/user/config.schema.json", &(schema + "\n"));
 }
 
 #[test]
 fn the_reference_is_current() {
-    current("docs/configuration.md", &Config::reference());
+    current("docs/user/configuration.md", &Config::reference());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! One broadcast domain, two subnets (one-arm): two clients, four backends
 //! with real servers (nginx, nsd), one namespace for HNLB and one for the
 //! switch that joins them. Everything a lab starts belongs to it and goes
-//! with it: processes, namespaces, files. See `docs/lab.md`.
+//! with it: processes, namespaces, files. See `docs/internals/lab.md`.
 #![forbid(unsafe_code)]
 
 mod balancer;

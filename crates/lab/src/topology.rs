@@ -170,7 +170,7 @@ fn no_offloads(device: &str) -> String {
 /// sent them, and its answers go straight to the clients: the VIPs at the
 /// loopback, silence about them (ARP; NDP answers for a device's own addresses
 /// only), and from them the clients' subnets on-link. Packets from its own
-/// addresses still go through HNLB. See `docs/forwarding.md`.
+/// addresses still go through HNLB. See `docs/user/forwarding.md`.
 fn one_way_script() -> String {
     format!(
         "for i in all eth0; do\n\

@@ -65,7 +65,7 @@ pub(crate) fn open(lab: &mut Lab, mode: Mode) -> Result<Opener, LabError> {
 }
 
 /// The kernel's devices: one for each outer family, for either inner one. The
-/// commands are those of `docs/forwarding.md`.
+/// commands are those of `docs/user/forwarding.md`.
 fn kernel(host: &Host, mode: Mode) -> String {
     let Host { v4, v6, .. } = host;
     let (four, six) = match mode {

@@ -5,7 +5,7 @@
 //! ([`Nic::receive_burst`]) and enqueues them where it says. The host programs
 //! it through [`NicFlows`], as it would program a driver: whatever the card
 //! whose profile is chosen doesn't take is refused, in the driver's words.
-//! `docs/nic.md` says what is modelled, and from which source.
+//! `docs/internals/nic.md` says what is modelled, and from which source.
 #![forbid(unsafe_code)]
 
 mod card;

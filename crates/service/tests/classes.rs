@@ -175,7 +175,7 @@ fn larger_blocks_when_the_entries_run_out_and_no_order_matters() {
     assert_eq!(one, drained(&[0, 1, 2, 3, 4, 7, 8, 15]));
 }
 
-/// The table in docs/stateless.md: weights, how many are drained, entries and
+/// The table in docs/user/stateless.md: weights, how many are drained, entries and
 /// deviation at most, among several choices of who is drained.
 #[test]
 fn entries_and_evenness_are_as_published() {
