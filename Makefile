@@ -41,6 +41,7 @@ test: check test-cargo test-instructions test-loom
 	@$(MAKE) --no-print-directory test-vm
 
 check: rust deps
+	sh scripts/links.sh
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
