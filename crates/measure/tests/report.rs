@@ -16,7 +16,7 @@ fn report(repetitions: u32) -> Report {
 }
 
 #[test]
-fn rows_are_taken_from_whoever_measures() {
+fn any_value_with_the_fields_of_a_row_is_one() {
     let row = serde_json::json!({
         "figure": 5, "system": "limit", "connections": 1, "packet_size": 64, "mpps": 40.0,
         "ns_per_packet": 25.0, "util": 1.0, "util_plus": 1.0, "loss": 0.0, "offered_mpps": null,

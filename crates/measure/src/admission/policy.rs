@@ -10,7 +10,7 @@ use super::population::Population;
 /// Packets that a sample stands for: what workers do.
 pub(super) const SAMPLE: u32 = 64;
 
-/// Whoever programs the card.
+/// The program that installs the card's rules.
 pub(super) trait Player {
     /// Rates have changed; only an oracle may look.
     fn changed(&mut self, population: &Population);

@@ -2,8 +2,8 @@
 //! the paper's arrangement, and one HTML report that sets the paper's figures
 //! beside ours.
 //!
-//! Rows come from whoever measures; anything that serialises with the fields
-//! of [`Row`] will do ([`Row::of`]). [`Report::write`] makes the files.
+//! Rows come from the evaluation; any value that serialises with the fields of
+//! [`Row`] is a row too ([`Row::of`]). [`Report::write`] makes the files.
 
 mod bars;
 mod chart;
