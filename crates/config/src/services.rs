@@ -90,15 +90,7 @@ impl Service {
     /// What is between the outer and the inner IP header; `None` without tunnels.
     #[must_use]
     pub fn tunnel(&self) -> Option<wire::Tunnel> {
-        match self.mode {
-            Mode::Nat | Mode::FullNat | Mode::Dsr => None,
-            Mode::Ipip => Some(wire::Tunnel::Ipip),
-            Mode::Gre => Some(wire::Tunnel::Gre),
-            Mode::Gue => {
-                let port = self.tunnel_port.unwrap_or(wire::encap::GUE_PORT);
-                Some(wire::Tunnel::Gue { port })
-            }
-        }
+        wire::Tunnel::of(self.mode, self.tunnel_port)
     }
 }
 

@@ -130,7 +130,7 @@ impl Model {
             style,
             outputs: vec![Some(0), Some(1)],
             types: [true, true, true, false],
-            tunnels: [false; 6],
+            tunnels: [false; offload::TunnelType::COUNT],
         };
         let port = |encoding| PortConfig {
             encoding,

@@ -2,6 +2,7 @@
 //! header (RFC 2784), or in UDP (GUE, draft-ietf-intarea-gue).
 use std::net::IpAddr;
 
+use flow::Mode;
 use packet::PacketBuf;
 
 use crate::bytes::be16;
@@ -15,7 +16,10 @@ use crate::numbers::{ethertype, protocol};
 pub const GUE_PORT: u16 = 6080;
 
 /// The longest outer header: IPv6 and UDP.
-const MOST: usize = 48;
+const MOST: usize = 40 + UDP;
+
+/// Bytes of a UDP header.
+const UDP: usize = 8;
 
 /// What is between the outer and the inner IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,12 +42,74 @@ pub enum Tunnel {
 }
 
 impl Tunnel {
+    /// Every kind of tunnel, UDP to the assigned port.
+    pub const ALL: [Self; 3] = [Self::Ipip, Self::Gre, Self::Gue { port: GUE_PORT }];
+
+    /// The tunnel of a service in `mode`, with `port` in the place of the
+    /// assigned one; `None` if the mode has none.
+    #[must_use]
+    pub fn of(mode: Mode, port: Option<u16>) -> Option<Self> {
+        match mode {
+            Mode::Nat | Mode::FullNat | Mode::Dsr => None,
+            Mode::Ipip => Some(Self::Ipip),
+            Mode::Gre => Some(Self::Gre),
+            Mode::Gue => Some(Self::Gue { port: port.unwrap_or(GUE_PORT) }),
+        }
+    }
+
+    /// The mode of services whose packets take such a tunnel.
+    #[must_use]
+    pub const fn mode(self) -> Mode {
+        match self {
+            Self::Ipip => Mode::Ipip,
+            Self::Gre => Mode::Gre,
+            Self::Gue { .. } => Mode::Gue,
+        }
+    }
+
+    /// The kind's place in [`ALL`](Self::ALL).
+    #[must_use]
+    pub const fn kind(self) -> usize {
+        match self {
+            Self::Ipip => 0,
+            Self::Gre => 1,
+            Self::Gue { .. } => 2,
+        }
+    }
+
+    /// The UDP port that outer packets go to; `None` if they are not UDP.
+    #[must_use]
+    pub const fn port(self) -> Option<u16> {
+        match self {
+            Self::Ipip | Self::Gre => None,
+            Self::Gue { port } => Some(port),
+        }
+    }
+
     /// The length of what is between the IP headers, in bytes.
     const fn shim(self) -> usize {
         match self {
             Self::Ipip => 0,
             Self::Gre => 4,
-            Self::Gue { .. } => 8,
+            Self::Gue { .. } => UDP,
+        }
+    }
+
+    /// What the outer IP header says comes next.
+    const fn protocol(self, ipv6_inside: bool) -> u8 {
+        match self {
+            Self::Ipip if ipv6_inside => protocol::IPV6,
+            Self::Ipip => protocol::IPIP,
+            Self::Gre => protocol::GRE,
+            Self::Gue { .. } => protocol::UDP,
+        }
+    }
+
+    /// Where the inner packet's EtherType is behind the outer IP header.
+    const fn ethertype_at(self) -> Option<usize> {
+        match self {
+            Self::Ipip | Self::Gue { .. } => None,
+            Self::Gre => Some(2),
         }
     }
 
@@ -93,7 +159,7 @@ impl Encap {
             }
             _ => return None,
         };
-        if let Tunnel::Gue { port } = tunnel {
+        if let Some(port) = tunnel.port() {
             let at = if ipv6 { 42 } else { 22 };
             header[at..at + 2].copy_from_slice(&port.to_be_bytes());
         }
@@ -116,11 +182,7 @@ impl Encap {
     /// describe; it may be cut off. `None` if that is not one of [`Self`]'s kind.
     #[must_use]
     pub fn carried<'a>(&self, packet: &'a [u8], headers: &Headers) -> Option<&'a [u8]> {
-        let port = match self.tunnel {
-            Tunnel::Gue { port } => Some(port),
-            Tunnel::Ipip | Tunnel::Gre => None,
-        };
-        carried(packet, headers.proto, headers.l4.into(), port)
+        carried(packet, headers.proto, headers.l4.into(), &[self.tunnel])
     }
 
     /// Bytes that a packet grows by.
@@ -172,7 +234,7 @@ impl Encap {
             net: if self.ipv6 { Net::Ipv6 } else { Net::Ipv4 },
             l4: headers.l3 + if self.ipv6 { 40 } else { 20 },
             end,
-            proto: self.protocol(&inner),
+            proto: self.tunnel.protocol(inner.ipv6),
             ttl: if self.ipv6 { outer[7] } else { outer[8] },
             tcp_flags: TcpFlags(0),
             sequence: 0,
@@ -181,16 +243,6 @@ impl Encap {
             ..*headers
         };
         Some(())
-    }
-
-    /// What the outer IP header says comes next.
-    const fn protocol(&self, inner: &Inner) -> u8 {
-        match self.tunnel {
-            Tunnel::Ipip if inner.ipv6 => protocol::IPV6,
-            Tunnel::Ipip => protocol::IPIP,
-            Tunnel::Gre => protocol::GRE,
-            Tunnel::Gue { .. } => protocol::UDP,
-        }
     }
 
     /// The outer header for this packet.
@@ -206,7 +258,7 @@ impl Encap {
             let sum = self.sum + tos + u32::from(total) + next;
             header[10..12].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
         }
-        if matches!(self.tunnel, Tunnel::Gue { .. }) {
+        if self.tunnel.port().is_some() {
             let at = self.ip() + 4;
             header.get_mut(at..at + 2)?.copy_from_slice(&behind.to_be_bytes());
         }
@@ -216,7 +268,7 @@ impl Encap {
     /// All of the outer header that doesn't follow from the length.
     fn front(&self, inner: &Inner) -> [u8; MOST] {
         let mut header = self.header;
-        let next = self.protocol(inner);
+        let next = self.tunnel.protocol(inner.ipv6);
         if self.ipv6 {
             let label = inner.entropy >> 12;
             let first = 6 << 28 | u32::from(inner.traffic_class) << 20 | label;
@@ -226,16 +278,17 @@ impl Encap {
             header[1] = inner.traffic_class;
             header[9] = next;
         }
-        let (shim, word) = match self.tunnel {
-            Tunnel::Ipip => return header,
-            Tunnel::Gre if inner.ipv6 => (2, ethertype::IPV6),
-            Tunnel::Gre => (2, ethertype::IPV4),
-            // The ephemeral ports (RFC 6335 section 6).
-            Tunnel::Gue { .. } => (0, 0xc000 | inner.entropy as u16 >> 2),
+        let mut put = |at: usize, word: u16| {
+            if let Some(place) = header.get_mut(at..at + 2) {
+                place.copy_from_slice(&word.to_be_bytes());
+            }
         };
-        let at = self.ip() + shim;
-        if let Some(place) = header.get_mut(at..at + 2) {
-            place.copy_from_slice(&word.to_be_bytes());
+        if self.tunnel.port().is_some() {
+            // The source port, one of the ephemeral ports (RFC 6335 section 6).
+            put(self.ip(), 0xc000 | inner.entropy as u16 >> 2);
+        }
+        if let Some(at) = self.tunnel.ethertype_at() {
+            put(self.ip() + at, if inner.ipv6 { ethertype::IPV6 } else { ethertype::IPV4 });
         }
         header
     }
@@ -246,17 +299,15 @@ impl Encap {
     }
 }
 
-/// The packet that an outer header carries, for those who must look into
-/// tunnels: what follows `shim` bytes behind the outer IP header. `None` if it
-/// isn't one of [`Tunnel`]'s; `packet` begins with the outer IP header, `l4`
-/// bytes before the next, and may be cut off.
+/// The inner packet of `packet`, which is in one of `tunnels`; `None` if it is
+/// in none of them. `packet` begins with the outer IP header, whose length is
+/// `l4` and which says that `proto` comes next, and may be cut off.
 #[must_use]
-pub fn carried(packet: &[u8], proto: u8, l4: usize, gue_port: Option<u16>) -> Option<&[u8]> {
-    let shim = match proto {
-        protocol::IPIP | protocol::IPV6 => 0,
-        protocol::GRE => 4,
-        protocol::UDP if gue_port.is_some() && be16(packet, l4 + 2) == gue_port => 8,
-        _ => return None,
+pub fn carried<'a>(packet: &'a [u8], proto: u8, l4: usize, tunnels: &[Tunnel]) -> Option<&'a [u8]> {
+    let port = be16(packet, l4 + 2);
+    let is_of = |tunnel: &&Tunnel| {
+        [false, true].iter().any(|ipv6| tunnel.protocol(*ipv6) == proto)
+            && (tunnel.port().is_none() || tunnel.port() == port)
     };
-    packet.get(l4 + shim..)
+    packet.get(l4 + tunnels.iter().find(is_of)?.shim()..)
 }

@@ -134,15 +134,9 @@ proptest! {
         wanted.extend(inner);
         prop_assert_eq!(sent, wanted);
         prop_assert_eq!(Headers::parse(sent), Ok(headers));
-        let gue = match tunnel {
-            Tunnel::Gue { port } => {
-                prop_assert!(chosen.0 >= 0xc000);
-                Some(port)
-            }
-            _ => None,
-        };
+        prop_assert!(tunnel.port().is_none() || chosen.0 >= 0xc000);
         let l4 = usize::from(headers.l4 - headers.l3);
-        prop_assert_eq!(carried(&sent[l3..], headers.proto, l4, gue), Some(inner));
+        prop_assert_eq!(carried(&sent[l3..], headers.proto, l4, &[tunnel]), Some(inner));
     }
 
     /// What hardware is told of a flow is what software puts in front of its
@@ -165,7 +159,7 @@ proptest! {
         let v4 = ends.0.is_ipv4();
         let lengths: &[usize] = if v4 { &[2, 3, 10, 11] } else { &[4, 5] };
         lengths.iter().for_each(|at| sent[*at] = 0);
-        if matches!(tunnel, Tunnel::Gue { .. }) {
+        if tunnel.port().is_some() {
             let udp = if v4 { 20 } else { 40 };
             sent[udp + 4..udp + 6].fill(0);
         }

@@ -16,6 +16,7 @@ use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
 
 use crate::FlowType;
 use crate::encode::tunnel;
+use crate::encode::tunnel::TunnelType;
 use crate::environment::Way;
 
 /// The group that connections' rules are in.
@@ -87,7 +88,7 @@ pub struct RewriteCard {
     /// made one by one. Where rules go through a queue the port is asked again.
     ///
     /// [`TunnelType::index`]: crate::TunnelType::index
-    pub tunnels: [bool; 6],
+    pub tunnels: [bool; TunnelType::COUNT],
 }
 
 /// Everything a connection's rule is made from.

@@ -14,18 +14,21 @@ pub struct TunnelType {
     pub ipv6: bool,
 }
 
-const GUE: Tunnel = Tunnel::Gue { port: wire::encap::GUE_PORT };
-
 impl TunnelType {
+    /// The number of types.
+    pub const COUNT: usize = 2 * Tunnel::ALL.len();
+
     /// All of them, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 6] = [
-        Self { tunnel: Tunnel::Ipip, ipv6: false },
-        Self { tunnel: Tunnel::Gre, ipv6: false },
-        Self { tunnel: GUE, ipv6: false },
-        Self { tunnel: Tunnel::Ipip, ipv6: true },
-        Self { tunnel: Tunnel::Gre, ipv6: true },
-        Self { tunnel: GUE, ipv6: true },
-    ];
+    pub const ALL: [Self; Self::COUNT] = {
+        let mut all = [Self { tunnel: Tunnel::Ipip, ipv6: false }; Self::COUNT];
+        let mut at = 0;
+        while at < Self::COUNT {
+            let kinds = Tunnel::ALL.len();
+            all[at] = Self { tunnel: Tunnel::ALL[at % kinds], ipv6: at >= kinds };
+            at += 1;
+        }
+        all
+    };
 
     /// The type of the tunnel `encap`.
     #[must_use]
@@ -36,12 +39,8 @@ impl TunnelType {
     /// Its place in [`ALL`](Self::ALL).
     #[must_use]
     pub const fn index(self) -> usize {
-        let tunnel = match self.tunnel {
-            Tunnel::Ipip => 0,
-            Tunnel::Gre => 1,
-            Tunnel::Gue { .. } => 2,
-        };
-        if self.ipv6 { 3 + tunnel } else { tunnel }
+        let kind = self.tunnel.kind();
+        if self.ipv6 { Tunnel::ALL.len() + kind } else { kind }
     }
 
     /// A tunnel between addresses reserved for documentation.
@@ -56,11 +55,7 @@ impl TunnelType {
 
 impl fmt::Display for TunnelType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tunnel = match self.tunnel {
-            Tunnel::Ipip => "ipip",
-            Tunnel::Gre => "gre",
-            Tunnel::Gue { .. } => "gue",
-        };
+        let tunnel = self.tunnel.mode();
         write!(f, "{tunnel} over {}", if self.ipv6 { "IPv6" } else { "IPv4" })
     }
 }

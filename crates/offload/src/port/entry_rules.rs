@@ -32,7 +32,7 @@ const AGED_MS: u64 = 250;
 pub(crate) struct Frame {
     pub(crate) card: Option<RewriteCard>,
     /// Tunnels that the card takes by the way the port's rules are made.
-    tunnels: [bool; 6],
+    tunnels: [bool; TunnelType::COUNT],
     guards: Vec<RuleHandle>,
     entry: Option<RuleHandle>,
     /// The queues are set up and a predecessor's rules are gone.
@@ -52,7 +52,7 @@ pub(crate) struct Frame {
 impl Frame {
     pub(crate) fn new(card: Option<RewriteCard>) -> Self {
         Self {
-            tunnels: card.as_ref().map_or([false; 6], |card| card.tunnels),
+            tunnels: card.as_ref().map_or([false; TunnelType::COUNT], |card| card.tunnels),
             card,
             guards: Vec::new(),
             entry: None,

@@ -111,7 +111,7 @@ fn ask_tunnels(
     outputs: &[Option<u16>],
     left: &mut Vec<RuleHandle>,
     reasons: &mut Vec<String>,
-) -> [bool; 6] {
+) -> [bool; TunnelType::COUNT] {
     let mut taken = Vec::new();
     let answers = TunnelType::ALL.map(|kind| {
         let Some(rule) = tunnel_example(style, outputs, kind) else { return false };

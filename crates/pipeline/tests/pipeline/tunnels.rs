@@ -15,8 +15,7 @@ use crate::icmp::{icmp4, icmp6};
 use crate::world::{INSIDE, LB_IN, Link, OUTSIDE, Plan, World, backend_mac, ip, tcp, udp};
 
 /// Every kind of tunnel.
-pub(crate) const TUNNELS: [Tunnel; 3] =
-    [Tunnel::Ipip, Tunnel::Gre, Tunnel::Gue { port: wire::encap::GUE_PORT }];
+pub(crate) const TUNNELS: [Tunnel; Tunnel::ALL.len()] = Tunnel::ALL;
 
 const CLIENT: &str = "9.9.9.9:5000";
 const CLIENT6: &str = "[2001:db8::9]:5000";

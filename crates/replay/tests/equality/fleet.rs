@@ -7,7 +7,7 @@ use packet::PacketBuf;
 use replay::{Options, Simulation};
 use state::CounterKind;
 use wire::Headers;
-use wire::encap::GUE_PORT;
+use wire::Tunnel;
 
 use crate::network::Plan;
 
@@ -252,7 +252,7 @@ pub(crate) fn opened(frame: &[u8]) -> Vec<u8> {
         let headers = Headers::parse(frame).ok()?;
         let (l3, l4) = (usize::from(headers.l3), usize::from(headers.l4));
         let packet = frame.get(l3..usize::from(headers.end))?;
-        let inner = wire::encap::carried(packet, headers.proto, l4 - l3, Some(GUE_PORT))?;
+        let inner = wire::encap::carried(packet, headers.proto, l4 - l3, &Tunnel::ALL)?;
         let kind: [u8; 2] = if inner.first()? >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
         Some([frame.get(..l3 - 2)?, &kind, inner].concat())
     };
