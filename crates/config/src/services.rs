@@ -65,7 +65,7 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub tunnel_ttl: Option<u8>,
-    /// The UDP port at which backends receive tunnelled packets, by default that of the mode (6080 for `gue`). Only with a mode that tunnels in UDP.
+    /// The UDP port at which backends receive tunnelled packets, by default the one that the mode names. Only with a mode that tunnels in UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub tunnel_port: Option<u16>,

@@ -76,6 +76,8 @@ fn every_mode_is_its_own() {
         ("mode = \"ipip\"", tunnel(Tunnel::Ipip)),
         ("mode = \"gre\"", tunnel(Tunnel::Gre)),
         ("mode = \"gue\"", tunnel(Tunnel::Gue { port: 6080 })),
+        ("mode = \"geneve\"", tunnel(Tunnel::Geneve { port: 6081 })),
+        ("mode = \"geneve\"\ntunnel_port = 7", tunnel(Tunnel::Geneve { port: 7 })),
         (
             "mode = \"gue\"\ntunnel_port = 9\ntunnel_source = \"fd72::5\"\ntunnel_ttl = 7",
             ModeSpec::Tunnel(given),

@@ -14,10 +14,12 @@ words! {
         Dsr => "dsr",
         /// HNLB sends the unchanged packet in an IP-in-IP tunnel (RFC 2003, RFC 2473); the backend has the VIP and answers clients itself.
         Ipip => "ipip",
-        /// HNLB sends the unchanged packet in UDP (generic UDP encapsulation, variant 1); the backend has the VIP and answers clients itself.
+        /// HNLB sends the unchanged packet in UDP (generic UDP encapsulation, variant 1), by default to port 6080; the backend has the VIP and answers clients itself.
         Gue => "gue",
         /// HNLB sends the unchanged packet behind a GRE header (RFC 2784); the backend has the VIP and answers clients itself.
         Gre => "gre",
+        /// HNLB sends the unchanged packet behind a Geneve header (RFC 8926) in UDP, by default to port 6081; the backend has the VIP and answers clients itself.
+        Geneve => "geneve",
     }
 }
 
@@ -44,6 +46,6 @@ impl Mode {
     /// that can be configured.
     #[must_use]
     pub const fn has_tunnel_port(self) -> bool {
-        matches!(self, Self::Gue)
+        matches!(self, Self::Gue | Self::Geneve)
     }
 }

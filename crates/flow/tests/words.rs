@@ -41,7 +41,7 @@ where
 
 #[test]
 fn every_form_of_a_word_has_the_same_text() {
-    check(Mode::ALL, "nat fullnat dsr ipip gue gre");
+    check(Mode::ALL, "nat fullnat dsr ipip gue gre geneve");
     check(Encoding::ALL, "rewrite mark queue off");
     check(EncodingChoice::ALL, "auto rewrite mark queue off");
     check(Scheduler::ALL, "round-robin weighted-round-robin least-connections maglev source-hash");
@@ -82,6 +82,9 @@ fn a_driver_is_that_of_a_profile() {
 #[test]
 fn modes_are_told_apart_by_what_backends_get() {
     let one_way: Vec<_> = Mode::ALL.iter().copied().filter(|mode| mode.is_one_way()).collect();
-    assert_eq!(one_way, [Mode::Dsr, Mode::Ipip, Mode::Gue, Mode::Gre]);
-    assert_eq!(Mode::tunnels().collect::<Vec<_>>(), [Mode::Ipip, Mode::Gue, Mode::Gre]);
+    assert_eq!(one_way, [Mode::Dsr, Mode::Ipip, Mode::Gue, Mode::Gre, Mode::Geneve]);
+    assert_eq!(
+        Mode::tunnels().collect::<Vec<_>>(),
+        [Mode::Ipip, Mode::Gue, Mode::Gre, Mode::Geneve]
+    );
 }

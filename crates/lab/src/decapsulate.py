@@ -1,8 +1,8 @@
-"""Opens tunnels where the kernel can't: takes IP in IP, GRE and GUE packets
+"""Opens tunnels where the kernel can't: takes IP in IP, GRE, GUE and Geneve packets
 for this host's addresses, checks what must hold of their outer headers, and
 gives the inner ones to the kernel through a TUN device.
 
-usage: decapsulate.py DEVICE IPV4 IPV6 GUE-PORT
+usage: decapsulate.py DEVICE IPV4 IPV6 GUE-PORT GENEVE-PORT
 """
 import fcntl
 import selectors
@@ -46,6 +46,14 @@ def of_gue(packet):
     return packet if version(packet) in (4, 6) else None
 
 
+def of_geneve(packet):
+    """Version 0, no options, no flags, virtual network 0, no reserved bit."""
+    if len(packet) < 8 or packet[:2] != b"\0\0" or packet[4:8] != b"\0\0\0\0":
+        return None
+    kind, inner = struct.unpack("!H", packet[2:4])[0], packet[8:]
+    return inner if version(inner) == {0x0800: 4, 0x86DD: 6}.get(kind) else None
+
+
 def behind_ipv4(packet):
     """What is behind an IPv4 header (the kernel has checked its checksum),
     which must be bare and forbid fragments."""
@@ -53,7 +61,7 @@ def behind_ipv4(packet):
     return packet[20:] if bare else b""
 
 
-def sources(ipv4, ipv6, port):
+def sources(ipv4, ipv6, gue, geneve):
     """Every socket, with what makes inner packets of those it gets."""
     for protocol in (IPIP, IPV6, GRE):
         for family, address in ((socket.AF_INET, ipv4), (socket.AF_INET6, ipv6)):
@@ -64,19 +72,20 @@ def sources(ipv4, ipv6, port):
                 yield raw, lambda packet, strip=strip: of_gre(strip(packet))
             else:
                 yield raw, lambda packet, strip=strip, p=protocol: of_ipip(strip(packet), p)
-    for family, address in ((socket.AF_INET, ipv4), (socket.AF_INET6, ipv6)):
-        udp = socket.socket(family, socket.SOCK_DGRAM)
-        if family == socket.AF_INET6:
-            # As with the kernel's fou: RFC 6935 section 5.
-            udp.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)
-        udp.bind((address, port))
-        yield udp, of_gue
+    for port, inner in ((gue, of_gue), (geneve, of_geneve)):
+        for family, address in ((socket.AF_INET, ipv4), (socket.AF_INET6, ipv6)):
+            udp = socket.socket(family, socket.SOCK_DGRAM)
+            if family == socket.AF_INET6:
+                # As with the kernel's fou: RFC 6935 section 5.
+                udp.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)
+            udp.bind((address, port))
+            yield udp, inner
 
 
-def main(device, ipv4, ipv6, port):
+def main(device, ipv4, ipv6, gue, geneve):
     out = tun(device)
     selector = selectors.DefaultSelector()
-    for sock, inner in sources(ipv4, ipv6, int(port)):
+    for sock, inner in sources(ipv4, ipv6, int(gue), int(geneve)):
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
         selector.register(sock, selectors.EVENT_READ, inner)

@@ -13,6 +13,8 @@ use crate::{Lab, LabError, netns};
 const PROGRAM: &str = include_str!("decapsulate.py");
 /// Its TUN device, and the name of the kernel's devices without their digit.
 const DEVICE: &str = "tunnel";
+/// The port at which backends take Geneve.
+const GENEVE_PORT: u16 = 6081;
 /// How long it may take to start.
 const READY: Duration = Duration::from_secs(30);
 
@@ -68,6 +70,12 @@ pub(crate) fn open(lab: &mut Lab, mode: Mode) -> Result<Opener, LabError> {
 /// commands are those of `docs/user/forwarding.md`.
 fn kernel(host: &Host, mode: Mode) -> String {
     let Host { v4, v6, .. } = host;
+    if mode == Mode::Geneve {
+        return format!(
+            "ip link add {DEVICE}4 type geneve external innerprotoinherit \
+             dstport {GENEVE_PORT} udp6zerocsumrx\nip link set {DEVICE}4 up\n"
+        );
+    }
     let (four, six) = match mode {
         Mode::Gre => ("gre", "ip6gre"),
         _ => ("sit mode any", "ip6tnl mode any"),
@@ -95,7 +103,8 @@ fn program(lab: &mut Lab, host: &Host) -> Result<(), LabError> {
     let name = format!("{}-tunnels", host.name);
     let (v4, v6) = (host.v4.to_string(), host.v6.to_string());
     let (file, device) = (file.display().to_string(), format!("{DEVICE}0"));
-    let argv = ["python3", &file, &device, &v4, &v6, &GUE_PORT.to_string()];
+    let (gue, geneve) = (GUE_PORT.to_string(), GENEVE_PORT.to_string());
+    let argv = ["python3", &file, &device, &v4, &v6, &gue, &geneve];
     let pid = lab.spawn(host.name, &name, &argv)?;
     let deadline = Instant::now() + READY;
     loop {

@@ -273,7 +273,9 @@ fn floods() {
 /// Modes in which packets stay as they are, in tunnels or not.
 #[test]
 fn one_way_connections() {
-    for kind in [Tunnel::Ipip, Tunnel::Gre, Tunnel::Gue { port: 6080 }] {
+    for kind in
+        [Tunnel::Ipip, Tunnel::Gre, Tunnel::Gue { port: 6080 }, Tunnel::Geneve { port: 6081 }]
+    {
         let tunnel = TunnelSpec { tunnel: kind, source: None, ttl: 64 };
         let mut world = World::new(&Plan { tunnel, ..plan() });
         for vip in ["10.9.0.6:80", "[fd09::6]:80", "10.9.0.7:80", "[fd09::7]:80", "10.9.0.8:80"] {

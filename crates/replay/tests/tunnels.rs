@@ -114,7 +114,7 @@ fn segment(ends: (SocketAddr, SocketAddr), segment: Segment, payload: usize) -> 
 
 #[test]
 fn a_long_connection_through_a_tunnel_never_reaches_the_worker() {
-    for mode in ["dsr", "ipip", "gue", "gre"] {
+    for mode in ["dsr", "ipip", "gue", "gre", "geneve"] {
         let mut pair = with_tunnels(mode, 1600);
         let mut now_us = 0;
         let all = tunnel_ends();
@@ -190,7 +190,7 @@ fn backend(frame: &[u8]) -> IpAddr {
 /// rules: each stays with its backend, and software would have sent the same.
 #[test]
 fn each_connection_stays_with_its_backend() {
-    for (seed, mode) in (0..).zip(["ipip", "gue", "gre"]) {
+    for (seed, mode) in (0..).zip(["ipip", "gue", "gre", "geneve"]) {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut pair = with_tunnels(mode, 1600);
         let (vips, mut now_us) = (tunnel_ends(), 0);

@@ -1,5 +1,6 @@
 //! Tunnels: an IP packet inside another (RFC 2003, RFC 2473), behind a GRE
-//! header (RFC 2784), or in UDP (GUE, draft-ietf-intarea-gue).
+//! header (RFC 2784), in UDP (GUE, draft-ietf-intarea-gue), or in UDP behind a
+//! Geneve header (RFC 8926).
 use std::net::IpAddr;
 
 use flow::Mode;
@@ -15,11 +16,17 @@ use crate::numbers::{ethertype, protocol};
 /// The port that GUE is assigned.
 pub const GUE_PORT: u16 = 6080;
 
-/// The longest outer header: IPv6 and UDP.
-const MOST: usize = 40 + UDP;
+/// The port that Geneve is assigned (RFC 8926 section 3.3).
+pub const GENEVE_PORT: u16 = 6081;
+
+/// The longest outer header: IPv6, UDP and Geneve.
+const MOST: usize = 40 + UDP + GENEVE;
 
 /// Bytes of a UDP header.
 const UDP: usize = 8;
+
+/// Bytes of a Geneve header without options (RFC 8926 section 3.4).
+const GENEVE: usize = 8;
 
 /// What is between the outer and the inner IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,11 +46,20 @@ pub enum Tunnel {
         /// The destination port.
         port: u16,
     },
+    /// UDP to this port, and in it a Geneve header of version 0 without
+    /// options, whose protocol type is that of the inner IP packet and whose
+    /// virtual network identifier is 0. Source port and UDP checksum are as in
+    /// `Gue` (RFC 8926 sections 3.3 and 4.3.1).
+    Geneve {
+        /// The destination port.
+        port: u16,
+    },
 }
 
 impl Tunnel {
     /// Every kind of tunnel, UDP to the assigned port.
-    pub const ALL: [Self; 3] = [Self::Ipip, Self::Gre, Self::Gue { port: GUE_PORT }];
+    pub const ALL: [Self; 4] =
+        [Self::Ipip, Self::Gre, Self::Gue { port: GUE_PORT }, Self::Geneve { port: GENEVE_PORT }];
 
     /// The tunnel of a service in `mode`, with `port` in the place of the
     /// assigned one; `None` if the mode has none.
@@ -54,6 +70,7 @@ impl Tunnel {
             Mode::Ipip => Some(Self::Ipip),
             Mode::Gre => Some(Self::Gre),
             Mode::Gue => Some(Self::Gue { port: port.unwrap_or(GUE_PORT) }),
+            Mode::Geneve => Some(Self::Geneve { port: port.unwrap_or(GENEVE_PORT) }),
         }
     }
 
@@ -64,6 +81,7 @@ impl Tunnel {
             Self::Ipip => Mode::Ipip,
             Self::Gre => Mode::Gre,
             Self::Gue { .. } => Mode::Gue,
+            Self::Geneve { .. } => Mode::Geneve,
         }
     }
 
@@ -74,6 +92,7 @@ impl Tunnel {
             Self::Ipip => 0,
             Self::Gre => 1,
             Self::Gue { .. } => 2,
+            Self::Geneve { .. } => 3,
         }
     }
 
@@ -82,7 +101,7 @@ impl Tunnel {
     pub const fn port(self) -> Option<u16> {
         match self {
             Self::Ipip | Self::Gre => None,
-            Self::Gue { port } => Some(port),
+            Self::Gue { port } | Self::Geneve { port } => Some(port),
         }
     }
 
@@ -92,6 +111,7 @@ impl Tunnel {
             Self::Ipip => 0,
             Self::Gre => 4,
             Self::Gue { .. } => UDP,
+            Self::Geneve { .. } => UDP + GENEVE,
         }
     }
 
@@ -101,7 +121,7 @@ impl Tunnel {
             Self::Ipip if ipv6_inside => protocol::IPV6,
             Self::Ipip => protocol::IPIP,
             Self::Gre => protocol::GRE,
-            Self::Gue { .. } => protocol::UDP,
+            Self::Gue { .. } | Self::Geneve { .. } => protocol::UDP,
         }
     }
 
@@ -110,6 +130,7 @@ impl Tunnel {
         match self {
             Self::Ipip | Self::Gue { .. } => None,
             Self::Gre => Some(2),
+            Self::Geneve { .. } => Some(UDP + 2),
         }
     }
 

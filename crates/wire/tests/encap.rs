@@ -10,7 +10,7 @@ use packet::{HeapPacket, PacketBuf};
 use proptest::prelude::*;
 use support::oracle::repair;
 use support::spec::{Spec, config, socket, spec};
-use wire::encap::{GUE_PORT, carried};
+use wire::encap::{GENEVE_PORT, GUE_PORT, carried};
 use wire::{Encap, Fragment, Headers, Net, Tunnel};
 
 /// Source, destination and hops of a tunnel.
@@ -21,6 +21,7 @@ fn tunnel() -> impl Strategy<Value = Tunnel> {
         Just(Tunnel::Ipip),
         Just(Tunnel::Gre),
         prop_oneof![Just(GUE_PORT), any::<u16>()].prop_map(|port| Tunnel::Gue { port }),
+        prop_oneof![Just(GENEVE_PORT), any::<u16>()].prop_map(|port| Tunnel::Geneve { port }),
     ]
 }
 
@@ -47,6 +48,13 @@ fn frame(spec: &Spec, class: u8) -> Vec<u8> {
     frame
 }
 
+/// A UDP header without checksum, by etherparse, and `behind` it.
+fn udp_shim(source_port: u16, destination_port: u16, inner: usize, behind: &[u8]) -> Vec<u8> {
+    let length = (8 + behind.len() + inner) as u16;
+    let udp = UdpHeader { source_port, destination_port, length, checksum: 0 };
+    [&udp.to_bytes()[..], behind].concat()
+}
+
 /// What must be in front of `inner`, by etherparse; `entropy` are the source
 /// port and flow label that were chosen.
 fn outer(
@@ -62,11 +70,13 @@ fn outer(
         Tunnel::Ipip => (ipip, vec![]),
         Tunnel::Gre if v6_inside => (47, vec![0, 0, 0x86, 0xdd]),
         Tunnel::Gre => (47, vec![0, 0, 0x08, 0x00]),
-        Tunnel::Gue { port } => {
-            let length = 8 + inner.len() as u16;
-            let udp =
-                UdpHeader { source_port: entropy.0, destination_port: port, length, checksum: 0 };
-            (17, udp.to_bytes().to_vec())
+        Tunnel::Gue { port } => (17, udp_shim(entropy.0, port, inner.len(), &[])),
+        // RFC 8926 section 3.4: version and length of options, flags, protocol
+        // type; virtual network identifier and 8 reserved bits.
+        Tunnel::Geneve { port } => {
+            let kind = if v6_inside { [0x86, 0xdd] } else { [0x08, 0x00] };
+            let geneve = [0, 0, kind[0], kind[1], 0, 0, 0, 0];
+            (17, udp_shim(entropy.0, port, inner.len(), &geneve))
         }
     };
     let behind = shim.len() + inner.len();

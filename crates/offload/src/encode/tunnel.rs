@@ -97,6 +97,6 @@ mod tests {
             assert_eq!(kind.index(), at);
             assert_eq!(TunnelType::of(&kind.example().unwrap()), kind);
         }
-        assert_eq!(TunnelType::ALL[5].to_string(), "gue over IPv6");
+        assert_eq!(TunnelType::ALL[7].to_string(), "geneve over IPv6");
     }
 }

@@ -5,6 +5,7 @@ use etherparse::{
     Icmpv4Type, Icmpv6Type, Ipv4Header, Ipv6Header, PacketHeaders, TransportHeader, UdpHeader,
     icmpv4,
 };
+use flow::Mode;
 use packet::HeapPacket;
 use service::TunnelSpec;
 use state::Counter;
@@ -40,11 +41,13 @@ pub(crate) fn outer(
         (Tunnel::Gre, ..) => {
             (47, vec![0, 0, if six { 0x86 } else { 8 }, if six { 0xdd } else { 0 }])
         }
-        (Tunnel::Gue { port }, src, _) => {
+        (Tunnel::Gue { port } | Tunnel::Geneve { port }, src, _) => {
             let source_port = chosen(if src.is_ipv4() { 34 } else { 54 });
-            let length = 8 + inner.len() as u16;
+            let geneve = [0, 0, if six { 0x86 } else { 8 }, if six { 0xdd } else { 0 }, 0, 0, 0, 0];
+            let geneve = if tunnel.mode() == Mode::Geneve { &geneve[..] } else { &[] };
+            let length = (8 + geneve.len() + inner.len()) as u16;
             let udp = UdpHeader { source_port, destination_port: port, length, checksum: 0 };
-            (17, udp.to_bytes().to_vec())
+            (17, [&udp.to_bytes()[..], geneve].concat())
         }
     };
     let behind = (shim.len() + inner.len()) as u16;

@@ -28,7 +28,7 @@ impl Case {
             for by in ["source", "hash"] {
                 all.push(Self { mode: "dsr", by: Some(by), v6, backends_v6: v6 });
             }
-            for mode in ["ipip", "gue", "gre"] {
+            for mode in ["ipip", "gue", "gre", "geneve"] {
                 for backends_v6 in [false, true] {
                     all.push(Self { mode, by: None, v6, backends_v6 });
                 }
