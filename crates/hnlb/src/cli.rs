@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use flow::{CardProfile, Encoding};
 
 /// The hybrid load balancer: a stateful layer-4 load balancer on DPDK that
-/// keeps its connection table in the match tables of the NIC too.
+/// offloads its connection table into the match tables of the NIC.
 #[derive(Debug, Parser)]
 #[command(name = "hnlb", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -14,24 +14,24 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the load balancer until Ctrl-C or SIGTERM.
     Run(RunArgs),
-    /// Check a configuration file and say what is wrong with it.
+    /// Check a configuration file and list every error in it.
     Check(CheckArgs),
-    /// Show what a running load balancer does.
+    /// Show the state and the counters of a running load balancer.
     Status(StatusArgs),
-    /// Drain a backend of a running load balancer, or let it serve again.
+    /// Drain a backend of a running load balancer, or restore it.
     #[command(subcommand)]
     Backend(BackendCommand),
-    /// Send a capture through the whole data path, without any device.
+    /// Send a packet capture through the whole data path, without any device.
     Replay(ReplayArgs),
-    /// Keep a lab of network namespaces standing: clients, HNLB, backends.
+    /// Set up and use a lab of network namespaces with clients, HNLB and backends.
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// Measure a part of HNLB next to what it replaces.
+    /// Measure a part of HNLB beside what it replaces.
     #[command(subcommand)]
     Bench(BenchCommand),
     /// Print the JSON Schema of the configuration file.
@@ -60,11 +60,11 @@ pub(crate) struct StatusArgs {
     /// The status socket, as in `[status] socket` of the configuration.
     #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
     pub(crate) socket: PathBuf,
-    /// Tell why the connections of this client are, or are not, in the NIC, and
+    /// Explain why the connections of this client are in the NIC, or are not, and
     /// since when.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) connection: Option<SocketAddr>,
-    /// Print the whole report, or the answer, as JSON.
+    /// Print the status, or the explanation, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -72,20 +72,22 @@ pub(crate) struct StatusArgs {
 /// `hnlb backend`
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackendCommand {
-    /// Give it no new connections; those that exist stay. Of a stateless service
-    /// its clients go to the others, and no other client moves.
+    /// Send the backend no new connections; existing connections stay. In a
+    /// stateless service its clients move to the other backends, and no other
+    /// client moves.
     Drain(BackendArgs),
-    /// Let it serve as before; of a stateless service it gets its own clients back.
+    /// Send the backend new connections again. In a stateless service its own
+    /// clients move back to it.
     Restore(BackendArgs),
 }
 
-/// Which backend.
+/// The arguments of `hnlb backend drain` and `hnlb backend restore`.
 #[derive(Debug, Args)]
 pub(crate) struct BackendArgs {
     /// The service's name, as in the configuration.
     #[arg(value_name = "SERVICE")]
     pub(crate) service: String,
-    /// The backend's address; all of its ports.
+    /// The backend's address; the command applies to all of its ports.
     #[arg(value_name = "ADDRESS")]
     pub(crate) backend: std::net::IpAddr,
     /// The status socket, as in `[status] socket` of the configuration.
@@ -102,13 +104,14 @@ pub(crate) struct ReplayArgs {
     /// The configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Put this emulated NIC in front, whatever the configuration says.
+    /// Put an emulated NIC of this profile in front of every port, whatever the
+    /// configuration says.
     #[arg(long, value_enum, value_name = "PROFILE")]
     pub(crate) nic: Option<CardProfile>,
-    /// The encoding to use with the emulated NIC.
+    /// The encoding that the emulated NIC uses.
     #[arg(long, value_enum, default_value_t = Encoding::Mark, requires = "nic")]
     pub(crate) encoding: Encoding,
-    /// The port that the captured packets arrive at [default: the first].
+    /// The port at which the captured packets arrive [default: the first].
     #[arg(long, value_name = "NAME")]
     pub(crate) port: Option<String>,
     /// Print the counters as JSON.
@@ -117,24 +120,24 @@ pub(crate) struct ReplayArgs {
     /// The capture to read, pcap or pcapng.
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
-    /// Where to write what HNLB sent, in the format of the input.
+    /// The capture to write the sent packets to, in the format of the input.
     #[arg(value_name = "OUT")]
     pub(crate) output: PathBuf,
 }
 
-/// What can be measured.
+/// The measurements.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// The connection table against DPDK's rte_hash: lookups, insertions, both
-    /// mixed, over sizes and threads.
+    /// The connection table beside DPDK's rte_hash: lookups, insertions and a mix
+    /// of both, by table size and number of threads.
     Table(BenchTableArgs),
-    /// Who gets the entries of a card: the share of packets matched with each
+    /// Admission policies: the share of packets that the card matches with each
     /// policy, in emulated time.
     Admission(BenchAdmissionArgs),
     /// Figure 4 of the HNLB paper: one flow, one backend.
     Fig4(BenchPartArgs),
-    /// Figure 5: throughput against the number of connections; the same for
-    /// Zipf traffic, for both directions, and for the LASLB thesis' traffic.
+    /// Figure 5: throughput against the number of connections, also with Zipf
+    /// traffic, with both directions, and with the traffic of the LASLB thesis.
     Fig5(BenchPartArgs),
     /// Figure 6: throughput against the packet size.
     Fig6(BenchPartArgs),
@@ -142,37 +145,37 @@ pub(crate) enum BenchCommand {
     Fig7(BenchPartArgs),
     /// Figure 8: util and util+ against the rate, for packet sizes.
     Fig8(BenchPartArgs),
-    /// What a new connection costs, from the SYN to the table and to the NIC,
-    /// and what the worker pays while rules are installed.
+    /// The cost of a new connection, from the SYN to the connection table and to
+    /// the NIC, and the worker's cost while rules are installed.
     New(BenchPartArgs),
-    /// The latency through the load balancer, at parts of the maximum rate.
+    /// The latency through the load balancer, at fractions of the maximum rate.
     Latency(BenchPartArgs),
     /// Connections that come and go among others that stay.
     Churn(BenchPartArgs),
-    /// All of these in 15 minutes, with a report that sets the paper's figures
-    /// beside ours.
+    /// All of the above from `fig4` on in 15 minutes, with a report that shows the
+    /// paper's figures beside the measured ones.
     Paper(BenchPaperArgs),
-    /// nftables DNAT and HAProxy against HNLB in a lab of network namespaces:
-    /// the same clients, backends and load (root).
+    /// HNLB beside nftables DNAT and HAProxy in a lab of network namespaces, with
+    /// the same clients, backends and load (needs root).
     Compare(BenchCompareArgs),
-    /// Figures 4 to 8 of the XenoFlow paper: a model of the card for rates, the
-    /// lab for added latency (root).
+    /// Figures 4 to 8 of the XenoFlow paper: rates from a model of the card, added
+    /// latency from the lab (needs root).
     Xenoflow(BenchXenoflowArgs),
 }
 
-/// What all measurements of the paper's evaluation have in common.
+/// The flags that all measurements of the paper's evaluation have.
 #[derive(Debug, Args)]
 pub(crate) struct BenchRunArgs {
-    /// What is measured: limit, slb-paper, slb, hnlb-queue, hnlb-mark,
+    /// The systems to measure: limit, slb-paper, slb, hnlb-queue, hnlb-mark,
     /// hnlb-shared [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) systems: Vec<measure::System>,
-    /// Source and load balancer take turns on one core: for the cost of the
-    /// code alone (saturation runs only).
+    /// Run the traffic source and the load balancer by turns on one core, which
+    /// measures the cost of the code alone (saturation runs only).
     #[arg(long)]
     pub(crate) alone: bool,
-    /// Count what was measured while others had the cores, too: whether it
-    /// works, on a busy machine (not `new`).
+    /// Also keep points that were measured while other processes had the cores:
+    /// for a functional check on a busy machine (not with `new`).
     #[arg(long)]
     pub(crate) busy: bool,
     /// Write results.csv, results.json, the plots and report.html into this directory.
@@ -186,17 +189,18 @@ pub(crate) struct BenchRunArgs {
 /// `hnlb bench fig4` to `fig8`, `new`, `latency`, `churn`
 #[derive(Debug, Args)]
 pub(crate) struct BenchPartArgs {
-    /// Fewer and shorter points: whether it works, rather than what it gives.
+    /// Measure fewer and shorter points: a functional check, not a measurement.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// How often every point is measured, all systems in turn.
+    /// How often every point is measured; the systems take turns.
     #[arg(long, value_name = "N", default_value_t = 7)]
     pub(crate) repetitions: u32,
-    /// Milliseconds of one measured point [default: 150, with --quick 60].
+    /// The length of one measured point in milliseconds [default: 150, with
+    /// --quick 60].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=60_000))]
     pub(crate) point_ms: Option<u64>,
-    /// Numbers of connections, of those that the figure has (of `new`: sizes of
-    /// the table; of `latency`: the first of the list) [default: all].
+    /// Measure only these of the figure's numbers of connections (with `new`:
+    /// table sizes; with `latency`: the first of the list) [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<u32>,
     #[command(flatten)]
@@ -206,42 +210,42 @@ pub(crate) struct BenchPartArgs {
 /// `hnlb bench paper`
 #[derive(Debug, Args)]
 pub(crate) struct BenchPaperArgs {
-    /// Fewer and shorter points, in 2 minutes: whether it works, rather than
-    /// what it gives.
+    /// Measure fewer and shorter points in 2 minutes: a functional check, not a
+    /// measurement.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Minutes for everything; repetitions are as many as fit [default: 14,
-    /// with --quick 1.8].
+    /// The minutes that everything may take; repetitions are as many as fit
+    /// [default: 14, with --quick 1.8].
     #[arg(long, value_name = "M", value_parser = minutes)]
     pub(crate) minutes: Option<f64>,
-    /// Measure every point so often, however long that takes (the paper: 30);
-    /// the time is told at the start.
+    /// Measure every point this often, however long that takes (the paper: 30);
+    /// the expected duration is printed at the start.
     #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repetitions: Option<u32>,
-    /// Numbers of connections, of those that each figure has [default: all].
+    /// Measure only these of each figure's numbers of connections [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<u32>,
     #[command(flatten)]
     pub(crate) run: BenchRunArgs,
 }
 
-/// Some time, but no more than a day.
+/// A duration in minutes, at most a day.
 fn minutes(text: &str) -> Result<f64, String> {
-    let minutes: f64 = text.parse().map_err(|_| format!("'{text}' is no number"))?;
+    let minutes: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
     if minutes > 0.0 && minutes <= 1440.0 {
         Ok(minutes)
     } else {
-        Err("it has to be more than 0 and at most 1440 minutes".to_owned())
+        Err("the duration must be more than 0 and at most 1440 minutes".to_owned())
     }
 }
 
 /// `hnlb bench compare`
 #[derive(Debug, Args)]
 pub(crate) struct BenchCompareArgs {
-    /// Seconds of each load.
+    /// How long each load runs, in seconds.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
-    /// How often each is measured, all in turn.
+    /// How often each system is measured; the systems take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
     /// Print a JSON object for each measurement instead of the table.
@@ -252,10 +256,10 @@ pub(crate) struct BenchCompareArgs {
 /// `hnlb bench xenoflow`
 #[derive(Debug, Args)]
 pub(crate) struct BenchXenoflowArgs {
-    /// Fewer packets and round trips: whether it works, rather than what it gives.
+    /// Send fewer packets: a functional check, not a measurement.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Leave out what needs the lab: figure 7.
+    /// Leave out figure 7, which needs the lab.
     #[arg(long)]
     pub(crate) without_lab: bool,
     /// Write xenoflow.json, the plots and xenoflow.html into this directory.
@@ -269,26 +273,27 @@ pub(crate) struct BenchXenoflowArgs {
 /// `hnlb bench admission`
 #[derive(Debug, Args)]
 pub(crate) struct BenchAdmissionArgs {
-    /// Connections.
+    /// The number of connections.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) connections: u32,
-    /// Entries of the card, one for each connection.
+    /// The number of the card's entries; a connection takes one.
     #[arg(long, value_name = "N", default_value_t = 8_192)]
     pub(crate) entries: usize,
-    /// Insertions that the card takes in a second.
+    /// The number of insertions that the card accepts in a second.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) insertions: u32,
-    /// Packets per second of all connections; one in 64 is sampled.
+    /// Packet rates of all connections together, per second; one packet in 64 is
+    /// sampled.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [5_000_000])]
     pub(crate) packets: Vec<u64>,
-    /// How often everything is run, each time with other chances.
+    /// How often everything is run, each time with another random seed.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) seeds: u64,
-    /// Exponents of Zipf's law.
+    /// The exponents of Zipf's law.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1.0, 1.1, 1.2])]
     pub(crate) alphas: Vec<f64>,
-    /// Print one JSON object for each look at a card, every 250 ms, instead of
-    /// the table.
+    /// Print a JSON object with the card's state every 250 ms instead of the
+    /// table.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -296,13 +301,14 @@ pub(crate) struct BenchAdmissionArgs {
 /// `hnlb bench table`
 #[derive(Debug, Args)]
 pub(crate) struct BenchTableArgs {
-    /// Entries of the tables [default: 1k,8k,64k,1M,10M].
+    /// The sizes of the tables in entries [default: 1k,8k,64k,1M,10M].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = measure::table::parse_size)]
     pub(crate) sizes: Vec<u32>,
     /// Numbers of threads, each on a core of its own [default: 1,2].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) threads: Vec<usize>,
-    /// Fewer repetitions, and sizes 1k and 64k unless --sizes says otherwise.
+    /// Measure with fewer repetitions, and with the sizes 1k and 64k unless --sizes
+    /// names others.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Print one JSON object per figure instead of the page.

@@ -1,4 +1,4 @@
-//! `hnlb lab …`: the lab for playing.
+//! `hnlb lab …`: the lab from the command line.
 
 use std::path::Path;
 
@@ -8,37 +8,37 @@ use flow::{CardProfile, EncodingChoice, Mode};
 use crate::config::{Device, LabRun};
 use crate::{Balancer, Lab, LabError, LabOptions, Stop, demo, dns, latency, topology, vm_check};
 
-/// What `hnlb lab` can do.
+/// The commands of `hnlb lab`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum LabCommand {
-    /// Set up clients, backends and HNLB in network namespaces and leave them standing
+    /// Set up clients, backends and HNLB in network namespaces and leave them running
     Up {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
-        /// How the NIC tells HNLB what it matched
+        /// How the NIC tells the worker what it matched
         #[arg(long, value_enum, default_value = "mark")]
         encoding: EncodingChoice,
         /// How packets get to the backends
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
-        /// Which card the emulated NIC plays
+        /// The card whose limits and quirks the emulated NIC has
         #[arg(long, value_enum, default_value = "x550")]
         profile: CardProfile,
-        /// Worker cores
+        /// The number of worker cores
         #[arg(long, default_value_t = 1)]
         workers: u16,
-        /// Set up the network and the servers, but don't start HNLB
+        /// Set up the network and the servers without starting HNLB
         #[arg(long)]
         without_hnlb: bool,
     },
-    /// Tell what stands of a lab
+    /// Show which processes of a lab run
     Status {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
     },
-    /// Take a lab down: processes, namespaces, files
+    /// End a lab: stop its processes, delete its namespaces and files
     Down {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
@@ -55,27 +55,27 @@ pub enum LabCommand {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
-    /// Load HNLB with each encoding and show them side by side
+    /// Send load through HNLB with each encoding and print the results side by side
     Demo {
         /// How packets get to the backends
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
-        /// Only these encodings; may be given several times
+        /// Use only these encodings; may be given several times
         #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
         encoding: Vec<EncodingChoice>,
     },
-    /// XenoFlow's case: DNS balanced wholly by an emulated BlueField-3, a backend drained in the middle
+    /// Balance DNS entirely in an emulated BlueField-3, and drain a backend meanwhile (the case of the XenoFlow paper)
     Dns,
-    /// Answers UDP packets with themselves; the other end of `ping`
+    /// Echo UDP packets: the other end of `ping`
     #[command(hide = true)]
     Echo {
         /// Address and port to listen at
         at: std::net::SocketAddr,
     },
-    /// Measures round trips of UDP packets
+    /// Measure round trips of UDP packets
     #[command(hide = true)]
     Ping {
-        /// Who answers
+        /// The address and port of the echo server
         to: std::net::SocketAddr,
         /// How often
         count: u32,
@@ -85,11 +85,11 @@ pub enum LabCommand {
 }
 
 impl LabCommand {
-    /// Does it, with HNLB's program at `binary`; prints to stdout and stderr.
-    /// True if everything was as it should be.
+    /// Runs the command with the `hnlb` program at `binary`; prints to stdout and
+    /// stderr. Returns whether every check of the command passed.
     ///
     /// # Errors
-    /// What could not be done.
+    /// A step of the command failed.
     pub fn run(self, binary: &Path) -> Result<bool, LabError> {
         let stop = Stop::on_signals()?;
         match self {
