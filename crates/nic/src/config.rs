@@ -7,14 +7,12 @@ use crate::profile::Card;
 /// Where RSS sends the frames that no rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reta {
-    /// To the first so many queues in turn, in a table of 128 entries.
+    /// To the first so many queues in turn, in the smallest table that the card
+    /// has.
     Queues(u16),
     /// By this table.
     Table(Vec<u16>),
 }
-
-/// Entries of the redirection table that [`Reta::Queues`] makes.
-const RETA_LEN: u16 = 128;
 
 /// An emulated NIC's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +75,10 @@ impl NicConfig {
         }
         let reta = match &self.reta {
             Reta::Queues(0) => return Err(NicError::NoDefaultQueue),
-            Reta::Queues(first) => (0..RETA_LEN).map(|entry| entry % first).collect(),
+            Reta::Queues(first) => {
+                let smallest = card.reta_sizes.first().copied().unwrap_or(0);
+                (0..*first).cycle().take(smallest).collect()
+            }
             Reta::Table(reta) => reta.clone(),
         };
         if !card.reta_sizes.contains(&reta.len()) {

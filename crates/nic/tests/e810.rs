@@ -48,10 +48,10 @@ const FORMATS: &[(FlowErrorKind, &str, Change)] = &[
             ..PortFields::default()
         }));
     }),
-    (FlowErrorKind::Item, "Invalid input set: an address's mask", |r| {
+    (FlowErrorKind::Item, "Invalid input set: a mask", |r| {
         *r = rule(&v4(), Masks { src: 0xffff_ff00, ..EXACT }, r.actions.clone());
     }),
-    (FlowErrorKind::Item, "Invalid input set: a port's mask", |r| {
+    (FlowErrorKind::Item, "Invalid input set: a mask", |r| {
         *r = rule(&v6(), Masks { dport: 0xff00, ..EXACT }, r.actions.clone());
     }),
     (FlowErrorKind::Item, "Invalid input set: no field", |r| {

@@ -1,6 +1,7 @@
 //! What a card takes: one table of capabilities and one rule parser a card.
 
 mod e810;
+mod full_masks;
 mod mlx5;
 mod x550;
 
