@@ -3,8 +3,6 @@
 //! packet of a connection reaches one backend, every answer its client.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,11 +10,11 @@ use flow::{CardProfile, Encoding, PortId};
 use nic::Fault;
 use packet::PacketBuf;
 use rand::rngs::StdRng;
-use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};
 use replay::{Options, Simulation};
 use state::CounterKind;
-use support::{Segment, config, frame, seen};
+use testkit::ConfigText;
+use testkit::segments::{Segment, frame, seen};
 use wire::Transport;
 
 /// Connections of the whole test, all cases together.
@@ -72,6 +70,8 @@ struct World {
     simulation: Simulation,
     rng: StdRng,
     open: BTreeMap<u32, Conversation>,
+    /// The numbers of those in `open`, in no order, to draw one from.
+    numbers: Vec<u32>,
     next: u32,
     now_us: u64,
     forwarded: u64,
@@ -84,12 +84,17 @@ impl World {
             encoding,
             ..Options::default()
         };
-        let config = config(scheduler, workers, TABLES);
+        let config = ConfigText::one_port()
+            .web_and_dns(scheduler)
+            .table("[workers]", &format!("count = {workers}"))
+            .table(TABLES, "")
+            .parse();
         Self {
             encoding,
             simulation: Simulation::new(&config, &options).unwrap(),
             rng: StdRng::seed_from_u64(seed()),
             open: BTreeMap::new(),
+            numbers: Vec::new(),
             next: 0,
             now_us: 0,
             forwarded: 0,
@@ -113,6 +118,7 @@ impl World {
             (Ipv4Addr::new(198, 51, 100, 5).into(), "10.71.0.100".parse().unwrap())
         };
         let service = if proto == Transport::Tcp { 80 } else { 53 };
+        self.numbers.push(number);
         let life = if self.rng.random_ratio(1, 20) { 60 } else { self.rng.random_range(3..16) };
         self.open.insert(
             number,
@@ -130,10 +136,15 @@ impl World {
 
     /// One packet of one connection.
     fn step(&mut self) {
-        let Some(number) = self.open.keys().copied().choose(&mut self.rng) else { return };
+        if self.numbers.is_empty() {
+            return;
+        }
+        let drawn = self.rng.random_range(0..self.numbers.len());
+        let number = self.numbers[drawn];
         let idle = self.now_ms() - self.open[&number].last_ms;
         let ending = conversation_ends(&self.open[&number]);
         if idle > if ending { CLOSING_PATIENCE_MS } else { PATIENCE_MS } {
+            self.numbers.swap_remove(drawn);
             self.open.remove(&number);
             return;
         }
@@ -164,6 +175,7 @@ impl World {
         }
         if finished {
             self.receive();
+            self.numbers.swap_remove(drawn);
             self.open.remove(&number);
         }
     }
@@ -238,15 +250,28 @@ impl World {
         self.receive();
     }
 
+    /// Whether no connection and no rule is left but those that lead to others.
+    fn is_empty(&self) -> bool {
+        let now = self.simulation.offload_stats().now();
+        let rules = now.rules - now.adopted + now.pending + now.settling;
+        self.simulation.shared().table.len() == 0 && rules == 0
+    }
+
     /// Everything goes quiet, and nothing must be left.
     fn settle(&mut self) {
         if let Some(nic) = self.simulation.nic(PortId(0)) {
             nic.clear_faults();
         }
-        for _ in 0..20_000 {
-            self.now_us += 10_000;
+        let mut empty = 0;
+        for _ in 0..2_000 {
+            self.now_us += 100_000;
             self.simulation.keep(self.now_us / 1000);
             self.receive();
+            // Nothing comes back of what has gone, in two seconds more.
+            empty = if self.is_empty() { empty + 1 } else { 0 };
+            if empty > 20 {
+                return;
+            }
         }
     }
 

@@ -2,24 +2,25 @@
 //! as the software would have sent it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
-mod support;
-
 use std::net::{Ipv4Addr, SocketAddr};
 
 use dpdk::flow::{Action, Attributes, FlowPort, HopField, Modify, Rule, SetField};
 use flow::{CardProfile, PortId};
 use packet::PacketBuf;
 use replay::{Options, Simulation};
-use support::{PEER, Segment, config, frame, seen};
+use testkit::ConfigText;
+use testkit::segments::{PEER, Segment, frame, seen};
 use wire::{FlowKey, Headers, Mac, Rewrite, Transport};
-
-const SECOND_PORT: &str = "[[port]]\nname = \"p1\"\ndevice = \"net_null1\"\n\
-    [[interface]]\nport = \"p1\"\naddresses = [\"10.73.0.1/24\"]\n";
 
 #[test]
 fn the_nic_sends_a_rewritten_frame_out_of_the_other_port() {
     let options = Options { nic: Some(CardProfile::ConnectX), ..Options::default() };
-    let config = config("round-robin", 1, SECOND_PORT);
+    let config = ConfigText::one_port()
+        .port("p1", "")
+        .interface("p1", &["10.73.0.1/24"], "")
+        .web_and_dns("round-robin")
+        .table("[workers]", "count = 1")
+        .parse();
     let mut simulation = Simulation::new(&config, &options).unwrap();
     let client: SocketAddr = (Ipv4Addr::new(198, 51, 100, 5), 4000).into();
     let vip: SocketAddr = "10.71.0.100:80".parse().unwrap();

@@ -2,14 +2,13 @@
 //! state meanwhile stays where it was.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
-mod support;
-
 use std::net::{Ipv4Addr, SocketAddr};
 
 use flow::PortId;
 use packet::PacketBuf;
 use replay::{Options, Simulation};
-use support::{Segment, config, frame, seen};
+use testkit::ConfigText;
+use testkit::segments::{Segment, frame, seen};
 use wire::Transport;
 
 const CAPACITY: u16 = 64;
@@ -32,8 +31,12 @@ fn send(simulation: &mut Simulation, port: u16, segment: Segment, now_ms: u64) -
 
 #[test]
 fn a_syn_sent_again_reaches_the_same_backend() {
-    let tables = format!("[conntrack]\nconnections = {CAPACITY}\ntcp_closing = \"1s\"\n");
-    let config = config("round-robin", 1, &tables);
+    let limits = format!("connections = {CAPACITY}\ntcp_closing = \"1s\"");
+    let config = ConfigText::one_port()
+        .web_and_dns("round-robin")
+        .table("[workers]", "count = 1")
+        .table("[conntrack]", &limits)
+        .parse();
     let mut simulation = Simulation::new(&config, &Options::default()).unwrap();
     for port in 0..CAPACITY {
         send(&mut simulation, 1024 + port, Segment::Syn, 1);

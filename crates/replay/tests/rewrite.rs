@@ -2,14 +2,13 @@
 //! sees them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub, dead_code)]
 
-mod support;
-
 use std::net::SocketAddr;
 
 use flow::{CardProfile, Encoding, PortId};
 use packet::PacketBuf;
 use replay::{Options, Simulation};
-use support::{Segment, config, frame, seen};
+use testkit::ConfigText;
+use testkit::segments::{Segment, frame, seen};
 use wire::Transport;
 
 const TABLES: &str = "
@@ -29,7 +28,11 @@ impl Run {
     fn new(profile: CardProfile) -> Self {
         let options =
             Options { nic: Some(profile), encoding: Encoding::Rewrite, ..Options::default() };
-        let config = config("round-robin", 1, TABLES);
+        let config = ConfigText::one_port()
+            .web_and_dns("round-robin")
+            .table("[workers]", "count = 1")
+            .table(TABLES, "")
+            .parse();
         Self { simulation: Simulation::new(&config, &options).unwrap(), now_us: 0 }
     }
 

@@ -2,17 +2,12 @@
 //! same, also while backends are drained and come back, and while cards refuse.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
-#[allow(dead_code, reason = "only a part is used")]
-#[path = "equality/frames.rs"]
-mod frames;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use config::Config;
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
 use flow::{CardProfile, Encoding, PortId};
-use frames::{Link, Piece, Shape, Sum};
 use nic::{Delivery, Fault, Nic, NicConfig, NicFlows};
 use offload::StatelessRules;
 use packet::PacketBuf;
@@ -21,54 +16,55 @@ use rand::{Rng, SeedableRng};
 use replay::{Options, Simulation};
 use setup::{PortFacts, Seed};
 use state::Shared;
+use testkit::ConfigText;
+use testkit::frames::{self, Link, Piece, Shape, Sum};
 use wire::{Mac, Transport};
 
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const PEER: [u8; 6] = [2, 0, 0, 0, 9, 9];
 
 /// Name, VIP, port, protocol, and the backends with their weights.
-type Row = (&'static str, &'static str, &'static str, &'static str, &'static [(&'static str, u16)]);
+type Row = (&'static str, &'static str, Option<u16>, Transport, &'static [(&'static str, u16)]);
 
 /// Clients and some backends on the first port, others on the second, one
 /// service whose backends are in a VLAN.
 fn network() -> Config {
-    let mut text = "[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n\
-        [[port]]\nname = \"p1\"\ndevice = \"net_null1\"\n\
-        [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\", \"fd71::1/64\"]\n\
-        [[interface]]\nport = \"p1\"\naddresses = [\"10.72.0.1/24\", \"fd72::1/64\"]\n\
-        [[interface]]\nport = \"p1\"\nvlan = 9\naddresses = [\"10.73.0.1/24\"]\n\
-        [[route]]\nprefix = \"0.0.0.0/0\"\nvia = \"10.71.0.254\"\n\
-        [[route]]\nprefix = \"::/0\"\nvia = \"fd71::fe\"\n\
-        [workers]\ncount = 1\n[offload]\nadmission = \"all\"\n\
-        [fragments]\ntimeout = \"20s\"\n"
-        .to_owned();
+    use Transport::{Tcp, Udp};
+    let mut text = ConfigText::new()
+        .port("p0", "")
+        .port("p1", "")
+        .interface("p0", &["10.71.0.1/24", "fd71::1/64"], "")
+        .interface("p1", &["10.72.0.1/24", "fd72::1/64"], "")
+        .interface("p1", &["10.73.0.1/24"], "vlan = 9")
+        .gateways()
+        .table("[workers]", "count = 1")
+        .table("[offload]", "admission = \"all\"")
+        .table("[fragments]", "timeout = \"20s\"");
     let services: [Row; 6] = [
         (
             "dns4",
             "10.71.0.100",
-            "53",
-            "udp",
+            Some(53),
+            Udp,
             &[("10.72.0.11", 1), ("10.72.0.12", 2), ("10.71.0.13", 1)],
         ),
-        ("dns6", "fd71::100", "53", "udp", &[("fd72::11", 1), ("fd71::12", 1), ("fd72::13", 1)]),
-        ("any4", "10.71.0.101", "\"any\"", "tcp", &[("10.72.0.11", 3), ("10.72.0.14", 1)]),
-        ("any6", "fd71::101", "\"any\"", "tcp", &[("fd72::11", 1), ("fd72::14", 0)]),
-        ("hashed", "10.71.0.103", "53", "udp", &[("10.72.0.11", 1), ("10.71.0.13", 2)]),
-        ("tagged", "10.71.0.102", "53", "udp", &[("10.73.0.11", 1), ("10.73.0.12", 1)]),
+        ("dns6", "fd71::100", Some(53), Udp, &[("fd72::11", 1), ("fd71::12", 1), ("fd72::13", 1)]),
+        ("any4", "10.71.0.101", None, Tcp, &[("10.72.0.11", 3), ("10.72.0.14", 1)]),
+        ("any6", "fd71::101", None, Tcp, &[("fd72::11", 1), ("fd72::14", 0)]),
+        ("hashed", "10.71.0.103", Some(53), Udp, &[("10.72.0.11", 1), ("10.71.0.13", 2)]),
+        ("tagged", "10.71.0.102", Some(53), Udp, &[("10.73.0.11", 1), ("10.73.0.12", 1)]),
     ];
-    for (name, vip, port, protocol, backends) in services {
-        text += &format!(
-            "[[service]]\nname = \"{name}\"\nvip = \"{vip}\"\nport = {port}\nprotocol = \"{protocol}\"\nmode = \"dsr\"\nstateless = true\n"
-        );
-        if name == "hashed" {
-            text += "by = \"hash\"\n";
-        }
+    for (name, vip, port, proto, backends) in services {
+        let by = if name == "hashed" { "by = \"hash\"" } else { "" };
+        let more = format!("mode = \"dsr\"\nstateless = true\n{by}");
+        text = text.service(name, vip, port, proto, &more);
         for (address, weight) in backends {
-            text += &format!("[[service.backend]]\naddress = \"{address}\"\nweight = {weight}\n");
+            text = text.backend(address, None, &format!("weight = {weight}"));
         }
     }
-    text += "[[service]]\nname = \"web\"\nvip = \"10.71.0.100\"\nport = 80\nprotocol = \"tcp\"\n[[service.backend]]\naddress = \"10.72.0.11\"\nport = 8080\n";
-    Config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
+    text.service("web", "10.71.0.100", Some(80), Tcp, "")
+        .backend("10.72.0.11", Some(8080), "")
+        .parse()
 }
 
 const BACKENDS: [(&str, &str); 10] = [

@@ -4,25 +4,21 @@
 //! is neither that of the old rules nor that of the new ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
-#[allow(dead_code, reason = "only a part is used")]
-#[path = "equality/frames.rs"]
-mod frames;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use config::Config;
 use dpdk::flow::{
     Action, Attributes, Counters, FlowError, FlowPort, Item, Match, Rule, RuleHandle,
 };
 use flow::CardProfile;
-use frames::{Link, Shape, Sum};
 use nic::{Delivery, Fault, Nic, NicConfig, NicFlows};
 use offload::StatelessRules;
 use setup::{PortFacts, Seed};
 use state::Shared;
+use testkit::ConfigText;
+use testkit::frames::{self, Link, Shape, Sum};
 use wire::{Mac, Transport};
 
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -31,20 +27,19 @@ const CLIENTS: u32 = 8;
 
 /// One process: two services in this order, each with its backends.
 fn shared(services: [(&str, &[u8]); 2]) -> Arc<Shared> {
-    let mut text = "[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n\
-        [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\"]\n\
-        [[route]]\nprefix = \"0.0.0.0/0\"\nvia = \"10.71.0.254\"\n\
-        [conntrack]\nconnections = 1024\n"
-        .to_owned();
+    let mut text = ConfigText::new()
+        .port("p0", "")
+        .interface("p0", &["10.71.0.1/24"], "")
+        .route("0.0.0.0/0", "10.71.0.254")
+        .table("[conntrack]", "connections = 1024");
     for (vip, hosts) in services {
-        text += &format!(
-            "[[service]]\nname = \"{vip}\"\nvip = \"{vip}\"\nport = 53\nprotocol = \"udp\"\nmode = \"dsr\"\nstateless = true\n"
-        );
+        let more = "mode = \"dsr\"\nstateless = true";
+        text = text.service(vip, vip, Some(53), Transport::Udp, more);
         for host in hosts {
-            text += &format!("[[service.backend]]\naddress = \"10.71.0.{host}\"\n");
+            text = text.backend(format!("10.71.0.{host}"), None, "");
         }
     }
-    let config = Config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let config = text.parse();
     let facts = [PortFacts { mac: OWN, queues: 1, ring: 64 }];
     let shared = setup::shared(&config, &facts, false, Seed([3; 32])).unwrap();
     for host in services.iter().flat_map(|(_, hosts)| *hosts) {

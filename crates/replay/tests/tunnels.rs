@@ -2,8 +2,6 @@
 //! would, and leaves to it what only software can do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub, dead_code)]
 
-mod support;
-
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +11,8 @@ use packet::PacketBuf;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use replay::{Options, Simulation};
-use support::{Segment, frame};
+use testkit::ConfigText;
+use testkit::segments::{Segment, frame};
 use wire::{Headers, Transport};
 
 const TABLES: &str = "
@@ -27,32 +26,9 @@ admission = \"all\"
 /// A load balancer with backends behind a second port, in `mode`, of the VIP's
 /// family and across; and one without a NIC.
 fn with_tunnels(mode: &str, inside_mtu: u16) -> [Simulation; 2] {
-    let mut text = format!(
-        r#"
-[[port]]
-name = "outside"
-device = "net_null0"
-[[port]]
-name = "inside"
-device = "net_null1"
-mtu = {inside_mtu}
-[[interface]]
-port = "outside"
-addresses = ["10.71.0.1/24", "fd71::1/64"]
-[[interface]]
-port = "inside"
-addresses = ["10.72.0.1/24", "fd72::1/64"]
-[[route]]
-prefix = "0.0.0.0/0"
-via = "10.71.0.254"
-[[route]]
-prefix = "::/0"
-via = "fd71::fe"
-[workers]
-count = 1
-{TABLES}
-"#
-    );
+    let mut text = ConfigText::two_ports(&format!("mtu = {inside_mtu}"), "")
+        .table("[workers]", "count = 1")
+        .table(TABLES, "");
     for (name, vip, port, subnet) in [
         ("four", "10.71.0.100", 80, "10.72.0."),
         ("six", "fd71::100", 80, "fd72::"),
@@ -63,15 +39,13 @@ count = 1
         if mode == "dsr" && port == 81 {
             continue;
         }
-        text += &format!(
-            "[[service]]\nname = \"{name}\"\nvip = \"{vip}\"\nport = {port}\nprotocol = \"tcp\"\n\
-             mode = \"{mode}\"\nscheduler = \"maglev\"\n"
-        );
+        let more = format!("mode = \"{mode}\"\nscheduler = \"maglev\"");
+        text = text.service(name, vip, Some(port), Transport::Tcp, &more);
         for host in 11..15 {
-            text += &format!("[[service.backend]]\naddress = \"{subnet}{host}\"\n");
+            text = text.backend(format!("{subnet}{host}"), None, "");
         }
     }
-    let config = config::Config::parse(&text, "tunnels.toml").unwrap_or_else(|e| panic!("{e}"));
+    let config = text.parse();
     let hardware = Options {
         nic: Some(CardProfile::ConnectX),
         encoding: Encoding::Rewrite,

@@ -30,7 +30,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
 mod fleet;
-mod frames;
 mod network;
 mod traffic;
 

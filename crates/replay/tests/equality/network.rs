@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use config::Config;
+use testkit::ConfigText;
 use wire::Transport;
 
 /// The load balancer's Ethernet address on every port.
@@ -163,75 +164,39 @@ impl Plan {
         let Self { connections, sample, admit, workers, timeouts, fragment_timeout, .. } = self;
         let [_, mtu] = self.mtus();
         let vlan = if self.flat { "" } else { "vlan = 20" };
-        let mut text = format!(
-            r#"
-[[port]]
-name = "outside"
-device = "net_null0"
-[[port]]
-name = "inside"
-device = "net_null1"
-mtu = {mtu}
-[[interface]]
-port = "outside"
-addresses = ["10.71.0.1/24", "fd71::1/64"]
-[[interface]]
-port = "outside"
-vlan = {CLIENT_VLAN}
-addresses = ["10.73.0.1/24", "fd73::1/64"]
-[[interface]]
-port = "inside"
-{vlan}
-addresses = ["10.72.0.1/24", "fd72::1/64"]
-[[route]]
-prefix = "0.0.0.0/0"
-via = "10.71.0.254"
-[[route]]
-prefix = "::/0"
-via = "fd71::fe"
-[workers]
-count = {workers}
-[neighbours]
-max = 512
-[fragments]
-datagrams = 64
-timeout = "{fragment_timeout}"
-[offload]
-admission = "{admit}"
-sample = {sample}
-[conntrack]
-connections = {connections}
-connections_v6 = {connections}
-{timeouts}
-"#
-        );
+        let tables =
+            format!("connections = {connections}\nconnections_v6 = {connections}\n{timeouts}");
+        let fragments = format!("datagrams = 64\ntimeout = \"{fragment_timeout}\"");
+        let mut text = ConfigText::two_ports(&format!("mtu = {mtu}"), vlan)
+            .interface("outside", &["10.73.0.1/24", "fd73::1/64"], &format!("vlan = {CLIENT_VLAN}"))
+            .table("[workers]", &format!("count = {workers}"))
+            .table("[neighbours]", "max = 512")
+            .table("[fragments]", &fragments)
+            .table("[offload]", &format!("admission = \"{admit}\"\nsample = {sample}"))
+            .table("[conntrack]", &tables);
         if self.rows().iter().any(|row| row.mode == "fullnat") {
-            text += "[[pool]]\nname = \"pool\"\naddresses = [\"10.72.0.200\", \"fd72::c8\"]\n\
-                     ports = \"40000-40003\"\n";
+            let addresses = "addresses = [\"10.72.0.200\", \"fd72::c8\"]";
+            text = text.table(
+                "[[pool]]",
+                &format!("name = \"pool\"\n{addresses}\nports = \"40000-40003\""),
+            );
         }
         for row in self.rows() {
-            text += &service(row, false);
-            text += &service(row, true);
+            text = service(text, row, false);
+            text = service(text, row, true);
         }
-        Config::parse(&text, "equality.toml").unwrap_or_else(|errors| panic!("{errors}"))
+        text.parse()
     }
 }
 
-fn service(row: &Row, v6: bool) -> String {
-    let port = row.port.map_or("\"any\"".to_owned(), |port| port.to_string());
-    let mut text = format!(
-        "[[service]]\nname = \"{}{}\"\nvip = \"{}\"\nport = {port}\nprotocol = \"{}\"\n\
-         scheduler = \"{}\"\nmaglev_size = 401\n",
-        row.name,
-        if v6 { 6 } else { 4 },
-        vip(row.host, v6),
-        row.proto.to_string().to_lowercase(),
-        row.scheduler
+fn service(text: ConfigText, row: &Row, v6: bool) -> ConfigText {
+    let name = format!("{}{}", row.name, if v6 { 6 } else { 4 });
+    let pool = if row.mode == "fullnat" { "pool = \"pool\"" } else { "" };
+    let more = format!(
+        "scheduler = \"{}\"\nmaglev_size = 401\nmode = \"{}\"\n{pool}",
+        row.scheduler, row.mode
     );
-    text += &format!("mode = \"{}\"\n", row.mode);
-    if row.mode == "fullnat" {
-        text += "pool = \"pool\"\n";
-    }
+    let mut text = text.service(&name, vip(row.host, v6), row.port, row.proto, &more);
     for (at, host) in row.backends.iter().enumerate() {
         let subnet = if *host > 30 { 71 } else { 72 };
         let address = if v6 != row.across {
@@ -239,10 +204,7 @@ fn service(row: &Row, v6: bool) -> String {
         } else {
             format!("10.{subnet}.0.{host}")
         };
-        text += &format!("[[service.backend]]\naddress = \"{address}\"\nweight = {}\n", at + 1);
-        if let Some(port) = row.backend_port {
-            text += &format!("port = {port}\n");
-        }
+        text = text.backend(address, row.backend_port, &format!("weight = {}", at + 1));
     }
     text
 }

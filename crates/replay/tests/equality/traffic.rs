@@ -8,8 +8,8 @@ use rand::{Rng, SeedableRng};
 use wire::{Headers, Transport};
 
 use crate::fleet::{Frame, opened, said};
-use crate::frames::{self, Link, Piece, Shape, Sum};
 use crate::network::{Client, OWN, Plan, Target, clients};
+use testkit::frames::{self, Link, Piece, Shape, Sum};
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;

@@ -2,6 +2,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use config::Config;
+use testkit::ConfigText;
 use wire::Transport;
 
 /// The VLAN of some clients.
@@ -92,59 +93,40 @@ impl Case {
     }
 
     pub(crate) fn config(&self) -> Config {
-        let mut text = format!(
-            r#"
-[[port]]
-name = "p0"
-device = "net_null0"
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24", "10.72.0.1/24", "fd71::1/64", "fd72::1/64"]
-[[interface]]
-port = "p0"
-vlan = {CLIENT_VLAN}
-addresses = ["10.73.0.1/24", "fd73::1/64"]
-[[route]]
-prefix = "0.0.0.0/0"
-via = "10.71.0.254"
-[[route]]
-prefix = "::/0"
-via = "fd71::fe"
-[workers]
-count = 1
-[offload]
-admission = "all"
-[conntrack]
-connections = 1024
-connections_v6 = 1024
-"#
-        );
-        let mut service = format!("mode = \"{}\"\n", self.mode);
+        let vlan = format!("vlan = {CLIENT_VLAN}");
+        let mut text = ConfigText::one_port()
+            .interface("p0", &["10.73.0.1/24", "fd73::1/64"], &vlan)
+            .table("[workers]", "count = 1")
+            .table("[offload]", "admission = \"all\"")
+            .table("[conntrack]", "connections = 1024\nconnections_v6 = 1024");
+        let mut mode = format!("mode = \"{}\"\n", self.mode);
         if self.mode == "fullnat" {
-            text += "[[pool]]\nname = \"pool\"\naddresses = [\"10.72.0.200\", \"fd72::c8\"]\n\
-                     ports = \"40000-40999\"\n";
-            service += "pool = \"pool\"\n";
+            let addresses = "addresses = [\"10.72.0.200\", \"fd72::c8\"]";
+            text = text.table(
+                "[[pool]]",
+                &format!("name = \"pool\"\n{addresses}\nports = \"40000-40999\""),
+            );
+            mode += "pool = \"pool\"\n";
         }
         if let Some(by) = self.by {
-            service += &format!("stateless = true\nby = \"{by}\"\n");
+            mode += &format!("stateless = true\nby = \"{by}\"\n");
         }
         for (proto, scheduler) in [(Transport::Tcp, "maglev"), (Transport::Udp, "round-robin")] {
             let vip = self.vip(proto);
-            let name = proto.to_string().to_lowercase();
-            text += &format!(
-                "[[service]]\nname = \"{name}\"\nvip = \"{}\"\nport = {}\nprotocol = \"{name}\"\n\
-                 scheduler = \"{scheduler}\"\n{service}",
+            let more = format!("scheduler = \"{scheduler}\"\n{mode}");
+            text = text.service(
+                &proto.to_string().to_lowercase(),
                 vip.ip(),
-                vip.port(),
+                Some(vip.port()),
+                proto,
+                &more,
             );
             for host in 11..14 {
                 let subnet = if self.backends_v6 { "fd72::" } else { "10.72.0." };
-                text += &format!("[[service.backend]]\naddress = \"{subnet}{host}\"\n");
-                if self.has_answers() {
-                    text += &format!("port = {}\n", vip.port() + 8000);
-                }
+                let port = self.has_answers().then_some(vip.port() + 8000);
+                text = text.backend(format!("{subnet}{host}"), port, "");
             }
         }
-        Config::parse(&text, "golden.toml").unwrap_or_else(|errors| panic!("{errors}"))
+        text.parse()
     }
 }

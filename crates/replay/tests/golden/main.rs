@@ -8,9 +8,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
 mod case;
-#[allow(dead_code, reason = "only a part is used")]
-#[path = "../equality/frames.rs"]
-mod frames;
 mod script;
 
 use std::fmt::Write as _;

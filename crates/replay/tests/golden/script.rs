@@ -12,7 +12,7 @@ use replay::{Options, Simulation};
 use wire::{Headers, Transport};
 
 use crate::case::{CLIENT_VLAN, Case};
-use crate::frames::{self, Link, Piece, Shape, Sum};
+use testkit::frames::{self, Link, Piece, Shape, Sum};
 
 /// The load balancer's Ethernet address.
 const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];

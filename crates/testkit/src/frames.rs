@@ -10,40 +10,50 @@ const DESTINATION_OPTIONS: u8 = 60;
 
 /// The Ethernet header of a frame.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
-    pub(crate) src: [u8; 6],
-    pub(crate) dst: [u8; 6],
-    pub(crate) vlan: Option<u16>,
+pub struct Link {
+    /// The sender's address.
+    pub src: [u8; 6],
+    /// The receiver's address.
+    pub dst: [u8; 6],
+    /// The VLAN of its tag, if it has one.
+    pub vlan: Option<u16>,
 }
 
 /// What can differ in the IP header.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shape {
-    pub(crate) ttl: u8,
+pub struct Shape {
+    /// IPv4's TTL, IPv6's hop limit.
+    pub ttl: u8,
     /// 32-bit words of IPv4 options, up to 10.
-    pub(crate) options: usize,
+    pub options: usize,
     /// IPv6 extension headers.
-    pub(crate) extensions: Vec<u8>,
-    pub(crate) dont_fragment: bool,
+    pub extensions: Vec<u8>,
+    /// IPv4's DF bit.
+    pub dont_fragment: bool,
     /// Bytes behind the datagram.
-    pub(crate) padding: usize,
+    pub padding: usize,
 }
 
 /// One piece of a datagram.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
-    pub(crate) offset: usize,
-    pub(crate) more: bool,
-    pub(crate) id: u16,
+pub struct Piece {
+    /// Where it begins in the datagram, in bytes.
+    pub offset: usize,
+    /// Whether others come behind it.
+    pub more: bool,
+    /// The datagram's identification.
+    pub id: u16,
 }
 
 /// Extension headers by number.
-pub(crate) fn extension(number: usize) -> u8 {
+#[must_use]
+pub fn extension(number: usize) -> u8 {
     [HOP_BY_HOP, ROUTING, DESTINATION_OPTIONS][number % 3]
 }
 
 /// An IP frame with `payload` of protocol `proto`.
-pub(crate) fn ip(
+#[must_use]
+pub fn ip(
     link: Link,
     [src, dst]: [IpAddr; 2],
     proto: u8,
@@ -117,15 +127,18 @@ fn ethernet(link: Link, kind: u16) -> Vec<u8> {
 
 /// What the transport checksum is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sum {
+pub enum Sum {
+    /// The one that the bytes have.
     Right,
+    /// Another one.
     Wrong,
     /// 0: in UDP over IPv4, none.
     Zero,
 }
 
 /// A TCP segment or UDP datagram.
-pub(crate) fn transport(
+#[must_use]
+pub fn transport(
     proto: Transport,
     src: SocketAddr,
     dst: SocketAddr,
@@ -160,13 +173,8 @@ pub(crate) fn transport(
 
 /// An ICMP or ICMPv6 message in its IP packet: kind, code, the rest of the
 /// header, and the body.
-pub(crate) fn icmp(
-    link: Link,
-    ends: [IpAddr; 2],
-    head: [u8; 6],
-    body: &[u8],
-    shape: &Shape,
-) -> Vec<u8> {
+#[must_use]
+pub fn icmp(link: Link, ends: [IpAddr; 2], head: [u8; 6], body: &[u8], shape: &Shape) -> Vec<u8> {
     let mut message = vec![head[0], head[1], 0, 0];
     message.extend(&head[2..]);
     message.extend(body);
@@ -180,7 +188,8 @@ pub(crate) fn icmp(
 }
 
 /// ARP: `operation` 1 asks, 2 answers.
-pub(crate) fn arp(link: Link, operation: u8, [sender, target]: [IpAddr; 2]) -> Vec<u8> {
+#[must_use]
+pub fn arp(link: Link, operation: u8, [sender, target]: [IpAddr; 2]) -> Vec<u8> {
     let (IpAddr::V4(sender), IpAddr::V4(target)) = (sender, target) else {
         panic!("ARP is for IPv4");
     };
@@ -194,7 +203,8 @@ pub(crate) fn arp(link: Link, operation: u8, [sender, target]: [IpAddr; 2]) -> V
 }
 
 /// A neighbour solicitation (135) or advertisement (136) about `target`.
-pub(crate) fn ndp(link: Link, kind: u8, ends: [IpAddr; 2], target: IpAddr) -> Vec<u8> {
+#[must_use]
+pub fn ndp(link: Link, kind: u8, ends: [IpAddr; 2], target: IpAddr) -> Vec<u8> {
     let IpAddr::V6(target) = target else { panic!("NDP is for IPv6") };
     let (flags, option) = if kind == 135 { (0, 1) } else { (0x60, 2) };
     let mut body = target.octets().to_vec();
@@ -206,7 +216,8 @@ pub(crate) fn ndp(link: Link, kind: u8, ends: [IpAddr; 2], target: IpAddr) -> Ve
 
 /// An ICMP error about the IP packet in `frame`, from `from` to that packet's
 /// sender; `None` if it is no TCP or UDP packet.
-pub(crate) fn complaint(link: Link, frame: &[u8], from: IpAddr, too_big: bool) -> Option<Vec<u8>> {
+#[must_use]
+pub fn complaint(link: Link, frame: &[u8], from: IpAddr, too_big: bool) -> Option<Vec<u8>> {
     let headers = wire::Headers::parse(frame).ok()?;
     let to = headers.flow(frame)?.src().ip();
     let packet = frame.get(usize::from(headers.l3)..usize::from(headers.end))?;

@@ -1,9 +1,8 @@
-//! Frames and configurations for the tests of the whole data path.
-#![allow(dead_code, reason = "every test uses its own part")]
+//! TCP and UDP frames as etherparse builds and reads them: an opinion that is
+//! not ours.
 
 use std::net::{IpAddr, SocketAddr};
 
-use config::Config;
 use etherparse::PacketBuilder;
 use wire::Transport;
 
@@ -15,14 +14,23 @@ pub const PEER: [u8; 6] = [2, 0, 0, 0, 9, 9];
 /// What a TCP segment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment {
+    /// SYN.
     Syn,
+    /// SYN and ACK.
     SynAck,
+    /// ACK.
     Ack,
+    /// FIN and ACK.
     Fin,
+    /// RST.
     Rst,
 }
 
 /// A TCP or UDP frame; `segment` is for TCP only.
+///
+/// # Panics
+/// `src` and `dst` are of different families.
+#[must_use]
 pub fn frame(
     proto: Transport,
     src: SocketAddr,
@@ -56,16 +64,24 @@ pub fn frame(
     bytes
 }
 
-/// Addresses, ports and payload of a TCP or UDP frame, as etherparse reads
-/// them, and whether its checksums are right.
+/// Addresses, ports and payload of a TCP or UDP frame, as etherparse reads them.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
+    /// The sender.
     pub src: SocketAddr,
+    /// The receiver.
     pub dst: SocketAddr,
+    /// IPv4's TTL, IPv6's hop limit.
     pub ttl: u8,
+    /// What the transport carries.
     pub payload: Vec<u8>,
 }
 
 /// Reads a TCP or UDP frame and checks its checksums; `None` if it is another.
+///
+/// # Panics
+/// The frame is cut or has a wrong checksum.
+#[must_use]
 pub fn seen(bytes: &[u8]) -> Option<Seen> {
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
     let sliced = SlicedPacket::from_ethernet(bytes).unwrap();
@@ -112,52 +128,4 @@ pub fn seen(bytes: &[u8]) -> Option<Seen> {
         _ => return None,
     };
     Some(Seen { src: SocketAddr::new(src, sport), dst: SocketAddr::new(dst, dport), ttl, payload })
-}
-
-/// A configuration with one port, clients behind a gateway, four backends for
-/// TCP on port 80 and UDP on port 53 in each family. `extra` is TOML to append
-/// to; `scheduler` is for all services.
-pub fn config(scheduler: &str, workers: u16, extra: &str) -> Config {
-    let mut text = format!(
-        r#"
-[[port]]
-name = "p0"
-device = "net_null0"
-
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24", "10.72.0.1/24", "fd71::1/64", "fd72::1/64"]
-
-[[route]]
-prefix = "0.0.0.0/0"
-via = "10.71.0.254"
-
-[[route]]
-prefix = "::/0"
-via = "fd71::fe"
-
-[workers]
-count = {workers}
-
-{extra}
-"#
-    );
-    for (family, vip) in [("4", "10.71.0.100"), ("6", "fd71::100")] {
-        for (name, proto, port, backend_port) in
-            [("web", "tcp", 80, 8080), ("dns", "udp", 53, 5353)]
-        {
-            text += &format!(
-                "[[service]]\nname = \"{name}{family}\"\nvip = \"{vip}\"\nport = {port}\n\
-                 protocol = \"{proto}\"\nscheduler = \"{scheduler}\"\n"
-            );
-            for n in 11..15 {
-                let address =
-                    if family == "4" { format!("10.72.0.{n}") } else { format!("fd72::{n:x}") };
-                text += &format!(
-                    "[[service.backend]]\naddress = \"{address}\"\nport = {backend_port}\n"
-                );
-            }
-        }
-    }
-    Config::parse(&text, "test.toml").unwrap_or_else(|errors| panic!("{errors}"))
 }
