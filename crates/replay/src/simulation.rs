@@ -25,6 +25,9 @@ use crate::outbox::{Collected, Sent};
 const POLL: usize = 32;
 /// Receive descriptors of every simulated queue.
 const RING: u32 = 1024;
+/// How fast the table is walked: a simulation has few connections, and the walk
+/// is the greater part of a turn of the keeper.
+const AGEING: AgerSettings = AgerSettings { records_per_tick: 256, buckets_per_tick: 32 };
 
 /// What differs from one simulation to another beside the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +133,7 @@ impl Simulation {
         Ok(Self {
             offloader: Offloader::new(offload_config, Arc::clone(&shared)),
             stateless: StatelessRules::new(Arc::clone(&shared)),
-            ager: Ager::new(Arc::clone(&shared), AgerSettings::default()),
+            ager: Ager::new(Arc::clone(&shared), AGEING),
             shared,
             ports,
             workers: workers_made,
@@ -188,12 +191,14 @@ impl Simulation {
                 let port_id = PortId(at as u16);
                 for (queue, ring) in port.queues.iter_mut().enumerate().skip(number).step_by(count)
                 {
-                    let mut burst: ArrayVec<HeapPacket, BURST> =
-                        ring.drain(..ring.len().min(POLL)).collect();
-                    let got = burst.len();
+                    let got = ring.len().min(POLL);
                     found += got;
-                    let source = Source { port: port_id, queue: queue as u16 };
-                    worker.process(source, &mut burst, now_ms, &mut self.collected);
+                    // As a worker does with a burst of nothing.
+                    if got > 0 {
+                        let mut burst: ArrayVec<HeapPacket, BURST> = ring.drain(..got).collect();
+                        let source = Source { port: port_id, queue: queue as u16 };
+                        worker.process(source, &mut burst, now_ms, &mut self.collected);
+                    }
                     if let Some(shared) = self.shared.port(port_id) {
                         shared.drained.polled(queue as u16, got, POLL);
                     }
