@@ -82,7 +82,7 @@ pub struct Nic {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4_194_304))]
     pub capacity: Option<u32>,
-    /// Receive queues towards the workers: with the profile `x550` at most 64.
+    /// Receive queues towards the workers, as many as the card of the profile can have.
     #[serde(default = "queues")]
     #[schemars(range(min = 1, max = 256))]
     pub queues: u16,

@@ -6,6 +6,8 @@ words! {
     CardProfile: "card profile" {
         /// Intel X550 (ixgbe): Flow Director with perfect filters for IPv4 only, one input mask for the whole port. The table has 2048 (default), 4096 or 8192 entries; rules can name 64 queues.
         X550 => "x550",
+        /// Intel X710, XL710 and XXV710 (i40e): Flow Director for IPv4 and IPv6, one input set for each flow type, no counters. The table has up to 8192 entries (default: 8192); rules can name 64 queues.
+        Xl710 => "xl710",
         /// Intel E810 (ice): Flow Director for IPv4 and IPv6, one input set for each flow type, counters. The table has up to 16384 entries (default: 16384).
         E810 => "e810",
         /// NVIDIA ConnectX-6 Dx and later (mlx5): groups of rules with arbitrary masks that rewrite packets and send them out of a port. The table has up to 4194304 entries (default: 262144).
@@ -58,6 +60,15 @@ impl CardProfile {
                 ipv6: false,
                 rewrites: false,
                 unique_marks: true,
+            },
+            Self::Xl710 => Facts {
+                driver: "net_i40e",
+                entries: Entries::UpTo(8192),
+                default_entries: 8192,
+                queues: 64,
+                ipv6: true,
+                rewrites: false,
+                unique_marks: false,
             },
             Self::E810 => Facts {
                 driver: "net_ice",

@@ -46,7 +46,7 @@ fn every_form_of_a_word_has_the_same_text() {
     check(EncodingChoice::ALL, "auto rewrite mark queue off");
     check(Scheduler::ALL, "round-robin weighted-round-robin least-connections maglev source-hash");
     check(AdmissionPolicy::ALL, "heavy all first-packet off");
-    check(CardProfile::ALL, "x550 e810 connectx bluefield3");
+    check(CardProfile::ALL, "x550 xl710 e810 connectx bluefield3");
     check(StatelessKey::ALL, "source hash");
     check(Transport::ALL, "tcp udp");
 }
@@ -72,6 +72,7 @@ fn choices_are_written_as_in_a_sentence() {
 #[test]
 fn a_driver_is_that_of_a_profile() {
     assert_eq!(CardProfile::of_driver("net_ixgbe"), Some(CardProfile::X550));
+    assert_eq!(CardProfile::of_driver("net_i40e"), Some(CardProfile::Xl710));
     assert_eq!(CardProfile::of_driver("net_ice"), Some(CardProfile::E810));
     assert_eq!(CardProfile::of_driver("mlx5_pci"), Some(CardProfile::ConnectX));
     assert_eq!(CardProfile::of_driver("net_virtio"), None);

@@ -29,7 +29,9 @@ fn the_probe_of_an_x550_takes_ipv4_only_and_leaves_nothing() {
 
 #[test]
 fn the_probe_of_other_cards_takes_both_families() {
-    for profile in [CardProfile::E810, CardProfile::ConnectX, CardProfile::BlueField3] {
+    for profile in
+        [CardProfile::Xl710, CardProfile::E810, CardProfile::ConnectX, CardProfile::BlueField3]
+    {
         probes_both_families(&nic(profile));
     }
 }

@@ -4,6 +4,7 @@ mod e810;
 mod full_masks;
 mod mlx5;
 mod x550;
+mod xl710;
 
 use dpdk::flow::{FlowError, FlowErrorKind, Rule, Template};
 use flow::CardProfile;
@@ -16,6 +17,7 @@ impl Card {
     pub(crate) const fn of(profile: CardProfile) -> &'static Self {
         match profile {
             CardProfile::X550 => &x550::CARD,
+            CardProfile::Xl710 => &xl710::CARD,
             CardProfile::E810 => &e810::CARD,
             CardProfile::ConnectX => &mlx5::CONNECTX,
             CardProfile::BlueField3 => &mlx5::BLUEFIELD3,
