@@ -1,0 +1,224 @@
+//! The polling threads: who polls what, on which core.
+use std::sync::Arc;
+
+use config::Config;
+use dpdk::thread::allowed_cores;
+use dpdk::{Mempool, RxQueue, TxQueue, pin_to_core, register_thread};
+use flow::PortId;
+use pipeline::Pipeline;
+use setup::Seed;
+use state::{Shared, Source};
+
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::error::EngineError;
+use crate::idle::Idle;
+use crate::keeper::Keeper;
+use crate::nic_thread::NicThread;
+use crate::outbox::{MbufOutbox, Request, SendCounters, TxPort};
+use crate::report::WorkerView;
+use crate::running::Running;
+use crate::utilization::{LoopCounters, LoopReading};
+use crate::worker::{self, Injected, PolledQueue, Worker};
+
+/// What every polling thread is made from.
+pub(crate) struct Crew<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) seed: Seed,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) clock: Clock,
+    pub(crate) idle: Idle,
+    pub(crate) pool: &'a Mempool,
+}
+
+/// The threads to be, and the other ends of what they hold.
+pub(crate) struct Hands {
+    pub(crate) nics: Vec<(NicThread, Option<u16>)>,
+    pub(crate) workers: Vec<(Worker, Option<u16>)>,
+    pub(crate) requests: Vec<rtrb::Consumer<Request>>,
+    pub(crate) views: Vec<WorkerView>,
+}
+
+/// The queues of one worker.
+#[derive(Default)]
+struct Share {
+    receive: Vec<PolledQueue>,
+    send: Vec<TxPort>,
+}
+
+impl Crew<'_> {
+    /// Distributes the queues of all devices. The keeper's frames go to the
+    /// first worker.
+    pub(crate) fn hire(
+        &self,
+        devices: &mut [Device],
+        injected: rtrb::Consumer<Injected>,
+    ) -> Result<Hands, EngineError> {
+        let count = usize::from(self.config.workers.count);
+        let mut shares: Vec<Share> = (0..count).map(|_| Share::default()).collect();
+        for (at, device) in devices.iter_mut().enumerate() {
+            let name = &device.name;
+            let failed = |source| EngineError::Port { name: name.clone(), source };
+            let (receive, send) = device.port.queues().map_err(failed)?;
+            if send.len() < count {
+                return Err(EngineError::TooFewQueues {
+                    name: device.name.clone(),
+                    direction: "send",
+                    has: send.len() as u16,
+                    wanted: self.config.workers.count,
+                    key: "[workers] count",
+                });
+            }
+            deal(PortId(at as u16), receive, send, &mut shares);
+        }
+        let nics = devices.iter_mut().filter_map(|device| self.nic_thread(device)).collect();
+        let mut hands =
+            Hands { nics, workers: Vec::new(), requests: Vec::new(), views: Vec::new() };
+        let mut injected = Some(injected);
+        for (number, share) in shares.into_iter().enumerate() {
+            let injected = injected.take().unwrap_or_else(|| rtrb::RingBuffer::new(1).1);
+            self.worker(number, share, injected, &mut hands)?;
+        }
+        Ok(hands)
+    }
+
+    fn nic_thread(&self, device: &mut Device) -> Option<(NicThread, Option<u16>)> {
+        let emulated = device.emulated.as_mut()?;
+        let ends = emulated.ends.take()?;
+        let thread = NicThread {
+            nic: emulated.nic.clone(),
+            wire_rx: ends.wire_rx,
+            wire_tx: ends.wire_tx,
+            to_host: ends.to_host,
+            from_host: ends.from_host,
+            to_ports: ends.to_ports,
+            from_ports: ends.from_ports,
+            counters: Arc::clone(&emulated.counters),
+            clock: self.clock,
+            idle: self.idle,
+        };
+        Some((thread, emulated.core))
+    }
+
+    fn worker(
+        &self,
+        number: usize,
+        share: Share,
+        injected: rtrb::Consumer<Injected>,
+        hands: &mut Hands,
+    ) -> Result<(), EngineError> {
+        let burst = usize::from(self.config.workers.burst).min(worker::BURST);
+        let depth = self.config.offload.queue_depth as usize;
+        let (requests, taken) = rtrb::RingBuffer::new(depth);
+        let settings = setup::settings(self.config, self.seed);
+        let pipeline = Pipeline::new(Arc::clone(self.shared), number, settings)?;
+        let (cycles, sent) = (Arc::<LoopCounters>::default(), Arc::<SendCounters>::default());
+        hands.requests.push(taken);
+        hands.views.push(WorkerView {
+            queues: share.receive.len(),
+            burst,
+            cycles: Arc::clone(&cycles),
+            counters: pipeline.counters(),
+            sent: Arc::clone(&sent),
+            window: LoopReading::default(),
+            last: LoopReading::default(),
+        });
+        let outbox =
+            MbufOutbox { ports: share.send, requests, pool: self.pool.clone(), counters: sent };
+        let worker = Worker {
+            queues: share.receive,
+            pipeline,
+            outbox,
+            injected,
+            shared: Arc::clone(self.shared),
+            counters: cycles,
+            clock: self.clock,
+            idle: self.idle,
+            burst,
+        };
+        hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
+        Ok(())
+    }
+}
+
+/// Receive queue q goes to worker q mod workers, send queue w to worker w.
+fn deal(port: PortId, receive: Vec<RxQueue>, send: Vec<TxQueue>, shares: &mut [Share]) {
+    let workers = shares.len().max(1);
+    for (queue, rx) in receive.into_iter().enumerate() {
+        if let Some(share) = shares.get_mut(queue % workers) {
+            let source = Source { port, queue: queue as u16 };
+            share.receive.push(PolledQueue { source, rx });
+        }
+    }
+    for (share, queue) in shares.iter_mut().zip(send) {
+        share.send.push(TxPort { queue, batch: dpdk::Batch::default() });
+    }
+}
+
+/// Whether this process may use every core that the configuration names.
+pub(crate) fn check_cores(config: &Config) -> Result<(), EngineError> {
+    let allowed = allowed_cores();
+    let workers = config
+        .workers
+        .cores
+        .iter()
+        .take(config.workers.count.into())
+        .map(|core| ("[workers] cores".to_owned(), *core));
+    let main = config.workers.main_core.map(|core| ("[workers] main_core".to_owned(), core));
+    let nics = config.ports.iter().filter_map(|port| {
+        let core = port.nic.as_ref()?.core?;
+        Some((format!("port '{}': [port.nic] core", port.name), core))
+    });
+    let mut all = workers.chain(main).chain(nics);
+    match all.find(|(_, core)| !allowed.contains(&u32::from(*core))) {
+        Some((key, core)) => Err(EngineError::Core { key, core, allowed }),
+        None => Ok(()),
+    }
+}
+
+/// Starts the emulated NICs, then the workers.
+pub(crate) fn start(
+    nics: Vec<(NicThread, Option<u16>)>,
+    workers: Vec<(Worker, Option<u16>)>,
+    running: &mut Running,
+) -> Result<(), EngineError> {
+    for (number, (nic, core)) in nics.into_iter().enumerate() {
+        let name = format!("nic{number}");
+        running.start_polling(&name, move |stop| as_lcore(core, || nic.run(stop)))?;
+    }
+    for (number, (worker, core)) in workers.into_iter().enumerate() {
+        let name = format!("worker{number}");
+        running.start_polling(&name, move |stop| as_lcore(core, || worker.run(stop)))?;
+    }
+    Ok(())
+}
+
+/// Starts the keeper.
+pub(crate) fn start_keeper(
+    keeper: Keeper,
+    core: Option<u16>,
+    running: &mut Running,
+) -> Result<(), EngineError> {
+    running.start_keeper(move |stop| {
+        pin(core);
+        keeper.run(stop);
+    })
+}
+
+/// Runs with an lcore id, and so with a cache in every mempool.
+fn as_lcore(core: Option<u16>, run: impl FnOnce()) {
+    pin(core);
+    match register_thread() {
+        Ok(_guard) => run(),
+        Err(error) => {
+            tracing::warn!(%error, "a thread runs without a mempool cache");
+            run();
+        }
+    }
+}
+
+fn pin(core: Option<u16>) {
+    if let Some(Err(error)) = core.map(|core| pin_to_core(usize::from(core))) {
+        tracing::warn!(%error, "a thread runs on any core instead");
+    }
+}
