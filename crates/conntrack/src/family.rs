@@ -241,15 +241,20 @@ where
     /// Ends a connection's life, takes its keys out and hands the record to
     /// limbo; its content. Of several callers one gets it.
     pub(crate) fn remove(&self, number: u32) -> Option<Content<K>> {
+        self.remove_if(number, |_| true)
+    }
+
+    /// As [`Self::remove`], if `may` says so at the very moment of the end.
+    pub(crate) fn remove_if(&self, number: u32, may: fn(Life) -> bool) -> Option<Content<K>> {
         let record = self.record(number)?;
         let (life, content) = record.read()?;
         let probes = content.keys.each_ref().map(|key| self.probe(key));
         let known = if self.is_one_way(&content) { 1 } else { 2 };
         let entries = entries(&probes, number);
-        let gone = self.remove_first(&probes[..known], &entries, || end(record, life));
+        let gone = self.remove_first(&probes[..known], &entries, || end(record, life, may));
         if gone.is_none() {
             let _held = self.index.lock(&probes);
-            end(record, life)?;
+            end(record, life, may)?;
             for (probe, entry) in probes.iter().zip(entries).take(known) {
                 self.index.erase(probe, entry);
             }
@@ -285,14 +290,16 @@ where
     }
 }
 
-/// Ends exactly the life that `life` belongs to, in whatever state it is now.
-fn end<const K: usize>(record: &Record<K>, life: Life) -> Option<()> {
+/// Ends exactly the life that `life` belongs to, in whatever state it is now,
+/// unless `may` forbids it in that state.
+fn end<const K: usize>(record: &Record<K>, life: Life, may: fn(Life) -> bool) -> Option<()> {
     let mut now = life;
-    loop {
+    while may(now) {
         match record.change_life(now, now.ended()) {
             Ok(()) => return Some(()),
             Err(found) if found.is_live() && found.generation() == life.generation() => now = found,
             Err(_) => return None,
         }
     }
+    None
 }

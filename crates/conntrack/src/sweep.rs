@@ -8,10 +8,18 @@ use crate::table::ConnTable;
 use crate::time::{TICK_MS, Timeouts, age, is_over, tick};
 use crate::walk::Slice;
 
-/// A connection whose timeout has passed.
+/// How long after both ends have ended a connection it is reported if it still
+/// has rules, in ticks: about a second. The worker that saw the end tells the
+/// offload side at once; this is for when that message was lost.
+const ENDED_TICKS: u32 = 16;
+
+/// A connection whose timeout has passed, or which has ended and still has
+/// rules in the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// The state whose timeout has passed.
+    /// Whether its timeout has passed.
+    pub is_over: bool,
+    /// The state it is in, whose timeout that is.
     pub state: ConnState,
     /// How far its way into the NIC is: while rules may match its packets, the
     /// table doesn't see them.
@@ -22,10 +30,11 @@ pub struct Expiry {
 
 impl ConnTable {
     /// Walks on over at most `budget` records, at most once around, and
-    /// reports those whose timeout has passed. Removes nothing: the keeper
-    /// does, when no rule in the NIC stands in the way. Several callers share
-    /// one walk. When less than an eighth of the records are unused, connections of
-    /// whose end there is doubt are kept no longer than those that have ended.
+    /// reports those whose timeout has passed, and those that have ended but
+    /// still have rules. Removes nothing: the keeper does, when no rule in the
+    /// NIC stands in the way. Several callers share one walk. When less than an
+    /// eighth of the records are unused, connections of whose end there is doubt
+    /// are kept no longer than those that have ended.
     pub fn sweep(&self, now_ms: u64, budget: usize, report: &mut impl FnMut(ConnId, Expiry)) {
         let now = tick(now_ms);
         let used = [self.v4.used(), self.v6.used()];
@@ -53,12 +62,27 @@ fn check<const K: usize>(
         let Some(record) = family.record(number) else { return };
         let life = record.life();
         let age = age(now, record.seen());
-        let state = life.state();
-        let timeout = timeouts.of(state, record.is_one_way(), has_room);
-        if life.is_live() && is_over(age, timeout) {
+        if !life.is_live() {
+            continue;
+        }
+        let (state, offload) = (life.state(), life.offload());
+        let is_over = is_over(age, timeouts.of(state, record.is_one_way(), has_room));
+        let state = state.now();
+        if is_over || (age >= ENDED_TICKS && has_ended(state) && may_have_rules(offload)) {
             let idle_ms = u64::from(age) * TICK_MS;
-            let expiry = Expiry { state: state.now(), offload: life.offload(), idle_ms };
+            let expiry = Expiry { is_over, state, offload, idle_ms };
             report(ConnId::from_raw(number | <Key<K> as Family>::ID_BIT), expiry);
         }
     }
+}
+
+/// Whether both ends have ended a connection in `state`, or one has reset it.
+const fn has_ended(state: ConnState) -> bool {
+    matches!(state, ConnState::Closing | ConnState::Reset)
+}
+
+/// Whether rules of a connection in `offload` are there or asked for, and
+/// nobody takes them back.
+const fn may_have_rules(offload: OffloadState) -> bool {
+    matches!(offload, OffloadState::Wanted | OffloadState::Installed)
 }

@@ -111,6 +111,18 @@ impl ConnTable {
         }
     }
 
+    /// As [`Self::remove`], but only a connection in [`OffloadState::None`]: one
+    /// that has rules in the NIC, or waits for them, stays, even if another
+    /// thread has asked for them during this call.
+    pub fn remove_from_software(&self, conn: ConnId) -> Option<Binding> {
+        let may = |life: Life| life.offload() == OffloadState::None;
+        if conn.is_v6() {
+            self.v6.remove_if(conn.record(), may).map(|content| content.binding())
+        } else {
+            self.v4.remove_if(conn.record(), may).map(|content| content.binding())
+        }
+    }
+
     /// Makes the records of removed connections usable again as far as all
     /// readers have quiesced since; how many. For the keeper, every few
     /// milliseconds: takes locks, but none that a worker's lookups or

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{binding, hops, segment, table};
-use conntrack::{ConnId, ConnState as S, ConnTable, Event as E, Hit, Segment};
+use conntrack::{ConnId, ConnState as S, ConnTable, Event as E, Hit, OffloadState, Segment};
 use flow::Direction::{Forward, Reply};
 use wire::TcpFlags;
 
@@ -297,6 +297,58 @@ fn doubtful_ends_are_kept_as_long_as_there_is_room() {
     assert_eq!(kept(0, &fins, 0).0, closing);
     assert_eq!(kept(0, &[fins[0], fins[1], (Forward, RST)], 0).0, reset);
     assert_eq!(kept(ONE_WAY[1], &[(Forward, FIN), (Forward, RST)], 0).0, reset);
+}
+
+/// Both ends have said FIN, and the message about it may have been lost: as
+/// long as there are rules that nobody takes back, the sweep says so.
+#[test]
+fn an_ended_connection_with_rules_is_reported_before_its_timeout() {
+    for (flags, offload, told) in [
+        ([FIN, FIN], OffloadState::Installed, true),
+        ([RST, RST], OffloadState::Installed, true),
+        ([FIN, FIN], OffloadState::Wanted, true),
+        ([FIN, FIN], OffloadState::Withdrawing, false),
+        ([FIN, FIN], OffloadState::None, false),
+        ([FIN, ACK], OffloadState::Installed, false),
+    ] {
+        let table = table(1, 0);
+        let conn = table.insert(&binding(0, false), hops(0), 0).unwrap();
+        for (direction, flags) in [Forward, Reply]
+            .into_iter()
+            .zip([ACK, ACK])
+            .chain([Forward, Reply].into_iter().zip(flags))
+        {
+            table.touch(Hit { conn, direction }, Some(segment(flags)), 0);
+        }
+        table.change_offload(conn, OffloadState::None, offload);
+        let mut seen = Vec::new();
+        table.sweep(900, usize::MAX, &mut |conn, expiry| seen.push((conn, expiry.is_over)));
+        assert_eq!(seen, [], "the worker's own message has time to arrive");
+        table.sweep(1100, usize::MAX, &mut |conn, expiry| seen.push((conn, expiry.is_over)));
+        let expected = if told { vec![(conn, false)] } else { Vec::new() };
+        assert_eq!(seen, expected, "{flags:?} {offload:?}");
+    }
+}
+
+#[test]
+fn what_has_rules_is_not_removed_from_software() {
+    let table = table(1, 1);
+    for conn in [
+        table.insert(&binding(0, false), hops(0), 0).unwrap(),
+        table.insert(&binding(1, true), hops(1), 0).unwrap(),
+    ] {
+        let mut before = OffloadState::None;
+        for state in [OffloadState::Wanted, OffloadState::Installed, OffloadState::Withdrawing] {
+            assert!(table.change_offload(conn, before, state));
+            assert_eq!(table.remove_from_software(conn), None, "{state:?}");
+            assert!(table.is_live(conn));
+            before = state;
+        }
+        assert!(table.change_offload(conn, before, OffloadState::None));
+        assert!(table.remove_from_software(conn).is_some());
+        assert!(!table.is_live(conn));
+        assert_eq!(table.remove_from_software(conn), None, "once only");
+    }
 }
 
 #[test]

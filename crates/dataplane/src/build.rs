@@ -1,71 +1,86 @@
-//! What the keeper is made of.
+//! What the threads for slow work are made of.
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use config::Config;
+use dpdk::Mempool;
 use dpdk::flow::FlowPort;
 use flow::PortId;
-use keeper::{Ager, AgerSettings, Resolver};
+use keeper::{AgerSettings, Keeper};
 use nic::Nic;
-use offload::{OffloadConfig, Offloader, StatelessRules};
+use offload::{OffloadConfig, Offloader, Rules};
 use state::Shared;
 
 use crate::clock::{self, Clock};
 use crate::control::Control;
+use crate::control_thread::ControlThread;
 use crate::device::Device;
 use crate::encoding::Chosen;
-use crate::keeper::{Injector, Keeper};
+use crate::keeper_thread::{KeeperOut, KeeperThread, REPORTS, injector};
 use crate::no_flows::NoFlows;
-use crate::outbox::Request;
-use crate::report::{PortView, Reporter, WorkerView};
+use crate::offload_thread::OffloadThread;
+use crate::polling::Hands;
+use crate::report::{PortView, Reporter};
 use crate::status_socket::StatusSocket;
+use crate::worker::Injected;
 
-/// What there is before the keeper.
+/// What there is before the threads.
 pub(crate) struct Parts<'a> {
     pub(crate) config: &'a Config,
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) clock: Clock,
     /// The memory that DPDK has, in words.
     pub(crate) memory: String,
-    pub(crate) injector: Injector,
     pub(crate) socket: StatusSocket,
+    /// The keeper's way to the worker that sends for it.
+    pub(crate) injected: rtrb::Producer<Injected>,
+    pub(crate) pool: Mempool,
+}
+
+/// The threads for slow work.
+pub(crate) struct SlowThreads {
+    pub(crate) keeper: KeeperThread,
+    pub(crate) offload: OffloadThread,
+    pub(crate) control: ControlThread,
 }
 
 impl Parts<'_> {
-    /// The keeper of `devices`, whose queues have been given away.
-    pub(crate) fn keeper(
+    /// The threads beside those of `hands`, for `devices`, whose queues have
+    /// been given away.
+    pub(crate) fn slow_threads(
         self,
         devices: Vec<Device>,
         chosen: Vec<Chosen>,
-        requests: Vec<rtrb::Consumer<Request>>,
-        workers: Vec<WorkerView>,
-    ) -> Keeper {
-        let Self { config, shared, clock, memory, injector, socket } = self;
+        hands: &mut Hands,
+    ) -> SlowThreads {
+        let Self { config, shared, clock, memory, socket, injected, pool } = self;
         let (flows, nics, ports) = split(config, devices, &chosen);
-        let resolver = resolver(config, shared);
-        Keeper {
-            shared: Arc::clone(shared),
-            clock,
-            requests,
-            injector,
-            ager: Ager::new(Arc::clone(shared), AgerSettings::default()),
-            offloader: offloader(config, shared, chosen),
-            stateless: StatelessRules::new(Arc::clone(shared)),
+        let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
+        let mut requests = std::mem::take(&mut hands.offload);
+        requests.push(reported);
+        let rules = Rules::new(offloader(config, shared, chosen), Arc::clone(shared));
+        let (offload, desk) = OffloadThread::new(rules, requests, flows, nics);
+        let keeper = keeper(config, shared);
+        let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
+        let control = ControlThread {
             control: Control::new(Arc::clone(shared)),
-            flows,
-            nics,
             reporter: Reporter {
                 shared: Arc::clone(shared),
                 clock,
                 memory,
                 ports,
-                workers,
-                keeper: resolver.counters(),
+                workers: std::mem::take(&mut hands.views),
+                keeper: Arc::clone(&counters),
                 backends: setup::backend_addresses(config),
+                desk,
                 next_look_ms: 0,
             },
-            resolver,
             socket,
-        }
+            announce: Arc::clone(&announce),
+        };
+        let out = KeeperOut { send: injector(injected, pool), reports, counters };
+        let wanted = std::mem::take(&mut hands.resolve);
+        SlowThreads { keeper: KeeperThread::new(keeper, wanted, out, announce), offload, control }
     }
 }
 
@@ -81,18 +96,19 @@ fn offloader(config: &Config, shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offl
     offloader
 }
 
-/// A resolver that keeps the next hops of backends and gateways fresh.
-fn resolver(config: &Config, shared: &Arc<Shared>) -> Resolver {
-    let mut resolver = Resolver::new(Arc::clone(shared), setup::resolver_settings(config));
+/// A keeper that keeps the next hops of backends and gateways fresh.
+fn keeper(config: &Config, shared: &Arc<Shared>) -> Keeper {
+    let settings = setup::resolver_settings(config);
+    let mut keeper = Keeper::new(shared, AgerSettings::default(), settings);
     let gateways = config.routes.iter().map(|route| route.via);
     let hops = setup::backend_addresses(config).into_iter().chain(gateways);
-    resolver.keep(hops.filter_map(|addr| shared.hop_to(addr, 0)).collect());
-    resolver
+    keeper.keep(hops.filter_map(|addr| shared.hop_to(addr, 0)).collect());
+    keeper
 }
 
 type Split = (Vec<Box<dyn FlowPort + Send>>, Vec<Nic>, Vec<PortView>);
 
-/// What the keeper programs, what it advances, and what it reports.
+/// What the offload thread programs and advances, and what is reported.
 fn split(config: &Config, devices: Vec<Device>, chosen: &[Chosen]) -> Split {
     let (mut flows, mut nics, mut views) = (Vec::new(), Vec::new(), Vec::new());
     for ((device, chosen), port) in devices.into_iter().zip(chosen).zip(&config.ports) {

@@ -12,7 +12,7 @@ use nic::{Nic, NicConfig, Reta};
 use setup::PortFacts;
 use wire::Mac;
 
-use crate::error::EngineError;
+use crate::error::StartError;
 use crate::nic_thread::NicThreadCounters;
 
 /// A port as the workers and the keeper see it.
@@ -59,7 +59,7 @@ pub(crate) struct Ends {
 }
 
 /// Opens and starts every port.
-pub(crate) fn open_all(config: &Config, pool: &Mempool) -> Result<Vec<Device>, EngineError> {
+pub(crate) fn open_all(config: &Config, pool: &Mempool) -> Result<Vec<Device>, StartError> {
     let opened = config.ports.iter().enumerate().map(|(at, port)| match &port.nic {
         Some(nic) => open_emulated(config, at, port, nic, pool),
         None => open_real(config, port, pool),
@@ -83,11 +83,11 @@ pub(crate) fn switch_of(config: &Config, at: usize) -> Vec<u16> {
 
 /// A ring from every port of a switch to every other: what the one's NIC sends
 /// out, the other's thread puts on its wire.
-fn connect_switches(config: &Config, devices: &mut [Device]) -> Result<(), EngineError> {
+fn connect_switches(config: &Config, devices: &mut [Device]) -> Result<(), StartError> {
     for at in 0..devices.len() {
         for to in switch_of(config, at).into_iter().filter(|to| usize::from(*to) != at) {
             let (producer, consumer) = dpdk::ring::spsc(&format!("hnlb{at}to{to}"), SWITCH_RING)
-                .map_err(|source| EngineError::Ring { name: port_name(config, at), source })?;
+                .map_err(|source| StartError::Ring { name: port_name(config, at), source })?;
             if let Some(ends) = devices.get_mut(at).and_then(Device::ends) {
                 ends.to_ports.push((to, producer));
             }
@@ -149,11 +149,11 @@ pub(crate) fn send_queues(config: &Config, port: &config::Port) -> u16 {
 }
 
 /// Says which key of the configuration asked for too much.
-fn port_error(port: &config::Port) -> impl Fn(PortError) -> EngineError + '_ {
+fn port_error(port: &config::Port) -> impl Fn(PortError) -> StartError + '_ {
     move |source| match source {
         PortError::Queues { direction, asked, most, .. } if asked > most => {
             let of_nic = port.nic.is_some() && direction == "receive";
-            EngineError::TooFewQueues {
+            StartError::TooFewQueues {
                 name: port.name.clone(),
                 direction,
                 has: most,
@@ -161,7 +161,7 @@ fn port_error(port: &config::Port) -> impl Fn(PortError) -> EngineError + '_ {
                 key: if of_nic { "[port.nic] queues" } else { "[workers] count" },
             }
         }
-        source => EngineError::Port { name: port.name.clone(), source },
+        source => StartError::Port { name: port.name.clone(), source },
     }
 }
 
@@ -172,7 +172,7 @@ fn open_emulated(
     port: &config::Port,
     nic: &config::Nic,
     pool: &Mempool,
-) -> Result<Device, EngineError> {
+) -> Result<Device, StartError> {
     let failed = port_error(port);
     let workers = config.workers.count;
     let emulated = Nic::new(&NicConfig {
@@ -181,7 +181,7 @@ fn open_emulated(
         switch: switch_of(config, at),
         ..NicConfig::new(nic.profile, nic.queues)
     })
-    .map_err(|source| EngineError::Nic { name: port.name.clone(), source })?;
+    .map_err(|source| StartError::Nic { name: port.name.clone(), source })?;
     let wire_config = PortConfig {
         rx_desc: port.rx_descriptors,
         tx_desc: port.tx_descriptors,
@@ -201,7 +201,7 @@ fn open_emulated(
             let (to_host, from_host) = (ring.to_port, ring.from_port);
             Ends { wire_rx, wire_tx, to_host, from_host, to_ports, from_ports }
         }
-        _ => return Err(EngineError::NoQueues { name: port.name.clone() }),
+        _ => return Err(StartError::NoQueues { name: port.name.clone() }),
     };
     Ok(Device {
         name: port.name.clone(),
@@ -231,7 +231,7 @@ pub(crate) fn is_tap(port: &config::Port) -> bool {
 }
 
 /// A real card, or any DPDK device, with its own rte_flow if it has one.
-fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Device, EngineError> {
+fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Device, StartError> {
     let failed = port_error(port);
     let workers = config.workers.count;
     let wanted = receive_queues(config, port);

@@ -9,7 +9,7 @@ use crate::status_socket::StatusSocketError;
 /// Nothing starts half-way: whatever of this happens, everything that was
 /// opened is closed again.
 #[derive(Debug, thiserror::Error)]
-pub enum EngineError {
+pub enum StartError {
     /// DPDK does not start.
     #[error(transparent)]
     Eal(#[from] EalError),

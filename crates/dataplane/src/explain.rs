@@ -3,9 +3,10 @@ use std::net::SocketAddr;
 
 use admission::Standing;
 use conntrack::{ConnId, ConnView};
-use offload::{Explained, Offloader, Place};
+use offload::{Explained, Place};
 use state::Shared;
 
+use crate::offload_thread::RulesDesk;
 use crate::status::{Answer, Explanation};
 
 /// How a question begins; the client's address and port follow.
@@ -13,15 +14,10 @@ pub(crate) const QUESTION: &str = "connection ";
 
 /// Why each connection of the client that `question` names is, or is not, in
 /// hardware. Looks at the whole table, about 20 ms for a million connections.
-pub(crate) fn answer(
-    question: &str,
-    shared: &Shared,
-    offloader: &Offloader,
-    now_ms: u64,
-) -> String {
+pub(crate) fn answer(question: &str, shared: &Shared, desk: &RulesDesk, now_ms: u64) -> String {
     let client = question.trim().strip_prefix(QUESTION).map(str::parse::<SocketAddr>);
     let answer = match client {
-        Some(Ok(client)) => explain_all(client, shared, offloader, now_ms),
+        Some(Ok(client)) => explain_all(client, shared, desk, now_ms),
         _ => {
             let error = format!("\"{question}\" is no question; \"{QUESTION}ADDRESS:PORT\" is one");
             Answer { error: Some(error), connections: Vec::new() }
@@ -33,15 +29,22 @@ pub(crate) fn answer(
     })
 }
 
-fn explain_all(client: SocketAddr, shared: &Shared, offloader: &Offloader, now_ms: u64) -> Answer {
+fn explain_all(client: SocketAddr, shared: &Shared, desk: &RulesDesk, now_ms: u64) -> Answer {
     let mut found: Vec<(ConnId, ConnView)> = Vec::new();
     shared.table.iter(now_ms, &mut |conn, view| {
         if view.binding.client == client {
             found.push((conn, view));
         }
     });
-    let all = found.iter().filter_map(|(conn, view)| {
-        offloader.explain(*conn).map(|explained| explain(view, &explained, now_ms))
+    let Some(explained) = desk.explain(found.iter().map(|(conn, _)| *conn).collect()) else {
+        let busy_ms = desk.busy_ms(now_ms);
+        let error = format!(
+            "the thread that makes rules has been busy with a driver for {busy_ms} ms; ask again"
+        );
+        return Answer { error: Some(error), connections: Vec::new() };
+    };
+    let all = found.iter().zip(&explained).filter_map(|((_, view), explained)| {
+        explained.as_ref().map(|explained| explain(view, explained, now_ms))
     });
     Answer { error: None, connections: all.collect() }
 }

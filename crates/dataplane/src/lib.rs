@@ -1,27 +1,34 @@
-//! Worker loops, the glue of pipeline and ports, utilization.
+//! The load balancer as threads and devices.
 //!
-//! [`Engine`] is the load balancer as threads and devices; everything it does
-//! to a packet is in the `pipeline` crate.
+//! [`LoadBalancer`] opens the ports and starts the threads: workers, emulated
+//! NICs, and three for slow work. `keeper` ages connections and resolves next
+//! hops, `offload` makes rules and is the only one that a driver may keep
+//! waiting, `control` answers the status socket. What is done to a packet is in
+//! the crate `pipeline`, slow work in `keeper` and `offload`.
 #![forbid(unsafe_code)]
 
 mod admission_report;
+mod build;
 mod clock;
 pub mod control;
+mod control_thread;
 mod default_queue;
 mod device;
 mod encoding;
-mod engine;
 mod error;
 mod explain;
 mod idle;
-mod keeper;
+mod keeper_thread;
+mod load_balancer;
 mod memory;
 mod nic_thread;
 mod no_flows;
+mod offload_thread;
 mod outbox;
-mod parts;
+pub mod poll_schedule;
+mod polling;
 mod report;
-mod running;
+mod rings;
 mod stateless_report;
 pub mod status;
 pub mod status_socket;
@@ -29,5 +36,5 @@ mod threads;
 pub mod utilization;
 mod worker;
 
-pub use engine::Engine;
-pub use error::EngineError;
+pub use error::StartError;
+pub use load_balancer::LoadBalancer;

@@ -6,38 +6,40 @@ use config::Config;
 use dpdk::{Eal, EalConfig};
 use setup::Seed;
 
+use crate::build::{Parts, SlowThreads};
 use crate::clock::Clock;
 use crate::device;
 use crate::encoding;
-use crate::error::EngineError;
+use crate::error::StartError;
 use crate::idle::Idle;
-use crate::keeper::{INJECTED, Injector};
+use crate::keeper_thread::INJECTED;
 use crate::memory::Needs;
-use crate::parts::Parts;
-use crate::running::Running;
+use crate::polling::{self, Crew, pin};
 use crate::status_socket::StatusSocket;
-use crate::threads::{self, Crew};
+use crate::threads::{Group, Threads};
 
 /// A running load balancer. Stops when it is dropped: takes every rule back
 /// from the NICs and ends all threads.
-pub struct Engine {
-    // In this order: everything of DPDK's is gone before DPDK is.
-    running: Running,
-    eal: Eal,
+pub struct LoadBalancer {
+    threads: Threads,
+    /// `None` only while it is dropped.
+    eal: Option<Eal>,
 }
 
-impl Engine {
+impl LoadBalancer {
     /// Starts everything or nothing.
     ///
     /// # Errors
-    /// What could not be had; see [`EngineError`]. DPDK starts once per process,
+    /// What could not be had; see [`StartError`]. DPDK starts once per process,
     /// so that after most errors only another process can try again.
-    pub fn start(config: &Config, seed: [u8; 32]) -> Result<Self, EngineError> {
-        threads::check_cores(config)?;
+    pub fn start(config: &Config, seed: [u8; 32]) -> Result<Self, StartError> {
+        polling::check_cores(config)?;
         let socket = StatusSocket::bind(&config.status.socket)?;
-        let mut engine = Self { eal: Eal::init(&eal_config(config))?, running: Running::default() };
-        tracing::info!("{}", engine.eal.memory());
-        let pool = Needs::of(config).pool(config, engine.eal.memory())?;
+        let eal = Eal::init(&eal_config(config))?;
+        let memory = eal.memory().to_string();
+        tracing::info!("{memory}");
+        let pool = Needs::of(config).pool(config, eal.memory())?;
+        let mut balancer = Self { eal: Some(eal), threads: Threads::default() };
         let mut devices = device::open_all(config, &pool)?;
         let chosen = encoding::choose_all(config, &mut devices);
         let (clock, seed) = (Clock::start(), Seed(seed));
@@ -49,31 +51,60 @@ impl Engine {
         )?);
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
         let crew = Crew { config, seed, shared: &shared, clock, idle: idle(config), pool: &pool };
-        let hands = crew.hire(&mut devices, injected)?;
-        let parts = Parts {
-            config,
-            shared: &shared,
-            clock,
-            memory: engine.eal.memory().to_string(),
-            injector: Injector { ring, pool },
-            socket,
-        };
-        let keeper = parts.keeper(devices, chosen, hands.requests, hands.views);
-        threads::start(hands.nics, hands.workers, &mut engine.running)?;
-        threads::start_keeper(keeper, config.workers.main_core, &mut engine.running)?;
-        Ok(engine)
+        let mut hands = crew.hire(&mut devices, injected)?;
+        let parts = Parts { config, shared: &shared, clock, memory, socket, injected: ring, pool };
+        let slow = parts.slow_threads(devices, chosen, &mut hands);
+        polling::start(hands.nics, hands.workers, &mut balancer.threads)?;
+        balancer.start_slow(slow, clock, config.workers.main_core)?;
+        Ok(balancer)
+    }
+
+    /// Starts the threads for slow work, on one core: none of them needs one for
+    /// itself.
+    fn start_slow(
+        &mut self,
+        slow: SlowThreads,
+        clock: Clock,
+        core: Option<u16>,
+    ) -> Result<(), StartError> {
+        let SlowThreads { keeper, offload, control } = slow;
+        let threads = &mut self.threads;
+        threads.start(Group::Keeper, "keeper", move |stop| {
+            pin(core);
+            keeper.run(clock, stop);
+        })?;
+        threads.start(Group::Offload, "offload", move |stop| {
+            pin(core);
+            offload.run(clock, stop);
+        })?;
+        threads.start(Group::Control, "control", move |stop| {
+            pin(core);
+            control.run(clock, stop);
+        })
     }
 
     /// The name of a thread that has ended although nobody asked it to: the
     /// load balancer is not whole any more and should be stopped.
     #[must_use]
     pub fn failed_thread(&self) -> Option<&str> {
-        self.running.failed()
+        self.threads.failed()
     }
 
     /// Takes every rule back from the NICs and ends all threads.
     pub fn stop(self) {
         drop(self);
+    }
+}
+
+impl Drop for LoadBalancer {
+    /// Everything of DPDK's is gone before DPDK is. Under a driver that has not
+    /// returned it is left to the end of the process.
+    fn drop(&mut self) {
+        let all_ended = self.threads.end();
+        let eal = self.eal.take();
+        if !all_ended {
+            std::mem::forget(eal);
+        }
     }
 }
 
@@ -99,7 +130,7 @@ fn is_pci(device: &str) -> bool {
         && address.split([':', '.']).all(|part| u32::from_str_radix(part, 16).is_ok())
 }
 
-/// Polling threads beside the keeper against the cores there are.
+/// Polling threads beside those for slow work against the cores there are.
 fn idle(config: &Config) -> Idle {
     match config.workers.idle {
         config::Idle::Spin => Idle::Spin,

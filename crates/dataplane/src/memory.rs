@@ -7,8 +7,8 @@ use config::{Config, Port};
 use dpdk::{Memory, Mempool};
 
 use crate::device::{SWITCH_RING, is_tap, receive_queues, send_queues, switch_rings};
-use crate::error::EngineError;
-use crate::keeper::INJECTED;
+use crate::error::StartError;
+use crate::keeper_thread::INJECTED;
 use crate::{nic_thread, outbox, worker};
 
 /// Frame bytes around an IP packet: Ethernet header with a VLAN tag.
@@ -76,8 +76,8 @@ impl Needs {
     }
 
     /// The pool of all packet buffers.
-    pub(crate) fn pool(self, config: &Config, memory: &Memory) -> Result<Mempool, EngineError> {
-        let too_small = |reason: String| EngineError::Memory {
+    pub(crate) fn pool(self, config: &Config, memory: &Memory) -> Result<Mempool, StartError> {
+        let too_small = |reason: String| StartError::Memory {
             given: config.eal.memory_mb,
             needed: self.megabytes(memory),
             buffers: self.buffers,

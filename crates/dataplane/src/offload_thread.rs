@@ -1,118 +1,144 @@
-//! The keeper: everything slow, on a core that is nobody's worker. Resolves
-//! next hops, ages connections, programs the NIC (step 4b of the paper),
-//! answers the status socket.
+//! The thread that makes rules: the only one that calls a driver for them. A
+//! driver may take as long as it likes for a call; workers, ageing, resolution
+//! and the status socket go on meanwhile.
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
+use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use dpdk::{Mbuf, Mempool};
-use flow::PortId;
-use keeper::{Ager, Resolver};
 use nic::Nic;
-use offload::{Offloader, StatelessRules};
-use state::Shared;
+use offload::{Explained, Rules, RulesReport};
 
 use crate::clock::Clock;
-use crate::control::Control;
-use crate::outbox::Request;
-use crate::report::Reporter;
-use crate::status_socket::StatusSocket;
-use crate::worker::Injected;
+use crate::outbox::OffloadRequest;
+use crate::rings::drain;
 
-/// How long the keeper rests between two turns.
+/// How long the thread rests between two turns.
 const REST: Duration = Duration::from_millis(1);
-/// Requests taken from one worker in one turn, so that no other waits long.
+/// Requests taken from one ring in one turn.
 const REQUESTS_PER_TURN: usize = 4096;
-/// Frames of the keeper's that may wait for a worker.
-pub(crate) const INJECTED: usize = 1024;
+/// How long a question waits for its answer. A thread that rests answers within
+/// a millisecond or two.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// The thread is between two turns.
+const AT_REST: u64 = u64::MAX;
 
-/// Everything the keeper owns.
-pub(crate) struct Keeper {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) clock: Clock,
-    pub(crate) requests: Vec<rtrb::Consumer<Request>>,
-    pub(crate) injector: Injector,
-    pub(crate) resolver: Resolver,
-    pub(crate) ager: Ager,
-    pub(crate) offloader: Offloader,
-    pub(crate) stateless: StatelessRules,
-    pub(crate) control: Control,
-    pub(crate) flows: Vec<Box<dyn FlowPort + Send>>,
-    pub(crate) nics: Vec<Nic>,
-    pub(crate) reporter: Reporter,
-    pub(crate) socket: StatusSocket,
+/// A question to the thread, with the way its answer takes.
+enum Question {
+    Report(SyncSender<RulesReport>),
+    Explain(Vec<ConnId>, SyncSender<Vec<Option<Explained>>>),
 }
 
-/// The keeper's way to the wire: a worker sends for it.
-pub(crate) struct Injector {
-    pub(crate) ring: rtrb::Producer<Injected>,
-    pub(crate) pool: Mempool,
+/// Everything the thread owns.
+pub(crate) struct OffloadThread {
+    rules: Rules,
+    /// What workers and keeper have to say of connections.
+    requests: Vec<rtrb::Consumer<OffloadRequest>>,
+    flows: Vec<Box<dyn FlowPort + Send>>,
+    nics: Vec<Nic>,
+    questions: Receiver<Question>,
+    turn_began_ms: Arc<AtomicU64>,
 }
 
-impl Injector {
-    /// Hands a copy of `frame` to the worker. A frame that finds no room is
-    /// lost, as on a wire: the resolver asks again.
-    fn send(&mut self, port: PortId, frame: &[u8]) {
-        if let Some(mbuf) = Mbuf::copy_from(&self.pool, frame) {
-            drop(self.ring.push((port, mbuf)));
-        }
+/// Where others ask the thread about rules.
+pub(crate) struct RulesDesk {
+    questions: Sender<Question>,
+    turn_began_ms: Arc<AtomicU64>,
+    /// The answer to come to a question that has not been answered in time.
+    due: Option<Receiver<RulesReport>>,
+    last: RulesReport,
+}
+
+impl OffloadThread {
+    /// The thread of `rules`, which are put into `flows`, and where to ask it.
+    pub(crate) fn new(
+        rules: Rules,
+        requests: Vec<rtrb::Consumer<OffloadRequest>>,
+        flows: Vec<Box<dyn FlowPort + Send>>,
+        nics: Vec<Nic>,
+    ) -> (Self, RulesDesk) {
+        let (asked, questions) = channel();
+        let turn_began_ms = Arc::new(AtomicU64::new(AT_REST));
+        let desk = RulesDesk {
+            questions: asked,
+            turn_began_ms: Arc::clone(&turn_began_ms),
+            due: None,
+            last: RulesReport::default(),
+        };
+        (Self { rules, requests, flows, nics, questions, turn_began_ms }, desk)
     }
-}
 
-impl Keeper {
     /// Runs until `stop`, then takes back every rule from the NICs. The
     /// workers still run then.
-    pub(crate) fn run(mut self, stop: &AtomicBool) {
+    pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            self.turn();
+            for nic in &self.nics {
+                nic.advance(clock.now_ns());
+            }
+            self.turn(clock.now_ms());
             std::thread::sleep(REST);
         }
-        let mut flows = by_port(&mut self.flows);
-        let rules = self.offloader.stats().now().rules;
-        let left = self.stateless.shutdown(&mut flows) + self.offloader.shutdown(&mut flows);
+        let rules = self.rules.report().connections.now().rules;
+        let left = self.rules.shutdown(&mut by_port(&mut self.flows));
         if left > 0 {
-            tracing::error!(left, "rules stay in the NIC: it would not destroy them");
+            tracing::error!(left, "rules stay in the NIC: the driver refused to destroy them");
         } else {
-            tracing::info!(rules, "all rules are taken back");
+            tracing::info!(rules, "all rules are destroyed");
         }
     }
 
-    fn turn(&mut self) {
-        let now_ms = self.clock.now_ms();
-        self.take_requests();
-        for nic in &self.nics {
-            nic.advance(self.clock.now_ns());
-        }
-        let injector = &mut self.injector;
-        self.resolver.tick(now_ms, &mut |port, frame| injector.send(port, frame));
-        let offloader = &mut self.offloader;
-        self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
-        let mut flows = by_port(&mut self.flows);
-        self.stateless.tick(now_ms, &mut flows);
-        self.offloader.tick(now_ms, &mut flows);
-        self.shared.table.reclaim();
-        if self.reporter.tick(now_ms) {
-            // Switches may have learnt our addresses elsewhere meanwhile.
-            self.resolver.announce(&mut |port, frame| injector.send(port, frame));
-        }
-        let Self { reporter, offloader, stateless, control, .. } = self;
-        self.socket.serve(now_ms, |question| match control.obey(question, now_ms) {
-            Some(answer) => answer,
-            None => reporter.answer(question, offloader, stateless),
-        });
-        control.forget(now_ms);
-    }
-
-    fn take_requests(&mut self) {
-        for ring in &mut self.requests {
-            for _ in 0..REQUESTS_PER_TURN {
-                match ring.pop() {
-                    Ok(Request::Offload(conn, reason)) => self.offloader.request(conn, reason),
-                    Ok(Request::Resolve(hop)) => self.resolver.want(hop),
-                    Err(_) => break,
+    pub(crate) fn turn(&mut self, now_ms: u64) {
+        self.turn_began_ms.store(now_ms, Ordering::Relaxed);
+        let requests = drain(&mut self.requests, REQUESTS_PER_TURN);
+        self.rules.turn(now_ms, requests, &mut by_port(&mut self.flows));
+        self.turn_began_ms.store(AT_REST, Ordering::Relaxed);
+        // Whoever has asked may have lost patience.
+        for question in self.questions.try_iter() {
+            match question {
+                Question::Report(answer) => drop(answer.send(self.rules.report())),
+                Question::Explain(conns, answer) => {
+                    let explain = |conn: &ConnId| self.rules.explain(*conn);
+                    drop(answer.send(conns.iter().map(explain).collect()));
                 }
             }
+        }
+    }
+}
+
+impl RulesDesk {
+    /// What there is to say of all rules. While a driver keeps the thread, this
+    /// is what the thread said last.
+    pub(crate) fn report(&mut self) -> &RulesReport {
+        let due = self.due.take().or_else(|| {
+            let (answer, due) = sync_channel(1);
+            self.questions.send(Question::Report(answer)).ok().map(|()| due)
+        });
+        if let Some(due) = due {
+            match due.recv_timeout(PATIENCE) {
+                Ok(report) => self.last = report,
+                Err(RecvTimeoutError::Timeout) => self.due = Some(due),
+                Err(RecvTimeoutError::Disconnected) => {}
+            }
+        }
+        &self.last
+    }
+
+    /// Why each of `conns` is, or is not, in hardware; `None` if a driver keeps
+    /// the thread from answering.
+    pub(crate) fn explain(&self, conns: Vec<ConnId>) -> Option<Vec<Option<Explained>>> {
+        let (answer, due) = sync_channel(1);
+        self.questions.send(Question::Explain(conns, answer)).ok()?;
+        due.recv_timeout(PATIENCE).ok()
+    }
+
+    /// For how many milliseconds the thread has been in its present turn; 0:
+    /// it rests.
+    pub(crate) fn busy_ms(&self, now_ms: u64) -> u64 {
+        match self.turn_began_ms.load(Ordering::Relaxed) {
+            AT_REST => 0,
+            began_ms => now_ms.saturating_sub(began_ms),
         }
     }
 }
@@ -120,3 +146,6 @@ impl Keeper {
 fn by_port(flows: &mut [Box<dyn FlowPort + Send>]) -> Vec<&mut dyn FlowPort> {
     flows.iter_mut().map(|flows| &mut **flows as &mut dyn FlowPort).collect()
 }
+
+#[cfg(test)]
+mod tests;

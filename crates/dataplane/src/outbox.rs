@@ -1,4 +1,5 @@
-//! What a worker's pipeline gives out: packets to send, requests to the keeper.
+//! What a worker's pipeline gives out: packets to send, requests to the
+//! keeper and the offload thread, each through a ring of its own.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,14 +15,8 @@ pub(crate) const BURST: usize = 32;
 /// How often a full send queue is tried again before packets are dropped.
 const TX_RETRIES: usize = 8;
 
-/// What a worker asks of the keeper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
-    /// About a connection's rules.
-    Offload(ConnId, Offload),
-    /// Find the Ethernet address of this next hop.
-    Resolve(HopId),
-}
+/// What workers and the keeper tell the offload thread of a connection.
+pub(crate) type OffloadRequest = (ConnId, Offload);
 
 /// What a worker could not send.
 #[derive(Debug, Default)]
@@ -32,7 +27,7 @@ pub(crate) struct SendCounters {
     pub(crate) tx_full: AtomicU64,
     /// Packets for a port that does not exist.
     pub(crate) no_port: AtomicU64,
-    /// Requests that did not fit into the ring.
+    /// Requests for next hops that the keeper's ring had no room for.
     pub(crate) requests_lost: AtomicU64,
 }
 
@@ -57,7 +52,8 @@ pub(crate) struct TxPort {
 /// The way out of one worker.
 pub(crate) struct MbufOutbox {
     pub(crate) ports: Vec<TxPort>,
-    pub(crate) requests: rtrb::Producer<Request>,
+    pub(crate) offload: rtrb::Producer<OffloadRequest>,
+    pub(crate) resolve: rtrb::Producer<HopId>,
     pub(crate) pool: Mempool,
     pub(crate) counters: Arc<SendCounters>,
 }
@@ -118,11 +114,12 @@ impl Outbox<Mbuf> for MbufOutbox {
     }
 
     fn offload(&mut self, conn: ConnId, reason: Offload) -> bool {
-        self.requests.push(Request::Offload(conn, reason)).is_ok()
+        self.offload.push((conn, reason)).is_ok()
     }
 
     fn resolve(&mut self, hop: HopId) {
-        if self.requests.push(Request::Resolve(hop)).is_err() {
+        // The keeper finds it in the neighbour table, too, only later.
+        if self.resolve.push(hop).is_err() {
             add(&self.counters.requests_lost, 1);
         }
     }

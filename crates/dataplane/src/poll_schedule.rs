@@ -13,7 +13,7 @@ const LITTLE: usize = 8;
 
 /// The queues of one worker, numbered from 0 in the order of a round.
 #[derive(Debug)]
-pub struct Roster {
+pub struct PollSchedule {
     /// For how many rounds each still rests.
     rests: Box<[u8]>,
     /// Whether a poll of this round has brought all that it could.
@@ -22,7 +22,7 @@ pub struct Roster {
     was_full: bool,
 }
 
-impl Roster {
+impl PollSchedule {
     /// Of `queues` queues.
     #[must_use]
     pub fn new(queues: usize) -> Self {
@@ -78,13 +78,13 @@ mod tests {
         fn who_brings_little_waits_a_while_when_there_is_much(
             rounds in proptest::collection::vec(proptest::array::uniform4(found()), 1..60),
         ) {
-            let mut roster = Roster::new(4);
+            let mut schedule = PollSchedule::new(4);
             let (mut waited, mut last, mut was_full) = ([0; 4], [MOST; 4], false);
             for found in rounds {
-                roster.begin();
+                schedule.begin();
                 let mut full = false;
                 for at in 0..4 {
-                    if !roster.asks(at) {
+                    if !schedule.asks(at) {
                         waited[at] += 1;
                         prop_assert!(was_full, "there was time");
                         prop_assert!(last[at] < MOST / 8, "it had brought {}", last[at]);
@@ -93,7 +93,7 @@ mod tests {
                     }
                     let idle = last[at] < MOST / 8;
                     prop_assert!(!(was_full && idle && waited[at] < 7), "it need not be asked yet");
-                    roster.polled(at, found[at], MOST);
+                    schedule.polled(at, found[at], MOST);
                     full |= found[at] == MOST;
                     (waited[at], last[at]) = (0, found[at]);
                 }

@@ -4,22 +4,24 @@ use std::sync::Arc;
 use config::Config;
 use dpdk::thread::allowed_cores;
 use dpdk::{Mempool, RxQueue, TxQueue, pin_to_core, register_thread};
-use flow::PortId;
+use flow::{HopId, PortId};
 use pipeline::Pipeline;
 use setup::Seed;
 use state::{Shared, Source};
 
 use crate::clock::Clock;
 use crate::device::Device;
-use crate::error::EngineError;
+use crate::error::StartError;
 use crate::idle::Idle;
-use crate::keeper::Keeper;
 use crate::nic_thread::NicThread;
-use crate::outbox::{MbufOutbox, Request, SendCounters, TxPort};
+use crate::outbox::{MbufOutbox, OffloadRequest, SendCounters, TxPort};
 use crate::report::WorkerView;
-use crate::running::Running;
+use crate::threads::{Group, Threads};
 use crate::utilization::{LoopCounters, LoopReading};
 use crate::worker::{self, Injected, PolledQueue, Worker};
+
+/// Next hops that one worker may have asked for at once.
+const HOPS: usize = 1024;
 
 /// What every polling thread is made from.
 pub(crate) struct Crew<'a> {
@@ -32,10 +34,14 @@ pub(crate) struct Crew<'a> {
 }
 
 /// The threads to be, and the other ends of what they hold.
+#[derive(Default)]
 pub(crate) struct Hands {
     pub(crate) nics: Vec<(NicThread, Option<u16>)>,
     pub(crate) workers: Vec<(Worker, Option<u16>)>,
-    pub(crate) requests: Vec<rtrb::Consumer<Request>>,
+    /// What the workers tell the offload thread.
+    pub(crate) offload: Vec<rtrb::Consumer<OffloadRequest>>,
+    /// Next hops that the workers ask the keeper for.
+    pub(crate) resolve: Vec<rtrb::Consumer<HopId>>,
     pub(crate) views: Vec<WorkerView>,
 }
 
@@ -53,15 +59,15 @@ impl Crew<'_> {
         &self,
         devices: &mut [Device],
         injected: rtrb::Consumer<Injected>,
-    ) -> Result<Hands, EngineError> {
+    ) -> Result<Hands, StartError> {
         let count = usize::from(self.config.workers.count);
         let mut shares: Vec<Share> = (0..count).map(|_| Share::default()).collect();
         for (at, device) in devices.iter_mut().enumerate() {
             let name = &device.name;
-            let failed = |source| EngineError::Port { name: name.clone(), source };
+            let failed = |source| StartError::Port { name: name.clone(), source };
             let (receive, send) = device.port.queues().map_err(failed)?;
             if send.len() < count {
-                return Err(EngineError::TooFewQueues {
+                return Err(StartError::TooFewQueues {
                     name: device.name.clone(),
                     direction: "send",
                     has: send.len() as u16,
@@ -72,8 +78,7 @@ impl Crew<'_> {
             deal(PortId(at as u16), receive, send, &mut shares);
         }
         let nics = devices.iter_mut().filter_map(|device| self.nic_thread(device)).collect();
-        let mut hands =
-            Hands { nics, workers: Vec::new(), requests: Vec::new(), views: Vec::new() };
+        let mut hands = Hands { nics, ..Hands::default() };
         let mut injected = Some(injected);
         for (number, share) in shares.into_iter().enumerate() {
             let injected = injected.take().unwrap_or_else(|| rtrb::RingBuffer::new(1).1);
@@ -106,14 +111,16 @@ impl Crew<'_> {
         share: Share,
         injected: rtrb::Consumer<Injected>,
         hands: &mut Hands,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), StartError> {
         let burst = usize::from(self.config.workers.burst).min(worker::BURST);
         let depth = self.config.offload.queue_depth as usize;
-        let (requests, taken) = rtrb::RingBuffer::new(depth);
+        let (offload, offload_taken) = rtrb::RingBuffer::new(depth);
+        let (resolve, resolve_taken) = rtrb::RingBuffer::new(HOPS);
         let settings = setup::settings(self.config, self.seed);
         let pipeline = Pipeline::new(Arc::clone(self.shared), number, settings)?;
         let (cycles, sent) = (Arc::<LoopCounters>::default(), Arc::<SendCounters>::default());
-        hands.requests.push(taken);
+        hands.offload.push(offload_taken);
+        hands.resolve.push(resolve_taken);
         hands.views.push(WorkerView {
             queues: share.receive.len(),
             burst,
@@ -123,8 +130,13 @@ impl Crew<'_> {
             window: LoopReading::default(),
             last: LoopReading::default(),
         });
-        let outbox =
-            MbufOutbox { ports: share.send, requests, pool: self.pool.clone(), counters: sent };
+        let outbox = MbufOutbox {
+            ports: share.send,
+            offload,
+            resolve,
+            pool: self.pool.clone(),
+            counters: sent,
+        };
         let worker = Worker {
             queues: share.receive,
             pipeline,
@@ -156,7 +168,7 @@ fn deal(port: PortId, receive: Vec<RxQueue>, send: Vec<TxQueue>, shares: &mut [S
 }
 
 /// Whether this process may use every core that the configuration names.
-pub(crate) fn check_cores(config: &Config) -> Result<(), EngineError> {
+pub(crate) fn check_cores(config: &Config) -> Result<(), StartError> {
     let allowed = allowed_cores();
     let workers = config
         .workers
@@ -171,7 +183,7 @@ pub(crate) fn check_cores(config: &Config) -> Result<(), EngineError> {
     });
     let mut all = workers.chain(main).chain(nics);
     match all.find(|(_, core)| !allowed.contains(&u32::from(*core))) {
-        Some((key, core)) => Err(EngineError::Core { key, core, allowed }),
+        Some((key, core)) => Err(StartError::Core { key, core, allowed }),
         None => Ok(()),
     }
 }
@@ -180,29 +192,17 @@ pub(crate) fn check_cores(config: &Config) -> Result<(), EngineError> {
 pub(crate) fn start(
     nics: Vec<(NicThread, Option<u16>)>,
     workers: Vec<(Worker, Option<u16>)>,
-    running: &mut Running,
-) -> Result<(), EngineError> {
+    threads: &mut Threads,
+) -> Result<(), StartError> {
     for (number, (nic, core)) in nics.into_iter().enumerate() {
         let name = format!("nic{number}");
-        running.start_polling(&name, move |stop| as_lcore(core, || nic.run(stop)))?;
+        threads.start(Group::Polling, &name, move |stop| as_lcore(core, || nic.run(stop)))?;
     }
     for (number, (worker, core)) in workers.into_iter().enumerate() {
         let name = format!("worker{number}");
-        running.start_polling(&name, move |stop| as_lcore(core, || worker.run(stop)))?;
+        threads.start(Group::Polling, &name, move |stop| as_lcore(core, || worker.run(stop)))?;
     }
     Ok(())
-}
-
-/// Starts the keeper.
-pub(crate) fn start_keeper(
-    keeper: Keeper,
-    core: Option<u16>,
-    running: &mut Running,
-) -> Result<(), EngineError> {
-    running.start_keeper(move |stop| {
-        pin(core);
-        keeper.run(stop);
-    })
 }
 
 /// Runs with an lcore id, and so with a cache in every mempool.
@@ -217,7 +217,8 @@ fn as_lcore(core: Option<u16>, run: impl FnOnce()) {
     }
 }
 
-fn pin(core: Option<u16>) {
+/// Runs on `core`, if there is one given.
+pub(crate) fn pin(core: Option<u16>) {
     if let Some(Err(error)) = core.map(|core| pin_to_core(usize::from(core))) {
         tracing::warn!(%error, "a thread runs on any core instead");
     }

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use conntrack::TableStats;
 use dpdk::Port;
 use nic::Nic;
-use offload::{OffloadStats, Offloader, StatelessRules};
-use state::{Counter, Counters, Shared};
+use offload::{OffloadStats, RulesReport, StatelessStats};
+use state::{Counters, Shared};
 
 use crate::admission_report;
 use crate::clock::Clock;
 use crate::explain;
 use crate::nic_thread::NicThreadCounters;
+use crate::offload_thread::RulesDesk;
 use crate::outbox::SendCounters;
 use crate::stateless_report;
 use crate::status::{
@@ -75,6 +76,7 @@ pub(crate) struct Reporter {
     pub(crate) backends: Vec<IpAddr>,
     /// Counters of what the keeper sends by itself.
     pub(crate) keeper: Arc<Counters>,
+    pub(crate) desk: RulesDesk,
     /// When the window of util ends and the links are looked at again.
     pub(crate) next_look_ms: u64,
 }
@@ -102,27 +104,24 @@ impl Reporter {
 
     /// The answer to what a client of the status socket has asked, as JSON; the
     /// whole report for nothing.
-    pub(crate) fn answer(
-        &self,
-        question: &str,
-        offloader: &Offloader,
-        stateless: &StatelessRules,
-    ) -> String {
+    pub(crate) fn answer(&mut self, question: &str, now_ms: u64) -> String {
         if question.trim().is_empty() {
-            return self.json(offloader, stateless);
+            return self.json(now_ms);
         }
-        explain::answer(question, &self.shared, offloader, self.clock.now_ms())
+        explain::answer(question, &self.shared, &self.desk, now_ms)
     }
 
     /// The report as JSON.
-    fn json(&self, offloader: &Offloader, stateless: &StatelessRules) -> String {
-        serde_json::to_string(&self.status(offloader, stateless)).unwrap_or_else(|error| {
+    fn json(&mut self, now_ms: u64) -> String {
+        let rules = self.desk.report().clone();
+        serde_json::to_string(&self.status(&rules, now_ms)).unwrap_or_else(|error| {
             tracing::error!(%error, "the status has no JSON form");
             "{}".to_owned()
         })
     }
 
-    fn status(&self, offloader: &Offloader, stateless: &StatelessRules) -> Status {
+    fn status(&self, rules: &RulesReport, now_ms: u64) -> Status {
+        let RulesReport { connections: stats, stateless } = rules;
         let waiting_for = self.waiting_for();
         let workers: Vec<WorkerStatus> =
             self.workers.iter().enumerate().map(|(n, worker)| worker.status(n)).collect();
@@ -132,11 +131,11 @@ impl Reporter {
                 *counters.entry(name.clone()).or_insert(0) += value;
             }
         }
-        let originated = Counter::OriginatedPackets;
-        *counters.entry(originated.name().to_owned()).or_insert(0) += self.keeper.get(originated);
-        let stats = offloader.stats();
+        for (name, _, value) in self.keeper.snapshot() {
+            *counters.entry(name.to_owned()).or_insert(0) += value;
+        }
         let mut nic = self.nic();
-        nic.rules = (stats.now().rules + stateless.rules()) as u64;
+        nic.rules = (stats.now().rules + stateless.rules) as u64;
         let done = stats.done();
         // An emulated NIC knows better than the counters that are read now and then.
         nic.forwarded = nic.forwarded.max(done.forwarded_packets);
@@ -160,8 +159,9 @@ impl Reporter {
             nic,
             counters,
             workers,
-            offload: offload_counters(&stats, stateless.reconciled()),
-            admission: admission_report::admission(&stats),
+            offload: offload_counters(stats, stateless.reconciled),
+            rules_busy_ms: self.desk.busy_ms(now_ms),
+            admission: admission_report::admission(stats),
             connections: self.connections(),
             services: self.services(stateless),
         }
@@ -209,7 +209,7 @@ impl Reporter {
         }
     }
 
-    fn services(&self, stateless: &StatelessRules) -> Vec<ServiceStatus> {
+    fn services(&self, stateless: &StatelessStats) -> Vec<ServiceStatus> {
         let snapshot = self.shared.snapshot.load();
         let services = snapshot.services.services().iter().map(|service| {
             let port = service.port().map_or_else(|| "any".to_owned(), |port| port.to_string());

@@ -2,14 +2,14 @@
 use std::collections::BTreeMap;
 
 use flow::{BackendId, StatelessKey};
-use offload::{Held, StatelessRules};
+use offload::{Held, StatelessStats};
 use service::{Mode, Service};
 
 use crate::status::{EntryStatus, ShareStatus, StatelessStatus};
 
 /// How the clients of `service` are divided, and what the NICs have done;
 /// `None` if it keeps connections.
-pub(crate) fn of(service: &Service, rules: &StatelessRules) -> Option<StatelessStatus> {
+pub(crate) fn of(service: &Service, rules: &StatelessStats) -> Option<StatelessStatus> {
     if !service.is_stateless() {
         return None;
     }
@@ -18,7 +18,7 @@ pub(crate) fn of(service: &Service, rules: &StatelessRules) -> Option<StatelessS
         match state {
             Ok(()) => status.in_hardware.push(port.0.into()),
             Err(reason) => {
-                status.reasons.insert(port.0.into(), reason.to_owned());
+                status.reasons.insert(port.0.into(), reason.clone());
             }
         }
     }
@@ -47,7 +47,8 @@ pub(crate) fn of(service: &Service, rules: &StatelessRules) -> Option<StatelessS
             }
         })
         .collect();
-    let held: Vec<Held> = rules.held().filter(|held| held.service == service.id()).collect();
+    let held: Vec<Held> =
+        rules.held.iter().filter(|held| held.service == service.id()).copied().collect();
     let entry = |entry: service::Entry| {
         let own: Vec<&Held> = held.iter().filter(|held| held.entry == entry).collect();
         EntryStatus {

@@ -30,6 +30,10 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
     /// The rule life cycle's counters.
     pub offload: BTreeMap<String, u64>,
+    /// For how many milliseconds a driver has kept the thread that makes rules
+    /// in its present turn; the counters of rules are as old as that. 0: not at
+    /// all.
+    pub rules_busy_ms: u64,
     /// Who gets rules.
     pub admission: AdmissionStatus,
     /// The connection table.

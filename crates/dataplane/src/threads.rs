@@ -2,83 +2,128 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use crate::error::EngineError;
+use crate::error::StartError;
 
-/// All threads of the load balancer. Ends them when it is dropped: the keeper
-/// first, so that the workers still empty their queues while it takes the
-/// rules back.
-#[derive(Default)]
-pub(crate) struct Running {
-    keeper: Option<JoinHandle<()>>,
-    polling: Vec<JoinHandle<()>>,
-    stop_keeper: Arc<AtomicBool>,
-    stop_polling: Arc<AtomicBool>,
+/// How long destroying all rules may take at the end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a thread that is to end is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// In which order groups of threads end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Whoever changes the configuration: first, so that nothing changes any more.
+    Control = 0,
+    /// Whoever calls drivers for rules: while the workers still empty their
+    /// queues, it takes the rules back. A driver may keep it for ever.
+    Offload = 1,
+    /// Whoever ages connections and resolves next hops.
+    Keeper = 2,
+    /// Emulated NICs and workers.
+    Polling = 3,
 }
 
-impl Running {
+const GROUPS: [Group; 4] = [Group::Control, Group::Offload, Group::Keeper, Group::Polling];
+
+/// All threads of the load balancer. Ends them when it is dropped.
+pub(crate) struct Threads {
+    threads: Vec<(Group, JoinHandle<()>)>,
+    stops: [Arc<AtomicBool>; GROUPS.len()],
+    patience: Duration,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self { threads: Vec::new(), stops: Default::default(), patience: PATIENCE }
+    }
+}
+
+impl Threads {
     /// Starts a thread that runs until the flag it is given.
-    pub(crate) fn start_polling(
+    pub(crate) fn start(
         &mut self,
+        group: Group,
         name: &str,
         run: impl FnOnce(&AtomicBool) + Send + 'static,
-    ) -> Result<(), EngineError> {
-        self.polling.push(spawn(name, &self.stop_polling, run)?);
-        Ok(())
-    }
-
-    /// Starts the keeper.
-    pub(crate) fn start_keeper(
-        &mut self,
-        run: impl FnOnce(&AtomicBool) + Send + 'static,
-    ) -> Result<(), EngineError> {
-        self.keeper = Some(spawn("keeper", &self.stop_keeper, run)?);
+    ) -> Result<(), StartError> {
+        let [control, offload, keeper, polling] = &self.stops;
+        let stop = Arc::clone(match group {
+            Group::Control => control,
+            Group::Offload => offload,
+            Group::Keeper => keeper,
+            Group::Polling => polling,
+        });
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(&stop))
+            .map_err(|source| StartError::Thread { name: name.to_owned(), source })?;
+        self.threads.push((group, thread));
         Ok(())
     }
 
     /// The name of a thread that has ended although nobody asked it to.
     pub(crate) fn failed(&self) -> Option<&str> {
-        let mut all = self.polling.iter().chain(&self.keeper);
+        let mut all = self.threads.iter().map(|(_, thread)| thread);
         all.find(|thread| thread.is_finished()).map(name)
     }
-}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.stop_keeper.store(true, Ordering::Relaxed);
-        self.keeper.take().into_iter().for_each(join);
-        self.stop_polling.store(true, Ordering::Relaxed);
-        self.polling.drain(..).for_each(join);
+    /// Ends all threads, group by group. `false` if one is still inside a
+    /// driver: it is left behind, and DPDK must not be torn down under it.
+    #[must_use]
+    pub(crate) fn end(&mut self) -> bool {
+        let mut all = true;
+        for (group, stop) in GROUPS.into_iter().zip(&self.stops) {
+            stop.store(true, Ordering::Relaxed);
+            let threads = std::mem::take(&mut self.threads).into_iter();
+            let (ending, later): (Vec<_>, _) = threads.partition(|(own, _)| *own == group);
+            self.threads = later;
+            for (_, thread) in ending {
+                all &= join(thread, (group == Group::Offload).then_some(self.patience));
+            }
+        }
+        all
     }
 }
 
-fn spawn(
-    name: &str,
-    stop: &Arc<AtomicBool>,
-    run: impl FnOnce(&AtomicBool) + Send + 'static,
-) -> Result<JoinHandle<()>, EngineError> {
-    let stop = Arc::clone(stop);
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || run(&stop))
-        .map_err(|source| EngineError::Thread { name: name.to_owned(), source })
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
 }
 
 fn name(thread: &JoinHandle<()>) -> &str {
     thread.thread().name().unwrap_or("without a name")
 }
 
-fn join(thread: JoinHandle<()>) {
+/// Waits for the end of `thread`, at most for `patience`. Whether it has ended.
+fn join(thread: JoinHandle<()>, patience: Option<Duration>) -> bool {
     let name = name(&thread).to_owned();
+    if let Some(patience) = patience {
+        let began = Instant::now();
+        while !thread.is_finished() {
+            if began.elapsed() >= patience {
+                let seconds = patience.as_secs();
+                tracing::error!(
+                    thread = name,
+                    seconds,
+                    "a driver has not returned from a call: rules may stay in the NIC; the process ends without waiting for the driver"
+                );
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
     if thread.join().is_err() {
         tracing::error!(thread = name, "the thread had failed; its message is on stderr");
     }
+    true
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-    use std::time::Duration;
+    use std::sync::{Mutex, mpsc};
 
     use super::*;
 
@@ -89,39 +134,57 @@ mod tests {
     }
 
     #[test]
-    fn the_keeper_ends_first_and_all_are_joined() {
+    fn groups_end_one_after_the_other_and_all_are_joined() {
         let ended = Arc::new(Mutex::new(Vec::new()));
-        let mut running = Running::default();
-        for name in ["nic0", "worker0"] {
+        let mut threads = Threads::default();
+        for (group, name) in [
+            (Group::Polling, "nic0"),
+            (Group::Keeper, "keeper"),
+            (Group::Polling, "worker0"),
+            (Group::Control, "control"),
+            (Group::Offload, "offload"),
+        ] {
             let ended = Arc::clone(&ended);
             let run = move |stop: &AtomicBool| {
                 until(stop);
+                // The next group must not have been told yet, however long this takes.
+                std::thread::sleep(Duration::from_millis(30));
                 ended.lock().unwrap().push(name);
             };
-            running.start_polling(name, run).unwrap();
+            threads.start(group, name, run).unwrap();
         }
-        let keepers = Arc::clone(&ended);
-        let keep = move |stop: &AtomicBool| {
-            until(stop);
-            // The workers must not have been told yet, however long this takes.
-            std::thread::sleep(Duration::from_millis(30));
-            keepers.lock().unwrap().push("keeper");
-        };
-        running.start_keeper(keep).unwrap();
-        assert_eq!(running.failed(), None);
-        drop(running);
+        assert_eq!(threads.failed(), None);
+        assert!(threads.end());
         let ended = ended.lock().unwrap();
-        assert_eq!((ended.len(), ended[0]), (3, "keeper"));
+        assert_eq!((ended.len(), &ended[..3]), (5, &["control", "offload", "keeper"][..]));
+    }
+
+    #[test]
+    fn a_driver_that_hangs_is_not_waited_for() {
+        let (release, held) = mpsc::channel::<()>();
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut threads = Threads::default();
+        threads.patience = Duration::from_millis(20);
+        threads.start(Group::Offload, "offload", move |_| _ = held.recv()).unwrap();
+        let worker = Arc::clone(&ended);
+        let work = move |stop: &AtomicBool| {
+            until(stop);
+            worker.store(true, Ordering::Relaxed);
+        };
+        threads.start(Group::Polling, "worker0", work).unwrap();
+        assert!(!threads.end(), "the driver still has the thread");
+        assert!(ended.load(Ordering::Relaxed), "all others have ended");
+        drop(release);
     }
 
     #[test]
     fn a_thread_that_panics_is_named() {
-        let mut running = Running::default();
-        running.start_polling("worker0", until).unwrap();
-        running.start_polling("worker1", |_| panic!("a bug, on purpose")).unwrap();
-        while running.failed().is_none() {
+        let mut threads = Threads::default();
+        threads.start(Group::Polling, "worker0", until).unwrap();
+        threads.start(Group::Polling, "worker1", |_| panic!("a bug, on purpose")).unwrap();
+        while threads.failed().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(running.failed(), Some("worker1"));
+        assert_eq!(threads.failed(), Some("worker1"));
     }
 }

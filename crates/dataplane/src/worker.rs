@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, Mbuf, RxQueue, cycles};
 use flow::PortId;
-use pipeline::{Outbox, Pipeline, Roster};
+use pipeline::{Outbox, Pipeline};
 use state::{Shared, Source};
 
 use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};
 use crate::outbox::MbufOutbox;
+use crate::poll_schedule::PollSchedule;
 use crate::utilization::{LoopCounters, LoopMeter};
 
 /// Most packets that can be received at once; the configuration says how many
@@ -45,7 +46,7 @@ struct Turn {
     /// The last millisecond that was ticked.
     ticked_ms: u64,
     received: Batch<BURST>,
-    roster: Roster,
+    schedule: PollSchedule,
 }
 
 impl Worker {
@@ -55,15 +56,15 @@ impl Worker {
             meter: LoopMeter::new(Arc::clone(&self.counters), cycles()),
             ticked_ms: 0,
             received: Batch::default(),
-            roster: Roster::new(self.queues.len()),
+            schedule: PollSchedule::new(self.queues.len()),
         };
         let mut waiter = Waiter::new(self.idle);
         while !stop.load(Ordering::Relaxed) {
             self.pipeline.begin();
-            turn.roster.begin();
+            turn.schedule.begin();
             let mut found = self.send_injected();
             for at in 0..self.queues.len() {
-                if turn.roster.asks(at) {
+                if turn.schedule.asks(at) {
                     found += self.iterate(at, &mut turn);
                 }
             }
@@ -77,7 +78,7 @@ impl Worker {
     fn iterate(&mut self, at: usize, turn: &mut Turn) -> usize {
         let Self { queues, pipeline, outbox, clock, .. } = self;
         let Some(PolledQueue { source, rx }) = queues.get_mut(at) else { return 0 };
-        let Turn { meter, received, roster, .. } = turn;
+        let Turn { meter, received, schedule, .. } = turn;
         let (source, most) = (*source, self.burst);
         let found = meter.iterate(cycles, |before| {
             let found = rx.rx_at_most(received, most);
@@ -87,7 +88,7 @@ impl Worker {
             }
             found
         });
-        roster.polled(at, found, most);
+        schedule.polled(at, found, most);
         if let Some(port) = self.shared.ports.get(usize::from(source.port.0)) {
             port.drained.polled(source.queue, found, self.burst);
         }

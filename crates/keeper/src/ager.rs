@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use conntrack::{ConnId, Expiry, OffloadState};
-use state::Shared;
+use state::{Offload, Shared};
 
 /// How fast the table is walked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,12 @@ impl Default for AgerSettings {
 }
 
 /// Removes connections whose timeout has passed. One with rules in the NIC is
-/// given to the offload side first: with encoding `queue` its packets may have
-/// come unseen. When the rules are gone and its new timeout passes as well, it
-/// is removed.
+/// reported to the offload side first: its packets may have come unseen. When
+/// the rules are gone and its new timeout passes as well, it is removed.
+///
+/// The offload side may be a thread of its own, and may be asked for rules by a
+/// worker at any moment: only a connection in [`OffloadState::None`] is removed,
+/// and the table checks that in the same step as it removes.
 #[derive(Debug)]
 pub struct Ager {
     shared: Arc<Shared>,
@@ -41,22 +44,25 @@ impl Ager {
         Self { shared, settings, removed: 0 }
     }
 
-    /// Walks on; called about once a millisecond by one thread. `withdraw` is
-    /// told of expired connections with rules, again in every round until the
-    /// rules are gone.
-    pub fn tick(&mut self, now_ms: u64, withdraw: &mut dyn FnMut(ConnId)) {
+    /// Walks on; called about once a millisecond by one thread. `report` gets
+    /// the connections with rules that have expired or ended, again in every
+    /// round until the rules are gone, so a report may be lost.
+    pub fn tick(&mut self, now_ms: u64, report: &mut dyn FnMut(ConnId, Offload)) {
         let Self { shared, settings, removed } = self;
-        let mut report = |conn: ConnId, expiry: Expiry| match expiry.offload {
+        let mut swept = |conn: ConnId, expiry: Expiry| match expiry.offload {
             OffloadState::None => {
-                if let Some(binding) = shared.table.remove(conn) {
+                if let Some(binding) = shared.table.remove_from_software(conn) {
                     shared.active.closed(binding.backend);
                     *removed += 1;
                 }
             }
-            OffloadState::Wanted | OffloadState::Installed => withdraw(conn),
+            OffloadState::Wanted | OffloadState::Installed if expiry.is_over => {
+                report(conn, Offload::Expired);
+            }
+            OffloadState::Wanted | OffloadState::Installed => report(conn, Offload::Closing),
             OffloadState::Withdrawing => {}
         };
-        shared.table.sweep(now_ms, settings.records_per_tick, &mut report);
+        shared.table.sweep(now_ms, settings.records_per_tick, &mut swept);
         shared.table.reclaim();
         shared.table.tidy(settings.buckets_per_tick);
     }

@@ -96,15 +96,30 @@ impl<C: Connections> Offloader<C> {
         }
     }
 
-    /// What a worker has to say of `conn`.
+    /// It is `now_ms`, by which requests are judged until the next tick.
+    pub(crate) fn begin(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+    }
+
+    /// What a worker or the keeper has to say of `conn`.
     pub fn request(&mut self, conn: ConnId, reason: Offload) {
-        self.requests += u64::from(!matches!(reason, Offload::Seen(_)));
+        self.requests += u64::from(!matches!(reason, Offload::Seen(_) | Offload::Expired));
         match reason {
+            Offload::Expired if self.is_expired(conn) => self.withdraw(conn),
+            // A packet has come since, or the id is another connection's by now.
+            Offload::Expired => {}
             Offload::Seen(packets) => self.seen(conn, packets),
             Offload::Wanted => self.want(conn),
             Offload::Closing => self.close(conn),
             Offload::Reopened => self.reopen(conn),
         }
+    }
+
+    /// Whether the timeout of `conn` has passed.
+    fn is_expired(&self, conn: ConnId) -> bool {
+        let idle_ms = self.world.idle_ms(conn, self.now_ms);
+        let timeout_ms = self.world.timeout_ms(conn).map(u64::from);
+        idle_ms.zip(timeout_ms).is_some_and(|(idle_ms, timeout_ms)| idle_ms >= timeout_ms)
     }
 
     /// `conn` looks idle: its rules are destroyed. When no packet can refer to

@@ -14,17 +14,19 @@ mod leftovers;
 mod pipe;
 mod plan;
 mod side;
+mod stats;
 
 use std::sync::Arc;
 
 use dpdk::flow::{Counters, FlowPort};
-use flow::{BackendId, PortId, ServiceId};
+use flow::{PortId, ServiceId};
 use service::Entry;
 use state::{Shared, Snapshot};
 
-use self::pipe::{Installed, sum_of};
+use self::pipe::Installed;
 use self::plan::plan;
 use self::side::{Past, Progress, Side};
+pub use self::stats::StatelessStats;
 
 /// How long a card that refused something is left alone, in milliseconds.
 const PATIENCE_MS: u64 = 1000;
@@ -100,20 +102,26 @@ impl StatelessRules {
         self.rules()
     }
 
-    /// Rules in all cards, those of a predecessor too as long as they are there.
+    /// What there is now, and what the cards have counted.
     #[must_use]
-    pub fn rules(&self) -> usize {
+    pub fn stats(&self) -> StatelessStats {
+        let snapshot = self.shared.snapshot.load();
+        let services = snapshot.services.services().iter().filter(|s| s.is_stateless());
+        let ports = services.map(|service| (service.id(), self.ports(service.id()))).collect();
+        StatelessStats {
+            rules: self.rules(),
+            reconciled: self.reconciled,
+            held: self.held().collect(),
+            ports,
+            past: self.past.clone(),
+        }
+    }
+
+    fn rules(&self) -> usize {
         self.sides.iter().map(Side::rules).sum()
     }
 
-    /// Rules of a predecessor that were found and destroyed.
-    #[must_use]
-    pub const fn reconciled(&self) -> usize {
-        self.reconciled
-    }
-
-    /// Every entry in every card.
-    pub fn held(&self) -> impl Iterator<Item = Held> {
+    fn held(&self) -> impl Iterator<Item = Held> {
         let pipes = (0..).zip(&self.sides).flat_map(|(port, side)| {
             side.pipes.iter().map(move |(service, pipe)| (PortId(port), *service, pipe))
         });
@@ -125,21 +133,14 @@ impl StatelessRules {
         })
     }
 
-    /// What the cards have sent to `backend` so far, as last read.
-    #[must_use]
-    pub fn sent_to(&self, backend: BackendId) -> Counters {
-        let now = self.held().filter(|held| held.entry.backend == backend);
-        let past = self.past.get(&backend).copied().unwrap_or_default();
-        now.fold(past, |sum, held| sum_of(sum, held.counters))
-    }
-
-    /// The ports whose cards carry `service` out, and why others don't, or not
-    /// wholly.
-    pub fn ports(&self, service: ServiceId) -> impl Iterator<Item = (PortId, Result<(), &str>)> {
-        (0..).zip(&self.sides).filter_map(move |(port, side)| {
-            let state = side.state(service)?;
-            Some((PortId(port), state))
-        })
+    /// The ports whose cards carry `service` out, and why others don't.
+    fn ports(&self, service: ServiceId) -> Vec<(PortId, Result<(), String>)> {
+        let state = |side: &Side| side.state(service).map(|state| state.map_err(str::to_owned));
+        (0..)
+            .map(PortId)
+            .zip(&self.sides)
+            .filter_map(|(port, side)| Some((port, state(side)?)))
+            .collect()
     }
 
     /// Whether everything is as it should be.

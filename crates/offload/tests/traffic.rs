@@ -49,6 +49,28 @@ fn idle(lab: &mut Lab, seconds: u64) {
     }
 }
 
+/// The ring to the offload side has no room when both ends say FIN, so the
+/// worker's message is lost. The connection's state in the table tells the
+/// ager, long before the timeout of a minute.
+#[test]
+fn rules_of_an_ended_connection_go_though_the_message_is_lost() {
+    for encoding in [Encoding::Mark, Encoding::Queue] {
+        let mut lab = Lab::new(encoding, 64);
+        let backend = open(&mut lab, 0);
+        assert_eq!(lab.rules(), 2, "both directions");
+        lab.fill_ring(true);
+        lab.arrive(0, client(0), vip(), "FA");
+        lab.arrive(1, backend, client(0), "FA");
+        assert_eq!(lab.poll().len(), 2);
+        lab.fill_ring(false);
+        assert!(lab.worker.counters().get(Counter::OffloadRingFull) > 0, "it was lost");
+        idle(&mut lab, 3);
+        assert_eq!((lab.rules(), lab.shared.table.len()), (0, 1), "{encoding}");
+        // Until the timeout the connection is served in software.
+        exchange(&mut lab, 0, backend);
+    }
+}
+
 /// A packet of the client every 20 s, of which in `queue` one in 64 is looked
 /// up: every 21 minutes, while the timeout is 15 minutes.
 fn a_slow_connection_lives(encoding: Encoding) {

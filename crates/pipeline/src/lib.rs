@@ -34,11 +34,9 @@ mod parse;
 mod pipeline;
 mod queue_lane;
 mod roads;
-mod roster;
 mod sampler;
 mod stateless;
 mod too_long;
 
 pub use outbox::Outbox;
 pub use pipeline::{BURST, Pipeline, Settings};
-pub use roster::Roster;

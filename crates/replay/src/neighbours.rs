@@ -6,7 +6,7 @@ use flow::PortId;
 use packet::HeapPacket;
 use packet::PacketBuf;
 use state::Shared;
-use wire::{Headers, Mac};
+use wire::{Headers, Mac, arp, ndp};
 
 /// The address of a next hop that the capture doesn't show: locally
 /// administered, the rest from the last four bytes of the IP address.
@@ -29,6 +29,26 @@ pub(crate) fn assume(shared: &Shared, addr: IpAddr, now_ms: u64) {
             let mac = assumed_mac(neighbour.addr);
             shared.neighbours.learn(neighbour.interface, neighbour.addr, mac, now_ms);
         }
+    }
+}
+
+/// Answers the question `frame` for a next hop: with its address if the table
+/// has one, else with the assumed one.
+pub(crate) fn answer(shared: &Shared, port: PortId, frame: &[u8], now_ms: u64) {
+    let Ok(headers) = Headers::parse(frame) else { return };
+    let asked = match arp::Repr::parse(frame, &headers) {
+        Some(asked) => IpAddr::V4(asked.target),
+        None => match ndp::Repr::parse(frame, &headers) {
+            Ok(ndp::Repr::Solicitation(asked)) => IpAddr::V6(asked.target),
+            Ok(_) | Err(_) => return,
+        },
+    };
+    let snapshot = shared.snapshot.load();
+    let Some((id, _)) = snapshot.interfaces.at(port, headers.vlan) else { return };
+    let found = shared.neighbours.find(id, asked).and_then(|hop| shared.neighbours.get(hop));
+    if let Some(neighbour) = found {
+        let mac = neighbour.mac.unwrap_or_else(|| assumed_mac(asked));
+        shared.neighbours.learn(id, asked, mac, now_ms);
     }
 }
 

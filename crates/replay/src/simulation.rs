@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use config::Config;
-use conntrack::ReaderError;
+use conntrack::{ConnId, ReaderError};
 use dpdk::flow::FlowPort;
 use flow::{CardProfile, Encoding, EncodingChoice, PortId};
-use keeper::{Ager, AgerSettings};
+use keeper::{AgerSettings, Keeper, KeeperOutbox};
 use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, Reta};
 use offload::{
-    Card, OffloadConfig, OffloadStats, Offloader, PortConfig, StatelessRules, probe_card,
+    Card, OffloadConfig, OffloadStats, Offloader, PortConfig, Rules, RulesReport, probe_card,
 };
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{BURST, Pipeline};
 use setup::{PortFacts, Seed, SetupError};
-use state::{Counters, Shared, Source};
+use state::{Counters, Offload, Shared, Source};
 use wire::Mac;
 
 use crate::neighbours;
@@ -87,9 +87,8 @@ pub struct Simulation {
     shared: Arc<Shared>,
     ports: Vec<SimulatedPort>,
     workers: Vec<Pipeline<HeapPacket>>,
-    offloader: Offloader,
-    stateless: StatelessRules,
-    ager: Ager,
+    rules: Rules,
+    keeper: Keeper,
     collected: Collected,
     lost_in_queues: u64,
 }
@@ -131,9 +130,11 @@ impl Simulation {
             ..OffloadConfig::default()
         };
         Ok(Self {
-            offloader: Offloader::new(offload_config, Arc::clone(&shared)),
-            stateless: StatelessRules::new(Arc::clone(&shared)),
-            ager: Ager::new(Arc::clone(&shared), AGEING),
+            rules: Rules::new(
+                Offloader::new(offload_config, Arc::clone(&shared)),
+                Arc::clone(&shared),
+            ),
+            keeper: Keeper::new(&shared, AGEING, setup::resolver_settings(config)),
             shared,
             ports,
             workers: workers_made,
@@ -209,18 +210,11 @@ impl Simulation {
         found
     }
 
-    /// One turn of the keeper.
+    /// One turn of the keeper and one of the rules' owner.
     pub fn keep(&mut self, now_ms: u64) {
-        for hop in self.collected.resolve.drain(..) {
-            if let Some(neighbour) = self.shared.neighbours.get(hop) {
-                neighbours::assume(&self.shared, neighbour.addr, now_ms);
-            }
-        }
-        for (conn, reason) in self.collected.offload.drain(..) {
-            self.offloader.request(conn, reason);
-        }
-        let offloader = &mut self.offloader;
-        self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
+        let Collected { offload, resolve, .. } = &mut self.collected;
+        let mut link = Link { shared: &self.shared, now_ms, requests: offload };
+        self.keeper.turn(now_ms, resolve.drain(..), &mut link);
         let mut flows: Vec<&mut dyn FlowPort> = Vec::with_capacity(self.ports.len());
         for port in &mut self.ports {
             if let Some((nic, own)) = &mut port.nic {
@@ -228,9 +222,7 @@ impl Simulation {
                 flows.push(own);
             }
         }
-        self.stateless.tick(now_ms, &mut flows);
-        self.offloader.tick(now_ms, &mut flows);
-        self.shared.table.reclaim();
+        self.rules.turn(now_ms, offload.drain(..), &mut flows);
     }
 
     /// Takes every rule back, as the program does when it stops. Returns how
@@ -239,13 +231,13 @@ impl Simulation {
         let flows = self.ports.iter_mut().filter_map(|port| port.nic.as_mut());
         let mut flows: Vec<&mut dyn FlowPort> =
             flows.map(|(_, own)| own as &mut dyn FlowPort).collect();
-        self.stateless.shutdown(&mut flows) + self.offloader.shutdown(&mut flows)
+        self.rules.shutdown(&mut flows)
     }
 
-    /// The rules of stateless services.
+    /// All rules, and what has been done with them.
     #[must_use]
-    pub fn stateless(&self) -> &StatelessRules {
-        &self.stateless
+    pub fn rules(&self) -> RulesReport {
+        self.rules.report()
     }
 
     /// What has been sent since the last call.
@@ -275,7 +267,24 @@ impl Simulation {
     /// The offload side's counters.
     #[must_use]
     pub fn offload_stats(&self) -> OffloadStats {
-        self.offloader.stats()
+        self.rules.report().connections
+    }
+}
+
+/// The links of all ports, on which every neighbour that is asked for answers.
+struct Link<'a> {
+    shared: &'a Shared,
+    now_ms: u64,
+    requests: &'a mut Vec<(ConnId, Offload)>,
+}
+
+impl KeeperOutbox for Link<'_> {
+    fn send(&mut self, port: PortId, frame: &[u8]) {
+        neighbours::answer(self.shared, port, frame, self.now_ms);
+    }
+
+    fn report(&mut self, conn: ConnId, reason: Offload) {
+        self.requests.push((conn, reason));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where packets come from, and what workers tell the offload side.
-
 use flow::PortId;
+
 /// Where a burst was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source {
@@ -10,7 +10,7 @@ pub struct Source {
     pub queue: u16,
 }
 
-/// What a worker tells the offload side about a connection.
+/// What workers and the keeper tell the offload side about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Offload {
     /// It deserves rules in the NIC.
@@ -22,4 +22,6 @@ pub enum Offload {
     /// One of its packets was sampled, in software or matched by the NIC, and
     /// stands for so many.
     Seen(u32),
+    /// No packet of it has come for its timeout.
+    Expired,
 }

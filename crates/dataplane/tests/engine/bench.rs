@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use config::Config;
-use dataplane::Engine;
+use dataplane::LoadBalancer;
 use dataplane::status::Status;
 use etherparse::PacketBuilder;
 use pcap_file::DataLink;
@@ -111,8 +111,8 @@ socket = "{socket}"
     }
 
     /// Starts an engine.
-    pub(crate) fn start(&self, config: &Config) -> Engine {
-        Engine::start(config, [7; 32]).unwrap()
+    pub(crate) fn start(&self, config: &Config) -> LoadBalancer {
+        LoadBalancer::start(config, [7; 32]).unwrap()
     }
 
     pub(crate) fn status(&self) -> Status {

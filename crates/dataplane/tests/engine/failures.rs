@@ -1,12 +1,12 @@
 //! Starts that fail half-way: nothing is left, and the error says what to do.
 use config::Config;
-use dataplane::Engine;
+use dataplane::LoadBalancer;
 use dataplane::status_socket::StatusSocket;
 
 use crate::bench::{Bench, conversations_of_one};
 
 fn error(config: &Config) -> String {
-    Engine::start(config, [0; 32]).err().expect("can't start").to_string()
+    LoadBalancer::start(config, [0; 32]).err().expect("can't start").to_string()
 }
 
 #[track_caller]

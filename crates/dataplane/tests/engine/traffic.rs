@@ -186,5 +186,5 @@ pub(crate) fn matched_by_the_emulated_nic_and_no_rule_left() {
     engine.stop();
     bench.assert_nothing_is_left();
     let log = log.text();
-    assert!(log.contains("all rules are taken back rules=8"), "{log}");
+    assert!(log.contains("all rules are destroyed rules=8"), "{log}");
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use config::Config;
-use dataplane::Engine;
+use dataplane::LoadBalancer;
 
 use crate::cli::RunArgs;
 use crate::{CommandResult, stop};
@@ -20,24 +20,24 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     let stop = stop::on_signal()?;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
-    let engine = Engine::start(&config, seed)?;
+    let balancer = LoadBalancer::start(&config, seed)?;
     tracing::info!(
         services = config.services.len(),
         socket = %config.status.socket.display(),
         "running; `hnlb status` tells when every backend's next hop has answered"
     );
     while !stop.load(Ordering::Relaxed) {
-        if let Some(thread) = engine.failed_thread() {
+        if let Some(thread) = balancer.failed_thread() {
             let error = format!(
                 "the thread '{thread}' has ended, which it never should; everything was stopped, \
                  and its last words are above: please report them"
             );
-            engine.stop();
+            balancer.stop();
             return Err(error.into());
         }
         std::thread::sleep(LOOK);
     }
     tracing::info!("stopping: taking the rules back from the NIC");
-    engine.stop();
+    balancer.stop();
     Ok(ExitCode::SUCCESS)
 }

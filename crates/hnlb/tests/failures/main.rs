@@ -160,5 +160,5 @@ fn a_dead_backend_and_a_port_that_vanishes() {
     let lost: Vec<&str> = log.lines().filter(|line| line.contains("the device is gone")).collect();
     assert_eq!(lost.len(), 1, "{log}");
     assert!(lost[0].contains("port=\"gone\"") && lost[0].contains("restart hnlb"), "{log}");
-    assert!(log.contains("all rules are taken back"), "{log}");
+    assert!(log.contains("all rules are destroyed"), "{log}");
 }

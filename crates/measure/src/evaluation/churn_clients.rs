@@ -1,11 +1,11 @@
 //! Clients and backends of connections that come and go, with the NIC between
 //! them and the load balancer, and the keeper beside.
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, cycles, cycles_per_second};
-use keeper::{Ager, AgerSettings};
+use flow::PortId;
+use keeper::{AgerSettings, Keeper, KeeperOutbox, ResolverSettings};
 use nic::Delivery;
 use packet::PacketBuf;
 use state::Offload;
@@ -87,7 +87,7 @@ pub(crate) struct ChurnClients<'a> {
     staged: Vec<Batch<BURST>>,
     ledger: Ledger,
     counts: Counts,
-    ager: Ager,
+    keeper: Keeper,
     /// The millisecond of the ager's last turn.
     aged: u64,
     /// The first millisecond that counts, and what had been counted by then.
@@ -109,7 +109,8 @@ impl<'a> ChurnClients<'a> {
         requests: rtrb::Consumer<(ConnId, Offload)>,
         warm_ms: u64,
     ) -> Self {
-        let ager = Ager::new(Arc::clone(&scenario.shared), AgerSettings::default());
+        let (ager, resolver) = (AgerSettings::default(), ResolverSettings::default());
+        let keeper = Keeper::new(&scenario.shared, ager, resolver);
         let free = (0..MBUFS).map_while(|_| blank(rings.pool, SHORTEST)).collect();
         let staged = rings.to_host.iter().map(|_| Batch::new()).collect();
         let patience = rings.patience;
@@ -123,7 +124,7 @@ impl<'a> ChurnClients<'a> {
             staged,
             ledger: Ledger::default(),
             counts: Counts::default(),
-            ager,
+            keeper,
             aged: 0,
             warm_ms,
             warm: None,
@@ -271,10 +272,10 @@ impl<'a> ChurnClients<'a> {
 
     /// What has been counted so far.
     fn counts(&self) -> Counts {
-        let stats = self.scenario.offloader.stats();
+        let stats = self.scenario.rules.report().connections;
         let done = stats.ports.first().map(|port| port.done).unwrap_or_default();
         let Counts { opened, asked, matched, .. } = self.counts;
-        let removed = self.ager.removed();
+        let removed = self.keeper.removed();
         let (created, destroyed) = (done.created, done.destroyed);
         Counts { opened, removed, created, destroyed, asked, matched }
     }
@@ -288,21 +289,20 @@ impl<'a> ChurnClients<'a> {
         }
     }
 
-    /// The keeper's turn, a few times a millisecond; the ager's is every
+    /// The rules' turn, a few times a millisecond; the keeper's is every
     /// millisecond.
     fn keep(&mut self, now: u64, ms: u64) {
         if now.wrapping_sub(self.turned) < cycles_per_second() / 1_000_000 * TURN_US {
             return;
         }
         self.turned = now;
-        while let Ok((conn, reason)) = self.requests.pop() {
-            self.scenario.offloader.request(conn, reason);
+        while let Ok(request) = self.requests.pop() {
+            self.scenario.requests.push(request);
         }
         let now_ms = START_MS + ms;
         if self.aged != now_ms {
             self.aged = now_ms;
-            let offloader = &mut self.scenario.offloader;
-            self.ager.tick(now_ms, &mut |conn| offloader.withdraw(conn));
+            self.keeper.turn(now_ms, [], &mut Reports(&mut self.scenario.requests));
             let step = (now_ms + STEP_MS / 2) / STEP_MS;
             if ms >= self.warm_ms && step != self.step {
                 self.note(now);
@@ -310,6 +310,17 @@ impl<'a> ChurnClients<'a> {
             self.step = step;
         }
         self.scenario.tick(now_ms);
+    }
+}
+
+/// The keeper's reports, for the rules' next turn. All neighbours are static.
+struct Reports<'a>(&'a mut Vec<(ConnId, Offload)>);
+
+impl KeeperOutbox for Reports<'_> {
+    fn send(&mut self, _: PortId, _: &[u8]) {}
+
+    fn report(&mut self, conn: ConnId, reason: Offload) {
+        self.0.push((conn, reason));
     }
 }
 

@@ -3,10 +3,9 @@
 use flow::{Encoding, PortId};
 
 use crate::report::NewFlowRow;
-use conntrack::ConnId;
 use dpdk::{Batch, cycles, pin_to_core, register_thread};
 use packet::PacketBuf;
-use state::{Offload, Source};
+use state::Source;
 use wire::TcpFlags;
 
 use crate::error::MeasureError;
@@ -256,8 +255,7 @@ fn hardware(
         let before = cycles();
         let mut wanted = 0;
         while let Ok((conn, reason)) = asked.pop() {
-            let _: (ConnId, Offload) = (conn, reason);
-            scenario.offloader.request(conn, reason);
+            scenario.requests.push((conn, reason));
             wanted += 1;
         }
         scenario.tick(turn as u64 + 1);

@@ -1,8 +1,9 @@
 //! The measured core's loop: algorithm 1 of the paper.
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use dataplane::poll_schedule::PollSchedule;
 use dpdk::{Batch, RxQueue, cycles};
-use pipeline::{BURST, Roster};
+use pipeline::BURST;
 use state::Source;
 
 use crate::machine::distance::Ball;
@@ -49,12 +50,12 @@ pub(crate) fn poll(
     let mut batch = Batch::<BURST>::new();
     windows.start(start);
     let patience = windows.patience();
-    let mut roster = Roster::new(queues.len());
+    let mut schedule = PollSchedule::new(queues.len());
     loop {
         balancer.begin();
-        roster.begin();
+        schedule.begin();
         for (at, Polled { from, rx }) in queues.iter_mut().enumerate() {
-            if !roster.asks(at) {
+            if !schedule.asks(at) {
                 continue;
             }
             let before = cycles();
@@ -69,7 +70,7 @@ pub(crate) fn poll(
                 out.flush();
                 windows.found(received, cycles().wrapping_sub(before));
             }
-            roster.polled(at, received, RX_BURST);
+            schedule.polled(at, received, RX_BURST);
             balancer.polled(*from, received);
         }
     }

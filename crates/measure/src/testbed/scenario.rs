@@ -7,7 +7,7 @@ use config::Config;
 use conntrack::{ConnId, ConnTable, Hit, OffloadState, Segment};
 use flow::{CardProfile, Direction, Encoding, HopId, PortId};
 use nic::{Delivery, Nic, NicConfig};
-use offload::{OffloadConfig, Offloader, PortConfig};
+use offload::{OffloadConfig, Offloader, PortConfig, Rules};
 use packet::HeapPacket;
 use pipeline::{BURST, Outbox, Pipeline, Settings};
 use setup::{PortFacts, Seed};
@@ -102,7 +102,9 @@ pub(crate) struct Scenario {
     pub(crate) shared: Arc<Shared>,
     pub(crate) templates: Templates,
     pub(crate) nics: [Nic; 2],
-    pub(crate) offloader: Offloader,
+    pub(crate) rules: Rules,
+    /// Requests for rules that the next turn takes.
+    pub(crate) requests: Vec<(ConnId, Offload)>,
     plan: Plan,
     /// Connections that are open.
     opened: u64,
@@ -129,7 +131,8 @@ impl Scenario {
         }
         let shared = Arc::new(shared);
         let mut scenario = Self {
-            offloader: offloader(plan, &shared),
+            rules: Rules::new(offloader(plan, &shared), Arc::clone(&shared)),
+            requests: Vec::new(),
             shared,
             templates: Templates::new(plan.family, plan.proto),
             nics: [nic(plan)?, nic(plan)?],
@@ -215,7 +218,7 @@ impl Scenario {
 
     /// Rules for clients' packets that are in the NIC.
     pub(crate) fn installed(&self) -> usize {
-        self.offloader.stats().ports.first().map_or(0, |port| port.now.rules_forward)
+        self.rules.report().connections.ports.first().map_or(0, |port| port.now.rules_forward)
     }
 
     /// The place of a connection's backend.
@@ -265,7 +268,7 @@ impl Scenario {
         for now_ms in 0..TURNS {
             self.tick(now_ms);
         }
-        let stats = self.offloader.stats();
+        let stats = self.rules.report().connections;
         let replies = stats.ports.get(1).map_or(0, |port| port.now.rules_reply);
         let installed = self.installed().min(if self.plan.both_ways { replies } else { wanted });
         if installed < wanted {
@@ -279,17 +282,17 @@ impl Scenario {
         if let Some(Hit { conn, .. }) = self.hit(number) {
             let table = &self.shared.table;
             table.change_offload(conn, OffloadState::None, OffloadState::Wanted);
-            self.offloader.request(conn, Offload::Wanted);
+            self.requests.push((conn, Offload::Wanted));
         }
     }
 
-    /// One turn of NICs and offloader.
+    /// One turn of NICs and rules.
     pub(crate) fn tick(&mut self, now_ms: u64) {
         let [clients, servers] = &self.nics;
         clients.advance(now_ms * 1_000_000);
         servers.advance(now_ms * 1_000_000);
         let (mut here, mut there) = (clients.flows(), servers.flows());
-        self.offloader.tick(now_ms, &mut [&mut here, &mut there]);
+        self.rules.turn(now_ms, self.requests.drain(..), &mut [&mut here, &mut there]);
     }
 
     /// Asks the NIC once where each connection's packets go.

@@ -35,6 +35,7 @@ fn ip(text: &str) -> IpAddr {
 struct Out {
     sent: Vec<Vec<u8>>,
     offload: Vec<(ConnId, Offload)>,
+    is_full: bool,
 }
 
 impl Outbox<HeapPacket> for Out {
@@ -47,8 +48,10 @@ impl Outbox<HeapPacket> for Out {
     }
 
     fn offload(&mut self, conn: ConnId, reason: Offload) -> bool {
-        self.offload.push((conn, reason));
-        true
+        if !self.is_full {
+            self.offload.push((conn, reason));
+        }
+        !self.is_full
     }
 
     fn resolve(&mut self, _: HopId) {}
@@ -148,6 +151,11 @@ impl Lab {
         std::mem::take(&mut self.out.sent).into_iter().map(ends).collect()
     }
 
+    /// Whether the ring of the worker's messages has no room from now on.
+    pub fn fill_ring(&mut self, is_full: bool) {
+        self.out.is_full = is_full;
+    }
+
     /// Time goes by; the keeper has a turn.
     pub fn keep(&mut self, ms: u64) {
         self.now_ms += ms;
@@ -156,7 +164,7 @@ impl Lab {
             self.offloader.request(conn, reason);
         }
         let Self { ager, offloader, flows: [a, b], .. } = self;
-        ager.tick(self.now_ms, &mut |conn| offloader.withdraw(conn));
+        ager.tick(self.now_ms, &mut |conn, reason| offloader.request(conn, reason));
         let mut flows: [&mut dyn FlowPort; 2] = [a, b];
         offloader.tick(self.now_ms, &mut flows);
     }

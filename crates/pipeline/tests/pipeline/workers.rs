@@ -94,18 +94,18 @@ fn idle_connections_are_removed_those_with_rules_after_their_withdrawal() {
     assert!(table.change_offload(conn, OffloadState::None, OffloadState::Installed));
     let mut ager = Ager::new(Arc::clone(&world.shared), AgerSettings::default());
     let mut withdrawn = Vec::new();
-    ager.tick(world.now_ms + 29_000, &mut |conn| withdrawn.push(conn));
+    ager.tick(world.now_ms + 29_000, &mut |conn, why| withdrawn.push((conn, why)));
     assert_eq!((table.len(), withdrawn.len()), (2, 0));
-    ager.tick(world.now_ms + 31_000, &mut |conn| withdrawn.push(conn));
-    assert_eq!((table.len(), &withdrawn[..]), (1, &[conn][..]));
+    ager.tick(world.now_ms + 31_000, &mut |conn, why| withdrawn.push((conn, why)));
+    assert_eq!((table.len(), &withdrawn[..]), (1, &[(conn, Offload::Expired)][..]));
     // The offload side: rules gone, a full timeout of probation.
     assert!(table.change_offload(conn, OffloadState::Installed, OffloadState::Withdrawing));
-    ager.tick(world.now_ms + 32_000, &mut |conn| withdrawn.push(conn));
+    ager.tick(world.now_ms + 32_000, &mut |conn, why| withdrawn.push((conn, why)));
     assert!(table.rearm(conn, world.now_ms + 33_000));
     assert!(table.change_offload(conn, OffloadState::Withdrawing, OffloadState::None));
-    ager.tick(world.now_ms + 62_000, &mut |conn| withdrawn.push(conn));
+    ager.tick(world.now_ms + 62_000, &mut |conn, why| withdrawn.push((conn, why)));
     assert_eq!(table.len(), 1);
-    ager.tick(world.now_ms + 64_000, &mut |conn| withdrawn.push(conn));
+    ager.tick(world.now_ms + 64_000, &mut |conn, why| withdrawn.push((conn, why)));
     assert_eq!((table.len(), withdrawn.len(), ager.removed()), (0, 1, 2));
     assert_eq!(world.shared.active.get(BackendId(2)), 0);
     assert_eq!(world.shared.active.get(BackendId(3)), 0);

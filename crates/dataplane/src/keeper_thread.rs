@@ -1,0 +1,96 @@
+//! The thread that ages connections, gives their memory back and resolves next
+//! hops. It calls no driver, so nothing that a card does stops it.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use conntrack::ConnId;
+use dpdk::{Mbuf, Mempool};
+use flow::{HopId, PortId};
+use keeper::{Keeper, KeeperOutbox};
+use state::{Counter, Counters, Offload};
+
+use crate::clock::Clock;
+use crate::outbox::OffloadRequest;
+use crate::rings::drain;
+use crate::worker::Injected;
+
+/// How long the thread rests between two turns.
+const REST: Duration = Duration::from_millis(1);
+/// Next hops taken from one worker in one turn.
+const HOPS_PER_TURN: usize = 256;
+/// Frames of the keeper's that may wait for a worker.
+pub(crate) const INJECTED: usize = 1024;
+/// Reports of expired connections that may wait for the offload thread; more
+/// are made again in the next round.
+pub(crate) const REPORTS: usize = 1 << 16;
+
+/// Everything the thread owns.
+pub(crate) struct KeeperThread {
+    keeper: Keeper,
+    /// Next hops that workers want resolved.
+    wanted: Vec<rtrb::Consumer<HopId>>,
+    out: KeeperOut,
+    announce: Arc<AtomicBool>,
+}
+
+/// Where the keeper's frames and reports go.
+pub(crate) struct KeeperOut {
+    /// Sends a frame; one that finds no room is lost, as on a wire.
+    pub(crate) send: Box<dyn FnMut(PortId, &[u8]) + Send>,
+    pub(crate) reports: rtrb::Producer<OffloadRequest>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// The keeper's way to the wire: the first worker sends its frames, since a send
+/// queue belongs to one thread.
+pub(crate) fn injector(
+    mut ring: rtrb::Producer<Injected>,
+    pool: Mempool,
+) -> Box<dyn FnMut(PortId, &[u8]) + Send> {
+    Box::new(move |port, frame| {
+        if let Some(mbuf) = Mbuf::copy_from(&pool, frame) {
+            drop(ring.push((port, mbuf)));
+        }
+    })
+}
+
+impl KeeperThread {
+    /// The thread of `keeper`. It announces the load balancer's addresses on
+    /// every link when `announce` is set.
+    pub(crate) fn new(
+        keeper: Keeper,
+        wanted: Vec<rtrb::Consumer<HopId>>,
+        out: KeeperOut,
+        announce: Arc<AtomicBool>,
+    ) -> Self {
+        Self { keeper, wanted, out, announce }
+    }
+
+    /// Runs until `stop`.
+    pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            self.turn(clock.now_ms());
+            std::thread::sleep(REST);
+        }
+    }
+
+    pub(crate) fn turn(&mut self, now_ms: u64) {
+        let Self { keeper, wanted, out, announce } = self;
+        keeper.turn(now_ms, drain(wanted, HOPS_PER_TURN), out);
+        if announce.swap(false, Ordering::Relaxed) {
+            keeper.announce(out);
+        }
+    }
+}
+
+impl KeeperOutbox for KeeperOut {
+    fn send(&mut self, port: PortId, frame: &[u8]) {
+        (self.send)(port, frame);
+    }
+
+    fn report(&mut self, conn: ConnId, reason: Offload) {
+        let told = self.reports.push((conn, reason)).is_ok();
+        self.counters.count(if told { Counter::OffloadRequests } else { Counter::OffloadRingFull });
+    }
+}

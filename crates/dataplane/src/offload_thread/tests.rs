@@ -1,0 +1,175 @@
+use std::net::SocketAddr;
+use std::sync::mpsc;
+
+use config::Config;
+use conntrack::{Hit, OffloadState, Segment};
+use dpdk::flow::{Counters, FlowError, Rule, RuleHandle};
+use flow::{Direction, Encoding, HopId};
+use keeper::{AgerSettings, Keeper, ResolverSettings};
+use offload::{OffloadConfig, Offloader, PortConfig};
+use service::{Binding, Forwarding};
+use setup::{PortFacts, Seed};
+use state::{Offload, Shared};
+use wire::{Mac, TcpFlags, Transport};
+
+use super::*;
+use crate::keeper_thread::{KeeperOut, KeeperThread};
+
+const TEXT: &str = "[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n\
+    [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\"]\n\
+    [conntrack]\nconnections = 4096\n\
+    [[service]]\nname = \"web\"\nvip = \"10.71.0.100\"\nport = 80\nprotocol = \"tcp\"\n\
+    [[service.backend]]\naddress = \"10.71.0.11\"\n";
+
+/// A driver that is inside each call until it is told to return.
+struct SlowDriver {
+    entered: mpsc::Sender<()>,
+    /// Closed: calls return at once.
+    leave: mpsc::Receiver<()>,
+    rules: usize,
+}
+
+impl SlowDriver {
+    fn call(&self) {
+        let _ = self.entered.send(());
+        let _ = self.leave.recv();
+    }
+}
+
+impl FlowPort for SlowDriver {
+    fn validate(&mut self, _: &Rule) -> Result<(), FlowError> {
+        Ok(())
+    }
+
+    fn create(&mut self, _: &Rule) -> Result<RuleHandle, FlowError> {
+        self.call();
+        self.rules += 1;
+        Ok(RuleHandle::from_port(self.rules))
+    }
+
+    fn destroy(&mut self, _: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
+        self.call();
+        Ok(())
+    }
+
+    fn query(&mut self, _: &RuleHandle) -> Result<Counters, FlowError> {
+        Ok(Counters::default())
+    }
+}
+
+fn shared() -> Arc<Shared> {
+    let config = Config::parse(TEXT, "test").unwrap();
+    let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
+    Arc::new(setup::shared(&config, &facts, true, Seed([1; 32])).unwrap())
+}
+
+/// Opens a connection of client `n`; established if `both` ends have spoken.
+fn open(shared: &Shared, n: u16, both: bool) -> ConnId {
+    let hop = |host: u8| -> HopId {
+        let addr = SocketAddr::from(([10, 71, 0, host], 0)).ip();
+        let hop = shared.hop_to(addr, 0).unwrap();
+        let interface = shared.neighbours.interface(hop).unwrap();
+        shared.neighbours.learn(interface, addr, Mac([2, 0, 0, 0, 1, host]), 0);
+        hop
+    };
+    let backend = shared.snapshot.load().services.services()[0].backends()[0].clone();
+    let client = SocketAddr::from(([10, 71, 0, 9], 1024 + n));
+    let binding = Binding {
+        proto: Transport::Tcp,
+        service: backend.service,
+        backend: backend.id,
+        forwarding: Forwarding::Rewrite,
+        client,
+        vip: SocketAddr::from(([10, 71, 0, 100], 80)),
+        server: SocketAddr::from(([10, 71, 0, 11], 80)),
+        local: client,
+    };
+    let conn = shared.table.insert(&binding, [hop(11), hop(9)], 0).unwrap();
+    shared.active.opened(backend.id);
+    if both {
+        for direction in [Direction::Forward, Direction::Reply] {
+            let flags = TcpFlags(TcpFlags::ACK);
+            let segment = Segment { flags, sequence: 0, acknowledgement: 0 };
+            shared.table.touch(Hit { conn, direction }, Some(segment), 0);
+        }
+    }
+    conn
+}
+
+/// The keeper's thread, whose reports come out of the consumer.
+fn keeper(shared: &Arc<Shared>) -> (KeeperThread, rtrb::Consumer<OffloadRequest>) {
+    let (reports, reported) = rtrb::RingBuffer::new(8);
+    let (ager, resolver) = (AgerSettings::default(), ResolverSettings::default());
+    let keeper = Keeper::new(shared, ager, resolver);
+    let out = KeeperOut { send: Box::new(|_, _| ()), reports, counters: keeper.counters() };
+    (KeeperThread::new(keeper, Vec::new(), out, Arc::default()), reported)
+}
+
+/// The driver is inside a call, and stays there. Meanwhile a thousand idle
+/// connections are removed and their places given back, the status is answered
+/// for, and the one connection that has a rule stays. Then the driver returns,
+/// and that connection goes like the others.
+#[test]
+fn a_driver_that_does_not_return_stops_nothing_else() {
+    let shared = shared();
+    let (mut keeper, reported) = keeper(&shared);
+    let offload_config = OffloadConfig {
+        ports: vec![PortConfig {
+            encoding: Encoding::Mark,
+            queues: vec![0],
+            workers: 1,
+            ..PortConfig::default()
+        }],
+        ..OffloadConfig::default()
+    };
+    let rules =
+        Rules::new(Offloader::new(offload_config, Arc::clone(&shared)), Arc::clone(&shared));
+    let (mut requests, requested) = rtrb::RingBuffer::new(8);
+    let (entered, inside) = mpsc::channel();
+    let (release, leave) = mpsc::channel();
+    let driver = SlowDriver { entered, leave, rules: 0 };
+    let (mut thread, mut desk) =
+        OffloadThread::new(rules, vec![requested, reported], vec![Box::new(driver)], Vec::new());
+
+    let busy = open(&shared, 0, true);
+    (1..=1000).for_each(|n| _ = open(&shared, n, false));
+    assert!(shared.table.change_offload(busy, OffloadState::None, OffloadState::Wanted));
+    requests.push((busy, Offload::Wanted)).unwrap();
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    // All timeouts are long over.
+    let now_ms = 1 << 30;
+    let offloading = std::thread::spawn(move || {
+        let turns = (now_ms..).take_while(|_| !stopped.load(Ordering::Relaxed));
+        for turn_ms in turns {
+            thread.turn(turn_ms);
+            std::thread::yield_now();
+        }
+        thread.rules.shutdown(&mut by_port(&mut thread.flows))
+    });
+    inside.recv().unwrap();
+
+    for _ in 0..10 {
+        keeper.turn(now_ms);
+    }
+    assert_eq!(shared.table.len(), 1, "all without rules are removed");
+    assert_eq!(shared.table.offloaded(busy), Some(OffloadState::Installed), "this one is not");
+    // More than there would be room for if the removed ones' records were lost.
+    let more = shared.table.stats().v4.capacity - 900;
+    (0..more).for_each(|n| _ = open(&shared, 2000 + n as u16, false));
+    assert_eq!(shared.table.len(), 1 + more, "their memory is in use again");
+    assert_eq!(desk.report().connections.done().created, 0, "what was last said");
+    assert!(desk.busy_ms(now_ms + 1_000_000) > 0);
+    assert!(desk.explain(vec![busy]).is_none());
+
+    drop(release);
+    while shared.table.len() > 0 {
+        keeper.turn(now_ms);
+        shared.ports[0].drained.polled(0, 0, 32);
+        std::thread::yield_now();
+    }
+    while desk.report().connections.done().destroyed < 2 {}
+    stop.store(true, Ordering::Relaxed);
+    assert_eq!(offloading.join().unwrap(), 0);
+}
