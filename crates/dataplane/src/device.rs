@@ -195,6 +195,7 @@ fn open_emulated(
     let host_config = PortConfig { rx_queues: nic.queues, tx_queues: workers, ..wire_config };
     let mut ring = net_ring::create(&format!("hnlb{at}"), &host_config, pool).map_err(&failed)?;
     ring.port.start().map_err(&failed)?;
+    let descriptors = ring.port.rx_ring().max(port.rx_descriptors);
     let ends = match (rx.pop(), tx.pop()) {
         (Some(wire_rx), Some(wire_tx)) => {
             let (to_ports, from_ports) = (Vec::new(), Vec::new());
@@ -216,7 +217,7 @@ fn open_emulated(
         }),
         mac,
         queues: nic.queues,
-        ring: port.rx_descriptors,
+        ring: descriptors,
         misses_known: true,
     })
 }
@@ -246,6 +247,7 @@ fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Dev
     let flows = opened.flows().map(|flows| Box::new(flows) as Box<dyn FlowPort + Send>);
     let mac = opened.mac().map_err(&failed)?;
     opened.start().map_err(&failed)?;
+    let ring = opened.rx_ring();
     Ok(Device {
         name: port.name.clone(),
         port: opened,
@@ -253,7 +255,7 @@ fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Dev
         flows,
         mac,
         queues,
-        ring: port.rx_descriptors,
+        ring,
         misses_known: spread || queues == workers,
     })
 }

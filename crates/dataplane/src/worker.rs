@@ -82,7 +82,8 @@ impl Worker {
         let (source, most) = (*source, self.burst);
         let found = meter.iterate(cycles, |before| {
             let found = rx.rx_at_most(received, most);
-            if found > 0 {
+            // Frames of several segments may all have been dropped.
+            if !received.is_empty() {
                 pipeline.process(source, received.packets(), clock.at_ms(before), outbox);
                 outbox.flush();
             }
@@ -90,7 +91,7 @@ impl Worker {
         });
         schedule.polled(at, found, most);
         if let Some(port) = self.shared.ports.get(usize::from(source.port.0)) {
-            port.drained.polled(source.queue, found, self.burst);
+            port.drained.polled(source.queue, found);
         }
         found
     }

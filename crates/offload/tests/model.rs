@@ -232,7 +232,7 @@ impl Model {
                 let at = usize::from(queue);
                 let burst = if full[at] { got[at] } else { got[at] + 1 };
                 if got[at] > 0 || !full[at] {
-                    self.world.ports[port].drained.polled(queue, got[at], burst);
+                    self.world.ports[port].drained.polled(queue, got[at]);
                 }
             }
         }

@@ -201,7 +201,7 @@ impl Simulation {
                         worker.process(source, &mut burst, now_ms, &mut self.collected);
                     }
                     if let Some(shared) = self.shared.port(port_id) {
-                        shared.drained.polled(queue as u16, got, POLL);
+                        shared.drained.polled(queue as u16, got);
                     }
                 }
             }

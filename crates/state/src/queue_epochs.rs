@@ -1,6 +1,11 @@
 //! Lets the offload side know that packets which a rule had classified before
-//! it was destroyed have left the receive queues.
+//! it was destroyed have been processed: they have left the receive queues, and
+//! the rings by which workers hand packets to each other.
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Packets that a driver may have taken out of a receive ring and not handed out
+/// yet: ixgbe stages 32, the vector receive functions at most as many.
+const STAGED: u32 = 64;
 
 /// A moment to wait for; see [`QueueEpochs::passed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,11 +16,22 @@ pub struct Ticket(u64);
 /// A mark or queue number may get another meaning only when no packet with the
 /// old one can come any more: destroy the rule, take a [`ticket`](Self::ticket),
 /// wait until it has [`passed`](Self::passed).
+///
+/// A queue has been emptied when a poll brought nothing, or when as many packets
+/// have been polled as the ring and the driver's own stage hold. A poll that
+/// brought fewer packets than were asked for says nothing: drivers round the
+/// number down to multiples of 4 or 8, hand out what they have staged before they
+/// look at the ring again (ixgbe), and stop where they find no mbuf.
+///
+/// A worker that hands packets to another through a ring makes that ring a part
+/// of the epoch: the packets still carry their marks. A packet is handed over once
+/// at most.
 #[derive(Debug)]
 pub struct QueueEpochs {
     epoch: AtomicU64,
     queues: Box<[QueueEpoch]>,
-    ring: u32,
+    rings: Box<[RingEpoch]>,
+    capacity: u32,
 }
 
 /// Written by the one worker that polls the queue.
@@ -29,12 +45,36 @@ struct QueueEpoch {
     taken: AtomicU32,
 }
 
+/// A ring between two workers. Written by the worker at its end, but for `handed`.
+#[derive(Debug, Default)]
+struct RingEpoch {
+    /// Packets put in, ever. Written by the worker at its beginning.
+    handed: AtomicU64,
+    /// Packets processed, ever.
+    processed: AtomicU64,
+    /// The epoch whose packets have all been processed.
+    seen: AtomicU64,
+    /// The epoch that is waited for.
+    pending: AtomicU64,
+    /// The number of `processed` at which `pending` is reached.
+    goal: AtomicU64,
+}
+
 impl QueueEpochs {
-    /// For a port with `queues` receive queues of `ring` descriptors each.
+    /// For a port with `queues` receive queues of `ring` descriptors each, as the
+    /// driver has them.
     #[must_use]
     pub fn new(queues: usize, ring: u32) -> Self {
+        let capacity = ring.saturating_add(STAGED);
         let queues = (0..queues).map(|_| QueueEpoch::default()).collect();
-        Self { epoch: AtomicU64::new(0), queues, ring }
+        Self { epoch: AtomicU64::new(0), queues, rings: Box::default(), capacity }
+    }
+
+    /// The same with `rings` rings by which workers hand each other packets of
+    /// this port.
+    #[must_use]
+    pub fn with_rings(self, rings: usize) -> Self {
+        Self { rings: (0..rings).map(|_| RingEpoch::default()).collect(), ..self }
     }
 
     /// The present moment; taken by the offload side after a rule is gone.
@@ -43,14 +83,37 @@ impl QueueEpochs {
     }
 
     /// Told by the worker after every poll of `queue` once the polled packets
-    /// have been processed: `got` packets of at most `burst`. Costs two loads
-    /// unless a ticket is open.
+    /// have been processed, or handed over and [reported](Self::handed): `got`
+    /// packets, as the driver gave them. Costs two loads unless a ticket is open.
     #[inline]
-    pub fn polled(&self, queue: u16, got: usize, burst: usize) {
+    pub fn polled(&self, queue: u16, got: usize) {
         let Some(slot) = self.queues.get(usize::from(queue)) else { return };
         let epoch = self.epoch.load(Ordering::Acquire);
         if slot.seen.load(Ordering::Relaxed) != epoch {
-            slot.advance(epoch, got, burst, self.ring);
+            slot.advance(epoch, got, self.capacity);
+        }
+    }
+
+    /// Told by the worker that has put `packets` of this port into the ring
+    /// numbered `ring`, before it reports the poll that brought them.
+    #[inline]
+    pub fn handed(&self, ring: usize, packets: u64) {
+        if let Some(ring) = self.rings.get(ring) {
+            let before = ring.handed.load(Ordering::Relaxed);
+            ring.handed.store(before + packets, Ordering::Release);
+        }
+    }
+
+    /// Told by the worker at the end of the ring numbered `ring` after each look
+    /// into it, once the `packets` of this port that it found have been processed;
+    /// also if there were none. Costs two loads unless a ticket is open.
+    #[inline]
+    pub fn processed(&self, ring: usize, packets: u64) {
+        let Some(ring) = self.rings.get(ring) else { return };
+        let before = ring.processed.load(Ordering::Relaxed);
+        ring.processed.store(before + packets, Ordering::Relaxed);
+        if ring.seen.load(Ordering::Relaxed) != self.epoch.load(Ordering::Acquire) {
+            ring.advance(&self.queues);
         }
     }
 
@@ -58,7 +121,9 @@ impl QueueEpochs {
     /// been processed.
     #[must_use]
     pub fn passed(&self, ticket: Ticket) -> bool {
-        self.queues.iter().all(|queue| queue.seen.load(Ordering::Acquire) >= ticket.0)
+        let queues = self.queues.iter().map(|queue| &queue.seen);
+        let rings = self.rings.iter().map(|ring| &ring.seen);
+        queues.chain(rings).all(|seen| seen.load(Ordering::Acquire) >= ticket.0)
     }
 }
 
@@ -66,7 +131,7 @@ impl QueueEpoch {
     /// A poll counts only if it began after the epoch was seen: the packets of
     /// this call may have been polled before the ticket was taken.
     #[cold]
-    fn advance(&self, epoch: u64, got: usize, burst: usize, ring: u32) {
+    fn advance(&self, epoch: u64, got: usize, capacity: u32) {
         let pending = self.pending.load(Ordering::Relaxed);
         if pending == self.seen.load(Ordering::Relaxed) {
             self.pending.store(epoch, Ordering::Relaxed);
@@ -75,10 +140,30 @@ impl QueueEpoch {
         }
         let got32 = u32::try_from(got).unwrap_or(u32::MAX);
         let taken = self.taken.load(Ordering::Relaxed).saturating_add(got32);
-        if got < burst || taken >= ring {
+        if got == 0 || taken >= capacity {
             self.seen.store(pending, Ordering::Release);
         } else {
             self.taken.store(taken, Ordering::Relaxed);
+        }
+    }
+}
+
+impl RingEpoch {
+    /// When all queues have been emptied up to an epoch, all of its packets that
+    /// were to be handed over are in the ring or behind it: those counted then
+    /// must have been processed.
+    #[cold]
+    fn advance(&self, queues: &[QueueEpoch]) {
+        let pending = self.pending.load(Ordering::Relaxed);
+        if pending == self.seen.load(Ordering::Relaxed) {
+            // Acquire: a queue's worker stores `handed` before `seen`.
+            let emptied = queues.iter().map(|queue| queue.seen.load(Ordering::Acquire)).min();
+            let Some(emptied) = emptied.filter(|emptied| *emptied > pending) else { return };
+            self.goal.store(self.handed.load(Ordering::Acquire), Ordering::Relaxed);
+            self.pending.store(emptied, Ordering::Relaxed);
+        }
+        if self.processed.load(Ordering::Relaxed) >= self.goal.load(Ordering::Relaxed) {
+            self.seen.store(self.pending.load(Ordering::Relaxed), Ordering::Release);
         }
     }
 }
@@ -92,34 +177,53 @@ mod tests {
         let epochs = QueueEpochs::new(2, 64);
         let ticket = epochs.ticket();
         assert!(!epochs.passed(ticket));
-        epochs.polled(0, 0, 32);
-        epochs.polled(1, 0, 32);
+        epochs.polled(0, 0);
+        epochs.polled(1, 0);
         assert!(!epochs.passed(ticket), "these polls may have begun before the ticket");
-        epochs.polled(0, 0, 32);
+        epochs.polled(0, 0);
         assert!(!epochs.passed(ticket), "queue 1 has not been polled again");
-        epochs.polled(1, 31, 32);
+        epochs.polled(1, 31);
+        assert!(!epochs.passed(ticket), "a few packets don't say that these were all");
+        epochs.polled(1, 0);
         assert!(epochs.passed(ticket));
     }
 
     #[test]
-    fn full_polls_count_up_to_the_ring() {
+    fn polls_that_bring_packets_count_up_to_the_ring_and_the_stage() {
         let epochs = QueueEpochs::new(1, 64);
         let ticket = epochs.ticket();
-        epochs.polled(0, 32, 32);
-        epochs.polled(0, 32, 32);
-        assert!(!epochs.passed(ticket));
-        epochs.polled(0, 32, 32);
+        epochs.polled(0, 32);
+        for _ in 0..(64 + STAGED) / 8 - 1 {
+            epochs.polled(0, 8);
+            assert!(!epochs.passed(ticket));
+        }
+        epochs.polled(0, 8);
         assert!(epochs.passed(ticket));
     }
 
     #[test]
     fn a_steady_stream_of_tickets_does_not_starve() {
-        let epochs = QueueEpochs::new(1, 64);
+        let epochs = QueueEpochs::new(1, 64).with_rings(1);
         let first = epochs.ticket();
-        for _ in 0..2 {
-            epochs.polled(0, 0, 32);
+        for _ in 0..3 {
+            epochs.polled(0, 0);
+            epochs.processed(0, 0);
             epochs.ticket();
         }
         assert!(epochs.passed(first));
+    }
+
+    #[test]
+    fn a_ring_that_never_empties_does_not_starve() {
+        let epochs = QueueEpochs::new(1, 64).with_rings(1);
+        epochs.handed(0, 8);
+        let ticket = epochs.ticket();
+        epochs.polled(0, 0);
+        epochs.polled(0, 0);
+        epochs.processed(0, 4);
+        assert!(!epochs.passed(ticket), "4 of 8 are left");
+        epochs.handed(0, 8);
+        epochs.processed(0, 4);
+        assert!(epochs.passed(ticket), "the other 8 came later");
     }
 }

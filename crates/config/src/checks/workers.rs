@@ -16,6 +16,15 @@ pub(super) fn check(findings: &mut Findings<'_>) {
         );
         findings.wrong(&way.key("cores"), text);
     }
+    if workers.burst % 8 != 0 {
+        let text = format!(
+            "{} is no multiple of 8; drivers that receive by vector instructions round it down, so use {} or {}",
+            workers.burst,
+            workers.burst / 8 * 8,
+            (workers.burst / 8 + 1) * 8
+        );
+        findings.wrong(&way.key("burst"), text);
+    }
     let own_device = config.ports.iter().any(|port| port.nic.is_none());
     if own_device && usize::from(workers.queues) < count {
         let text = format!(

@@ -166,7 +166,7 @@ fn a_driver_that_does_not_return_stops_nothing_else() {
     drop(release);
     while shared.table.len() > 0 {
         keeper.turn(now_ms);
-        shared.ports[0].drained.polled(0, 0, 32);
+        shared.ports[0].drained.polled(0, 0);
         std::thread::yield_now();
     }
     while desk.report().connections.done().destroyed < 2 {}

@@ -1,7 +1,7 @@
 //! What a port, its queues and its flow rules share.
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dpdk_sys as sys;
@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     /// that thread may come late.
     pub(super) removed: &'static AtomicBool,
     pub(super) started: AtomicBool,
+    /// Descriptors of a receive queue, as the driver has them.
+    pub(super) rx_ring: AtomicU16,
     /// Queues that have a handle.
     pub(super) rx_taken: Vec<AtomicBool>,
     pub(super) tx_taken: Vec<AtomicBool>,
@@ -103,6 +105,7 @@ impl Inner {
             interface: interface.and_then(Interface::find),
             removed,
             started: AtomicBool::new(false),
+            rx_ring: AtomicU16::new(0),
             rx_taken: free(queues.0),
             tx_taken: free(queues.1),
             flows_taken: AtomicBool::new(false),

@@ -102,6 +102,13 @@ impl Port {
         self.inner.id
     }
 
+    /// Descriptors of each receive queue: as many as were asked for, or as many as
+    /// the driver can have.
+    #[must_use]
+    pub fn rx_ring(&self) -> u16 {
+        self.inner.rx_ring.load(Ordering::Relaxed)
+    }
+
     /// Starts it. Nothing happens if it runs.
     ///
     /// # Errors

@@ -61,7 +61,8 @@ impl RxQueue {
         self.queue
     }
 
-    /// Appends what has arrived to `batch`, as far as it fits. How many.
+    /// Appends what has arrived to `batch`, as far as it fits. How many the driver
+    /// gave.
     ///
     /// Some drivers hand out only multiples of 4 or 8, so have at least 8 free
     /// places. Frames of several segments are copied into one, and dropped
@@ -71,7 +72,8 @@ impl RxQueue {
         self.rx_at_most(batch, N)
     }
 
-    /// As [`RxQueue::rx_burst`], and no more than `most`.
+    /// As [`RxQueue::rx_burst`], and no more than `most`. How many the driver gave:
+    /// of frames of several segments `batch` may hold fewer.
     #[inline]
     pub fn rx_at_most<const N: usize>(&mut self, batch: &mut Batch<N>, most: usize) -> usize {
         let before = batch.len();
@@ -84,11 +86,10 @@ impl RxQueue {
         };
         // SAFETY: the driver hands over what it received.
         let received = unsafe { batch.fill(receive) };
-        if batch.iter().skip(before).all(super::super::Mbuf::is_contiguous) {
-            return received;
+        if !batch.iter().skip(before).all(super::super::Mbuf::is_contiguous) {
+            self.join_segments(batch);
         }
-        self.join_segments(batch);
-        batch.len() - before
+        received
     }
 
     #[cold]

@@ -1,5 +1,6 @@
 //! Configures a port before it starts.
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 
 use dpdk_sys as sys;
 
@@ -77,6 +78,7 @@ fn queues(port: &Inner, config: &PortConfig) -> Result<(), PortError> {
     })?;
     // SAFETY: gives a number, or -1 for any node.
     let node = unsafe { sys::rte_eth_dev_socket_id(id) } as u32;
+    port.rx_ring.store(rx_desc, Ordering::Relaxed);
     for queue in 0..config.rx_queues {
         // SAFETY: the port is configured with that many queues and not started;
         // a null configuration is the default; `port` keeps the pool.

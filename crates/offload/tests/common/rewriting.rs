@@ -73,7 +73,7 @@ impl Run {
         let mut flows: [&mut dyn FlowPort; 2] = [a, b];
         self.offloader.tick(self.now_ms, &mut flows);
         for port in &self.world.ports {
-            (0..4).for_each(|queue| port.drained.polled(queue, 0, 32));
+            (0..4).for_each(|queue| port.drained.polled(queue, 0));
         }
         self.check();
     }
