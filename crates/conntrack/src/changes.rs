@@ -12,7 +12,7 @@ use crate::state::{Event, TcpState};
 use crate::time::{TICK_MS, age};
 
 /// What can change an open connection.
-const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+pub(crate) const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
 
 /// Whether a segment is a RST of an open connection that its client can't have
 /// sent.

@@ -3,8 +3,9 @@ use std::sync::Arc;
 
 use flow::Direction;
 use service::Binding;
-use wire::FlowKey;
+use wire::{FlowKey, TcpFlags};
 
+use crate::changes::DECISIVE;
 use crate::config::{MOST, TableConfig, TableError, buckets, buckets_one_way};
 use crate::family::{FamilyStats, FamilyTable};
 use crate::id::{ConnId, Hit};
@@ -193,6 +194,15 @@ impl ConnTable {
     ) -> Option<(Action, Event)> {
         let action = self.action(hit)?;
         Some((action, self.touch(hit, segment, now_ms)))
+    }
+
+    /// Whether a packet of `hit` with these control bits can't change the state of
+    /// its connection.
+    #[inline]
+    #[must_use]
+    pub fn is_unmoved_by(&self, hit: Hit, flags: TcpFlags) -> bool {
+        !flags.any(DECISIVE)
+            && self.life(hit.conn).is_some_and(|life| life.is_settled(hit.direction))
     }
 
     /// Milliseconds of silence after which the connection is reported by

@@ -2,11 +2,11 @@
 //! way of first packets is parsed, matched and acted on here, and answers,
 //! errors and fragments have their beginning here.
 use conntrack::Event;
-use flow::BackendId;
+use flow::{BackendId, Direction};
 use packet::PacketBuf;
 use state::Counter;
 use wire::icmp::ErrorKind;
-use wire::{FlowKey, Fragment, Headers};
+use wire::{FlowKey, Fragment};
 
 use crate::Outbox;
 use crate::act;
@@ -21,6 +21,8 @@ use crate::miss::miss;
 use crate::ndp::ndp;
 use crate::parse::{Kind, parse, plain};
 use crate::pipeline::Memory;
+use crate::reopening::{reopen, reopened};
+use crate::stateless::is_misplaced;
 
 /// Parses a packet for the general way; `None` if that was its end.
 fn look<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<Job> {
@@ -90,9 +92,16 @@ impl<B: PacketBuf> Memory<B> {
         let Job { headers, interface, kind, mark, found } = job;
         let packet = Packet { buf, headers, interface };
         match kind {
+            Kind::Flow(key) if self.is_forged(cx, &packet, &key, found) => {
+                cx.count(Counter::WrongSide);
+            }
+            Kind::Flow(key) if reopened(&packet.headers, found).is_some() => {
+                let decision = self.reopen(cx, &packet, &key, mark, found);
+                self.act(cx, packet, decision);
+            }
             Kind::Flow(_) if is_plain(&packet, found) => self.pass(cx, packet, found),
             Kind::Flow(key) => {
-                let decision = self.decide(cx, &packet.headers, &key, mark, found);
+                let decision = self.decide(cx, &packet, &key, mark, found);
                 self.act(cx, packet, decision);
             }
             Kind::Later(key) => self.later(cx, key, packet),
@@ -100,6 +109,42 @@ impl<B: PacketBuf> Memory<B> {
             Kind::Ndp => ndp(cx, packet),
             Kind::Icmp => icmp(cx, &mut self.errors, packet),
         }
+    }
+
+    /// Whether a packet that would change its connection's state says that it is
+    /// from the backend, but came in elsewhere.
+    #[inline]
+    fn is_forged<O>(
+        &self,
+        cx: &Context<'_, O>,
+        packet: &Packet<B>,
+        key: &FlowKey,
+        found: Found,
+    ) -> bool {
+        let Found::Conn(hit) = found else { return false };
+        let flags = packet.headers.tcp_flags;
+        hit.direction == Direction::Reply
+            && !cx.shared.table.is_unmoved_by(hit, flags)
+            && is_misplaced(cx, key.src().ip(), packet.interface)
+    }
+
+    /// A SYN on the 5-tuple of a known connection.
+    #[cold]
+    fn reopen<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        packet: &Packet<B>,
+        key: &FlowKey,
+        mark: Option<u32>,
+        found: Found,
+    ) -> Result<Decision, Counter> {
+        let found = match reopened(&packet.headers, found) {
+            Some(hit) => reopen(cx, &mut self.scheduling, hit, key, &packet.headers)?,
+            None => found,
+        };
+        let decision = self.decide(cx, packet, key, mark, found);
+        self.scheduling.chosen = None;
+        decision
     }
 
     /// Takes a packet of a known connection to where it goes.
@@ -124,11 +169,12 @@ impl<B: PacketBuf> Memory<B> {
     fn decide<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
-        headers: &Headers,
+        packet: &Packet<B>,
         key: &FlowKey,
         mark: Option<u32>,
         found: Found,
     ) -> Result<Decision, Counter> {
+        let Packet { headers, interface, .. } = packet;
         match found {
             Found::Queue(sample) => {
                 if let Some(hit) = sample {
@@ -142,7 +188,7 @@ impl<B: PacketBuf> Memory<B> {
                 self.reminder.found(cx, hit);
                 known(cx, hit, headers).ok_or(Counter::NotRewritable)
             }
-            Found::Nothing => miss(cx, &mut self.scheduling, key, headers),
+            Found::Nothing => miss(cx, &mut self.scheduling, key, headers, *interface),
         }
     }
 

@@ -103,7 +103,11 @@ pub(crate) fn want<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: Co
     }
 }
 
-fn tell<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, why: Offload) -> bool {
+pub(crate) fn tell<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    conn: ConnId,
+    why: Offload,
+) -> bool {
     let told = cx.out.offload(conn, why);
     cx.count(if told { Counter::OffloadRequests } else { Counter::OffloadRingFull });
     told

@@ -33,6 +33,7 @@ mod outbox;
 mod parse;
 mod pipeline;
 mod queue_lane;
+mod reopening;
 mod roads;
 mod sampler;
 mod stateless;

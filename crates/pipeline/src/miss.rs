@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use conntrack::{ConnId, Hit, InsertError};
-use flow::{AdmissionPolicy, BackendId, Direction, HopId};
+use flow::{AdmissionPolicy, BackendId, Direction, HopId, InterfaceId};
 use packet::PacketBuf;
 use service::{Binding, Service, WorkerScheduleState};
 use state::Counter;
@@ -46,6 +46,7 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     scheduling: &mut Scheduling,
     key: &FlowKey,
     headers: &Headers,
+    interface: InterfaceId,
 ) -> Result<Decision, Counter> {
     if let Some(service) = cx.snapshot.services.lookup(key).filter(|found| found.is_stateless()) {
         return without_state(cx, service, key, headers);
@@ -53,6 +54,11 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     // A packet before this one in the burst, or another worker, may have
     // brought the connection in.
     if let Some(hit) = cx.shared.table.lookup(key) {
+        if hit.direction == Direction::Reply
+            && stateless::is_misplaced(cx, key.src().ip(), interface)
+        {
+            return Err(Counter::WrongSide);
+        }
         cx.count(Counter::LookedUp);
         return known(cx, hit, headers).ok_or(Counter::NotRewritable);
     }
@@ -63,6 +69,9 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
             return Err(Counter::NotForUs);
         }
         let decision = stateless::reply(cx, key)?;
+        if stateless::is_misplaced(cx, stateless::sender(cx, key), interface) {
+            return Err(Counter::WrongSide);
+        }
         cx.count(Counter::StatelessReply);
         return Ok(decision);
     };

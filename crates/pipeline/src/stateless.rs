@@ -1,6 +1,8 @@
 //! What is done to packets of connections that no table knows: Maglev over the
 //! backends on the way there, the one service that fits on the way back.
-use flow::{BackendId, Direction, ServiceId};
+use std::net::IpAddr;
+
+use flow::{BackendId, Direction, InterfaceId, ServiceId};
 use service::{Binding, Delivery, Service};
 use state::Counter;
 use wire::{FlowKey, Transport};
@@ -20,6 +22,29 @@ pub(crate) fn forward<O>(
     let delivery = binding.delivery(Direction::Forward).ok_or(Counter::NotRewritable)?;
     let address = cx.snapshot.services.backend(backend).ok_or(Counter::NoBackend)?.address;
     Ok(Decision { delivery, hop: hop_to(cx, address)? })
+}
+
+/// Whether a packet that says it is from the server at `address` came in on
+/// another interface than the one that leads there. A client's forged packet
+/// would otherwise go out as from the VIP.
+pub(crate) fn is_misplaced<O>(
+    cx: &Context<'_, O>,
+    address: IpAddr,
+    interface: InterfaceId,
+) -> bool {
+    let leads = cx.snapshot.routes.next(address);
+    leads.is_none_or(|(there, _)| there != interface)
+}
+
+/// The address of the server that has sent the answer with `key`. A backend that
+/// answers as the VIP is known by none, so one of its service speaks for all: the
+/// one that Maglev gives.
+pub(crate) fn sender<O>(cx: &Context<'_, O>, key: &FlowKey) -> IpAddr {
+    let services = &cx.snapshot.services;
+    let towards = key.reversed();
+    let backend = services.lookup(&towards).and_then(|service| service.maglev(&towards));
+    let backend = backend.and_then(|backend| services.backend(backend));
+    backend.map_or(key.src().ip(), |backend| backend.address)
 }
 
 /// From a backend: back through the VIP of the service that claims it. `key`

@@ -1,0 +1,89 @@
+//! A SYN on the 5-tuple of a connection that has ended, or whose backend takes no
+//! new connections, begins a new connection: the scheduler decides, as for any
+//! other. Proxies and NATs in front use their few 5-tuples again at once, and a
+//! drained backend would get their new connections for ever.
+//!
+//! Successors: if the old connection stays, those of known connections; if it
+//! went, the miss stage, with the backend that was chosen.
+use conntrack::{ConnState, Hit, OffloadState};
+use flow::Direction;
+use packet::PacketBuf;
+use state::{Counter, Offload};
+use wire::{FlowKey, Headers};
+
+use crate::Outbox;
+use crate::context::Context;
+use crate::known::tell;
+use crate::matching::Found;
+use crate::miss::{Scheduling, choose};
+
+/// An ended connection whose backend takes connections keeps it for so long after
+/// its last packet. By then its rules have left the NIC (`linger_ms` of the
+/// offload side and a few milliseconds), so that the choice is the same with
+/// rules and without: hardware and software must agree.
+const REST_MS: u64 = 1000;
+
+/// The connection whose 5-tuple a client's SYN uses again, if it does.
+#[inline]
+pub(crate) fn reopened(headers: &Headers, found: Found) -> Option<Hit> {
+    match found {
+        Found::Conn(hit) if headers.tcp_flags.opens() && hit.direction == Direction::Forward => {
+            Some(hit)
+        }
+        _ => None,
+    }
+}
+
+/// Whether the SYN with `key` goes on to the connection `hit`, or to none: then
+/// that has been removed, and [`Scheduling::chosen`] is who serves the new one.
+///
+/// # Errors
+/// Why the SYN is dropped.
+#[cold]
+#[inline(never)]
+pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    scheduling: &mut Scheduling,
+    hit: Hit,
+    key: &FlowKey,
+    headers: &Headers,
+) -> Result<Found, Counter> {
+    let snapshot = cx.snapshot;
+    let table = &cx.shared.table;
+    let (Some(action), Some(state)) = (table.action(hit), table.state(hit.conn)) else {
+        return Ok(Found::Nothing);
+    };
+    let service = snapshot.services.lookup(key).filter(|service| !service.is_stateless());
+    let Some(service) = service else { return Ok(Found::Conn(hit)) };
+    let backend = snapshot.services.backend(action.backend);
+    let takes = backend.is_some_and(|own| own.weight > 0 && own.service == service.id());
+    let ended = matches!(state, ConnState::Closing | ConnState::Reset)
+        && table.idle_ms(hit.conn, cx.now_ms).is_some_and(|idle_ms| idle_ms >= REST_MS);
+    if takes && !ended {
+        return Ok(Found::Conn(hit));
+    }
+    let chosen = match scheduling.chosen.take() {
+        None => choose(cx, scheduling, service, key, headers.tcp_flags),
+        chosen => chosen,
+    };
+    let chosen = chosen.ok_or(Counter::NoBackend)?;
+    if takes && chosen == action.backend {
+        return Ok(Found::Conn(hit));
+    }
+    match table.offloaded(hit.conn) {
+        Some(OffloadState::None) => {
+            if let Some(gone) = table.remove(hit.conn) {
+                cx.shared.active.closed(gone.backend);
+                cx.count(Counter::Rescheduled);
+            }
+            scheduling.chosen = Some(chosen);
+            Ok(Found::Nothing)
+        }
+        // Its rules are being withdrawn, and its backend is as good as any.
+        _ if takes => Ok(Found::Conn(hit)),
+        _ => {
+            tell(cx, hit.conn, Offload::Closing);
+            Err(Counter::RulesRemain)
+        }
+    }
+}
