@@ -10,10 +10,11 @@ use dpdk::{
 use flow::{Encoding, EncodingChoice};
 use nic::{Nic, NicConfig, Reta};
 use setup::PortFacts;
+use state::CounterSet;
 use wire::Mac;
 
 use crate::error::StartError;
-use crate::nic_thread::NicThreadCounters;
+use crate::nic_thread::NicCounter;
 
 /// A port as the workers and the keeper see it.
 pub(crate) struct Device {
@@ -40,7 +41,7 @@ pub(crate) struct Device {
 pub(crate) struct Emulated {
     pub(crate) nic: Nic,
     pub(crate) wire: Port,
-    pub(crate) counters: Arc<NicThreadCounters>,
+    pub(crate) counters: Arc<CounterSet<NicCounter>>,
     pub(crate) core: Option<u16>,
     /// What its thread takes when it starts.
     pub(crate) ends: Option<Ends>,

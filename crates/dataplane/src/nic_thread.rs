@@ -2,11 +2,12 @@
 //! that the match tables name, and what the host and the NICs of other ports
 //! send to the wire.
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, Consumer, Producer, RxQueue, TxQueue};
 use nic::{Delivery, Nic};
 use packet::PacketBuf;
+use state::{CounterSet, counters};
 
 use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};
@@ -14,20 +15,13 @@ use crate::idle::{Idle, Waiter};
 /// Frames moved at once.
 pub(crate) const BURST: usize = 32;
 
-/// What the loop lost, and where.
-#[derive(Debug, Default)]
-pub(crate) struct NicThreadCounters {
-    /// Frames a full host queue had no room for: `rx_missed` of a real card.
-    pub(crate) queue_full: AtomicU64,
-    /// Frames that the wire did not take, or that had no room in front for a
-    /// tunnel's headers.
-    pub(crate) wire_full: AtomicU64,
-}
-
-impl NicThreadCounters {
-    /// Name and counter of each.
-    pub(crate) fn named(&self) -> [(&'static str, &AtomicU64); 2] {
-        [("queue_full", &self.queue_full), ("wire_full", &self.wire_full)]
+counters! {
+    /// Where the loop lost frames.
+    pub(crate) enum NicCounter {
+        Dropped {
+            QueueFull "queue_full" "Frames a full host queue had no room for: rx_missed of a real card.",
+            WireFull "wire_full" "Frames that the wire did not take, or that had no room in front for a tunnel's headers.",
+        }
     }
 }
 
@@ -41,7 +35,7 @@ pub(crate) struct NicThread {
     /// The other ports of the NIC's switch, by their numbers.
     pub(crate) to_ports: Vec<(u16, Producer)>,
     pub(crate) from_ports: Vec<Consumer>,
-    pub(crate) counters: Arc<NicThreadCounters>,
+    pub(crate) counters: Arc<CounterSet<NicCounter>>,
     pub(crate) clock: Clock,
     pub(crate) idle: Idle,
 }
@@ -86,7 +80,7 @@ impl NicThread {
                 continue;
             }
             if !delivery.change(&mut mbuf) {
-                self.counters.wire_full.fetch_add(1, Ordering::Relaxed);
+                self.counters.count(NicCounter::WireFull);
                 continue;
             }
             let batch = match delivery.forward {
@@ -118,7 +112,7 @@ impl NicThread {
                 continue;
             }
             ring.enqueue_burst(batch);
-            lose(batch, &self.counters.wire_full);
+            lose(batch, &self.counters, NicCounter::WireFull);
         }
     }
 
@@ -128,7 +122,7 @@ impl NicThread {
                 continue;
             }
             ring.enqueue_burst(batch);
-            lose(batch, &self.counters.queue_full);
+            lose(batch, &self.counters, NicCounter::QueueFull);
         }
     }
 
@@ -138,7 +132,7 @@ impl NicThread {
         for ring in self.from_host.iter_mut().chain(&mut self.from_ports) {
             moved += ring.dequeue_burst(&mut sorted.sending);
             self.wire_tx.tx_burst(&mut sorted.sending);
-            lose(&mut sorted.sending, &self.counters.wire_full);
+            lose(&mut sorted.sending, &self.counters, NicCounter::WireFull);
         }
         moved
     }
@@ -146,16 +140,16 @@ impl NicThread {
     fn transmit(&mut self, batch: &mut Batch<BURST>) {
         if !batch.is_empty() {
             self.wire_tx.tx_burst(batch);
-            lose(batch, &self.counters.wire_full);
+            lose(batch, &self.counters, NicCounter::WireFull);
         }
     }
 }
 
 /// Drops what was not taken, and counts it.
-fn lose(batch: &mut Batch<BURST>, counter: &AtomicU64) {
+fn lose(batch: &mut Batch<BURST>, counters: &CounterSet<NicCounter>, counter: NicCounter) {
     let lost = batch.len();
     if lost > 0 {
-        counter.fetch_add(lost as u64, Ordering::Relaxed);
+        counters.add(counter, lost as u64);
         batch.clear();
     }
 }

@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::error::StartError;
 use crate::idle::Idle;
 use crate::nic_thread::NicThread;
-use crate::outbox::{MbufOutbox, OffloadRequest, SendCounters, TxPort};
+use crate::outbox::{MbufOutbox, OffloadRequest, TxPort};
 use crate::report::WorkerView;
 use crate::threads::{Group, Threads};
 use crate::utilization::{LoopCounters, LoopReading};
@@ -118,7 +118,7 @@ impl Crew<'_> {
         let (resolve, resolve_taken) = rtrb::RingBuffer::new(HOPS);
         let settings = setup::settings(self.config, self.seed);
         let pipeline = Pipeline::new(Arc::clone(self.shared), number, settings)?;
-        let (cycles, sent) = (Arc::<LoopCounters>::default(), Arc::<SendCounters>::default());
+        let cycles = Arc::<LoopCounters>::default();
         hands.offload.push(offload_taken);
         hands.resolve.push(resolve_taken);
         hands.views.push(WorkerView {
@@ -126,7 +126,6 @@ impl Crew<'_> {
             burst,
             cycles: Arc::clone(&cycles),
             counters: pipeline.counters(),
-            sent: Arc::clone(&sent),
             window: LoopReading::default(),
             last: LoopReading::default(),
         });
@@ -135,7 +134,7 @@ impl Crew<'_> {
             offload,
             resolve,
             pool: self.pool.clone(),
-            counters: sent,
+            counters: pipeline.counters(),
         };
         let worker = Worker {
             queues: share.receive,

@@ -2,20 +2,18 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use conntrack::TableStats;
 use dpdk::Port;
 use nic::Nic;
 use offload::{OffloadStats, RulesReport, StatelessStats};
-use state::{Counters, Shared};
+use state::{CounterSet, Counters, Metric, Shared};
 
 use crate::admission_report;
 use crate::clock::Clock;
 use crate::explain;
-use crate::nic_thread::NicThreadCounters;
+use crate::nic_thread::NicCounter;
 use crate::offload_thread::RulesDesk;
-use crate::outbox::SendCounters;
 use crate::stateless_report;
 use crate::status::{
     BackendStatus, ConnectionStatus, NicStatus, PortStatus, ServiceStatus, Status, WorkerStatus,
@@ -32,7 +30,6 @@ pub(crate) struct WorkerView {
     pub(crate) burst: usize,
     pub(crate) cycles: Arc<LoopCounters>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) sent: Arc<SendCounters>,
     /// The reading at the start of the present window.
     pub(crate) window: LoopReading,
     /// What the last whole window counted.
@@ -50,7 +47,7 @@ pub(crate) struct PortView {
     /// What the workers poll.
     pub(crate) port: Port,
     /// The emulated NIC and the wire behind it.
-    pub(crate) emulated: Option<(Nic, Port, Arc<NicThreadCounters>)>,
+    pub(crate) emulated: Option<(Nic, Port, Arc<CounterSet<NicCounter>>)>,
     /// What the last look at the link showed.
     pub(crate) link: Option<LinkState>,
 }
@@ -79,10 +76,6 @@ pub(crate) struct Reporter {
     pub(crate) desk: RulesDesk,
     /// When the window of util ends and the links are looked at again.
     pub(crate) next_look_ms: u64,
-}
-
-fn load(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
 }
 
 impl Reporter {
@@ -131,7 +124,7 @@ impl Reporter {
                 *counters.entry(name.clone()).or_insert(0) += value;
             }
         }
-        for (name, _, value) in self.keeper.snapshot() {
+        for Metric { name, value, .. } in self.keeper.metrics() {
             *counters.entry(name.to_owned()).or_insert(0) += value;
         }
         let mut nic = self.nic();
@@ -191,8 +184,8 @@ impl Reporter {
             sum.missed += stats.missed;
             sum.forwarded += stats.forwarded;
             sum.forwarded_bytes += stats.forwarded_bytes;
-            for (name, counter) in counters.named() {
-                *sum.drops.entry(name.to_owned()).or_insert(0) += load(counter);
+            for Metric { name, value, .. } in counters.metrics() {
+                *sum.drops.entry(name.to_owned()).or_insert(0) += value;
             }
         }
         sum
@@ -288,12 +281,7 @@ fn endpoint(address: IpAddr, port: Option<u16>) -> String {
 
 impl WorkerView {
     fn status(&self, worker: usize) -> WorkerStatus {
-        let snapshot = self.counters.snapshot();
-        let mut counters: BTreeMap<String, u64> =
-            snapshot.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect();
-        for (name, counter) in self.sent.named() {
-            counters.insert(name.to_owned(), load(counter));
-        }
+        let named = |metric: Metric| (metric.name.to_owned(), metric.value);
         WorkerStatus {
             worker,
             queues: self.queues,
@@ -301,7 +289,7 @@ impl WorkerView {
             util: self.last.util(),
             util_plus: self.last.util_plus(self.queues, self.burst),
             totals: self.cycles.read(),
-            counters,
+            counters: self.counters.metrics().map(named).collect(),
         }
     }
 }

@@ -15,7 +15,7 @@ use offload::{
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{BURST, Pipeline};
 use setup::{PortFacts, Seed, SetupError};
-use state::{Counters, Offload, Shared, Source};
+use state::{Counters, Metric, Offload, Shared, Source};
 use wire::Mac;
 
 use crate::neighbours;
@@ -250,7 +250,7 @@ impl Simulation {
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sum = BTreeMap::new();
         for worker in &self.workers {
-            for (name, _, value) in worker.counters().snapshot() {
+            for Metric { name, value, .. } in worker.counters().metrics() {
                 *sum.entry(name).or_insert(0) += value;
             }
         }

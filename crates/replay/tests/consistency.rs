@@ -283,7 +283,7 @@ impl World {
     fn check_books(&self) {
         for counters in self.simulation.worker_counters() {
             let (came, went) = counters.balance();
-            assert_eq!(came, went, "{:?}", counters.snapshot());
+            assert_eq!(came, went, "{:?}", counters);
         }
         let counters = self.simulation.worker_counters();
         let sum = |kind| counters.iter().map(|one| one.total(kind)).sum::<u64>();

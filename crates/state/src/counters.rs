@@ -1,66 +1,12 @@
 //! Counters of one worker. Every packet that comes in is counted once more:
 //! where it went or why it was dropped.
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use wire::Malformed;
 
-/// What a counter counts. For every worker the sum of [`In`](Self::In) equals
-/// the sum of the five kinds after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CounterKind {
-    /// Packets received.
-    In,
-    /// Packets sent on to their connection's other end.
-    Forwarded,
-    /// Packets turned into an answer and sent back.
-    Replied,
-    /// Packets dropped, by reason.
-    Dropped,
-    /// Packets that were for the load balancer itself.
-    Consumed,
-    /// Packets that wait here at present. The one kind that also falls.
-    Held,
-    /// Packets that were made here, from none that came in.
-    Originated,
-    /// Events on a packet's way, outside the sum.
-    Info,
-}
-
-macro_rules! counters {
-    ($($kind:ident { $($variant:ident $name:literal $help:literal,)* })*) => {
-        /// The name of a counter.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum Counter {
-            $($(#[doc = $help] $variant,)*)*
-        }
-
-        impl Counter {
-            /// Every counter.
-            pub const ALL: &[Self] = &[$($(Self::$variant,)*)*];
-
-            /// Its name, in snake_case.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $($(Self::$variant => $name,)*)* }
-            }
-
-            /// What it counts.
-            #[must_use]
-            pub const fn kind(self) -> CounterKind {
-                match self { $($(Self::$variant => CounterKind::$kind,)*)* }
-            }
-
-            /// One sentence about it.
-            #[must_use]
-            pub const fn help(self) -> &'static str {
-                match self { $($(Self::$variant => $help,)*)* }
-            }
-        }
-    };
-}
+use crate::{CounterSet, counters};
 
 counters! {
+    /// The name of a counter of one worker, or of the keeper.
+    pub enum Counter {
     In {
         Received "received" "Packets received.",
     }
@@ -127,7 +73,15 @@ counters! {
     Originated {
         OriginatedPackets "originated" "Packets made here.",
     }
+    Sent {
+        TxSent "tx_sent" "Packets given to a send queue.",
+    }
+    Unsent {
+        TxFull "tx_full" "Packets that a full send queue had no room for.",
+        TxNoPort "tx_no_port" "Packets for a port that does not exist.",
+    }
     Info {
+        RequestsLost "requests_lost" "Requests for next hops that the keeper's ring had no room for.",
         MatchedByMark "matched_by_mark" "Connection told by the NIC's mark.",
         MatchedByQueue "matched_by_queue" "Backend told by the receive queue.",
         MarkStale "mark_stale" "Mark without meaning or of another connection: looked up.",
@@ -150,6 +104,7 @@ counters! {
         ResolveAsked "resolve_asked" "Next hops asked for.",
         Rerouted "rerouted" "Next hops of old connections looked up again.",
     }
+    }
 }
 
 impl From<Malformed> for Counter {
@@ -169,69 +124,13 @@ impl From<Malformed> for Counter {
     }
 }
 
-/// One worker's counters: written by that worker, read by anybody.
-#[derive(Debug)]
-pub struct Counters {
-    values: Box<[AtomicU64]>,
-}
-
-impl Default for Counters {
-    fn default() -> Self {
-        Self { values: Counter::ALL.iter().map(|_| AtomicU64::new(0)).collect() }
-    }
-}
-
-impl Counters {
-    /// The present value of `counter`.
-    #[must_use]
-    pub fn get(&self, counter: Counter) -> u64 {
-        self.values.get(counter as usize).map_or(0, |value| value.load(Ordering::Relaxed))
-    }
-
-    /// Name, kind and value of every counter.
-    #[must_use]
-    pub fn snapshot(&self) -> Vec<(&'static str, CounterKind, u64)> {
-        Counter::ALL.iter().map(|&c| (c.name(), c.kind(), self.get(c))).collect()
-    }
-
-    /// The sum of all counters of `kind`.
-    #[must_use]
-    pub fn total(&self, kind: CounterKind) -> u64 {
-        let of_kind = Counter::ALL.iter().filter(|counter| counter.kind() == kind);
-        of_kind.map(|&counter| self.get(counter)).sum()
-    }
-
-    /// Packets in, and packets accounted for; equal between two bursts.
-    #[must_use]
-    pub fn balance(&self) -> (u64, u64) {
-        use CounterKind::{Consumed, Dropped, Forwarded, Held, In, Replied};
-        let kinds = [Forwarded, Replied, Dropped, Consumed, Held];
-        (self.total(In), kinds.into_iter().map(|kind| self.total(kind)).sum())
-    }
-
-    /// Adds `by` to `counter`. Only one thread writes, so a load and a store do.
-    #[inline]
-    pub fn add(&self, counter: Counter, by: u64) {
-        if let Some(value) = self.values.get(counter as usize) {
-            value.store(value.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-        }
-    }
-
-    /// Adds one to `counter`.
-    #[inline]
-    pub fn count(&self, counter: Counter) {
-        self.add(counter, 1);
-    }
-
-    /// Takes `by` from `counter`, which is of the kind that also falls.
-    #[inline]
-    pub fn sub(&self, counter: Counter, by: u64) {
-        self.add(counter, by.wrapping_neg());
-    }
-}
+/// One worker's counters, or the keeper's.
+pub type Counters = CounterSet<Counter>;
 
 #[cfg(test)]
 mod tests {
+    use crate::{CounterKind, Metric};
+
     use super::*;
 
     #[test]
@@ -259,6 +158,9 @@ mod tests {
         assert_eq!(counters.balance(), (3, 3));
         counters.sub(Counter::FragmentsHeld, 2);
         assert_eq!(counters.balance(), (3, 1));
-        assert!(counters.snapshot().contains(&("wrong_mac", CounterKind::Dropped, 1)));
+        let wrong_mac = Counter::WrongMac;
+        let (name, kind, help) = (wrong_mac.name(), CounterKind::Dropped, wrong_mac.help());
+        let metric = Metric { name, kind, help, value: 1 };
+        assert!(counters.metrics().any(|found| found == metric));
     }
 }

@@ -10,14 +10,16 @@ mod counters;
 mod marks;
 mod queue_epochs;
 mod queues;
+mod registry;
 mod request;
 mod snapshot;
 mod tunnels;
 
-pub use counters::{Counter, CounterKind, Counters};
+pub use counters::{Counter, Counters};
 pub use marks::{MarkTable, Marked};
 pub use queue_epochs::{QueueEpochs, Ticket};
 pub use queues::{QueueAction, QueueTable, SHARED_ACTIONS};
+pub use registry::{CounterKind, CounterName, CounterSet, Metric};
 pub use request::{Offload, Source};
 pub use snapshot::{PortShared, Shared, Snapshot};
 pub use tunnels::Tunnels;

@@ -139,7 +139,7 @@ fn rewritten_frames_leave_on_the_port_that_the_rule_names() {
     round(&mut b);
     let arrived = addresses(&mut b.on_wire).len() as u64;
     assert!(arrived < 5);
-    assert_eq!(a.thread.counters.wire_full.load(Ordering::Relaxed), 5 - arrived);
+    assert_eq!(a.thread.counters.get(NicCounter::WireFull), 5 - arrived);
     drop((a, b));
     assert_eq!(pool.in_use(), 0);
     drop(pool);

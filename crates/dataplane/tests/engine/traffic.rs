@@ -58,8 +58,16 @@ fn adds_up(counters: &BTreeMap<String, u64>) -> bool {
     total(counters, In) == fates.into_iter().map(|kind| total(counters, kind)).sum::<u64>()
 }
 
+/// forwarded + replied + originated = sent + not sent.
+fn all_went_out(counters: &BTreeMap<String, u64>) -> bool {
+    use CounterKind::{Forwarded, Originated, Replied, Sent, Unsent};
+    let sum = |kinds: &[CounterKind]| kinds.iter().map(|&kind| total(counters, kind)).sum::<u64>();
+    sum(&[Forwarded, Replied, Originated]) == sum(&[Sent, Unsent])
+}
+
 /// In all and for each worker.
 fn assert_adds_up(status: &Status) {
+    assert!(all_went_out(&status.counters), "{:#?}", status.counters);
     let workers = status.workers.iter().map(|worker| &worker.counters);
     for counters in workers.chain([&status.counters]) {
         assert!(adds_up(counters), "{counters:#?}");

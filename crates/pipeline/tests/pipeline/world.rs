@@ -196,7 +196,7 @@ impl World {
     fn check_balance(&self) {
         for worker in &self.workers {
             let (came, went) = worker.counters().balance();
-            assert_eq!(came, went, "{:?}", worker.counters().snapshot());
+            assert_eq!(came, went, "{:?}", worker.counters());
         }
     }
 }

@@ -5,7 +5,7 @@ use flow::{CardProfile, Encoding, PortId};
 use nic::{Fault, NicStats};
 use packet::PacketBuf;
 use replay::{Options, Simulation};
-use state::CounterKind;
+use state::{CounterKind, Metric};
 use wire::Headers;
 use wire::Tunnel;
 
@@ -190,8 +190,8 @@ impl Fleet {
             let mut fates: BTreeMap<&'static str, u64> = BTreeMap::new();
             for counters in workers {
                 let (came, went) = counters.balance();
-                assert_eq!(came, went, "{}: {:?}", member.name, counters.snapshot());
-                for (name, kind, value) in counters.snapshot() {
+                assert_eq!(came, went, "{}: {:?}", member.name, counters);
+                for Metric { name, kind, value, .. } in counters.metrics() {
                     let fate = match kind {
                         CounterKind::Info => continue,
                         CounterKind::Dropped if !by_name => "dropped",

@@ -68,7 +68,7 @@ fn run(case: &Case, member: usize) -> (Vec<Captured>, String) {
     replay::replay(&mut simulation, PortId(0), &mut reader, writer).unwrap();
     for counters in simulation.worker_counters() {
         let (came, went) = counters.balance();
-        assert_eq!(came, went, "{}, {name}: {:?}", case.name(), counters.snapshot());
+        assert_eq!(came, went, "{}, {name}: {:?}", case.name(), counters);
     }
     let mut text = format!("[{name}]\n");
     for (counter, value) in simulation.counters().into_iter().filter(|(_, value)| *value > 0) {
