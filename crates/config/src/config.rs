@@ -46,7 +46,7 @@ pub struct Config {
     /// A virtual address and the backends behind it.
     #[serde(rename = "service")]
     pub services: Vec<Service>,
-    /// Where counters are asked for.
+    /// Where a running load balancer is asked, and told what to change.
     pub status: Status,
 }
 
@@ -57,9 +57,7 @@ impl Config {
     /// The file cannot be read, or what [`Config::parse`] says.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| ConfigErrors::unreadable(path, &error))?;
-        Self::parse(&text, path)
+        Self::parse(&read(path)?, path)
     }
 
     /// The configuration in `text`, which comes from the file `name`.
@@ -92,4 +90,12 @@ impl Config {
     pub fn json_schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()
     }
+}
+
+/// The text of the file at `path`.
+///
+/// # Errors
+/// It can't be read.
+pub fn read(path: &Path) -> Result<String, ConfigErrors> {
+    std::fs::read_to_string(path).map_err(|error| ConfigErrors::unreadable(path, &error))
 }

@@ -2,6 +2,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::tree::{Key, Tree, Way};
+
 /// One thing that is wrong, or in a warning: unwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -15,6 +17,18 @@ pub struct ConfigError {
     pub key: String,
     /// What is wrong and what would be right.
     pub text: String,
+}
+
+impl ConfigError {
+    /// An error about what is at `way` in `text`, which comes from the file `name`;
+    /// if there is nothing, about where it would be.
+    #[must_use]
+    pub fn at(name: &Path, text: &str, way: &[Key], what: String) -> Self {
+        match Tree::parse(name, text) {
+            Ok(tree) => tree.error(&Way::of(way), what),
+            Err(error) => error,
+        }
+    }
 }
 
 impl fmt::Display for ConfigError {

@@ -23,7 +23,7 @@ mod tree;
 mod warnings;
 mod workers;
 
-pub use config::Config;
+pub use config::{Config, read};
 pub use device::{Eal, HugePages, Nic, Port};
 pub use error::{ConfigError, ConfigErrors};
 pub use network::{Interface, Neighbour, Neighbours, Route};
@@ -32,5 +32,6 @@ pub use services::{Backend, Pool, Service};
 pub use status::Status;
 pub use tables::{Conntrack, Fragments};
 pub use text::{BadDuration, format_duration, parse_duration};
+pub use tree::Key;
 pub use warnings::Warning;
 pub use workers::{Idle, Workers};

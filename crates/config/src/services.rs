@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{Mode, Scheduler, StatelessKey, Transport};
+use flow::{Mode, OnRemove, Scheduler, StatelessKey, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +76,9 @@ pub struct Service {
     #[serde(default = "maglev_size")]
     #[schemars(range(min = 101, max = 16_777_213))]
     pub maglev_size: u32,
+    /// What happens to the connections of a backend that a reload removes, or of the service if a reload removes it.
+    #[serde(default, skip_serializing_if = "OnRemove::is_keep")]
+    pub on_remove: OnRemove,
     /// A server behind it. At least one is needed.
     #[serde(rename = "backend", default)]
     #[schemars(length(min = 1))]

@@ -34,7 +34,7 @@ impl Config {
             mode: self.mode(service),
             scheduler: service.scheduler,
             maglev_size: service.maglev_size,
-            on_remove: service::OnRemove::default(),
+            on_remove: service.on_remove,
             backends: backends
                 .map(|b| BackendSpec { address: b.address, port: b.port, weight: b.weight })
                 .collect(),

@@ -1,4 +1,5 @@
 //! The file as parsed, with the place of every key.
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -9,16 +10,25 @@ use crate::ConfigError;
 
 /// One step from a table or a list to what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Key {
     /// By its key in a table.
-    Key(String),
+    Name(String),
     /// By its place in a list.
     Item(usize),
 }
 
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Item(place) => place.fmt(f),
+        }
+    }
+}
+
 /// The way from the root to a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Way(Vec<Step>);
+pub(crate) struct Way(Vec<Key>);
 
 impl Way {
     /// From the root to `key`.
@@ -28,15 +38,20 @@ impl Way {
 
     /// On to `key` of the table.
     pub(crate) fn key(&self, key: &str) -> Self {
-        self.then(Step::Key(key.to_owned()))
+        self.then(Key::Name(key.to_owned()))
     }
 
     /// On to the list's value at `place`.
     pub(crate) fn item(&self, place: usize) -> Self {
-        self.then(Step::Item(place))
+        self.then(Key::Item(place))
     }
 
-    fn then(&self, step: Step) -> Self {
+    /// The way of these steps.
+    pub(crate) fn of(steps: &[Key]) -> Self {
+        Self(steps.to_vec())
+    }
+
+    fn then(&self, step: Key) -> Self {
         Self(self.0.iter().cloned().chain([step]).collect())
     }
 }
@@ -120,11 +135,11 @@ enum Node<'a, 't> {
 }
 
 impl<'a, 't> Node<'a, 't> {
-    fn next(self, step: &Step) -> Option<(Range<usize>, &'a DeValue<'t>)> {
+    fn next(self, step: &Key) -> Option<(Range<usize>, &'a DeValue<'t>)> {
         match (self, step) {
-            (Node::Table(table), Step::Key(key)) => child(table, key),
-            (Node::Value(DeValue::Table(table)), Step::Key(key)) => child(table, key),
-            (Node::Value(DeValue::Array(list)), Step::Item(place)) => {
+            (Node::Table(table), Key::Name(key)) => child(table, key),
+            (Node::Value(DeValue::Table(table)), Key::Name(key)) => child(table, key),
+            (Node::Value(DeValue::Array(list)), Key::Item(place)) => {
                 list.get(*place).map(|value| (value.span(), value.get_ref()))
             }
             _ => None,
@@ -136,15 +151,15 @@ fn child<'a, 't>(table: &'a DeTable<'t>, key: &str) -> Option<(Range<usize>, &'a
     table.get_key_value(key).map(|(key, value)| (Spanned::span(key), value.get_ref()))
 }
 
-fn append(name: &mut String, step: &Step, value: Option<&DeValue<'_>>) {
+fn append(name: &mut String, step: &Key, value: Option<&DeValue<'_>>) {
     match step {
-        Step::Key(key) => {
+        Key::Name(key) => {
             if !name.is_empty() {
                 name.push('.');
             }
             name.push_str(key);
         }
-        Step::Item(place) => {
+        Key::Item(place) => {
             let own =
                 value.and_then(|value| value.get("name")).and_then(|name| name.get_ref().as_str());
             match own {

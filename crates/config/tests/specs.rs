@@ -1,8 +1,8 @@
 //! From the file's services to the service table's.
 #![allow(clippy::unwrap_used, reason = "tests may")]
 use config::Config;
-use flow::Scheduler;
-use service::{BackendSpec, ModeSpec, OnRemove, PoolSpec, ServiceSpec, TunnelSpec};
+use flow::{OnRemove, Scheduler};
+use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 use wire::{Transport, Tunnel};
 
 const BASE: &str = include_str!("errors/base.toml");

@@ -36,13 +36,13 @@ impl ConnTable {
     /// eighth of the records are unused, connections of whose end there is doubt
     /// are kept no longer than those that have ended.
     pub fn sweep(&self, now_ms: u64, budget: usize, report: &mut impl FnMut(ConnId, Expiry)) {
-        let now = tick(now_ms);
+        let (now, timeouts) = (tick(now_ms), self.timeouts());
         let used = [self.v4.used(), self.v6.used()];
         for slice in self.swept.slices(used, budget) {
             if slice.is_v6 {
-                check(&self.v6, slice, now, &self.timeouts, report);
+                check(&self.v6, slice, now, &timeouts, report);
             } else {
-                check(&self.v4, slice, now, &self.timeouts, report);
+                check(&self.v4, slice, now, &timeouts, report);
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::readers::{Reader, ReaderError, Readers};
 use crate::record::Record;
 use crate::segment::Segment;
 use crate::state::{ConnState, Event};
-use crate::time::{TICK_MS, Timeouts, age, tick};
+use crate::time::{PresentTimeouts, TICK_MS, Timeouts, age, tick};
 use crate::view::{Action, ConnView};
 use crate::walk::Walk;
 
@@ -31,7 +31,7 @@ use crate::walk::Walk;
 pub struct ConnTable {
     pub(crate) v4: FamilyTable<1>,
     pub(crate) v6: FamilyTable<4>,
-    pub(crate) timeouts: Timeouts,
+    pub(crate) timeouts: PresentTimeouts,
     /// How far the walks over records and buckets are.
     pub(crate) swept: Walk,
     pub(crate) tidied: Walk,
@@ -84,7 +84,7 @@ impl ConnTable {
         Ok(Self {
             v4: family(config.connections, buckets, &config.seed)?,
             v6: family(config.connections_v6, buckets, &config.seed)?,
-            timeouts: config.timeouts,
+            timeouts: PresentTimeouts::new(config.timeouts),
             swept: Walk::new(),
             tidied: Walk::new(),
             readers: Arc::new(Readers::new()),
@@ -215,7 +215,7 @@ impl ConnTable {
         } else {
             (self.v4.record(conn.record())?.is_one_way(), self.v4.has_room())
         };
-        Some(self.timeouts.of(state, one_way, has_room))
+        Some(self.timeouts().of(state, one_way, has_room))
     }
 
     /// The connection's state; `None` if there is no such connection.
@@ -292,10 +292,16 @@ impl ConnTable {
         stats.v4.capacity + stats.v6.capacity
     }
 
-    /// The timeouts the table was made with.
+    /// The timeouts in force.
     #[must_use]
-    pub const fn timeouts(&self) -> &Timeouts {
-        &self.timeouts
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts.get()
+    }
+
+    /// Connections live so long without packets from now on, those that are there
+    /// too.
+    pub fn set_timeouts(&self, timeouts: Timeouts) {
+        self.timeouts.set(timeouts);
     }
 
     /// Counts, as they are in passing.

@@ -1,4 +1,6 @@
 //! Time: how long what is kept, and the compact clock of the records.
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::state::{ConnState, TcpState};
 
 /// How long a connection is kept without packets, by its state, in
@@ -66,6 +68,47 @@ impl Timeouts {
             ConnState::Reset => self.reset_ms,
             ConnState::Unanswered => self.udp_ms,
             ConnState::Stream => self.udp_stream_ms,
+        }
+    }
+}
+
+/// Timeouts that may change while they are read.
+#[derive(Debug)]
+pub(crate) struct PresentTimeouts([AtomicU32; 7]);
+
+impl PresentTimeouts {
+    pub(crate) fn new(timeouts: Timeouts) -> Self {
+        let present = Self(std::array::from_fn(|_| AtomicU32::new(0)));
+        present.set(timeouts);
+        present
+    }
+
+    pub(crate) fn set(&self, timeouts: Timeouts) {
+        let Timeouts {
+            syn_ms,
+            established_ms,
+            closing_ms,
+            reset_ms,
+            doubtful_ms,
+            udp_ms,
+            udp_stream_ms,
+        } = timeouts;
+        let all =
+            [syn_ms, established_ms, closing_ms, reset_ms, doubtful_ms, udp_ms, udp_stream_ms];
+        self.0.iter().zip(all).for_each(|(own, value)| own.store(value, Ordering::Relaxed));
+    }
+
+    pub(crate) fn get(&self) -> Timeouts {
+        let [syn_ms, established_ms, closing_ms, reset_ms, doubtful_ms, udp_ms, udp_stream_ms] =
+            self.0.each_ref().map(|own| own.load(Ordering::Relaxed));
+        Timeouts {
+            syn_ms,
+            established_ms,
+            closing_ms,
+            reset_ms,
+            doubtful_ms,
+            udp_ms,
+            udp_stream_ms,
         }
     }
 }

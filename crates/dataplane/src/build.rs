@@ -32,6 +32,7 @@ pub(crate) struct Parts<'a> {
     /// The memory that DPDK has, in words.
     pub(crate) memory: String,
     pub(crate) socket: StatusSocket,
+    pub(crate) control: Control,
     /// The keeper's way to the worker that sends for it.
     pub(crate) injected: rtrb::Producer<Injected>,
     pub(crate) pool: Mempool,
@@ -53,7 +54,7 @@ impl Parts<'_> {
         chosen: Vec<Chosen>,
         hands: &mut Hands,
     ) -> SlowThreads {
-        let Self { config, shared, clock, memory, socket, injected, pool } = self;
+        let Self { config, shared, clock, memory, socket, control, injected, pool } = self;
         let (flows, nics, ports) = split(config, devices, &chosen);
         let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
         let mut requests = std::mem::take(&mut hands.offload);
@@ -63,7 +64,7 @@ impl Parts<'_> {
         let keeper = keeper(config, shared);
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
         let control = ControlThread {
-            control: Control::new(Arc::clone(shared)),
+            control,
             reporter: Reporter {
                 shared: Arc::clone(shared),
                 clock,
@@ -71,7 +72,6 @@ impl Parts<'_> {
                 ports,
                 workers: std::mem::take(&mut hands.views),
                 keeper: Arc::clone(&counters),
-                backends: setup::backend_addresses(config),
                 desk,
                 next_look_ms: 0,
             },
@@ -99,11 +99,7 @@ fn offloader(config: &Config, shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offl
 /// A keeper that keeps the next hops of backends and gateways fresh.
 fn keeper(config: &Config, shared: &Arc<Shared>) -> Keeper {
     let settings = setup::resolver_settings(config);
-    let mut keeper = Keeper::new(shared, AgerSettings::default(), settings);
-    let gateways = config.routes.iter().map(|route| route.via);
-    let hops = setup::backend_addresses(config).into_iter().chain(gateways);
-    keeper.keep(hops.filter_map(|addr| shared.hop_to(addr, 0)).collect());
-    keeper
+    Keeper::new(shared, AgerSettings::default(), settings)
 }
 
 type Split = (Vec<Box<dyn FlowPort + Send>>, Vec<Nic>, Vec<PortView>);

@@ -1,135 +1,176 @@
-//! What the status socket is told to do: backends are drained, and serve again.
-use std::net::IpAddr;
-use std::path::Path;
+//! What the status socket is told to do: backends are drained and serve again, and
+//! the configuration is read again.
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use service::{Backend, Moved, Service};
-use state::{Shared, Snapshot};
+use config::Config;
+use control::{Drained, Plan, Refusal, Reloaded, Request, StateFile, StateFileError, Steered};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use state::Shared;
 
 use crate::status_socket::{self, StatusSocketError};
-
-/// How commands begin; the service's name and the backend's address follow.
-const DRAIN: &str = "drain ";
-const RESTORE: &str = "restore ";
-/// How long an old configuration is kept, so that no worker has to free it.
-const KEPT_MS: u64 = 1000;
-
-/// What a command did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Steered {
-    /// Why nothing was done.
-    pub error: Option<String>,
-    /// The part of all client addresses that changed their backend.
-    pub moved: f64,
-    /// Entries before.
-    pub entries_before: usize,
-    /// Entries now.
-    pub entries_after: usize,
-    /// Connections of the backend, which stay; `None` if the service has none.
-    pub connections: Option<u64>,
-    /// Backends of the service that take clients or connections now.
-    pub serving: usize,
-}
 
 /// The side that obeys.
 #[derive(Debug)]
 pub(crate) struct Control {
     shared: Arc<Shared>,
-    old: Vec<(u64, Arc<Snapshot>)>,
+    control: control::Control,
+    /// The configuration in force.
+    file: PathBuf,
+    state: StateFile,
+    reloaded: bool,
 }
 
 impl Control {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, old: Vec::new() }
+    /// Obeys for the load balancer that `config`, from `file`, has started, and
+    /// first of all drains what was drained when it ended.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        control: control::Control,
+        (config, file): (&Config, &Path),
+    ) -> Self {
+        let state = StateFile::new(config.status.state_path());
+        let mut control =
+            Self { shared, control, file: file.to_path_buf(), state, reloaded: false };
+        control.remember();
+        control
     }
 
-    /// Obeys `command`, and says what came of it as JSON; `None` if it is none.
-    pub(crate) fn obey(&mut self, command: &str, now_ms: u64) -> Option<String> {
-        let command = command.trim();
-        let (drain, words) = match command.strip_prefix(DRAIN) {
-            Some(words) => (true, words),
-            None => (false, command.strip_prefix(RESTORE)?),
-        };
-        let done = self
-            .steer(words, drain, now_ms)
-            .unwrap_or_else(|error| Steered { error: Some(error), ..Steered::default() });
-        let text = serde_json::to_string(&done);
-        Some(text.unwrap_or_else(|error| {
-            tracing::error!(%error, "the answer has no JSON form");
-            "{}".to_owned()
-        }))
+    /// Obeys `request`, and says what came of it as JSON; `None` if it only asks.
+    pub(crate) fn obey(&mut self, request: &Request) -> Option<String> {
+        match request {
+            Request::Status | Request::Connection { .. } => None,
+            Request::Drain { service, backend } => {
+                let one = Drained { service: service.clone(), backend: *backend };
+                Some(json(&self.steer(&one, true)))
+            }
+            Request::Restore { service, backend } => {
+                let one = Drained { service: service.clone(), backend: *backend };
+                Some(json(&self.steer(&one, false)))
+            }
+            Request::Reload { file, dry_run } => Some(json(&self.reload(file.as_ref(), *dry_run))),
+        }
     }
 
-    fn steer(&mut self, words: &str, drain: bool, now_ms: u64) -> Result<Steered, String> {
-        let (service, address) = words.rsplit_once(' ').ok_or_else(|| usage(words))?;
-        let backend: IpAddr = address.parse().map_err(|_| usage(words))?;
-        let steered = self.shared.steer(service.trim(), backend, drain);
-        let (moved, old) = steered.map_err(|error| error.to_string())?;
-        self.old.push((now_ms, old));
-        let done = self.steered(service.trim(), backend, moved);
+    /// Frees what nobody needs any more. Whether there has been a reload since the
+    /// last call.
+    pub(crate) fn tick(&mut self, now_ms: u64) -> bool {
+        self.control.tick(&self.shared, now_ms);
+        std::mem::take(&mut self.reloaded)
+    }
+
+    fn steer(&mut self, one: &Drained, drain: bool) -> Result<Steered, Refusal> {
+        let done = self.control.steer(&self.shared, one, drain)?;
         let what = if drain { "drained" } else { "restored" };
         match done.connections {
-            None => {
-                let percent = moved.share * 100.0;
-                tracing::info!(service, %backend, "backend {what}: {percent:.2} % of the clients move");
-            }
-            Some(open) => tracing::info!(service, %backend, open, "backend {what}"),
+            None => tracing::info!("{one} {what}: {:.2} % of the clients move", done.moved * 100.0),
+            Some(open) => tracing::info!(open, "{one} {what}"),
         }
         if done.serving == 0 {
-            tracing::warn!(service, "no backend is left: clients are refused");
+            tracing::warn!(service = one.service, "no backend serves: clients are refused");
         }
+        self.save();
         Ok(done)
     }
 
-    fn steered(&self, service: &str, backend: IpAddr, moved: Moved) -> Steered {
-        let snapshot = self.shared.snapshot.load();
-        let mut services = snapshot.services.services().iter();
-        let found = services.find(|found| found.name() == service);
-        let backends = found.map(Service::backends).unwrap_or_default();
-        let open = |own: &Backend| u64::from(self.shared.active.get(own.id));
-        let open = backends.iter().filter(|own| own.address == backend).map(open).sum();
-        let serves =
-            |own: &&Backend| own.weight > 0 && found.is_some_and(|found| !found.is_drained(own.id));
-        Steered {
-            error: None,
-            moved: moved.share,
-            entries_before: moved.before,
-            entries_after: moved.after,
-            connections: found.filter(|found| !found.is_stateless()).map(|_| open),
-            serving: backends.iter().filter(serves).count(),
+    fn reload(&mut self, file: Option<&PathBuf>, dry_run: bool) -> Result<Reloaded, Refusal> {
+        let file = file.unwrap_or(&self.file).clone();
+        let done = self.read(&file, dry_run);
+        match &done {
+            Err(refusal) => tracing::error!("{refusal}"),
+            Ok(_) if dry_run => {}
+            Ok(done) => {
+                done.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                let (file, steps) = (file.display(), done.steps.len());
+                tracing::info!(%file, steps, "the configuration was read again");
+                done.steps.iter().for_each(|step| tracing::info!("{step}"));
+                (self.file, self.reloaded) = (done.file.clone(), true);
+                self.save();
+            }
+        }
+        done
+    }
+
+    fn read(&mut self, file: &Path, dry_run: bool) -> Result<Reloaded, Refusal> {
+        let text = config::read(file)?;
+        self.control.reload(&self.shared, (file, &text), dry_run)
+    }
+
+    /// Drains what the state file says. Whatever is wrong with it, traffic is
+    /// served.
+    fn remember(&mut self) {
+        let file = self.state.path().display().to_string();
+        let drained = match self.state.read() {
+            Ok(drained) => drained,
+            Err(error) => {
+                let kept = match &error {
+                    StateFileError::Io { .. } => None,
+                    StateFileError::Damaged { .. } | StateFileError::Newer { .. } => {
+                        self.state.set_aside().ok()
+                    }
+                };
+                let kept =
+                    kept.map_or_else(String::new, |at| format!("; it is kept as {}", at.display()));
+                tracing::warn!("{error}: no backend is drained at the start{kept}");
+                return;
+            }
+        };
+        let wanted: Plan = self.control.plan().clone().with_drained(&drained);
+        for gone in drained.difference(&wanted.drained) {
+            tracing::info!("{gone} was drained, and is not in the configuration any more");
+        }
+        if let Err(refusal) = self.control.apply(&self.shared, &wanted) {
+            tracing::warn!("{refusal}");
+        }
+        for one in &self.control.plan().drained {
+            tracing::info!("{one} is drained, as before the restart");
+        }
+        tracing::info!(file, "what is drained is remembered here over a restart");
+    }
+
+    fn save(&self) {
+        if let Err(error) = self.state.write(&self.control.plan().drained) {
+            tracing::warn!("{error}: what is drained is forgotten at a restart");
         }
     }
-
-    /// Frees configurations that no worker uses any more.
-    pub(crate) fn forget(&mut self, now_ms: u64) {
-        self.old.retain(|(since, _)| now_ms.saturating_sub(*since) < KEPT_MS);
-    }
 }
 
-fn usage(words: &str) -> String {
-    format!("\"{words}\" is not SERVICE ADDRESS, as in \"dns4 10.72.0.11\"")
+fn json(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).unwrap_or_else(|error| {
+        tracing::error!(%error, "the answer has no JSON form");
+        "{}".to_owned()
+    })
 }
 
-/// Drains a backend of the instance that serves `path`, or lets it serve again:
-/// a [`Steered`] as JSON.
+/// Why a request got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// Nobody answers.
+    #[error(transparent)]
+    Socket(#[from] StatusSocketError),
+    /// It was refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// What came back is no answer.
+    #[error("the answer is not understood: {0}; is another version of hnlb running?")]
+    Answer(#[from] serde_json::Error),
+}
+
+/// Asks the instance that serves `path` to change something: a [`Steered`] or a
+/// [`Reloaded`].
 ///
 /// # Errors
-/// Nobody answers there.
-pub fn steer(
-    path: &Path,
-    service: &str,
-    backend: IpAddr,
-    drain: bool,
-) -> Result<String, StatusSocketError> {
-    let verb = if drain { DRAIN } else { RESTORE };
-    status_socket::ask(path, &format!("{verb}{service} {backend}\n"))
+/// Nobody answers there, or the request is refused.
+pub fn ask<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<T, RequestError> {
+    let line = serde_json::to_string(request)? + "\n";
+    let text = status_socket::ask(path, &line)?;
+    let answer: Result<T, Refusal> = serde_json::from_str(&text)?;
+    Ok(answer?)
 }
 
 #[cfg(test)]
 mod tests {
-    use config::Config;
     use setup::{PortFacts, Seed};
     use wire::Mac;
 
@@ -146,54 +187,132 @@ mod tests {
         [[service.backend]]\naddress = \"10.71.0.11\"\n\
         [[service.backend]]\naddress = \"10.71.0.12\"\n";
 
+    struct Running {
+        dir: tempfile::TempDir,
+        control: Control,
+    }
+
+    /// What would run with the file in `dir`.
+    fn start(dir: tempfile::TempDir) -> Running {
+        let file = dir.path().join("hnlb.toml");
+        let config = Config::load(&file).unwrap();
+        let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
+        let (shared, control) = setup::start(&config, &facts, false, Seed([1; 32])).unwrap();
+        Running { control: Control::new(Arc::new(shared), control, (&config, &file)), dir }
+    }
+
+    fn written(text: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir, text);
+        dir
+    }
+
+    fn write(dir: &tempfile::TempDir, text: &str) {
+        let socket = dir.path().join("hnlb.sock");
+        let text = format!("{text}[status]\nsocket = \"{}\"\n", socket.display());
+        std::fs::write(dir.path().join("hnlb.toml"), text).unwrap();
+    }
+
+    impl Running {
+        fn told<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Refusal> {
+            let answer = self.control.obey(request).unwrap();
+            serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+        }
+
+        fn steer(&mut self, words: &str) -> Result<Steered, Refusal> {
+            let mut words = words.split(' ').map(str::to_owned);
+            let mut next = || words.next().unwrap();
+            let (verb, service, backend) = (next(), next(), next().parse().unwrap());
+            self.told(&match verb.as_str() {
+                "drain" => Request::Drain { service, backend },
+                _ => Request::Restore { service, backend },
+            })
+        }
+
+        fn reload(&mut self, text: &str) -> Result<Reloaded, Refusal> {
+            write(&self.dir, text);
+            self.told(&Request::Reload { file: None, dry_run: false })
+        }
+
+        fn drained(&self) -> Vec<String> {
+            self.control.control.plan().drained.iter().map(ToString::to_string).collect()
+        }
+    }
+
     #[test]
     fn backends_are_drained_and_come_back() {
-        let config = Config::parse(TEXT, "test").unwrap();
-        let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
-        let shared = Arc::new(setup::shared(&config, &facts, false, Seed([1; 32])).unwrap());
-        let mut control = Control::new(Arc::clone(&shared));
-        let mut told = |command: &str| -> Option<Steered> {
-            control.obey(command, 5).map(|answer| serde_json::from_str(&answer).unwrap())
-        };
-        assert_eq!(told(""), None);
-        assert_eq!(told("connection 192.0.2.1:5"), None);
-        let drained = told("drain dns 10.71.0.11\n").unwrap();
-        assert_eq!((drained.error, drained.moved), (None, 0.5));
-        assert_eq!((drained.connections, drained.serving), (None, 1));
-        let serving = || {
-            let snapshot = shared.snapshot.load();
-            let classes = snapshot.services.services()[0].classes().unwrap();
-            classes.shares().filter(|share| share.assigned > 0.0).count()
-        };
-        assert_eq!(serving(), 1);
-        for (command, word) in [
+        let mut running = start(written(TEXT));
+        assert_eq!(running.control.obey(&Request::Status), None);
+        let client = "192.0.2.1:5".parse().unwrap();
+        assert_eq!(running.control.obey(&Request::Connection { client }), None);
+        let drained = running.steer("drain dns 10.71.0.11").unwrap();
+        assert_eq!((drained.moved, drained.connections, drained.serving), (0.5, None, 1));
+        for (words, reason) in [
             ("drain dns 10.71.0.11", "already"),
+            ("restore dns 10.71.0.12", "already"),
             ("drain dns 10.71.0.13", "no backend"),
             ("drain x 10.71.0.11", "no service"),
-            ("drain dns", "is not SERVICE ADDRESS"),
-            ("restore dns x", "is not SERVICE ADDRESS"),
         ] {
-            let error = told(command).unwrap().error.unwrap();
-            assert!(error.contains(word), "{command}: {error}");
+            let refusal = running.steer(words).unwrap_err().to_string();
+            assert!(refusal.contains(reason), "{words}: {refusal}");
         }
-        assert_eq!(told("restore dns 10.71.0.11").unwrap().error, None);
-        assert_eq!(serving(), 2);
+        assert_eq!(running.steer("restore dns 10.71.0.11").unwrap().serving, 2);
         // With connections: those of the backend stay.
+        let shared = Arc::clone(&running.control.shared);
         let id = shared.snapshot.load().services.services()[1].backends()[0].id;
         (0..3).for_each(|_| shared.active.opened(id));
-        for (command, left) in [
+        for (words, left) in [
             ("drain web 10.71.0.11", 1),
             ("drain web 10.71.0.12", 0),
             ("restore web 10.71.0.11", 1),
         ] {
-            let done = told(command).unwrap();
-            let open = if command.ends_with("11") { 3 } else { 0 };
-            assert_eq!((done.error, done.moved, done.serving), (None, 0.0, left), "{command}");
-            assert_eq!(done.connections, Some(open), "{command}");
+            let done = running.steer(words).unwrap();
+            let open = if words.ends_with("11") { 3 } else { 0 };
+            assert_eq!((done.moved, done.serving), (0.0, left), "{words}");
+            assert_eq!(done.connections, Some(open), "{words}");
         }
-        control.forget(1004);
-        assert_eq!(control.old.len(), 5);
-        control.forget(1005);
-        assert!(control.old.is_empty());
+    }
+
+    #[test]
+    fn what_is_drained_stays_so_over_reload_and_restart() {
+        let mut running = start(written(TEXT));
+        running.steer("drain web 10.71.0.12").unwrap();
+        running.steer("drain dns 10.71.0.11").unwrap();
+        let more = format!("{TEXT}[[service.backend]]\naddress = \"10.71.0.13\"\n");
+        assert_eq!(running.reload(&more).unwrap().steps.len(), 1);
+        let both = ["service dns: backend 10.71.0.11", "service web: backend 10.71.0.12"];
+        assert_eq!(running.drained(), both);
+        let running = start(running.dir);
+        assert_eq!(running.drained(), both);
+        // One is gone when it starts again.
+        let less = TEXT.replace("address = \"10.71.0.11\"", "address = \"10.71.0.14\"");
+        write(&running.dir, &less);
+        assert_eq!(start(running.dir).drained(), both[1..]);
+    }
+
+    #[test]
+    fn a_state_file_that_can_not_be_read_stops_nobody() {
+        let dir = written(TEXT);
+        let file = dir.path().join("hnlb.sock.state");
+        std::fs::write(&file, "{\"version\": 77, \"drained\": 5}").unwrap();
+        let mut running = start(dir);
+        assert!(running.drained().is_empty());
+        running.steer("drain web 10.71.0.12").unwrap();
+        assert_eq!(start(running.dir).drained().len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_refused_is_not_the_one_in_force() {
+        let mut running = start(written(TEXT));
+        let other = running.dir.path().join("other.toml");
+        std::fs::write(&other, "nonsense").unwrap();
+        for file in [other, running.dir.path().join("none.toml")] {
+            let refusal = running
+                .told::<Reloaded>(&Request::Reload { file: Some(file.clone()), dry_run: false })
+                .unwrap_err();
+            let Refusal::Configuration(problems) = &refusal else { panic!("{refusal:?}") };
+            assert_eq!(problems[0].file, file.display().to_string());
+        }
+        assert!(running.reload(TEXT).unwrap().steps.is_empty());
     }
 }

@@ -17,8 +17,8 @@ pub(crate) struct ControlThread {
     pub(crate) control: Control,
     pub(crate) reporter: Reporter,
     pub(crate) socket: StatusSocket,
-    /// Set when a link has come up: switches may have learnt our addresses
-    /// elsewhere meanwhile.
+    /// Set when a link has come up, since switches may have learnt our addresses
+    /// elsewhere meanwhile, and when a reload may have brought new addresses.
     pub(crate) announce: Arc<AtomicBool>,
 }
 
@@ -36,10 +36,12 @@ impl ControlThread {
         if reporter.tick(now_ms) {
             announce.store(true, Ordering::Relaxed);
         }
-        socket.serve(now_ms, |question| match control.obey(question, now_ms) {
-            Some(answer) => answer,
-            None => reporter.answer(question, now_ms),
+        socket.serve(now_ms, |request| {
+            let obeyed = control.obey(request);
+            obeyed.unwrap_or_else(|| reporter.answer(request, now_ms))
         });
-        control.forget(now_ms);
+        if control.tick(now_ms) {
+            announce.store(true, Ordering::Relaxed);
+        }
     }
 }

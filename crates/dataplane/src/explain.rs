@@ -9,20 +9,10 @@ use state::Shared;
 use crate::offload_thread::RulesDesk;
 use crate::status::{Answer, Explanation};
 
-/// How a question begins; the client's address and port follow.
-pub(crate) const QUESTION: &str = "connection ";
-
-/// Why each connection of the client that `question` names is, or is not, in
-/// hardware. Looks at the whole table, about 20 ms for a million connections.
-pub(crate) fn answer(question: &str, shared: &Shared, desk: &RulesDesk, now_ms: u64) -> String {
-    let client = question.trim().strip_prefix(QUESTION).map(str::parse::<SocketAddr>);
-    let answer = match client {
-        Some(Ok(client)) => explain_all(client, shared, desk, now_ms),
-        _ => {
-            let error = format!("\"{question}\" is no question; \"{QUESTION}ADDRESS:PORT\" is one");
-            Answer { error: Some(error), connections: Vec::new() }
-        }
-    };
+/// Why each connection of `client` is, or is not, in hardware. Looks at the whole
+/// table, about 20 ms for a million connections.
+pub(crate) fn answer(client: SocketAddr, shared: &Shared, desk: &RulesDesk, now_ms: u64) -> String {
+    let answer = explain_all(client, shared, desk, now_ms);
     serde_json::to_string(&answer).unwrap_or_else(|error| {
         tracing::error!(%error, "the answer has no JSON form");
         "{}".to_owned()

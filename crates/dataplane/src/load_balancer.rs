@@ -1,5 +1,6 @@
 //! The load balancer as a whole: built from the configuration, started,
 //! stopped.
+use std::path::Path;
 use std::sync::Arc;
 
 use config::Config;
@@ -8,6 +9,7 @@ use setup::Seed;
 
 use crate::build::{Parts, SlowThreads};
 use crate::clock::Clock;
+use crate::control::Control;
 use crate::device;
 use crate::encoding;
 use crate::error::StartError;
@@ -27,12 +29,13 @@ pub struct LoadBalancer {
 }
 
 impl LoadBalancer {
-    /// Starts everything or nothing.
+    /// Starts everything or nothing. `file` is where `config` is from, and is read
+    /// again when that is asked for.
     ///
     /// # Errors
     /// What could not be had; see [`StartError`]. DPDK starts once per process,
     /// so that after most errors only another process can try again.
-    pub fn start(config: &Config, seed: [u8; 32]) -> Result<Self, StartError> {
+    pub fn start(config: &Config, file: &Path, seed: [u8; 32]) -> Result<Self, StartError> {
         polling::check_cores(config)?;
         let socket = StatusSocket::bind(&config.status.socket)?;
         let eal = Eal::init(&eal_config(config))?;
@@ -43,16 +46,15 @@ impl LoadBalancer {
         let mut devices = device::open_all(config, &pool)?;
         let chosen = encoding::choose_all(config, &mut devices);
         let (clock, seed) = (Clock::start(), Seed(seed));
-        let shared = Arc::new(setup::shared(
-            config,
-            &device::facts(&devices),
-            encoding::offloading(&chosen),
-            seed,
-        )?);
+        let facts = device::facts(&devices);
+        let (shared, control) = setup::start(config, &facts, encoding::offloading(&chosen), seed)?;
+        let shared = Arc::new(shared);
+        let control = Control::new(Arc::clone(&shared), control, (config, file));
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
         let crew = Crew { config, seed, shared: &shared, clock, idle: idle(config), pool: &pool };
         let mut hands = crew.hire(&mut devices, injected)?;
-        let parts = Parts { config, shared: &shared, clock, memory, socket, injected: ring, pool };
+        let parts =
+            Parts { config, shared: &shared, clock, memory, socket, control, injected: ring, pool };
         let slow = parts.slow_threads(devices, chosen, &mut hands);
         polling::start(hands.nics, hands.workers, &mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;

@@ -1,9 +1,10 @@
 //! Collects what the status says.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use conntrack::TableStats;
+use control::Request;
 use dpdk::Port;
 use nic::Nic;
 use offload::{OffloadStats, RulesReport, StatelessStats};
@@ -69,8 +70,6 @@ pub(crate) struct Reporter {
     pub(crate) memory: String,
     pub(crate) ports: Vec<PortView>,
     pub(crate) workers: Vec<WorkerView>,
-    /// Backends whose next hops have to answer before the balancer is ready.
-    pub(crate) backends: Vec<IpAddr>,
     /// Counters of what the keeper sends by itself.
     pub(crate) keeper: Arc<Counters>,
     pub(crate) desk: RulesDesk,
@@ -95,13 +94,14 @@ impl Reporter {
         self.ports.iter_mut().map(PortView::look_at_link).fold(false, |any, came| any | came)
     }
 
-    /// The answer to what a client of the status socket has asked, as JSON; the
-    /// whole report for nothing.
-    pub(crate) fn answer(&mut self, question: &str, now_ms: u64) -> String {
-        if question.trim().is_empty() {
-            return self.json(now_ms);
+    /// The answer to a question of the status socket, as JSON.
+    pub(crate) fn answer(&mut self, request: &Request, now_ms: u64) -> String {
+        match request {
+            Request::Connection { client } => {
+                explain::answer(*client, &self.shared, &self.desk, now_ms)
+            }
+            _ => self.json(now_ms),
         }
-        explain::answer(question, &self.shared, &self.desk, now_ms)
     }
 
     /// The report as JSON.
@@ -163,7 +163,10 @@ impl Reporter {
     fn waiting_for(&self) -> Vec<String> {
         let down = self.ports.iter().filter(|port| port.link != Some(LinkState::Up));
         let links = down.map(|port| format!("link of port {}", port.name));
-        let unresolved = self.backends.iter().filter(|addr| self.hop(**addr).is_err());
+        let snapshot = self.shared.snapshot.load();
+        let backends = snapshot.services.backends().iter().map(|own| own.address);
+        let backends: BTreeSet<IpAddr> = backends.collect();
+        let unresolved = backends.iter().filter(|addr| self.hop(**addr).is_err());
         links.chain(unresolved.map(|addr| format!("next hop of {addr}"))).collect()
     }
 

@@ -1,13 +1,14 @@
-//! The status socket: whoever connects is sent the report as one JSON text.
-//! Who asks something else writes it, as one line, before it reads.
+//! The status socket: a client writes a [`Request`] as one line of JSON and is
+//! sent the answer as one JSON text. An empty line asks for the report.
+use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::explain::QUESTION;
+use control::{Refusal, Request};
 
 /// Milliseconds that a client may take to read its report.
 const CLIENT_PATIENCE_MS: u64 = 2000;
@@ -16,7 +17,7 @@ const CLIENT_PATIENCE_MS: u64 = 2000;
 /// client loses its core for between connecting and asking.
 const QUESTION_PATIENCE_MS: u64 = 1000;
 /// Bytes of the longest question.
-const LONGEST_QUESTION: usize = 256;
+const LONGEST_QUESTION: usize = 8192;
 /// Clients served at a time; others wait in the socket's backlog.
 const CLIENTS: usize = 16;
 
@@ -102,14 +103,15 @@ impl StatusSocket {
             Err(error) => return Err(failed(error)),
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
+        // Whoever may write here can drain backends: nobody else, whatever the umask.
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         Ok(Self { path: path.to_owned(), listener, clients: Vec::new() })
     }
 
     /// Serves everybody who is waiting at `now_ms`, without ever waiting for
-    /// them; `answer` is asked once for each, with its question, which is empty
-    /// for the report.
-    pub fn serve(&mut self, now_ms: u64, mut answer: impl FnMut(&str) -> String) {
+    /// them; `answer` is asked once for each that has made a request.
+    pub fn serve(&mut self, now_ms: u64, mut answer: impl FnMut(&Request) -> String) {
         while self.clients.len() < CLIENTS {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if let Err(error) = stream.set_nonblocking(true) {
@@ -122,12 +124,28 @@ impl StatusSocket {
         for client in &mut self.clients {
             if client.report.is_none() && client.has_asked(now_ms) {
                 client.since_ms = now_ms;
-                let question = String::from_utf8_lossy(&client.question);
-                client.report = Some(answer(question.trim()).into_bytes());
+                let text = match request(&client.question) {
+                    Ok(request) => answer(&request),
+                    Err(text) => text,
+                };
+                client.report = Some(text.into_bytes());
             }
         }
         self.clients.retain_mut(|client| client.wants_more(now_ms));
     }
+}
+
+/// The request in `line`; else the answer to what is none, which has the form of
+/// every refusal.
+fn request(line: &[u8]) -> Result<Request, String> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(Request::Status);
+    }
+    serde_json::from_slice(line).map_err(|error| {
+        let refused: Result<(), Refusal> = Err(Refusal::Malformed(error.to_string()));
+        serde_json::to_string(&refused).unwrap_or_default()
+    })
 }
 
 impl Client {
@@ -199,7 +217,8 @@ pub fn read(path: &Path) -> Result<String, StatusSocketError> {
 /// # Errors
 /// Nobody answers there.
 pub fn explain(path: &Path, client: SocketAddr) -> Result<String, StatusSocketError> {
-    ask(path, &format!("{QUESTION}{client}\n"))
+    let line = serde_json::to_string(&Request::Connection { client }).unwrap_or_default();
+    ask(path, &(line + "\n"))
 }
 
 pub(crate) fn ask(path: &Path, question: &str) -> Result<String, StatusSocketError> {
@@ -232,7 +251,7 @@ mod tests {
         });
         while !reader.is_finished() {
             socket.serve(0, |question| {
-                assert_eq!(question, "");
+                assert_eq!(question, &Request::Status);
                 "{\"ready\":true}".to_owned()
             });
             std::thread::yield_now();
@@ -277,14 +296,15 @@ mod tests {
         let path = dir.path().join("hnlb.sock");
         let mut socket = StatusSocket::bind(&path).unwrap();
         let mut client = UnixStream::connect(&path).unwrap();
-        for (now_ms, part) in [(0, "backend "), (500, "drain"), (QUESTION_PATIENCE_MS - 1, "\n")] {
-            socket.serve(now_ms, |question| panic!("'{question}' is not all"));
+        let parts = [(0, "\"sta"), (500, "tus\""), (QUESTION_PATIENCE_MS - 1, "\n")];
+        for (now_ms, part) in parts {
+            socket.serve(now_ms, |request| panic!("{request:?} is not all"));
             client.write_all(part.as_bytes()).unwrap();
         }
-        socket.serve(QUESTION_PATIENCE_MS - 1, |question| format!("about {question}"));
+        socket.serve(QUESTION_PATIENCE_MS - 1, |request| format!("about {request:?}"));
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
-        assert_eq!(answer, "about backend drain");
+        assert_eq!(answer, "about Status");
     }
 
     #[test]
@@ -295,10 +315,31 @@ mod tests {
         let reader =
             std::thread::spawn(move || explain(&path, "[fd00::1]:443".parse().unwrap()).unwrap());
         while !reader.is_finished() {
-            socket.serve(0, |question| format!("about {question}"));
+            socket.serve(0, |request| match request {
+                Request::Connection { client } => format!("about {client}"),
+                other => panic!("{other:?}"),
+            });
             std::thread::yield_now();
         }
-        assert_eq!(reader.join().unwrap(), "about connection [fd00::1]:443");
+        assert_eq!(reader.join().unwrap(), "about [fd00::1]:443");
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hnlb.sock");
+        let mut socket = StatusSocket::bind(&path).unwrap();
+        for line in ["connection 192.0.2.1:5", "{\"drain\": {}}", "{\"reload\": {\"dry\": 1}}"] {
+            let path = path.clone();
+            let reader = std::thread::spawn(move || ask(&path, &format!("{line}\n")).unwrap());
+            while !reader.is_finished() {
+                socket.serve(0, |request| panic!("{request:?}"));
+                std::thread::yield_now();
+            }
+            let answer: Result<(), Refusal> =
+                serde_json::from_str(&reader.join().unwrap()).unwrap();
+            assert!(matches!(answer, Err(Refusal::Malformed(_))), "{line}: {answer:?}");
+        }
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub(crate) enum Command {
     /// Drain a backend of a running load balancer, or restore it.
     #[command(subcommand)]
     Backend(BackendCommand),
+    /// Read the configuration of a running load balancer again. What stays in it
+    /// never notices; SIGHUP does the same.
+    Reload(ReloadArgs),
+    /// Show what a reload would change: the file against what is running.
+    Diff(ReloadArgs),
     /// Send a packet capture through the whole data path, without any device.
     Replay(ReplayArgs),
     /// Set up and use a lab of network namespaces with clients, HNLB and backends.
@@ -90,6 +95,23 @@ pub(crate) struct BackendArgs {
     /// The backend's address; the command applies to all of its ports.
     #[arg(value_name = "ADDRESS")]
     pub(crate) backend: std::net::IpAddr,
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb reload` and `hnlb diff`
+#[derive(Debug, Args)]
+pub(crate) struct ReloadArgs {
+    /// The configuration file (TOML) [default: the one that is in force].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Change nothing, and show what would change.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// The status socket, as in `[status] socket` of the configuration.
     #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
     pub(crate) socket: PathBuf,

@@ -39,6 +39,8 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Check(args) => command::check::run(&args),
         Command::Status(args) => command::status::run(&args),
         Command::Backend(command) => command::backend::run(&command),
+        Command::Reload(args) => command::reload::run(&args, args.dry_run),
+        Command::Diff(args) => command::reload::run(&args, true),
         Command::Replay(args) => command::replay::run(&args),
         Command::Lab(args) => command::lab::run(args),
         Command::Bench(command) => command::bench::run(command),

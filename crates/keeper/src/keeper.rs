@@ -50,12 +50,6 @@ impl Keeper {
         self.ager.tick(now_ms, &mut |conn, reason| out.report(conn, reason));
     }
 
-    /// Never forgets `hops` and keeps them fresh without packets: see
-    /// [`Resolver::keep`].
-    pub fn keep(&mut self, hops: Vec<HopId>) {
-        self.resolver.keep(hops);
-    }
-
     /// Tells every link where our addresses are: see [`Resolver::announce`].
     pub fn announce(&mut self, out: &mut impl KeeperOutbox) {
         self.resolver.announce(&mut |port, frame| out.send(port, frame));

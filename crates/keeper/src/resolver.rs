@@ -60,7 +60,11 @@ pub struct Resolver {
     asked: Box<[Asked]>,
     wanted: ArrayVec<HopId, 64>,
     cursor: usize,
+    /// Hops of backends and gateways: never forgotten, and kept fresh without
+    /// packets.
     kept: Vec<HopId>,
+    /// The snapshot that they are from.
+    followed: Option<Arc<Snapshot>>,
     counters: Arc<Counters>,
 }
 
@@ -79,15 +83,9 @@ impl Resolver {
             wanted: ArrayVec::new(),
             cursor: 0,
             kept: Vec::new(),
+            followed: None,
             counters: Arc::default(),
         }
-    }
-
-    /// Never forgets `hops` and keeps them fresh without packets: those of
-    /// backends and gateways. Replaces what was kept before.
-    pub fn keep(&mut self, mut hops: Vec<HopId>) {
-        hops.sort_unstable();
-        self.kept = hops;
     }
 
     /// A worker has a packet for `hop`, whose Ethernet address isn't known.
@@ -108,7 +106,7 @@ impl Resolver {
     /// millisecond. `send` gets whole frames.
     pub fn tick(&mut self, now_ms: u64, send: &mut dyn FnMut(PortId, &[u8])) {
         let shared = Arc::clone(&self.shared);
-        let snapshot = shared.snapshot.load();
+        let snapshot = self.follow(now_ms);
         for hop in self.wanted.take() {
             if let Some(neighbour) = shared.neighbours.get(hop) {
                 self.attend(&snapshot, &neighbour, now_ms, send);
@@ -120,6 +118,24 @@ impl Resolver {
                 self.attend(&snapshot, &neighbour, now_ms, send);
             }
         }
+    }
+
+    /// The present snapshot. If it is a new one, the hops of its backends and
+    /// gateways are those that are kept.
+    fn follow(&mut self, now_ms: u64) -> Arc<Snapshot> {
+        let snapshot = self.shared.snapshot.load_full();
+        if !self.followed.as_ref().is_some_and(|old| Arc::ptr_eq(old, &snapshot)) {
+            let backends = snapshot.services.all_backends().map(|own| own.address);
+            let all = backends.chain(snapshot.routes.gateways());
+            let hop = |addr| {
+                let (interface, next) = snapshot.routes.next(addr)?;
+                self.shared.neighbours.hop(interface, next, now_ms)
+            };
+            self.kept = all.filter_map(hop).collect();
+            self.kept.sort_unstable();
+            self.followed = Some(Arc::clone(&snapshot));
+        }
+        snapshot
     }
 
     /// Tells the link where the VIPs and addresses that lie on it are, at the

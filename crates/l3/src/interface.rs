@@ -42,9 +42,10 @@ impl Interface {
 /// All interfaces, found by port and VLAN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interfaces {
-    all: Vec<Interface>,
-    /// Port and VLAN of each, close together: searched for every packet.
-    places: Vec<(PortId, Option<u16>)>,
+    /// By id; ids that no interface has are left out.
+    all: Vec<Option<Interface>>,
+    /// Port, VLAN and id of each, close together: searched for every packet.
+    places: Vec<(PortId, Option<u16>, InterfaceId)>,
     /// The IPv4 addresses of all, close together: searched for every client.
     own: Vec<Ipv4Addr>,
 }
@@ -53,8 +54,24 @@ impl Interfaces {
     /// The table of `all`; an interface's id is its place.
     #[must_use]
     pub fn new(all: Vec<Interface>) -> Self {
-        let places = all.iter().map(|interface| (interface.port, interface.vlan)).collect();
-        let nets = all.iter().flat_map(|interface| &interface.addresses);
+        Self::with_ids((0..).map(InterfaceId).zip(all).collect())
+    }
+
+    /// The table of `given`, each under its own id. Two must not have the same.
+    #[must_use]
+    pub fn with_ids(given: Vec<(InterfaceId, Interface)>) -> Self {
+        let places = given.iter().map(|(id, own)| (own.port, own.vlan, *id)).collect();
+        let mut all = Vec::new();
+        for (InterfaceId(id), interface) in given {
+            let place = usize::from(id);
+            if all.len() <= place {
+                all.resize(place + 1, None);
+            }
+            if let Some(slot) = all.get_mut(place) {
+                *slot = Some(interface);
+            }
+        }
+        let nets = all.iter().flatten().flat_map(|interface| &interface.addresses);
         let own = nets.filter_map(|net| match net.addr() {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(_) => None,
@@ -66,7 +83,7 @@ impl Interfaces {
     #[inline]
     #[must_use]
     pub fn get(&self, id: InterfaceId) -> Option<&Interface> {
-        self.all.get(usize::from(id.0))
+        self.all.get(usize::from(id.0))?.as_ref()
     }
 
     /// The interface that a frame with tag `vlan` received on `port` belongs
@@ -75,8 +92,10 @@ impl Interfaces {
     #[must_use]
     pub fn at(&self, port: PortId, vlan: Option<u16>) -> Option<(InterfaceId, &Interface)> {
         let vlan = vlan.filter(|&id| id != 0);
-        let at = self.places.iter().position(|place| *place == (port, vlan))?;
-        Some((InterfaceId(at as u16), self.all.get(at)?))
+        let here =
+            |(own, tag, _): &&(PortId, Option<u16>, InterfaceId)| (*own, *tag) == (port, vlan);
+        let (_, _, id) = self.places.iter().find(here)?;
+        Some((*id, self.get(*id)?))
     }
 
     /// The interface that has `addr` as its own.
@@ -95,7 +114,7 @@ impl Interfaces {
 
     /// All with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (InterfaceId, &Interface)> {
-        self.all.iter().enumerate().map(|(at, i)| (InterfaceId(at as u16), i))
+        (0..).map(InterfaceId).zip(&self.all).filter_map(|(id, own)| Some((id, own.as_ref()?)))
     }
 }
 

@@ -46,6 +46,11 @@ impl RouteTable {
         Self { prefixes: prefixes.collect(), v4, v6 }
     }
 
+    /// The gateways of all routes.
+    pub fn gateways(&self) -> impl Iterator<Item = IpAddr> {
+        self.v4.iter().chain(&self.v6).filter_map(|route| route.via)
+    }
+
     /// The interface and next hop's address for `addr`: the gateway, or `addr`
     /// itself on the link. `None`: unreachable.
     #[inline]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use dataplane::control::Steered;
+use control::Steered;
 
 use crate::config::{Device, LabRun};
 use crate::lab::log_tail;

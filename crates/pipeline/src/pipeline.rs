@@ -102,8 +102,6 @@ impl<B: PacketBuf> Pipeline<B> {
         let snapshot = shared.snapshot.load_full();
         let reader = shared.table.register()?;
         let Settings { fragment_datagrams, fragments_held, fragment_timeout_ms, .. } = settings;
-        let timeouts = shared.table.timeouts();
-        let udp_timeout_ms = timeouts.udp_ms.max(timeouts.udp_stream_ms);
         let memory = Memory {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
@@ -114,7 +112,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 state: WorkerScheduleState::new(worker, &snapshot.services),
                 full_ms: None,
                 chosen: None,
-                udp_timeout_ms: u64::from(udp_timeout_ms),
+                udp_timeout_ms: longest_udp_ms(&shared),
             },
             errors: Errors {
                 limit: TokenBucket::new(snapshot.icmp_errors_per_second),
@@ -147,6 +145,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.snapshot = Arc::clone(now);
             self.memory.hops.forget();
             self.memory.scheduling.state.follow(&now.services);
+            self.memory.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
             self.memory.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
         }
     }
@@ -204,6 +203,12 @@ impl<B: PacketBuf> Pipeline<B> {
             self.counters.sub(Counter::FragmentsHeld, dropped);
         }
     }
+}
+
+/// How long a UDP flow may be silent.
+fn longest_udp_ms(shared: &Shared) -> u64 {
+    let timeouts = shared.table.timeouts();
+    timeouts.udp_ms.max(timeouts.udp_stream_ms).into()
 }
 
 /// What the third pass goes by.

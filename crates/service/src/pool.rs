@@ -67,15 +67,6 @@ impl Pool {
             && self.addresses.binary_search(&local.ip()).is_ok()
     }
 
-    /// Whether every endpoint of the pool is in `spec` too.
-    pub(crate) fn is_within(&self, spec: &PoolSpec) -> bool {
-        let last = u64::from(self.first) + self.ports - 1;
-        spec.name == self.name
-            && *spec.ports.start() <= self.first
-            && u64::from(*spec.ports.end()) >= last
-            && self.addresses.iter().all(|address| spec.addresses.contains(address))
-    }
-
     /// Endpoints to try for the connection `flow` to `backend`, in this order:
     /// at most 64, all different, spread over the pool by double hashing.
     /// None at all if the client is of another family.

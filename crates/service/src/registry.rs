@@ -5,14 +5,11 @@
 //! service or backend from its first configuration on until it has been removed
 //! *and* its last connection is gone: until then it is departed. Only then
 //! [`Registry::release`] makes the id free for another.
-use std::net::IpAddr;
-
 use flow::{BackendId, ServiceId};
-use wire::Transport;
 
 use crate::service::Departed;
 use crate::slots::Slots;
-use crate::{Backend, ModeSpec, Service, ServiceSpec, ServiceTable, TableError};
+use crate::{Backend, Service, ServiceSpec, TableError};
 
 /// Lends the ids of services and backends. One per process.
 #[derive(Clone, Debug, Default)]
@@ -64,31 +61,10 @@ impl Registry {
         Ok(Lent { id, generation, backends, departed })
     }
 
-    /// The ids that `old` has and `new` hasn't may be given to others. Nothing
-    /// may refer to them any more.
-    pub fn release(&mut self, old: &ServiceTable, new: &ServiceTable) {
-        for gone in old.all_backends().filter(|own| new.backend(own.id).is_none()) {
-            self.backends.give_back(gone.id.0);
-        }
-        for gone in old.all_services().filter(|own| new.service(own.id()).is_none()) {
-            self.services.give_back(gone.id().0);
-        }
+    /// The ids of `backends` and `services` may be given to others. Nothing may
+    /// refer to them any more.
+    pub fn release(&mut self, backends: &[BackendId], services: &[ServiceId]) {
+        backends.iter().for_each(|id| self.backends.give_back(id.0));
+        services.iter().for_each(|id| self.services.give_back(id.0));
     }
-}
-
-/// Whether `old` is the service that `spec` describes: what clients speak to,
-/// the way to the backends and the name are the same, and every local endpoint
-/// that its connections may have is still in the pool.
-pub(crate) fn is_same(old: &Service, spec: &ServiceSpec) -> bool {
-    type Identity<'a> = (&'a str, IpAddr, Option<u16>, Transport);
-    let own: Identity<'_> = (old.name(), old.vip(), old.port(), old.proto());
-    let wanted: Identity<'_> = (&spec.name, spec.vip, spec.port, spec.proto);
-    own == wanted
-        && match (old.mode(), &spec.mode) {
-            (crate::Mode::Nat, ModeSpec::Nat) | (crate::Mode::Dsr, ModeSpec::Dsr) => true,
-            (crate::Mode::Tunnel(own), ModeSpec::Tunnel(wanted)) => own.tunnel == wanted.tunnel,
-            (crate::Mode::Stateless(_), ModeSpec::Stateless(_)) => true,
-            (crate::Mode::FullNat(own), ModeSpec::FullNat { pool }) => own.is_within(pool),
-            _ => false,
-        }
 }

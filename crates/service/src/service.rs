@@ -1,17 +1,18 @@
 //! One compiled service and its backends.
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
-use flow::{BackendId, Scheduler, ServiceId, StatelessKey};
+use flow::{BackendId, OnRemove, Scheduler, ServiceId, StatelessKey};
 use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 use wire::{FlowKey, Transport};
 
 use crate::maglev::{Maglev, Member};
 use crate::registry::Lent;
 use crate::siphash::{self, Key};
+use crate::spec::Identity;
 use crate::{
-    ActiveCounts, BackendSpec, Binding, Classes, Forwarding, ModeSpec, Moved, OnRemove, Pool,
-    Precision, ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size,
-    least_connections, round_robin, source_hash, weighted_round_robin,
+    ActiveCounts, BackendSpec, Binding, Classes, Forwarding, ModeSpec, Moved, Pool, Precision,
+    ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size, least_connections,
+    round_robin, source_hash, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -69,6 +70,7 @@ pub struct Service {
     port: Option<u16>,
     proto: Transport,
     mode: Mode,
+    mode_spec: ModeSpec,
     scheduler: Scheduler,
     backends: Box<[Backend]>,
     departed: Departed,
@@ -107,6 +109,7 @@ impl Service {
             port: spec.port,
             proto: spec.proto,
             mode: mode(spec, pool_key)?,
+            mode_spec: spec.mode.clone(),
             scheduler: spec.scheduler,
             maglev: filled
                 .map_or_else(|| maglev(&backends, spec.maglev_size), |old| old.maglev.clone()),
@@ -162,6 +165,16 @@ impl Service {
     #[must_use]
     pub const fn on_remove(&self) -> OnRemove {
         self.on_remove
+    }
+
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        Identity {
+            name: &self.name,
+            vip: self.vip,
+            port: self.port,
+            proto: self.proto,
+            mode: &self.mode_spec,
+        }
     }
 
     /// Its name, for people.

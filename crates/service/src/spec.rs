@@ -2,10 +2,8 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{Scheduler, StatelessKey};
+use flow::{OnRemove, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
-
-use crate::OnRemove;
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
@@ -90,4 +88,58 @@ pub struct PoolSpec {
     pub addresses: Vec<IpAddr>,
     /// Ports used at each address.
     pub ports: RangeInclusive<u16>,
+}
+
+/// What a service must have in common with an earlier one to be the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) vip: IpAddr,
+    pub(crate) port: Option<u16>,
+    pub(crate) proto: Transport,
+    pub(crate) mode: &'a ModeSpec,
+}
+
+impl Identity<'_> {
+    pub(crate) fn succeeds(&self, old: &Self) -> bool {
+        let same = (self.name, self.vip, self.port, self.proto)
+            == (old.name, old.vip, old.port, old.proto);
+        same && match (old.mode, self.mode) {
+            (ModeSpec::Nat, ModeSpec::Nat)
+            | (ModeSpec::Dsr, ModeSpec::Dsr)
+            | (ModeSpec::Stateless(_), ModeSpec::Stateless(_)) => true,
+            (ModeSpec::Tunnel(old), ModeSpec::Tunnel(new)) => old.tunnel == new.tunnel,
+            (ModeSpec::FullNat { pool: old }, ModeSpec::FullNat { pool: new }) => {
+                old.is_within(new)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl ServiceSpec {
+    /// Whether it is the same service as `old`, perhaps with other backends or
+    /// settings: the name, what clients speak to and the way to the backends are
+    /// the same, and every local endpoint that a connection may have is still in
+    /// the pool.
+    #[must_use]
+    pub fn succeeds(&self, old: &Self) -> bool {
+        self.identity().succeeds(&old.identity())
+    }
+
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        let Self { name, vip, port, proto, mode, .. } = self;
+        Identity { name, vip: *vip, port: *port, proto: *proto, mode }
+    }
+}
+
+impl PoolSpec {
+    /// Whether every endpoint is in `other`, too.
+    fn is_within(&self, other: &Self) -> bool {
+        let ports =
+            other.ports.contains(self.ports.start()) && other.ports.contains(self.ports.end());
+        self.name == other.name
+            && ports
+            && self.addresses.iter().all(|address| other.addresses.contains(address))
+    }
 }

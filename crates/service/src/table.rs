@@ -10,7 +10,7 @@ use wire::{FlowKey, Transport};
 
 pub use self::steering::SteerError;
 use crate::index::{Endpoint, Index};
-use crate::{Backend, MaglevSizeError, Registry, Service, ServiceSpec, registry};
+use crate::{Backend, MaglevSizeError, Registry, Service, ServiceSpec};
 
 /// Why specs cannot be compiled to a [`ServiceTable`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -179,7 +179,7 @@ impl ServiceTable {
         }
         for spec in specs {
             let named = by_name.get(spec.name.as_str()).into_iter().flatten();
-            let old = named.copied().find(|old| registry::is_same(old, spec));
+            let old = named.copied().find(|old| spec.identity().succeeds(&old.identity()));
             let lent = lender.lend(spec, old)?;
             services.push(Service::compile(spec, lent, self.pool_key, old)?);
         }

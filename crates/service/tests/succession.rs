@@ -32,7 +32,11 @@ impl Tables {
     /// The departed backends of which `is_gone` have lost their last connection.
     fn forget(&mut self, is_gone: &dyn Fn(BackendId) -> bool) {
         let next = self.now.without(&|own| is_gone(own.id));
-        self.registry.release(&self.now, &next);
+        let backends = self.now.departed().iter().map(|own| own.id);
+        let services = self.now.departed_services().iter().map(service::Service::id);
+        let backends: Vec<_> = backends.filter(|id| next.backend(*id).is_none()).collect();
+        let services: Vec<_> = services.filter(|id| next.service(*id).is_none()).collect();
+        self.registry.release(&backends, &services);
         self.now = next;
     }
 

@@ -6,16 +6,17 @@
 #![forbid(unsafe_code)]
 
 mod error;
-mod network;
 
 use std::net::IpAddr;
 
 use config::Config;
-use conntrack::{ConnTable, DOUBTFUL_MS, TableConfig, Timeouts};
+use conntrack::{ConnTable, TableConfig};
+use control::{Control, Plan, PortFact, Start};
 use flow::AdmissionPolicy;
 use keeper::ResolverSettings;
-use l3::NeighbourTable;
+use l3::{Interfaces, NeighbourTable, RouteTable};
 use pipeline::Settings;
+use service::ServiceTable;
 use state::{
     MarkTable, PortShared, QueueEpochs, QueueTable, SHARED_ACTIONS, Shared, Snapshot, Tunnels,
 };
@@ -53,42 +54,63 @@ impl Seed {
 }
 
 /// The shared state for `config` on ports of which `facts` are known, in the
-/// order of the configuration. `offloading`: whether connections are offered
-/// to a NIC at all.
+/// order of the configuration, and what changes it from then on. `offloading`:
+/// whether connections are offered to a NIC at all.
 ///
 /// # Errors
 /// Something that [`Config::load`] lets pass can't be built, for instance for
 /// lack of memory.
-pub fn shared(
+pub fn start(
     config: &Config,
     facts: &[PortFacts],
     offloading: bool,
     seed: Seed,
-) -> Result<Shared, SetupError> {
+) -> Result<(Shared, Control), SetupError> {
     let table = ConnTable::new(&table_config(config, seed))?;
-    let interfaces = network::interfaces(config, facts)?;
     let neighbours = NeighbourTable::new(config.neighbours.max as usize, seed.number(0));
-    let services = config.service_table([seed.number(1), seed.number(2)])?;
-    let routes = network::routes(config, &interfaces)?;
-    network::static_neighbours(config, &interfaces, &neighbours)?;
-    let tunnels = Tunnels::new(&services, &interfaces, &routes);
-    let snapshot = Snapshot {
-        services,
-        interfaces,
-        routes,
-        tunnels,
+    let nothing = Snapshot {
+        services: ServiceTable::empty([seed.number(1), seed.number(2)]),
+        interfaces: Interfaces::default(),
+        routes: RouteTable::default(),
+        tunnels: Tunnels::default(),
         admit: if offloading { config.offload.admission } else { AdmissionPolicy::Off },
         sample: config.offload.sample,
         icmp_errors_per_second: ICMP_ERRORS_PER_SECOND,
     };
-    let ports = config.ports.iter().zip(facts).map(|(port, facts)| PortShared {
+    let ports = config.ports.iter().zip(facts);
+    let known = ports.clone().map(|(port, facts)| PortFact {
+        name: port.name.clone(),
+        mac: facts.mac,
+        mtu: port.mtu,
+    });
+    let start = Start {
+        ports: known.collect(),
+        plan: Plan::of(config),
+        fragments_ms: millis(config.fragments.timeout).into(),
+    };
+    let ports = ports.map(|(port, facts)| PortShared {
         marks: MarkTable::new(MARKS),
         queues: QueueTable::new(usize::from(facts.queues), SHARED_ACTIONS),
         drained: QueueEpochs::new(usize::from(facts.queues), facts.ring),
         mac: facts.mac,
         mtu: port.mtu,
     });
-    Ok(Shared::new(snapshot, table, neighbours, ports.collect()))
+    let shared = Shared::new(nothing, table, neighbours, ports.collect());
+    let control = Control::start(&shared, start)?;
+    Ok((shared, control))
+}
+
+/// [`start`], where nothing changes from then on.
+///
+/// # Errors
+/// See [`start`].
+pub fn shared(
+    config: &Config,
+    facts: &[PortFacts],
+    offloading: bool,
+    seed: Seed,
+) -> Result<Shared, SetupError> {
+    start(config, facts, offloading, seed).map(|(shared, _)| shared)
 }
 
 /// How next hops are asked for. A hop is remembered for longer than any
@@ -148,22 +170,8 @@ pub fn table_config(config: &Config, seed: Seed) -> TableConfig {
         connections: conntrack.connections as usize,
         connections_v6: conntrack.connections_v6 as usize,
         seed: seed.0,
-        timeouts: Timeouts {
-            syn_ms: millis(conntrack.tcp_syn),
-            established_ms: millis(conntrack.tcp_established),
-            closing_ms: millis(conntrack.tcp_closing),
-            reset_ms: millis(conntrack.tcp_closing),
-            doubtful_ms: doubtful(conntrack),
-            udp_ms: millis(conntrack.udp),
-            udp_stream_ms: millis(conntrack.udp),
-        },
+        timeouts: Plan::of(config).timeouts,
     }
-}
-
-/// As long as for a NAT, but no longer than an open connection.
-fn doubtful(conntrack: &config::Conntrack) -> u32 {
-    let closing = millis(conntrack.tcp_closing);
-    DOUBTFUL_MS.min(millis(conntrack.tcp_established)).max(closing)
 }
 
 fn millis(duration: std::time::Duration) -> u32 {

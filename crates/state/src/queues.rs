@@ -93,6 +93,15 @@ impl QueueTable {
         self.actions.get(usize::from(tag))?.load().as_deref().copied()
     }
 
+    /// Whether a tag means `backend`.
+    #[must_use]
+    pub fn means(&self, backend: BackendId) -> bool {
+        let means = |action: &ArcSwapOption<QueueAction>| {
+            action.load().as_ref().is_some_and(|action| action.backend == backend)
+        };
+        self.actions.iter().any(means)
+    }
+
     /// Gives `tag` a meaning, before the first rule names it. `false` if
     /// there is no such tag.
     pub fn set(&self, tag: u16, action: Option<QueueAction>) -> bool {

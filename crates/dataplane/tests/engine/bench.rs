@@ -112,7 +112,7 @@ socket = "{socket}"
 
     /// Starts an engine.
     pub(crate) fn start(&self, config: &Config) -> LoadBalancer {
-        LoadBalancer::start(config, [7; 32]).unwrap()
+        LoadBalancer::start(config, "test.toml".as_ref(), [7; 32]).unwrap()
     }
 
     pub(crate) fn status(&self) -> Status {

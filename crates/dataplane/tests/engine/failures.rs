@@ -6,7 +6,10 @@ use dataplane::status_socket::StatusSocket;
 use crate::bench::{Bench, conversations_of_one};
 
 fn error(config: &Config) -> String {
-    LoadBalancer::start(config, [0; 32]).err().expect("can't start").to_string()
+    LoadBalancer::start(config, "test.toml".as_ref(), [0; 32])
+        .err()
+        .expect("can't start")
+        .to_string()
 }
 
 #[track_caller]

@@ -1,7 +1,8 @@
 //! `hnlb backend`: backends are drained and come back.
 use std::process::ExitCode;
 
-use dataplane::control::{self, Steered};
+use control::{Request, Steered};
+use dataplane::control::ask;
 
 use crate::cli::{BackendArgs, BackendCommand};
 use crate::{CommandResult, output};
@@ -14,13 +15,16 @@ pub(crate) fn run(command: &BackendCommand) -> CommandResult {
 }
 
 fn steer(args: &BackendArgs, drain: bool) -> CommandResult {
-    let text = control::steer(&args.socket, &args.service, args.backend, drain)?;
-    let done: Steered = serde_json::from_str(&text)?;
-    if let Some(error) = done.error {
-        return Err(error.into());
-    }
+    let BackendArgs { service, backend, .. } = args;
+    let (service, backend) = (service.clone(), *backend);
+    let request = if drain {
+        Request::Drain { service, backend }
+    } else {
+        Request::Restore { service, backend }
+    };
+    let done: Steered = ask(&args.socket, &request)?;
     if args.json {
-        output::print(&(text + "\n"))?;
+        output::print(&(serde_json::to_string(&done)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let what = if drain { "drained" } else { "serves again" };

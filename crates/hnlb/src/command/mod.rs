@@ -6,6 +6,7 @@ mod bench_admission;
 mod bench_xenoflow;
 pub(crate) mod check;
 pub(crate) mod lab;
+pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod status;

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use config::Config;
+use control::{Reloaded, Request};
 use dataplane::LoadBalancer;
+use dataplane::control::{RequestError, ask};
 
 use crate::cli::RunArgs;
 use crate::{CommandResult, stop};
@@ -17,16 +19,19 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    let stop = stop::on_signal()?;
+    let signals = stop::on_signal()?;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
-    let balancer = LoadBalancer::start(&config, seed)?;
+    let balancer = LoadBalancer::start(&config, &args.config, seed)?;
     tracing::info!(
         services = config.services.len(),
         socket = %config.status.socket.display(),
         "running; `hnlb status` tells when every backend's next hop has answered"
     );
-    while !stop.load(Ordering::Relaxed) {
+    while !signals.stop.load(Ordering::Relaxed) {
+        if signals.reload.swap(false, Ordering::Relaxed) {
+            reload(&config);
+        }
         if let Some(thread) = balancer.failed_thread() {
             let error = format!(
                 "the thread '{thread}' has ended, which it never should; everything was stopped, \
@@ -40,4 +45,14 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     tracing::info!("stopping: taking the rules back from the NIC");
     balancer.stop();
     Ok(ExitCode::SUCCESS)
+}
+
+/// What SIGHUP asks for goes the way of `hnlb reload`; the load balancer itself
+/// says in the log what comes of it.
+fn reload(config: &Config) {
+    let request = Request::Reload { file: None, dry_run: false };
+    match ask::<Reloaded>(&config.status.socket, &request) {
+        Ok(_) | Err(RequestError::Refused(_)) => {}
+        Err(error) => tracing::error!("SIGHUP: {error}"),
+    }
 }

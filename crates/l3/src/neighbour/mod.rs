@@ -133,6 +133,17 @@ impl NeighbourTable {
         Some(hop)
     }
 
+    /// The Ethernet address of `addr` on `interface` is given no more: it is
+    /// confirmed as soon as a packet goes there. Nothing happens to a neighbour
+    /// that isn't static.
+    pub fn unset_static(&self, interface: InterfaceId, addr: IpAddr) {
+        if let Some(hop) = self.find(interface, addr) {
+            self.change(hop, |word| {
+                (state_of(word) == STATIC).then(|| (number_of(mac_of(word)), STALE))
+            });
+        }
+    }
+
     /// Where packets for `hop` go now: the interface, and the Ethernet address
     /// once it is known. `None` if the hop has been forgotten. Notes that a
     /// packet wanted to go there.

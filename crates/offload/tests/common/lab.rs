@@ -205,7 +205,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         mode: ModeSpec::Nat,
         scheduler: Scheduler::RoundRobin,
         maglev_size: 1009,
-        on_remove: service::OnRemove::Keep,
+        on_remove: flow::OnRemove::Keep,
         backends: vec![backend(1), backend(2)],
     };
     let route = Route {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use flow::InterfaceId;
 use keeper::{Resolver, ResolverSettings};
 use l3::NeighbourState;
-use state::Counter;
+use service::ServiceTable;
+use state::{Counter, Snapshot};
 use wire::{Headers, Mac, arp, ndp};
 
 use crate::world::{INSIDE, LB_IN, LB_OUT, OUTSIDE, Plan, World, backend_mac, ip};
@@ -131,6 +132,10 @@ fn run(resolver: &mut Resolver, now: &mut u64, ms: u64) -> Vec<(u64, Vec<u8>)> {
 #[test]
 fn the_resolver_asks_backs_off_refreshes_and_forgets() {
     let world = World::new(&Plan { known_backends: false, ..Plan::default() });
+    // Backends would never be forgotten.
+    let services = ServiceTable::empty([1, 2]);
+    let old = world.shared.snapshot.load_full();
+    world.shared.snapshot.store(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
     let table = &world.shared.neighbours;
     let settings = ResolverSettings::default();
     let mut resolver = Resolver::new(Arc::clone(&world.shared), settings);
@@ -184,12 +189,13 @@ fn kept_hops_are_asked_for_without_packets_and_tags_are_right() {
     let world =
         World::new(&Plan { known_backends: false, vlans: [None, Some(7)], ..Plan::default() });
     let mut resolver = Resolver::new(Arc::clone(&world.shared), ResolverSettings::default());
-    let hop = world.shared.hop_to(ip("fd01::11"), 0).unwrap();
-    resolver.keep(vec![hop]);
     let mut now = 500_000;
     let sent = run(&mut resolver, &mut now, 10);
-    assert_eq!(sent.len(), 1);
-    let question = ndp::solicit(LB_IN, v6("fd01::1"), v6("fd01::11"), None);
-    assert_eq!(sent[0].1, tagged(&question, Some(7)));
-    assert_eq!(resolver.counters().get(Counter::OriginatedPackets), 1);
+    let question = tagged(&ndp::solicit(LB_IN, v6("fd01::1"), v6("fd01::11"), None), Some(7));
+    assert_eq!(sent.iter().filter(|(_, frame)| *frame == question).count(), 1);
+    let snapshot = world.shared.snapshot.load_full();
+    let hosts = snapshot.services.backends().iter().map(|own| own.address);
+    let hosts = hosts.collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(sent.len(), hosts.len(), "every backend is asked for");
+    assert_eq!(resolver.counters().get(Counter::OriginatedPackets), sent.len() as u64);
 }

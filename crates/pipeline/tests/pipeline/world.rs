@@ -242,7 +242,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         mode: ModeSpec::Nat,
         scheduler: plan.scheduler,
         maglev_size: 1009,
-        on_remove: service::OnRemove::Keep,
+        on_remove: flow::OnRemove::Keep,
         backends: backends
             .iter()
             .zip(std::iter::once(u16::from(!plan.drained)).chain(std::iter::repeat(1)))

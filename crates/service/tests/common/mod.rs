@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 use std::net::{IpAddr, SocketAddr};
 
-use flow::Scheduler;
-use service::{BackendSpec, ModeSpec, OnRemove, PoolSpec, ServiceSpec, ServiceTable};
+use flow::{OnRemove, Scheduler};
+use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable};
 use wire::{FlowKey, Transport};
 
 pub(crate) fn ip(text: &str) -> IpAddr {

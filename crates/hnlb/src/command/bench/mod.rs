@@ -87,7 +87,7 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
         systems: systems(&args.run.systems),
         connections: args.connections.clone(),
         progress: Some(progress),
-        stop: Some(stop::on_signal()?),
+        stop: Some(stop::on_signal()?.stop),
         ..measure::Options::default()
     };
     let findings = testbed.part(part, &options)?;
@@ -117,7 +117,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
     if let Some(repetitions) = args.repetitions {
         eprintln!("{repetitions} repetitions of everything take about {}", clock(planned));
     }
-    let stop = stop::on_signal()?;
+    let stop = stop::on_signal()?.stop;
     let mut testbed = Testbed::start()?;
     let bar = bar()?;
     let options = measure::Options {

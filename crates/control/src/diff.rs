@@ -1,0 +1,95 @@
+//! From one plan to another.
+use service::ServiceSpec;
+
+use crate::Plan;
+use crate::ordered::{Changes, changes};
+use crate::plan::interface_key;
+use crate::step::{BackendKey, Order, Step};
+
+/// The steps from `old` to `new`, whose [`Fixed`](crate::Fixed) parts are taken
+/// to be the same. What ends comes before what begins, so that an address or a
+/// port can pass from one to the other.
+#[must_use]
+pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
+    let mut steps = Vec::new();
+    network(old, new, &mut steps);
+    services(old, new, &mut steps);
+    drains(old, new, &mut steps);
+    if old.timeouts != new.timeouts {
+        steps.push(Step::SetTimeouts(new.timeouts));
+    }
+    if old.sample != new.sample {
+        steps.push(Step::SetSample(new.sample));
+    }
+    steps
+}
+
+fn network(old: &Plan, new: &Plan, steps: &mut Vec<Step>) {
+    let Changes { removed, changed, added, order } =
+        changes(&old.interfaces, &new.interfaces, interface_key);
+    steps.extend(removed.into_iter().map(Step::RemoveInterface));
+    steps.extend(changed.into_iter().map(|(_, own)| Step::ChangeInterface(own.clone())));
+    steps.extend(added.into_iter().cloned().map(Step::AddInterface));
+    steps.extend(order.map(|keys| Step::Reorder(Order::Interfaces(keys))));
+    let Changes { removed, added, order, .. } =
+        changes(&old.routes, &new.routes, config::Route::clone);
+    steps.extend(removed.into_iter().map(Step::RemoveRoute));
+    steps.extend(added.into_iter().cloned().map(Step::AddRoute));
+    steps.extend(order.map(|routes| Step::Reorder(Order::Routes(routes))));
+    let gone = old.neighbours.keys().filter(|address| !new.neighbours.contains_key(address));
+    steps.extend(gone.map(|address| Step::RemoveNeighbour(*address)));
+    let set = new.neighbours.iter().filter(|(at, mac)| old.neighbours.get(at) != Some(mac));
+    steps.extend(set.map(|(address, mac)| Step::SetNeighbour(*address, *mac)));
+}
+
+fn services(old: &Plan, new: &Plan, steps: &mut Vec<Step>) {
+    let name = |service: &ServiceSpec| service.name.clone();
+    let Changes { removed, changed, added, .. } = changes(&old.services, &new.services, name);
+    let (goes_on, other): (Vec<_>, Vec<_>) =
+        changed.into_iter().partition(|(old, new)| new.succeeds(old));
+    steps.extend(removed.into_iter().map(Step::RemoveService));
+    steps.extend(other.iter().map(|(old, _)| Step::RemoveService(old.name.clone())));
+    for (old, new) in goes_on {
+        service(old, new, steps);
+    }
+    let begins = other.into_iter().map(|(_, new)| new).chain(added);
+    steps.extend(begins.cloned().map(Step::AddService));
+    let names: Vec<String> = so_far(old, steps).services.iter().map(name).collect();
+    let wanted: Vec<String> = new.services.iter().map(name).collect();
+    if names != wanted {
+        steps.push(Step::Reorder(Order::Services(wanted)));
+    }
+}
+
+/// A service that stays the same one.
+fn service(old: &ServiceSpec, new: &ServiceSpec, steps: &mut Vec<Step>) {
+    let bare = |spec: &ServiceSpec| ServiceSpec { backends: Vec::new(), ..spec.clone() };
+    let (was, becomes) = (bare(old), bare(new));
+    if was != becomes {
+        steps.push(Step::ChangeService(becomes));
+    }
+    let named = || new.name.clone();
+    let Changes { removed, changed, added, order } =
+        changes(&old.backends, &new.backends, |own| BackendKey::of(new, own));
+    let gone = |backend| Step::RemoveBackend { service: named(), backend };
+    steps.extend(removed.into_iter().map(gone));
+    for (_, backend) in changed {
+        steps.push(Step::ChangeBackend { service: named(), backend: backend.clone() });
+    }
+    for backend in added {
+        steps.push(Step::AddBackend { service: named(), backend: backend.clone() });
+    }
+    steps.extend(order.map(|keys| Step::Reorder(Order::Backends(named(), keys))));
+}
+
+fn drains(old: &Plan, new: &Plan, steps: &mut Vec<Step>) {
+    // What is removed takes its drains with it.
+    let before = so_far(old, steps).drained;
+    steps.extend(before.difference(&new.drained).cloned().map(Step::Restore));
+    steps.extend(new.drained.difference(&before).cloned().map(Step::Drain));
+}
+
+/// Where `steps` lead to from `old`.
+fn so_far(old: &Plan, steps: &[Step]) -> Plan {
+    steps.iter().fold(old.clone(), Plan::after)
+}

@@ -1,0 +1,212 @@
+//! What is wanted.
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use config::Config;
+use conntrack::{DOUBTFUL_MS, Timeouts};
+use service::{BackendSpec, ServiceSpec};
+use wire::Mac;
+
+use crate::step::{BackendKey, Order, Step};
+use crate::{Drained, Fixed, ordered};
+
+/// A port's name and a VLAN: what makes an interface the same one in another
+/// configuration.
+pub type InterfaceKey = (String, Option<u16>);
+
+/// Everything that a configuration, and the commands given since, want.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What is balanced, in the order of the file.
+    pub services: Vec<ServiceSpec>,
+    /// Backends that were drained by a command.
+    pub drained: BTreeSet<Drained>,
+    /// Networks that the load balancer is attached to.
+    pub interfaces: Vec<config::Interface>,
+    /// How everything else is reached. Of two for one prefix the first counts.
+    pub routes: Vec<config::Route>,
+    /// Neighbours whose Ethernet addresses are given.
+    pub neighbours: BTreeMap<IpAddr, Mac>,
+    /// How long connections live without packets.
+    pub timeouts: Timeouts,
+    /// Of the packets matched by queue, one in so many is looked up.
+    pub sample: u32,
+    /// What is as it was at the start.
+    pub fixed: Fixed,
+}
+
+impl Plan {
+    /// What `config` wants. Nothing is drained.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let neighbours = config.static_neighbours.iter();
+        let mut routes: Vec<config::Route> = Vec::with_capacity(config.routes.len());
+        for route in &config.routes {
+            if !routes.contains(route) {
+                routes.push(route.clone());
+            }
+        }
+        Self {
+            services: config.service_specs(),
+            drained: BTreeSet::new(),
+            interfaces: config.interfaces.clone(),
+            routes,
+            neighbours: neighbours.map(|given| (given.address, given.mac)).collect(),
+            timeouts: timeouts(&config.conntrack),
+            sample: config.offload.sample,
+            fixed: Fixed::of(config),
+        }
+    }
+
+    /// The plan in force before the start of a load balancer that is to have
+    /// what is fixed in `self`: no service, no interface.
+    #[must_use]
+    pub fn nothing(&self) -> Self {
+        Self {
+            services: Vec::new(),
+            drained: BTreeSet::new(),
+            interfaces: Vec::new(),
+            routes: Vec::new(),
+            neighbours: BTreeMap::new(),
+            timeouts: self.timeouts,
+            sample: self.sample,
+            fixed: self.fixed.clone(),
+        }
+    }
+
+    /// The plan with those of `drained` that it can have: their backends are in
+    /// it, with a weight.
+    #[must_use]
+    pub fn with_drained(self, drained: &BTreeSet<Drained>) -> Self {
+        let drained = drained.iter().filter(|one| self.can_drain(one)).cloned().collect();
+        Self { drained, ..self }
+    }
+
+    /// Whether `one` names a backend that has a weight in the configuration.
+    pub(crate) fn can_drain(&self, one: &Drained) -> bool {
+        let backends = self.service(&one.service).map(|service| &service.backends);
+        backends.is_some_and(|all| all.iter().any(|b| b.address == one.backend && b.weight > 0))
+    }
+
+    /// The service with this name.
+    #[must_use]
+    pub fn service(&self, name: &str) -> Option<&ServiceSpec> {
+        self.services.iter().find(|service| service.name == name)
+    }
+
+    /// The plan that follows this one by `step`. A step that doesn't fit changes
+    /// nothing.
+    #[must_use]
+    pub fn after(mut self, step: &Step) -> Self {
+        match step {
+            Step::AddService(spec) => self.services.push(spec.clone()),
+            Step::RemoveService(name) => self.services.retain(|service| service.name != *name),
+            Step::ChangeService(spec) => {
+                if let Some(service) = self.service_mut(&spec.name) {
+                    let backends = std::mem::take(&mut service.backends);
+                    *service = ServiceSpec { backends, ..spec.clone() };
+                }
+            }
+            Step::AddBackend { service, backend } => {
+                if let Some(service) = self.service_mut(service) {
+                    service.backends.push(backend.clone());
+                }
+            }
+            Step::ChangeBackend { service, backend } => {
+                if let Some(service) = self.service_mut(service) {
+                    let key = BackendKey::of(service, backend);
+                    if let Some(place) = place_of(service, key) {
+                        *place = backend.clone();
+                    }
+                }
+            }
+            Step::RemoveBackend { service, backend } => {
+                if let Some(service) = self.service_mut(service) {
+                    let keys: Vec<_> = keys(service).collect();
+                    let mut keys = keys.iter();
+                    service.backends.retain(|_| keys.next() != Some(backend));
+                }
+            }
+            Step::Drain(one) => {
+                self.drained.insert(one.clone());
+            }
+            Step::Restore(one) => {
+                self.drained.remove(one);
+            }
+            Step::AddInterface(interface) => self.interfaces.push(interface.clone()),
+            Step::ChangeInterface(interface) => {
+                let key = interface_key(interface);
+                for own in self.interfaces.iter_mut().filter(|own| interface_key(own) == key) {
+                    *own = interface.clone();
+                }
+            }
+            Step::RemoveInterface(key) => self.interfaces.retain(|own| interface_key(own) != *key),
+            Step::AddRoute(route) => self.routes.push(route.clone()),
+            Step::RemoveRoute(route) => self.routes.retain(|own| own != route),
+            Step::SetNeighbour(address, mac) => {
+                self.neighbours.insert(*address, *mac);
+            }
+            Step::RemoveNeighbour(address) => {
+                self.neighbours.remove(address);
+            }
+            Step::SetTimeouts(timeouts) => self.timeouts = *timeouts,
+            Step::SetSample(sample) => self.sample = *sample,
+            Step::Reorder(order) => self.reorder(order),
+        }
+        let drained = std::mem::take(&mut self.drained);
+        self.with_drained(&drained)
+    }
+
+    fn reorder(&mut self, order: &Order) {
+        match order {
+            Order::Services(names) => {
+                ordered::sort(&mut self.services, names, |service| service.name.clone());
+            }
+            Order::Backends(service, wanted) => {
+                let Some(service) = self.service_mut(service) else { return };
+                let port = service.port;
+                ordered::sort(&mut service.backends, wanted, |own| BackendKey::with(own, port));
+            }
+            Order::Interfaces(keys) => ordered::sort(&mut self.interfaces, keys, interface_key),
+            Order::Routes(routes) => {
+                ordered::sort(&mut self.routes, routes, config::Route::clone);
+            }
+        }
+    }
+
+    fn service_mut(&mut self, name: &str) -> Option<&mut ServiceSpec> {
+        self.services.iter_mut().find(|service| service.name == name)
+    }
+}
+
+/// What makes `interface` the same one in another configuration.
+pub(crate) fn interface_key(interface: &config::Interface) -> InterfaceKey {
+    (interface.port.clone(), interface.vlan)
+}
+
+/// The keys of a service's backends, in their order.
+pub(crate) fn keys(service: &ServiceSpec) -> impl Iterator<Item = BackendKey> {
+    service.backends.iter().map(|own| BackendKey::of(service, own))
+}
+
+fn place_of(service: &mut ServiceSpec, key: BackendKey) -> Option<&mut BackendSpec> {
+    let place = keys(service).position(|own| own == key)?;
+    service.backends.get_mut(place)
+}
+
+/// The timeouts of `[conntrack]`.
+fn timeouts(conntrack: &config::Conntrack) -> Timeouts {
+    let millis = |time: std::time::Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    let closing_ms = millis(conntrack.tcp_closing);
+    // As long as for a NAT, but no longer than an open connection.
+    let doubtful_ms = DOUBTFUL_MS.min(millis(conntrack.tcp_established)).max(closing_ms);
+    Timeouts {
+        syn_ms: millis(conntrack.tcp_syn),
+        established_ms: millis(conntrack.tcp_established),
+        closing_ms,
+        reset_ms: closing_ms,
+        doubtful_ms,
+        udp_ms: millis(conntrack.udp),
+        udp_stream_ms: millis(conntrack.udp),
+    }
+}

@@ -1,0 +1,67 @@
+//! What can be asked of a running load balancer, and what it answers.
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A request, one line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// The report of everything.
+    Status,
+    /// Why the connections of a client are, or are not, in hardware.
+    Connection {
+        /// The client's address and port.
+        client: SocketAddr,
+    },
+    /// A backend is to get no new connections.
+    Drain {
+        /// The service's name.
+        service: String,
+        /// The backend's address.
+        backend: IpAddr,
+    },
+    /// A drained backend is to serve again.
+    Restore {
+        /// The service's name.
+        service: String,
+        /// The backend's address.
+        backend: IpAddr,
+    },
+    /// The configuration is to be read again.
+    Reload {
+        /// The file; `None`: the one that is in force.
+        file: Option<PathBuf>,
+        /// Nothing is to change: only the steps are wanted.
+        dry_run: bool,
+    },
+}
+
+/// What a drain or a restore did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Steered {
+    /// The part of all client addresses that changed their backend.
+    pub moved: f64,
+    /// Entries before.
+    pub entries_before: usize,
+    /// Entries now.
+    pub entries_after: usize,
+    /// Connections of the backend, which stay; `None` if the service has none.
+    pub connections: Option<u64>,
+    /// Backends of the service that take clients or connections now.
+    pub serving: usize,
+}
+
+/// What a reload did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// The file that was read.
+    pub file: PathBuf,
+    /// What changes, one a line.
+    pub steps: Vec<String>,
+    /// What is allowed and unwise in the configuration.
+    pub warnings: Vec<String>,
+    /// Whether nothing was done.
+    pub dry_run: bool,
+}

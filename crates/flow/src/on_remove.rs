@@ -1,0 +1,25 @@
+//! What happens to connections whose backend leaves the configuration.
+use crate::word::words;
+
+words! {
+    /// What happens to the connections of a backend that leaves the
+    /// configuration, or of a service that leaves it with all its backends.
+    #[derive(Default)]
+    OnRemove: "on_remove" {
+        /// They stay with that backend until they end.
+        #[default]
+        Keep => "keep",
+        /// HNLB ends them: it answers the next TCP packet of each side with RST and drops UDP packets.
+        Reset => "reset",
+        /// HNLB forgets them: the next packet is scheduled as if it were the first.
+        Move => "move",
+    }
+}
+
+impl OnRemove {
+    /// Whether it is the default, which configurations leave out.
+    #[must_use]
+    pub const fn is_keep(&self) -> bool {
+        matches!(self, Self::Keep)
+    }
+}

@@ -1,0 +1,33 @@
+//! `hnlb reload` and `hnlb diff`: the configuration is read again.
+use std::process::ExitCode;
+
+use control::{Reloaded, Request};
+use dataplane::control::ask;
+
+use crate::cli::ReloadArgs;
+use crate::{CommandResult, output};
+
+pub(crate) fn run(args: &ReloadArgs, dry_run: bool) -> CommandResult {
+    // The load balancer may run in another directory.
+    let file = args.config.as_ref().map(std::path::absolute).transpose()?;
+    let done: Reloaded = ask(&args.socket, &Request::Reload { file, dry_run })?;
+    if args.json {
+        output::print(&(serde_json::to_string(&done)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut page = String::new();
+    for line in done.warnings.iter().map(|warning| format!("warning: {warning}\n")) {
+        page += &line;
+    }
+    for step in &done.steps {
+        page += &format!("{step}\n");
+    }
+    let file = done.file.display();
+    page += &match (done.steps.is_empty(), dry_run) {
+        (true, _) => format!("{file}: running already\n"),
+        (false, true) => format!("{file}: nothing was changed\n"),
+        (false, false) => format!("{file}: running now\n"),
+    };
+    output::print(&page)?;
+    Ok(ExitCode::SUCCESS)
+}
