@@ -29,6 +29,9 @@ pub struct Offload {
     /// Rules that may wait to be installed or removed; when they are more, connections stay in software.
     #[schemars(range(min = 64, max = 1_048_576))]
     pub queue_depth: u32,
+    /// Milliseconds from the destruction of a rule until its mark or queue may stand for something else. A device may match a destroyed rule for a while, and takes a moment to put a matched packet into a receive queue; packets that it delivers later than that could reach another backend. Raise it for a device that is slower.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub settle_ms: u32,
 }
 
 impl Default for Offload {
@@ -42,6 +45,7 @@ impl Default for Offload {
             tracked: 65_536,
             sample: 64,
             queue_depth: 4096,
+            settle_ms: 10,
         }
     }
 }
