@@ -87,7 +87,8 @@ impl Parts<'_> {
 fn offloader(config: &Config, shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offloader {
     let ports = chosen.iter().map(|chosen| chosen.config.clone()).collect();
     let admission = setup::admission(config);
-    let settings = OffloadConfig { ports, admission, ..OffloadConfig::default() };
+    let settle_ms = config.offload.settle_ms.into();
+    let settings = OffloadConfig { ports, admission, settle_ms, ..OffloadConfig::default() };
     let mut offloader = Offloader::new(settings, Arc::clone(shared));
     offloader.measure(clock::nanoseconds);
     for (at, chosen) in chosen.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 use config::Config;
 use dpdk::flow::{FlowPort, RuleHandle};
 use flow::{CardProfile, Encoding, EncodingChoice};
-use offload::{PortConfig, probe_card};
+use offload::{PortConfig, ReceiveQueues, probe_card};
 
 use crate::default_queue::catch_all;
 use crate::device::{Device, switch_of};
@@ -25,7 +25,7 @@ pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen>
     let workers = config.workers.count;
     let outputs: Vec<_> = (0..devices.len()).map(|at| outputs(config, devices, at)).collect();
     let choose = |(device, outputs): (&mut Device, &Vec<Option<u16>>)| {
-        let card = Card {
+        let card = Capabilities {
             outputs,
             queues: device.queues,
             misses_known: device.misses_known,
@@ -58,7 +58,7 @@ fn outputs(config: &Config, devices: &[Device], at: usize) -> Vec<Option<u16>> {
 
 /// What is known of a card before it is asked.
 #[derive(Clone, Copy)]
-struct Card<'a> {
+struct Capabilities<'a> {
     /// By port: the number by which rules name it.
     outputs: &'a [Option<u16>],
     queues: u16,
@@ -87,41 +87,44 @@ pub(crate) fn offloading(chosen: &[Chosen]) -> bool {
 }
 
 /// Probes the card behind `flows`.
-fn choose(flows: &mut dyn FlowPort, card: Card<'_>, wanted: EncodingChoice) -> Chosen {
-    let asked = offload::Card { queues: card.queues, mark_arrives: None, outputs: card.outputs };
+fn choose(flows: &mut dyn FlowPort, card: Capabilities<'_>, wanted: EncodingChoice) -> Chosen {
+    let asked =
+        offload::ProbeInput { queues: card.queues, mark_arrives: None, outputs: card.outputs };
     let probed = probe_card(flows, &asked, wanted);
-    let workers = card.workers;
     let mut chosen = Chosen {
-        config: PortConfig {
-            encoding: probed.encoding,
-            queues: Vec::new(),
-            shared_queues: Vec::new(),
-            workers,
-            rewrite: probed.rewrite,
-            mark_instead: probed.mark_instead,
-        },
+        config: PortConfig { encoding: probed.encoding, ..PortConfig::default() },
         reasons: probed.reasons,
         owned: probed.left,
     };
-    let takes_marks = probed.mark.contains(&true);
     if chosen.config.encoding == Encoding::Queue {
         make_queues_mean_something(flows, card, &mut chosen);
     }
+    let takes_marks = probed.mark.contains(&true);
     if chosen.config.encoding == Encoding::Queue {
-        share_queues(takes_marks, card, &mut chosen);
+        chosen.reasons.push(fate_of_backends_beyond(takes_marks, card).to_owned());
     }
-    chosen.config.queues = match chosen.config.encoding {
-        Encoding::Queue => (workers..card.queues).collect(),
-        Encoding::Mark | Encoding::Off | Encoding::Rewrite => (0..workers).collect(),
+    let receive = ReceiveQueues {
+        count: card.queues,
+        workers: card.workers,
+        marks_repeat: takes_marks && !card.unique_marks,
+    };
+    chosen.config = PortConfig {
+        rewrite: probed.rewrite,
+        mark_instead: probed.mark_instead,
+        ..PortConfig::new(chosen.config.encoding, receive)
     };
     chosen
 }
 
 /// A queue number names a backend only if queues are left beside those of the
 /// workers, and if nothing else comes to them.
-fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card<'_>, chosen: &mut Chosen) {
+fn make_queues_mean_something(
+    flows: &mut dyn FlowPort,
+    card: Capabilities<'_>,
+    chosen: &mut Chosen,
+) {
     let why_not = if card.queues <= card.workers {
-        let Card { queues, workers, .. } = card;
+        let Capabilities { queues, workers, .. } = card;
         format!("{queues} receive queues for {workers} workers leave none to name a backend")
     } else if card.misses_known {
         return;
@@ -142,16 +145,14 @@ fn make_queues_mean_something(flows: &mut dyn FlowPort, card: Card<'_>, chosen: 
 }
 
 /// What becomes of backends for which no queue is left.
-fn share_queues(takes_marks: bool, card: Card<'_>, chosen: &mut Chosen) {
-    let fate = if card.unique_marks {
+fn fate_of_backends_beyond(takes_marks: bool, card: Capabilities<'_>) -> &'static str {
+    if card.unique_marks {
         "the card deletes rules by their marks: backends beyond the queues stay in software"
     } else if !takes_marks {
         "the card takes no mark with a queue: backends beyond the queues stay in software"
     } else {
-        chosen.config.shared_queues = (0..card.workers).collect();
         "backends beyond the queues share the workers' own, told apart by marks"
-    };
-    chosen.reasons.push(fate.to_owned());
+    }
 }
 
 fn log(port: &str, chosen: &Chosen, wanted: EncodingChoice) {
@@ -219,8 +220,8 @@ mod tests {
         }
     }
 
-    fn card(queues: u16, misses_known: bool) -> Card<'static> {
-        Card { outputs: &[], queues, misses_known, unique_marks: false, workers: 2 }
+    fn card(queues: u16, misses_known: bool) -> Capabilities<'static> {
+        Capabilities { outputs: &[], queues, misses_known, unique_marks: false, workers: 2 }
     }
 
     fn last(chosen: &Chosen) -> &str {
@@ -246,7 +247,7 @@ mod tests {
         for (profile, unique_marks, shared) in
             [(CardProfile::X550, true, vec![]), (CardProfile::E810, false, vec![0, 1])]
         {
-            let card = Card { unique_marks, ..card(6, true) };
+            let card = Capabilities { unique_marks, ..card(6, true) };
             let chosen = choose(&mut nic(profile).flows(), card, Fixed(Encoding::Queue));
             assert_eq!(chosen.config.shared_queues, shared, "{}", last(&chosen));
         }
@@ -287,7 +288,7 @@ mod tests {
             Nic::new(&NicConfig { switch, ..NicConfig::new(profile, 4) }).unwrap()
         };
         let outputs = [Some(0), None];
-        let asked = Card { outputs: &outputs, ..card(4, true) };
+        let asked = Capabilities { outputs: &outputs, ..card(4, true) };
         let able = choose(&mut nic(CardProfile::ConnectX, vec![0]).flows(), asked, wanted);
         assert_eq!(able.config.encoding, Encoding::Rewrite);
         assert!(able.config.mark_instead, "{:#?}", able.reasons);

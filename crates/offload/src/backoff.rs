@@ -4,9 +4,16 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waits {
     /// After the first failure.
-    pub(crate) first_ms: u64,
+    first_ms: u64,
     /// The longest.
-    pub(crate) longest_ms: u64,
+    longest_ms: u64,
+}
+
+impl Waits {
+    /// From `first_ms`, doubled after each failure, up to `longest_ms`.
+    pub(crate) const fn new(first_ms: u64, longest_ms: u64) -> Self {
+        Self { first_ms, longest_ms }
+    }
 }
 
 /// When something that failed may be tried again: each failure in a row

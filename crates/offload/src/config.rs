@@ -1,7 +1,7 @@
 //! How the offload side is set up.
 use flow::Encoding;
 
-use crate::RewriteCard;
+use crate::RewriteCapabilities;
 
 /// How one port's rules are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,10 +19,38 @@ pub struct PortConfig {
     /// Number of workers; queue q is polled by worker q mod `workers`.
     pub workers: u16,
     /// How the card rewrites; needed for `rewrite`.
-    pub rewrite: Option<RewriteCard>,
+    pub rewrite: Option<RewriteCapabilities>,
     /// With `rewrite`: connections that can't be rewritten get a mark, as in
     /// `mark`.
     pub mark_instead: bool,
+}
+
+/// The receive queues of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveQueues {
+    /// How many there are.
+    pub count: u16,
+    /// The first so many are the workers' own: packets that match no rule
+    /// arrive there.
+    pub workers: u16,
+    /// Whether several rules may have the same mark: the card takes marks with
+    /// queues, and does not tell rules apart by them.
+    pub marks_repeat: bool,
+}
+
+impl PortConfig {
+    /// Rules of `encoding`, with the queues of `receive` that they may name.
+    #[must_use]
+    pub fn new(encoding: Encoding, receive: ReceiveQueues) -> Self {
+        let ReceiveQueues { count, workers, marks_repeat } = receive;
+        let own = || (0..workers).collect();
+        let (queues, shared_queues) = match encoding {
+            Encoding::Queue if marks_repeat => ((workers..count).collect(), own()),
+            Encoding::Queue => ((workers..count).collect(), Vec::new()),
+            Encoding::Mark | Encoding::Rewrite | Encoding::Off => (own(), Vec::new()),
+        };
+        Self { encoding, queues, shared_queues, workers, ..Self::default() }
+    }
 }
 
 /// The offload side's settings.
@@ -39,7 +67,8 @@ pub struct OffloadConfig {
     pub counted_per_tick: usize,
     /// Milliseconds between two such readings of one connection.
     pub count_ms: u64,
-    /// Milliseconds after which a card certainly matches no destroyed rule any more.
+    /// Milliseconds after which a card certainly matches no destroyed rule any
+    /// more, and what it had matched before is in a receive queue.
     pub settle_ms: u64,
     /// Milliseconds from the end of a connection (FIN both ways, RST) until its
     /// rules are destroyed.

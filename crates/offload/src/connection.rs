@@ -1,163 +1,632 @@
-//! What the offload side knows of one connection.
+//! What the offload side knows of one connection, as a state machine: events
+//! go in, commands come out, and nothing else happens.
+//!
+//! Each direction of a connection is in one of five stages:
+//!
+//! ```text
+//!                 Wanted: LineUp                Turn: Hold, Create
+//!    ┌──────────┐ ─────────────► ┌─────────────┐ ─────────────┐
+//!    │ Software │                │ Waiting     │              │ Full, Failed:
+//!    │          │ ◄───────────── │ (at a port) │ ◄────────────┤ LineUp again
+//!    └──────────┘ Gone, Refused, └─────────────┘              │
+//!          ▲      Withdrawn             ▲                     │ Created
+//!          │                            └── Refused or Failed, ▼
+//!          │                       fallback: LineUp  ┌───────────┐
+//!          │ Settled                                 │ Installed │
+//!          │                                         └───────────┘
+//!    ┌──────────┐   Destroyed    ┌────────────┐            │ Withdrawn, Idle, Lingered, Reopened,
+//!    │ Settling │ ◄───────────── │ Destroying │ ◄──────────┘ NextHopChanged, NotCreated, Counted,
+//!    └──────────┘                └────────────┘   Destroy    Examined, Audited
+//! ```
+//!
+//! The directions are independent: the card may have taken the rule of one and
+//! refused the other's. What they share is the hold. Before the first rule is
+//! made the connection is held ([`Command::Hold`]), so that neither its binding
+//! nor its id changes; when no direction is beyond `Waiting` any more it is let
+//! go ([`Command::LetGo`]), and when none waits either its record ends
+//! ([`Command::Forget`]). Between the two, [`Command::Rearm`] starts the
+//! connection's timeout anew if packets may have passed the workers by.
+//!
+//! The machine knows neither cards nor tables. Whoever drives it carries out
+//! its commands in their order and passes it what comes of them; a rule `R`
+//! that is handed in by [`Event::Created`] comes back in one
+//! [`Command::Destroy`].
+mod activity;
+mod event;
+#[cfg(test)]
+mod model;
+
 use admission::{CardRefusal, Key};
-use dpdk::flow::{Counters, RuleHandle};
+use dpdk::flow::Counters;
 use flow::{Direction, PortId};
-use service::Binding;
-use wire::FlowKey;
+use service::{Binding, Forwarding};
 
-use crate::mark_fallback::NotRewritten;
-use crate::offloader::reroute::Goal;
+use self::activity::{Activity, SAME_MS, Seen};
+pub(crate) use self::event::{Command, Counted, Event, Fact, LineEnd, Parting, Placement, Reading};
+use crate::encode::{NotRewritten, Visibility};
 
-/// What a rule gives its packets, by which workers know them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tag {
-    /// A mark of the connection's own.
-    Mark(u32),
-    /// A queue, or a mark in a queue of several backends, that all connections
-    /// with the same action have.
-    Queue(u16),
-    /// Nothing: no worker sees them.
-    Nothing,
-}
+/// Refusals for once that a connection may have.
+const FAILURES: u8 = 4;
 
-/// A rule in the card.
-#[derive(Debug)]
-pub(crate) struct Installed {
-    pub(crate) port: PortId,
-    pub(crate) handle: RuleHandle,
-    pub(crate) tag: Tag,
-    /// Where its packets went when it was made.
-    pub(crate) goal: Goal,
-    /// What it had counted when it was last looked at.
-    pub(crate) counted: Counters,
-    /// What it matches.
-    pub(crate) key: FlowKey,
-    /// Its timeout has passed, says the card.
-    pub(crate) aged: bool,
-}
-
-/// How far one direction of a connection is. Directions are independent: one
-/// may be in the card while the other is refused.
+/// How far one direction of a connection is.
 #[derive(Debug, Default)]
-pub(crate) enum Stage {
+pub(crate) enum Stage<R> {
     /// Served in software.
     #[default]
     Software,
     /// In line for a rule on this port.
     Waiting(PortId),
     /// Its rule is in the card.
-    Installed(Installed),
-    /// Its rule is being destroyed, or packets may still carry its tag.
-    Leaving,
+    Installed(Installed<R>),
+    /// Its rule is being destroyed.
+    Destroying,
+    /// Packets may still carry the tag of its destroyed rule.
+    Settling,
+}
+
+/// A rule in the card.
+#[derive(Debug)]
+pub(crate) struct Installed<R> {
+    rule: R,
+    port: PortId,
+    visibility: Visibility,
+    /// The card says that the rule's timeout has passed without a packet.
+    aged: bool,
+}
+
+impl<R> Installed<R> {
+    /// The port whose card has the rule.
+    pub(crate) const fn port(&self) -> PortId {
+        self.port
+    }
+
+    /// Whether its packets pass the workers by.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.visibility == Visibility::None
+    }
+
+    /// The rule.
+    pub(crate) const fn rule(&self) -> &R {
+        &self.rule
+    }
+
+    /// The rule, to be destroyed.
+    pub(crate) fn into_rule(self) -> R {
+        self.rule
+    }
+
+    /// The rule, if its packets pass the workers by.
+    pub(crate) fn unseen_mut(&mut self) -> Option<&mut R> {
+        if self.is_unseen() { Some(&mut self.rule) } else { None }
+    }
+}
+
+#[derive(Debug)]
+struct Side<R> {
+    stage: Stage<R>,
+    /// Why the port's first encoding can't express the rule.
+    not_rewritten: Option<NotRewritten>,
+}
+
+impl<R> Default for Side<R> {
+    fn default() -> Self {
+        Self { stage: Stage::Software, not_rewritten: None }
+    }
 }
 
 /// One connection that has rules or waits for some.
-#[derive(Debug, Default)]
-pub(crate) struct Entry {
-    /// By [`Direction::index`].
-    stages: [Stage; 2],
-    /// Why a direction can't be rewritten, so that it is to have a mark.
-    not_rewritten: [Option<NotRewritten>; 2],
+#[derive(Debug)]
+pub(crate) struct Connection<R> {
+    forward: Side<R>,
+    reply: Side<R>,
     /// The binding its rules were made from; `Some` as long as the connection is held.
-    pub(crate) held: Option<Binding>,
-    /// When its rules go because it is closing.
-    pub(crate) closing_ms: Option<u64>,
-    /// A packet may have come unseen while it had rules: its timeout starts anew.
-    pub(crate) unseen: bool,
+    held: Option<Binding>,
+    /// When its rules go because it has ended.
+    linger_ms: Option<u64>,
+    /// Packets may have passed the workers by: its timeout starts anew when it
+    /// is let go.
+    unseen: bool,
     /// Its rules were taken back.
-    pub(crate) withdrawn: bool,
-    /// Rules were refused for another reason than that the card can't: workers
-    /// may ask again.
-    pub(crate) may_ask: bool,
+    withdrawn: bool,
+    /// It lacks a rule for a passing reason: workers may ask again.
+    may_ask: bool,
     /// How often a rule of it was refused for once.
-    pub(crate) failures: u8,
-    /// As whom the policy knows it.
-    pub(crate) key: Option<Key>,
-    /// It has no packets: what was measured of it is over.
-    pub(crate) idle: bool,
-    /// Why one of its rules was refused for good; `None`: none was.
-    pub(crate) refusal: Option<CardRefusal>,
-    /// Packets that its rules have counted.
-    pub(crate) hardware: Counters,
-    /// When its rules' counters were last read.
-    pub(crate) counted_ms: u64,
-    /// When its timeout was last started anew because a counter had moved.
-    pub(crate) rearmed_ms: u64,
+    failures: u8,
+    /// As whom the admission knows it.
+    key: Option<Key>,
+    /// It has no packets.
+    idle: bool,
+    /// Why one of its rules was refused for good.
+    refusal: Option<CardRefusal>,
+    activity: Activity,
     /// The card has called a rule idle whose connection was not: it isn't
     /// believed any more.
-    pub(crate) age_spent: bool,
-    /// How often software has seen its packets while a rule counted none.
-    pub(crate) unmatched: u8,
+    age_spent: bool,
 }
 
-impl Entry {
-    /// A connection that asks; `key` is `None` if it is gone already.
-    pub(crate) fn new(key: Option<Key>) -> Self {
-        Self { key, ..Self::default() }
-    }
+type Commands<R> = Vec<Command<R>>;
 
-    pub(crate) fn stage(&self, direction: Direction) -> &Stage {
-        let [forward, reply] = &self.stages;
-        match direction {
-            Direction::Forward => forward,
-            Direction::Reply => reply,
+impl<R> Connection<R> {
+    /// A connection of which nothing is known yet. `key` is `None` if it is
+    /// gone already; `not_rewritten`: why its forward direction can't have a
+    /// rule of the port's first encoding, if that is known from before.
+    pub(crate) fn new(key: Option<Key>, not_rewritten: Option<NotRewritten>) -> Self {
+        Self {
+            forward: Side { stage: Stage::Software, not_rewritten },
+            reply: Side::default(),
+            held: None,
+            linger_ms: None,
+            unseen: false,
+            withdrawn: false,
+            may_ask: false,
+            failures: 0,
+            key,
+            idle: false,
+            refusal: None,
+            activity: Activity::default(),
+            age_spent: false,
         }
     }
 
-    pub(crate) fn stage_mut(&mut self, direction: Direction) -> &mut Stage {
-        let [forward, reply] = &mut self.stages;
-        match direction {
-            Direction::Forward => forward,
-            Direction::Reply => reply,
+    /// Takes note of `event` and appends what is to be done about it. An event
+    /// that doesn't fit the stage of its direction changes nothing.
+    pub(crate) fn step(&mut self, event: Event<R>, commands: &mut Commands<R>) {
+        match event {
+            Event::Turn { direction, port, ready } => {
+                return self.turn(direction, port, ready, commands);
+            }
+            Event::Held(direction, binding) => return self.hold(direction, binding, commands),
+            Event::Wanted(placements) => self.line_up_both(placements, commands),
+            Event::PathChanged(direction, placement) if self.is_waiting(direction) => {
+                self.line_up(direction, placement, commands);
+            }
+            Event::Gone(direction) => self.leave_line(direction, commands),
+            Event::Created { direction, rule, visibility } => {
+                self.created(direction, rule, visibility);
+            }
+            Event::Full(direction) => self.line_up_again(direction, LineEnd::Front, commands),
+            Event::Failed { direction, fallback } => self.failed(direction, fallback, commands),
+            Event::Refused { direction, fallback } => self.refused(direction, fallback, commands),
+            Event::NotCreated(direction) => {
+                if matches!(self.stage(direction), Stage::Installed(_)) {
+                    self.withdraw(false, commands);
+                }
+            }
+            Event::Closing { due_ms } => self.close(due_ms, commands),
+            Event::Lingered { due_ms } => {
+                if self.linger_ms == Some(due_ms) {
+                    self.withdraw(false, commands);
+                }
+            }
+            Event::Reopened { binding } => self.reopen(binding, commands),
+            Event::Idle if self.is_unseen() => commands.push(Command::Examine),
+            Event::Idle => {
+                self.idle = true;
+                self.withdraw(true, commands);
+            }
+            Event::Withdrawn => self.withdraw(true, commands),
+            Event::NextHopChanged => {
+                self.count_at_port(Fact::Rerouted, commands);
+                self.withdraw(true, commands);
+            }
+            Event::Destroyed(direction) => {
+                let stage = &mut self.side_mut(direction).stage;
+                if matches!(stage, Stage::Destroying) {
+                    *stage = Stage::Settling;
+                }
+            }
+            Event::Settled(direction) => {
+                let stage = &mut self.side_mut(direction).stage;
+                if matches!(stage, Stage::Settling) {
+                    *stage = Stage::Software;
+                }
+            }
+            Event::Aged(direction) => self.age(direction, commands),
+            Event::Counted(reading) => self.counted(&reading, commands),
+            Event::Examined { reading, idle_ms, timeout_ms } => {
+                self.examined(&reading, idle_ms, timeout_ms, commands);
+            }
+            Event::Audited { binding } => self.audit(binding, commands),
+            Event::PathChanged(..) => {}
         }
+        self.finish(commands);
     }
 
-    /// Why `direction` can't be rewritten; `None`: it can, as far as is known.
-    pub(crate) fn not_rewritten(&self, direction: Direction) -> Option<NotRewritten> {
-        let [forward, reply] = self.not_rewritten;
-        match direction {
-            Direction::Forward => forward,
-            Direction::Reply => reply,
-        }
+    /// How far `direction` is.
+    pub(crate) const fn stage(&self, direction: Direction) -> &Stage<R> {
+        &self.side(direction).stage
     }
 
-    /// As [`Self::not_rewritten`], to be changed.
-    pub(crate) fn not_rewritten_mut(&mut self, direction: Direction) -> &mut Option<NotRewritten> {
-        let [forward, reply] = &mut self.not_rewritten;
-        match direction {
-            Direction::Forward => forward,
-            Direction::Reply => reply,
-        }
+    /// Why the port's first encoding can't express the rule of `direction`;
+    /// `None`: it can, as far as is known.
+    pub(crate) const fn not_rewritten(&self, direction: Direction) -> Option<NotRewritten> {
+        self.side(direction).not_rewritten
     }
 
-    /// Whether the card has, or packets may refer to, a rule of it.
-    pub(crate) fn has_rules(&self) -> bool {
-        self.stages.iter().any(|stage| matches!(stage, Stage::Installed(_) | Stage::Leaving))
+    /// As whom the admission knows it.
+    pub(crate) const fn key(&self) -> Option<Key> {
+        self.key
     }
 
-    /// The rule of `direction`, if the card has it.
-    pub(crate) fn installed(&self, direction: Direction) -> Option<&Installed> {
-        match self.stage(direction) {
-            Stage::Installed(installed) => Some(installed),
-            _ => None,
-        }
+    /// Why one of its rules was refused for good.
+    pub(crate) const fn refusal(&self) -> Option<CardRefusal> {
+        self.refusal
     }
 
-    /// As [`Self::installed`], to be changed.
-    pub(crate) fn installed_mut(&mut self, direction: Direction) -> Option<&mut Installed> {
-        match self.stage_mut(direction) {
-            Stage::Installed(installed) => Some(installed),
-            _ => None,
-        }
-    }
-
-    /// Whether a direction is in line.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.stages.iter().any(|stage| matches!(stage, Stage::Waiting(_)))
+    /// What its rules have counted.
+    pub(crate) const fn hardware(&self) -> Counters {
+        self.activity.total()
     }
 
     /// Whether `direction` is in line on `port`.
     pub(crate) fn waits_on(&self, direction: Direction, port: PortId) -> bool {
         matches!(self.stage(direction), Stage::Waiting(at) if *at == port)
+    }
+
+    /// Whether packets of it pass the workers by.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.installed().any(|installed| installed.is_unseen())
+    }
+
+    /// Whether the counters of its rules should be read at `now_ms`, if they
+    /// are read each `every_ms`.
+    pub(crate) fn is_to_be_read(&self, now_ms: u64, every_ms: u64) -> bool {
+        self.activity.is_due(now_ms, every_ms) && self.is_unseen()
+    }
+
+    /// Ends the record, whatever rules there are. Whether packets may have
+    /// passed the workers by.
+    pub(crate) fn into_unseen(self) -> bool {
+        self.unseen
+    }
+
+    /// The rule of `direction`, if the card has it.
+    pub(crate) fn installed_mut(&mut self, direction: Direction) -> Option<&mut Installed<R>> {
+        match &mut self.side_mut(direction).stage {
+            Stage::Installed(installed) => Some(installed),
+            _ => None,
+        }
+    }
+
+    const fn side(&self, direction: Direction) -> &Side<R> {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Reply => &self.reply,
+        }
+    }
+
+    const fn side_mut(&mut self, direction: Direction) -> &mut Side<R> {
+        match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Reply => &mut self.reply,
+        }
+    }
+
+    fn installed(&self) -> impl Iterator<Item = &Installed<R>> {
+        [&self.forward, &self.reply].into_iter().filter_map(|side| match &side.stage {
+            Stage::Installed(installed) => Some(installed),
+            _ => None,
+        })
+    }
+
+    fn is_waiting(&self, direction: Direction) -> bool {
+        matches!(self.stage(direction), Stage::Waiting(_))
+    }
+
+    /// Whether the card has a rule of it, or packets may refer to one.
+    fn has_rules(&self) -> bool {
+        use Stage::{Destroying, Installed, Settling};
+        let stages = [&self.forward.stage, &self.reply.stage];
+        stages.iter().any(|stage| matches!(stage, Installed(_) | Destroying | Settling))
+    }
+
+    fn line_up_both(&mut self, placements: [Placement; 2], commands: &mut Commands<R>) {
+        for (direction, placement) in Direction::BOTH.into_iter().zip(placements) {
+            if matches!(self.stage(direction), Stage::Software) {
+                self.line_up(direction, placement, commands);
+            }
+        }
+    }
+
+    fn line_up(&mut self, direction: Direction, placement: Placement, commands: &mut Commands<R>) {
+        let stage = match placement {
+            Placement::Port(port) => {
+                commands.push(Command::LineUp { direction, port, end: LineEnd::Back });
+                Stage::Waiting(port)
+            }
+            Placement::Software => Stage::Software,
+            Placement::Crowded => {
+                self.may_ask = true;
+                self.refusal = Some(CardRefusal::Crowded);
+                Stage::Software
+            }
+        };
+        self.side_mut(direction).stage = stage;
+    }
+
+    /// Puts a waiting direction back in its line.
+    fn line_up_again(&self, direction: Direction, end: LineEnd, commands: &mut Commands<R>) {
+        if let Stage::Waiting(port) = *self.stage(direction) {
+            commands.push(Command::LineUp { direction, port, end });
+        }
+    }
+
+    fn leave_line(&mut self, direction: Direction, commands: &mut Commands<R>) {
+        if let Stage::Waiting(port) = *self.stage(direction) {
+            commands.push(Command::Count(Fact::Late(port)));
+            self.side_mut(direction).stage = Stage::Software;
+        }
+    }
+
+    fn turn(
+        &mut self,
+        direction: Direction,
+        port: PortId,
+        ready: bool,
+        commands: &mut Commands<R>,
+    ) {
+        if !self.waits_on(direction, port) {
+            return;
+        }
+        if !ready {
+            self.may_ask = true;
+            self.side_mut(direction).stage = Stage::Software;
+            return self.finish(commands);
+        }
+        match self.held {
+            Some(_) => self.create(direction, commands),
+            None => commands.push(Command::Hold(direction)),
+        }
+    }
+
+    fn hold(&mut self, direction: Direction, binding: Option<Binding>, commands: &mut Commands<R>) {
+        if !self.is_waiting(direction) {
+            return;
+        }
+        if self.held.is_none() {
+            self.held = binding;
+        }
+        if self.held.is_some() {
+            return self.create(direction, commands);
+        }
+        self.leave_line(direction, commands);
+        self.finish(commands);
+    }
+
+    fn create(&self, direction: Direction, commands: &mut Commands<R>) {
+        if let Some(binding) = self.held {
+            let fallback = self.not_rewritten(direction).is_some();
+            commands.push(Command::Create { direction, binding, fallback });
+        }
+    }
+
+    fn created(&mut self, direction: Direction, rule: R, visibility: Visibility) {
+        let stage = &mut self.side_mut(direction).stage;
+        if let Stage::Waiting(port) = *stage {
+            *stage = Stage::Installed(Installed { rule, port, visibility, aged: false });
+        }
+    }
+
+    /// Waits for a rule of the port's next encoding. `false`: this was about
+    /// one of those already.
+    fn fall_back(
+        &mut self,
+        direction: Direction,
+        why: NotRewritten,
+        commands: &mut Commands<R>,
+    ) -> bool {
+        let not_rewritten = &mut self.side_mut(direction).not_rewritten;
+        if not_rewritten.is_some() {
+            return false;
+        }
+        *not_rewritten = Some(why);
+        self.line_up_again(direction, LineEnd::Front, commands);
+        true
+    }
+
+    fn refused(
+        &mut self,
+        direction: Direction,
+        fallback: Option<NotRewritten>,
+        commands: &mut Commands<R>,
+    ) {
+        if !self.is_waiting(direction) {
+            return;
+        }
+        if !fallback.is_some_and(|why| self.fall_back(direction, why, commands)) {
+            self.refusal = Some(CardRefusal::Unsupported);
+            self.side_mut(direction).stage = Stage::Software;
+        }
+    }
+
+    /// The direction tries again at the end of its line, a few times.
+    fn failed(&mut self, direction: Direction, fallback: bool, commands: &mut Commands<R>) {
+        if !self.is_waiting(direction) {
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < FAILURES {
+            return self.line_up_again(direction, LineEnd::Back, commands);
+        }
+        if fallback && self.fall_back(direction, NotRewritten::Failed, commands) {
+            return;
+        }
+        self.may_ask = true;
+        self.refusal = Some(CardRefusal::Failed);
+        self.side_mut(direction).stage = Stage::Software;
+    }
+
+    fn close(&mut self, due_ms: u64, commands: &mut Commands<R>) {
+        if !self.has_rules() {
+            return self.withdraw(false, commands);
+        }
+        if self.linger_ms.is_none() {
+            self.linger_ms = Some(due_ms);
+            commands.push(Command::Linger { due_ms });
+        }
+    }
+
+    fn reopen(&mut self, binding: Option<Binding>, commands: &mut Commands<R>) {
+        let moved = self.held.is_some() && self.held != binding;
+        // The rules stay right for the same backend; but software must see all
+        // of the new handshake.
+        if moved || self.is_unseen() {
+            return self.withdraw(false, commands);
+        }
+        self.linger_ms = None;
+    }
+
+    /// Takes both directions out of their lines and their rules out of the
+    /// card. `unseen`: packets may have come since that nobody has counted.
+    fn withdraw(&mut self, unseen: bool, commands: &mut Commands<R>) {
+        if !self.withdrawn {
+            commands.push(Command::Count(Fact::Withdrawn));
+        }
+        self.withdrawn = true;
+        self.linger_ms = None;
+        for direction in Direction::BOTH {
+            let stage = &mut self.side_mut(direction).stage;
+            match std::mem::take(stage) {
+                Stage::Software | Stage::Waiting(_) => {}
+                Stage::Installed(installed) => {
+                    *stage = Stage::Destroying;
+                    self.unseen |= unseen && installed.visibility != Visibility::All;
+                    commands.push(Command::Destroy(direction, installed));
+                }
+                leaving @ (Stage::Destroying | Stage::Settling) => *stage = leaving,
+            }
+        }
+        if self.has_rules() {
+            commands.push(Command::Withdrawing);
+        }
+    }
+
+    fn age(&mut self, direction: Direction, commands: &mut Commands<R>) {
+        let spent = self.age_spent;
+        let Some(installed) = self.installed_mut(direction) else { return };
+        installed.aged = !spent;
+        if self.is_aged() {
+            commands.push(Command::Examine);
+        }
+    }
+
+    /// Whether the card calls all rules idle.
+    fn is_aged(&self) -> bool {
+        self.is_unseen() && self.installed().all(|installed| installed.aged)
+    }
+
+    fn counted(&mut self, reading: &Reading, commands: &mut Commands<R>) {
+        if self.is_unseen() && self.read(reading, commands) == Seen::Lost {
+            self.count_at_port(Fact::Astray, commands);
+            self.withdraw(true, commands);
+        }
+    }
+
+    /// The card or the ager takes the connection for idle. If its counters
+    /// agree, its rules go.
+    fn examined(
+        &mut self,
+        reading: &Reading,
+        idle_ms: Option<u64>,
+        timeout_ms: u64,
+        commands: &mut Commands<R>,
+    ) {
+        if !self.is_unseen() {
+            return;
+        }
+        let aged = self.is_aged();
+        let seen = self.read(reading, commands);
+        if matches!(seen, Seen::Moved(_)) {
+            // A card may go on naming a rule that was idle once.
+            self.age_spent |= aged;
+            return;
+        }
+        // The table's clock may have been set by a reading that came late.
+        let late_ms = if aged { timeout_ms } else { SAME_MS };
+        let idle = idle_ms.is_none_or(|idle| idle.saturating_add(late_ms) >= timeout_ms);
+        if seen == Seen::Lost {
+            self.count_at_port(Fact::Astray, commands);
+        } else if idle {
+            self.idle = true;
+            self.count_at_port(Fact::Aged, commands);
+        } else {
+            return;
+        }
+        self.withdraw(true, commands);
+    }
+
+    /// What the counters show: `Moved`, `Still` or `Lost`.
+    fn read(&mut self, reading: &Reading, commands: &mut Commands<R>) -> Seen {
+        for (direction, counted) in Direction::BOTH.into_iter().zip(reading.rules) {
+            let moved = matches!(counted, Some(Counted::New(new)) if new.packets > 0);
+            if let (true, Some(installed)) = (moved, self.installed_mut(direction)) {
+                installed.aged = false;
+            }
+        }
+        let forwarding = self.held.map(|held| held.forwarding);
+        // With one direction in software packets are to be expected there.
+        let both = reading.rules.iter().flatten().count() == 2;
+        let whole = both || forwarding.is_some_and(Forwarding::is_one_way);
+        let seen = self.activity.read(reading, whole);
+        match seen {
+            Seen::Moved(packets) => {
+                commands.push(Command::Rearm);
+                commands.push(Command::Measured { packets });
+            }
+            Seen::Unmatched => {
+                if forwarding == Some(Forwarding::Tunnel) {
+                    // Its packets may have a traffic class: the next rule is a mark.
+                    commands.push(Command::Unmatched);
+                }
+                return Seen::Lost;
+            }
+            Seen::Still | Seen::Lost => {}
+        }
+        seen
+    }
+
+    /// A connection with rules should never be gone or be another's. One in
+    /// line may be gone, and leaves the line.
+    fn audit(&mut self, binding: Option<Binding>, commands: &mut Commands<R>) {
+        if self.held.is_some() && self.held != binding {
+            if !self.withdrawn {
+                commands.push(Command::Count(Fact::Orphaned));
+            }
+            self.withdraw(false, commands);
+        } else if binding.is_none() {
+            Direction::BOTH.into_iter().for_each(|direction| self.leave_line(direction, commands));
+        }
+    }
+
+    /// Counts at the port of a rule.
+    fn count_at_port(&self, fact: impl FnOnce(PortId) -> Fact, commands: &mut Commands<R>) {
+        if let Some(installed) = self.installed().next() {
+            commands.push(Command::Count(fact(installed.port)));
+        }
+    }
+
+    /// Lets go of a connection that has no rule, and ends its record unless a
+    /// direction is in line.
+    fn finish(&mut self, commands: &mut Commands<R>) {
+        if self.has_rules() {
+            return;
+        }
+        let was_held = self.held.take().is_some();
+        if std::mem::take(&mut self.unseen) {
+            commands.push(Command::Rearm);
+        }
+        if Direction::BOTH.into_iter().any(|direction| self.is_waiting(direction)) {
+            if was_held {
+                commands.push(Command::LetGo { ask_again: false });
+            }
+            return;
+        }
+        let parting = match self.refusal.filter(|_| !self.withdrawn) {
+            _ if self.idle => Parting::Idle,
+            Some(why) => Parting::Refused(why),
+            None => Parting::Left,
+        };
+        commands.push(Command::Forget(parting));
+        commands.push(Command::LetGo { ask_again: self.withdrawn || self.may_ask });
     }
 }

@@ -17,9 +17,9 @@ pub struct Path {
     pub from: HopId,
 }
 
-/// What it takes to send a frame to a next hop, or to expect one from its link.
+/// How frames get to a next hop, or come from its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct NextHop {
     /// The port.
     pub port: PortId,
     /// The VLAN of its interface; `None`: untagged.
@@ -43,7 +43,7 @@ pub struct PortTables<'a> {
     pub drained: &'a QueueEpochs,
 }
 
-/// The connection table and the ports' tables, as the offload side sees them.
+/// The connection table, as the offload side sees it.
 pub trait Connections {
     /// The binding of `conn`; `None` if there is no such connection.
     fn binding(&self, conn: ConnId) -> Option<Binding>;
@@ -87,26 +87,37 @@ pub trait Connections {
     /// since its timeout was started anew.
     fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64>;
 
-    /// The tunnel to `backend`; `None`: there is none.
-    fn tunnel(&self, backend: BackendId) -> Option<Encap>;
+    /// Whether `service` serves every port of its VIP.
+    fn any_port(&self, service: ServiceId) -> bool;
+}
 
+/// Next hops and tunnels, as the offload side sees them.
+pub trait NextHops {
     /// How frames get to `hop`; `None` if it has been forgotten.
-    fn way(&self, hop: HopId) -> Option<Way>;
+    fn next_hop(&self, hop: HopId) -> Option<NextHop>;
 
     /// Notes that packets go to `hop`, though no worker sees them, so that its
     /// address is kept fresh.
     fn use_hop(&self, hop: HopId, now_ms: u64);
 
     /// How often the address or state of a next hop has changed.
-    fn way_changes(&self) -> u64;
+    fn hop_changes(&self) -> u64;
+
+    /// The tunnel to `backend`; `None`: there is none.
+    fn tunnel(&self, backend: BackendId) -> Option<Encap>;
+}
+
+/// The ports, as the offload side sees them.
+pub trait Ports {
+    /// The tables of `port`; `None` if there is no such port.
+    fn tables(&self, port: PortId) -> Option<PortTables<'_>>;
 
     /// The Ethernet address of untagged frames for us on `port`, and the
     /// longest IP packet that can come there; `None`: it has no untagged interface.
     fn station(&self, port: PortId) -> Option<(Mac, u16)>;
-
-    /// Whether `service` serves every port of its VIP.
-    fn any_port(&self, service: ServiceId) -> bool;
-
-    /// The tables of `port`; `None` if there is no such port.
-    fn port(&self, port: PortId) -> Option<PortTables<'_>>;
 }
+
+/// All that the offload side must know, and tell, of the rest of the process.
+pub trait Environment: Connections + NextHops + Ports {}
+
+impl<T: Connections + NextHops + Ports> Environment for T {}

@@ -1,5 +1,6 @@
 //! Flow types, and which of them a card has refused.
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dpdk::flow::FlowError;
 use wire::{FlowKey, Transport};
@@ -35,6 +36,18 @@ impl FlowType {
     pub const fn index(self) -> usize {
         self.ipv6 as usize * 2 + matches!(self.proto, Transport::Udp) as usize
     }
+
+    /// A flow between addresses that no packet has.
+    pub(crate) fn example(self) -> Option<FlowKey> {
+        let address = |last: u16| {
+            if self.ipv6 {
+                IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last))
+            } else {
+                IpAddr::V4(Ipv4Addr::new(192, 0, 2, last as u8))
+            }
+        };
+        FlowKey::new(self.proto, SocketAddr::new(address(1), 9), SocketAddr::new(address(2), 9))
+    }
 }
 
 impl fmt::Display for FlowType {
@@ -45,7 +58,7 @@ impl fmt::Display for FlowType {
 
 /// A refused flow type is tried again after 1 s, since the refusal may have had
 /// another cause, then ever more seldom up to an hour.
-const ASK_AGAIN: Waits = Waits { first_ms: 1_000, longest_ms: 3_600_000 };
+const ASK_AGAIN: Waits = Waits::new(1_000, 3_600_000);
 
 /// Refusals in a row that it takes to believe that a card can't do what it has
 /// done before. Drivers say EINVAL for many things.

@@ -1,298 +1,370 @@
 //! The rules of one port: what they need, and creating them.
-pub(crate) mod capacity;
-pub(crate) mod destroy;
-pub(crate) mod entry_rules;
-pub(crate) mod quarantine;
-pub(crate) mod rule_queue;
+mod capacity;
+mod destroy;
+mod entry_rules;
+mod line;
+mod quarantine;
+mod rule_queue;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use admission::Budget;
 use conntrack::ConnId;
-use dpdk::flow::{Action, Counters, FlowError, FlowPort, Rule, RuleHandle};
+use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
 use flow::{Direction, Encoding, PortId};
-use service::Binding;
-use state::Marked;
 use wire::FlowKey;
 
-use crate::connection::{Entry, Installed, Tag};
-use crate::encode::mark::pool::Marks;
-use crate::encode::queue::action::queue_action;
-use crate::encode::queue::tags::Queues;
-use crate::encode::rewrite::Shape;
+use self::capacity::Capacity;
+use self::destroy::{Doomed, RuleLabel};
+use self::entry_rules::EntryRules;
+use self::line::Line;
+use self::quarantine::Batch;
+pub(crate) use self::quarantine::Gone;
+use self::rule_queue::RuleQueue;
+use crate::connection::{Fact, LineEnd};
+use crate::encode::{Destination, Encoders, NotRewritten, RuleInput, Shape, Tag, Visibility, Why};
 use crate::environment::PortTables;
-use crate::flow_type::Unsupported;
-use crate::mark_fallback::NotRewritten;
-use crate::port::capacity::Capacity;
-use crate::port::destroy::{Doomed, Name};
-use crate::port::entry_rules::{Ends, Frame};
-use crate::port::quarantine::Batch;
-use crate::port::rule_queue::Engine;
 use crate::stats::Done;
-use crate::{FlowType, PortConfig};
-
-/// The line is tidied up no more often.
-const CLOSE_RANKS_MS: u64 = 1_000;
+use crate::{FlowType, PortConfig, PortStats};
 
 /// One direction of one connection.
 pub(crate) type Owner = (ConnId, Direction);
 
-/// All that a rule is made from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Job {
-    pub(crate) owner: Owner,
-    pub(crate) binding: Binding,
-    pub(crate) any_port: bool,
-    pub(crate) ends: Ends,
-    /// It can't be rewritten: a mark will do.
-    pub(crate) second_best: bool,
+/// A connection's rule in the card.
+#[derive(Debug)]
+pub(crate) struct PortRule {
+    handle: RuleHandle,
+    tag: Tag,
+    to: Destination,
+    /// What it had counted when it was last read.
+    counted: Counters,
+    /// What it matches.
+    key: FlowKey,
 }
 
-/// What became of a job.
+impl PortRule {
+    /// Where it sends its packets.
+    pub(crate) const fn destination(&self) -> Destination {
+        self.to
+    }
+}
+
+/// What became of a rule that was to be created.
 #[derive(Debug)]
 pub(crate) enum Attempt {
     /// The rule is in the card.
-    Created(Installed),
+    Created(PortRule, Visibility),
     /// There is no room now.
     NoRoom,
     /// It failed for once: it may be tried again. The card was asked or not.
     Failed { asked: bool },
-    /// The card doesn't take it, or the encoding can't express it: the
-    /// direction stays in software, or gets a mark if `why` says that it can't
-    /// be rewritten. The card was asked or not.
-    Refused { asked: bool, why: Option<NotRewritten> },
+    /// The card doesn't take it, or the encoding can't express it. `fallback`:
+    /// why, if the port's next encoding may do. The card was asked or not.
+    Refused { asked: bool, fallback: Option<NotRewritten> },
 }
 
 /// One port's rules and all they need.
 #[derive(Debug)]
 pub(crate) struct PortRules {
-    pub(crate) port: PortId,
-    pub(crate) encoding: Encoding,
-    pub(crate) done: Done,
-    pub(crate) capacity: Capacity,
-    pub(crate) unsupported: Unsupported,
-    /// Of marks on a port that rewrites.
-    unsupported_marks: Unsupported,
-    /// What can't be rewritten gets a mark.
-    pub(crate) mark_instead: bool,
-    pub(crate) marks: Marks,
-    pub(crate) queues: Queues,
-    /// Those in line, first come first served. An item counts only if the
-    /// connection's entry says that it is waiting here.
-    pub(crate) line: VecDeque<Owner>,
-    closed_ranks_ms: u64,
-    /// By the time it is due, then by age.
-    pub(crate) doomed: BTreeMap<(u64, u64), Doomed>,
-    pub(crate) sequence: u64,
-    pub(crate) adopted: Vec<RuleHandle>,
+    id: PortId,
+    encoding: Encoding,
+    encoders: Encoders,
+    done: Done,
+    capacity: Capacity,
+    /// Rules that the card may be asked to create.
+    budget: Budget,
+    /// Nanoseconds from any start; `None`: what a creation takes isn't measured.
+    clock: Option<fn() -> u64>,
+    line: Line,
+    rule_queue: RuleQueue<RuleLabel>,
+    entry_rules: EntryRules,
+    /// Rules that were made elsewhere.
+    adopted: Vec<RuleHandle>,
+    /// Rules to be destroyed, by the time it is due, then by age.
+    doomed: BTreeMap<(u64, u64), Doomed>,
+    /// The age of the last of them.
+    sequence: u64,
     /// Destroyed in this tick; their settling begins with the next one, whose
     /// time is certainly later than the last of them was destroyed.
-    pub(crate) fresh: Vec<(Owner, Tag)>,
-    pub(crate) settling: VecDeque<Batch>,
-    rule_queues: Vec<u16>,
-    pub(crate) engine: Engine<Name>,
-    /// Of encoding `rewrite`.
-    pub(crate) frame: Frame,
-    /// Whose rules of encoding `rewrite` are in the card, by the numbers of
-    /// their handles.
-    pub(crate) by_handle: HashMap<usize, Owner>,
-    /// What the rules of encoding `rewrite` match that are in the card: in a
-    /// queue of operations one can't tell a duplicate from a full table.
-    pub(crate) keys: HashSet<FlowKey>,
-    /// Rules that the card may be asked to create.
-    pub(crate) budget: Budget,
-    /// Nanoseconds from any start; `None`: what a creation takes isn't measured.
-    pub(crate) clock: Option<fn() -> u64>,
+    fresh: Vec<(Owner, Tag)>,
+    settling: VecDeque<Batch>,
+    /// Whose rules are in the card of whose packets workers see nothing, by the
+    /// numbers of their handles.
+    by_handle: HashMap<usize, Owner>,
+    /// What the rules of a port that rewrites match: in a queue of operations
+    /// one can't tell a duplicate from a full table.
+    keys: HashSet<FlowKey>,
 }
 
 impl PortRules {
+    /// A port without rules, whose tables have room for so many marks and tags.
     pub(crate) fn new(
-        port: PortId,
+        id: PortId,
         config: &PortConfig,
-        (marks, tags): (usize, Range<u16>),
+        sizes: (usize, Range<u16>),
         budget: Budget,
     ) -> Self {
-        let in_mark = match config.encoding {
-            Encoding::Mark => true,
-            Encoding::Rewrite => config.mark_instead,
-            Encoding::Queue | Encoding::Off => false,
-        };
-        let in_queue = config.encoding == Encoding::Queue;
-        let tags = if in_queue { tags } else { 0..0 };
-        let own: &[u16] = if in_queue { &config.queues } else { &[] };
         Self {
-            port,
+            id,
             encoding: config.encoding,
+            encoders: Encoders::new(config, sizes),
             done: Done::default(),
             capacity: Capacity::default(),
-            unsupported: Unsupported::default(),
-            unsupported_marks: Unsupported::default(),
-            mark_instead: config.mark_instead,
-            marks: Marks::new(if in_mark { marks } else { 0 }),
-            queues: Queues::new(own, &config.shared_queues, tags, config.workers),
-            line: VecDeque::new(),
-            closed_ranks_ms: 0,
-            doomed: BTreeMap::new(),
-            sequence: 0,
-            adopted: Vec::new(),
-            fresh: Vec::new(),
-            settling: VecDeque::new(),
-            rule_queues: config.queues.clone(),
-            engine: Engine::default(),
-            frame: Frame::new(config.rewrite.clone()),
-            by_handle: HashMap::new(),
-            keys: HashSet::new(),
             budget,
             clock: None,
+            line: Line::default(),
+            rule_queue: RuleQueue::default(),
+            entry_rules: EntryRules::new(
+                config.rewrite.as_ref().is_some_and(|card| card.style.age),
+            ),
+            adopted: Vec::new(),
+            doomed: BTreeMap::new(),
+            sequence: 0,
+            fresh: Vec::new(),
+            settling: VecDeque::new(),
+            by_handle: HashMap::new(),
+            keys: HashSet::new(),
         }
     }
 
-    /// Removes those from the line that have left it, at most once a second:
-    /// it looks at all of them.
-    pub(crate) fn close_ranks(&mut self, entries: &BTreeMap<ConnId, Entry>, now_ms: u64) {
-        if now_ms < self.closed_ranks_ms.saturating_add(CLOSE_RANKS_MS) {
-            return;
-        }
-        self.closed_ranks_ms = now_ms;
-        let port = self.port;
-        self.line.retain(|(conn, direction)| {
-            entries.get(conn).is_some_and(|entry| entry.waits_on(*direction, port))
-        });
+    /// Which port it is.
+    pub(crate) const fn id(&self) -> PortId {
+        self.id
     }
 
-    /// Creates the rule for `job`, its tag's meaning first.
+    /// Whether the port makes no rules.
+    pub(crate) fn is_off(&self) -> bool {
+        self.encoders.is_empty()
+    }
+
+    /// Whether rules rewrite packets, so that no worker sees them.
+    pub(crate) fn rewrites(&self) -> bool {
+        self.encoders.rewrites()
+    }
+
+    /// Measures what a creation takes by `clock`.
+    pub(crate) fn measure(&mut self, clock: fn() -> u64) {
+        self.clock = Some(clock);
+    }
+
+    /// Counts what has happened to a connection of the port.
+    pub(crate) fn count(&mut self, fact: Fact) {
+        match fact {
+            Fact::Withdrawn | Fact::Orphaned => {}
+            Fact::Late(_) => self.done.late += 1,
+            Fact::Aged(_) => self.done.aged += 1,
+            Fact::Astray(_) => self.done.astray += 1,
+            Fact::Rerouted(_) => self.done.rerouted += 1,
+        }
+    }
+
+    /// Counts a direction whose packets no rule can match.
+    pub(crate) fn count_not_encodable(&mut self) {
+        Why::NotEncodable.count(&mut self.done.refused);
+    }
+
+    /// Whether one more may wait for a rule, when `more` come beside it and
+    /// `most` may wait. `waits` says who is in line in earnest.
+    pub(crate) fn has_room_in_line(
+        &mut self,
+        more: usize,
+        most: usize,
+        waits: impl Fn(Owner) -> bool,
+        now_ms: u64,
+    ) -> bool {
+        if self.line.len() + more >= most {
+            self.line.tidy(waits, now_ms);
+        }
+        let room = self.line.len() + more < most;
+        self.done.refused.waiting += u64::from(!room);
+        room
+    }
+
+    /// Puts `owner` in line.
+    pub(crate) fn line_up(&mut self, owner: Owner, end: LineEnd) {
+        self.line.push(owner, end);
+    }
+
+    /// How many are in line, those included that have left.
+    pub(crate) fn in_line(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Whose turn it is, if the card may be asked for a rule now.
+    pub(crate) fn next_in_line(&mut self, now_ms: u64) -> Option<Owner> {
+        let may_ask =
+            self.budget.available(now_ms) > 0 && self.is_ready() && self.capacity.may_ask(now_ms);
+        if may_ask { self.line.pop() } else { None }
+    }
+
+    /// Creations that the card may be asked for beside those in line.
+    pub(crate) fn free_budget(&mut self, now_ms: u64) -> usize {
+        self.budget.available(now_ms).saturating_sub(self.line.len())
+    }
+
+    /// Connections whose rules fit in the card, as far as is known: `held` have
+    /// rules or wait for some, one each or two if both directions arrive here.
+    pub(crate) fn connections_at_most(&self, held: usize, now_ms: u64) -> Option<usize> {
+        let limit = match (self.capacity.limit(now_ms), self.encoders.most_rules()) {
+            (Some(limit), Some(tags)) => limit.min(tags),
+            (limit, tags) => limit.or(tags)?,
+        };
+        let ours = self.capacity.rules().saturating_sub(self.adopted());
+        let each = (ours + self.line.len()).div_ceil(held.max(1)).clamp(1, 2);
+        Some(limit.saturating_sub(self.adopted()) / each)
+    }
+
+    /// Creates the rule for `input`, its tag's meaning first. With `fallback`
+    /// by the port's second encoding.
     pub(crate) fn create(
         &mut self,
-        job: &Job,
+        input: &RuleInput,
+        fallback: bool,
         tables: PortTables<'_>,
         flows: &mut dyn FlowPort,
         now_ms: u64,
     ) -> Attempt {
-        let Some(key) = job.binding.key(job.owner.1) else {
-            self.done.refused.not_encodable += 1;
-            return Attempt::Refused { asked: false, why: None };
-        };
+        let rank = usize::from(fallback);
+        let key = *input.key();
         let kind = FlowType::of(&key);
-        if !self.unsupported(job).may_ask(kind, now_ms) {
+        if !self.encoders.may_ask(rank, kind, now_ms) {
             self.done.refused.unsupported += 1;
-            return self.cannot(job, false);
+            return Attempt::Refused { asked: false, fallback: self.unsupported(rank) };
         }
-        let (tag, rule, shape) = match self.assign(job, &key, tables) {
-            Ok(assigned) => assigned,
-            Err(attempt) => return attempt,
+        if self.keys.contains(&key) {
+            // Two connections are the same to the card.
+            self.done.refused.other += 1;
+            return Attempt::Failed { asked: false };
+        }
+        let (tag, rule, shape) = match self.encoders.encode(rank, input, tables) {
+            Ok(encoded) => encoded,
+            Err(why) => return self.not_encoded(rank, why),
         };
         let began = self.clock.map(|clock| clock());
-        let made = self.make(flows, (&rule, shape), Some((job.owner, tag)), now_ms);
+        let made = self.make(flows, (&rule, shape), Some((input.owner(), tag)), now_ms);
         let took = self.clock.zip(began).map(|(clock, began)| clock().saturating_sub(began));
         self.budget.asked(took);
         match made {
             Ok(handle) => {
-                self.unsupported(job).taken(kind);
-                if tag == Tag::Nothing {
-                    self.by_handle.insert(handle.port_value(), job.owner);
+                self.encoders.taken(rank, kind);
+                let visibility = self.encoders.visibility(tag);
+                if visibility == Visibility::None {
+                    self.by_handle.insert(handle.port_value(), input.owner());
                 }
                 if self.rewrites() {
                     self.keys.insert(key);
                 }
-                self.done.marked_instead += u64::from(job.second_best);
-                Attempt::Created(Installed {
-                    port: self.port,
-                    handle,
-                    tag,
-                    goal: job.ends.goal,
-                    counted: Counters::default(),
-                    key,
-                    aged: false,
-                })
+                self.done.marked_instead += u64::from(fallback);
+                let to = input.destination();
+                let rule = PortRule { handle, tag, to, counted: Counters::default(), key };
+                Attempt::Created(rule, visibility)
             }
             Err(error) => {
-                self.take_back(tag, tables);
-                self.refused(job, &error, kind, now_ms)
+                self.encoders.take_back(tag, tables);
+                self.refused(rank, &error, kind, now_ms)
             }
         }
     }
 
-    /// Which flow types are refused in rules like `job`'s.
-    fn unsupported(&mut self, job: &Job) -> &mut Unsupported {
-        if job.second_best { &mut self.unsupported_marks } else { &mut self.unsupported }
+    /// What the rule has counted since it was last read; `None`: the card has
+    /// no such rule.
+    pub(crate) fn read(
+        &mut self,
+        rule: &mut PortRule,
+        flows: &mut dyn FlowPort,
+    ) -> Option<Counters> {
+        let PortRule { handle, counted, .. } = rule;
+        self.read_counters(counted, handle, flows)
     }
 
-    /// The card takes no rules for the flow type.
-    fn cannot(&self, job: &Job, asked: bool) -> Attempt {
-        let rewriting = self.rewrites() && !job.second_best;
-        Attempt::Refused { asked, why: rewriting.then_some(NotRewritten::Unsupported) }
+    /// The state of its rules, but for what connections know.
+    pub(crate) fn stats(&self) -> PortStats {
+        let mut stats = PortStats {
+            encoding: self.encoding,
+            done: self.done,
+            capacity_learnt: self.capacity.learnt(),
+            queued: self.rule_queue.is_queued(),
+            budget: Some(self.budget.per_second())
+                .filter(|budget| budget.is_finite())
+                .map(|budget| budget as u64),
+            creation_ns: self.budget.cost_ns().map(|cost| cost as u64),
+            ..PortStats::default()
+        };
+        self.encoders.describe(&mut stats);
+        stats.now.rules = self.capacity.rules();
+        stats.now.adopted = self.adopted();
+        stats.now.doomed = self.doomed();
+        stats.now.overdue = self.rule_queue.overdue();
+        stats.now.settling = self.settling();
+        stats
     }
 
-    fn refused(&mut self, job: &Job, error: &FlowError, kind: FlowType, now_ms: u64) -> Attempt {
+    /// Creates a rule and counts it.
+    fn make(
+        &mut self,
+        flows: &mut dyn FlowPort,
+        rule: (&Rule, Shape),
+        owner: Option<(Owner, Tag)>,
+        now_ms: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        let label = RuleLabel::new(owner);
+        let handle = self.rule_queue.create(flows, rule, &label, now_ms)?;
+        self.done.created += 1;
+        self.capacity.created();
+        Ok(handle)
+    }
+
+    /// Why the next encoding may do, if the card doesn't take the flow type in
+    /// rules of `rank`.
+    fn unsupported(&self, rank: usize) -> Option<NotRewritten> {
+        self.fallback(rank, NotRewritten::Unsupported)
+    }
+
+    /// `why`, if there is another encoding than that of `rank` to fall back on.
+    fn fallback(&self, rank: usize, why: NotRewritten) -> Option<NotRewritten> {
+        (rank == 0 && self.encoders.has_fallback()).then_some(why)
+    }
+
+    /// There is no rule to ask the card for.
+    fn not_encoded(&mut self, rank: usize, why: Why) -> Attempt {
+        if why == Why::NoMark && rank == 0 {
+            return Attempt::NoRoom;
+        }
+        why.count(&mut self.done.refused);
+        match why {
+            Why::Unresolved => Attempt::Failed { asked: false },
+            Why::NotRewritten(why) => {
+                Attempt::Refused { asked: false, fallback: self.fallback(rank, why) }
+            }
+            Why::NoMark | Why::NoQueue | Why::NotEncodable => {
+                Attempt::Refused { asked: false, fallback: None }
+            }
+        }
+    }
+
+    /// The card refused a rule.
+    fn refused(&mut self, rank: usize, error: &FlowError, kind: FlowType, now_ms: u64) -> Attempt {
         if error.is_full() {
             self.done.refused.full += 1;
-            if job.second_best {
+            if rank > 0 {
                 // Those who can be rewritten don't wait for it: it is another table.
-                return Attempt::Refused { asked: true, why: None };
+                return Attempt::Refused { asked: true, fallback: None };
             }
             self.capacity.refused(now_ms);
             return Attempt::NoRoom;
         }
-        if self.unsupported(job).refused(kind, error, now_ms) {
+        if self.encoders.refused(rank, kind, error, now_ms) {
             self.done.refused.unsupported += 1;
-            return self.cannot(job, true);
+            return Attempt::Refused { asked: true, fallback: self.unsupported(rank) };
         }
         self.done.refused.other += 1;
         self.budget.refused();
         Attempt::Failed { asked: true }
     }
 
-    /// A tag for `job`, already in the table that workers read, and its rule.
-    fn assign(
-        &mut self,
-        job: &Job,
-        key: &FlowKey,
-        tables: PortTables<'_>,
-    ) -> Result<(Tag, Rule, Shape), Attempt> {
-        if job.second_best {
-            return self.second_best(job, key, tables);
-        }
-        if self.rewrites() {
-            return self.rewriting(job, key).map(|(rule, shape)| (Tag::Nothing, rule, shape));
-        }
-        let shape = Shape::Plain;
-        if self.encoding == Encoding::Mark {
-            return self.marked(job, key, tables).map(|(tag, rule)| (tag, rule, shape));
-        }
-        let (_, direction) = job.owner;
-        let action = queue_action(&job.binding, direction, job.ends.goal.hop, job.any_port);
-        let action = action.map_err(|_| {
-            self.done.refused.not_encodable += 1;
-            Attempt::Refused { asked: false, why: None }
-        })?;
-        let Some(taken) = self.queues.take(&action) else {
-            self.done.refused.no_queue += 1;
-            return Err(Attempt::Refused { asked: false, why: None });
-        };
-        if taken.is_new {
-            tables.queues.set(taken.tag, Some(action));
-        }
-        let mark = taken.marked.then_some(Action::Mark(taken.tag.into()));
-        let actions = std::iter::once(Action::Queue(taken.queue)).chain(mark).collect();
-        Ok((Tag::Queue(taken.tag), Rule::five_tuple(key, actions), shape))
-    }
-
-    /// A mark for `job` that is already in the table that workers read, and its
-    /// rule.
-    pub(crate) fn marked(
-        &mut self,
-        job: &Job,
-        key: &FlowKey,
-        tables: PortTables<'_>,
-    ) -> Result<(Tag, Rule), Attempt> {
-        let (conn, direction) = job.owner;
-        let mark = self.marks.take().ok_or(Attempt::NoRoom)?;
-        tables.marks.set(mark, Marked { conn, direction });
-        // Both directions of a connection on one queue, the connections over all.
-        let at = conn.raw() as usize % self.rule_queues.len().max(1);
-        let queue = self.rule_queues.get(at).copied().unwrap_or(0);
-        let actions = vec![Action::Queue(queue), Action::Mark(mark)];
-        Ok((Tag::Mark(mark), Rule::five_tuple(key, actions)))
+    /// Whether another encoding may do for what the card would not take.
+    pub(crate) fn has_fallback(&self) -> bool {
+        self.encoders.has_fallback()
     }
 }

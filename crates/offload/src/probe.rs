@@ -1,14 +1,11 @@
 //! What a card can: asked at the start with rules that harm nobody.
 pub(crate) mod rewrite;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
 use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
 use flow::{Encoding, EncodingChoice};
-use wire::FlowKey;
 
 use crate::probe::rewrite::ask_rewrite;
-use crate::{FlowType, RewriteCard};
+use crate::{FlowType, RewriteCapabilities};
 
 /// How often a rule of the probe is tried to be destroyed before it is handed
 /// to the caller.
@@ -30,7 +27,7 @@ pub struct Probe {
     /// Flow types the card takes with QUEUE and MARK, by [`FlowType::index`].
     pub mark: [bool; 4],
     /// How the card rewrites packets and sends them on, if it can.
-    pub rewrite: Option<RewriteCard>,
+    pub rewrite: Option<RewriteCapabilities>,
     /// With `rewrite`: whether the card marks what it can't rewrite.
     pub mark_instead: bool,
     /// Whether the chosen encoding takes IPv6.
@@ -56,7 +53,7 @@ impl Probe {
 
 /// What is known of a card before it is asked.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Card<'a> {
+pub struct ProbeInput<'a> {
     /// Its receive queues.
     pub queues: u16,
     /// What an experiment with a packet has shown, if there was one: that a
@@ -74,14 +71,18 @@ pub fn probe(
     wanted: EncodingChoice,
     mark_arrives: Option<bool>,
 ) -> Probe {
-    probe_card(flows, &Card { queues, mark_arrives, outputs: &[] }, wanted)
+    probe_card(flows, &ProbeInput { queues, mark_arrives, outputs: &[] }, wanted)
 }
 
 /// Asks a card what it can and picks the encoding.
 ///
 /// The rules match addresses reserved for documentation (RFC 5737, RFC 3849)
 /// and are destroyed again; rules of others are not touched.
-pub fn probe_card(flows: &mut dyn FlowPort, card: &Card<'_>, wanted: EncodingChoice) -> Probe {
+pub fn probe_card(
+    flows: &mut dyn FlowPort,
+    card: &ProbeInput<'_>,
+    wanted: EncodingChoice,
+) -> Probe {
     let mut probe = Probe {
         encoding: Encoding::Off,
         reasons: Vec::new(),
@@ -125,7 +126,7 @@ fn ask_types(
     reasons: &mut Vec<String>,
 ) -> [bool; 4] {
     FlowType::ALL.map(|kind| {
-        let answer = match example(kind) {
+        let answer = match kind.example() {
             Some(flow) => ask(flows, &Rule::five_tuple(&flow, actions.to_vec()), left),
             None => return false,
         };
@@ -164,18 +165,6 @@ pub(crate) fn ask(
     }
     left.push(handle);
     Ok(())
-}
-
-/// A flow between addresses that no packet has.
-pub(crate) fn example(kind: FlowType) -> Option<FlowKey> {
-    let address = |last: u16| {
-        if kind.ipv6 {
-            IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last))
-        } else {
-            IpAddr::V4(Ipv4Addr::new(192, 0, 2, last as u8))
-        }
-    };
-    FlowKey::new(kind.proto, SocketAddr::new(address(1), 9), SocketAddr::new(address(2), 9))
 }
 
 /// Picks the encoding from what the card takes.

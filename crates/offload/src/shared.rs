@@ -7,7 +7,7 @@ use service::Binding;
 use state::Shared;
 use wire::{Encap, Mac};
 
-use crate::environment::{Connections, Path, PortTables, Way};
+use crate::environment::{Connections, NextHop, NextHops, Path, PortTables, Ports};
 
 /// States from which a connection is held or let go.
 const STATES: [OffloadState; 4] =
@@ -76,15 +76,18 @@ impl Connections for Arc<Shared> {
         self.table.idle_ms(conn, now_ms)
     }
 
-    fn tunnel(&self, backend: BackendId) -> Option<Encap> {
-        self.snapshot.load().tunnels.get(backend).copied()
+    fn any_port(&self, service: ServiceId) -> bool {
+        let snapshot = self.snapshot.load();
+        snapshot.services.service(service).is_some_and(|service| service.port().is_none())
     }
+}
 
-    fn way(&self, hop: HopId) -> Option<Way> {
+impl NextHops for Arc<Shared> {
+    fn next_hop(&self, hop: HopId) -> Option<NextHop> {
         let neighbour = self.neighbours.get(hop)?;
         let snapshot = self.snapshot.load();
         let interface = snapshot.interfaces.get(neighbour.interface)?;
-        Some(Way {
+        Some(NextHop {
             port: interface.port,
             vlan: interface.vlan,
             source: interface.mac,
@@ -98,24 +101,25 @@ impl Connections for Arc<Shared> {
         let _ = self.neighbours.resolve(hop, now_ms);
     }
 
-    fn way_changes(&self) -> u64 {
+    fn hop_changes(&self) -> u64 {
         self.neighbours.changes()
+    }
+
+    fn tunnel(&self, backend: BackendId) -> Option<Encap> {
+        self.snapshot.load().tunnels.get(backend).copied()
+    }
+}
+
+impl Ports for Arc<Shared> {
+    fn tables(&self, port: PortId) -> Option<PortTables<'_>> {
+        let port = Shared::port(self, port)?;
+        Some(PortTables { marks: &port.marks, queues: &port.queues, drained: &port.drained })
     }
 
     fn station(&self, port: PortId) -> Option<(Mac, u16)> {
         let snapshot = self.snapshot.load();
         let (_, interface) = snapshot.interfaces.at(port, None)?;
         Some((interface.mac, Shared::port(self, port)?.mtu))
-    }
-
-    fn any_port(&self, service: ServiceId) -> bool {
-        let snapshot = self.snapshot.load();
-        snapshot.services.service(service).is_some_and(|service| service.port().is_none())
-    }
-
-    fn port(&self, port: PortId) -> Option<PortTables<'_>> {
-        let port = Shared::port(self, port)?;
-        Some(PortTables { marks: &port.marks, queues: &port.queues, drained: &port.drained })
     }
 }
 

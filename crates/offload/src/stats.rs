@@ -61,6 +61,8 @@ pub struct Done {
     pub late: u64,
     /// Destroys that failed and were put off.
     pub retries: u64,
+    /// Operations of a port's queue that the card has not completed in 5 s.
+    pub overdue: u64,
     /// Rules of a predecessor that were found and destroyed; counted nowhere else.
     pub reconciled: u64,
     /// Connections whose rules went because the card had seen no packet for
@@ -88,6 +90,7 @@ impl Done {
         self.lost += other.lost;
         self.late += other.late;
         self.retries += other.retries;
+        self.overdue += other.overdue;
         self.reconciled += other.reconciled;
         self.aged += other.aged;
         self.astray += other.astray;
@@ -115,6 +118,9 @@ pub struct Level {
     pub pending: usize,
     /// Rules that are to be destroyed.
     pub doomed: usize,
+    /// Operations in line at the card for more than 5 s. Of a rule that is to
+    /// be destroyed the 5-tuple and the tag are not used again meanwhile.
+    pub overdue: usize,
     /// Destroyed rules that a packet may still carry the mark or queue of.
     pub settling: usize,
     /// Marks of rules.
@@ -135,6 +141,7 @@ impl Level {
         self.adopted += other.adopted;
         self.pending += other.pending;
         self.doomed += other.doomed;
+        self.overdue += other.overdue;
         self.settling += other.settling;
         self.marks_in_use += other.marks_in_use;
         self.marks_quarantined += other.marks_quarantined;

@@ -7,7 +7,7 @@ use common::card::Card;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
-use flow::Encoding;
+use flow::{Direction, Encoding};
 use offload::{OffloadConfig, Offloader, PortConfig};
 use service::{Binding, Forwarding};
 use state::Offload;
@@ -190,4 +190,38 @@ fn a_card_that_refuses_everything_for_once_is_tried_a_few_times() {
     (10..20).for_each(|turn| bench.tick(turn));
     assert_eq!(bench.offloader.stats().done().refused.other, 2 + 5);
     assert_eq!(bench.world.state(1), Some(State::None), "it may be asked for again");
+}
+
+/// A mark or queue of a rule that was refused means nothing: no packet has it.
+#[test]
+fn a_refused_rule_leaves_no_meaning_behind() {
+    for encoding in [Encoding::Mark, Encoding::Queue] {
+        let mut bench = Bench::new(encoding, OffloadConfig::default());
+        bench.cards.iter_mut().for_each(|card| card.refuse_creates = usize::MAX);
+        bench.open(0, 0, false);
+        bench.tick(1);
+        assert_eq!(bench.cards.each_ref().map(|card| card.creates), [1, 1], "{encoding}");
+        for port in &bench.world.ports {
+            assert!((0..1024).all(|mark| port.marks.get(mark).is_none()), "{encoding}");
+            assert!((0..12).all(|tag| port.queues.get(tag).is_none()), "{encoding}");
+        }
+    }
+}
+
+/// The rule goes where packets arrive when its turn comes, not where they did
+/// when it was asked for.
+#[test]
+fn a_route_that_changes_while_a_direction_waits_takes_its_rule_along() {
+    let mut bench = Bench::new(Encoding::Mark, OffloadConfig::default());
+    bench.open(0, 0, false);
+    bench.world.swapped.set(true);
+    (1..4).for_each(|turn| bench.tick(turn));
+    let binding = binding(0, 0, 0, false, false);
+    let keys = Direction::BOTH.map(|direction| binding.key(direction).unwrap());
+    let has = |card: &Card| keys.map(|key| card.has(&key));
+    assert_eq!(bench.cards.each_ref().map(has), [[false, true], [true, false]]);
+    assert_eq!(bench.cards.each_ref().map(|card| card.creates), [1, 1]);
+    let stats = bench.offloader.stats();
+    assert_eq!((stats.now().rules, stats.now().pending, stats.done().late), (2, 0, 0));
+    assert_eq!(bench.world.state(0), Some(State::Installed));
 }

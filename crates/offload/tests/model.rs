@@ -9,7 +9,7 @@ use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use flow::{AdmissionPolicy, Direction, Encoding};
-use offload::{OffloadConfig, Offloader, Place, PortConfig, RewriteCard, Style};
+use offload::{OffloadConfig, Offloader, Place, PortConfig, RewriteCapabilities, Style};
 use proptest::prelude::*;
 use state::Offload;
 use wire::FlowKey;
@@ -126,7 +126,7 @@ impl Model {
         world.narrow.set(true);
         let style =
             Style { legacy: false, port_id: false, age: false, flags: true, fragments: true };
-        let card = RewriteCard {
+        let card = RewriteCapabilities {
             style,
             outputs: vec![Some(0), Some(1)],
             types: [true, true, true, false],

@@ -146,7 +146,7 @@ fn rules_follow_a_next_hop_that_moves_and_go_with_one_that_is_forgotten() {
     run.pass(5);
     let moves = |run: &Run, hop: u32, last: Option<u8>| {
         run.world.macs.borrow_mut().insert(hop, last);
-        run.world.way_changes.set(run.world.way_changes.get() + 1);
+        run.world.hop_changes.set(run.world.hop_changes.get() + 1);
     };
     // Something changed, but not the address: it has become stale.
     moves(&run, 1, Some(1));
@@ -211,6 +211,24 @@ fn a_connection_whose_rules_are_lost_does_not_stay_installed() {
         run.pass(2000);
         assert!(run.packet(1, Direction::Forward), "reset {reset}: in hardware again");
     }
+}
+
+/// Software must see all of the new handshake.
+#[test]
+fn a_connection_that_is_opened_anew_goes_back_to_software() {
+    let mut run = Run::new(CardProfile::ConnectX);
+    run.open(1);
+    run.pass(5);
+    assert!(run.packet(1, Direction::Forward) && run.packet(1, Direction::Reply));
+    run.offloader.request(ConnId::from_raw(1), Offload::Reopened);
+    run.pass(30);
+    assert!(!run.packet(1, Direction::Forward) && !run.packet(1, Direction::Reply));
+    assert_eq!((run.in_cards(), run.world.state(1)), (2 * FRAME, Some(State::None)));
+    // Once it is established it may have rules again.
+    run.world.set_state(1, State::Wanted);
+    run.offloader.request(ConnId::from_raw(1), Offload::Wanted);
+    run.pass(5);
+    assert!(run.packet(1, Direction::Forward) && run.packet(1, Direction::Reply));
 }
 
 /// `n` connections come and go, a few hundred at a time; rules in the cards are

@@ -10,7 +10,8 @@ use flow::{CardProfile, Encoding, EncodingChoice, PortId};
 use keeper::{AgerSettings, Keeper, KeeperOutbox};
 use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, Reta};
 use offload::{
-    Card, OffloadConfig, OffloadStats, Offloader, PortConfig, Rules, RulesReport, probe_card,
+    OffloadConfig, OffloadStats, Offloader, PortConfig, ProbeInput, ReceiveQueues, Rules,
+    RulesReport, probe_card,
 };
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{BURST, Pipeline};
@@ -127,6 +128,7 @@ impl Simulation {
             ports: ports.iter_mut().map(|port| port.offload(options, workers, &numbers)).collect(),
             creations_per_tick: options.creations_per_tick,
             admission: setup::admission(config),
+            settle_ms: config.offload.settle_ms.into(),
             ..OffloadConfig::default()
         };
         Ok(Self {
@@ -315,17 +317,15 @@ impl SimulatedPort {
     /// How the offload side makes this port's rules.
     fn offload(&mut self, options: &Options, workers: u16, numbers: &[u16]) -> PortConfig {
         let encoding = options.encoding;
-        let queues = match encoding {
-            Encoding::Queue => (workers..options.queues).collect(),
-            Encoding::Mark | Encoding::Off | Encoding::Rewrite => (0..workers).collect(),
+        let receive = ReceiveQueues {
+            count: options.queues,
+            workers,
+            marks_repeat: options.nic.is_some_and(|profile| !profile.needs_unique_marks()),
         };
-        let shares = options.nic.is_some_and(|profile| !profile.needs_unique_marks());
-        let shared_queues = if shares { (0..workers).collect() } else { Vec::new() };
+        let mut config = PortConfig::new(encoding, receive);
         let outputs: Vec<Option<u16>> = numbers.iter().copied().map(Some).collect();
-        let mut config =
-            PortConfig { encoding, queues, shared_queues, workers, ..PortConfig::default() };
         if let (Some((_, flows)), Encoding::Rewrite) = (&mut self.nic, encoding) {
-            let card = Card { queues: options.queues, outputs: &outputs, mark_arrives: None };
+            let card = ProbeInput { queues: options.queues, outputs: &outputs, mark_arrives: None };
             let probe = probe_card(flows, &card, EncodingChoice::Fixed(encoding));
             (config.rewrite, config.mark_instead) = (probe.rewrite, probe.mark_instead);
         }

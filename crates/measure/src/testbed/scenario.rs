@@ -7,7 +7,7 @@ use config::Config;
 use conntrack::{ConnId, ConnTable, Hit, OffloadState, Segment};
 use flow::{CardProfile, Direction, Encoding, HopId, PortId};
 use nic::{Delivery, Nic, NicConfig};
-use offload::{OffloadConfig, Offloader, PortConfig, Rules};
+use offload::{OffloadConfig, Offloader, PortConfig, ReceiveQueues, Rules};
 use packet::HeapPacket;
 use pipeline::{BURST, Outbox, Pipeline, Settings};
 use setup::{PortFacts, Seed};
@@ -353,15 +353,8 @@ impl Scenario {
 }
 
 fn offloader(plan: Plan, shared: &Arc<Shared>) -> Offloader {
-    let port = |encoding| {
-        let queues = match encoding {
-            Encoding::Queue => (1..plan.queues).collect(),
-            Encoding::Mark => vec![0],
-            Encoding::Off | Encoding::Rewrite => Vec::new(),
-        };
-        let shared_queues = if plan.shares { vec![0] } else { Vec::new() };
-        PortConfig { encoding, queues, shared_queues, workers: 1, ..PortConfig::default() }
-    };
+    let receive = ReceiveQueues { count: plan.queues, workers: 1, marks_repeat: plan.shares };
+    let port = |encoding| PortConfig::new(encoding, receive);
     let servers = if plan.both_ways { plan.encoding } else { Encoding::Off };
     let config = OffloadConfig {
         ports: vec![port(plan.encoding), port(servers)],

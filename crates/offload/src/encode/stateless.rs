@@ -9,11 +9,10 @@
 //! What no rule of a group of the switch takes reaches the port, and so the
 //! workers, who do the same to it.
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 
 use dpdk::flow::{
-    Action, Attributes, EthFields, Field, HopField, Ipv4Fields, Ipv6Fields, Item, Match, Modify,
-    PortFields, Rule, SetField, VlanFields,
+    Action, EthFields, Field, HopField, Ipv4Fields, Ipv6Fields, Item, Match, Modify, PortFields,
+    Rule, SetField, VlanFields,
 };
 use flow::PortId;
 use l3::Interface;
@@ -21,12 +20,8 @@ use service::{Entry, Service};
 use state::Snapshot;
 use wire::{Mac, Transport};
 
-/// The first group of stateless services; below are those of connections.
-const FIRST_GROUP: u32 = 0x1000;
-/// A group without rules: what is sent there reaches software.
-pub(crate) const DEAD_END: u32 = FIRST_GROUP - 1;
-/// All groups that are ours; whatever is in them or leads to them, we have made.
-pub(crate) const GROUPS: RangeInclusive<u32> = DEAD_END - 1..=u32::MAX;
+use crate::groups::{self, DEAD_END, GATE_PRIORITY, SEAT};
+
 /// IPv4: more fragments, and the offset.
 const FRAGMENT: u16 = 0x3fff;
 
@@ -34,11 +29,18 @@ const FRAGMENT: u16 = 0x3fff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The next hop's Ethernet address.
-    pub(crate) to: Mac,
+    to: Mac,
     /// The interface's own.
-    pub(crate) from: Mac,
+    from: Mac,
     /// The port they leave by.
-    pub(crate) port: PortId,
+    port: PortId,
+}
+
+impl Target {
+    /// Frames from `from` to `to`, out of `port`.
+    pub(crate) const fn new(to: Mac, from: Mac, port: PortId) -> Self {
+        Self { to, from, port }
+    }
 }
 
 /// How a driver wants modifications to be said.
@@ -50,16 +52,6 @@ pub(crate) enum Dialect {
     Legacy,
 }
 
-/// The group of `service` for frames that arrive at `port`: two ports may be
-/// one switch with one set of groups.
-pub(crate) fn group(port: PortId, service: &Service) -> u32 {
-    FIRST_GROUP + (u32::from(port.0) << 16) + u32::from(service.id().0)
-}
-
-fn transfer(group: u32, priority: u32) -> Attributes {
-    Attributes { group, priority, transfer: true, ..Attributes::default() }
-}
-
 fn exactly<T>(spec: T, mask: T) -> Field<T> {
     Field { spec, mask }
 }
@@ -69,7 +61,7 @@ fn exactly<T>(spec: T, mask: T) -> Field<T> {
 /// is there, it is the former.
 pub(crate) fn seat() -> Rule {
     Rule {
-        attributes: transfer(DEAD_END - 1, 0),
+        attributes: groups::transfer(SEAT, 0),
         pattern: vec![Item::Eth(Match::Present)],
         actions: vec![Action::Jump(DEAD_END)],
     }
@@ -104,7 +96,11 @@ pub(crate) fn gate(service: &Service, interface: &Interface, group: u32) -> Rule
         Transport::Tcp => Item::Tcp(ports),
         Transport::Udp => Item::Udp(ports),
     });
-    Rule { attributes: transfer(0, 0), pattern, actions: vec![Action::Jump(group)] }
+    Rule {
+        attributes: groups::transfer(groups::ROOT, GATE_PRIORITY),
+        pattern,
+        actions: vec![Action::Jump(group)],
+    }
 }
 
 /// Keeps from the entries what software must decide: packets that go no
@@ -141,7 +137,7 @@ pub(crate) fn guards(
         }]
     }));
     let rule = |items: Vec<Item>| Rule {
-        attributes: transfer(group, 0),
+        attributes: groups::transfer(group, 0),
         pattern: [vec![Item::Eth(Match::Present)], items].concat(),
         actions: vec![Action::Jump(DEAD_END)],
     };
@@ -205,5 +201,5 @@ pub(crate) fn entry(
         ],
     };
     let pattern = vec![Item::Eth(Match::Present), net];
-    Rule { attributes: transfer(group, priority), pattern, actions }
+    Rule { attributes: groups::transfer(group, priority), pattern, actions }
 }

@@ -2,13 +2,12 @@
 use admission::{Key, Reason, Room, Standing};
 use conntrack::ConnId;
 use dpdk::flow::Counters;
-use flow::{AdmissionPolicy, Direction, Encoding};
+use flow::{AdmissionPolicy, Direction};
 
-use crate::connection::Stage;
-use crate::environment::Connections;
-use crate::mark_fallback::NotRewritten;
-use crate::offloader::Offloader;
-use crate::port::PortRules;
+use super::Offloader;
+use crate::connection::{Event, Stage};
+use crate::encode::NotRewritten;
+use crate::environment::Environment;
 
 /// Where one direction of a connection is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,47 +43,49 @@ pub struct Explained {
     pub not_rewritten: [Option<NotRewritten>; 2],
 }
 
-impl<C: Connections> Offloader<C> {
+impl<E: Environment> Offloader<E> {
     /// Why `conn` is, or is not, in hardware, and since when, in the time that
     /// [`tick`](Self::tick) is given; `None` if there is no such connection.
     #[must_use]
     pub fn explain(&self, conn: ConnId) -> Option<Explained> {
         let mut standing = self.admission.standing(self.key(conn)?, self.now_ms);
-        let entry = self.entries.get(&conn);
+        let connection = self.connections.get(&conn);
         if let Standing::Software { reason, .. } = &mut standing {
-            if self.ports.iter().all(|rules| rules.encoding == Encoding::Off) {
+            if self.ports.iter().all(|rules| rules.is_off()) {
                 *reason = Reason::Off;
-            } else if !self.world.is_established(conn) && *reason != Reason::Off {
+            } else if !self.environment.is_established(conn) && *reason != Reason::Off {
                 *reason = Reason::NotEstablished;
             }
         }
         let place = |direction| {
-            entry.map_or(Place::Software, |entry| match entry.stage(direction) {
+            connection.map_or(Place::Software, |connection| match connection.stage(direction) {
                 Stage::Software => Place::Software,
                 Stage::Waiting(_) => Place::InLine,
-                Stage::Installed(_) if entry.not_rewritten(direction).is_some() => Place::Marked,
+                Stage::Installed(_) if connection.not_rewritten(direction).is_some() => {
+                    Place::Marked
+                }
                 Stage::Installed(_) => Place::Hardware,
-                Stage::Leaving => Place::Leaving,
+                Stage::Destroying | Stage::Settling => Place::Leaving,
             })
         };
         Some(Explained {
             standing,
             forward: place(Direction::Forward),
             reply: place(Direction::Reply),
-            hardware: entry.map_or_else(Counters::default, |entry| entry.hardware),
-            refusal: entry.and_then(|entry| entry.refusal),
+            hardware: connection.map_or_else(Counters::default, |connection| connection.hardware()),
+            refusal: connection.and_then(|connection| connection.refusal()),
             not_rewritten: Direction::BOTH
-                .map(|direction| entry.and_then(|entry| entry.not_rewritten(direction))),
+                .map(|direction| connection.and_then(|own| own.not_rewritten(direction))),
         })
     }
 
     /// As whom the policy knows `conn`.
-    pub(crate) fn key(&self, conn: ConnId) -> Option<Key> {
-        let generation = self.world.generation(conn)?;
+    pub(super) fn key(&self, conn: ConnId) -> Option<Key> {
+        let generation = self.environment.generation(conn)?;
         Some(Key { conn: conn.raw(), generation })
     }
 
-    pub(crate) fn seen(&mut self, conn: ConnId, packets: u32) {
+    pub(super) fn seen(&mut self, conn: ConnId, packets: u32) {
         if let Some(key) = self.key(conn) {
             self.admission.seen(key, packets, self.now_ms);
         }
@@ -93,7 +94,7 @@ impl<C: Connections> Offloader<C> {
     /// Puts those in line that have come to deserve it, and takes the rules of
     /// those that don't any more, as if they were idle: their connections stay
     /// as they are.
-    pub(crate) fn decide(&mut self) {
+    pub(super) fn decide(&mut self) {
         if self.config.admission.policy == AdmissionPolicy::Off {
             return;
         }
@@ -101,9 +102,8 @@ impl<C: Connections> Offloader<C> {
         let decisions = self.admission.decide(self.now_ms, room);
         for key in decisions.evict {
             let conn = ConnId::from_raw(key.conn);
-            let has_it = self.entries.get(&conn).is_some_and(|entry| entry.key == Some(key));
-            if has_it {
-                self.withdraw_rules(conn, true);
+            if self.admission_key(conn) == Some(key) {
+                self.step(conn, Event::Withdrawn);
             } else {
                 self.admission.left(key, self.now_ms);
             }
@@ -117,10 +117,10 @@ impl<C: Connections> Offloader<C> {
     /// is another connection by now, gets nothing.
     fn line_up_chosen(&mut self, key: Key) {
         let conn = ConnId::from_raw(key.conn);
-        if self.entries.contains_key(&conn) {
+        if self.connections.contains_key(&conn) {
             return self.admission.left(key, self.now_ms);
         }
-        let good = self.world.is_established(conn) && self.world.claim(conn);
+        let good = self.environment.is_established(conn) && self.environment.claim(conn);
         if !good || self.key(conn) != Some(key) {
             return self.admission.ended(key);
         }
@@ -129,34 +129,20 @@ impl<C: Connections> Offloader<C> {
 
     /// What all ports together allow: a connection needs its rules on each.
     fn room(&mut self) -> Room {
-        let held = self.admission.counters().held.max(1);
+        let held = self.admission.counters().held;
         let mut room = Room { entries: None, budget: self.config.creations_per_tick };
         let mut any = false;
         let now_ms = self.now_ms;
-        for rules in self.ports.iter_mut().filter(|rules| rules.encoding != Encoding::Off) {
+        for rules in self.ports.iter_mut().filter(|rules| !rules.is_off()) {
             any = true;
-            let free = rules.budget.available(now_ms).saturating_sub(rules.line.len());
-            room.budget = room.budget.min(free);
-            if let Some(limit) = connections_at_most(rules, held, now_ms) {
+            room.budget = room.budget.min(rules.free_budget(now_ms));
+            if let Some(limit) = rules.connections_at_most(held, now_ms) {
                 room.entries = Some(room.entries.map_or(limit, |least| least.min(limit)));
             }
         }
-        if !any || self.is_shut() {
+        if !any || self.shut {
             room.budget = 0;
         }
         room
     }
-}
-
-/// Connections whose rules fit on a port, each having one there, or two if both
-/// directions arrive at it.
-fn connections_at_most(rules: &PortRules, held: usize, now_ms: u64) -> Option<usize> {
-    let marks = (rules.encoding == Encoding::Mark).then(|| rules.marks.size());
-    let limit = match (rules.capacity.limit(now_ms), marks) {
-        (Some(limit), Some(marks)) => limit.min(marks),
-        (limit, marks) => limit.or(marks)?,
-    };
-    let ours = rules.capacity.rules().saturating_sub(rules.adopted());
-    let each = (ours + rules.line.len()).div_ceil(held).clamp(1, 2);
-    Some(limit.saturating_sub(rules.adopted()) / each)
 }

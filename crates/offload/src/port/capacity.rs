@@ -5,7 +5,7 @@ use crate::backoff::{Backoff, Waits};
 
 /// A full card is asked again after 1 s, then ever more seldom up to 60 s: other
 /// programs' rules may have gone without our knowing.
-const ASK_AGAIN: Waits = Waits { first_ms: 1_000, longest_ms: 60_000 };
+const ASK_AGAIN: Waits = Waits::new(1_000, 60_000);
 
 /// After a refusal at `n` rules, the card is asked again once 1/16 of them are
 /// gone, so that a full table under churn is not asked for every single rule.

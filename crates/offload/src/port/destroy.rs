@@ -2,30 +2,29 @@
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
 use wire::FlowKey;
 
+use super::rule_queue::Destroy;
+use super::{Owner, PortRule, PortRules};
 use crate::backoff::{Backoff, Waits};
-use crate::connection::{Installed, Tag};
+use crate::encode::{Tag, Visibility};
 use crate::environment::PortTables;
-use crate::port::quarantine::forget;
-use crate::port::rule_queue::Destroy;
-use crate::port::{Owner, PortRules};
 
 /// A rule that the card won't destroy is tried again after 10 ms, then ever
 /// more seldom up to 10 s.
-const DESTROY_AGAIN: Waits = Waits { first_ms: 10, longest_ms: 10_000 };
+const DESTROY_AGAIN: Waits = Waits::new(10, 10_000);
 
 /// A rule as far as it concerns its end. Adopted ones have neither owner nor tag.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Name {
-    pub(crate) owner: Option<(Owner, Tag)>,
+pub(super) struct RuleLabel {
+    pub(super) owner: Option<(Owner, Tag)>,
     /// What it had counted when it was last looked at.
-    pub(crate) counted: Counters,
+    counted: Counters,
     /// What it matches, if no other may match that.
     key: Option<FlowKey>,
     backoff: Backoff,
 }
 
-impl Name {
-    pub(crate) fn of(owner: Option<(Owner, Tag)>) -> Self {
+impl RuleLabel {
+    pub(super) fn new(owner: Option<(Owner, Tag)>) -> Self {
         Self {
             owner,
             counted: Counters::default(),
@@ -37,24 +36,24 @@ impl Name {
 
 /// A rule to be destroyed.
 #[derive(Debug)]
-pub(crate) struct Doomed {
-    name: Name,
+pub(super) struct Doomed {
+    label: RuleLabel,
     handle: RuleHandle,
 }
 
 impl PortRules {
-    /// `installed` is to be destroyed.
-    pub(crate) fn doom(&mut self, owner: Owner, installed: Installed) {
-        self.by_handle.remove(&installed.handle.port_value());
-        let counted = installed.counted;
-        let key = self.rewrites().then_some(installed.key);
-        let name = Name { counted, key, ..Name::of(Some((owner, installed.tag))) };
-        self.put(Doomed { name, handle: installed.handle });
+    /// `rule` is to be destroyed.
+    pub(crate) fn doom(&mut self, owner: Owner, rule: PortRule) {
+        let PortRule { handle, tag, counted, key, .. } = rule;
+        self.by_handle.remove(&handle.port_value());
+        let key = self.rewrites().then_some(key);
+        let label = RuleLabel { counted, key, ..RuleLabel::new(Some((owner, tag))) };
+        self.put(Doomed { label, handle });
     }
 
     /// The rule of `handle`, which is no connection's, is to be destroyed.
-    pub(crate) fn doom_bare(&mut self, handle: RuleHandle) {
-        self.put(Doomed { name: Name::of(None), handle });
+    pub(super) fn doom_bare(&mut self, handle: RuleHandle) {
+        self.put(Doomed { label: RuleLabel::new(None), handle });
     }
 
     /// A rule made elsewhere, to be destroyed at the end.
@@ -65,13 +64,13 @@ impl PortRules {
     }
 
     /// Rules that are no connection's.
-    pub(crate) fn adopted(&self) -> usize {
-        self.adopted.len() + self.frame.rules()
+    pub(super) fn adopted(&self) -> usize {
+        self.adopted.len() + self.entry_rules.rules()
     }
 
     fn put(&mut self, doomed: Doomed) {
         self.sequence += 1;
-        self.doomed.insert((doomed.name.backoff.until_ms(), self.sequence), doomed);
+        self.doomed.insert((doomed.label.backoff.until_ms(), self.sequence), doomed);
     }
 
     /// Destroys at most `budget` of the rules that are due at `now_ms`.
@@ -87,47 +86,46 @@ impl PortRules {
     }
 
     fn destroy_one(&mut self, doomed: Doomed, flows: &mut dyn FlowPort, now_ms: u64) {
-        let Doomed { mut name, handle } = doomed;
-        if matches!(name.owner, Some((_, Tag::Nothing))) {
+        let Doomed { mut label, handle } = doomed;
+        let visibility = label.owner.map(|(_, tag)| self.encoders.visibility(tag));
+        if visibility == Some(Visibility::None) {
             // What came since nobody reads later.
-            self.read(&mut name.counted, &handle, flows);
+            self.read_counters(&mut label.counted, &handle, flows);
         }
-        match self.engine.destroy(flows, handle, name, now_ms) {
-            Destroy::Done(name) => self.destroyed(name),
+        match self.rule_queue.destroy(flows, handle, label, now_ms) {
+            Destroy::Done(label) => self.destroyed(label),
             Destroy::InLine => {}
-            Destroy::Failed(name, _, error) if error.errno == FlowError::NOT_FOUND => {
+            Destroy::Failed(label, _, error) if error.errno == FlowError::NOT_FOUND => {
                 self.done.lost += 1;
-                self.destroyed(name);
+                self.destroyed(label);
             }
-            Destroy::Failed(name, handle, _) => self.not_destroyed(name, handle, now_ms),
+            Destroy::Failed(label, handle, _) => self.not_destroyed(label, handle, now_ms),
         }
     }
 
     /// The card would not destroy a rule: again later.
-    pub(crate) fn not_destroyed(&mut self, mut name: Name, handle: RuleHandle, now_ms: u64) {
+    pub(super) fn not_destroyed(&mut self, mut label: RuleLabel, handle: RuleHandle, now_ms: u64) {
         self.done.retries += 1;
-        name.backoff.failed(now_ms);
-        self.put(Doomed { name, handle });
+        label.backoff.failed(now_ms);
+        self.put(Doomed { label, handle });
     }
 
-    pub(crate) fn destroyed(&mut self, name: Name) {
-        let Name { owner, key, .. } = name;
+    pub(super) fn destroyed(&mut self, label: RuleLabel) {
+        let RuleLabel { owner, key, .. } = label;
         if let Some(key) = key {
             self.keys.remove(&key);
         }
         self.done.destroyed += 1;
         self.capacity.destroyed();
         if let Some((owner, tag)) = owner {
-            if let Tag::Mark(mark) = tag {
-                self.marks.quarantine(mark);
-            }
+            self.encoders.quarantine(tag);
             self.fresh.push((owner, tag));
         }
     }
 
     /// Rules that are to be destroyed.
     pub(crate) fn doomed(&self) -> usize {
-        self.doomed.len() + self.engine.destroying()
+        self.doomed.len() + self.rule_queue.destroying()
     }
 
     /// At the end: tries every doomed and adopted rule once, due or not. Their
@@ -141,8 +139,8 @@ impl PortRules {
         // They may stand behind the others, so they go last.
         std::mem::take(&mut self.adopted).into_iter().for_each(|handle| self.doom_bare(handle));
         for (_, doomed) in std::mem::take(&mut self.doomed) {
-            if let Some((_, tag)) = doomed.name.owner {
-                forget(tag, tables);
+            if let Some((_, tag)) = doomed.label.owner {
+                self.encoders.silence(tag, tables);
             }
             self.destroy_one(doomed, flows, now_ms);
         }
@@ -151,6 +149,6 @@ impl PortRules {
             // No connection's rule is left that would need the guards.
             self.take_down();
         }
-        self.forget_all(tables);
+        self.silence_all(tables);
     }
 }

@@ -5,7 +5,7 @@ use dpdk::flow::{
     Completion, FlowError, FlowPort, QueueConfig, Rule, RuleHandle, TableHandle, Template,
 };
 
-use crate::encode::rewrite::Shape;
+use crate::encode::Shape;
 
 /// Operations that the queue holds.
 const DEPTH: u32 = 1024;
@@ -17,13 +17,13 @@ const TABLE_RULES: u32 = 1 << 18;
 const NO_MEMORY: i32 = 12;
 /// EBUSY: the queue has no room now.
 const BUSY: i32 = 16;
-/// An operation that has not been completed after this time never will: the
-/// port was reset.
-const GIVE_UP_MS: u64 = 5_000;
+/// An operation that has not been completed after this time is overdue: the
+/// card is very slow, or the port was reset.
+const OVERDUE_MS: u64 = 5_000;
 
-/// What came of an operation that was put in line; `T` names a rule.
+/// What came of an operation that was put in line; `T` labels a rule.
 #[derive(Debug)]
-pub(crate) enum Finished<T> {
+pub(super) enum Finished<T> {
     /// The rule is in the card.
     Created,
     /// The rule could not be created. Its handle must be destroyed.
@@ -36,10 +36,10 @@ pub(crate) enum Finished<T> {
 
 /// What came of a request to destroy a rule.
 #[derive(Debug)]
-pub(crate) enum Destroy<T> {
+pub(super) enum Destroy<T> {
     /// It is gone.
     Done(T),
-    /// It will be: see [`Engine::finish`].
+    /// It will be: see [`RuleQueue::finish`].
     InLine,
     /// It is still there.
     Failed(T, RuleHandle, FlowError),
@@ -58,24 +58,26 @@ struct Queued<T> {
     in_line: BTreeMap<u64, Operation<T>>,
     last_token: u64,
     completions: Vec<Completion>,
+    /// The last operation that was counted as overdue; so were those before it.
+    last_overdue: u64,
 }
 
 /// One port's way of making rules.
 #[derive(Debug)]
-pub(crate) struct Engine<T> {
+pub(super) struct RuleQueue<T> {
     queued: Option<Queued<T>>,
 }
 
-impl<T> Default for Engine<T> {
+impl<T> Default for RuleQueue<T> {
     fn default() -> Self {
         Self { queued: None }
     }
 }
 
-impl<T: Clone> Engine<T> {
+impl<T: Clone> RuleQueue<T> {
     /// Takes the port's queues into use, if it has any. Before the first rule,
     /// or on a port whose queues somebody has set up before.
-    pub(crate) fn set_up(&mut self, flows: &mut dyn FlowPort, probe: &Rule) {
+    pub(super) fn set_up(&mut self, flows: &mut dyn FlowPort, probe: &Rule) {
         let config =
             QueueConfig { queues: 1, depth: DEPTH, counters: TABLE_RULES, aging: TABLE_RULES };
         let configured = flows.configure_queues(&config).is_ok();
@@ -91,41 +93,42 @@ impl<T: Clone> Engine<T> {
     }
 
     /// Whether the port takes a table for rules like `rule`.
-    pub(crate) fn takes(&self, flows: &mut dyn FlowPort, rule: &Rule) -> bool {
+    pub(super) fn takes(&self, flows: &mut dyn FlowPort, rule: &Rule) -> bool {
         let table = flows.create_table(&template(rule, 1));
         table.map(|table| flows.destroy_table(table)).is_ok()
     }
 
     /// One whose port has its queues already.
-    pub(crate) fn queued() -> Self {
+    pub(super) fn queued() -> Self {
         Self {
             queued: Some(Queued {
                 tables: HashMap::new(),
                 in_line: BTreeMap::new(),
                 last_token: 0,
                 completions: Vec::new(),
+                last_overdue: 0,
             }),
         }
     }
 
     /// Whether rules go through a queue.
-    pub(crate) fn is_queued(&self) -> bool {
+    pub(super) fn is_queued(&self) -> bool {
         self.queued.is_some()
     }
 
     /// Rules whose destruction is in line.
-    pub(crate) fn destroying(&self) -> usize {
+    pub(super) fn destroying(&self) -> usize {
         let in_line = self.queued.iter().flat_map(|queued| queued.in_line.values());
         in_line.filter(|operation| matches!(operation, Operation::Destroy(..))).count()
     }
 
     /// Creates `rule`, which has `shape`. Through a queue it may still turn out
     /// that it could not be.
-    pub(crate) fn create(
+    pub(super) fn create(
         &mut self,
         flows: &mut dyn FlowPort,
         (rule, shape): (&Rule, Shape),
-        name: &T,
+        label: &T,
         now_ms: u64,
     ) -> Result<RuleHandle, FlowError> {
         let Some(queued) = &mut self.queued else { return flows.create(rule) };
@@ -139,40 +142,40 @@ impl<T: Clone> Engine<T> {
         let token = queued.last_token + 1;
         let handle = flows.enqueue_create(QUEUE, table, rule, token).map_err(full)?;
         queued.last_token = token;
-        queued.in_line.insert(token, Operation::Create(name.clone(), now_ms));
+        queued.in_line.insert(token, Operation::Create(label.clone(), now_ms));
         Ok(handle)
     }
 
     /// Destroys the rule of `handle`.
-    pub(crate) fn destroy(
+    pub(super) fn destroy(
         &mut self,
         flows: &mut dyn FlowPort,
         handle: RuleHandle,
-        name: T,
+        label: T,
         now_ms: u64,
     ) -> Destroy<T> {
         let Some(queued) = &mut self.queued else {
             return match flows.destroy(handle) {
-                Ok(()) => Destroy::Done(name),
-                Err((handle, error)) => Destroy::Failed(name, handle, error),
+                Ok(()) => Destroy::Done(label),
+                Err((handle, error)) => Destroy::Failed(label, handle, error),
             };
         };
         if let Err(error) = queued.make_room(flows) {
-            return Destroy::Failed(name, handle, error);
+            return Destroy::Failed(label, handle, error);
         }
         let token = queued.last_token + 1;
         match flows.enqueue_destroy(QUEUE, handle, token) {
             Ok(()) => {
                 queued.last_token = token;
-                queued.in_line.insert(token, Operation::Destroy(name, now_ms));
+                queued.in_line.insert(token, Operation::Destroy(label, now_ms));
                 Destroy::InLine
             }
-            Err((handle, error)) => Destroy::Failed(name, handle, error),
+            Err((handle, error)) => Destroy::Failed(label, handle, error),
         }
     }
 
     /// Hands to the card what is in line, and reports what it has completed.
-    pub(crate) fn finish(&mut self, flows: &mut dyn FlowPort, now_ms: u64) -> Vec<Finished<T>> {
+    pub(super) fn finish(&mut self, flows: &mut dyn FlowPort) -> Vec<Finished<T>> {
         let Some(queued) = &mut self.queued else { return Vec::new() };
         if queued.in_line.is_empty() {
             return Vec::new();
@@ -180,14 +183,47 @@ impl<T: Clone> Engine<T> {
         let _ = flows.push(QUEUE);
         queued.pull(flows);
         let completions = std::mem::take(&mut queued.completions);
-        let mut finished: Vec<_> =
-            completions.into_iter().filter_map(|one| queued.complete(one)).collect();
-        while let Some(operation) = queued.overdue(now_ms) {
-            if let Operation::Destroy(name, _) = operation {
-                finished.push(Finished::Destroyed(name));
-            }
+        completions.into_iter().filter_map(|one| queued.complete(one)).collect()
+    }
+
+    /// How many operations have become overdue by `now_ms` since it was asked
+    /// last. They stay in line: a card that is only slow may still match the
+    /// rule it was to destroy, so its 5-tuple and tag must not be used again
+    /// before it says that the rule is gone.
+    pub(super) fn became_overdue(&mut self, now_ms: u64) -> u64 {
+        let Some(queued) = &mut self.queued else { return 0 };
+        let is_overdue = |operation: &Operation<T>| {
+            let (Operation::Create(_, since) | Operation::Destroy(_, since)) = operation;
+            since.saturating_add(OVERDUE_MS) < now_ms
+        };
+        let from = queued.last_overdue + 1;
+        let mut found = 0;
+        // Tokens and times grow together.
+        for (token, _) in queued.in_line.range(from..).take_while(|(_, one)| is_overdue(one)) {
+            queued.last_overdue = *token;
+            found += 1;
         }
-        finished
+        found
+    }
+
+    /// Operations in line that are overdue.
+    pub(super) fn overdue(&self) -> usize {
+        let queued = self.queued.as_ref();
+        queued.map_or(0, |queued| queued.in_line.range(..=queued.last_overdue).count())
+    }
+
+    /// The port was reset: no rule is left, and nothing in line will ever be
+    /// completed. Returns those that were to be destroyed.
+    pub(super) fn reset(&mut self) -> Vec<T> {
+        let in_line = self.queued.iter_mut().flat_map(|queued| {
+            queued.completions.clear();
+            std::mem::take(&mut queued.in_line)
+        });
+        let destroyed = in_line.filter_map(|(_, operation)| match operation {
+            Operation::Destroy(label, _) => Some(label),
+            Operation::Create(..) => None,
+        });
+        destroyed.collect()
     }
 }
 
@@ -218,19 +254,12 @@ impl<T> Queued<T> {
     fn complete(&mut self, one: Completion) -> Option<Finished<T>> {
         match (self.in_line.remove(&one.token)?, one.done, one.handle) {
             (Operation::Create(..), true, _) => Some(Finished::Created),
-            (Operation::Create(name, _), false, _) => Some(Finished::NotCreated(name)),
-            (Operation::Destroy(name, _), false, Some(handle)) => {
-                Some(Finished::NotDestroyed(name, handle))
+            (Operation::Create(label, _), false, _) => Some(Finished::NotCreated(label)),
+            (Operation::Destroy(label, _), false, Some(handle)) => {
+                Some(Finished::NotDestroyed(label, handle))
             }
-            (Operation::Destroy(name, _), ..) => Some(Finished::Destroyed(name)),
+            (Operation::Destroy(label, _), ..) => Some(Finished::Destroyed(label)),
         }
-    }
-
-    /// The oldest operation, if it has been in line for too long.
-    fn overdue(&mut self, now_ms: u64) -> Option<Operation<T>> {
-        let first = self.in_line.first_entry()?;
-        let (Operation::Create(_, since) | Operation::Destroy(_, since)) = first.get();
-        (since.saturating_add(GIVE_UP_MS) < now_ms).then(|| first.remove())
     }
 }
 

@@ -1,15 +1,11 @@
 //! Whether a card can rewrite packets and send them on, and in which words.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use dpdk::flow::RuleHandle;
+use dpdk::flow::{FlowError, FlowPort};
+use wire::{Mac, Transport};
 
-use dpdk::flow::{FlowError, FlowPort, Rule, RuleHandle};
-use flow::{BackendId, PortId};
-use service::Delivery;
-use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
-
-use crate::encode::rewrite::{Plan, connection, entry, guards};
-use crate::environment::Way;
-use crate::probe::{ask, example};
-use crate::{FlowType, RewriteCard, Style, TunnelType};
+use crate::encode::rewrite::{entry, guards, rewrite_example, tunnel_example};
+use crate::probe::ask;
+use crate::{FlowType, RewriteCapabilities, Style, TunnelType};
 
 /// A locally administered address that no interface has.
 const NOBODY: Mac = Mac([2, 0, 0, 0, 0, 0]);
@@ -22,7 +18,7 @@ pub(crate) fn ask_rewrite(
     outputs: &[Option<u16>],
     left: &mut Vec<RuleHandle>,
     reasons: &mut Vec<String>,
-) -> Option<RewriteCard> {
+) -> Option<RewriteCapabilities> {
     if outputs.iter().flatten().next().is_none() {
         reasons.push("no rewrite: the card can send packets out of no port".to_owned());
         return None;
@@ -56,7 +52,7 @@ pub(crate) fn ask_rewrite(
             });
         }
         let tunnels = ask_tunnels(flows, style, &reached, left, reasons);
-        return Some(RewriteCard { style, outputs: reached, types, tunnels });
+        return Some(RewriteCapabilities { style, outputs: reached, types, tunnels });
     }
     if let Some(error) = first_error {
         reasons.push(format!("no rewrite: {error}"));
@@ -98,7 +94,7 @@ fn take(
     output: u16,
     left: &mut Vec<RuleHandle>,
 ) -> Result<(), FlowError> {
-    match rule(style, kind, output) {
+    match rewrite_example(style, kind, output) {
         Some(rule) => ask(flows, &rule, left),
         None => Ok(()),
     }
@@ -132,43 +128,6 @@ fn ask_tunnels(
         reasons.push(format!("rewrite: the card puts packets into tunnels: {}", taken.join(", ")));
     }
     answers
-}
-
-/// A rule that puts packets that nobody sends into a tunnel.
-pub(crate) fn tunnel_example(
-    style: Style,
-    outputs: &[Option<u16>],
-    kind: TunnelType,
-) -> Option<Rule> {
-    let output = outputs.iter().flatten().next().copied()?;
-    let key = example(*FlowType::ALL.first()?)?;
-    let tunnel = kind.example()?;
-    let delivery = Delivery::Tunnel(BackendId(0));
-    example_rule(&key, &delivery, Some(&tunnel), style, output)
-}
-
-/// A rule for packets that nobody sends.
-fn rule(style: Style, kind: FlowType, output: u16) -> Option<Rule> {
-    let key: FlowKey = example(kind)?;
-    let address = |last: u8| match kind.ipv6 {
-        true => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())),
-        false => IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
-    };
-    let new = |last| SocketAddr::new(address(last), 9);
-    let delivery = Delivery::Rewrite(Rewrite::both((key.src(), key.dst()), (new(3), new(4)))?);
-    example_rule(&key, &delivery, None, style, output)
-}
-
-fn example_rule(
-    key: &FlowKey,
-    delivery: &Delivery,
-    tunnel: Option<&Encap>,
-    style: Style,
-    output: u16,
-) -> Option<Rule> {
-    let way = Way { port: PortId(0), vlan: None, source: NOBODY, mac: Some(NOBODY), mtu: 1500 };
-    let plan = Plan { key, delivery, tunnel, way: &way, mac: NOBODY, output, timeout_ms: 60_000 };
-    connection(&plan, style).map(|(rule, _)| rule)
 }
 
 fn say(style: Style, reached: &[Option<u16>], reasons: &mut Vec<String>) {

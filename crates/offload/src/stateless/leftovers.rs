@@ -6,7 +6,7 @@
 //! software does all meanwhile.
 use dpdk::flow::{FlowPort, RuleHandle};
 
-use crate::encode::stateless as encode;
+use crate::groups;
 
 /// Rules in our groups, or into them, that nobody here has made.
 #[derive(Debug, Default)]
@@ -32,9 +32,9 @@ impl Leftovers {
             self.asked = true;
             // rte_flow says nothing of a rule but its handle; guards are those
             // that jump to the empty group.
-            self.guards = flows.recover(encode::DEAD_END..=encode::DEAD_END);
+            self.guards = flows.recover(groups::DEAD_END..=groups::DEAD_END);
             let guards = &self.guards;
-            let all = flows.recover(encode::GROUPS).into_iter();
+            let all = flows.recover(groups::OF_STATELESS).into_iter();
             self.ways = all.filter(|rule| !guards.contains(rule)).collect();
         }
         let before = self.len();

@@ -15,23 +15,23 @@ const LEVELS: std::ops::RangeInclusive<u32> = 1..=4;
 /// An entry's rule.
 #[derive(Debug)]
 pub(crate) struct Installed {
-    pub(crate) entry: Entry,
+    pub(super) entry: Entry,
     target: Target,
     level: u32,
-    pub(crate) handle: RuleHandle,
-    pub(crate) counters: Counters,
+    pub(super) handle: RuleHandle,
+    pub(super) counters: Counters,
 }
 
 /// The rules of one service on one port.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
-    pub(crate) gates: FixedRules,
-    pub(crate) guards: FixedRules,
-    pub(crate) entries: Vec<Installed>,
+    pub(super) gates: FixedRules,
+    pub(super) guards: FixedRules,
+    pub(super) entries: Vec<Installed>,
 }
 
 /// A port's card, how it is spoken to, and how many rules may still be made.
-pub(crate) type Card<'a> = (&'a mut dyn FlowPort, &'a mut Dialect, &'a mut usize);
+pub(super) type RuleMaker<'a> = (&'a mut dyn FlowPort, &'a mut Dialect, &'a mut usize);
 
 impl Pipe {
     pub(crate) fn rules(&self) -> usize {
@@ -48,9 +48,9 @@ impl Pipe {
         &mut self,
         v4: bool,
         plan: &Plan,
-        card: Card<'_>,
+        maker: RuleMaker<'_>,
     ) -> Result<(), FlowError> {
-        let (flows, dialect, budget) = card;
+        let (flows, dialect, budget) = maker;
         for (entry, target) in &plan.entries {
             if *budget == 0 {
                 return Ok(());

@@ -8,14 +8,15 @@ use service::{Entry, Mode, Service};
 use state::{Shared, Snapshot};
 
 use crate::encode::stateless::{self as encode, Target};
+use crate::groups;
 
 /// The rules of one service on one port.
 #[derive(Default)]
 pub(crate) struct Plan {
-    pub(crate) group: u32,
-    pub(crate) gates: Vec<Rule>,
-    pub(crate) guards: Vec<Rule>,
-    pub(crate) entries: Vec<(Entry, Target)>,
+    pub(super) group: u32,
+    pub(super) gates: Vec<Rule>,
+    pub(super) guards: Vec<Rule>,
+    pub(super) entries: Vec<(Entry, Target)>,
 }
 
 /// What the cards must hold for `service`, for packets that arrive at `port`;
@@ -27,7 +28,7 @@ pub(crate) fn plan(
     port: PortId,
     now_ms: u64,
 ) -> Result<Plan, String> {
-    let group = encode::group(port, service);
+    let group = groups::of_service(port, service.id());
     let mut plan = Plan { group, ..Plan::default() };
     let Some(classes) = service.classes() else { return Ok(plan) };
     if matches!(service.mode(), Mode::Stateless(StatelessKey::Hash)) {
@@ -48,7 +49,7 @@ pub(crate) fn plan(
         }
         // Without an address software asks for it.
         let Some(to) = neighbour.mac else { continue };
-        ways.insert(backend.id, (Target { to, from: out.mac, port: out.port }, out.vlan));
+        ways.insert(backend.id, (Target::new(to, out.mac, out.port), out.vlan));
     }
     let mut vlans = ways.values().map(|(_, vlan)| *vlan);
     let Some(vlan) = vlans.next() else { return Ok(plan) };

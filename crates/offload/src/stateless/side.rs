@@ -34,7 +34,7 @@ pub(crate) struct Side {
     leftovers: Leftovers,
     /// See [`crate::encode::stateless::seat`].
     seat: Option<RuleHandle>,
-    pub(crate) pipes: BTreeMap<ServiceId, Pipe>,
+    pub(super) pipes: BTreeMap<ServiceId, Pipe>,
     /// Why services are left to software, or some of their entries.
     reasons: BTreeMap<ServiceId, String>,
     /// What is left of [`BUDGET`] in this tick.

@@ -6,7 +6,7 @@ use dpdk::flow::FlowPort;
 use etherparse::PacketBuilder;
 use flow::{CardProfile, Direction, Encoding, EncodingChoice};
 use nic::{Delivery, Nic, NicConfig, NicFlows};
-use offload::{Card, OffloadConfig, Offloader, PortConfig, Probe, probe_card};
+use offload::{OffloadConfig, Offloader, PortConfig, Probe, ProbeInput, probe_card};
 use state::Offload;
 use wire::Transport;
 
@@ -21,7 +21,7 @@ pub fn nic(profile: CardProfile, switch: &[u16]) -> Nic {
 }
 
 pub fn ask(nic: &Nic, wanted: EncodingChoice) -> Probe {
-    let card = Card { queues: 4, mark_arrives: None, outputs: &OUTPUTS };
+    let card = ProbeInput { queues: 4, mark_arrives: None, outputs: &OUTPUTS };
     probe_card(&mut nic.flows(), &card, wanted)
 }
 

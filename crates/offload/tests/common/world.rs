@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
-use offload::{Connections, Path, PortTables, Way};
+use offload::{Connections, NextHop, NextHops, Path, PortTables, Ports};
 use service::Binding;
 use state::{MarkTable, QueueEpochs, QueueTable};
 use wire::{Encap, Mac, Transport};
@@ -48,7 +48,9 @@ pub struct World {
     pub tunnels: RefCell<BTreeMap<u16, Encap>>,
     /// The last byte of next hops' Ethernet addresses; `None`: forgotten.
     pub macs: RefCell<BTreeMap<u32, Option<u8>>>,
-    pub way_changes: Cell<u64>,
+    pub hop_changes: Cell<u64>,
+    /// Clients and backends have changed places: packets arrive at the other port.
+    pub swapped: Cell<bool>,
     /// Next hops that packets went to.
     pub used: RefCell<BTreeSet<u32>>,
 }
@@ -90,7 +92,8 @@ impl World {
             wide: Cell::new(1500),
             tunnels: RefCell::default(),
             macs: RefCell::default(),
-            way_changes: Cell::new(0),
+            hop_changes: Cell::new(0),
+            swapped: Cell::new(false),
             used: RefCell::default(),
         }))
     }
@@ -159,13 +162,11 @@ impl Connections for Ours {
 
     fn path(&self, conn: ConnId, direction: Direction) -> Option<Path> {
         let backend = self.binding(conn)?.backend;
+        let arrives = PortId((direction == Direction::Reply) as u16 ^ self.swapped.get() as u16);
+        let backend = HopId(u32::from(backend.0));
         Some(match direction {
-            Direction::Forward => {
-                Path { arrives: PortId(0), hop: HopId(u32::from(backend.0)), from: HopId(1000) }
-            }
-            Direction::Reply => {
-                Path { arrives: PortId(1), hop: HopId(1000), from: HopId(u32::from(backend.0)) }
-            }
+            Direction::Forward => Path { arrives, hop: backend, from: HopId(1000) },
+            Direction::Reply => Path { arrives, hop: HopId(1000), from: backend },
         })
     }
 
@@ -211,11 +212,13 @@ impl Connections for Ours {
         self.conns.borrow().get(&conn.raw()).map(|conn| now_ms.saturating_sub(conn.seen_ms))
     }
 
-    fn tunnel(&self, backend: BackendId) -> Option<Encap> {
-        self.tunnels.borrow().get(&backend.0).copied()
+    fn any_port(&self, service: ServiceId) -> bool {
+        service == self.any_port
     }
+}
 
-    fn way(&self, hop: HopId) -> Option<Way> {
+impl NextHops for Ours {
+    fn next_hop(&self, hop: HopId) -> Option<NextHop> {
         let port = PortId(u16::from(hop.0 != 1000));
         let last = self.macs.borrow().get(&hop.0).copied().unwrap_or(Some(1))?;
         let mac = Some(Mac([2, 0, 1, (hop.0 >> 8) as u8, hop.0 as u8, last]));
@@ -225,27 +228,29 @@ impl Connections for Ours {
             _ if narrow => 1400,
             _ => self.wide.get(),
         };
-        Some(Way { port, vlan: None, source: STATION, mac, mtu })
+        Some(NextHop { port, vlan: None, source: STATION, mac, mtu })
     }
 
     fn use_hop(&self, hop: HopId, _: u64) {
         self.used.borrow_mut().insert(hop.0);
     }
 
-    fn way_changes(&self) -> u64 {
-        self.way_changes.get()
+    fn hop_changes(&self) -> u64 {
+        self.hop_changes.get()
+    }
+
+    fn tunnel(&self, backend: BackendId) -> Option<Encap> {
+        self.tunnels.borrow().get(&backend.0).copied()
+    }
+}
+
+impl Ports for Ours {
+    fn tables(&self, port: PortId) -> Option<PortTables<'_>> {
+        let port = self.ports.get(usize::from(port.0))?;
+        Some(PortTables { marks: &port.marks, queues: &port.queues, drained: &port.drained })
     }
 
     fn station(&self, _: PortId) -> Option<(Mac, u16)> {
         Some((STATION, 1500))
-    }
-
-    fn any_port(&self, service: ServiceId) -> bool {
-        service == self.any_port
-    }
-
-    fn port(&self, port: PortId) -> Option<PortTables<'_>> {
-        let port = self.ports.get(usize::from(port.0))?;
-        Some(PortTables { marks: &port.marks, queues: &port.queues, drained: &port.drained })
     }
 }

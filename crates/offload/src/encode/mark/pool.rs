@@ -16,7 +16,7 @@ enum State {
 /// no packet can still carry it; then it may be given out again, and those
 /// that have been free for longest go first.
 #[derive(Debug)]
-pub(crate) struct Marks {
+pub(super) struct Marks {
     states: Vec<State>,
     free: VecDeque<u32>,
     quarantined: usize,
@@ -25,14 +25,14 @@ pub(crate) struct Marks {
 impl Marks {
     /// The marks below `size`, of which a soft id can hold the first 65,536.
     #[must_use]
-    pub(crate) fn new(size: usize) -> Self {
+    pub(super) fn new(size: usize) -> Self {
         let size = size.min(MARKS_OF_SOFT_ID);
         let free = (1..size as u32).collect();
         Self { states: vec![State::Free; size], free, quarantined: 0 }
     }
 
     /// Takes a free mark; `None` if all are in use or quarantined.
-    pub(crate) fn take(&mut self) -> Option<u32> {
+    pub(super) fn take(&mut self) -> Option<u32> {
         let mark = self.free.pop_front()?;
         self.change(mark, State::Free, State::InUse);
         Some(mark)
@@ -40,14 +40,14 @@ impl Marks {
 
     /// The rule of `mark` is gone, packets that carry it may not be. `false`
     /// if the mark was not in use.
-    pub(crate) fn quarantine(&mut self, mark: u32) -> bool {
+    pub(super) fn quarantine(&mut self, mark: u32) -> bool {
         let changed = self.change(mark, State::InUse, State::Quarantined);
         self.quarantined += usize::from(changed);
         changed
     }
 
     /// No packet carries `mark` any more. `false` if it was not quarantined.
-    pub(crate) fn release(&mut self, mark: u32) -> bool {
+    pub(super) fn release(&mut self, mark: u32) -> bool {
         let changed = self.change(mark, State::Quarantined, State::Free);
         if changed {
             self.quarantined -= 1;
@@ -58,7 +58,7 @@ impl Marks {
 
     /// The rule of `mark` was never installed, so no packet ever carried it.
     /// `false` if it was not in use.
-    pub(crate) fn give_back(&mut self, mark: u32) -> bool {
+    pub(super) fn give_back(&mut self, mark: u32) -> bool {
         let changed = self.change(mark, State::InUse, State::Free);
         if changed {
             self.free.push_front(mark);
@@ -68,19 +68,19 @@ impl Marks {
 
     /// Marks whose rule is gone but which a packet may still carry.
     #[must_use]
-    pub(crate) fn quarantined(&self) -> usize {
+    pub(super) fn quarantined(&self) -> usize {
         self.quarantined
     }
 
     /// Marks that there are.
     #[must_use]
-    pub(crate) fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.states.len().saturating_sub(1)
     }
 
     /// Marks of rules.
     #[must_use]
-    pub(crate) fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         self.states.len().saturating_sub(1) - self.free.len() - self.quarantined
     }
 

@@ -8,7 +8,7 @@ use wire::Rewrite;
 
 /// Why a connection can't be told by a queue number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotEncodable {
+pub(super) enum NotEncodable {
     /// The source is rewritten to an address and port of the connection's own.
     #[error("in mode fullnat the rewrite differs between connections")]
     FullNat,
@@ -22,7 +22,7 @@ pub(crate) enum NotEncodable {
 ///
 /// With `any_port`, the service's ports are all one: where backends keep the
 /// port too, the action rewrites addresses only and holds for every port.
-pub(crate) fn queue_action(
+pub(super) fn queue_action(
     binding: &Binding,
     direction: Direction,
     hop: HopId,

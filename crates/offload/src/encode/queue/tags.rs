@@ -15,7 +15,7 @@ use crate::stats::QueueUse;
 /// as long as one rule, or one packet that such a rule has classified, may refer
 /// to it.
 #[derive(Debug)]
-pub(crate) struct Queues {
+pub(super) struct Queues {
     slots: BTreeMap<u16, Slot>,
     by_action: HashMap<Key, u16>,
     free: BTreeSet<u16>,
@@ -45,15 +45,15 @@ const fn key(action: &QueueAction) -> Key {
 
 /// A tag that was taken for a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(super) struct Taken {
     /// The tag: a queue's number, or a mark.
-    pub(crate) tag: u16,
+    pub(super) tag: u16,
     /// The queue that the rule names.
-    pub(crate) queue: u16,
+    pub(super) queue: u16,
     /// Whether the rule carries the tag as its mark, since others share the queue.
-    pub(crate) marked: bool,
+    pub(super) marked: bool,
     /// It had no meaning before: the table of meanings must be written first.
-    pub(crate) is_new: bool,
+    pub(super) is_new: bool,
 }
 
 impl Queues {
@@ -61,7 +61,7 @@ impl Queues {
     /// workers: queue q by worker q mod `workers`. Packets with `marks` come to
     /// the `shared` queues by turns; if there are none, no mark is used.
     #[must_use]
-    pub(crate) fn new(queues: &[u16], shared: &[u16], marks: Range<u16>, workers: u16) -> Self {
+    pub(super) fn new(queues: &[u16], shared: &[u16], marks: Range<u16>, workers: u16) -> Self {
         let slot = |queue: u16| Slot { queue, worker: queue % workers.max(1), used: None };
         let own = queues.iter().map(|&queue| (queue, slot(queue)));
         let first_mark = marks.start;
@@ -74,7 +74,7 @@ impl Queues {
     /// One more rule for `action`: the tag that already means it, else a free
     /// queue of the worker that has the fewest, else a free mark; `None`: none
     /// is free.
-    pub(crate) fn take(&mut self, action: &QueueAction) -> Option<Taken> {
+    pub(super) fn take(&mut self, action: &QueueAction) -> Option<Taken> {
         let known = self.by_action.get(&key(action)).copied();
         let tag = known.or_else(|| self.freest())?;
         let slot = self.slots.get_mut(&tag)?;
@@ -88,7 +88,7 @@ impl Queues {
 
     /// One rule and its packets are gone. `true` if `tag` has lost its
     /// meaning by that: the table of meanings must be written.
-    pub(crate) fn release(&mut self, tag: u16) -> bool {
+    pub(super) fn release(&mut self, tag: u16) -> bool {
         let Some(slot) = self.slots.get_mut(&tag) else { return false };
         let Some(used) = &mut slot.used else { return false };
         used.references -= 1;
@@ -103,18 +103,18 @@ impl Queues {
 
     /// Queues and marks that have a meaning.
     #[must_use]
-    pub(crate) fn assigned(&self) -> usize {
+    pub(super) fn assigned(&self) -> usize {
         self.by_action.len()
     }
 
     /// Queues that a rule may name.
     #[must_use]
-    pub(crate) fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.slots.range(..self.first_mark).count()
     }
 
     /// The tags that have a meaning.
-    pub(crate) fn uses(&self) -> impl Iterator<Item = QueueUse> {
+    pub(super) fn uses(&self) -> impl Iterator<Item = QueueUse> {
         self.slots.iter().filter_map(|(&tag, slot)| {
             let Used { action, references } = slot.used.as_ref()?;
             Some(QueueUse {

@@ -7,7 +7,7 @@ use common::rewriting::{FRAME, Run, nic};
 use common::world::{State, World};
 use conntrack::ConnId;
 use flow::{CardProfile, Direction, Encoding, EncodingChoice};
-use offload::{Card, NotRewritten, OffloadConfig, Offloader, Place, PortConfig, probe_card};
+use offload::{NotRewritten, OffloadConfig, Offloader, Place, PortConfig, ProbeInput, probe_card};
 use state::Offload;
 
 /// What can't be rewritten is marked, by rules that go through the same queue.
@@ -103,7 +103,7 @@ fn rewrite_is_each_ports_own_affair() {
     let nics = [nic(CardProfile::ConnectX, &[0]), nic(CardProfile::X550, &[])];
     let probes = [0, 1].map(|at: usize| {
         let outputs = [(at == 0).then_some(0), None];
-        let card = Card { queues: 4, mark_arrives: None, outputs: &outputs };
+        let card = ProbeInput { queues: 4, mark_arrives: None, outputs: &outputs };
         probe_card(&mut nics[at].flows(), &card, EncodingChoice::Fixed(Encoding::Rewrite))
     });
     let encodings = [probes[0].encoding, probes[1].encoding];

@@ -1,0 +1,62 @@
+//! Rules for packets that nobody sends: what a card takes of them, it takes of
+//! others.
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use dpdk::flow::Rule;
+use flow::{BackendId, PortId};
+use service::Delivery;
+use wire::{Encap, FlowKey, Mac, Rewrite};
+
+use super::Style;
+use super::rule::{RewriteRule, connection};
+use crate::environment::NextHop;
+use crate::{FlowType, TunnelType};
+
+/// A locally administered address that no interface has.
+const NOBODY: Mac = Mac([2, 0, 0, 0, 0, 0]);
+
+/// A rule that puts packets that nobody sends into a tunnel.
+pub(crate) fn tunnel_example(
+    style: Style,
+    outputs: &[Option<u16>],
+    kind: TunnelType,
+) -> Option<Rule> {
+    let output = outputs.iter().flatten().next().copied()?;
+    let key = FlowType::ALL.first()?.example()?;
+    let tunnel = kind.example()?;
+    let delivery = Delivery::Tunnel(BackendId(0));
+    example_rule(&key, &delivery, Some(&tunnel), style, output)
+}
+
+/// A rule for packets that nobody sends.
+pub(crate) fn rewrite_example(style: Style, kind: FlowType, output: u16) -> Option<Rule> {
+    let key = kind.example()?;
+    let address = |last: u8| match kind.ipv6 {
+        true => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into())),
+        false => IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)),
+    };
+    let new = |last| SocketAddr::new(address(last), 9);
+    let delivery = Delivery::Rewrite(Rewrite::both((key.src(), key.dst()), (new(3), new(4)))?);
+    example_rule(&key, &delivery, None, style, output)
+}
+
+fn example_rule(
+    key: &FlowKey,
+    delivery: &Delivery,
+    tunnel: Option<&Encap>,
+    style: Style,
+    output: u16,
+) -> Option<Rule> {
+    let next_hop =
+        NextHop { port: PortId(0), vlan: None, source: NOBODY, mac: Some(NOBODY), mtu: 1500 };
+    let made_of = RewriteRule {
+        key,
+        delivery,
+        tunnel,
+        next_hop: &next_hop,
+        mac: NOBODY,
+        output,
+        timeout_ms: 60_000,
+    };
+    connection(&made_of, style).map(|(rule, _)| rule)
+}
