@@ -32,87 +32,22 @@
 //! that is handed in by [`Event::Created`] comes back in one
 //! [`Command::Destroy`].
 mod activity;
+mod creation;
 mod event;
 #[cfg(test)]
 mod model;
+mod stage;
 
 use admission::{CardRefusal, Key};
 use dpdk::flow::Counters;
 use flow::{Direction, PortId};
-use service::{Binding, Forwarding};
+use service::Binding;
 
-use self::activity::{Activity, SAME_MS, Seen};
+use self::activity::Activity;
 pub(crate) use self::event::{Command, Counted, Event, Fact, LineEnd, Parting, Placement, Reading};
+use self::stage::Side;
+pub(crate) use self::stage::{Installed, Stage};
 use crate::encode::{NotRewritten, Visibility};
-
-/// Refusals for once that a connection may have.
-const FAILURES: u8 = 4;
-
-/// How far one direction of a connection is.
-#[derive(Debug, Default)]
-pub(crate) enum Stage<R> {
-    /// Served in software.
-    #[default]
-    Software,
-    /// In line for a rule on this port.
-    Waiting(PortId),
-    /// Its rule is in the card.
-    Installed(Installed<R>),
-    /// Its rule is being destroyed.
-    Destroying,
-    /// Packets may still carry the tag of its destroyed rule.
-    Settling,
-}
-
-/// A rule in the card.
-#[derive(Debug)]
-pub(crate) struct Installed<R> {
-    rule: R,
-    port: PortId,
-    visibility: Visibility,
-    /// The card says that the rule's timeout has passed without a packet.
-    aged: bool,
-}
-
-impl<R> Installed<R> {
-    /// The port whose card has the rule.
-    pub(crate) const fn port(&self) -> PortId {
-        self.port
-    }
-
-    /// Whether its packets pass the workers by.
-    pub(crate) fn is_unseen(&self) -> bool {
-        self.visibility == Visibility::None
-    }
-
-    /// The rule.
-    pub(crate) const fn rule(&self) -> &R {
-        &self.rule
-    }
-
-    /// The rule, to be destroyed.
-    pub(crate) fn into_rule(self) -> R {
-        self.rule
-    }
-
-    /// The rule, if its packets pass the workers by.
-    pub(crate) fn unseen_mut(&mut self) -> Option<&mut R> {
-        if self.is_unseen() { Some(&mut self.rule) } else { None }
-    }
-}
-
-#[derive(Debug)]
-struct Side<R> {
-    stage: Stage<R>,
-    /// Why the port's first encoding can't express the rule.
-    not_rewritten: Option<NotRewritten>,
-}
-
-impl<R> Default for Side<R> {
-    fn default() -> Self {
-        Self { stage: Stage::Software, not_rewritten: None }
-    }
-}
 
 /// One connection that has rules or waits for some.
 #[derive(Debug)]
@@ -320,142 +255,6 @@ impl<R> Connection<R> {
         stages.iter().any(|stage| matches!(stage, Installed(_) | Destroying | Settling))
     }
 
-    fn line_up_both(&mut self, placements: [Placement; 2], commands: &mut Commands<R>) {
-        for (direction, placement) in Direction::BOTH.into_iter().zip(placements) {
-            if matches!(self.stage(direction), Stage::Software) {
-                self.line_up(direction, placement, commands);
-            }
-        }
-    }
-
-    fn line_up(&mut self, direction: Direction, placement: Placement, commands: &mut Commands<R>) {
-        let stage = match placement {
-            Placement::Port(port) => {
-                commands.push(Command::LineUp { direction, port, end: LineEnd::Back });
-                Stage::Waiting(port)
-            }
-            Placement::Software => Stage::Software,
-            Placement::Crowded => {
-                self.may_ask = true;
-                self.refusal = Some(CardRefusal::Crowded);
-                Stage::Software
-            }
-        };
-        self.side_mut(direction).stage = stage;
-    }
-
-    /// Puts a waiting direction back in its line.
-    fn line_up_again(&self, direction: Direction, end: LineEnd, commands: &mut Commands<R>) {
-        if let Stage::Waiting(port) = *self.stage(direction) {
-            commands.push(Command::LineUp { direction, port, end });
-        }
-    }
-
-    fn leave_line(&mut self, direction: Direction, commands: &mut Commands<R>) {
-        if let Stage::Waiting(port) = *self.stage(direction) {
-            commands.push(Command::Count(Fact::Late(port)));
-            self.side_mut(direction).stage = Stage::Software;
-        }
-    }
-
-    fn turn(
-        &mut self,
-        direction: Direction,
-        port: PortId,
-        ready: bool,
-        commands: &mut Commands<R>,
-    ) {
-        if !self.waits_on(direction, port) {
-            return;
-        }
-        if !ready {
-            self.may_ask = true;
-            self.side_mut(direction).stage = Stage::Software;
-            return self.finish(commands);
-        }
-        match self.held {
-            Some(_) => self.create(direction, commands),
-            None => commands.push(Command::Hold(direction)),
-        }
-    }
-
-    fn hold(&mut self, direction: Direction, binding: Option<Binding>, commands: &mut Commands<R>) {
-        if !self.is_waiting(direction) {
-            return;
-        }
-        if self.held.is_none() {
-            self.held = binding;
-        }
-        if self.held.is_some() {
-            return self.create(direction, commands);
-        }
-        self.leave_line(direction, commands);
-        self.finish(commands);
-    }
-
-    fn create(&self, direction: Direction, commands: &mut Commands<R>) {
-        if let Some(binding) = self.held {
-            let fallback = self.not_rewritten(direction).is_some();
-            commands.push(Command::Create { direction, binding, fallback });
-        }
-    }
-
-    fn created(&mut self, direction: Direction, rule: R, visibility: Visibility) {
-        let stage = &mut self.side_mut(direction).stage;
-        if let Stage::Waiting(port) = *stage {
-            *stage = Stage::Installed(Installed { rule, port, visibility, aged: false });
-        }
-    }
-
-    /// Waits for a rule of the port's next encoding. `false`: this was about
-    /// one of those already.
-    fn fall_back(
-        &mut self,
-        direction: Direction,
-        why: NotRewritten,
-        commands: &mut Commands<R>,
-    ) -> bool {
-        let not_rewritten = &mut self.side_mut(direction).not_rewritten;
-        if not_rewritten.is_some() {
-            return false;
-        }
-        *not_rewritten = Some(why);
-        self.line_up_again(direction, LineEnd::Front, commands);
-        true
-    }
-
-    fn refused(
-        &mut self,
-        direction: Direction,
-        fallback: Option<NotRewritten>,
-        commands: &mut Commands<R>,
-    ) {
-        if !self.is_waiting(direction) {
-            return;
-        }
-        if !fallback.is_some_and(|why| self.fall_back(direction, why, commands)) {
-            self.refusal = Some(CardRefusal::Unsupported);
-            self.side_mut(direction).stage = Stage::Software;
-        }
-    }
-
-    /// The direction tries again at the end of its line, a few times.
-    fn failed(&mut self, direction: Direction, fallback: bool, commands: &mut Commands<R>) {
-        if !self.is_waiting(direction) {
-            return;
-        }
-        self.failures = self.failures.saturating_add(1);
-        if self.failures < FAILURES {
-            return self.line_up_again(direction, LineEnd::Back, commands);
-        }
-        if fallback && self.fall_back(direction, NotRewritten::Failed, commands) {
-            return;
-        }
-        self.may_ask = true;
-        self.refusal = Some(CardRefusal::Failed);
-        self.side_mut(direction).stage = Stage::Software;
-    }
-
     fn close(&mut self, due_ms: u64, commands: &mut Commands<R>) {
         if !self.has_rules() {
             return self.withdraw(false, commands);
@@ -499,90 +298,6 @@ impl<R> Connection<R> {
         if self.has_rules() {
             commands.push(Command::Withdrawing);
         }
-    }
-
-    fn age(&mut self, direction: Direction, commands: &mut Commands<R>) {
-        let spent = self.age_spent;
-        let Some(installed) = self.installed_mut(direction) else { return };
-        installed.aged = !spent;
-        if self.is_aged() {
-            commands.push(Command::Examine);
-        }
-    }
-
-    /// Whether the card calls all rules idle.
-    fn is_aged(&self) -> bool {
-        self.is_unseen() && self.installed().all(|installed| installed.aged)
-    }
-
-    fn counted(&mut self, reading: &Reading, commands: &mut Commands<R>) {
-        if self.is_unseen() && self.read(reading, commands) == Seen::Lost {
-            self.count_at_port(Fact::Astray, commands);
-            self.withdraw(true, commands);
-        }
-    }
-
-    /// The card or the ager takes the connection for idle. If its counters
-    /// agree, its rules go.
-    fn examined(
-        &mut self,
-        reading: &Reading,
-        idle_ms: Option<u64>,
-        timeout_ms: u64,
-        commands: &mut Commands<R>,
-    ) {
-        if !self.is_unseen() {
-            return;
-        }
-        let aged = self.is_aged();
-        let seen = self.read(reading, commands);
-        if matches!(seen, Seen::Moved(_)) {
-            // A card may go on naming a rule that was idle once.
-            self.age_spent |= aged;
-            return;
-        }
-        // The table's clock may have been set by a reading that came late.
-        let late_ms = if aged { timeout_ms } else { SAME_MS };
-        let idle = idle_ms.is_none_or(|idle| idle.saturating_add(late_ms) >= timeout_ms);
-        if seen == Seen::Lost {
-            self.count_at_port(Fact::Astray, commands);
-        } else if idle {
-            self.idle = true;
-            self.count_at_port(Fact::Aged, commands);
-        } else {
-            return;
-        }
-        self.withdraw(true, commands);
-    }
-
-    /// What the counters show: `Moved`, `Still` or `Lost`.
-    fn read(&mut self, reading: &Reading, commands: &mut Commands<R>) -> Seen {
-        for (direction, counted) in Direction::BOTH.into_iter().zip(reading.rules) {
-            let moved = matches!(counted, Some(Counted::New(new)) if new.packets > 0);
-            if let (true, Some(installed)) = (moved, self.installed_mut(direction)) {
-                installed.aged = false;
-            }
-        }
-        let forwarding = self.held.map(|held| held.forwarding);
-        // With one direction in software packets are to be expected there.
-        let both = reading.rules.iter().flatten().count() == 2;
-        let whole = both || forwarding.is_some_and(Forwarding::is_one_way);
-        let seen = self.activity.read(reading, whole);
-        match seen {
-            Seen::Moved(packets) => {
-                commands.push(Command::Rearm);
-                commands.push(Command::Measured { packets });
-            }
-            Seen::Unmatched => {
-                if forwarding == Some(Forwarding::Tunnel) {
-                    // Its packets may have a traffic class: the next rule is a mark.
-                    commands.push(Command::Unmatched);
-                }
-                return Seen::Lost;
-            }
-            Seen::Still | Seen::Lost => {}
-        }
-        seen
     }
 
     /// A connection with rules should never be gone or be another's. One in

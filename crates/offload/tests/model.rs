@@ -230,7 +230,6 @@ impl Model {
             left.for_each(|packet| full[usize::from(packet.queue)] = true);
             for queue in 0..QUEUES {
                 let at = usize::from(queue);
-                let burst = if full[at] { got[at] } else { got[at] + 1 };
                 if got[at] > 0 || !full[at] {
                     self.world.ports[port].drained.polled(queue, got[at]);
                 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use flow::{BackendId, ServiceId};
 use proptest::prelude::*;
+use service::Forwarding;
 use wire::Transport;
 
 use super::*;
