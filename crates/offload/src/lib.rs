@@ -26,5 +26,5 @@ pub use offloader::Offloader;
 pub use offloader::admission::{Explained, Place};
 pub use probe::{Probe, ProbeInput, probe, probe_card};
 pub use rules::{Rules, RulesReport};
-pub use stateless::{Held, StatelessRules, StatelessStats};
+pub use stateless::{Held, PortState, StatelessRules, StatelessStats};
 pub use stats::{Done, Level, OffloadStats, PortStats, QueueUse, Refused};

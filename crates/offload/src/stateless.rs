@@ -26,7 +26,7 @@ use state::{Shared, Snapshot};
 use self::pipe::Installed;
 use self::plan::plan;
 use self::side::{Past, Progress, Side};
-pub use self::stats::StatelessStats;
+pub use self::stats::{PortState, StatelessStats};
 
 /// How long a card that refused something is left alone, in milliseconds.
 const PATIENCE_MS: u64 = 1000;
@@ -134,7 +134,7 @@ impl StatelessRules {
     }
 
     /// The ports whose cards carry `service` out, and why others don't.
-    fn ports(&self, service: ServiceId) -> Vec<(PortId, Result<(), String>)> {
+    fn ports(&self, service: ServiceId) -> Vec<PortState> {
         let state = |side: &Side| side.state(service).map(|state| state.map_err(str::to_owned));
         (0..)
             .map(PortId)

@@ -7,6 +7,9 @@ use flow::{BackendId, PortId, ServiceId};
 use super::Held;
 use super::pipe::sum_of;
 
+/// A port, and why its card doesn't carry a service out, if it doesn't.
+pub type PortState = (PortId, Result<(), String>);
+
 /// The rules of stateless services at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatelessStats {
@@ -16,7 +19,7 @@ pub struct StatelessStats {
     pub reconciled: usize,
     /// Every entry in every card.
     pub held: Vec<Held>,
-    pub(super) ports: BTreeMap<ServiceId, Vec<(PortId, Result<(), String>)>>,
+    pub(super) ports: BTreeMap<ServiceId, Vec<PortState>>,
     /// What rules that are gone had counted.
     pub(super) past: BTreeMap<BackendId, Counters>,
 }
@@ -32,8 +35,7 @@ impl StatelessStats {
 
     /// The ports whose cards carry `service` out, and why others don't, or not
     /// wholly.
-    #[must_use]
-    pub fn ports(&self, service: ServiceId) -> &[(PortId, Result<(), String>)] {
+    pub fn ports(&self, service: ServiceId) -> &[PortState] {
         self.ports.get(&service).map_or(&[], Vec::as_slice)
     }
 }
