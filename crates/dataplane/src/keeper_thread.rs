@@ -34,20 +34,20 @@ pub(crate) struct KeeperThread {
     announce: Arc<AtomicBool>,
 }
 
+/// Sends a frame on a port.
+pub(crate) type SendFrame = Box<dyn FnMut(PortId, &[u8]) + Send>;
+
 /// Where the keeper's frames and reports go.
 pub(crate) struct KeeperOut {
     /// Sends a frame; one that finds no room is lost, as on a wire.
-    pub(crate) send: Box<dyn FnMut(PortId, &[u8]) + Send>,
+    pub(crate) send: SendFrame,
     pub(crate) reports: rtrb::Producer<OffloadRequest>,
     pub(crate) counters: Arc<Counters>,
 }
 
 /// The keeper's way to the wire: the first worker sends its frames, since a send
 /// queue belongs to one thread.
-pub(crate) fn injector(
-    mut ring: rtrb::Producer<Injected>,
-    pool: Mempool,
-) -> Box<dyn FnMut(PortId, &[u8]) + Send> {
+pub(crate) fn injector(mut ring: rtrb::Producer<Injected>, pool: Mempool) -> SendFrame {
     Box::new(move |port, frame| {
         if let Some(mbuf) = Mbuf::copy_from(&pool, frame) {
             drop(ring.push((port, mbuf)));

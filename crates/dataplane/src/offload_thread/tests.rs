@@ -72,7 +72,7 @@ fn open(shared: &Shared, n: u16, both: bool) -> ConnId {
         shared.neighbours.learn(interface, addr, Mac([2, 0, 0, 0, 1, host]), 0);
         hop
     };
-    let backend = shared.snapshot.load().services.services()[0].backends()[0].clone();
+    let backend = shared.snapshot.load().services.services()[0].backends()[0];
     let client = SocketAddr::from(([10, 71, 0, 9], 1024 + n));
     let binding = Binding {
         proto: Transport::Tcp,
@@ -164,7 +164,7 @@ fn a_driver_that_does_not_return_stops_nothing_else() {
     assert!(desk.explain(vec![busy]).is_none());
 
     drop(release);
-    while shared.table.len() > 0 {
+    while !shared.table.is_empty() {
         keeper.turn(now_ms);
         shared.ports[0].drained.polled(0, 0);
         std::thread::yield_now();
