@@ -240,8 +240,8 @@ pub(crate) struct BenchPaperArgs {
     /// [default: 14, with --quick 1.8].
     #[arg(long, value_name = "M", value_parser = minutes)]
     pub(crate) minutes: Option<f64>,
-    /// Measure every point this often, however long that takes (the paper: 30);
-    /// the expected duration is printed at the start.
+    /// Measure every point this often, however long that takes (the paper: 30,
+    /// about an hour).
     #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repetitions: Option<u32>,
     /// Measure only these of each figure's numbers of connections [default: all].

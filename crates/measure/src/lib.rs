@@ -29,7 +29,7 @@ pub use error::MeasureError;
 pub use evaluation::figure::Figure;
 pub use evaluation::options::{Options, Progress};
 pub use evaluation::part::Part;
-pub use evaluation::repetitions::{Grant, Wish, fixed, grants, wishes};
+pub use evaluation::repetitions::{Effort, Share, shares};
 pub use systems::system::{System, UnknownSystem};
 pub use testbed::ports::Testbed;
 pub use testbed::sequence::Traffic;

@@ -9,7 +9,7 @@ use traffic::{Churn, ChurnPacket, Class, Phase};
 
 use crate::error::MeasureError;
 use crate::evaluation::churn_clients::{ChurnClients, Tally};
-use crate::evaluation::contest::{CALM, WISHED, subject};
+use crate::evaluation::contest::{UNDISTURBED, WISHED, subject};
 use crate::evaluation::options::Options;
 use crate::evaluation::part::Part;
 use crate::evaluation::rate_search::RateSearch;
@@ -140,7 +140,7 @@ impl Testbed {
         let mut best = self.rate_once(system, script, options)?;
         let tries = if options.is_late() { 1 } else { WISHED };
         for _ in (1..tries).take_while(|_| !options.stopped()) {
-            if best.1 >= CALM {
+            if best.1 >= UNDISTURBED {
                 break;
             }
             if best.1 < 0.0 {

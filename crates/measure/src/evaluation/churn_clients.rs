@@ -12,9 +12,9 @@ use state::Offload;
 use traffic::{ChurnPacket, Phase};
 use wire::{TcpFlags, checksum};
 
-use crate::machine::ledger::Ledger;
-use crate::machine::presence::Patience;
+use crate::machine::core_time::Interruption;
 use crate::testbed::frames::{DATA, SHORTEST};
+use crate::testbed::packet_counts::PacketCounts;
 use crate::testbed::poll_loop::Signals;
 use crate::testbed::scenario::{QUEUES, START_MS, Scenario};
 use crate::testbed::source::{Sent, SourceRings, blank};
@@ -85,7 +85,7 @@ pub(crate) struct ChurnClients<'a> {
     arriving: Batch<BURST>,
     /// By ring.
     staged: Vec<Batch<BURST>>,
-    ledger: Ledger,
+    packet_counts: PacketCounts,
     counts: Counts,
     keeper: Keeper,
     /// The millisecond of the ager's last turn.
@@ -98,7 +98,7 @@ pub(crate) struct ChurnClients<'a> {
     /// The middles of steps that have passed.
     step: u64,
     turned: u64,
-    patience: Patience,
+    interruption: Interruption,
 }
 
 impl<'a> ChurnClients<'a> {
@@ -113,7 +113,7 @@ impl<'a> ChurnClients<'a> {
         let keeper = Keeper::new(&scenario.shared, ager, resolver);
         let free = (0..MBUFS).map_while(|_| blank(rings.pool, SHORTEST)).collect();
         let staged = rings.to_host.iter().map(|_| Batch::new()).collect();
-        let patience = rings.patience;
+        let interruption = rings.interruption;
         Self {
             rings,
             scenario,
@@ -122,7 +122,7 @@ impl<'a> ChurnClients<'a> {
             free,
             arriving: Batch::new(),
             staged,
-            ledger: Ledger::default(),
+            packet_counts: PacketCounts::default(),
             counts: Counts::default(),
             keeper,
             aged: 0,
@@ -131,7 +131,7 @@ impl<'a> ChurnClients<'a> {
             last: None,
             step: 0,
             turned: 0,
-            patience,
+            interruption,
         }
     }
 
@@ -146,7 +146,7 @@ impl<'a> ChurnClients<'a> {
         };
         while !self.rings.signals.measured.load(Ordering::Relaxed) {
             now = cycles();
-            self.rings.signals.source.beat(now, self.patience);
+            self.rings.signals.source.beat(now, self.interruption);
             let due = due_ns(now);
             self.collect();
             for _ in 0..BURST {
@@ -171,7 +171,8 @@ impl<'a> ChurnClients<'a> {
             behind: late.count() as u64,
         };
         let cycles = now.wrapping_sub(start);
-        let sent = Sent { ledger: self.ledger, cycles, calm: None, latency: None };
+        let sent =
+            Sent { packet_counts: self.packet_counts, cycles, undisturbed: None, latency: None };
         (sent, tally)
     }
 
@@ -208,10 +209,10 @@ impl<'a> ChurnClients<'a> {
         for (mut mbuf, told) in self.arriving.drain().zip(told) {
             self.counts.asked += 1;
             self.counts.matched += u64::from(told.matched);
-            self.ledger.offered[0] += 1;
+            self.packet_counts.offered[0] += 1;
             mbuf.set_mark(told.mark);
             let lost = enqueue(&mut self.staged, &mut self.rings, told.queue.into(), mbuf);
-            lose(&mut self.ledger, self.rings.signals, self.patience, [lost, 0]);
+            lose(&mut self.packet_counts, self.rings.signals, self.interruption, [lost, 0]);
         }
     }
 
@@ -224,7 +225,7 @@ impl<'a> ChurnClients<'a> {
                 if found == 0 {
                     break;
                 }
-                self.ledger.returned[port] += found as u64;
+                self.packet_counts.returned[port] += found as u64;
                 for mbuf in back.drain() {
                     self.answer(port, mbuf);
                 }
@@ -247,10 +248,10 @@ impl<'a> ChurnClients<'a> {
         mbuf.set_mark(None);
         if of_backend {
             // The servers' port of the NIC has no rules: all goes to its queue 0.
-            self.ledger.offered[1] += 1;
+            self.packet_counts.offered[1] += 1;
             let ring = usize::from(QUEUES);
             let lost = enqueue(&mut self.staged, &mut self.rings, ring, mbuf);
-            lose(&mut self.ledger, self.rings.signals, self.patience, [0, lost]);
+            lose(&mut self.packet_counts, self.rings.signals, self.interruption, [0, lost]);
         } else {
             self.towards_nic(mbuf);
         }
@@ -267,7 +268,7 @@ impl<'a> ChurnClients<'a> {
                 self.free.extend(batch.drain());
             }
         }
-        lose(&mut self.ledger, self.rings.signals, self.patience, lost);
+        lose(&mut self.packet_counts, self.rings.signals, self.interruption, lost);
     }
 
     /// What has been counted so far.
@@ -326,11 +327,16 @@ impl KeeperOutbox for Reports<'_> {
 
 /// Packets that the load balancer did not take, by port; it is excused while
 /// another process has its core.
-fn lose(ledger: &mut Ledger, signals: &Signals, patience: Patience, lost: [u64; 2]) {
+fn lose(
+    packet_counts: &mut PacketCounts,
+    signals: &Signals,
+    interruption: Interruption,
+    lost: [u64; 2],
+) {
     if lost != [0; 2] {
-        let excused = signals.host.excused(cycles(), patience);
-        ledger.lose(0, lost[0], excused);
-        ledger.lose(1, lost[1], excused);
+        let excused = signals.host.excused(cycles(), interruption);
+        packet_counts.lose(0, lost[0], excused);
+        packet_counts.lose(1, lost[1], excused);
     }
 }
 

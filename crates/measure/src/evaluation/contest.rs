@@ -26,7 +26,7 @@ pub(crate) const WINDOW: usize = 1024;
 const TRIES: u32 = 20;
 pub(crate) const WISHED: u32 = 3;
 /// The share of a point's time in which both cores should be there.
-pub(crate) const CALM: f64 = 0.6;
+pub(crate) const UNDISTURBED: f64 = 0.6;
 
 /// The systems of one setting, ready.
 pub(crate) struct Contest {
@@ -310,7 +310,7 @@ impl Testbed {
             if better && measured.is_usable(packets) {
                 best = Some(measured);
             }
-            if best.as_ref().is_some_and(|best| tried >= wished || best.worth() >= CALM) {
+            if best.as_ref().is_some_and(|best| tried >= wished || best.worth() >= UNDISTURBED) {
                 return Ok(best);
             }
             if !near {

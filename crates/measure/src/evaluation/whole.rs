@@ -1,6 +1,6 @@
 //! One part of a run, or all of them in a given time.
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::report::Findings;
 
@@ -9,7 +9,7 @@ use crate::evaluation::install;
 use crate::evaluation::new_connections;
 use crate::evaluation::options::Options;
 use crate::evaluation::part::Part;
-use crate::evaluation::repetitions::Grant;
+use crate::evaluation::repetitions::{Effort, MOST, Share};
 use crate::testbed::ports::Testbed;
 
 impl Testbed {
@@ -42,37 +42,33 @@ impl Testbed {
         Ok(findings)
     }
 
-    /// Measures all parts, as often as was granted; within `budget`, if there is
-    /// one: then points and repetitions that turn out slower than planned cost
-    /// later repetitions.
+    /// Measures the parts of `shares` one after the other. Of the time that an
+    /// effort has, a part that is late takes from those behind it in proportion,
+    /// and one that is early gives to them.
     ///
     /// # Errors
     /// Something needed is missing; see [`MeasureError`].
     pub fn whole(
         &mut self,
-        grants: &[Grant],
-        budget: Option<Duration>,
+        shares: &[Share],
+        effort: Effort,
         options: &Options,
     ) -> Result<Findings, MeasureError> {
         let start = Instant::now();
         let mut findings = Findings::default();
-        let mut left: Duration = grants.iter().map(Grant::time).sum();
-        for grant in grants.iter().take_while(|_| !options.stopped()) {
-            // A part that is late takes from those behind it in proportion, and
-            // one that is early gives to them.
-            let share = grant.time().as_secs_f64() / left.as_secs_f64().max(1e-9);
-            let own = |budget: Duration| {
-                let rest = budget.saturating_sub(start.elapsed());
-                Instant::now() + rest.mul_f64(share.min(1.0))
+        let mut left: u32 = shares.iter().map(|share| share.percent).sum();
+        for share in shares.iter().take_while(|_| !options.stopped()) {
+            let (deadline, repetitions) = match effort {
+                Effort::Repetitions(repetitions) => (None, repetitions.max(1)),
+                Effort::Within(budget) => {
+                    let rest = budget.saturating_sub(start.elapsed());
+                    (Some(Instant::now() + rest * share.percent / left.max(1)), MOST)
+                }
             };
-            let own = Options {
-                deadline: budget.map(own),
-                repetitions: grant.repetitions,
-                point_ms: grant.wish.point_ms,
-                ..options.clone()
-            };
-            findings.extend(self.part(grant.wish.part, &own)?);
-            left = left.saturating_sub(grant.time());
+            let point_ms = share.point_ms;
+            let own = Options { deadline, repetitions, point_ms, ..options.clone() };
+            findings.extend(self.part(share.part, &own)?);
+            left -= share.percent;
         }
         Ok(findings)
     }

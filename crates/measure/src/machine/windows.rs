@@ -1,7 +1,7 @@
 //! What the measured core notes of itself.
 use dataplane::utilization::LoopReading;
 
-use crate::machine::presence::{Patience, Presence};
+use crate::machine::core_time::{CoreTime, Interruption};
 use crate::statistics;
 
 /// The counters of algorithm 1 in windows of equal length.
@@ -14,7 +14,7 @@ pub(crate) struct Windows {
     /// Cycles of a window, stolen ones included.
     length: u64,
     /// From which on an iteration was interrupted.
-    patience: Patience,
+    interruption: Interruption,
     /// Cycles for which the source was away before this window.
     away: u64,
     skipped: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Window {
 /// The source may be away for such a part of a window that counts.
 const MOST_AWAY: u64 = 20;
 
-/// Others may have the measured core for such a part of a calm window.
+/// Others may have the measured core for such a part of a undisturbed window.
 const MOST_STOLEN: u64 = 2;
 
 impl Window {
@@ -48,17 +48,22 @@ impl Window {
     }
 
     /// Whether both cores were there nearly all the time.
-    pub(crate) const fn was_calm(&self) -> bool {
+    pub(crate) const fn was_undisturbed(&self) -> bool {
         self.was_offered() && self.stolen * MOST_STOLEN <= self.reading.ref_cycles + self.stolen
     }
 }
 
 impl Windows {
     /// `count` windows of `length` cycles after `skipped` ones that don't count.
-    pub(crate) fn new(count: usize, skipped: usize, length: u64, patience: Patience) -> Self {
+    pub(crate) fn new(
+        count: usize,
+        skipped: usize,
+        length: u64,
+        interruption: Interruption,
+    ) -> Self {
         Self {
             length,
-            patience,
+            interruption,
             away: 0,
             skipped,
             now: Window::default(),
@@ -70,8 +75,8 @@ impl Windows {
     }
 
     /// From which on an iteration was interrupted.
-    pub(crate) const fn patience(&self) -> Patience {
-        self.patience
+    pub(crate) const fn interruption(&self) -> Interruption {
+        self.interruption
     }
 
     /// The first iteration begins at `now`.
@@ -92,11 +97,11 @@ impl Windows {
     /// An iteration begins at `now` (lines 2 to 4 of algorithm 1), and with it
     /// the one before ends; `source` is on another core. `false`: all windows are full.
     #[inline]
-    pub(crate) fn iteration(&mut self, now: u64, source: Option<&Presence>) -> bool {
+    pub(crate) fn iteration(&mut self, now: u64, source: Option<&CoreTime>) -> bool {
         let cycles = now.wrapping_sub(self.last);
         self.last = now;
         let pending = self.pending.take();
-        if cycles > self.patience.turn {
+        if cycles > self.interruption.turn {
             self.now.stolen += cycles;
         } else {
             let reading = &mut self.now.reading;
@@ -111,7 +116,7 @@ impl Windows {
         if now.wrapping_sub(self.started) < self.length {
             return true;
         }
-        let away = source.map_or(0, |source| source.away(now, self.patience));
+        let away = source.map_or(0, |source| source.away(now, self.interruption));
         self.close(now, away)
     }
 
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn interrupted_iterations_count_nowhere_else() {
-        let mut windows = Windows::new(1, 0, 1000, Patience::new(500, 1));
+        let mut windows = Windows::new(1, 0, 1000, Interruption::new(500, 1));
         windows.start(0);
         windows.iteration(100, None);
         windows.found(32, 80);
@@ -177,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_first_windows_are_skipped() {
-        let mut windows = Windows::new(2, 1, 10, Patience::new(500, 1));
+        let mut windows = Windows::new(2, 1, 10, Interruption::new(500, 1));
         windows.start(0);
         let ends: Vec<bool> = (1..=3).map(|n| windows.iteration(n * 10, None)).collect();
         assert_eq!(ends, [true, true, false]);
@@ -186,14 +191,14 @@ mod tests {
 
     #[test]
     fn windows_without_a_source_are_told_apart() {
-        let patience = Patience::new(100, 1);
-        let source = Presence::default();
-        let mut windows = Windows::new(3, 0, 1000, patience);
+        let interruption = Interruption::new(100, 1);
+        let source = CoreTime::default();
+        let mut windows = Windows::new(3, 0, 1000, interruption);
         windows.start(0);
         for now in (50..=3000).step_by(50) {
             // The source is away from 1200 to 2100.
             if !(1250..2100).contains(&now) {
-                source.beat(now, patience);
+                source.beat(now, interruption);
             }
             windows.iteration(now, Some(&source));
         }
@@ -203,7 +208,7 @@ mod tests {
         assert_eq!(offered(&done), done[..1]);
         assert_eq!(offered(&done[1..]), []);
         let stolen = Window { stolen: done[0].reading.ref_cycles + 1, ..done[0] };
-        assert_eq!([done[0], stolen, done[1]].map(|w| w.was_calm()), [true, false, false]);
+        assert_eq!([done[0], stolen, done[1]].map(|w| w.was_undisturbed()), [true, false, false]);
     }
 
     #[test]

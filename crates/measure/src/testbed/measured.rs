@@ -69,31 +69,31 @@ impl Measured {
 
     /// Share of the offered packets that were lost.
     pub(crate) fn loss(&self) -> f64 {
-        self.sent.ledger.loss()
+        self.sent.packet_counts.loss()
     }
 
     /// Million packets offered per second, while both cores were there.
     pub(crate) fn offered_mpps(&self) -> f64 {
         let per_second = dpdk::cycles_per_second().max(1);
-        if let Some(calm) = &self.sent.calm {
-            return calm.rate(per_second).unwrap_or(0.0) / 1e6;
+        if let Some(undisturbed) = &self.sent.undisturbed {
+            return undisturbed.rate(per_second).unwrap_or(0.0) / 1e6;
         }
         let seconds = self.sent.cycles as f64 / per_second as f64;
-        let offered: u64 = self.sent.ledger.offered.iter().sum();
+        let offered: u64 = self.sent.packet_counts.offered.iter().sum();
         offered as f64 / seconds.max(1e-9) / 1e6
     }
 
     /// How well it was measured, the calmer the better: what was measured while
     /// the cores were far apart is worth less than nothing.
     pub(crate) fn worth(&self) -> f64 {
-        self.calm() - if self.near { 0.0 } else { 2.0 }
+        self.undisturbed() - if self.near { 0.0 } else { 2.0 }
     }
 
     /// The share of the time in which both cores were there, from 0 to 1.
-    pub(crate) fn calm(&self) -> f64 {
-        let good = self.windows.iter().filter(|window| window.was_calm()).count();
+    pub(crate) fn undisturbed(&self) -> f64 {
+        let good = self.windows.iter().filter(|window| window.was_undisturbed()).count();
         let windows = good as f64 / self.windows.len().max(1) as f64;
-        self.sent.calm.map_or(windows, |calm| windows.min(calm.share()))
+        self.sent.undisturbed.map_or(windows, |undisturbed| windows.min(undisturbed.share()))
     }
 
     /// Whether anything can be said: both cores were there some time, and, if
@@ -101,7 +101,7 @@ impl Measured {
     pub(crate) fn is_usable(&self, offered: bool) -> bool {
         let there = offered_windows(&self.windows);
         let seen = there.iter().any(|window| window.reading.packets > 0);
-        let rate = self.sent.calm.is_none_or(|calm| calm.share() > 0.0);
+        let rate = self.sent.undisturbed.is_none_or(|undisturbed| undisturbed.share() > 0.0);
         !there.is_empty() && rate && (seen || !offered)
     }
 
@@ -116,21 +116,26 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::ledger::Ledger;
+    use crate::testbed::packet_counts::PacketCounts;
 
     #[test]
     fn the_calmest_far_measurement_is_worth_less_than_nothing() {
         let measured = |windows, near| Measured {
             windows,
-            sent: Sent { ledger: Ledger::default(), cycles: 0, calm: None, latency: None },
+            sent: Sent {
+                packet_counts: PacketCounts::default(),
+                cycles: 0,
+                undisturbed: None,
+                latency: None,
+            },
             queues: 1,
             dropped: [0; 2],
             distance: None,
             near,
         };
-        let (calm, disturbed) = (vec![Window::default()], Vec::new());
-        assert!((measured(calm.clone(), true).worth() - 1.0).abs() < 1e-9);
-        assert!(measured(calm, false).worth() < 0.0);
+        let (undisturbed, disturbed) = (vec![Window::default()], Vec::new());
+        assert!((measured(undisturbed.clone(), true).worth() - 1.0).abs() < 1e-9);
+        assert!(measured(undisturbed, false).worth() < 0.0);
         assert!(measured(disturbed, true).worth() >= 0.0);
     }
 }

@@ -3,6 +3,7 @@ pub(crate) mod configuration;
 pub(crate) mod frames;
 pub(crate) mod measured;
 pub(crate) mod outbox;
+pub(crate) mod packet_counts;
 pub(crate) mod poll_loop;
 pub(crate) mod ports;
 pub(crate) mod run;

@@ -6,8 +6,8 @@ use dpdk::{Batch, RxQueue, cycles};
 use pipeline::BURST;
 use state::Source;
 
-use crate::machine::distance::Ball;
-use crate::machine::presence::Presence;
+use crate::machine::core_distance::PingPong;
+use crate::machine::core_time::CoreTime;
 use crate::machine::windows::Windows;
 use crate::systems::balancer::{Balancer, RX_BURST};
 use crate::testbed::outbox::Out;
@@ -21,11 +21,11 @@ pub(crate) struct Signals {
     /// The source runs, or will never.
     pub(crate) started: AtomicBool,
     /// Whether the measured core is the load balancer's.
-    pub(crate) host: Presence,
+    pub(crate) host: CoreTime,
     /// Whether the other core is the source's.
-    pub(crate) source: Presence,
+    pub(crate) source: CoreTime,
     /// How far apart the cores are before and after; thrown by the measured one.
-    pub(crate) balls: [Ball; 2],
+    pub(crate) pings: [PingPong; 2],
 }
 
 /// A receive queue that is polled.
@@ -49,7 +49,7 @@ pub(crate) fn poll(
     let start = cycles();
     let mut batch = Batch::<BURST>::new();
     windows.start(start);
-    let patience = windows.patience();
+    let interruption = windows.interruption();
     let mut schedule = PollSchedule::new(queues.len());
     loop {
         balancer.begin();
@@ -59,7 +59,7 @@ pub(crate) fn poll(
                 continue;
             }
             let before = cycles();
-            signals.host.beat(before, patience);
+            signals.host.beat(before, interruption);
             if !windows.iteration(before, Some(&signals.source)) {
                 return signals.measured.store(true, Ordering::Relaxed);
             }

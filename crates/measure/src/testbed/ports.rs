@@ -5,7 +5,7 @@ use dpdk::{
 };
 
 use crate::error::MeasureError;
-use crate::machine::distance::Nearness;
+use crate::machine::core_distance::CoreDistance;
 use crate::testbed::scenario::{QUEUES, RING};
 
 /// Mbufs in all.
@@ -28,7 +28,7 @@ pub struct Testbed {
     /// By port.
     pub(crate) from_host: [Consumer; 2],
     pub(crate) pool: Mempool,
-    pub(crate) nearness: Nearness,
+    pub(crate) core_distance: CoreDistance,
     _ports: [Port; 2],
     // Last: everything of DPDK's is gone before.
     eal: Eal,
@@ -71,7 +71,7 @@ impl Testbed {
             to_host,
             from_host: [clients.sent, servers.sent],
             pool,
-            nearness: Nearness::new(),
+            core_distance: CoreDistance::new(),
             _ports: [clients.port, servers.port],
             eal,
         })

@@ -7,8 +7,8 @@ use state::Source;
 
 use crate::error::MeasureError;
 use crate::evaluation::options::Options;
-use crate::machine::distance::Ball;
-use crate::machine::presence::Patience;
+use crate::machine::core_distance::PingPong;
+use crate::machine::core_time::Interruption;
 use crate::machine::windows::{Window, Windows};
 use crate::systems::balancer::Hnlb;
 use crate::systems::limit::Limit;
@@ -94,15 +94,15 @@ impl Testbed {
             from_host,
             pool,
             signals: &signals,
-            patience: patience(options),
+            interruption: interruption(options),
         };
         let pool = &*pool;
-        let [before, after] = &signals.balls;
-        // On a busy machine the ball falls.
-        let throw = |ball: &Ball| if options.busy { None } else { ball.throw() };
-        let returns = |ball: &Ball| {
+        let [before, after] = &signals.pings;
+        // On a busy machine the ping falls.
+        let throw = |ping: &PingPong| if options.busy { None } else { ping.throw() };
+        let returns = |ping: &PingPong| {
             if !options.busy {
-                ball.returns()
+                ping.returns()
             }
         };
         let (windows, sent) = std::thread::scope(|scope| {
@@ -159,7 +159,7 @@ impl Testbed {
             from_host,
             pool,
             signals: &signals,
-            patience: patience(options),
+            interruption: interruption(options),
         };
         let pool = &*pool;
         let generator = Generator { specs, templates, longest, rings, between_bursts };
@@ -186,8 +186,8 @@ impl Testbed {
         distance: Option<f64>,
     ) -> Measured {
         let [before, behind] = self.drain();
-        let dropped = sent.ledger.dropped(before, behind);
-        let near = self.nearness.judge(distance);
+        let dropped = sent.packet_counts.dropped(before, behind);
+        let near = self.core_distance.judge(distance);
         Measured { windows, sent, queues: queues.iter().sum(), dropped, distance, near }
     }
 }
@@ -206,15 +206,15 @@ fn polled(rx: &mut [Vec<RxQueue>; 2], queues: [usize; 2]) -> Vec<Polled<'_>> {
 fn windows(options: &Options, warm_up_ms: u64) -> Windows {
     let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
     let (count, skipped) = ((options.point_ms / WINDOW_MS).max(1), warm_up_ms / WINDOW_MS);
-    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, patience(options))
+    Windows::new(count as usize, skipped as usize, WINDOW_MS * per_ms, interruption(options))
 }
 
 /// What counts as an interruption of either core.
-fn patience(options: &Options) -> Patience {
+fn interruption(options: &Options) -> Interruption {
     if options.busy {
-        return Patience::endless();
+        return Interruption::endless();
     }
-    Patience::new(INTERRUPTED_US, (dpdk::cycles_per_second() / 1_000_000).max(1))
+    Interruption::new(INTERRUPTED_US, (dpdk::cycles_per_second() / 1_000_000).max(1))
 }
 
 impl Subject {

@@ -5,10 +5,10 @@ use dpdk::{Batch, Consumer, Mbuf, Mempool, Producer, cycles};
 use hdrhistogram::Histogram;
 use packet::PacketBuf;
 
-use crate::machine::calm::Calm;
-use crate::machine::ledger::Ledger;
-use crate::machine::presence::{Patience, Presence};
+use crate::machine::core_time::{CoreTime, Interruption};
+use crate::machine::undisturbed_rate::UndisturbedRate;
 use crate::testbed::frames::{FrameSpec, Templates};
+use crate::testbed::packet_counts::PacketCounts;
 use crate::testbed::poll_loop::Signals;
 
 /// Mbufs moved at once.
@@ -39,11 +39,11 @@ pub(crate) enum Pace {
 /// What the source knows of its packets.
 #[derive(Debug)]
 pub(crate) struct Sent {
-    pub(crate) ledger: Ledger,
+    pub(crate) packet_counts: PacketCounts,
     /// Cycles from first to last packet.
     pub(crate) cycles: u64,
     /// The rate, if packets were sent by the clock.
-    pub(crate) calm: Option<Calm>,
+    pub(crate) undisturbed: Option<UndisturbedRate>,
     /// Cycles from a packet's writing to its return.
     pub(crate) latency: Option<Histogram<u64>>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct SourceRings<'a> {
     pub(crate) from_host: &'a mut [Consumer; 2],
     pub(crate) pool: &'a Mempool,
     pub(crate) signals: &'a Signals,
-    pub(crate) patience: Patience,
+    pub(crate) interruption: Interruption,
 }
 
 /// Done by the source's core between two bursts, for instance a keeper's work;
@@ -80,7 +80,7 @@ struct Run<'g, 'a, 's> {
     stamp: Option<u64>,
     /// The cycle from which on latencies count.
     timed: u64,
-    patience: Patience,
+    interruption: Interruption,
     /// Whether the load balancer is excused while its core is another's.
     excuses: bool,
 }
@@ -126,9 +126,14 @@ impl Generator<'_, '_> {
 impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn new(generator: &'g mut Generator<'a, 's>) -> Self {
         let staged = generator.rings.to_host.iter().map(|_| Batch::new()).collect();
-        let sent = Sent { ledger: Ledger::default(), cycles: 0, calm: None, latency: None };
-        let patience = generator.rings.patience;
-        Self { generator, at: 0, staged, sent, stamp: None, timed: 0, patience, excuses: false }
+        let sent = Sent {
+            packet_counts: PacketCounts::default(),
+            cycles: 0,
+            undisturbed: None,
+            latency: None,
+        };
+        let interruption = generator.rings.interruption;
+        Self { generator, at: 0, staged, sent, stamp: None, timed: 0, interruption, excuses: false }
     }
 
     fn done(&self) -> bool {
@@ -138,14 +143,14 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     /// Cycles for which the threads have not had their cores, added up.
     fn away(&self, now: u64) -> u64 {
         let Signals { host, source, .. } = self.generator.rings.signals;
-        [host, source].map(|thread| thread.away(now, self.patience)).iter().sum()
+        [host, source].map(|thread| thread.away(now, self.interruption)).iter().sum()
     }
 
     /// Another turn of the source's loop.
     #[inline]
     fn turn(&self) -> u64 {
         let now = cycles();
-        self.generator.rings.signals.source.beat(now, self.patience);
+        self.generator.rings.signals.source.beat(now, self.interruption);
         now
     }
 
@@ -209,13 +214,17 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         let start = cycles();
         self.timed = start + per_second / 1000 * UNTIMED_MS;
         self.excuses = true;
-        let mut calm = Calm::new(start, per_second / 1000);
+        let mut undisturbed = UndisturbedRate::new(start, per_second / 1000);
         let (mut taken, mut skipped) = (0_u64, 0_u64);
         while !self.done() {
             let now = self.turn();
-            if calm.is_due(now) {
-                calm.slice(now, self.sent.ledger.offered.iter().sum(), self.away(now));
-                self.sent.calm = Some(calm);
+            if undisturbed.is_due(now) {
+                undisturbed.slice(
+                    now,
+                    self.sent.packet_counts.offered.iter().sum(),
+                    self.away(now),
+                );
+                self.sent.undisturbed = Some(undisturbed);
             }
             self.recover(&mut free);
             self.stamp = stamped.then_some(now);
@@ -233,7 +242,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                     Some(mbuf) => self.emit(mbuf),
                     None => {
                         let port = self.generator.specs.get(self.at).map_or(0, FrameSpec::port);
-                        self.sent.ledger.offered[port] += 1;
+                        self.sent.packet_counts.offered[port] += 1;
                         self.lose(port, 1);
                     }
                 }
@@ -243,7 +252,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     }
 
     fn count_returned(&mut self, port: usize, packets: usize) {
-        if let Some(returned) = self.sent.ledger.returned.get_mut(port) {
+        if let Some(returned) = self.sent.packet_counts.returned.get_mut(port) {
             *returned += packets as u64;
         }
     }
@@ -264,7 +273,8 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                     if let Some(times) = &mut self.sent.latency {
                         let Signals { host, source, .. } = self.generator.rings.signals;
                         let then = stamp_of(&mbuf);
-                        let excused = |thread: &Presence| thread.touched(then, now, self.patience);
+                        let excused =
+                            |thread: &CoreTime| thread.touched(then, now, self.interruption);
                         // What came before the load balancer was warm doesn't count.
                         if then >= self.timed && !excused(host) && !excused(source) {
                             times.saturating_record(now.saturating_sub(then));
@@ -298,8 +308,8 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
             field.copy_from_slice(&stamp.to_be_bytes());
         }
         mbuf.set_mark(spec.mark());
-        let ledger = &mut self.sent.ledger;
-        ledger.offered[spec.port()] += 1;
+        let packet_counts = &mut self.sent.packet_counts;
+        packet_counts.offered[spec.port()] += 1;
         let Some(batch) = self.staged.get_mut(spec.ring()) else { return };
         // There is room: a full batch is flushed at once.
         drop(batch.push(mbuf));
@@ -319,8 +329,8 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn lose(&mut self, port: usize, packets: usize) {
         if packets > 0 {
             let host = &self.generator.rings.signals.host;
-            let excused = self.excuses && host.excused(cycles(), self.patience);
-            self.sent.ledger.lose(port, packets as u64, excused);
+            let excused = self.excuses && host.excused(cycles(), self.interruption);
+            self.sent.packet_counts.lose(port, packets as u64, excused);
         }
     }
 

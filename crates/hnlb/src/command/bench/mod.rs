@@ -3,13 +3,13 @@ mod page;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{Stop, compare};
 use measure::report::{Findings, Machine, Report};
 use measure::table::{self, Options};
-use measure::{Figure, Grant, Part, Progress, System, Testbed};
+use measure::{Effort, Figure, Part, Progress, Share, System, Testbed};
 
 use super::{bench_admission, bench_xenoflow};
 use crate::cli::{
@@ -104,19 +104,9 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
 /// The whole evaluation in a given time.
 fn whole(args: &BenchPaperArgs) -> CommandResult {
     let minutes = args.minutes.unwrap_or(if args.quick { QUICK_MINUTES } else { MINUTES });
-    let systems = systems(&args.run.systems);
-    let wishes = measure::wishes(args.quick, &systems);
-    let (grants, budget) = match args.repetitions {
-        Some(repetitions) => (measure::fixed(&wishes, repetitions), None),
-        None => {
-            let budget = Duration::try_from_secs_f64(minutes * 60.0)?;
-            (measure::grants(&wishes, budget), Some(budget))
-        }
-    };
-    let planned: Duration = grants.iter().map(Grant::time).sum();
-    if let Some(repetitions) = args.repetitions {
-        eprintln!("{repetitions} repetitions of everything take about {}", clock(planned));
-    }
+    let shares = measure::shares(args.quick);
+    let budget = Duration::try_from_secs_f64(minutes * 60.0)?;
+    let effort = args.repetitions.map_or(Effort::Within(budget), Effort::Repetitions);
     let stop = stop::on_signal()?.stop;
     let mut testbed = Testbed::start()?;
     let bar = bar()?;
@@ -124,52 +114,44 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
         quick: args.quick,
         alone: args.run.alone,
         busy: args.run.busy,
-        systems,
+        systems: systems(&args.run.systems),
         connections: args.connections.clone(),
-        progress: Some(over_all(&bar, &grants)),
+        progress: Some(over_all(&bar, shares, effort)),
         stop: Some(Arc::clone(&stop)),
         ..measure::Options::default()
     };
-    let start = std::time::Instant::now();
-    let findings = testbed.whole(&grants, budget, &options)?;
+    let start = Instant::now();
+    let findings = testbed.whole(&shares, effort, &options)?;
     bar.finish_and_clear();
     let mut settings = vec![
         ("Memory".to_owned(), testbed.memory()),
         ("One core for both".to_owned(), args.run.alone.to_string()),
-        (
-            "Time".to_owned(),
-            format!("{} of {}", clock(start.elapsed()), clock(budget.unwrap_or(planned))),
-        ),
+        ("Time".to_owned(), clock(start.elapsed())),
     ];
-    settings.extend(grants.iter().map(|grant| {
-        let wish = &grant.wish;
+    settings.extend(shares.iter().map(|share| {
         let text = format!(
-            "{} points of {} ms, up to {} times (as often as column n says)",
-            wish.points, wish.point_ms, grant.repetitions
+            "points of {} ms, {} % of the time (as often as column n says)",
+            share.point_ms, share.percent
         );
-        (wish.part.name().to_owned(), text)
+        (share.part.name().to_owned(), text)
     }));
     tell(findings, settings, &args.run, options.stopped())
 }
 
-/// One bar over all parts, each as long as it should take.
-fn over_all(bar: &ProgressBar, grants: &[Grant]) -> Progress {
-    let all: Duration = grants.iter().map(Grant::time).sum();
-    let mut before = Duration::ZERO;
-    let places: Vec<(Part, f64, f64)> = grants
-        .iter()
-        .map(|grant| {
-            let from = before.div_duration_f64(all);
-            before += grant.time();
-            (grant.wish.part, from, grant.time().div_duration_f64(all))
-        })
-        .collect();
-    let told = bar.clone();
-    Arc::new(move |part, share| {
-        let place = places.iter().find(|(other, ..)| *other == part);
-        let done = place.map_or(0.0, |(_, from, length)| from + share * length);
+/// One bar over all parts: by the time, if there is an end of it, else each part
+/// as long as its share.
+fn over_all(bar: &ProgressBar, shares: [Share; 8], effort: Effort) -> Progress {
+    let (told, start) = (bar.clone(), Instant::now());
+    Arc::new(move |part, done| {
+        let before = shares.iter().take_while(|share| share.part != part);
+        let from: u32 = before.map(|share| share.percent).sum();
+        let own = shares.iter().find(|share| share.part == part).map_or(0, |share| share.percent);
+        let position = match effort {
+            Effort::Within(budget) => start.elapsed().div_duration_f64(budget).min(1.0),
+            Effort::Repetitions(_) => (f64::from(from) + done * f64::from(own)) / 100.0,
+        };
         told.set_message(part.name());
-        told.set_position((done * STEPS as f64) as u64);
+        told.set_position((position * STEPS as f64) as u64);
     })
 }
 

@@ -24,9 +24,9 @@ const WAITING: (Duration, u32) = (Duration::from_secs(2), 5);
 /// A cache line that two threads hand to each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Ball(AtomicU64);
+pub(crate) struct PingPong(AtomicU64);
 
-impl Ball {
+impl PingPong {
     /// Throws it to the thread that [`Self::returns`] it; nanoseconds until it
     /// was back, of a quick round trip in four. `None`: nobody was there.
     pub(crate) fn throw(&self) -> Option<f64> {
@@ -73,13 +73,13 @@ impl Ball {
 
 /// The shortest distance seen, and how long was waited for it to come again.
 #[derive(Debug)]
-pub(crate) struct Nearness {
+pub(crate) struct CoreDistance {
     shortest: f64,
     began: Instant,
     waited: Duration,
 }
 
-impl Nearness {
+impl CoreDistance {
     pub(crate) fn new() -> Self {
         Self { shortest: f64::INFINITY, began: Instant::now(), waited: Duration::ZERO }
     }
@@ -102,10 +102,10 @@ impl Testbed {
     /// Waits for the cores to come near each other, but not for long.
     pub(crate) fn await_near(&mut self, options: &Options) {
         let began = Instant::now();
-        let waited = self.nearness.waited;
-        while !self.nearness.judge(distance(options.cores.unwrap_or([0, 1]))) {
-            self.nearness.waited = waited + began.elapsed();
-            if options.stopped() || options.is_late() || !self.nearness.may_wait() {
+        let waited = self.core_distance.waited;
+        while !self.core_distance.judge(distance(options.cores.unwrap_or([0, 1]))) {
+            self.core_distance.waited = waited + began.elapsed();
+            if options.stopped() || options.is_late() || !self.core_distance.may_wait() {
                 return;
             }
             std::thread::sleep(PAUSE);
@@ -115,14 +115,14 @@ impl Testbed {
 
 /// Of two cores on which nothing is being measured, in nanoseconds.
 fn distance([one, other]: [usize; 2]) -> Option<f64> {
-    let ball = &Ball::default();
+    let ping = &PingPong::default();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if pin_to_core(one).is_ok() {
-                ball.returns();
+                ping.returns();
             }
         });
-        let thrower = scope.spawn(move || pin_to_core(other).ok().and_then(|()| ball.throw()));
+        let thrower = scope.spawn(move || pin_to_core(other).ok().and_then(|()| ping.throw()));
         thrower.join().ok().flatten()
     })
 }
@@ -133,22 +133,22 @@ mod tests {
 
     #[test]
     fn near_is_what_is_nearly_the_shortest() {
-        let mut nearness = Nearness::new();
-        assert!(nearness.judge(Some(400.0)), "nothing shorter is known");
-        assert!(nearness.judge(Some(100.0)));
-        assert!(nearness.judge(Some(160.0)));
-        assert!(!nearness.judge(Some(400.0)));
-        assert!(nearness.judge(None));
+        let mut core_distance = CoreDistance::new();
+        assert!(core_distance.judge(Some(400.0)), "nothing shorter is known");
+        assert!(core_distance.judge(Some(100.0)));
+        assert!(core_distance.judge(Some(160.0)));
+        assert!(!core_distance.judge(Some(400.0)));
+        assert!(core_distance.judge(None));
     }
 
     #[test]
     fn the_ball_comes_back_or_nobody_is_waited_for() {
-        let ball = &Ball::default();
+        let ping = &PingPong::default();
         std::thread::scope(|scope| {
-            scope.spawn(|| ball.return_until(u64::MAX));
-            assert!(ball.throw_until(u64::MAX).is_some_and(|ns| ns > 0.0));
+            scope.spawn(|| ping.return_until(u64::MAX));
+            assert!(ping.throw_until(u64::MAX).is_some_and(|ns| ns > 0.0));
         });
-        assert_eq!(Ball::default().throw(), None);
-        Ball::default().returns();
+        assert_eq!(PingPong::default().throw(), None);
+        PingPong::default().returns();
     }
 }

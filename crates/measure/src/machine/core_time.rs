@@ -8,7 +8,7 @@ const BACKLOG_US: u64 = 300;
 /// One thread's presence: it says at every turn of its loop that it is there.
 /// What is written at every turn is apart from what is read often.
 #[derive(Debug, Default)]
-pub(crate) struct Presence {
+pub(crate) struct CoreTime {
     turn: Turn,
     absence: Absence,
 }
@@ -32,13 +32,13 @@ struct Absence {
 
 /// What counts as an absence, in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct Interruption {
     /// No turn takes so long.
     pub(crate) turn: u64,
     backlog: u64,
 }
 
-impl Patience {
+impl Interruption {
     /// No turn takes `turn_us` microseconds.
     pub(crate) const fn new(turn_us: u64, cycles_per_us: u64) -> Self {
         Self { turn: turn_us * cycles_per_us, backlog: BACKLOG_US * cycles_per_us }
@@ -50,13 +50,13 @@ impl Patience {
     }
 }
 
-impl Presence {
+impl CoreTime {
     /// The thread begins another turn.
     #[inline]
-    pub(crate) fn beat(&self, now: u64, patience: Patience) {
+    pub(crate) fn beat(&self, now: u64, interruption: Interruption) {
         let last = self.turn.last.load(Ordering::Relaxed);
         self.turn.last.store(now, Ordering::Relaxed);
-        if now.saturating_sub(last) > patience.turn && last != 0 {
+        if now.saturating_sub(last) > interruption.turn && last != 0 {
             self.returned(last, now);
         }
     }
@@ -70,26 +70,26 @@ impl Presence {
     }
 
     /// Cycles of all absences, the present one included.
-    pub(crate) fn away(&self, now: u64, patience: Patience) -> u64 {
+    pub(crate) fn away(&self, now: u64, interruption: Interruption) -> u64 {
         let since = now.saturating_sub(self.turn.last.load(Ordering::Relaxed));
-        let present = if since > patience.turn { since } else { 0 };
+        let present = if since > interruption.turn { since } else { 0 };
         self.absence.away.load(Ordering::Relaxed) + present
     }
 
     /// Whether the thread is away, or was so shortly before that its backlog
     /// may be felt.
-    pub(crate) fn excused(&self, now: u64, patience: Patience) -> bool {
+    pub(crate) fn excused(&self, now: u64, interruption: Interruption) -> bool {
         let since = now.saturating_sub(self.turn.last.load(Ordering::Relaxed));
-        since > patience.turn || self.touched(now, now, patience)
+        since > interruption.turn || self.touched(now, now, interruption)
     }
 
     /// Whether the last absence, with its backlog, was between `from` and `to`
     /// in part.
     #[inline]
-    pub(crate) fn touched(&self, from: u64, to: u64, patience: Patience) -> bool {
+    pub(crate) fn touched(&self, from: u64, to: u64, interruption: Interruption) -> bool {
         let back = self.absence.back.load(Ordering::Relaxed);
         let left = self.absence.left.load(Ordering::Relaxed);
-        back != 0 && to >= left && from <= back + patience.backlog
+        back != 0 && to >= left && from <= back + interruption.backlog
     }
 }
 
@@ -97,11 +97,11 @@ impl Presence {
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience::new(60, 1);
+    const PATIENCE: Interruption = Interruption::new(60, 1);
 
     #[test]
     fn a_long_turn_is_an_absence() {
-        let presence = Presence::default();
+        let presence = CoreTime::default();
         for now in [1_000_000, 1_000_050, 1_000_100] {
             presence.beat(now, PATIENCE);
         }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_overlaps_an_absence_is_touched_by_it() {
-        let presence = Presence::default();
+        let presence = CoreTime::default();
         assert!(!presence.touched(0, u64::MAX, PATIENCE));
         presence.beat(1000, PATIENCE);
         presence.beat(2000, PATIENCE);

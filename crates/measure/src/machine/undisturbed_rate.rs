@@ -6,7 +6,7 @@ const SLICE_MS: u64 = 1;
 
 /// Time in slices, of which only those count in which nobody was away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Calm {
+pub(crate) struct UndisturbedRate {
     slice: u64,
     began: u64,
     /// What had been offered when the slice began, and how long both threads
@@ -19,7 +19,7 @@ pub(crate) struct Calm {
     packets: u64,
 }
 
-impl Calm {
+impl UndisturbedRate {
     /// From `now` on, a thousandth of a second being `per_ms` cycles.
     pub(crate) fn new(now: u64, per_ms: u64) -> Self {
         Self { slice: SLICE_MS * per_ms.max(1), began: now, ..Self::default() }
@@ -63,18 +63,18 @@ mod tests {
 
     #[test]
     fn a_rate_is_of_the_time_in_which_both_were_there() {
-        let mut calm = Calm::new(0, 1000);
-        assert!(!calm.is_due(999) && calm.is_due(1000));
-        assert_eq!(calm.rate(1_000_000), None);
-        calm.slice(1000, 50, 0);
+        let mut undisturbed = UndisturbedRate::new(0, 1000);
+        assert!(!undisturbed.is_due(999) && undisturbed.is_due(1000));
+        assert_eq!(undisturbed.rate(1_000_000), None);
+        undisturbed.slice(1000, 50, 0);
         // Somebody is away, and then serves what was waiting.
-        calm.slice(2000, 50, 700);
-        calm.slice(3100, 400, 900);
-        calm.slice(4000, 455, 900);
-        assert_eq!(calm.rate(1_000_000), Some((50.0 + 55.0) / 1900e-6));
-        assert!((calm.share() - 0.475).abs() < 1e-9);
+        undisturbed.slice(2000, 50, 700);
+        undisturbed.slice(3100, 400, 900);
+        undisturbed.slice(4000, 455, 900);
+        assert_eq!(undisturbed.rate(1_000_000), Some((50.0 + 55.0) / 1900e-6));
+        assert!((undisturbed.share() - 0.475).abs() < 1e-9);
         // What is taken back was never offered.
-        calm.slice(5000, 440, 900);
-        assert_eq!(calm.rate(1_000_000), Some(105.0 / 2900e-6));
+        undisturbed.slice(5000, 440, 900);
+        assert_eq!(undisturbed.rate(1_000_000), Some(105.0 / 2900e-6));
     }
 }

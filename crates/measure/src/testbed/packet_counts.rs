@@ -4,7 +4,7 @@
 /// at one port, clients' at the first and backends' at the second, and leave
 /// by the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ledger {
+pub(crate) struct PacketCounts {
     /// By the port where they should enter: put into rings, or lost.
     pub(crate) offered: [u64; 2],
     /// By the port where they should enter: their ring was full.
@@ -13,7 +13,7 @@ pub(crate) struct Ledger {
     pub(crate) returned: [u64; 2],
 }
 
-impl Ledger {
+impl PacketCounts {
     /// `packets` of those offered at `port` found their ring full; `excused`:
     /// they are taken back as if they had never been offered.
     pub(crate) fn lose(&mut self, port: usize, packets: u64, excused: bool) {
@@ -50,23 +50,24 @@ mod tests {
 
     #[test]
     fn directions_do_not_hide_each_others_packets() {
-        let ledger = Ledger { offered: [100, 50], lost: [3, 0], returned: [40, 90] };
-        assert_eq!(ledger.dropped([4, 5], [5, 3]), [0, 0]);
-        assert_eq!(ledger.dropped([4, 5], [5, 1]), [2, 0]);
+        let packet_counts = PacketCounts { offered: [100, 50], lost: [3, 0], returned: [40, 90] };
+        assert_eq!(packet_counts.dropped([4, 5], [5, 3]), [0, 0]);
+        assert_eq!(packet_counts.dropped([4, 5], [5, 1]), [2, 0]);
         // Seven replies are missing; as many requests too many are no remedy.
-        let ledger = Ledger { returned: [33, 97], ..ledger };
-        assert_eq!(ledger.dropped([4, 5], [5, 3]), [0, 7]);
-        assert_eq!(ledger.loss(), 3.0 / 150.0);
-        assert_eq!(Ledger::default().loss(), 0.0);
+        let packet_counts = PacketCounts { returned: [33, 97], ..packet_counts };
+        assert_eq!(packet_counts.dropped([4, 5], [5, 3]), [0, 7]);
+        assert_eq!(packet_counts.loss(), 3.0 / 150.0);
+        assert_eq!(PacketCounts::default().loss(), 0.0);
     }
 
     #[test]
     fn excused_packets_were_never_offered() {
-        let mut ledger = Ledger { offered: [100, 50], lost: [0, 0], returned: [48, 90] };
-        ledger.lose(0, 7, false);
-        ledger.lose(0, 3, true);
-        ledger.lose(1, 2, true);
-        assert_eq!((ledger.offered, ledger.lost), ([97, 48], [7, 0]));
-        assert_eq!(ledger.dropped([0; 2], [0; 2]), [0, 0]);
+        let mut packet_counts =
+            PacketCounts { offered: [100, 50], lost: [0, 0], returned: [48, 90] };
+        packet_counts.lose(0, 7, false);
+        packet_counts.lose(0, 3, true);
+        packet_counts.lose(1, 2, true);
+        assert_eq!((packet_counts.offered, packet_counts.lost), ([97, 48], [7, 0]));
+        assert_eq!(packet_counts.dropped([0; 2], [0; 2]), [0, 0]);
     }
 }
