@@ -143,9 +143,6 @@ impl Testbed {
             if best.1 >= UNDISTURBED {
                 break;
             }
-            if best.1 < 0.0 {
-                self.await_near(options);
-            }
             let next = self.rate_once(system, script, options)?;
             if next.1 > best.1 {
                 best = next;

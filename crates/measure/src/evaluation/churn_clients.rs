@@ -171,8 +171,7 @@ impl<'a> ChurnClients<'a> {
             behind: late.count() as u64,
         };
         let cycles = now.wrapping_sub(start);
-        let sent =
-            Sent { packet_counts: self.packet_counts, cycles, undisturbed: None, latency: None };
+        let sent = Sent { packet_counts: self.packet_counts, cycles, latency: None };
         (sent, tally)
     }
 

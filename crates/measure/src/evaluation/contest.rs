@@ -303,7 +303,6 @@ impl Testbed {
             } else {
                 self.measure(&mut contestant.subject, point, options)?
             };
-            let near = measured.near;
             let packets = offered.is_none_or(|(mpps, _)| mpps > 0.0);
             // The calmest one is worth nothing if no packet came.
             let better = best.as_ref().is_none_or(|best| best.worth() < measured.worth());
@@ -312,9 +311,6 @@ impl Testbed {
             }
             if best.as_ref().is_some_and(|best| tried >= wished || best.worth() >= UNDISTURBED) {
                 return Ok(best);
-            }
-            if !near {
-                self.await_near(options);
             }
             if options.stopped() {
                 break;

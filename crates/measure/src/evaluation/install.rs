@@ -106,7 +106,6 @@ impl Testbed {
             pace: Pace::Closed(WINDOW),
             between_bursts: Some(&mut between_bursts),
         };
-        self.await_near(options);
         let measured = self.measure(&mut subject, point, options)?;
         let seconds = measured.sent.cycles as f64 / cycles_per_second().max(1) as f64;
         let installed = scenario.installed().saturating_sub(before);

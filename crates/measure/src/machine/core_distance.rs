@@ -4,22 +4,13 @@
 //! ones, and every packet goes that way, too: what was measured at one distance
 //! can't be compared with what was measured at the other.
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
-use dpdk::{cycles, cycles_per_second, pin_to_core};
-
-use crate::evaluation::options::Options;
-use crate::testbed::ports::Testbed;
+use dpdk::{cycles, cycles_per_second};
 
 /// Round trips of one measurement.
 const ROUNDS: u64 = 256;
 /// Cycles after which nobody is waited for any more: about a tenth of a second.
 const PATIENCE: u64 = 1 << 28;
-/// Between two looks while the cores are far apart.
-const PAUSE: Duration = Duration::from_millis(50);
-/// For so long may be waited in all at the beginning; and for so much of the
-/// time that has passed since, one in so many.
-const WAITING: (Duration, u32) = (Duration::from_secs(2), 5);
 
 /// A cache line that two threads hand to each other.
 #[derive(Debug, Default)]
@@ -71,17 +62,15 @@ impl PingPong {
     }
 }
 
-/// The shortest distance seen, and how long was waited for it to come again.
+/// The shortest distance seen.
 #[derive(Debug)]
 pub(crate) struct CoreDistance {
     shortest: f64,
-    began: Instant,
-    waited: Duration,
 }
 
 impl CoreDistance {
     pub(crate) fn new() -> Self {
-        Self { shortest: f64::INFINITY, began: Instant::now(), waited: Duration::ZERO }
+        Self { shortest: f64::INFINITY }
     }
 
     /// Takes note of a distance; whether it is a near one. One that isn't known
@@ -91,40 +80,6 @@ impl CoreDistance {
         self.shortest = self.shortest.min(ns);
         ns <= self.shortest * crate::report::NEAR
     }
-
-    fn may_wait(&self) -> bool {
-        let (first, one_in) = WAITING;
-        self.waited < first + self.began.elapsed() / one_in
-    }
-}
-
-impl Testbed {
-    /// Waits for the cores to come near each other, but not for long.
-    pub(crate) fn await_near(&mut self, options: &Options) {
-        let began = Instant::now();
-        let waited = self.core_distance.waited;
-        while !self.core_distance.judge(distance(options.cores.unwrap_or([0, 1]))) {
-            self.core_distance.waited = waited + began.elapsed();
-            if options.stopped() || options.is_late() || !self.core_distance.may_wait() {
-                return;
-            }
-            std::thread::sleep(PAUSE);
-        }
-    }
-}
-
-/// Of two cores on which nothing is being measured, in nanoseconds.
-fn distance([one, other]: [usize; 2]) -> Option<f64> {
-    let ping = &PingPong::default();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if pin_to_core(one).is_ok() {
-                ping.returns();
-            }
-        });
-        let thrower = scope.spawn(move || pin_to_core(other).ok().and_then(|()| ping.throw()));
-        thrower.join().ok().flatten()
-    })
 }
 
 #[cfg(test)]

@@ -2,5 +2,4 @@
 //! either core, packets lost meanwhile, and how far apart the cores are.
 pub(crate) mod core_distance;
 pub(crate) mod core_time;
-pub(crate) mod undisturbed_rate;
 pub(crate) mod windows;

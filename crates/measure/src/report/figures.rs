@@ -3,11 +3,11 @@
 use crate::report::bars::{Bars, Series};
 use crate::report::chart::{Chart, Curve, Spot};
 use crate::report::row::UNIFORM;
-use crate::report::style::{SHADES, STYLES, short};
+use crate::report::style::{SHADES, STYLES, Style, short};
 use crate::report::summary::Sweep;
 use crate::report::{
-    ChurnRow, Findings, Group, LatencyRow, NewFlowRow, Point, ReportError, Results, churns,
-    latencies, new_flows,
+    ChurnRow, Estimate, Findings, Group, LatencyRow, NewFlowRow, Point, ReportError, Results,
+    churns, latencies, new_flows,
 };
 
 /// One plot.
@@ -122,25 +122,15 @@ fn thesis_sets(results: &Results) -> Result<Option<String>, ReportError> {
     if there.is_empty() {
         return Ok(None);
     }
-    let series = STYLES.iter().filter_map(|style| {
-        let value = |set: &&str| {
-            let mut points = results.under(5, set).filter(|p| p.system == style.system);
-            points.next().map(|point| point.ns_per_packet)
-        };
-        let values: Vec<_> = there.iter().map(value).collect();
-        let some = values.iter().any(Option::is_some);
-        some.then(|| Series {
-            label: style.label.into(),
-            color: style.color,
-            values,
-            pale: Vec::new(),
-        })
+    let series = series(&there, |system, set| {
+        let mut points = results.under(5, set).filter(|point| point.system == system);
+        points.next().map(|point| (point.ns_per_packet, false))
     });
     let bars = Bars {
         title: "Busy time per packet, traffic sets of the LASLB thesis".into(),
         x_label: "traffic set".into(),
         y_label: "ns per packet".into(),
-        series: series.collect(),
+        series,
         categories: there.iter().map(|set| set.trim_start_matches("laslb-").to_owned()).collect(),
     };
     bars.svg().map(Some)
@@ -182,19 +172,9 @@ fn latency(
     title: &str,
     time: fn(&LatencyRow) -> f64,
 ) -> Result<String, ReportError> {
-    let curves = STYLES.iter().filter_map(|style| {
-        let own = points.iter().filter(|point| point.first.system == style.system);
-        let at = |point: &Group<'_, LatencyRow>| {
-            Some(Spot::new(point.first.share * 100.0, &point.over(time)?))
-        };
-        let points: Vec<_> = own.filter_map(at).collect();
-        (!points.is_empty()).then(|| Curve {
-            label: style.label.into(),
-            color: style.color,
-            dashed: style.dashed,
-            points,
-            mark: None,
-        })
+    let curves = curves(|system| {
+        let own = points.iter().filter(|point| point.first.system == system);
+        own.filter_map(|p| Some(Spot::new(p.first.share * 100.0, &p.over(time)?))).collect()
     });
     let chart = Chart {
         title: title.into(),
@@ -203,7 +183,7 @@ fn latency(
         log_x: false,
         log_y: true,
         y_max: None,
-        curves: curves.collect(),
+        curves,
     };
     chart.svg()
 }
@@ -241,28 +221,45 @@ fn churn(points: &[Group<'_, ChurnRow>], title: &str) -> Result<String, ReportEr
     let mut rates: Vec<u64> = points.iter().map(|point| rate(point)).collect();
     rates.sort_unstable();
     rates.dedup();
-    let series = STYLES.iter().filter_map(|style| {
-        let value = |wanted: &u64| {
-            let mut own = points.iter().filter(|point| point.first.system == style.system);
-            own.find(|point| rate(point) == *wanted)?.over(|row| row.ns_per_packet)
-        };
-        let values: Vec<_> = rates.iter().map(value).collect();
-        let some = values.iter().any(Option::is_some);
-        some.then(|| Series {
-            label: style.label.into(),
-            color: style.color,
-            values,
-            pale: Vec::new(),
-        })
+    let series = series(&rates, |system, wanted| {
+        let mut own = points.iter().filter(|point| point.first.system == system);
+        Some((own.find(|p| rate(p) == *wanted)?.over(|row| row.ns_per_packet)?, false))
     });
     let bars = Bars {
         title: title.into(),
         x_label: "new connections a second".into(),
         y_label: "ns per packet".into(),
-        series: series.collect(),
+        series,
         categories: rates.iter().map(|rate| short(*rate)).collect(),
     };
     bars.svg()
+}
+
+/// The bars of every system that has a value, one a category, each with whether
+/// it is pale.
+fn series<C>(
+    categories: &[C],
+    value: impl Fn(&str, &C) -> Option<(Estimate, bool)>,
+) -> Vec<Series> {
+    let of = |style: &Style| {
+        let own: Vec<_> = categories.iter().map(|category| value(style.system, category)).collect();
+        let pale = own.iter().map(|value| value.is_some_and(|(_, pale)| pale)).collect();
+        let values: Vec<_> = own.iter().map(|value| value.map(|(value, _)| value)).collect();
+        let some = values.iter().any(Option::is_some);
+        some.then(|| Series { label: style.label.into(), color: style.color, values, pale })
+    };
+    STYLES.iter().filter_map(of).collect()
+}
+
+/// The curve of every system that has a point.
+fn curves(points: impl Fn(&str) -> Vec<Spot>) -> Vec<Curve> {
+    let of = |style: &Style| {
+        let Style { color, dashed, .. } = *style;
+        let points = points(style.system);
+        let label = style.label.into();
+        (!points.is_empty()).then_some(Curve { label, color, dashed, points, mark: None })
+    };
+    STYLES.iter().filter_map(of).collect()
 }
 
 fn bars(
@@ -275,23 +272,15 @@ fn bars(
     let mut categories: Vec<u64> = results.figure(figure).map(&category).collect();
     categories.sort_unstable();
     categories.dedup();
-    let series = STYLES.iter().filter_map(|style| {
-        let points: Vec<&Point> = results.of_system(figure, style.system).collect();
-        let point = |wanted: &u64| points.iter().find(|p| category(p) == *wanted);
-        let value = |wanted: &u64| point(wanted).map(|point| point.mpps);
-        let doubtful = |wanted: &u64| point(wanted).is_some_and(|point| point.is_doubtful());
-        (!points.is_empty()).then(|| Series {
-            label: style.label.into(),
-            color: style.color,
-            values: categories.iter().map(value).collect(),
-            pale: categories.iter().map(doubtful).collect(),
-        })
+    let series = series(&categories, |system, wanted| {
+        let point = results.of_system(figure, system).find(|point| category(point) == *wanted)?;
+        Some((point.mpps, point.is_doubtful()))
     });
     let bars = Bars {
         title: title.into(),
         x_label: if figure == 6 { "packet size in bytes".into() } else { String::new() },
         y_label: "Mpps".into(),
-        series: series.collect(),
+        series,
         categories: categories.into_iter().map(name).collect(),
     };
     bars.svg()
@@ -302,24 +291,15 @@ fn connections(
     traffic: &str,
     title: &str,
     y_label: &str,
-    value: impl Fn(&Point) -> crate::report::Estimate,
+    value: impl Fn(&Point) -> Estimate,
 ) -> Result<String, ReportError> {
-    let curves = STYLES.iter().filter_map(|style| {
-        let points: Vec<_> = results
-            .under(5, traffic)
-            .filter(|point| point.system == style.system)
-            .map(|point| Spot {
-                hollow: point.is_doubtful(),
-                ..Spot::new(point.connections as f64, &value(point))
-            })
-            .collect();
-        (!points.is_empty()).then(|| Curve {
-            label: style.label.into(),
-            color: style.color,
-            dashed: style.dashed,
-            points,
-            mark: None,
-        })
+    let curves = curves(|system| {
+        let own = results.under(5, traffic).filter(|point| point.system == system);
+        let spot = |point: &Point| Spot {
+            hollow: point.is_doubtful(),
+            ..Spot::new(point.connections as f64, &value(point))
+        };
+        own.map(spot).collect()
     });
     let chart = Chart {
         title: title.into(),
@@ -328,7 +308,7 @@ fn connections(
         log_x: true,
         log_y: false,
         y_max: None,
-        curves: curves.collect(),
+        curves,
     };
     chart.svg()
 }

@@ -72,19 +72,14 @@ impl Measured {
         self.sent.packet_counts.loss()
     }
 
-    /// Million packets offered per second, while both cores were there.
+    /// Million packets offered per second, while both cores were there: those
+    /// that the measured core has received, and those lost on the way to it.
     pub(crate) fn offered_mpps(&self) -> f64 {
-        let per_second = dpdk::cycles_per_second().max(1);
-        if let Some(undisturbed) = &self.sent.undisturbed {
-            return undisturbed.rate(per_second).unwrap_or(0.0) / 1e6;
-        }
-        let seconds = self.sent.cycles as f64 / per_second as f64;
-        let offered: u64 = self.sent.packet_counts.offered.iter().sum();
-        offered as f64 / seconds.max(1e-9) / 1e6
+        self.mpps().unwrap_or(0.0) / (1.0 - self.loss()).max(1e-6)
     }
 
-    /// How well it was measured, the calmer the better: what was measured while
-    /// the cores were far apart is worth less than nothing.
+    /// How well the point was measured: the share of undisturbed time, and less
+    /// than nothing if the cores were far apart.
     pub(crate) fn worth(&self) -> f64 {
         self.undisturbed() - if self.near { 0.0 } else { 2.0 }
     }
@@ -92,8 +87,7 @@ impl Measured {
     /// The share of the time in which both cores were there, from 0 to 1.
     pub(crate) fn undisturbed(&self) -> f64 {
         let good = self.windows.iter().filter(|window| window.was_undisturbed()).count();
-        let windows = good as f64 / self.windows.len().max(1) as f64;
-        self.sent.undisturbed.map_or(windows, |undisturbed| windows.min(undisturbed.share()))
+        good as f64 / self.windows.len().max(1) as f64
     }
 
     /// Whether anything can be said: both cores were there some time, and, if
@@ -101,8 +95,7 @@ impl Measured {
     pub(crate) fn is_usable(&self, offered: bool) -> bool {
         let there = offered_windows(&self.windows);
         let seen = there.iter().any(|window| window.reading.packets > 0);
-        let rate = self.sent.undisturbed.is_none_or(|undisturbed| undisturbed.share() > 0.0);
-        !there.is_empty() && rate && (seen || !offered)
+        !there.is_empty() && (seen || !offered)
     }
 
     /// Share of the time that others had on the measured core.
@@ -115,19 +108,32 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
+    use dataplane::utilization::LoopReading;
+
     use super::*;
     use crate::testbed::packet_counts::PacketCounts;
 
     #[test]
-    fn the_calmest_far_measurement_is_worth_less_than_nothing() {
+    fn what_was_lost_was_offered() {
+        let packets = dpdk::cycles_per_second() / 1_000_000;
+        let reading = LoopReading { packets, ref_cycles: packets, ..LoopReading::default() };
+        let windows = vec![Window { reading, ..Window::default() }];
+        let lost = |lost| {
+            let packet_counts = PacketCounts { offered: [80, 20], lost, ..PacketCounts::default() };
+            let sent = Sent { packet_counts, cycles: 0, latency: None };
+            let windows = windows.clone();
+            Measured { windows, sent, queues: 1, dropped: [0; 2], distance: None, near: true }
+        };
+        assert!((lost([0, 0]).offered_mpps() - 1.0).abs() < 1e-9);
+        assert!((lost([60, 0]).offered_mpps() - 2.5).abs() < 1e-9);
+        assert!(lost([80, 20]).offered_mpps().is_finite());
+    }
+
+    #[test]
+    fn an_undisturbed_far_measurement_is_worth_less_than_nothing() {
         let measured = |windows, near| Measured {
             windows,
-            sent: Sent {
-                packet_counts: PacketCounts::default(),
-                cycles: 0,
-                undisturbed: None,
-                latency: None,
-            },
+            sent: Sent { packet_counts: PacketCounts::default(), cycles: 0, latency: None },
             queues: 1,
             dropped: [0; 2],
             distance: None,

@@ -6,7 +6,6 @@ use hdrhistogram::Histogram;
 use packet::PacketBuf;
 
 use crate::machine::core_time::{CoreTime, Interruption};
-use crate::machine::undisturbed_rate::UndisturbedRate;
 use crate::testbed::frames::{FrameSpec, Templates};
 use crate::testbed::packet_counts::PacketCounts;
 use crate::testbed::poll_loop::Signals;
@@ -42,8 +41,6 @@ pub(crate) struct Sent {
     pub(crate) packet_counts: PacketCounts,
     /// Cycles from first to last packet.
     pub(crate) cycles: u64,
-    /// The rate, if packets were sent by the clock.
-    pub(crate) undisturbed: Option<UndisturbedRate>,
     /// Cycles from a packet's writing to its return.
     pub(crate) latency: Option<Histogram<u64>>,
 }
@@ -126,24 +123,13 @@ impl Generator<'_, '_> {
 impl<'g, 'a, 's> Run<'g, 'a, 's> {
     fn new(generator: &'g mut Generator<'a, 's>) -> Self {
         let staged = generator.rings.to_host.iter().map(|_| Batch::new()).collect();
-        let sent = Sent {
-            packet_counts: PacketCounts::default(),
-            cycles: 0,
-            undisturbed: None,
-            latency: None,
-        };
+        let sent = Sent { packet_counts: PacketCounts::default(), cycles: 0, latency: None };
         let interruption = generator.rings.interruption;
         Self { generator, at: 0, staged, sent, stamp: None, timed: 0, interruption, excuses: false }
     }
 
     fn done(&self) -> bool {
         self.generator.rings.signals.measured.load(Ordering::Relaxed)
-    }
-
-    /// Cycles for which the threads have not had their cores, added up.
-    fn away(&self, now: u64) -> u64 {
-        let Signals { host, source, .. } = self.generator.rings.signals;
-        [host, source].map(|thread| thread.away(now, self.interruption)).iter().sum()
     }
 
     /// Another turn of the source's loop.
@@ -214,18 +200,9 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         let start = cycles();
         self.timed = start + per_second / 1000 * UNTIMED_MS;
         self.excuses = true;
-        let mut undisturbed = UndisturbedRate::new(start, per_second / 1000);
         let (mut taken, mut skipped) = (0_u64, 0_u64);
         while !self.done() {
             let now = self.turn();
-            if undisturbed.is_due(now) {
-                undisturbed.slice(
-                    now,
-                    self.sent.packet_counts.offered.iter().sum(),
-                    self.away(now),
-                );
-                self.sent.undisturbed = Some(undisturbed);
-            }
             self.recover(&mut free);
             self.stamp = stamped.then_some(now);
             let due = (now.wrapping_sub(start) as f64 * per_cycle) as u64;
