@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use super::row::Summary;
 use super::run::Outcome;
 use super::spread::Spread;
+use crate::report::columns::{Cell, Table};
 
 /// Within so much of the oracle's share `heavy` should be, and so soon back.
 const WITHIN: f64 = 0.95;
@@ -25,24 +26,22 @@ impl Outcome {
             o.before_s,
             o.seeds.len()
         );
-        let _ = writeln!(
-            page,
-            "{:<5} {:<9} {:<15} {:>6}  {:<17} {:<20} {:<20} {:>8}  {:<17} {:<20} {:<18}",
+        let head = [
             "alpha",
             "change",
             "policy",
-            "oracle",
+            "oracle, %",
             "before, %",
             "of oracle, %",
             "s to 95 %",
             "insert/s",
             "2 s after, %",
             "of told, %",
-            "s back to 95 %"
-        );
-        for runs in self.points() {
-            self.line(&runs, &mut page);
-        }
+            "s back to 95 %",
+        ];
+        let points = self.points();
+        let rows = points.iter().filter_map(|runs| self.line(runs));
+        page += &Table::new("", 3, &head).rows(rows).text();
         page + &self.verdict()
     }
 
@@ -61,8 +60,8 @@ impl Outcome {
         points
     }
 
-    fn line(&self, runs: &[&Summary], page: &mut String) {
-        let Some(first) = runs.first() else { return };
+    fn line(&self, runs: &[&Summary]) -> Option<Vec<Cell>> {
+        let first = runs.first()?;
         let percent = |of: &dyn Fn(&Summary) -> Option<f64>| {
             Spread::of(runs.iter().map(|run| of(run).map(|share| share * 100.0)))
                 .map_or_else(String::new, |spread| spread.text(1))
@@ -73,21 +72,19 @@ impl Outcome {
         };
         let of_told = |run: &Summary| Some(run.after_2s / self.told(run)?.after_2s);
         let inserts = Spread::of(runs.iter().map(|run| Some(run.churn_per_second)));
-        let _ = writeln!(
-            page,
-            "{:<5} {:<9} {:<15} {:>5.1}%  {:<17} {:<20} {:<20} {:>8.1}  {:<17} {:<20} {:<18}",
-            first.alpha,
-            first.change,
-            first.policy,
-            first.oracle * 100.0,
-            percent(&|run| Some(run.before)),
-            percent(&|run| Some(run.before / run.oracle)),
-            seconds(|run| run.converged_s),
-            inserts.map_or(0.0, |spread| spread.median),
-            percent(&|run| Some(run.after_2s)),
-            percent(&of_told),
-            seconds(|run| run.back_s),
-        );
+        Some(vec![
+            first.alpha.into(),
+            first.change.into(),
+            first.policy.into(),
+            Cell::number(Some(first.oracle * 100.0), 1),
+            percent(&|run| Some(run.before)).into(),
+            percent(&|run| Some(run.before / run.oracle)).into(),
+            seconds(|run| run.converged_s).into(),
+            Cell::number(inserts.map(|spread| spread.median), 1),
+            percent(&|run| Some(run.after_2s)).into(),
+            percent(&of_told).into(),
+            seconds(|run| run.back_s).into(),
+        ])
     }
 
     /// The run of the one that is told the rates, beside `run`.

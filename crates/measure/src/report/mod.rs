@@ -8,14 +8,14 @@
 mod bars;
 mod chart;
 mod claims;
-mod columns;
+pub(crate) mod columns;
 mod error;
 mod figures;
 mod files;
 mod findings;
 mod goals;
 mod groups;
-mod html;
+pub(crate) mod html;
 mod linearity;
 mod machine;
 mod row;

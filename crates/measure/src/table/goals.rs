@@ -17,7 +17,7 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
                         Op::Lookup => ("single lookup against rte_hash's best", 2.0),
                         _ => ("bulk lookup against rte_hash's best", 1.5),
                     };
-                    add(Goal::at_least(what, limit, "x", Some(best / row.ns)));
+                    add(Goal::at_least(what, limit, "", Some(best / row.ns)));
                 }
                 if let Some(alone) = alone(rows, row) {
                     let what = match row.op {

@@ -1,82 +1,58 @@
 //! The figures as a page for people.
-use std::fmt::Write as _;
-
 use super::goals::best;
 use super::row::{Row, TableName};
 use super::run::Outcome;
-use crate::report::Verdict;
+use crate::report::columns::{Cell, Table};
+use crate::report::html::goal_table;
 
 pub(super) fn page(outcome: &Outcome) -> String {
-    let mut page = String::new();
-    let _ = writeln!(
-        page,
+    let mut page = format!(
         "ns per operation and thread. entries: connections (hnlb, two keys each) or keys (rte_hash).\n\
          same keys: hnlb with half the connections. ratio: the best rte_hash over hnlb.\n\
-         rte_hash's {}\n",
+         rte_hash's {}\n\n",
         outcome.memory
     );
-    let _ = writeln!(
-        page,
-        "{:>9} {:<12} {:>4} {:>3} {:>9} {:>9} {:>11} {:>11} {:>11} {:>6}",
-        "entries",
+    let ours = outcome.rows.iter().filter(|row| row.table == TableName::Hnlb);
+    let head = [
         "op",
+        "entries",
         "load",
-        "thr",
+        "threads",
         "hnlb",
         "same keys",
         "rte_hash",
         "rte_hash_rw",
         "rte_hash_lf",
-        "ratio"
-    );
-    for row in outcome.rows.iter().filter(|row| row.table == TableName::Hnlb) {
-        line(&mut page, outcome, row);
-    }
-    for (entries, lines) in &outcome.lines {
-        let _ = writeln!(
-            page,
-            "{entries:>9} lines of hnlb's table read per lookup at 0.9: bulk {lines:.2}, single 2.00"
-        );
-    }
-    let _ = writeln!(page, "\ngoals");
-    for goal in &outcome.goals {
-        let _ = writeln!(
-            page,
-            "  {:<6} {:<40} {}: {:.2} {} ({})",
-            if goal.verdict == Verdict::Met { "met" } else { "missed" },
-            goal.text,
-            goal.note,
-            goal.measured.unwrap_or_default(),
-            goal.unit,
-            goal.wanted
-        );
-    }
-    page
+        "ratio",
+    ];
+    page += &Table::new("", 1, &head).rows(ours.map(|ours| line(outcome, ours))).text();
+    let rows = outcome.lines.iter().map(|(entries, lines)| {
+        vec![(*entries).into(), Cell::number(Some(*lines), 2), Cell::number(Some(2.0), 2)]
+    });
+    let title = "Lines of hnlb's table read per lookup at a load of 0.9";
+    page += &Table::new(title, 0, &["entries", "bulk", "single"]).rows(rows).text();
+    page + "\nGoals\n" + &goal_table(&outcome.goals).text()
 }
 
-fn line(page: &mut String, outcome: &Outcome, ours: &Row) {
+fn line(outcome: &Outcome, ours: &Row) -> Vec<Cell> {
     let like = |row: &&Row| {
         (row.op, row.entries, row.threads) == (ours.op, ours.entries, ours.threads)
             && (row.load - ours.load).abs() < 1e-9
     };
     let of = |rows: &[Row], table| {
         let found = rows.iter().filter(like).find(|row| row.table == table);
-        found.map_or("-".to_owned(), |row| format!("{:.1}", row.ns))
+        Cell::number(found.map(|row| row.ns), 1)
     };
-    let ratio =
-        best(&outcome.rows, ours).map_or("-".to_owned(), |ns| format!("{:.2}", ns / ours.ns));
-    let _ = writeln!(
-        page,
-        "{:>9} {:<12} {:>4} {:>3} {:>9.1} {:>9} {:>11} {:>11} {:>11} {:>6}",
-        ours.entries,
-        ours.op.name(),
-        ours.load,
-        ours.threads,
-        ours.ns,
+    vec![
+        ours.op.name().into(),
+        ours.entries.into(),
+        ours.load.into(),
+        ours.threads.into(),
+        Cell::number(Some(ours.ns), 1),
         of(&outcome.same_keys, TableName::Hnlb),
         of(&outcome.rows, TableName::RteHash),
         of(&outcome.rows, TableName::RteHashRw),
         of(&outcome.rows, TableName::RteHashLf),
-        ratio
-    );
+        Cell::number(best(&outcome.rows, ours).map(|ns| ns / ours.ns), 2),
+    ]
 }
