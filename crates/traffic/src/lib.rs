@@ -3,7 +3,7 @@
 //!
 //! All generators are endless iterators that depend on nothing but their
 //! parameters and a seed: the same seed gives the same traffic on every
-//! machine. Flows are plain indices; [`Flows`] gives each its 5-tuple.
+//! machine. Flows are plain indices.
 //!
 //! | generator | what it yields |
 //! |---|---|
@@ -16,7 +16,6 @@
 
 mod churn;
 mod error;
-mod flows;
 mod rng;
 mod set;
 mod sizes;
@@ -25,7 +24,6 @@ mod zipf;
 
 pub use churn::{Churn, ChurnPacket, Class, Phase};
 pub use error::TrafficError;
-pub use flows::Flows;
 pub use rng::Rng;
 pub use set::{Load, Packet, Set, TrafficSet};
 pub use sizes::Sizes;
