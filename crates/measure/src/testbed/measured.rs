@@ -75,7 +75,7 @@ impl Measured {
     /// Million packets offered per second, while both cores were there: those
     /// that the measured core has received, and those lost on the way to it.
     pub(crate) fn offered_mpps(&self) -> f64 {
-        self.mpps().unwrap_or(0.0) / (1.0 - self.loss()).max(1e-6)
+        offered(self.mpps().unwrap_or(0.0), self.loss())
     }
 
     /// How well the point was measured: the share of undisturbed time, and less
@@ -106,27 +106,20 @@ impl Measured {
     }
 }
 
+/// The rate of which the share `loss` did not arrive, if `received` did.
+fn offered(received: f64, loss: f64) -> f64 {
+    received / (1.0 - loss).max(1e-6)
+}
+
 #[cfg(test)]
 mod tests {
-    use dataplane::utilization::LoopReading;
-
     use super::*;
     use crate::testbed::packet_counts::PacketCounts;
 
     #[test]
     fn what_was_lost_was_offered() {
-        let packets = dpdk::cycles_per_second() / 1_000_000;
-        let reading = LoopReading { packets, ref_cycles: packets, ..LoopReading::default() };
-        let windows = vec![Window { reading, ..Window::default() }];
-        let lost = |lost| {
-            let packet_counts = PacketCounts { offered: [80, 20], lost, ..PacketCounts::default() };
-            let sent = Sent { packet_counts, cycles: 0, latency: None };
-            let windows = windows.clone();
-            Measured { windows, sent, queues: 1, dropped: [0; 2], distance: None, near: true }
-        };
-        assert!((lost([0, 0]).offered_mpps() - 1.0).abs() < 1e-3);
-        assert!((lost([60, 0]).offered_mpps() - 2.5).abs() < 1e-3);
-        assert!(lost([80, 20]).offered_mpps().is_finite());
+        assert_eq!([offered(12.0, 0.0), offered(12.0, 0.6), offered(0.0, 0.0)], [12.0, 30.0, 0.0]);
+        assert!(offered(0.0, 1.0) == 0.0 && offered(1e-3, 1.0).is_finite());
     }
 
     #[test]
