@@ -59,22 +59,12 @@ where
     /// Inserts both keys of a connection or none; its record's number.
     #[inline]
     pub(crate) fn insert(&self, content: &Content<K>, seen: u32) -> Result<u32, Refusal> {
-        self.insert_at(content, &self.approach(&content.keys), seen)
-    }
-
-    /// As [`Self::insert`], where [`Self::approach`] said.
-    #[inline]
-    pub(crate) fn insert_at(
-        &self,
-        content: &Content<K>,
-        probes: &[Probe; 2],
-        seen: u32,
-    ) -> Result<u32, Refusal> {
         let state = TcpState::first(content.keys[0].proto, content.forwarding);
-        self.insert_as(content, probes, Born { state, seen })
+        self.insert_as(content, &self.approach(&content.keys), Born { state, seen })
     }
 
-    /// The same for a connection whose life begins as `born` says.
+    /// As [`Self::insert`], where [`Self::approach`] said, and for a connection whose
+    /// life begins as `born` says.
     #[inline]
     pub(crate) fn insert_as(
         &self,

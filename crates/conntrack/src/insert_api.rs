@@ -1,20 +1,13 @@
-//! Insertions of connections of either family, one at a time or as a burst.
+//! Insertions of connections of either family.
 use flow::HopId;
 use service::Binding;
 
 use crate::id::{ConnId, Hit};
-use crate::index::Probe;
 use crate::insert::Refusal;
 use crate::key::{BothKeys, Deltas, Family, Key};
 use crate::record::Content;
 use crate::table::ConnTable;
 use crate::time::tick;
-
-/// How many insertions before its own a connection of a burst is prepared, so
-/// that its memory is there in time.
-const AHEAD: usize = if cfg!(loom) { 2 } else { 16 };
-/// How many after that what has come of it tells whether more is needed.
-const NEAR: usize = AHEAD / 2;
 
 /// Why a connection was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,21 +28,6 @@ pub enum InsertError {
     /// so are VIP and local end.
     #[error("packets of both directions of the connection would look the same")]
     Loop,
-}
-
-/// A connection on its way in.
-#[derive(Clone, Copy)]
-enum Opening {
-    V4(Prepared<1>),
-    V6(Prepared<4>),
-    Refused(InsertError),
-}
-
-/// What is inserted, and where.
-#[derive(Clone, Copy)]
-struct Prepared<const K: usize> {
-    content: Content<K>,
-    probes: [Probe; 2],
 }
 
 impl ConnTable {
@@ -80,70 +58,6 @@ impl ConnTable {
             }
             Some(_) => Err(InsertError::Loop),
             None => Err(InsertError::MixedFamilies),
-        }
-    }
-
-    /// Inserts connections, each as [`Self::insert`] does and one after the other,
-    /// and writes what came of it to `out`, as far as both reach. Faster than
-    /// that from a handful on: memory is fetched for several at a time.
-    pub fn insert_burst(
-        &self,
-        new: &[(Binding, [HopId; 2])],
-        now_ms: u64,
-        out: &mut [Result<ConnId, InsertError>],
-    ) {
-        let mut ready = [Opening::Refused(InsertError::MixedFamilies); AHEAD];
-        let count = new.len().min(out.len());
-        for at in 0..count + AHEAD {
-            // Three at a time: one goes in, one will soon, one is far away.
-            let near = at.wrapping_sub(NEAR);
-            if near < count {
-                self.look_ahead(&ready[near % AHEAD]);
-            }
-            if let Some(out) = at.checked_sub(AHEAD).and_then(|at| out.get_mut(at)) {
-                *out = self.put_in(&ready[at % AHEAD], now_ms);
-            }
-            if let Some((binding, hops)) = new.get(at) {
-                self.ready(binding, *hops, &mut ready[at % AHEAD]);
-            }
-        }
-    }
-
-    #[inline]
-    fn ready(&self, binding: &Binding, hops: [HopId; 2], ready: &mut Opening) {
-        match BothKeys::of(binding) {
-            Some(BothKeys::V4(keys)) if keys[0] != keys[1] => {
-                let probes = self.v4.approach(&keys);
-                *ready = Opening::V4(Prepared { content: content(keys, binding, hops), probes });
-            }
-            Some(BothKeys::V6(keys)) if keys[0] != keys[1] => {
-                let probes = self.v6.approach(&keys);
-                *ready = Opening::V6(Prepared { content: content(keys, binding, hops), probes });
-            }
-            Some(_) => *ready = Opening::Refused(InsertError::Loop),
-            None => *ready = Opening::Refused(InsertError::MixedFamilies),
-        }
-    }
-
-    #[inline]
-    fn look_ahead(&self, opening: &Opening) {
-        match opening {
-            Opening::V4(prepared) => self.v4.approach_further(&prepared.probes),
-            Opening::V6(prepared) => self.v6.approach_further(&prepared.probes),
-            Opening::Refused(_) => {}
-        }
-    }
-
-    #[inline]
-    fn put_in(&self, opening: &Opening, now_ms: u64) -> Result<ConnId, InsertError> {
-        match opening {
-            Opening::V4(Prepared { content, probes }) => {
-                outcome::<1>(self.v4.insert_at(content, probes, tick(now_ms)))
-            }
-            Opening::V6(Prepared { content, probes }) => {
-                outcome::<4>(self.v6.insert_at(content, probes, tick(now_ms)))
-            }
-            Opening::Refused(refusal) => Err(*refusal),
         }
     }
 }

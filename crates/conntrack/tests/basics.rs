@@ -94,22 +94,6 @@ fn keys_are_unique() {
     assert_eq!(table.len(), 1);
 }
 
-/// Of connections that can't be inserted, too.
-#[test]
-fn a_burst_of_insertions_is_one_after_the_other() {
-    let mut new: Vec<_> = (0..100).map(|n| (binding(n % 80, n % 3 == 0), hops(n))).collect();
-    new[7].0.server = binding(7, true).server;
-    (new[50].0.server, new[50].0.local) = (new[50].0.client, new[50].0.vip);
-    for count in [0, 1, 7, 8, 15, 16, 17, 33, 100] {
-        let (one, other) = (table(40, 90), table(40, 90));
-        let mut got = vec![Err(InsertError::MixedFamilies); count];
-        one.insert_burst(&new, 3, &mut got);
-        let each = new.iter().take(count).map(|(new, hops)| other.insert(new, *hops, 3));
-        assert_eq!(got, each.collect::<Vec<_>>());
-        assert_eq!(one.len(), other.len());
-    }
-}
-
 #[test]
 fn a_removed_record_waits_for_every_reader() {
     let table = table(1, 0);

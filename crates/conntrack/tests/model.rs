@@ -142,13 +142,7 @@ fn run(steps: &[Step], sizes: (usize, usize), seed: u8) {
 }
 
 fn insert(table: &ConnTable, new: &[(u32, bool)], now: u64) -> Vec<Result<ConnId, InsertError>> {
-    if let [(n, v6)] = new {
-        return vec![table.insert(&some_binding(*n, *v6), hops(1), now)];
-    }
-    let new: Vec<_> = new.iter().map(|&(n, v6)| (some_binding(n, v6), hops(1))).collect();
-    let mut out = vec![Err(InsertError::MixedFamilies); new.len()];
-    table.insert_burst(&new, now, &mut out);
-    out
+    new.iter().map(|&(n, v6)| table.insert(&some_binding(n, v6), hops(1), now)).collect()
 }
 
 fn lookup(table: &ConnTable, model: &Model, clients: &[(u32, bool)]) {

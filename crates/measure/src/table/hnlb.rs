@@ -1,7 +1,8 @@
 //! The connection table as a subject.
 use std::hint::black_box;
 
-use conntrack::{ConnTable, Hit, InsertError, Key, TableConfig, TableError, Timeouts};
+use arrayvec::ArrayVec;
+use conntrack::{ConnTable, Hit, Key, TableConfig, TableError, Timeouts};
 use flow::{Direction, HopId};
 use service::Binding;
 use wire::FlowKey;
@@ -11,6 +12,9 @@ use super::subject::{BLOCK, Subject, Timed, timed};
 
 /// Next hops of all connections.
 const HOPS: [HopId; 2] = [HopId(1), HopId(2)];
+
+/// Connections that are inserted together: the new ones of a burst.
+const AT_ONCE: usize = 32;
 
 /// Rounds over the index that it is tidied in, at most.
 const ROUNDS: usize = 8;
@@ -49,6 +53,15 @@ fn words(numbers: &[u32]) -> Vec<Key<1>> {
     words.collect()
 }
 
+/// The keys of both directions, in words.
+fn keys(binding: &Binding) -> Option<[Key<1>; 2]> {
+    let key = |direction| match binding.key(direction)? {
+        FlowKey::V4(flow) => Some(Key::from(&flow)),
+        FlowKey::V6(_) => None,
+    };
+    Some([key(Direction::Forward)?, key(Direction::Reply)?])
+}
+
 fn missing(hit: Option<Hit>) -> u32 {
     u32::from(black_box(hit).is_none())
 }
@@ -75,15 +88,27 @@ impl Subject for Hnlb {
         timed(|| bindings.iter().map(|binding| self.add(binding)).sum())
     }
 
+    /// As the pipeline inserts the new connections of a burst.
     fn insert_bulk(&self, numbers: &[u32], _alone: bool) -> Timed {
-        let new: Vec<_> = numbers.iter().map(|n| (binding(*n), HOPS)).collect();
-        let mut out = vec![Err(InsertError::Full); new.len()];
+        let bindings = numbers.iter().map(|n| binding(*n));
+        let new: Vec<_> = bindings.filter_map(|binding| Some((keys(&binding)?, binding))).collect();
+        let mut prepared = ArrayVec::<_, AT_ONCE>::new();
         let done = timed(|| {
-            self.table.insert_burst(black_box(&new), 0, &mut out);
-            0
+            let mut refused = 0;
+            for new in black_box(&new).chunks(AT_ONCE) {
+                prepared.extend(new.iter().map(|(keys, binding)| {
+                    let owner = (binding.service, binding.backend);
+                    self.table.prepare_insert(*keys, owner, HOPS)
+                }));
+                prepared.iter().for_each(|prepared| self.table.prefetch_further(prepared));
+                for prepared in prepared.drain(..) {
+                    let inserted = self.table.insert_prepared(&prepared, 0);
+                    refused += u32::from(black_box(inserted).is_err());
+                }
+            }
+            refused
         });
-        let failed = out.iter().filter(|inserted| black_box(inserted).is_err()).count();
-        Timed { failed: failed as u32, ..done }
+        Timed { failed: done.failed + (numbers.len() - new.len()) as u32, ..done }
     }
 
     fn remove(&self, numbers: &[u32]) {
