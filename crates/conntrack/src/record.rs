@@ -153,6 +153,11 @@ impl<const K: usize> Record<K> {
         }
     }
 
+    /// The backend, as [`Self::content`] has it.
+    pub(crate) fn backend(&self) -> BackendId {
+        BackendId((self.ids.load(Ordering::Relaxed) >> 32) as u16)
+    }
+
     /// Protocol and forwarding, as [`Self::content`] has them.
     pub(crate) fn kind(&self) -> (Transport, Forwarding) {
         let ids = self.ids.load(Ordering::Relaxed);

@@ -1,4 +1,6 @@
 //! Lazy ageing: an endless walk over all records, a slice at a time.
+use flow::BackendId;
+
 use crate::family::FamilyTable;
 use crate::id::ConnId;
 use crate::key::{Family, Key};
@@ -36,13 +38,25 @@ impl ConnTable {
     /// eighth of the records are unused, connections of whose end there is doubt
     /// are kept no longer than those that have ended.
     pub fn sweep(&self, now_ms: u64, budget: usize, report: &mut impl FnMut(ConnId, Expiry)) {
+        self.sweep_leaving(now_ms, budget, &|_| false, report);
+    }
+
+    /// As [`Self::sweep`], and reports connections of a backend that `leaves` as if
+    /// their timeout had passed.
+    pub fn sweep_leaving(
+        &self,
+        now_ms: u64,
+        budget: usize,
+        leaves: &impl Fn(BackendId) -> bool,
+        report: &mut impl FnMut(ConnId, Expiry),
+    ) {
         let (now, timeouts) = (tick(now_ms), self.timeouts());
         let used = [self.v4.used(), self.v6.used()];
         for slice in self.swept.slices(used, budget) {
             if slice.is_v6 {
-                check(&self.v6, slice, now, &timeouts, report);
+                check(&self.v6, slice, (now, &timeouts), leaves, report);
             } else {
-                check(&self.v4, slice, now, &timeouts, report);
+                check(&self.v4, slice, (now, &timeouts), leaves, report);
             }
         }
     }
@@ -51,8 +65,8 @@ impl ConnTable {
 fn check<const K: usize>(
     family: &FamilyTable<K>,
     Slice { start, count, .. }: Slice,
-    now: u32,
-    timeouts: &Timeouts,
+    (now, timeouts): (u32, &Timeouts),
+    leaves: &impl Fn(BackendId) -> bool,
     report: &mut impl FnMut(ConnId, Expiry),
 ) where
     Key<K>: Family,
@@ -66,7 +80,8 @@ fn check<const K: usize>(
             continue;
         }
         let (state, offload) = (life.state(), life.offload());
-        let is_over = is_over(age, timeouts.of(state, record.is_one_way(), has_room));
+        let is_over = is_over(age, timeouts.of(state, record.is_one_way(), has_room))
+            || leaves(record.backend());
         let state = state.now();
         if is_over || (age >= ENDED_TICKS && has_ended(state) && may_have_rules(offload)) {
             let idle_ms = u64::from(age) * TICK_MS;

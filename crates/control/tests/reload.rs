@@ -237,6 +237,39 @@ fn an_id_stays_while_a_connection_has_it() {
     assert_eq!(id(&balancer, 6), Some(first), "nobody needs it now");
 }
 
+/// Of two connections of a removed backend, the one whose service says so moves.
+#[test]
+fn connections_of_a_removed_backend_stay_or_move_as_the_service_says() {
+    for (key, kept) in [("", 2), ("on_remove = \"keep\"\n", 2), ("on_remove = \"move\"\n", 1)] {
+        let text = |hosts| {
+            web(hosts).replacen("[[service.backend]]", &format!("{key}[[service.backend]]"), 1)
+        };
+        let mut balancer = Balancer::new(&text("1 2"));
+        let shared = Arc::clone(&balancer.shared);
+        let insert = |host: u8| {
+            let snapshot = shared.snapshot.load();
+            let src = std::net::SocketAddr::from(([192, 0, 2, host], 1000));
+            let vip = "10.71.0.100:80".parse().unwrap();
+            let key = wire::FlowKey::new(wire::Transport::Tcp, src, vip).unwrap();
+            let backend = id(&balancer, host).unwrap();
+            let binding = snapshot.services.services()[0].bind(backend, &key, None).unwrap();
+            shared.table.insert(&binding, [flow::HopId(0); 2], 0).unwrap();
+            shared.active.opened(backend);
+            backend
+        };
+        let first = insert(1);
+        insert(2);
+        balancer.reload(&text("2")).unwrap();
+        let mut ager = keeper::Ager::new(Arc::clone(&shared), keeper::AgerSettings::default());
+        (0..3).for_each(|now_ms| ager.tick(now_ms, &mut |_, _| panic!("none has rules")));
+        assert_eq!(shared.table.len(), kept, "{key}");
+        assert_eq!(shared.active.get(first), u32::from(kept == 2), "{key}");
+        balancer.settle();
+        let known = shared.snapshot.load().services.backend(first).is_some();
+        assert_eq!(known, kept == 2, "{key}");
+    }
+}
+
 /// Whoever still has an old snapshot, a worker for instance, is never the last:
 /// it frees nothing.
 #[test]

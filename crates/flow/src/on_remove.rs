@@ -9,9 +9,7 @@ words! {
         /// They stay with that backend until they end.
         #[default]
         Keep => "keep",
-        /// HNLB ends them: it answers the next TCP packet of each side with RST and drops UDP packets.
-        Reset => "reset",
-        /// HNLB forgets them: the next packet is scheduled as if it were the first.
+        /// HNLB forgets them and withdraws their rules: the next packet goes to another backend, which resets a TCP connection that it doesn't know.
         Move => "move",
     }
 }

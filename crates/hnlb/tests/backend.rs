@@ -158,3 +158,43 @@ fn backends_are_drained_and_come_back() {
         assert!(!output.status.success() && error.contains(reason), "{words:?}: {error}");
     }
 }
+
+#[test]
+fn a_reload_changes_what_the_file_changes_and_drains_stay() {
+    let running = Running::start();
+    let file = running.dir.path().join("hnlb.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(running.told(&["diff"]).ends_with("running already\n"));
+    running.told(&["backend", "drain", "web", "10.71.0.12"]);
+
+    let next = text.replacen("\"10.71.0.11\"", "\"10.71.0.14\"", 1);
+    std::fs::write(&file, &next).unwrap();
+    let steps = "service web: backend 10.71.0.11:80 removed\n\
+        service web: backend 10.71.0.14 added, weight 1\n\
+        service web: backends in another order\n";
+    let told = running.told(&["diff"]);
+    assert!(told.starts_with(steps) && told.ends_with("nothing was changed\n"), "{told}");
+    assert!(running.lines("10.71.0.14").is_empty());
+    let told = running.told(&["reload"]);
+    assert!(told.starts_with(steps) && told.ends_with("running now\n"), "{told}");
+    assert_eq!(running.lines("10.71.0.14").len(), 1);
+    assert!(running.lines("10.71.0.12")[0].ends_with("drained"));
+
+    // Refused: nothing changes.
+    std::fs::write(&file, next.replacen("net_ring0", "net_ring1", 1)).unwrap();
+    let output = running.ask(&["reload"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.contains("port.p0.device"), "{error}");
+    assert_eq!(running.lines("10.71.0.14").len(), 1);
+
+    // SIGHUP is a reload, too.
+    std::fs::write(&file, &text).unwrap();
+    let pid = running.child.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    let since = Instant::now();
+    while !running.lines("10.71.0.14").is_empty() {
+        assert!(since.elapsed() < PATIENCE, "no reload: {}", running.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(running.lines("10.71.0.12")[0].ends_with("drained"));
+}

@@ -23,7 +23,8 @@ impl Default for AgerSettings {
     }
 }
 
-/// Removes connections whose timeout has passed. One with rules in the NIC is
+/// Removes connections whose timeout has passed, and those that are to move since
+/// their backend has left the configuration. One with rules in the NIC is
 /// reported to the offload side first: its packets may have come unseen. When
 /// the rules are gone and its new timeout passes as well, it is removed.
 ///
@@ -62,7 +63,11 @@ impl Ager {
             OffloadState::Wanted | OffloadState::Installed => report(conn, Offload::Closing),
             OffloadState::Withdrawing => {}
         };
-        shared.table.sweep(now_ms, settings.records_per_tick, &mut swept);
+        let snapshot = shared.snapshot.load();
+        let services = &snapshot.services;
+        let any = services.departed().iter().any(|own| services.moves_away(own.id));
+        let leaves = |backend| any && services.moves_away(backend);
+        shared.table.sweep_leaving(now_ms, settings.records_per_tick, &leaves, &mut swept);
         shared.table.reclaim();
         shared.table.tidy(settings.buckets_per_tick);
     }

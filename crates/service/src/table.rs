@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
-use flow::{BackendId, ServiceId};
+use flow::{BackendId, OnRemove, ServiceId};
 use wire::{FlowKey, Transport};
 
 pub use self::steering::SteerError;
@@ -331,6 +331,17 @@ impl ServiceTable {
     #[must_use]
     pub const fn departed(&self) -> &[Backend] {
         &self.departed
+    }
+
+    /// Whether `backend` has left the configuration, and its connections are to
+    /// move to others.
+    #[must_use]
+    pub fn moves_away(&self, backend: BackendId) -> bool {
+        let place = self.backend_places.get(usize::from(backend.0)).map(|place| *place as usize);
+        let departed = place.and_then(|place| place.checked_sub(self.backends.len()));
+        let own = departed.and_then(|place| self.departed.get(place));
+        let service = own.and_then(|own| self.service(own.service));
+        service.is_some_and(|service| service.on_remove() == OnRemove::Move)
     }
 
     /// Backends of the configuration and departed ones.

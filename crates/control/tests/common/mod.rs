@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use config::Config;
 use control::{Control, Drained, Refusal, Reloaded};
@@ -21,7 +22,7 @@ pub(crate) const PORTS: &str = "[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\
 
 /// The load balancer.
 pub(crate) struct Balancer {
-    pub(crate) shared: Shared,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) control: Control,
     now_ms: u64,
 }
@@ -32,7 +33,7 @@ impl Balancer {
         let fact = |last| PortFacts { mac: Mac([2, 0, 0, 0, 0, last]), queues: 2, ring: 64 };
         let (shared, control) =
             setup::start(&config, &[fact(1), fact(2)], false, Seed([1; 32])).unwrap();
-        Self { shared, control, now_ms: 0 }
+        Self { shared: Arc::new(shared), control, now_ms: 0 }
     }
 
     pub(crate) fn reload(&mut self, text: &str) -> Result<Reloaded, Refusal> {
