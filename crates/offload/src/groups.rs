@@ -62,6 +62,6 @@ mod tests {
 
     #[test]
     fn what_keeps_packets_from_rules_comes_before_them() {
-        assert!(GATE_PRIORITY < ENTRY_PRIORITY && GUARD_PRIORITY < CONNECTION_PRIORITY);
+        const { assert!(GATE_PRIORITY < ENTRY_PRIORITY && GUARD_PRIORITY < CONNECTION_PRIORITY) };
     }
 }
