@@ -4,8 +4,8 @@
 //! look at the record: one cache line of IPv4, two of IPv6.
 use std::net::{Ipv4Addr, SocketAddr};
 
-use flow::HopId;
-use wire::FastRewrite;
+use flow::{Direction, HopId};
+use wire::{FastRewrite, Transport};
 
 use crate::burst::LookupKey;
 use crate::family::FamilyTable;
@@ -63,13 +63,45 @@ const fn source_port(ports: u32) -> u16 {
     (u32::from_be(ports) >> 16) as u16
 }
 
-/// What the fast path does to a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FastAction<const K: usize> {
-    /// All addresses and ports, also those that stay.
-    pub rewrite: FastRewrite<K>,
+/// A connection that serves a packet.
+///
+/// What is done to the packet is read from the record when it is asked for: a
+/// caller who first makes sure of the next hop need not keep it all that long in
+/// registers that it needs for other things.
+#[derive(Debug)]
+pub struct Served<'a, const K: usize> {
+    record: &'a Record<K>,
+    direction: Direction,
+    proto: Transport,
+}
+
+impl<const K: usize> Served<'_, K>
+where
+    Key<K>: FastKey<K>,
+{
     /// Where the packet is sent.
-    pub hop: HopId,
+    #[inline(always)]
+    #[must_use]
+    pub fn hop(&self) -> HopId {
+        self.record.hop(self.direction)
+    }
+
+    /// All addresses and ports of the packet behind the load balancer, also those
+    /// that stay: the other direction's key turned round. So which side is
+    /// rewritten is no case of its own.
+    #[inline(always)]
+    #[must_use]
+    pub fn rewrite(&self) -> FastRewrite<K> {
+        let words = self.record.words(self.direction);
+        let other = Key { addresses: words.other, ports: words.other_ports, proto: self.proto };
+        let Key { addresses, ports, .. } = other.swapped();
+        FastRewrite {
+            addresses,
+            ports,
+            net_delta: (words.deltas >> 16) as u16,
+            transport_delta: words.deltas as u16,
+        }
+    }
 }
 
 impl ConnTable {
@@ -85,7 +117,7 @@ impl ConnTable {
         hit: Hit,
         key: &Key<K>,
         now_ms: u64,
-    ) -> Option<FastAction<K>>
+    ) -> Option<Served<'_, K>>
     where
         Key<K>: FastKey<K>,
     {
@@ -105,7 +137,7 @@ impl ConnTable {
         hit: Hit,
         key: &Key<K>,
         now_ms: u64,
-    ) -> Option<FastAction<K>>
+    ) -> Option<Served<'_, K>>
     where
         Key<K>: FastKey<K>,
     {
@@ -125,7 +157,7 @@ impl ConnTable {
         key: &Key<K>,
         now_ms: u64,
         same: impl FnOnce(&Record<K>) -> bool,
-    ) -> Option<FastAction<K>>
+    ) -> Option<Served<'_, K>>
     where
         Key<K>: FastKey<K>,
     {
@@ -136,19 +168,7 @@ impl ConnTable {
         if !settled || !same(record) || !record.rewrites(key.proto.number()) {
             return None;
         }
-        let words = record.words(hit.direction);
         record.see(tick(now_ms));
-        // What the packet carries behind the load balancer is the other key
-        // turned round: under `nat` one half of it is what it carries already,
-        // so which side is rewritten is no case of its own.
-        let other = Key { addresses: words.other, ports: words.other_ports, proto: key.proto };
-        let Key { addresses, ports, .. } = other.swapped();
-        let rewrite = FastRewrite {
-            addresses,
-            ports,
-            net_delta: (words.deltas >> 16) as u16,
-            transport_delta: words.deltas as u16,
-        };
-        Some(FastAction { rewrite, hop: HopId(words.hop) })
+        Some(Served { record, direction: hit.direction, proto: key.proto })
     }
 }

@@ -93,7 +93,7 @@ mod walk;
 pub use burst::LookupKey;
 pub use config::{TableConfig, TableError};
 pub use family::FamilyStats;
-pub use fast::{FastAction, FastKey};
+pub use fast::{FastKey, Served};
 pub use id::{ConnId, Hit};
 pub use insert_api::InsertError;
 pub use key::Key;

@@ -6,7 +6,7 @@ use flow::{BackendId, Direction, HopId, ServiceId};
 use service::Forwarding;
 use wire::{FastRewrite, TcpFlags};
 
-use crate::fast::{FastAction, FastKey};
+use crate::fast::FastKey;
 use crate::id::ConnId;
 use crate::index::Probe;
 use crate::insert::Born;
@@ -36,18 +36,15 @@ where
         self.content.backend
     }
 
-    /// What is done to the client's packets: what [`ConnTable::serve_marked`]
-    /// will say.
+    /// What is done to the client's packets: what [`Served::rewrite`] will say.
+    ///
+    /// [`Served::rewrite`]: crate::Served::rewrite
     #[inline]
     #[must_use]
-    pub fn action(&self) -> FastAction<K> {
-        let Content { keys: [_, back], deltas: [there, _], hops: [hop, _], .. } = &self.content;
+    pub fn rewrite(&self) -> FastRewrite<K> {
+        let Content { keys: [_, back], deltas: [there, _], .. } = &self.content;
         let Key { addresses, ports, .. } = back.swapped();
-        let (net_delta, transport_delta) = (there.net, there.transport);
-        FastAction {
-            rewrite: FastRewrite { addresses, ports, net_delta, transport_delta },
-            hop: *hop,
-        }
+        FastRewrite { addresses, ports, net_delta: there.net, transport_delta: there.transport }
     }
 }
 

@@ -66,7 +66,6 @@ pub(crate) struct Words<const K: usize> {
     pub(crate) other_ports: u32,
     /// Of the network header in the upper, of the transport in the lower half.
     pub(crate) deltas: u32,
-    pub(crate) hop: u32,
 }
 
 impl<const K: usize> Record<K> {
@@ -181,8 +180,13 @@ impl<const K: usize> Record<K> {
             other: load_all(&self.addresses[1 - way]),
             other_ports: word(&self.ports, 1 - way),
             deltas: word(&self.deltas, way),
-            hop: word(&self.hops, way),
         }
+    }
+
+    /// The next hop of `direction`'s packets.
+    #[inline(always)]
+    pub(crate) fn hop(&self, direction: Direction) -> HopId {
+        HopId(self.hops[direction as usize & 1].load(Ordering::Relaxed))
     }
 
     /// Whether these are `direction`'s addresses and ports.

@@ -113,30 +113,34 @@ where
     // What is done to the first packet is what is done to all others.
     prepared.touch(back, flags(TcpFlags::SYN | TcpFlags::ACK), 70);
     prepared.touch(there, flags(TcpFlags::ACK), 70);
-    prop_assert_eq!(prepared.serve_marked(there, &keys[0], 70), Some(new.action()));
+    let served = prepared.serve_marked(there, &keys[0], 70).unwrap();
+    prop_assert_eq!((served.rewrite(), served.hop()), (new.rewrite(), hops(n)[0]));
     for (hit, key) in hits.into_iter().zip(keys) {
         let served = prepared.serve_marked(hit, &key, 70).unwrap();
-        prop_assert_eq!(prepared.serve_found(hit, &key, 70), Some(served));
+        let found = prepared.serve_found(hit, &key, 70).unwrap();
+        prop_assert_eq!((found.rewrite(), found.hop()), (served.rewrite(), served.hop()));
         let action = prepared.action(hit).unwrap();
         prop_assert_eq!(plain.action(hit), Some(action));
         prop_assert_eq!(Some(action.delivery), binding.delivery(hit.direction));
-        prop_assert_eq!(served.hop, action.hop);
+        prop_assert_eq!(served.hop(), action.hop);
         let Delivery::Rewrite(rewrite) = action.delivery else { panic!("{action:?}") };
         let (net, transport) = match rewrite {
             Rewrite::V4(plan) => (plan.net_delta, plan.transport_delta),
             Rewrite::V6(plan) => (0, plan.transport_delta),
         };
-        prop_assert_eq!(served.rewrite.net_delta, net.to_be());
-        prop_assert_eq!(served.rewrite.transport_delta, transport.to_be());
+        let rewrite = served.rewrite();
+        prop_assert_eq!(
+            (rewrite.net_delta, rewrite.transport_delta),
+            (net.to_be(), transport.to_be())
+        );
         // What the packet becomes is the other direction's key turned round.
         let other = binding.key(Direction::BOTH[1 - hit.direction as usize]).unwrap();
         let becomes = words::<K>(other.dst(), other.src(), proto);
-        prop_assert_eq!(served.rewrite.addresses, becomes.addresses);
-        prop_assert_eq!(served.rewrite.ports, becomes.ports);
+        prop_assert_eq!((rewrite.addresses, rewrite.ports), (becomes.addresses, becomes.ports));
         // A stale mark may name a connection that differs in one bit alone, or
         // one that has ended, or one of the other family.
         for other in others(key) {
-            prop_assert_eq!(prepared.serve_marked(hit, &other, 70), None, "{:x?}", other);
+            prop_assert!(prepared.serve_marked(hit, &other, 70).is_none(), "{:x?}", other);
             // Of IPv6 what the lookup has found is compared, too.
             let found = prepared.serve_found(hit, &other, 70);
             let compared = K == 4 || other.proto != key.proto;
@@ -144,7 +148,7 @@ where
         }
     }
     plain.remove(conn).unwrap();
-    prop_assert_eq!(plain.serve_marked(there, &keys[0], 70), None);
+    prop_assert!(plain.serve_marked(there, &keys[0], 70).is_none());
     prop_assert!(prepared.conflicts(&new));
     prop_assert_eq!(prepared.insert_prepared(&new, 70), Err(InsertError::Exists(there)));
     Ok(())

@@ -19,3 +19,21 @@ words! {
         SourceHash => "source-hash",
     }
 }
+
+impl Scheduler {
+    /// Whether the choice for a connection depends on which connections were
+    /// opened before it, so that packets must be scheduled in the order in which
+    /// they came. It does for every scheduler but Maglev, also for one that
+    /// remembers nothing itself: while the connection table is full, Maglev takes
+    /// their places.
+    #[must_use]
+    pub const fn depends_on_order(self) -> bool {
+        match self {
+            Self::RoundRobin
+            | Self::WeightedRoundRobin
+            | Self::LeastConnections
+            | Self::SourceHash => true,
+            Self::Maglev => false,
+        }
+    }
+}

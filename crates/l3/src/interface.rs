@@ -48,6 +48,8 @@ pub struct Interfaces {
     places: Vec<(PortId, Option<u16>, InterfaceId)>,
     /// The IPv4 addresses of all, close together: searched for every client.
     own: Vec<Ipv4Addr>,
+    /// Whether any is tagged.
+    tagged: bool,
 }
 
 impl Interfaces {
@@ -76,7 +78,15 @@ impl Interfaces {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(_) => None,
         });
-        Self { places, own: own.collect(), all }
+        let tagged = all.iter().flatten().any(|interface| interface.vlan.is_some());
+        Self { places, own: own.collect(), tagged, all }
+    }
+
+    /// Whether any interface is one VLAN of a port.
+    #[inline]
+    #[must_use]
+    pub const fn are_tagged(&self) -> bool {
+        self.tagged
     }
 
     /// The interface `id`.

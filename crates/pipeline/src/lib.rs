@@ -1,11 +1,24 @@
-//! Packets in batches: parse, match, act.
+//! Packets in batches: read what the NIC reported, look up, decide, serve.
 //!
+//! The fast path takes packets that are only rewritten and
+//! sent; all others take the slow path, which parses, matches, decides and acts
+//! packet by packet and does the same to the packets that both can take.
+//!
+//! # Fast path
 //! ```text
-//! parse ─┬─ TCP, UDP ─► match ─┬─ mark, queue or table knows it ─────► act ─► out
-//!        │                     └─ nobody knows it ─► miss: schedule ─► act ─► out
-//!        ├─ later fragments ─► fragment: as the first ──────────────► act ─► out
-//!        ├─ ARP, NDP ─► answered or learnt
-//!        └─ ICMP ─► echoes answered, errors translated ─────────────────────► out
+//! classify ─┬─ the mark names a connection, or the queue a backend ─┬► serve ─► out
+//!           └─ look up ─┬─ the table has the connection ────────────┤
+//!                       ├─ the packet may open one ─► new connection┘
+//!                       └─ anything else ─► slow path
+//! ```
+//!
+//! # Slow path
+//! ```text
+//! parse ─┬─ TCP, UDP ─► match ─┬─ mark, queue or table knows it ─► act ─► out
+//!        │                     └─ no connection ─► miss: schedule ─► act ─► out
+//!        ├─ later fragments ─► fragment: as the first ───────────► act ─► out
+//!        ├─ ARP, neighbour discovery ─► answered or learnt
+//!        └─ ICMP ─► echoes answered, errors translated ────────────────► out
 //! ```
 //!
 //! One [`Pipeline`] a worker; all of them share one [`Shared`](state::Shared).
@@ -14,30 +27,19 @@
 //! is given to an [`Outbox`].
 #![forbid(unsafe_code)]
 
-mod act;
-mod arp;
-mod bucket;
+mod answer;
 mod context;
-mod fragment;
-mod general;
-mod held;
-mod hops;
-mod icmp;
-mod known;
-mod lane;
-mod matching;
-mod miss;
-mod ndp;
-mod open;
+mod fast;
+mod next_hop_cache;
+mod offload_requests;
 mod outbox;
-mod parse;
 mod pipeline;
-mod queue_lane;
-mod reopening;
-mod roads;
 mod sampler;
-mod stateless;
-mod too_long;
+mod scheduling;
+mod server_hop_cache;
+mod slow;
+mod token_bucket;
+mod verdict;
 
 pub use outbox::Outbox;
 pub use pipeline::{BURST, Pipeline, Settings};

@@ -1,11 +1,17 @@
 //! Next hops as one worker needs them: compiled once, used until anything about
-//! them may have changed.
+//! them may have changed. Two comparisons per packet stand in for the sequence
+//! lock of the neighbour table.
+use std::net::IpAddr;
+
 use flow::{HopId, PortId};
 use l3::NeighbourTable;
+use packet::PacketBuf;
 use state::Snapshot;
 use wire::fast_header::mac_pair;
+use wire::vlan;
 
 use crate::context::Context;
+use crate::server_hop_cache::ServerHopCache;
 
 /// Bytes of an Ethernet header without a tag.
 pub(crate) const ETHERNET: usize = 14;
@@ -19,17 +25,19 @@ const LEASE_MS: u64 = 512;
 
 /// What a packet needs to leave by a hop.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
+pub(crate) struct NextHop {
     /// Ethernet destination and source.
-    pub(crate) macs: [u8; 12],
+    macs: [u8; 12],
     pub(crate) port: PortId,
-    /// The longest untagged frame, in bytes.
+    /// The longest frame, without its tag, in bytes.
     longest: u16,
+    /// The VLAN of the interface; `None`: frames leave untagged.
+    vlan: Option<u16>,
 }
 
-impl Way {
-    /// Whether an untagged frame of `len` bytes isn't too long. Padding is the
-    /// part of frames too short for any limit.
+impl NextHop {
+    /// Whether a frame of `len` bytes, not counting its tag, isn't too long.
+    /// Padding is the part of frames too short for any limit.
     #[inline(always)]
     pub(crate) fn takes(&self, len: usize) -> bool {
         len <= usize::from(self.longest)
@@ -42,36 +50,51 @@ impl Way {
             *macs = self.macs;
         }
     }
+
+    /// Exchanges the frame's tag of `tag` bytes for the hop's; how long that is.
+    /// `None`, and nothing happens: there is no room for it.
+    #[inline]
+    pub(crate) fn retag<B: PacketBuf>(&self, buf: &mut B, tag: usize) -> Option<usize> {
+        let done = match (tag, self.vlan) {
+            (0, None) => true,
+            (0, Some(id)) => vlan::push(buf, id),
+            (_, Some(id)) => vlan::replace(buf.bytes_mut(), id),
+            (_, None) => vlan::pop(buf),
+        };
+        done.then_some(if self.vlan.is_some() { vlan::LEN } else { 0 })
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Compiled {
-    hop: HopId,
+    id: HopId,
     /// In which era it was compiled; 0: never.
     era: u64,
-    way: Way,
+    hop: NextHop,
 }
 
 /// One worker's compiled hops. The slow way compiles, the fast way compares one
 /// number and goes.
 #[derive(Debug)]
-pub(crate) struct Hops {
+pub(crate) struct NextHopCache {
     compiled: Box<[Compiled; SIZE]>,
     era: u64,
     /// What began the era: changes of the neighbour table, and the time.
     changes: u64,
     lease: u64,
+    /// Which hop leads to an address.
+    towards: ServerHopCache,
 }
 
-impl Default for Hops {
+impl Default for NextHopCache {
     fn default() -> Self {
-        let way = Way { macs: [0; 12], port: PortId(0), longest: 0 };
-        let compiled = Box::new([Compiled { hop: HopId(0), era: 0, way }; SIZE]);
-        Self { compiled, era: 1, changes: 0, lease: 0 }
+        let hop = NextHop { macs: [0; 12], port: PortId(0), longest: 0, vlan: None };
+        let compiled = Box::new([Compiled { id: HopId(0), era: 0, hop }; SIZE]);
+        Self { compiled, era: 1, changes: 0, lease: 0, towards: ServerHopCache::default() }
     }
 }
 
-impl Hops {
+impl NextHopCache {
     /// Forgets everything: there is a new configuration.
     pub(crate) fn forget(&mut self) {
         self.era += 1;
@@ -94,25 +117,38 @@ impl Hops {
         }
     }
 
-    /// The way by `hop`; `None` if packets need more than Ethernet addresses
-    /// there (a tag, an address that isn't known yet).
+    /// The hop towards a server; `None` if there is no route.
+    #[inline]
+    pub(crate) fn server<O>(&mut self, cx: &Context<'_, O>, addr: IpAddr) -> Option<HopId> {
+        self.towards.server(cx, self.era, addr)
+    }
+
+    /// The hop towards a client; `None` if there is no route.
+    #[inline]
+    pub(crate) fn client<O>(&mut self, cx: &Context<'_, O>, addr: IpAddr) -> Option<HopId> {
+        self.towards.client(cx, self.era, addr)
+    }
+
+    /// The next hop `id`; `None` if its Ethernet address isn't known yet.
     #[inline(always)]
-    pub(crate) fn way<O>(&mut self, cx: &Context<'_, O>, hop: HopId) -> Option<&Way> {
+    pub(crate) fn get<O>(&mut self, cx: &Context<'_, O>, id: HopId) -> Option<&NextHop> {
         let era = self.era;
-        let place = self.compiled.get_mut(NeighbourTable::slot_of(hop) % SIZE)?;
-        if (place.hop, place.era) != (hop, era) {
-            *place = Compiled { hop, era, way: compile(cx, hop)? };
+        let place = self.compiled.get_mut(NeighbourTable::slot_of(id) % SIZE)?;
+        if (place.id, place.era) != (id, era) {
+            *place = Compiled { id, era, hop: compile(cx, id)? };
         }
-        Some(&place.way)
+        Some(&place.hop)
     }
 }
 
 #[cold]
 #[inline(never)]
-fn compile<O>(cx: &Context<'_, O>, hop: HopId) -> Option<Way> {
+fn compile<O>(cx: &Context<'_, O>, id: HopId) -> Option<NextHop> {
     let snapshot: &Snapshot = cx.snapshot;
-    let (interface, mac) = cx.shared.neighbours.resolve(hop, cx.now_ms)?;
-    let interface = snapshot.interfaces.get(interface).filter(|found| found.vlan.is_none())?;
-    let longest = interface.mtu.saturating_add(ETHERNET as u16);
-    Some(Way { macs: mac_pair(mac?, interface.mac), port: interface.port, longest })
+    let (interface, mac) = cx.shared.neighbours.resolve(id, cx.now_ms)?;
+    let interface = snapshot.interfaces.get(interface)?;
+    let (vlan, longest) = (interface.vlan, interface.mtu.saturating_add(ETHERNET as u16));
+    // With a tag the frame's length must still be a 16-bit number.
+    let longest = longest.min(u16::MAX - vlan::LEN as u16);
+    Some(NextHop { macs: mac_pair(mac?, interface.mac), port: interface.port, longest, vlan })
 }

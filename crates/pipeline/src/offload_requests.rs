@@ -19,7 +19,7 @@ const REMIND: u32 = 64;
 /// What is done to a packet of connection `hit`; `None` if the connection has
 /// just gone.
 #[inline]
-pub(crate) fn known<B: PacketBuf, O: Outbox<B>>(
+pub(crate) fn decision<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     hit: Hit,
     headers: &Headers,

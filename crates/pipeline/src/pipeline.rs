@@ -1,37 +1,37 @@
-//! The fast path: receive, parse, match, act, send.
+//! One worker's pipeline: what the NIC reported is read, packets are looked up,
+//! then each is served, in the order in which they came.
 use std::ops::Deref;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
 use arrayvec::ArrayVec;
-use conntrack::{Key, Reader, ReaderError, Segment};
-use flow::PortId;
+use conntrack::{Reader, ReaderError};
 use packet::PacketBuf;
 use service::WorkerScheduleState;
-use state::{Counter, Counters, Shared, Snapshot, Source};
+use state::{Counter, Counters, PortShared, Shared, Snapshot, Source};
+use wire::Mac;
 use wire::icmp::MAX_ERROR_LEN;
-use wire::{Mac, Transport};
 
 use crate::Outbox;
-use crate::act::Errors;
-use crate::bucket::TokenBucket;
 use crate::context::Context;
-use crate::fragment::Fragments;
-use crate::hops::Hops;
-use crate::known::{Reminder, touch};
-use crate::lane::{self, Tally, TellTale, Told};
-use crate::matching::{Job, Jobs};
-use crate::miss::Scheduling;
-use crate::open::{Fresh, Opened, Openings};
-use crate::queue_lane::{Lanes, Meaning, QueueLane};
+use crate::fast::Link;
+use crate::fast::classify::classify;
+use crate::fast::look_up::look_up;
+use crate::fast::new_connection::{Fresh, NewConnections};
+use crate::fast::queue::{Meaning, QueueRewrites};
+use crate::fast::serve::is_mixed;
+use crate::next_hop_cache::NextHopCache;
+use crate::offload_requests::Reminder;
 use crate::sampler::Sampler;
+use crate::scheduling::Scheduling;
+use crate::slow::SlowPackets;
+use crate::slow::act::Errors;
+use crate::slow::fragment::Fragments;
+use crate::token_bucket::TokenBucket;
+use crate::verdict::{Verdict, Verdicts};
 
 /// Most packets of one burst.
 pub const BURST: usize = 64;
-
-/// Where one packet in so many is known by its mark, it costs less to compare
-/// those again that the table has found than to predict wrongly which comes next.
-const MARKED_SHARE: usize = 4;
 
 /// Sizes of what a worker keeps for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Default for Settings {
     }
 }
 
-/// One worker's way of a packet.
+/// One worker's way of packets from a port to the next.
 pub struct Pipeline<B: PacketBuf> {
     shared: Arc<Shared>,
     snapshot: Arc<Snapshot>,
@@ -60,10 +60,10 @@ pub struct Pipeline<B: PacketBuf> {
     published: Cache<Published, Arc<Snapshot>>,
     counters: Arc<Counters>,
     reader: Reader,
-    memory: Memory<B>,
+    stages: Stages<B>,
     /// Of the burst in work. Kept, since filling it anew costs a small burst as
     /// much as its packets.
-    told: Box<TellTale>,
+    verdicts: Box<Verdicts>,
 }
 
 /// Where the configuration is published.
@@ -77,13 +77,13 @@ impl Deref for Published {
     }
 }
 
-/// What the stages keep between bursts.
-pub(crate) struct Memory<B> {
+/// What one worker's stages keep between bursts.
+pub(crate) struct Stages<B> {
     pub(crate) sampler: Sampler,
     pub(crate) reminder: Reminder,
-    pub(crate) hops: Hops,
-    pub(crate) lanes: Lanes,
-    pub(crate) openings: Openings,
+    pub(crate) next_hops: NextHopCache,
+    pub(crate) queues: QueueRewrites,
+    pub(crate) new_connections: NewConnections,
     pub(crate) scheduling: Scheduling,
     pub(crate) errors: Errors,
     pub(crate) fragments: Fragments<B>,
@@ -102,18 +102,16 @@ impl<B: PacketBuf> Pipeline<B> {
         let snapshot = shared.snapshot.load_full();
         let reader = shared.table.register()?;
         let Settings { fragment_datagrams, fragments_held, fragment_timeout_ms, .. } = settings;
-        let memory = Memory {
+        let stages = Stages {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
-            hops: Hops::default(),
-            lanes: Lanes::default(),
-            openings: Openings::default(),
-            scheduling: Scheduling {
-                state: WorkerScheduleState::new(worker, &snapshot.services),
-                full_ms: None,
-                chosen: None,
-                udp_timeout_ms: longest_udp_ms(&shared),
-            },
+            next_hops: NextHopCache::default(),
+            queues: QueueRewrites::default(),
+            new_connections: NewConnections::default(),
+            scheduling: Scheduling::new(
+                WorkerScheduleState::new(worker, &snapshot.services),
+                longest_udp_ms(&shared),
+            ),
             errors: Errors {
                 limit: TokenBucket::new(snapshot.icmp_errors_per_second),
                 scratch: [0; MAX_ERROR_LEN],
@@ -125,9 +123,9 @@ impl<B: PacketBuf> Pipeline<B> {
                 settings.seed,
             ),
         };
-        let (counters, told) = (Arc::default(), Box::new([Told::Nothing; BURST]));
+        let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
         let published = Cache::new(Published(Arc::clone(&shared)));
-        Ok(Self { shared, snapshot, published, counters, reader, memory, told })
+        Ok(Self { shared, snapshot, published, counters, reader, stages, verdicts })
     }
 
     /// This worker's counters; they outlive the pipeline.
@@ -143,10 +141,10 @@ impl<B: PacketBuf> Pipeline<B> {
         let now = self.published.load();
         if !Arc::ptr_eq(now, &self.snapshot) {
             self.snapshot = Arc::clone(now);
-            self.memory.hops.forget();
-            self.memory.scheduling.state.follow(&now.services);
-            self.memory.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
-            self.memory.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
+            self.stages.next_hops.forget();
+            self.stages.scheduling.state.follow(&now.services);
+            self.stages.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
+            self.stages.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
         }
     }
 
@@ -158,46 +156,29 @@ impl<B: PacketBuf> Pipeline<B> {
         now_ms: u64,
         out: &mut impl Outbox<B>,
     ) {
-        let Self { shared, snapshot, counters, memory, told, .. } = self;
+        let Self { shared, snapshot, counters, stages, verdicts, .. } = self;
         let Some(port) = shared.port(from.port) else { return burst.clear() };
         let mut cx = Context { shared, snapshot, counters, from, queue: false, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
-        memory.hops.begin(shared.neighbours.changes(), now_ms);
-        let Meaning { any, lane } = *memory.lanes.meaning(&cx, &mut memory.hops, port, from.queue);
-        cx.queue = any;
-        let mut jobs = Jobs::new();
-        let station = cx.snapshot.interfaces.at(from.port, None).map(|(_, own)| own.mac);
-        let (unknown, found) = match station {
-            Some(station) => {
-                let unknown = lane::ask(&cx, port, lane.as_ref(), burst, told);
-                let found = match unknown {
-                    0 => 0,
-                    _ => memory.find(&cx, station, burst, unknown, told),
-                };
-                (unknown, found)
+        stages.next_hops.begin(shared.neighbours.changes(), now_ms);
+        let interfaces = &snapshot.interfaces;
+        match interfaces.at(from.port, None) {
+            Some((_, own)) if !interfaces.are_tagged() => {
+                let link = Link::<false>::new(interfaces, from.port, own.mac);
+                stages.process(&mut cx, port, link, burst, verdicts);
             }
-            // Without an untagged interface no frame is plain.
-            None => {
-                told.iter_mut().zip(burst.iter()).for_each(|(told, _)| *told = Told::Nothing);
-                (burst.len(), 0)
+            _ => {
+                let link = Link::<true>::new(interfaces, from.port, Mac::default());
+                stages.process(&mut cx, port, link, burst, verdicts);
             }
-        };
-        if found < unknown {
-            memory.sort(&cx, burst, told, &mut jobs);
         }
-        let station = station.unwrap_or_default();
-        memory.remind(&mut cx, burst.len(), told);
-        let marked = burst.len().saturating_sub(unknown);
-        let mixed = found > 0 && marked * MARKED_SHARE >= burst.len();
-        let third = Third { station, lane: lane.as_ref(), mixed };
-        memory.third(&mut cx, third, burst, told, &mut jobs);
     }
 
     /// What has to happen without packets: giving up on fragments. Called
     /// about once a millisecond.
     pub fn tick(&mut self, now_ms: u64, out: &mut impl Outbox<B>) {
         let _ = out;
-        let dropped = self.memory.fragments.expire(now_ms);
+        let dropped = self.stages.fragments.expire(now_ms);
         if dropped > 0 {
             self.counters.add(Counter::FragmentTimeout, dropped);
             self.counters.sub(Counter::FragmentsHeld, dropped);
@@ -211,263 +192,66 @@ fn longest_udp_ms(shared: &Shared) -> u64 {
     timeouts.udp_ms.max(timeouts.udp_stream_ms).into()
 }
 
-/// What the third pass goes by.
-#[derive(Clone, Copy)]
-struct Third<'a> {
-    station: Mac,
-    lane: Option<&'a QueueLane>,
-    /// Some packets are known by the connection table, and enough by their mark.
-    mixed: bool,
-}
-
-impl<B: PacketBuf> Memory<B> {
-    /// The third pass: every packet goes its way, in order. Packets of the same
-    /// kind mostly come together, and each kind has a loop of its own, so that
-    /// what it needs stays in registers.
-    #[inline(never)]
-    fn third<O: Outbox<B>>(
+impl<B: PacketBuf> Stages<B> {
+    /// Takes every packet of `burst` to where it goes.
+    #[inline(always)]
+    fn process<const TAGGED: bool, O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
-        Third { station, lane, mixed }: Third<'_>,
+        port: &PortShared,
+        link: Link<'_, TAGGED>,
         burst: &mut ArrayVec<B, BURST>,
-        told: &TellTale,
-        jobs: &mut Jobs,
+        verdicts: &mut Verdicts,
     ) {
-        let mut tally = Tally::default();
-        let mut jobs = jobs.drain(..);
-        let mut told = told.get(..burst.len()).unwrap_or(told);
-        let mut packets = burst.drain(..);
-        while let Some((first, rest)) = told.split_first() {
-            let done = match (first, lane) {
-                (Told::Mark(_) | Told::Table(_), _) if mixed => {
-                    self.known::<true, O>(cx, station, &mut packets, told, &mut tally)
-                }
-                (Told::Mark(_), _) => {
-                    self.known::<false, O>(cx, station, &mut packets, told, &mut tally)
-                }
-                (Told::Table(_), _) => self.found(cx, &mut packets, told, &mut tally),
-                (Told::Queue, Some(lane)) => {
-                    self.queued(cx, lane, station, &mut packets, told, &mut tally)
-                }
-                (Told::Open(_), _) => self.opened(cx, &mut packets, told),
-                (told, _) => {
-                    if let Some(buf) = packets.next() {
-                        self.single(cx, station, *told, buf, &mut jobs, &mut tally);
-                    }
-                    1
-                }
-            };
-            told = told.get(done..).unwrap_or(rest);
+        let queue = self.queues.meaning(cx, &mut self.next_hops, port, cx.from.queue);
+        cx.queue = queue != Meaning::Nothing;
+        let unknown = classify(cx, port, queue, burst, verdicts);
+        let found = match unknown {
+            0 => 0,
+            _ => self.look_up(cx, link, burst, unknown, verdicts),
+        };
+        let mut slow = SlowPackets::new();
+        if found < unknown {
+            self.parse_and_match(cx, burst, verdicts, &mut slow);
         }
-        tally.count(cx);
+        self.remind(cx, burst.len(), verdicts);
+        let marked = burst.len().saturating_sub(unknown);
+        let mixed = is_mixed(burst.len(), marked, found);
+        self.serve(cx, link, mixed, burst.drain(..), verdicts, &mut slow);
     }
 
-    /// Packets with marks that mean a connection, as many as follow each other;
-    /// if `MIXED`, with those among them that the connection table has found:
-    /// both are done alike then, since which is next can't be predicted.
-    #[inline(never)]
-    fn known<const MIXED: bool, O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        station: Mac,
-        packets: &mut impl Iterator<Item = B>,
-        told: &[Told],
-        tally: &mut Tally,
-    ) -> usize {
-        let mut done = 0;
-        for told in told {
-            let (Told::Mark(hit) | Told::Table(hit)) = *told else { break };
-            if !MIXED && !matches!(told, Told::Mark(_)) {
-                break;
-            }
-            let Some(mut buf) = packets.next() else { break };
-            done += 1;
-            match lane::pass_known(cx, &mut self.hops, station, hit, buf.bytes_mut()) {
-                Some(port) => {
-                    // Asked earlier it would become a branch that can't be predicted.
-                    let by_mark = u64::from(matches!(told, Told::Mark(_)));
-                    tally.marked += by_mark;
-                    tally.looked_up += 1 - by_mark;
-                    cx.out.send(port, buf);
-                }
-                None => self.general(cx, buf, None),
-            }
-        }
-        done
-    }
-
-    /// Packets that the connection table has found, likewise.
-    #[inline(never)]
-    fn found<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        packets: &mut impl Iterator<Item = B>,
-        told: &[Told],
-        tally: &mut Tally,
-    ) -> usize {
-        let (mut done, mut sent) = (0, 0);
-        for told in told {
-            let Told::Table(hit) = *told else { break };
-            let Some(mut buf) = packets.next() else { break };
-            done += 1;
-            match lane::pass_found(cx, &mut self.hops, hit, buf.bytes_mut()) {
-                Some(port) => {
-                    sent += 1;
-                    cx.out.send(port, buf);
-                }
-                None => self.general(cx, buf, None),
-            }
-        }
-        tally.looked_up += sent;
-        done
-    }
-
-    /// Packets of a queue that means something, likewise.
-    #[inline(never)]
-    fn queued<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        lane: &QueueLane,
-        station: Mac,
-        packets: &mut impl Iterator<Item = B>,
-        told: &[Told],
-        tally: &mut Tally,
-    ) -> usize {
-        let (mut done, mut sent) = (0, 0);
-        for told in told {
-            let Told::Queue = *told else { break };
-            let Some(mut buf) = packets.next() else { break };
-            done += 1;
-            match self.pass_queue(cx, lane, station, buf.bytes_mut()) {
-                Some(port) => {
-                    sent += 1;
-                    cx.out.send(port, buf);
-                }
-                None => self.general(cx, buf, None),
-            }
-        }
-        tally.queued += sent;
-        done
-    }
-
-    /// Packets that open connections, likewise.
-    #[inline(never)]
-    fn opened<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        packets: &mut impl Iterator<Item = B>,
-        told: &[Told],
-    ) -> usize {
-        let mut done = 0;
-        for told in told {
-            let Told::Open(at) = *told else { break };
-            let Some(mut buf) = packets.next() else { break };
-            done += 1;
-            let Self { hops, scheduling, openings, .. } = self;
-            match openings.open(cx, hops, scheduling, at, buf.bytes_mut()) {
-                Opened::Sent(port) => cx.out.send(port, buf),
-                Opened::General(chosen) => self.general(cx, buf, chosen),
-            }
-        }
-        done
-    }
-
-    /// A packet of another kind.
-    #[inline(never)]
-    fn single<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        station: Mac,
-        told: Told,
-        mut buf: B,
-        jobs: &mut impl Iterator<Item = Job>,
-        tally: &mut Tally,
-    ) {
-        match told {
-            Told::Shared(tag) => match self.pass_shared(cx, tag, station, buf.bytes_mut()) {
-                Some(port) => {
-                    tally.queued += 1;
-                    cx.out.send(port, buf);
-                }
-                None => self.general(cx, buf, None),
-            },
-            Told::Job => {
-                if let Some(job) = jobs.next() {
-                    self.finish(cx, job, buf);
-                }
-            }
-            // It has been counted.
-            _ => {}
-        }
-    }
-
-    /// Looks up those of which nothing is known; of how many something is then.
+    /// Looks up the packets of which nothing is known, and prepares the new
+    /// connections among them. Of how many packets something is known then.
     #[inline]
-    fn find<O>(
+    fn look_up<const TAGGED: bool, O>(
         &mut self,
         cx: &Context<'_, O>,
-        station: Mac,
+        link: Link<'_, TAGGED>,
         burst: &[B],
         unknown: usize,
-        told: &mut TellTale,
+        verdicts: &mut Verdicts,
     ) -> usize {
-        let mut fresh = Fresh::new();
-        let found = lane::find(cx, station, burst, unknown, told, &mut fresh);
-        if fresh.is_empty() {
+        let mut fresh = Fresh::default();
+        let found = look_up(cx, link, burst, unknown, verdicts, &mut fresh);
+        if fresh.v4.is_empty() && fresh.v6.is_empty() {
             return found;
         }
-        let Self { hops, scheduling, openings, .. } = self;
-        let told = told.get_mut(..burst.len()).unwrap_or_default();
-        openings.prepare(cx, hops, scheduling, &fresh, told);
-        found + told.iter().filter(|told| matches!(told, Told::Open(_))).count()
+        let Self { next_hops, scheduling, new_connections, .. } = self;
+        let verdicts = verdicts.get_mut(..burst.len()).unwrap_or_default();
+        new_connections.prepare(cx, next_hops, scheduling, &fresh, verdicts);
+        let opens = |verdict: &&Verdict| matches!(verdict, Verdict::Opens(_));
+        found + verdicts.iter().filter(opens).count()
     }
 
     /// Some packets of known connections are an occasion to ask for rules.
     #[inline(always)]
-    fn remind<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, len: usize, told: &TellTale) {
+    fn remind<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, len: usize, verdicts: &Verdicts) {
         let mut from = 0;
         while let Some(at) = self.reminder.next(from, len) {
-            if let Some(Told::Mark(hit) | Told::Table(hit)) = told.get(at) {
+            if let Some(Verdict::Marked(hit) | Verdict::Found(hit)) = verdicts.get(at) {
                 self.reminder.remind(cx, *hit);
             }
             from = at + 1;
         }
-    }
-
-    /// A packet of a queue that means something; now and then one is looked up
-    /// to see what its connection does.
-    #[inline(always)]
-    fn pass_queue<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        lane: &QueueLane,
-        station: Mac,
-        frame: &mut [u8],
-    ) -> Option<PortId> {
-        let plain = lane.pass(station, frame)?;
-        if self.sampler.takes(cx.snapshot.sample) {
-            cx.count(Counter::Sampled);
-            if let Some(hit) = cx.shared.table.lookup(&Key::from(&plain)) {
-                let is_tcp = plain.proto == Transport::Tcp;
-                // Without SYN, FIN and RST: the numbers say nothing.
-                let segment = Segment { flags: plain.flags, ..Segment::default() };
-                touch(cx, hit, is_tcp.then_some(segment));
-            }
-        }
-        Some(lane.port())
-    }
-
-    /// A packet of a queue that several backends share.
-    #[inline(never)]
-    fn pass_shared<O: Outbox<B>>(
-        &mut self,
-        cx: &mut Context<'_, O>,
-        tag: u16,
-        station: Mac,
-        frame: &mut [u8],
-    ) -> Option<PortId> {
-        let port = cx.shared.port(cx.from.port)?;
-        let lane = self.lanes.meaning(cx, &mut self.hops, port, tag).lane?;
-        self.pass_queue(cx, &lane, station, frame)
     }
 }

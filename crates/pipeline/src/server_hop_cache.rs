@@ -1,11 +1,11 @@
-//! Which next hop leads to an IPv4 address, as one worker remembers it: routes
-//! and neighbours are searched again when anything about them may have changed.
-use std::net::{IpAddr, Ipv4Addr};
+//! Which next hop leads to an address, as one worker remembers it: routes and
+//! neighbours are searched again when anything about them may have changed.
+use std::net::IpAddr;
 
 use flow::{HopId, InterfaceId};
 
-use crate::act::hop_to;
 use crate::context::Context;
+use crate::slow::act::hop_to;
 
 /// Addresses remembered of each kind; those whose hashes agree take each
 /// other's place.
@@ -13,71 +13,77 @@ const SIZE: usize = 256;
 
 /// An address and the hop that leads there.
 #[derive(Clone, Copy, Debug)]
-struct Road {
-    /// In which era of [`Hops`](crate::hops::Hops) it was found; 0: never.
+struct Known {
+    /// In which era of the [`NextHopCache`](crate::next_hop_cache::NextHopCache)
+    /// it was found; 0: never.
     era: u64,
     interface: InterfaceId,
-    addr: Ipv4Addr,
+    addr: IpAddr,
     hop: HopId,
 }
 
-/// One worker's memory of next hops.
+/// One worker's memory of the next hops towards servers and clients. Part of its
+/// [`NextHopCache`](crate::next_hop_cache::NextHopCache), whose eras it follows.
 #[derive(Debug)]
-pub(crate) struct Roads {
+pub(crate) struct ServerHopCache {
     /// By server.
-    servers: Box<[Road; SIZE]>,
+    servers: Box<[Known; SIZE]>,
     /// By neighbour; clients are many, gateways few.
-    neighbours: Box<[Road; SIZE]>,
+    neighbours: Box<[Known; SIZE]>,
 }
 
-impl Default for Roads {
+impl Default for ServerHopCache {
     fn default() -> Self {
-        let (interface, addr, hop) = (InterfaceId(0), Ipv4Addr::UNSPECIFIED, HopId(0));
-        let none = Box::new([Road { era: 0, interface, addr, hop }; SIZE]);
+        let (interface, addr, hop) = (InterfaceId(0), IpAddr::from([0; 4]), HopId(0));
+        let none = Box::new([Known { era: 0, interface, addr, hop }; SIZE]);
         Self { servers: none.clone(), neighbours: none }
     }
 }
 
-impl Roads {
-    /// The next hop towards a server; `None` if there is no way.
+impl ServerHopCache {
+    /// The next hop towards a server; `None` if there is no route.
     #[inline]
     pub(crate) fn server<O>(
         &mut self,
         cx: &Context<'_, O>,
         era: u64,
-        addr: Ipv4Addr,
+        addr: IpAddr,
     ) -> Option<HopId> {
-        remember(&mut self.servers, era, InterfaceId(0), addr, || hop_to(cx, addr.into()).ok())
+        remember(&mut self.servers, era, InterfaceId(0), addr, || hop_to(cx, addr).ok())
     }
 
-    /// The next hop towards a client; `None` if there is no way.
+    /// The next hop towards a client; `None` if there is no route.
     #[inline]
     pub(crate) fn client<O>(
         &mut self,
         cx: &Context<'_, O>,
         era: u64,
-        addr: Ipv4Addr,
+        addr: IpAddr,
     ) -> Option<HopId> {
-        let (interface, next) = cx.snapshot.routes.next(addr.into())?;
-        // IPv4 addresses are reached through neighbours of IPv4 only.
-        let IpAddr::V4(addr) = next else { return None };
+        let (interface, next) = cx.snapshot.routes.next(addr)?;
         let find = || cx.shared.neighbours.hop(interface, next, cx.now_ms);
-        remember(&mut self.neighbours, era, interface, addr, find)
+        remember(&mut self.neighbours, era, interface, next, find)
     }
 }
 
-#[inline]
+#[inline(always)]
 fn remember(
-    roads: &mut [Road; SIZE],
+    all: &mut [Known; SIZE],
     era: u64,
     interface: InterfaceId,
-    addr: Ipv4Addr,
+    addr: IpAddr,
     find: impl FnOnce() -> Option<HopId>,
 ) -> Option<HopId> {
-    let spread = addr.to_bits().wrapping_mul(0x9e37_79b9) >> 24;
-    let road = roads.get_mut(spread as usize % SIZE)?;
-    if (road.era, road.interface, road.addr) != (era, interface, addr) {
-        *road = Road { era, interface, addr, hop: find()? };
+    let bits = match addr {
+        IpAddr::V4(addr) => addr.to_bits(),
+        IpAddr::V6(addr) => {
+            let bits = addr.to_bits();
+            (bits ^ bits >> 32 ^ bits >> 64 ^ bits >> 96) as u32
+        }
+    };
+    let known = all.get_mut((bits.wrapping_mul(0x9e37_79b9) >> 24) as usize % SIZE)?;
+    if (known.era, known.interface, known.addr) != (era, interface, addr) {
+        *known = Known { era, interface, addr, hop: find()? };
     }
-    Some(road.hop)
+    Some(known.hop)
 }

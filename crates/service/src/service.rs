@@ -1,5 +1,5 @@
 //! One compiled service and its backends.
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use flow::{BackendId, OnRemove, Scheduler, ServiceId, StatelessKey};
 use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
@@ -366,15 +366,15 @@ impl Service {
         Some(Binding { proto, service, backend, forwarding, client, vip, server, local })
     }
 
-    /// Where `backend` serves a client that asks for `port`, in mode `nat` over
-    /// IPv4: the server that [`Self::bind`] gives. `None` in all other modes, over
-    /// IPv6, or if `backend` is not of this service.
+    /// Where `backend` serves a client that asks for `port`, in mode `nat`: the
+    /// server that [`Self::bind`] gives. `None` in all other modes, or if `backend`
+    /// is not of this service.
     #[inline]
     #[must_use]
-    pub fn nat_server(&self, backend: BackendId, port: u16) -> Option<SocketAddrV4> {
+    pub fn nat_server(&self, backend: BackendId, port: u16) -> Option<SocketAddr> {
         match (&self.mode, self.of_id(backend)?) {
-            (Mode::Nat, Backend { address: IpAddr::V4(address), port: own, .. }) => {
-                Some(SocketAddrV4::new(*address, own.unwrap_or(port)))
+            (Mode::Nat, chosen) => {
+                Some(SocketAddr::new(chosen.address, chosen.port.unwrap_or(port)))
             }
             _ => None,
         }

@@ -2,7 +2,7 @@
 mod steering;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use flow::{BackendId, OnRemove, ServiceId};
@@ -250,18 +250,6 @@ impl ServiceTable {
         let exact = self.lookup.get(endpoint(dst.ip(), dst.port(), proto));
         let id = match exact {
             None if self.any_port => self.lookup.get(endpoint(dst.ip(), 0, proto)),
-            found => found,
-        }?;
-        self.service(id)
-    }
-
-    /// [`Self::lookup`] of a packet to `address` and `port`.
-    #[inline]
-    #[must_use]
-    pub fn lookup_v4(&self, address: Ipv4Addr, port: u16, proto: Transport) -> Option<&Service> {
-        let at = |port| endpoint(IpAddr::V4(address), port, Some(proto));
-        let id = match self.lookup.get(at(port)) {
-            None if self.any_port => self.lookup.get(at(0)),
             found => found,
         }?;
         self.service(id)

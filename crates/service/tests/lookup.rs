@@ -70,10 +70,6 @@ proptest! {
             let expected = position(Some(port)).or_else(|| position(None));
             let found = table.lookup(&flow).map(|service| usize::from(service.id().0));
             prop_assert_eq!(found, expected);
-            if let IpAddr::V4(vip) = vip {
-                let found = table.lookup_v4(vip, port, proto);
-                prop_assert_eq!(found.map(|service| usize::from(service.id().0)), expected);
-            }
             let is_vip = specs.iter().any(|spec| spec.vip == vip);
             prop_assert_eq!(table.is_vip(vip), is_vip);
             prop_assert_eq!(table.has(vip), is_vip);

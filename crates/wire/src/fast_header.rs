@@ -21,6 +21,8 @@ use crate::vlan;
 
 /// Both Ethernet addresses: what is in front of the EtherType or the tag.
 const MACS: usize = 12;
+/// The shortest frame with a fast header, in bytes: of IPv4, padded.
+const SHORTEST: usize = MACS + FastHeader::<1>::HEAD;
 /// The shortest Ethernet frame without its check sequence, in bytes: up to here
 /// bytes behind the IP packet are padding.
 const MIN_FRAME: u64 = 60;
@@ -81,18 +83,21 @@ impl<const K: usize> FastHeader<K> {
     #[inline(always)]
     #[must_use]
     pub fn of(frame: &[u8], tag: usize) -> Option<Self> {
-        Self::unless(frame, tag, |_| DECISIVE)
+        Self::verified(frame, tag, |flags| !flags.any(DECISIVE))
     }
 
-    /// As [`Self::of`], and also of a packet that opens a TCP connection: of
-    /// SYN, ACK, FIN and RST it has SYN alone.
+    /// As [`Self::of`], and also of a packet that opens a TCP connection: of SYN,
+    /// ACK, FIN and RST it has SYN alone. Whether it does is told with the header:
+    /// it is the outcome of a question that is asked anyway.
     #[inline(always)]
     #[must_use]
-    pub fn opening(frame: &[u8], tag: usize) -> Option<Self> {
-        let decisive = |flags: TcpFlags| {
-            if flags.opens() { DECISIVE & !TcpFlags::SYN } else { DECISIVE }
-        };
-        Self::unless(frame, tag, decisive)
+    pub fn or_opening(frame: &[u8], tag: usize) -> Option<(Self, bool)> {
+        let mut opens = false;
+        let header = Self::verified(frame, tag, |flags| {
+            opens = flags.any(DECISIVE);
+            !opens || flags.opens()
+        })?;
+        Some((header, opens))
     }
 
     /// The header of a frame of which [`Self::of`] has made one before.
@@ -105,13 +110,6 @@ impl<const K: usize> FastHeader<K> {
         Some(Self::read(packet, proto))
     }
 
-    /// Whether the packet opens a TCP connection.
-    #[inline(always)]
-    #[must_use]
-    pub const fn is_syn(&self) -> bool {
-        matches!(self.proto, Transport::Tcp) && self.flags.opens()
-    }
-
     /// Whether the packet may be the first of a connection: SYN, or UDP.
     #[inline(always)]
     #[must_use]
@@ -119,20 +117,23 @@ impl<const K: usize> FastHeader<K> {
         matches!(self.proto, Transport::Udp) || self.flags.opens()
     }
 
-    /// The header, unless it has TCP flags that `decisive` names.
+    /// The header, if `is_usual` takes its TCP flags.
     ///
     /// Each question is a branch of its own. Branches that nearly never go the
     /// other way cost one comparison with memory, fused with its jump; or-ing
     /// all differences into one word costs a load, an exclusive or and an or
     /// each.
     #[inline(always)]
-    fn unless(frame: &[u8], tag: usize, decisive: impl Fn(TcpFlags) -> u8) -> Option<Self> {
+    fn verified(
+        frame: &[u8],
+        tag: usize,
+        mut is_usual: impl FnMut(TcpFlags) -> bool,
+    ) -> Option<Self> {
         let packet = packet::<K>(frame, tag)?;
         if !Self::is_whole(packet) || packet[Self::TTL] <= 1 {
             return None;
         }
-        let proto = Transport::from_number(packet[Self::PROTO])?;
-        let header = Self::read(packet, proto);
+        let header = Self::read(packet, Transport::Udp);
         let (end, len) = ((MACS + 2 + tag) as u64 + u64::from(header.length), frame.len() as u64);
         // The packet is whole, and nothing is behind it that isn't padding, in
         // one question.
@@ -140,11 +141,13 @@ impl<const K: usize> FastHeader<K> {
             return None;
         }
         let least = |transport| header.length >= (Self::TRANSPORT - 2 + transport) as u32;
-        let fits = match proto {
-            Transport::Tcp => header.flags.0 & decisive(header.flags) == 0 && least(20),
-            Transport::Udp => least(8),
+        // The protocol is told apart once: a packet of TCP isn't asked for UDP.
+        let proto = match packet[Self::PROTO] {
+            protocol::TCP if is_usual(header.flags) && least(20) => Transport::Tcp,
+            protocol::UDP if least(8) => Transport::Udp,
+            _ => return None,
         };
-        fits.then_some(header)
+        Some(Self { proto, ..header })
     }
 
     /// Whether the packet is of this family, has no options or extension headers
@@ -245,11 +248,14 @@ pub fn mac_pair(destination: Mac, source: Mac) -> [u8; MACS] {
     pair
 }
 
-/// Whether the frame's destination is `station`.
+/// Whether the frame is long enough for a fast header and its destination is
+/// `station`.
 #[inline(always)]
 #[must_use]
 pub fn is_for(frame: &[u8], Mac([a, b, c, d, e, f]): Mac) -> bool {
-    frame.len() >= MACS
+    // A frame without a whole header is refused first, as it is for the header:
+    // then the questions for the addresses need not ask for its length again.
+    frame.len() >= SHORTEST
         && word(frame, 0) == u32::from_ne_bytes([a, b, c, d])
         && half(frame, 4) == u16::from_ne_bytes([e, f])
 }

@@ -92,7 +92,7 @@ impl Walk<'_> {
     fn parse(&mut self, frames: &[[u8; SHORTEST]]) {
         self.headers.clear();
         let ours = frames.iter().filter(|frame| is_for(*frame, CLIENT_SIDE));
-        self.headers.extend(ours.filter_map(|frame| FastHeader::opening(frame, 0)));
+        self.headers.extend(ours.filter_map(|frame| Some(FastHeader::or_opening(frame, 0)?.0)));
     }
 
     fn look_up(&self) {
@@ -132,7 +132,7 @@ impl Walk<'_> {
         let macs = mac_pair(ROUTER, SERVER_SIDE);
         for ((opening, frame), header) in self.openings.iter().zip(frames).zip(&self.headers) {
             frame[..macs.len()].copy_from_slice(&macs);
-            opening.action().rewrite.apply(frame, 0, header.proto);
+            opening.rewrite().apply(frame, 0, header.proto);
         }
     }
 }

@@ -8,9 +8,11 @@ use state::Counter;
 use wire::quoted::{Quoted, Translation, rewrite_quoted};
 use wire::{FlowKey, Fragment, Net, Rewrite, Side, decrement_ttl, icmp, icmpv6};
 
-use crate::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
+use crate::Outbox;
+use crate::answer::too_long;
 use crate::context::{Context, Decision, Packet};
-use crate::{Outbox, stateless, too_long};
+use crate::slow::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
+use crate::slow::stateless;
 
 /// Answers, translates or drops an ICMP packet.
 pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(

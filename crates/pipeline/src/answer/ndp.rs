@@ -8,7 +8,7 @@ use state::Counter;
 use wire::ndp::{self, Advertisement, Repr, Solicitation};
 
 use crate::Outbox;
-use crate::arp::answers_for;
+use crate::answer::arp::answers_for;
 use crate::context::{Context, Packet};
 
 /// Answers or learns from a neighbour solicitation or advertisement.

@@ -14,9 +14,9 @@ use wire::quoted::TooBig;
 use wire::{Headers, Net, vlan};
 
 use crate::Outbox;
-use crate::act::{Errors, forbids_fragments, hop_to};
 use crate::context::{Context, Packet};
-use crate::hops::ETHERNET;
+use crate::next_hop_cache::ETHERNET;
+use crate::slow::act::{Errors, forbids_fragments, hop_to};
 
 /// A report for a client, written to the scratch memory.
 #[derive(Clone, Copy, Debug)]

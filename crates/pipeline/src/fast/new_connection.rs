@@ -1,18 +1,20 @@
-//! The short way of first packets: plain IPv4 packets (`wire::FastHeader::opening`) to a
-//! service of mode `nat` whose connection the burst's lookup did not find.
+//! Packets that open a connection of a service of mode `nat`: those with a fast
+//! header, SYN or UDP, whose connection the burst's lookup did not find.
 //!
 //! Backends are chosen ahead, so that the cache lines of a burst's insertions
 //! are fetched together; insertion, rewriting and sending are one step in the
 //! third pass. That a key is new is what the insertion itself finds out under
-//! its lock: nothing is looked up again. Whatever isn't as usual goes the
-//! general way, untouched.
+//! its lock: nothing is looked up again. A packet that is not as usual is left
+//! to the slow path, with the backend that was chosen for it.
 //!
-//! Schedulers that remember their choices are asked in the packets' order. So a
-//! packet that may come to be scheduled on the general way is a bar: choices
-//! behind it wait until it has gone.
+//! Schedulers whose choice depends on the order of packets are asked in that
+//! order. So a packet that may come to be scheduled on the slow path is a bar:
+//! choices behind it wait until it has gone.
+//!
+//! Next: out, or the slow path.
 use arrayvec::ArrayVec;
 use conntrack::{FastKey, Key, PreparedInsert};
-use flow::{AdmissionPolicy, BackendId, HopId, PortId, Scheduler, ServiceId};
+use flow::{AdmissionPolicy, BackendId, HopId, Scheduler, ServiceId};
 use packet::PacketBuf;
 use service::Mode;
 use state::Counter;
@@ -20,274 +22,323 @@ use wire::{FastHeader, FlowKey, TcpFlags};
 
 use crate::Outbox;
 use crate::context::Context;
-use crate::hops::{ETHERNET, Hops, Way};
-use crate::known::want;
-use crate::lane::Told;
-use crate::miss::{self, Scheduling};
-use crate::pipeline::BURST;
-use crate::roads::Roads;
+use crate::fast::{Link, Outcome};
+use crate::next_hop_cache::{ETHERNET, NextHop, NextHopCache};
+use crate::offload_requests::want;
+use crate::pipeline::{BURST, Stages};
+use crate::scheduling::Scheduling;
+use crate::slow::miss::is_client;
+use crate::verdict::Verdict;
 
-/// Packets of a burst that may open connections: place and content.
-pub(crate) type Fresh = ArrayVec<(u8, FastHeader<1>), BURST>;
+/// Packets of one family that may open connections: place and header.
+pub(crate) type FreshOf<const K: usize> = ArrayVec<(u8, FastHeader<K>), BURST>;
+
+/// Packets of a burst that may open connections, in order within their family.
+#[derive(Default)]
+pub(crate) struct Fresh {
+    pub(crate) v4: FreshOf<1>,
+    pub(crate) v6: FreshOf<4>,
+}
 
 /// How many insertions ahead their first cache lines are there, most likely.
 const NEAR: usize = 8;
 
 /// A connection that is about to be opened.
 #[derive(Debug)]
-struct Opening {
-    key: Key<1>,
+struct NewConnection {
+    flow: FlowKey,
     service: ServiceId,
-    /// The way back.
+    /// The next hop of the answers.
     back: HopId,
-    /// The first packet's length and TCP flags.
+    /// The first packet's IP length and TCP flags.
     length: u32,
     flags: TcpFlags,
-    /// Whether a packet between the opening before and this one may come to be
-    /// scheduled.
+    /// Whether a packet between the new connection before and this one may come
+    /// to be scheduled.
     barred: bool,
     next: Next,
 }
 
-/// What comes next for a connection that is about to be opened.
+/// What comes next for a connection that is about to be opened. Choices are
+/// numbered within their family.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// A backend is to be chosen.
     Choose,
-    /// Insertion of the choice with this number.
+    /// The choice with this number is inserted.
     Insert(u8),
-    /// The table is full: the choice with this number is not inserted.
+    /// The table is full: the packet is sent as the choice with this number says,
+    /// which is not inserted.
     Pass(u8),
-    /// The general way, with the backend that was chosen.
-    General(Option<BackendId>),
+    /// The packet takes the slow path, with the backend that was chosen.
+    Slow(Option<BackendId>),
 }
 
 /// The connection that is inserted, and where its packet goes.
 #[derive(Debug)]
-struct Choice {
-    conn: PreparedInsert<1>,
-    way: Way,
+struct Choice<const K: usize> {
+    conn: PreparedInsert<K>,
+    hop: NextHop,
 }
 
-/// What became of a first packet.
-#[derive(Debug)]
-pub(crate) enum Opened {
-    /// It may be sent there.
-    Sent(PortId),
-    /// The general way is to be taken, with the backend that was chosen for it.
-    General(Option<BackendId>),
-}
+type Choices<const K: usize> = ArrayVec<Choice<K>, BURST>;
 
-/// The openings of a burst, and what the short way keeps between bursts.
+/// The new connections of a burst, and what their opening keeps between bursts.
 #[derive(Debug, Default)]
-pub(crate) struct Openings {
-    all: ArrayVec<Opening, BURST>,
-    choices: ArrayVec<Choice, BURST>,
-    roads: Roads,
-    /// Whether a packet of this burst has gone the general way: then it may have
+pub(crate) struct NewConnections {
+    all: ArrayVec<NewConnection, BURST>,
+    choices_v4: Choices<1>,
+    choices_v6: Choices<4>,
+    /// Whether a packet of this burst has taken the slow path: then it may have
     /// opened the connection that another is about to open.
     disturbed: bool,
 }
 
-impl Openings {
-    /// Takes those packets of `fresh` that open connections in the usual way,
-    /// and notes them in `told`, which is of the whole burst.
+impl NewConnections {
+    /// Takes the packets of `fresh` that open connections in the usual way, and
+    /// notes them in `verdicts`, which are those of the whole burst.
     pub(crate) fn prepare<O>(
         &mut self,
         cx: &Context<'_, O>,
-        hops: &mut Hops,
+        next_hops: &mut NextHopCache,
         scheduling: &mut Scheduling,
         fresh: &Fresh,
-        told: &mut [Told],
+        verdicts: &mut [Verdict],
     ) {
         self.all.clear();
-        self.choices.clear();
+        self.choices_v4.clear();
+        self.choices_v6.clear();
         self.disturbed = false;
         let mut seen = Seen::default();
         let (mut barred, mut waiting) = (false, false);
-        let mut candidates = fresh.iter().enumerate().peekable();
-        for (place, told) in told.iter_mut().enumerate() {
-            let candidate = candidates.next_if(|(_, (at, _))| usize::from(*at) == place);
-            let Some((at, (_, plain))) = candidate else {
-                barred |= !matches!(told, Told::Table(_));
+        let (mut v4, mut v6) = (Candidates::new(&fresh.v4), Candidates::new(&fresh.v6));
+        for (place, verdict) in verdicts.iter_mut().enumerate() {
+            let taken = if let Some(header) = v4.at(place, &mut seen) {
+                header.and_then(|header| self.take(cx, next_hops, header, barred))
+            } else if let Some(header) = v6.at(place, &mut seen) {
+                header.and_then(|header| self.take(cx, next_hops, header, barred))
+            } else {
+                barred |= !matches!(verdict, Verdict::Found(_));
                 continue;
             };
-            let earlier =
-                || fresh.iter().take(at).any(|(_, other)| Key::from(other) == Key::from(plain));
-            // Of two packets of one connection the second is of a known one.
-            let again = seen.maybe(plain) && earlier();
-            let taken = if again { None } else { self.take(cx, hops, plain, barred) };
             let Some((number, scheduler)) = taken else {
                 barred = true;
                 continue;
             };
-            *told = Told::Open(number);
+            *verdict = Verdict::Opens(number);
             waiting |= barred;
             barred = false;
-            if !waiting || scheduler == Scheduler::Maglev {
-                waiting |= !self.choose(cx, hops, scheduling, usize::from(number));
+            if !waiting || !scheduler.depends_on_order() {
+                waiting |= !self.choose(cx, next_hops, scheduling, usize::from(number));
             }
         }
     }
 
-    /// A packet has gone the general way.
+    /// A packet has taken the slow path.
     #[inline]
-    pub(crate) fn disturb(&mut self) {
+    pub(crate) const fn disturb(&mut self) {
         self.disturbed = true;
     }
 
     /// Takes one packet, if it opens a connection in the usual way; its number,
     /// and how its backend is chosen.
     #[inline]
-    fn take<O>(
+    fn take<const K: usize, O>(
         &mut self,
         cx: &Context<'_, O>,
-        hops: &mut Hops,
-        plain: &FastHeader<1>,
+        next_hops: &mut NextHopCache,
+        header: &FastHeader<K>,
         barred: bool,
-    ) -> Option<(u8, Scheduler)> {
-        let key = Key::from(plain);
-        let FlowKey::V4(flow) = FlowKey::from(&key) else { return None };
-        let service = cx.snapshot.services.lookup_v4(flow.dst, flow.dport, flow.proto)?;
-        if !matches!(service.mode(), Mode::Nat) || !miss::is_client(cx, flow.src.into()) {
+    ) -> Option<(u8, Scheduler)>
+    where
+        Key<K>: FastKey<K>,
+    {
+        let flow = FlowKey::from(&Key::from(header));
+        let service = cx.snapshot.services.lookup(&flow)?;
+        let client = flow.src().ip();
+        if !matches!(service.mode(), Mode::Nat) || !is_client(cx, client) {
             return None;
         }
-        let back = self.roads.client(cx, hops.era(), flow.src)?;
+        let back = next_hops.client(cx, client)?;
         // Its Ethernet address is known, so there is nothing to ask for.
-        hops.way(cx, back)?;
+        next_hops.get(cx, back)?;
         let number = u8::try_from(self.all.len()).ok()?;
         let (service, scheduler) = (service.id(), service.scheduler());
-        let (length, flags, next) = (plain.length, plain.flags, Next::Choose);
-        self.all.try_push(Opening { key, service, back, length, flags, barred, next }).ok()?;
+        let (length, flags, next) = (header.length, header.flags, Next::Choose);
+        let new = NewConnection { flow, service, back, length, flags, barred, next };
+        self.all.try_push(new).ok()?;
         Some((number, scheduler))
     }
 
-    /// Chooses the backend of opening `at`, and fetches what its insertion needs.
-    /// `false`: it goes the general way, and other choices wait until it has gone.
+    /// Chooses the backend of new connection `at`, and fetches what its insertion
+    /// needs. `false`: it takes the slow path, and other choices wait until it has
+    /// gone.
     #[inline]
     fn choose<O>(
         &mut self,
         cx: &Context<'_, O>,
-        hops: &mut Hops,
+        next_hops: &mut NextHopCache,
         scheduling: &mut Scheduling,
         at: usize,
     ) -> bool {
-        let next = self.decide(cx, hops, scheduling, at);
-        if let Some(opening) = self.all.get_mut(at) {
-            opening.next = next;
-        }
-        !matches!(next, Next::General(_))
+        let Self { all, choices_v4, choices_v6, disturbed } = self;
+        let Some(new) = all.get_mut(at) else { return false };
+        new.next = match &new.flow {
+            FlowKey::V4(flow) => {
+                let key = Key::from(flow);
+                decide(cx, next_hops, scheduling, new, key, choices_v4, *disturbed)
+            }
+            FlowKey::V6(flow) => {
+                let key = Key::from(flow);
+                decide(cx, next_hops, scheduling, new, key, choices_v6, *disturbed)
+            }
+        };
+        !matches!(new.next, Next::Slow(_))
     }
 
-    #[inline(always)]
-    fn decide<O>(
-        &mut self,
-        cx: &Context<'_, O>,
-        hops: &mut Hops,
-        scheduling: &mut Scheduling,
-        at: usize,
-    ) -> Next {
-        let none = Next::General(None);
-        let Some(Opening { key, service, back, length, flags, .. }) = self.all.get(at) else {
-            return none;
-        };
-        let Some(service) = cx.snapshot.services.service(*service) else { return none };
-        let flow = FlowKey::from(key);
-        if self.disturbed && cx.shared.table.lookup(&flow).is_some() {
-            return none;
-        }
-        // Once insertions have been refused, only Maglev chooses, for a while:
-        // then there is no need to try one in order to be refused.
-        let full = !scheduling.is_calm(cx.now_ms) && cx.shared.table.refuses::<1>();
-        let chosen = miss::choose(cx, scheduling, service, &flow, *flags);
-        let (Some(backend), general) = (chosen, Next::General(chosen)) else { return none };
-        let Some(server) = service.nat_server(backend, flow.dst().port()) else { return general };
-        let Some(hop) = self.roads.server(cx, hops.era(), *server.ip()) else { return general };
-        let way = hops.way(cx, hop).filter(|way| way.takes(*length as usize + ETHERNET));
-        let (Some(&way), Ok(number)) = (way, u8::try_from(self.choices.len())) else {
-            return general;
-        };
-        let owner = (service.id(), backend);
-        let Some(answers) = key.answered_by(server.into()) else { return general };
-        let conn = cx.shared.table.prepare_insert([*key, answers], owner, [hop, *back]);
-        if self.choices.try_push(Choice { conn, way }).is_err() {
-            return general;
-        }
-        if full {
-            scheduling.full_ms = Some(cx.now_ms);
-            return Next::Pass(number);
-        }
-        // Counted at once: the next packet's choice may depend on it.
-        cx.shared.active.opened(backend);
-        Next::Insert(number)
-    }
-
-    /// Chooses the backend of opening `at` and of those behind it up to a bar.
+    /// Chooses the backend of new connection `at` and of those behind it up to a
+    /// bar.
     #[cold]
     #[inline(never)]
     fn choose_from<O>(
         &mut self,
         cx: &Context<'_, O>,
-        hops: &mut Hops,
+        next_hops: &mut NextHopCache,
         scheduling: &mut Scheduling,
         at: usize,
     ) {
         let behind = self.all.iter().skip(at + 1);
-        let run = 1 + behind.take_while(|opening| !opening.barred).count();
+        let run = 1 + behind.take_while(|new| !new.barred).count();
         for at in at..at + run {
-            let waits = |opening: &Opening| matches!(opening.next, Next::Choose);
-            if self.all.get(at).is_some_and(waits) && !self.choose(cx, hops, scheduling, at) {
+            let waits = |new: &NewConnection| matches!(new.next, Next::Choose);
+            if self.all.get(at).is_some_and(waits) && !self.choose(cx, next_hops, scheduling, at) {
                 break;
             }
         }
     }
 
-    /// Opens connection number `at` and makes `frame`, its first packet, what
-    /// the server gets.
+    /// Opens connection number `at` and makes its first packet, `buf`, what the
+    /// server gets.
     #[inline]
-    pub(crate) fn open<B: PacketBuf, O: Outbox<B>>(
+    fn open<const TAGGED: bool, B: PacketBuf, O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
-        hops: &mut Hops,
+        link: Link<'_, TAGGED>,
+        next_hops: &mut NextHopCache,
         scheduling: &mut Scheduling,
         at: u8,
-        frame: &mut [u8],
-    ) -> Opened {
+        buf: &mut B,
+    ) -> Outcome {
         let at = usize::from(at);
-        if self.all.get(at).is_some_and(|opening| matches!(opening.next, Next::Choose)) {
-            self.choose_from(cx, hops, scheduling, at);
+        if self.all.get(at).is_some_and(|new| matches!(new.next, Next::Choose)) {
+            self.choose_from(cx, next_hops, scheduling, at);
         }
-        let Some(opening) = self.all.get(at) else { return Opened::General(None) };
-        let number = match opening.next {
-            Next::Choose => return Opened::General(None),
-            Next::General(chosen) => return Opened::General(chosen),
-            Next::Insert(number) | Next::Pass(number) => number,
-        };
-        let Some(Choice { conn, way }) = self.choices.get(usize::from(number)) else {
-            return Opened::General(None);
-        };
-        // What is near is looked at now: more of the table may be needed for it.
-        if let Some(near) = self.choices.get(usize::from(number) + NEAR) {
-            cx.shared.table.prefetch_further(&near.conn);
+        let Some(new) = self.all.get(at) else { return Outcome::Left(None) };
+        match (new.next, &new.flow) {
+            (Next::Choose, _) => Outcome::Left(None),
+            (Next::Slow(chosen), _) => Outcome::Left(chosen),
+            (Next::Insert(number), FlowKey::V4(_)) => {
+                open_as(cx, link, &self.choices_v4, number, insert, buf)
+            }
+            (Next::Insert(number), FlowKey::V6(_)) => {
+                open_as(cx, link, &self.choices_v6, number, insert, buf)
+            }
+            (Next::Pass(number), FlowKey::V4(_)) => {
+                open_as(cx, link, &self.choices_v4, number, pass, buf)
+            }
+            (Next::Pass(number), FlowKey::V6(_)) => {
+                open_as(cx, link, &self.choices_v6, number, pass, buf)
+            }
         }
-        let fits = match opening.next {
-            Next::Pass(_) => pass(cx, conn),
-            _ => insert(cx, conn),
-        };
-        if !fits {
-            return Opened::General(Some(conn.backend()));
+    }
+}
+
+/// What is done with a new connection, its backend once chosen.
+#[inline(always)]
+fn decide<const K: usize, O>(
+    cx: &Context<'_, O>,
+    next_hops: &mut NextHopCache,
+    scheduling: &mut Scheduling,
+    new: &NewConnection,
+    key: Key<K>,
+    choices: &mut Choices<K>,
+    disturbed: bool,
+) -> Next
+where
+    Key<K>: FastKey<K>,
+{
+    let none = Next::Slow(None);
+    let NewConnection { flow, service, back, length, flags, .. } = new;
+    let Some(service) = cx.snapshot.services.service(*service) else { return none };
+    if disturbed && cx.shared.table.lookup(&key).is_some() {
+        return none;
+    }
+    // Once insertions have been refused, only Maglev chooses, for a while:
+    // then there is no need to try one in order to be refused.
+    let full = !scheduling.is_calm(cx.now_ms) && cx.shared.table.refuses::<K>();
+    let chosen = scheduling.choose(cx, service, flow, *flags);
+    let (Some(backend), slow) = (chosen, Next::Slow(chosen)) else { return none };
+    let Some(server) = service.nat_server(backend, flow.dst().port()) else { return slow };
+    let Some(answers) = key.answered_by(server) else { return slow };
+    let Some(hop_id) = next_hops.server(cx, server.ip()) else { return slow };
+    let hop = next_hops.get(cx, hop_id).filter(|hop| hop.takes(*length as usize + ETHERNET));
+    let (Some(&hop), Ok(number)) = (hop, u8::try_from(choices.len())) else { return slow };
+    let owner = (service.id(), backend);
+    let conn = cx.shared.table.prepare_insert([key, answers], owner, [hop_id, *back]);
+    if choices.try_push(Choice { conn, hop }).is_err() {
+        return slow;
+    }
+    if full {
+        scheduling.table_is_full(cx.now_ms);
+        return Next::Pass(number);
+    }
+    // Counted at once: the next packet's choice may depend on it.
+    cx.shared.active.opened(backend);
+    Next::Insert(number)
+}
+/// Opens the connection of choice `number`, if `enter` lets it, and forwards its
+/// first packet.
+#[inline(always)]
+fn open_as<const K: usize, const TAGGED: bool, B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    link: Link<'_, TAGGED>,
+    choices: &Choices<K>,
+    number: u8,
+    enter: impl FnOnce(&mut Context<'_, O>, &PreparedInsert<K>) -> bool,
+    buf: &mut B,
+) -> Outcome
+where
+    Key<K>: FastKey<K>,
+{
+    let Some(Choice { conn, hop }) = choices.get(usize::from(number)) else {
+        return Outcome::Left(None);
+    };
+    // What is near is looked at now: more of the table may be needed for it.
+    if let Some(near) = choices.get(usize::from(number) + NEAR) {
+        cx.shared.table.prefetch_further(&near.conn);
+    }
+    let outcome = link.forward(buf, Link::again, |_: &FastHeader<K>, _| {
+        enter(cx, conn).then(|| (conn.rewrite(), hop))
+    });
+    match outcome {
+        Outcome::Forwarded(_) => {
+            cx.count(Counter::Missed);
+            cx.count(Counter::ForwardedPackets);
+            outcome
         }
-        cx.count(Counter::Missed);
-        way.write(frame);
-        conn.action().rewrite.apply(frame, 0, opening.key.proto);
-        cx.count(Counter::ForwardedPackets);
-        Opened::Sent(way.port)
+        Outcome::Left(_) => Outcome::Left(Some(conn.backend())),
     }
 }
 
 /// Puts the connection into the table; `false`: there was something in the way.
 #[inline]
-fn insert<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: &PreparedInsert<1>) -> bool {
+fn insert<const K: usize, B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    conn: &PreparedInsert<K>,
+) -> bool
+where
+    Key<K>: FastKey<K>,
+{
     let Ok(id) = cx.shared.table.insert_prepared(conn, cx.now_ms) else {
         cx.shared.active.closed(conn.backend());
         return false;
@@ -302,7 +353,10 @@ fn insert<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: &PreparedIn
 /// Counts a packet that is sent on without state; `false`: its answers would be
 /// taken for those of another connection.
 #[inline]
-fn pass<O>(cx: &Context<'_, O>, conn: &PreparedInsert<1>) -> bool {
+fn pass<const K: usize, O>(cx: &mut Context<'_, O>, conn: &PreparedInsert<K>) -> bool
+where
+    Key<K>: FastKey<K>,
+{
     let fits = !cx.shared.table.conflicts(conn);
     if fits {
         cx.count(Counter::TableFullSeen);
@@ -311,21 +365,72 @@ fn pass<O>(cx: &Context<'_, O>, conn: &PreparedInsert<1>) -> bool {
     fits
 }
 
-/// A set of 5-tuples that may say that one is in which isn't. Whoever chooses
-/// 5-tuples that agree here makes the burst compare them one by one.
+/// The fresh packets of one family, one after the other.
+struct Candidates<'a, const K: usize> {
+    all: &'a FreshOf<K>,
+    next: usize,
+}
+
+impl<'a, const K: usize> Candidates<'a, K> {
+    const fn new(all: &'a FreshOf<K>) -> Self {
+        Self { all, next: 0 }
+    }
+
+    /// The fresh packet at `place` of the burst; `None`: it is not of these.
+    /// `Some(None)`: the packet is the second of its connection, which is a known
+    /// one by then.
+    #[inline(always)]
+    fn at(&mut self, place: usize, seen: &mut Seen) -> Option<Option<&'a FastHeader<K>>> {
+        let (at, header) = self.all.get(self.next).filter(|(at, _)| usize::from(*at) == place)?;
+        let key = Key::from(header);
+        let mut earlier = self.all.iter().take_while(|(other, _)| other < at);
+        self.next += 1;
+        let again = seen.maybe(&key) && earlier.any(|(_, other)| Key::from(other) == key);
+        Some((!again).then_some(header))
+    }
+}
+
+/// A set of 5-tuples that may say that one is in which isn't. A sender who
+/// chooses 5-tuples that agree here makes the burst compare them one by one.
 #[derive(Debug, Default)]
 struct Seen([u64; 16]);
 
 impl Seen {
-    /// Whether the packet's 5-tuple may have been here before.
+    /// Whether the 5-tuple may have been here before.
     #[inline]
-    fn maybe(&mut self, plain: &FastHeader<1>) -> bool {
-        let ports = u64::from(plain.ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let hash = (plain.addresses[0] ^ ports).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 54;
+    fn maybe<const K: usize>(&mut self, key: &Key<K>) -> bool {
+        let ports = u64::from(key.ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = key.addresses.iter().fold(ports, |mixed, word| mixed.rotate_left(7) ^ word);
+        let hash = mixed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 54;
         let Some(word) = self.0.get_mut(hash as usize / 64) else { return true };
         let bit = 1 << (hash % 64);
         let before = *word & bit != 0;
         *word |= bit;
         before
+    }
+}
+
+impl<B: PacketBuf> Stages<B> {
+    /// Serves packets that open connections, as many as follow each other. How
+    /// many were served.
+    #[inline(never)]
+    pub(crate) fn serve_opening<const TAGGED: bool, O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        link: Link<'_, TAGGED>,
+        packets: &mut impl Iterator<Item = B>,
+        verdicts: &[Verdict],
+    ) -> usize {
+        let mut rest = verdicts;
+        while let [Verdict::Opens(at), behind @ ..] = rest {
+            let Some(mut buf) = packets.next() else { break };
+            rest = behind;
+            let Self { next_hops, scheduling, new_connections, .. } = self;
+            match new_connections.open(cx, link, next_hops, scheduling, *at, &mut buf) {
+                Outcome::Forwarded(port) => cx.out.send(port, buf),
+                Outcome::Left(chosen) => self.slow(cx, buf, chosen),
+            }
+        }
+        verdicts.len() - rest.len()
     }
 }

@@ -1,121 +1,204 @@
-//! The fast lane of packets whose receive queue means a backend, or, where
-//! several share it, whose mark does: what the queue's action does to them,
-//! compiled once.
-use flow::{Direction, PortId};
+//! Packets whose receive queue means a backend, or, where several backends share
+//! the queue, whose mark does: the queue's action, compiled once.
+//!
+//! Next: out, or the slow path.
+use std::net::{IpAddr, SocketAddr};
+
+use conntrack::{FastKey, Key, Segment};
+use flow::Direction;
+use packet::PacketBuf;
 use service::Delivery;
-use state::{PortShared, QueueAction};
-use wire::fast_header::is_for;
-use wire::{FastHeader, FastRewrite, Mac, Rewrite, Transport};
+use state::{Counter, PortShared, QueueAction};
+use wire::{FastHeader, FastRewrite, Rewrite, Side, Transport};
 
+use crate::Outbox;
 use crate::context::Context;
-use crate::hops::{Hops, Way};
+use crate::fast::{Link, Outcome, Tally};
+use crate::next_hop_cache::{NextHop, NextHopCache};
+use crate::offload_requests::touch;
+use crate::pipeline::Stages;
+use crate::verdict::Verdict;
 
-/// A queue's action, compiled. It doesn't depend on the
-/// connection, so what it leaves of a packet is told by masks. Words are as
-/// packets have them in memory.
+/// A queue's action, compiled. It doesn't depend on the connection, so what it
+/// leaves of a packet is told by masks. Words are as packets have them in memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct QueueLane {
+pub(crate) struct QueueRewrite<const K: usize> {
     proto: Transport,
     /// What its packets carry, and which bits of that must agree.
-    addresses: (u64, u64),
+    addresses: ([u64; K], [u64; K]),
     ports: (u32, u32),
     /// What they get, and which bits they keep.
-    new_addresses: (u64, u64),
+    new_addresses: ([u64; K], [u64; K]),
     new_ports: (u32, u32),
     net_delta: u16,
     transport_delta: u16,
-    way: Way,
+    hop: NextHop,
 }
 
-impl QueueLane {
-    /// `None`: the queue means nothing, or nothing for this lane.
-    pub(crate) fn compile<O>(
-        cx: &Context<'_, O>,
-        hops: &mut Hops,
-        action: Option<&QueueAction>,
-    ) -> Option<Self> {
-        let action = action?;
-        let Delivery::Rewrite(Rewrite::V4(rewrite)) = action.delivery else { return None };
-        let std::net::SocketAddr::V4(endpoint) = action.endpoint else { return None };
-        let (ip, port) = (u64::from(endpoint.ip().to_bits()), u32::from(endpoint.port()));
-        let ports_count = if port == 0 { 0 } else { u32::from(u16::MAX) };
-        let (shift, port_shift) = match action.direction {
-            Direction::Forward => (0, 0),
-            Direction::Reply => (32, 16),
+/// The parts of a [`Rewrite`] that both families have.
+struct Plan<'a> {
+    addresses: &'a [u8],
+    ports: [u8; 4],
+    net_delta: u16,
+    transport_delta: u16,
+    side: Side,
+    port_side: Option<Side>,
+}
+
+/// The first words of `bytes`, in memory order.
+fn words<const K: usize>(bytes: &[u8]) -> [u64; K] {
+    let mut words = [0; K];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    }
+    words
+}
+
+/// A mask of the halves that `side` names of a field of `bytes` bytes that has
+/// source and destination.
+fn mask(side: Side, bytes: usize) -> [u8; 32] {
+    std::array::from_fn(|at| {
+        let named = if at < bytes / 2 { side.source() } else { side.destination() };
+        if named && at < bytes { 0xff } else { 0 }
+    })
+}
+
+impl<const K: usize> QueueRewrite<K> {
+    fn new(action: &QueueAction, plan: &Plan<'_>, hop: NextHop) -> Self {
+        // The end of the connection that the action's packets have in common.
+        let common = match action.direction {
+            Direction::Forward => Side::Destination,
+            Direction::Reply => Side::Source,
         };
-        let side = |side: wire::Side| {
-            (if side.source() { u64::MAX << 32 } else { 0 })
-                | if side.destination() { u64::from(u32::MAX) } else { 0 }
+        let bytes = 8 * K;
+        let address: [u8; 16] = match action.endpoint.ip() {
+            IpAddr::V4(ip) => {
+                let [a, b, c, d] = ip.octets();
+                [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            }
+            IpAddr::V6(ip) => ip.octets(),
         };
-        // 64 bits of addresses and 32 of ports have the same halves.
-        let port_side = rewrite.port_side.map_or(0, side);
-        let new_ports = (port_side >> 48 << 16) as u32 | (port_side & 0xffff) as u32;
-        Some(Self {
+        let compared = mask(common, bytes);
+        let endpoint: [u8; 32] = std::array::from_fn(|at| {
+            let octet = address.get(at % (bytes / 2)).copied().unwrap_or(0);
+            if compared.get(at).is_some_and(|&byte| byte != 0) { octet } else { 0 }
+        });
+        let port = action.endpoint.port();
+        let [high, low] = port.to_be_bytes();
+        let port_mask = if port == 0 { [0; 4] } else { ports(mask(common, 4)) };
+        let port = u32::from_ne_bytes([high, low, high, low]) & u32::from_ne_bytes(port_mask);
+        let new_ports = plan.port_side.map_or([0; 4], |side| ports(mask(side, 4)));
+        Self {
             proto: action.proto,
-            addresses: ((ip << shift).to_be(), (u64::from(u32::MAX) << shift).to_be()),
-            ports: ((port << port_shift).to_be(), (ports_count << port_shift).to_be()),
-            new_addresses: (u64::from_ne_bytes(rewrite.addresses), !side(rewrite.side).to_be()),
-            new_ports: (u32::from_ne_bytes(rewrite.ports), !new_ports.to_be()),
-            net_delta: rewrite.net_delta.to_be(),
-            transport_delta: rewrite.transport_delta.to_be(),
-            way: *hops.way(cx, action.hop)?,
-        })
+            addresses: (words(&endpoint), words(&compared)),
+            ports: (port, u32::from_ne_bytes(port_mask)),
+            new_addresses: (
+                words(plan.addresses),
+                words(&mask(plan.side, bytes)).map(|word: u64| !word),
+            ),
+            new_ports: (u32::from_ne_bytes(plan.ports), !u32::from_ne_bytes(new_ports)),
+            net_delta: plan.net_delta.to_be(),
+            transport_delta: plan.transport_delta.to_be(),
+            hop,
+        }
     }
 
     /// Whether the packet is one that the queue's rules may have matched: then
     /// software would do the same to it.
     #[inline(always)]
-    fn carries(&self, plain: &FastHeader<1>) -> bool {
-        let (addresses, counted) = self.addresses;
-        let (ports, counted_ports) = self.ports;
-        let [carried] = plain.addresses;
-        ((carried ^ addresses) & counted)
-            | u64::from((plain.ports ^ ports) & counted_ports)
-            | u64::from(plain.proto.number() ^ self.proto.number())
-            == 0
-    }
-
-    /// Third pass, for a packet of a queue that means something: rewrites it;
-    /// what it was. `None`, and nothing happens: the general way must be taken.
-    #[inline(always)]
-    pub(crate) fn pass(&self, station: Mac, frame: &mut [u8]) -> Option<FastHeader<1>> {
-        let plain = FastHeader::of(frame, 0).filter(|_| is_for(frame, station))?;
-        if !self.carries(&plain) || !self.way.takes(frame.len()) {
-            return None;
+    fn carries(&self, header: &FastHeader<K>) -> bool {
+        let ((addresses, compared), (ports, compared_ports)) = (&self.addresses, &self.ports);
+        if header.proto != self.proto || (header.ports ^ ports) & compared_ports != 0 {
+            return false;
         }
-        self.way.write(frame);
-        self.rewrite(&plain).apply(frame, 0, plain.proto);
-        Some(plain)
-    }
-
-    /// Where its packets leave.
-    #[inline(always)]
-    pub(crate) const fn port(&self) -> PortId {
-        self.way.port
+        let all = header.addresses.iter().zip(addresses).zip(compared);
+        all.fold(0, |other, ((own, word), mask)| other | (own ^ word) & mask) == 0
     }
 
     #[inline(always)]
-    fn rewrite(&self, plain: &FastHeader<1>) -> FastRewrite<1> {
-        let (addresses, kept) = self.new_addresses;
-        let (ports, kept_ports) = self.new_ports;
-        let [carried] = plain.addresses;
+    fn rewrite(&self, header: &FastHeader<K>) -> FastRewrite<K> {
+        let ((addresses, kept), (ports, kept_ports)) = (&self.new_addresses, &self.new_ports);
+        let mut new = header.addresses;
+        for ((new, word), kept) in new.iter_mut().zip(addresses).zip(kept) {
+            *new = word | *new & kept;
+        }
         FastRewrite {
-            addresses: [addresses | carried & kept],
-            ports: ports | plain.ports & kept_ports,
+            addresses: new,
+            ports: ports | header.ports & kept_ports,
             net_delta: self.net_delta,
             transport_delta: self.transport_delta,
         }
     }
 }
 
-/// The compiled actions of queues, and of the marks of shared ones, by tag;
-/// those whose numbers agree modulo the size take each other's place.
-#[derive(Debug)]
-pub(crate) struct Lanes {
-    lanes: Box<[Compiled; LANES]>,
+fn ports(mask: [u8; 32]) -> [u8; 4] {
+    let [a, b, c, d, ..] = mask;
+    [a, b, c, d]
 }
 
-/// When it was compiled: the era of the hops, and the changes of the table.
+/// A queue's action for the fast path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Rewrites {
+    /// The fast path does not carry it out.
+    #[default]
+    None,
+    /// Of IPv4 packets.
+    V4(QueueRewrite<1>),
+    /// Of IPv6 packets.
+    V6(QueueRewrite<4>),
+}
+
+impl Rewrites {
+    fn compile<O>(cx: &Context<'_, O>, next_hops: &mut NextHopCache, action: &QueueAction) -> Self {
+        let Some(hop) = next_hops.get(cx, action.hop).copied() else { return Self::None };
+        match (&action.delivery, action.endpoint) {
+            (Delivery::Rewrite(Rewrite::V4(plan)), SocketAddr::V4(_)) => {
+                let plan = Plan {
+                    addresses: &plan.addresses,
+                    ports: plan.ports,
+                    net_delta: plan.net_delta,
+                    transport_delta: plan.transport_delta,
+                    side: plan.side,
+                    port_side: plan.port_side,
+                };
+                Self::V4(QueueRewrite::new(action, &plan, hop))
+            }
+            (Delivery::Rewrite(Rewrite::V6(plan)), SocketAddr::V6(_)) => {
+                let plan = Plan {
+                    addresses: &plan.addresses,
+                    ports: plan.ports,
+                    net_delta: 0,
+                    transport_delta: plan.transport_delta,
+                    side: plan.side,
+                    port_side: plan.port_side,
+                };
+                Self::V6(QueueRewrite::new(action, &plan, hop))
+            }
+            _ => Self::None,
+        }
+    }
+}
+
+/// What a tag says of its packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// An action that only the slow path carries out.
+    SlowOnly,
+    /// An action of the fast path.
+    Fast,
+}
+
+/// The compiled actions of queues, and of the marks of shared queues, by tag;
+/// those whose numbers agree modulo the size take each other's place.
+#[derive(Debug)]
+pub(crate) struct QueueRewrites {
+    compiled: Box<[Compiled]>,
+}
+
+/// When an action was compiled: the era of the hops, and the changes of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stamp {
     port: u16,
@@ -128,45 +211,162 @@ struct Stamp {
 struct Compiled {
     stamp: Stamp,
     meaning: Meaning,
-}
-
-/// What a tag says of its packets.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Meaning {
-    /// Something.
-    pub(crate) any: bool,
-    /// And it can be done in this lane.
-    pub(crate) lane: Option<QueueLane>,
+    rewrites: Rewrites,
 }
 
 /// Compiled actions kept at once.
-const LANES: usize = 1024;
+const SIZE: usize = 1024;
 
-impl Default for Lanes {
+impl Default for QueueRewrites {
     fn default() -> Self {
-        Self { lanes: Box::new([Compiled::default(); LANES]) }
+        Self { compiled: vec![Compiled::default(); SIZE].into_boxed_slice() }
     }
 }
 
-impl Lanes {
-    /// What is done to packets with `tag`, compiled if it was not since
+impl QueueRewrites {
+    /// What `tag` says of its packets; its action is compiled if it was not since
     /// anything about it may have changed.
     #[inline]
     pub(crate) fn meaning<O>(
         &mut self,
         cx: &Context<'_, O>,
-        hops: &mut Hops,
+        next_hops: &mut NextHopCache,
         port: &PortShared,
         tag: u16,
-    ) -> &Meaning {
+    ) -> Meaning {
         let changes = port.queues.changes();
-        let stamp = Stamp { port: cx.from.port.0, tag, era: hops.era(), changes };
-        let place = &mut self.lanes[usize::from(tag) % LANES];
+        let stamp = Stamp { port: cx.from.port.0, tag, era: next_hops.era(), changes };
+        let Some(place) = self.compiled.get_mut(usize::from(tag) % SIZE) else {
+            return Meaning::SlowOnly;
+        };
         if place.stamp != stamp {
             let action = port.queues.get(tag);
-            let lane = QueueLane::compile(cx, hops, action.as_ref());
-            *place = Compiled { stamp, meaning: Meaning { any: action.is_some(), lane } };
+            let compile = |action: &QueueAction| Rewrites::compile(cx, next_hops, action);
+            let rewrites = action.as_ref().map_or(Rewrites::None, compile);
+            let meaning = match (&action, &rewrites) {
+                (None, _) => Meaning::Nothing,
+                (Some(_), Rewrites::None) => Meaning::SlowOnly,
+                (Some(_), Rewrites::V4(_) | Rewrites::V6(_)) => Meaning::Fast,
+            };
+            *place = Compiled { stamp, meaning, rewrites };
         }
-        &place.meaning
+        place.meaning
+    }
+
+    /// The action of `tag`, of which [`Self::meaning`] was asked last.
+    #[inline]
+    pub(crate) fn rewrites(&self, tag: u16) -> &Rewrites {
+        self.compiled.get(usize::from(tag) % SIZE).map_or(&Rewrites::None, |place| &place.rewrites)
+    }
+}
+
+impl<B: PacketBuf> Stages<B> {
+    /// Serves packets of a queue whose action is `rewrite`, as many as follow each
+    /// other. How many were served.
+    #[inline(never)]
+    pub(crate) fn serve_queued<const K: usize, const TAGGED: bool, O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        link: Link<'_, TAGGED>,
+        rewrite: &QueueRewrite<K>,
+        packets: &mut impl Iterator<Item = B>,
+        verdicts: &[Verdict],
+        tally: &mut Tally,
+    ) -> usize
+    where
+        Key<K>: FastKey<K>,
+    {
+        let (mut rest, mut left, sample) = (verdicts, 0, cx.snapshot.sample);
+        while let [Verdict::Queued, behind @ ..] = rest {
+            let Some(mut buf) = packets.next() else { break };
+            rest = behind;
+            match self.forward_queued(cx, link, rewrite, sample, &mut buf) {
+                Outcome::Forwarded(port) => cx.out.send(port, buf),
+                Outcome::Left(chosen) => {
+                    left += 1;
+                    self.slow(cx, buf, chosen);
+                }
+            }
+        }
+        let done = verdicts.len() - rest.len();
+        tally.queued += (done - left) as u64;
+        done
+    }
+
+    /// Serves a packet of a queue that several backends share; its mark carries
+    /// `tag`.
+    #[inline(never)]
+    pub(crate) fn serve_shared<const TAGGED: bool, O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        link: Link<'_, TAGGED>,
+        tag: u16,
+        mut buf: B,
+        tally: &mut Tally,
+    ) {
+        let Some(port) = cx.shared.port(cx.from.port) else { return };
+        let Self { queues, next_hops, .. } = self;
+        let sample = cx.snapshot.sample;
+        let outcome = match queues.meaning(cx, next_hops, port, tag) {
+            Meaning::Nothing | Meaning::SlowOnly => Outcome::Left(None),
+            Meaning::Fast => match *queues.rewrites(tag) {
+                Rewrites::V4(rewrite) => self.forward_queued(cx, link, &rewrite, sample, &mut buf),
+                Rewrites::V6(rewrite) => self.forward_queued(cx, link, &rewrite, sample, &mut buf),
+                Rewrites::None => Outcome::Left(None),
+            },
+        };
+        match outcome {
+            Outcome::Forwarded(port) => {
+                tally.queued += 1;
+                cx.out.send(port, buf);
+            }
+            Outcome::Left(chosen) => self.slow(cx, buf, chosen),
+        }
+    }
+
+    /// Forwards a packet as `rewrite` says; of one packet in `sample` the
+    /// connection is looked up, to see what it does.
+    #[inline(always)]
+    fn forward_queued<const K: usize, const TAGGED: bool, O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        link: Link<'_, TAGGED>,
+        rewrite: &QueueRewrite<K>,
+        sample: u32,
+        buf: &mut B,
+    ) -> Outcome
+    where
+        Key<K>: FastKey<K>,
+    {
+        let sampler = &mut self.sampler;
+        link.forward(buf, Link::header, |header: &FastHeader<K>, len| {
+            if !rewrite.carries(header) || !rewrite.hop.takes(len) {
+                return None;
+            }
+            if sampler.takes(sample) {
+                sampled(cx, *header);
+            }
+            Some((rewrite.rewrite(header), &rewrite.hop))
+        })
+    }
+}
+
+/// Looks up the connection of a packet that was matched by queue, to see what it
+/// does. Takes the header by value, so that it stays in registers where nothing is
+/// sampled.
+#[cold]
+#[inline(never)]
+fn sampled<const K: usize, B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    header: FastHeader<K>,
+) where
+    Key<K>: FastKey<K>,
+{
+    cx.count(Counter::Sampled);
+    if let Some(hit) = cx.shared.table.lookup(&Key::from(&header)) {
+        let is_tcp = header.proto == Transport::Tcp;
+        // Without SYN, FIN and RST: the numbers say nothing.
+        let segment = Segment { flags: header.flags, ..Segment::default() };
+        touch(cx, hit, is_tcp.then_some(segment));
     }
 }

@@ -10,8 +10,8 @@ use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
 use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl};
 
 use crate::Outbox;
-use crate::bucket::TokenBucket;
 use crate::context::{Context, Packet};
+use crate::token_bucket::TokenBucket;
 
 /// The shortest Ethernet frame without its check sequence: up to here bytes
 /// behind the IP datagram are padding and stay.

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use wire::{Fragment, Headers, Net};
 
 use crate::context::{Decision, Packet};
-use crate::held::Held;
+use crate::slow::pending_fragments::{PendingFragments, PendingQueue};
 
 /// What all fragments of one datagram have in common (RFC 791 section 3.2, RFC
 /// 8200 section 4.5).
@@ -72,7 +72,7 @@ struct Datagram {
     key: FragmentKey,
     since_ms: u64,
     fate: Fate,
-    held: Held,
+    held: PendingQueue,
 }
 
 /// What becomes of a later fragment.
@@ -95,7 +95,7 @@ const PER_TICK: usize = 64;
 /// The datagrams in pieces that one worker follows, and the pieces it holds.
 pub(crate) struct Fragments<B> {
     datagrams: Box<[Option<Datagram>]>,
-    waiting: crate::held::Waiting<Packet<B>>,
+    waiting: PendingFragments<Packet<B>>,
     timeout_ms: u64,
     seed: u64,
     cursor: usize,
@@ -107,7 +107,7 @@ impl<B> Fragments<B> {
         let datagrams = datagrams.next_power_of_two().clamp(WAYS, 1 << 20);
         Self {
             datagrams: vec![None; datagrams].into_boxed_slice(),
-            waiting: crate::held::Waiting::new(held),
+            waiting: PendingFragments::new(held),
             timeout_ms,
             seed,
             cursor: 0,
@@ -122,7 +122,7 @@ impl<B> Fragments<B> {
             key,
             since_ms: now_ms,
             fate: Fate::Open,
-            held: Held::NONE,
+            held: PendingQueue::NONE,
         });
         match datagram.fate {
             Fate::Decided(decision) => Later::Forward(packet, decision),
@@ -137,7 +137,7 @@ impl<B> Fragments<B> {
     pub(crate) fn first(&mut self, key: FragmentKey, decision: Option<Decision>, now_ms: u64) {
         let Some(place) = self.place(&key) else { return };
         let Some(slot) = self.datagrams.get_mut(place) else { return };
-        let held = slot.map_or(Held::NONE, |old| old.held);
+        let held = slot.map_or(PendingQueue::NONE, |old| old.held);
         let fate = decision.map_or(Fate::Dropped, Fate::Decided);
         *slot = Some(Datagram { key, since_ms: now_ms, fate, held });
     }

@@ -1,5 +1,7 @@
-//! Match stage: which connection or backend a packet belongs to: told by the
-//! NIC's mark, told by the receive queue, or found in the connection table.
+//! Which connection or backend a packet belongs to: as the NIC's mark or the
+//! receive queue tells, or as the connection table finds.
+//!
+//! Next: `act` for packets that are matched, `miss` for all others.
 use arrayvec::ArrayVec;
 use conntrack::Hit;
 use flow::{Direction, InterfaceId};
@@ -7,57 +9,54 @@ use state::{Counter, PortShared, QueueAction};
 use wire::{FlowKey, Fragment, Headers, TcpFlags};
 
 use crate::context::Context;
-use crate::parse::Kind;
 use crate::pipeline::BURST;
 use crate::sampler::Sampler;
+use crate::slow::parse::Kind;
+use crate::verdict::Verdict;
 
-/// What the stages know of a packet on its general way. The packet itself
-/// stays where it is, so that the burst keeps its order.
-pub(crate) struct Job {
+/// What the stages know of a packet on the slow path. The packet itself stays
+/// where it is, so that the burst keeps its order.
+pub(crate) struct SlowPacket {
     pub(crate) headers: Headers,
     pub(crate) interface: InterfaceId,
     pub(crate) kind: Kind,
     /// What the NIC reported with it.
     pub(crate) mark: Option<u32>,
-    pub(crate) found: Found,
+    /// Of TCP and UDP packets what they were matched by: a connection that a mark
+    /// named or the table has, a queue, or nothing.
+    pub(crate) verdict: Verdict,
+    /// Of a packet matched by queue and chosen as a sample the connection.
+    pub(crate) sample: Option<Hit>,
 }
 
-/// The packets of one burst that go the general way.
-pub(crate) type Jobs = ArrayVec<Job, BURST>;
-
-/// The result of matching.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Found {
-    /// Nothing: the miss stage decides.
-    Nothing,
-    /// A connection.
-    Conn(Hit),
-    /// The backend that the receive queue means, and the connection if this
-    /// packet was chosen as a sample.
-    Queue(Option<Hit>),
-}
+/// The packets of one burst that take the slow path.
+pub(crate) type SlowPackets = ArrayVec<SlowPacket, BURST>;
 
 /// Packets that change a connection's state are always looked up.
 const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
 
-/// Matches all flows among `jobs`. Those that the NIC has not told anything about are
+/// Matches all flows among `packets`. Those that the NIC has not told anything about are
 /// looked up together, so that their cache misses overlap.
-pub(crate) fn match_burst<O>(cx: &Context<'_, O>, sampler: &mut Sampler, jobs: &mut Jobs) {
-    if jobs.is_empty() {
+pub(crate) fn match_burst<O>(
+    cx: &Context<'_, O>,
+    sampler: &mut Sampler,
+    packets: &mut [SlowPacket],
+) {
+    if packets.is_empty() {
         return;
     }
     if let Some(port) = cx.shared.port(cx.from.port) {
-        for job in jobs.iter_mut() {
-            if let Kind::Flow(key) = &job.kind {
-                job.found = told_by_nic(cx, port, &job.headers, job.mark, key);
+        for packet in packets.iter_mut() {
+            if let Kind::Flow(key) = &packet.kind {
+                packet.verdict = told_by_nic(cx, port, &packet.headers, packet.mark, key);
             }
         }
     }
     let mut keys: ArrayVec<FlowKey, BURST> = ArrayVec::new();
     let mut places: ArrayVec<usize, BURST> = ArrayVec::new();
-    for (place, job) in jobs.iter().enumerate() {
-        if let Kind::Flow(key) = &job.kind {
-            if to_look_up(cx, sampler, key, job.found) {
+    for (place, packet) in packets.iter().enumerate() {
+        if let Kind::Flow(key) = &packet.kind {
+            if to_look_up(cx, sampler, key, packet.verdict) {
                 keys.push(*key);
                 places.push(place);
             }
@@ -69,16 +68,16 @@ pub(crate) fn match_burst<O>(cx: &Context<'_, O>, sampler: &mut Sampler, jobs: &
     let mut hits = [None; BURST];
     cx.shared.table.lookup_burst(&keys, &mut hits);
     for (&place, hit) in places.iter().zip(hits) {
-        let Some(job) = jobs.get_mut(place) else { continue };
-        match (&mut job.found, hit) {
-            (Found::Queue(sample), hit) => *sample = hit,
-            (found, Some(hit)) => {
+        let Some(packet) = packets.get_mut(place) else { continue };
+        match (&mut packet.verdict, hit) {
+            (Verdict::Queued | Verdict::Shared(_), hit) => packet.sample = hit,
+            (verdict, Some(hit)) => {
                 // The lookup did not read the record; what comes next does.
                 cx.shared.table.prefetch(hit.conn);
                 cx.count(Counter::LookedUp);
-                *found = Found::Conn(hit);
+                *verdict = Verdict::Found(hit);
             }
-            (found, None) => *found = Found::Nothing,
+            (verdict, None) => *verdict = Verdict::Unknown,
         }
     }
 }
@@ -91,22 +90,22 @@ fn told_by_nic<O>(
     headers: &Headers,
     mark: Option<u32>,
     key: &FlowKey,
-) -> Found {
+) -> Verdict {
     if headers.tcp_flags.any(DECISIVE) || headers.fragment != Fragment::Whole {
-        return Found::Nothing;
+        return Verdict::Unknown;
     }
     if let Some(marked) = mark.and_then(|mark| port.marks.get(mark)) {
         cx.shared.table.prefetch(marked.conn);
-        return Found::Conn(Hit { conn: marked.conn, direction: marked.direction });
+        return Verdict::Marked(Hit { conn: marked.conn, direction: marked.direction });
     }
     match told_action(cx, port, mark) {
-        Some(action) if fits(&action, key) => return Found::Queue(None),
+        Some(action) if fits(&action, key) => return Verdict::Queued,
         Some(_) => cx.count(Counter::QueueStale),
         // With encoding `queue` some cards report a mark all the same, 0.
         None if mark.is_some() => cx.count(Counter::MarkStale),
         None => {}
     }
-    Found::Nothing
+    Verdict::Unknown
 }
 
 /// What the mark of a shared queue means, or else the queue.
@@ -135,17 +134,22 @@ fn fits(action: &QueueAction, key: &FlowKey) -> bool {
 
 /// Checks what the NIC has told; whether the connection table must be asked.
 #[inline]
-fn to_look_up<O>(cx: &Context<'_, O>, sampler: &mut Sampler, key: &FlowKey, found: Found) -> bool {
-    match found {
-        Found::Conn(hit) if cx.shared.table.carries(hit, key) => {
+fn to_look_up<O>(
+    cx: &Context<'_, O>,
+    sampler: &mut Sampler,
+    key: &FlowKey,
+    verdict: Verdict,
+) -> bool {
+    match verdict {
+        Verdict::Marked(hit) if cx.shared.table.carries(hit, key) => {
             cx.count(Counter::MatchedByMark);
             false
         }
-        Found::Conn(_) => {
+        Verdict::Marked(_) => {
             cx.count(Counter::MarkStale);
             true
         }
-        Found::Queue(_) => {
+        Verdict::Queued | Verdict::Shared(_) => {
             cx.count(Counter::MatchedByQueue);
             let sampled = sampler.takes(cx.snapshot.sample);
             if sampled {
@@ -153,6 +157,6 @@ fn to_look_up<O>(cx: &Context<'_, O>, sampler: &mut Sampler, key: &FlowKey, foun
             }
             sampled
         }
-        Found::Nothing => true,
+        _ => true,
     }
 }

@@ -1,44 +1,25 @@
-//! Miss stage: packets whose connection is in no table. A new connection is
-//! given a backend and put into the table (step 4a of the HNLB paper).
+//! Packets whose connection is in no table. A new connection is given a backend
+//! and put into the table (step 4a of the HNLB paper).
+//!
+//! Next: `act`, or a drop.
 use std::net::IpAddr;
 
 use conntrack::{ConnId, Hit, InsertError};
 use flow::{AdmissionPolicy, BackendId, Direction, HopId, InterfaceId};
 use packet::PacketBuf;
-use service::{Binding, Service, WorkerScheduleState};
+use service::{Binding, Service};
 use state::Counter;
-use wire::{FlowKey, Headers, TcpFlags, Transport};
+use wire::{FlowKey, Headers};
 
-use crate::act::hop_to;
+use crate::Outbox;
 use crate::context::{Context, Decision};
-use crate::known::{known, want};
-use crate::{Outbox, stateless};
+use crate::offload_requests::{decision, want};
+use crate::scheduling::Scheduling;
+use crate::slow::act::hop_to;
+use crate::slow::stateless;
 
 /// Backends tried when the reply 5-tuple is another connection's.
 const TRIES: usize = 8;
-
-/// What the miss stage keeps between packets.
-#[derive(Debug)]
-pub(crate) struct Scheduling {
-    /// Of the schedulers; belongs to the present service table.
-    pub(crate) state: WorkerScheduleState,
-    /// When the table was last found full.
-    pub(crate) full_ms: Option<u64>,
-    /// How long flows stay where they were served without state.
-    pub(crate) udp_timeout_ms: u64,
-    /// The backend of the packet that is about to be looked at, if it was
-    /// chosen already.
-    pub(crate) chosen: Option<BackendId>,
-}
-
-impl Scheduling {
-    /// Whether no flow is about that found the table full.
-    #[inline]
-    pub(crate) fn is_calm(&self, now_ms: u64) -> bool {
-        let long_ago = |full_ms| now_ms.saturating_sub(full_ms) > self.udp_timeout_ms;
-        self.full_ms.is_none_or(long_ago)
-    }
-}
 
 /// What is done to a packet that the match stage didn't find.
 pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
@@ -60,7 +41,7 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
             return Err(Counter::WrongSide);
         }
         cx.count(Counter::LookedUp);
-        return known(cx, hit, headers).ok_or(Counter::NotRewritable);
+        return decision(cx, hit, headers).ok_or(Counter::NotRewritable);
     }
     cx.count(Counter::Missed);
     let snapshot = cx.snapshot;
@@ -83,9 +64,9 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         return Err(Counter::TtlExpired);
     }
     match install(cx, scheduling, service, key, headers) {
-        Ok(hit) => known(cx, hit, headers).ok_or(Counter::NotRewritable),
+        Ok(hit) => decision(cx, hit, headers).ok_or(Counter::NotRewritable),
         Err(Refusal::Full) => {
-            scheduling.full_ms = Some(cx.now_ms);
+            scheduling.table_is_full(cx.now_ms);
             cx.count(Counter::TableFullSeen);
             let decision = stateless::forward(cx, service, key)?;
             cx.count(Counter::Stateless);
@@ -150,10 +131,7 @@ fn install<B: PacketBuf, O: Outbox<B>>(
 ) -> Result<Hit, Refusal> {
     let back = hop_to(cx, key.src().ip())?;
     ask_for(cx, back);
-    let chosen = match scheduling.chosen.take() {
-        None => choose(cx, scheduling, service, key, headers.tcp_flags),
-        chosen => chosen,
-    };
+    let chosen = scheduling.backend(cx, service, key, headers.tcp_flags);
     let mut backend = chosen.ok_or(Counter::NoBackend)?;
     for _ in 0..TRIES {
         let there = hop_to(cx, server_of(service, backend).ok_or(Counter::NoBackend)?)?;
@@ -180,29 +158,6 @@ fn ask_for<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hop: HopId) {
     if let Some((_, None)) = cx.shared.neighbours.resolve(hop, cx.now_ms) {
         cx.count(Counter::ResolveAsked);
         cx.out.resolve(hop);
-    }
-}
-
-/// A TCP connection begins with SYN, and a scheduler may choose. Any other
-/// packet may be of a connection that was served before, by this load balancer
-/// or another, and Maglev is what they agree on. So may a UDP packet, and a SYN
-/// sent again, while connections are about that found the table full.
-pub(crate) fn choose<O>(
-    cx: &Context<'_, O>,
-    scheduling: &mut Scheduling,
-    service: &Service,
-    key: &FlowKey,
-    flags: TcpFlags,
-) -> Option<BackendId> {
-    let calm = scheduling.is_calm(cx.now_ms);
-    let begins = match key.proto() {
-        Transport::Tcp => calm && stateless::opens(Transport::Tcp, flags),
-        Transport::Udp => calm,
-    };
-    if begins {
-        service.schedule(key, &mut scheduling.state, &cx.shared.active)
-    } else {
-        service.maglev(key)
     }
 }
 

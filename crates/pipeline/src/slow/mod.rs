@@ -1,7 +1,14 @@
-//! The general way of a packet: whatever is not for the fast lane or the short
-//! way of first packets is parsed, matched and acted on here, and answers,
-//! errors and fragments have their beginning here.
-use conntrack::Event;
+//! The slow path: packets that the fast path leaves, and the beginning of answers
+//! and errors.
+//!
+//! ```text
+//! parse ─┬─ TCP, UDP ─► matching ─┬─ mark, queue or table knows it ─► act ─► out
+//!        │                        └─ no connection ─► miss: schedule ─► act ─► out
+//!        ├─ later fragments ─► fragment: as the first ──────────────► act ─► out
+//!        ├─ ARP, neighbour discovery ─► answer: answered or learnt
+//!        └─ ICMP ─► answer: echoes answered, errors translated ───────────► out
+//! ```
+use conntrack::{Event, Hit};
 use flow::{BackendId, Direction};
 use packet::PacketBuf;
 use state::Counter;
@@ -9,29 +16,41 @@ use wire::icmp::ErrorKind;
 use wire::{FlowKey, Fragment};
 
 use crate::Outbox;
-use crate::act;
-use crate::arp::arp;
+use crate::answer::arp::arp;
+use crate::answer::icmp::icmp;
+use crate::answer::ndp::ndp;
 use crate::context::{Context, Decision, Packet};
-use crate::fragment::{FragmentKey, Later};
-use crate::icmp::icmp;
-use crate::known::{known, notice, segment, touch};
-use crate::lane::{TellTale, Told};
-use crate::matching::{Found, Job, Jobs, match_burst, told_action};
-use crate::miss::miss;
-use crate::ndp::ndp;
-use crate::parse::{Kind, parse, plain};
-use crate::pipeline::Memory;
-use crate::reopening::{reopen, reopened};
-use crate::stateless::is_misplaced;
+use crate::offload_requests::{decision, notice, segment, touch};
+use crate::pipeline::Stages;
+use crate::slow::fragment::{FragmentKey, Later};
+pub(crate) use crate::slow::matching::{SlowPacket, SlowPackets};
+use crate::slow::matching::{match_burst, told_action};
+use crate::slow::miss::miss;
+use crate::slow::parse::{Kind, parse, parse_common};
+use crate::slow::reopening::{reopen, reopened};
+use crate::slow::stateless::is_misplaced;
+use crate::verdict::{Verdict, Verdicts};
 
-/// Parses a packet for the general way; `None` if that was its end.
-fn look<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<Job> {
-    let (mark, found) = (buf.mark(), Found::Nothing);
-    if let Some((headers, interface, key)) = plain(cx, buf.bytes()) {
-        return Some(Job { headers, interface, kind: Kind::Flow(key), mark, found });
+pub(crate) mod act;
+pub(crate) mod fragment;
+pub(crate) mod matching;
+pub(crate) mod miss;
+pub(crate) mod parse;
+mod pending_fragments;
+mod reopening;
+pub(crate) mod stateless;
+
+/// Parses a packet; `None` if it is dropped and counted.
+fn parsed<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<SlowPacket> {
+    let (mark, verdict, sample) = (buf.mark(), Verdict::Unknown, None);
+    if let Some((headers, interface, key)) = parse_common(cx, buf.bytes()) {
+        let kind = Kind::Flow(key);
+        return Some(SlowPacket { headers, interface, kind, mark, verdict, sample });
     }
     match parse(cx, buf.bytes()) {
-        Ok((headers, interface, kind)) => Some(Job { headers, interface, kind, mark, found }),
+        Ok((headers, interface, kind)) => {
+            Some(SlowPacket { headers, interface, kind, mark, verdict, sample })
+        }
         Err(counter) => {
             cx.count(counter);
             None
@@ -39,75 +58,76 @@ fn look<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<Job> {
     }
 }
 
-/// A whole packet of a known connection: nearly all are.
-#[inline]
-fn is_plain<B>(packet: &Packet<B>, found: Found) -> bool {
-    matches!(found, Found::Conn(_)) && packet.headers.fragment == Fragment::Whole
-}
-impl<B: PacketBuf> Memory<B> {
-    /// Parses and matches those of which nothing is known.
-    pub(crate) fn sort<O>(
+impl<B: PacketBuf> Stages<B> {
+    /// Parses and matches the packets of which nothing is known.
+    pub(crate) fn parse_and_match<O>(
         &mut self,
         cx: &Context<'_, O>,
         burst: &[B],
-        told: &mut TellTale,
-        jobs: &mut Jobs,
+        verdicts: &mut Verdicts,
+        packets: &mut SlowPackets,
     ) {
-        for (buf, told) in burst.iter().zip(told.iter_mut()) {
-            if !matches!(told, Told::Nothing) {
+        for (buf, verdict) in burst.iter().zip(verdicts.iter_mut()) {
+            if !matches!(verdict, Verdict::Unknown) {
                 continue;
             }
-            *told = Told::Dropped;
-            if let Some(job) = look(cx, buf).filter(|_| !jobs.is_full()) {
-                jobs.push(job);
-                *told = Told::Job;
+            *verdict = Verdict::Dropped;
+            if let Some(packet) = parsed(cx, buf).filter(|_| !packets.is_full()) {
+                packets.push(packet);
+                *verdict = Verdict::Slow;
             }
         }
-        match_burst(cx, &mut self.sampler, jobs);
+        match_burst(cx, &mut self.sampler, packets);
     }
 
-    /// A packet that turned out not to be for the fast lane. If it opens a
-    /// connection, then to the backend that is chosen.
+    /// Takes a packet that the fast path has left. If it opens a connection, then
+    /// to the backend that is chosen.
     #[cold]
     #[inline(never)]
-    pub(crate) fn general<O: Outbox<B>>(
+    pub(crate) fn slow<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
         buf: B,
         chosen: Option<BackendId>,
     ) {
-        let mut jobs = Jobs::new();
-        jobs.extend(look(cx, &buf));
-        match_burst(cx, &mut self.sampler, &mut jobs);
-        if let Some(job) = jobs.pop() {
-            self.scheduling.chosen = chosen;
-            self.finish(cx, job, buf);
-            self.scheduling.chosen = None;
-        }
+        let Some(mut packet) = parsed(cx, &buf) else { return };
+        match_burst(cx, &mut self.sampler, std::slice::from_mut(&mut packet));
+        self.scheduling.hand_on(chosen);
+        self.finish(cx, packet, buf);
+        self.scheduling.hand_on(None);
     }
 
-    /// The end of the general way.
-    pub(crate) fn finish<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, job: Job, buf: B) {
-        self.openings.disturb();
-        let Job { headers, interface, kind, mark, found } = job;
+    /// Takes a packet that has been parsed and matched to where it goes.
+    pub(crate) fn finish<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        known: SlowPacket,
+        buf: B,
+    ) {
+        self.new_connections.disturb();
+        let SlowPacket { headers, interface, kind, mark, verdict, sample } = known;
         let packet = Packet { buf, headers, interface };
-        match kind {
-            Kind::Flow(key) if self.is_forged(cx, &packet, &key, found) => {
+        match (kind, verdict) {
+            (Kind::Flow(key), _) if self.is_forged(cx, &packet, &key, verdict) => {
                 cx.count(Counter::WrongSide);
             }
-            Kind::Flow(key) if reopened(&packet.headers, found).is_some() => {
-                let decision = self.reopen(cx, &packet, &key, mark, found);
+            (Kind::Flow(key), _) if reopened(&packet.headers, verdict).is_some() => {
+                let decision = self.reopen(cx, &packet, &key, mark, verdict);
                 self.act(cx, packet, decision);
             }
-            Kind::Flow(_) if is_plain(&packet, found) => self.pass(cx, packet, found),
-            Kind::Flow(key) => {
-                let decision = self.decide(cx, &packet, &key, mark, found);
+            (Kind::Flow(_), Verdict::Marked(hit) | Verdict::Found(hit))
+                if packet.headers.fragment == Fragment::Whole =>
+            {
+                self.pass(cx, packet, hit);
+            }
+            (Kind::Flow(key), _) => {
+                let decision = self.decide(cx, &packet, &key, mark, (verdict, sample));
                 self.act(cx, packet, decision);
             }
-            Kind::Later(key) => self.later(cx, key, packet),
-            Kind::Arp => arp(cx, packet),
-            Kind::Ndp => ndp(cx, packet),
-            Kind::Icmp => icmp(cx, &mut self.errors, packet),
+            (Kind::Later(key), _) => self.later_fragment(cx, key, packet),
+            (Kind::Arp, _) => arp(cx, packet),
+            (Kind::Ndp, _) => ndp(cx, packet),
+            (Kind::Icmp, _) => icmp(cx, &mut self.errors, packet),
         }
     }
 
@@ -119,9 +139,9 @@ impl<B: PacketBuf> Memory<B> {
         cx: &Context<'_, O>,
         packet: &Packet<B>,
         key: &FlowKey,
-        found: Found,
+        verdict: Verdict,
     ) -> bool {
-        let Found::Conn(hit) = found else { return false };
+        let (Verdict::Marked(hit) | Verdict::Found(hit)) = verdict else { return false };
         let flags = packet.headers.tcp_flags;
         hit.direction == Direction::Reply
             && !cx.shared.table.is_unmoved_by(hit, flags)
@@ -136,21 +156,20 @@ impl<B: PacketBuf> Memory<B> {
         packet: &Packet<B>,
         key: &FlowKey,
         mark: Option<u32>,
-        found: Found,
+        verdict: Verdict,
     ) -> Result<Decision, Counter> {
-        let found = match reopened(&packet.headers, found) {
+        let verdict = match reopened(&packet.headers, verdict) {
             Some(hit) => reopen(cx, &mut self.scheduling, hit, key, &packet.headers)?,
-            None => found,
+            None => verdict,
         };
-        let decision = self.decide(cx, packet, key, mark, found);
-        self.scheduling.chosen = None;
+        let decision = self.decide(cx, packet, key, mark, (verdict, None));
+        self.scheduling.hand_on(None);
         decision
     }
 
-    /// Takes a packet of a known connection to where it goes.
+    /// Takes a whole packet of a known connection to where it goes.
     #[inline]
-    fn pass<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, found: Found) {
-        let Found::Conn(hit) = found else { return };
+    fn pass<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, hit: Hit) {
         self.reminder.found(cx, hit);
         // Only looked at in place: a copy would wait for its making.
         match &cx.shared.table.serve(hit, segment(&packet.headers), cx.now_ms) {
@@ -172,11 +191,11 @@ impl<B: PacketBuf> Memory<B> {
         packet: &Packet<B>,
         key: &FlowKey,
         mark: Option<u32>,
-        found: Found,
+        (verdict, sample): (Verdict, Option<Hit>),
     ) -> Result<Decision, Counter> {
         let Packet { headers, interface, .. } = packet;
-        match found {
-            Found::Queue(sample) => {
+        match verdict {
+            Verdict::Queued | Verdict::Shared(_) => {
                 if let Some(hit) = sample {
                     touch(cx, hit, segment(headers));
                 }
@@ -184,11 +203,11 @@ impl<B: PacketBuf> Memory<B> {
                 let action = told_action(cx, port, mark).ok_or(Counter::NotRewritable)?;
                 Ok(Decision { delivery: action.delivery, hop: action.hop })
             }
-            Found::Conn(hit) => {
+            Verdict::Marked(hit) | Verdict::Found(hit) => {
                 self.reminder.found(cx, hit);
-                known(cx, hit, headers).ok_or(Counter::NotRewritable)
+                decision(cx, hit, headers).ok_or(Counter::NotRewritable)
             }
-            Found::Nothing => miss(cx, &mut self.scheduling, key, headers, *interface),
+            _ => miss(cx, &mut self.scheduling, key, headers, *interface),
         }
     }
 
@@ -214,13 +233,13 @@ impl<B: PacketBuf> Memory<B> {
             Err(counter) => cx.count(*counter),
         }
         if let Some(key) = first {
-            self.first(cx, key, decision.ok());
+            self.first_fragment(cx, key, decision.ok());
         }
     }
 
     /// The fate of a datagram's first fragment is that of all others.
     #[cold]
-    fn first<O: Outbox<B>>(
+    fn first_fragment<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
         key: FragmentKey,
@@ -240,7 +259,7 @@ impl<B: PacketBuf> Memory<B> {
 
     /// A later fragment goes the way of the first.
     #[cold]
-    fn later<O: Outbox<B>>(
+    fn later_fragment<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
         key: FragmentKey,

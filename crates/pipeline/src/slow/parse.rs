@@ -1,11 +1,14 @@
-//! First stage: what a frame is, and whether it is for us at all.
+//! What a frame is, and whether it is for this station.
+//!
+//! Next: `matching` for TCP and UDP, `fragment` for later fragments, `answer` for
+//! ARP, neighbour discovery and ICMP, or a drop.
 use flow::InterfaceId;
 use state::Counter;
 use wire::numbers::protocol;
 use wire::{FlowKey, Fragment, Headers, Mac, Net, ethernet, icmpv6};
 
 use crate::context::Context;
-use crate::fragment::FragmentKey;
+use crate::slow::fragment::FragmentKey;
 
 /// Which stage a packet goes to.
 pub(crate) enum Kind {
@@ -21,7 +24,7 @@ pub(crate) enum Kind {
 /// A whole TCP or UDP packet for our station, as nearly all are; `None`: see
 /// [`parse`]. Inlined for certain, for the reason of [`Headers::common`].
 #[inline(always)]
-pub(crate) fn plain<O>(
+pub(crate) fn parse_common<O>(
     cx: &Context<'_, O>,
     frame: &[u8],
 ) -> Option<(Headers, InterfaceId, FlowKey)> {

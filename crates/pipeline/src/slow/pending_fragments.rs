@@ -1,15 +1,16 @@
-//! Packets that wait: a fixed number of places, in queues of their own.
+//! Fragments that wait for the first of their datagram: a fixed number of places,
+//! in a queue for each datagram.
 
 const NIL: u32 = u32::MAX;
 
 /// A queue of waiting packets: its first and last place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct PendingQueue {
     first: u32,
     last: u32,
 }
 
-impl Held {
+impl PendingQueue {
     /// The empty queue.
     pub(crate) const NONE: Self = Self { first: NIL, last: NIL };
 
@@ -20,7 +21,7 @@ impl Held {
 
 /// The places of all queues.
 #[derive(Debug)]
-pub(crate) struct Waiting<T> {
+pub(crate) struct PendingFragments<T> {
     places: Box<[Place<T>]>,
     free: u32,
 }
@@ -31,7 +32,7 @@ struct Place<T> {
     next: u32,
 }
 
-impl<T> Waiting<T> {
+impl<T> PendingFragments<T> {
     /// Room for `size` packets.
     pub(crate) fn new(size: usize) -> Self {
         let size = u32::try_from(size).unwrap_or(NIL).min(1 << 20);
@@ -42,7 +43,7 @@ impl<T> Waiting<T> {
 
     /// Puts `packet` at the end of `queue`. `false`, and the packet is gone, if
     /// there is no place.
-    pub(crate) fn push(&mut self, queue: &mut Held, packet: T) -> bool {
+    pub(crate) fn push(&mut self, queue: &mut PendingQueue, packet: T) -> bool {
         let at = self.free;
         let Some(place) = self.places.get_mut(at as usize) else { return false };
         self.free = place.next;
@@ -56,7 +57,7 @@ impl<T> Waiting<T> {
     }
 
     /// Takes the first packet of `queue`.
-    pub(crate) fn pop(&mut self, queue: &mut Held) -> Option<T> {
+    pub(crate) fn pop(&mut self, queue: &mut PendingQueue) -> Option<T> {
         let at = queue.first;
         let place = self.places.get_mut(at as usize)?;
         let packet = place.packet.take();
@@ -70,7 +71,7 @@ impl<T> Waiting<T> {
     }
 
     /// Drops all of `queue`; how many.
-    pub(crate) fn clear(&mut self, queue: &mut Held) -> u64 {
+    pub(crate) fn clear(&mut self, queue: &mut PendingQueue) -> u64 {
         let mut dropped = 0;
         while self.pop(queue).is_some() {
             dropped += 1;
@@ -92,8 +93,8 @@ mod tests {
         fn behaves_as_queues_of_bounded_total_length(
             steps in prop::collection::vec((0usize..3, prop::option::of(0u32..1000)), 0..200),
         ) {
-            let mut waiting = Waiting::new(5);
-            let mut queues = [Held::NONE; 3];
+            let mut waiting = PendingFragments::new(5);
+            let mut queues = [PendingQueue::NONE; 3];
             let mut model: [VecDeque<u32>; 3] = Default::default();
             for (queue, step) in steps {
                 let total: usize = model.iter().map(VecDeque::len).sum();

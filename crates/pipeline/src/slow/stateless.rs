@@ -7,8 +7,8 @@ use service::{Binding, Delivery, Service};
 use state::Counter;
 use wire::{FlowKey, Transport};
 
-use crate::act::hop_to;
 use crate::context::{Context, Decision};
+use crate::slow::act::hop_to;
 
 /// To a VIP: the backend that Maglev gives.
 pub(crate) fn forward<O>(

@@ -1,6 +1,7 @@
-//! Hardware and software agree: the same packets give the same bytes whether
-//! the NIC marks them, sorts them into queues, or does nothing, and however
-//! the stream is cut into bursts.
+//! Hardware and software agree, and so do the fast and the slow path: the same
+//! packets give the same bytes whether the NIC marks them, sorts them into
+//! queues, does nothing, or marks them so that each takes the slow path, on
+//! tagged and untagged interfaces, and however the stream is cut into bursts.
 //!
 //! A model plays the NIC and the offload side: exact rules for both directions
 //! of every connection in the table. It also lies, as far as a NIC can: marks
@@ -18,12 +19,15 @@ use wire::{FlowKey, Fragment, Headers, Rewrite};
 
 use crate::fragments::cut;
 use crate::tunnels::TUNNELS;
-use crate::world::{INSIDE, Link, OUTSIDE, Plan, World, tcp, udp};
+use crate::world::{INSIDE, Link, OUTSIDE, Plan, TAGGED, World, tcp, udp};
 
 /// How the NIC tells what it matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Off,
+    /// A mark without meaning on every packet, which the fast path leaves to the
+    /// slow path.
+    Slow,
     Mark,
     Queue,
 }
@@ -164,7 +168,7 @@ impl Offloaded {
                     continue;
                 }
                 let number = match self.encoding {
-                    Encoding::Off => None,
+                    Encoding::Off | Encoding::Slow => None,
                     Encoding::Mark => self.mark(port, conn, direction),
                     Encoding::Queue => self.queue(port, conn, direction, &binding),
                 };
@@ -270,12 +274,13 @@ impl Offloaded {
         let mut waiting: (u16, Vec<HeapPacket>) = (0, Vec::new());
         for (frame, intact, lie) in frames {
             let told = match self.encoding {
-                Encoding::Off => None,
+                Encoding::Off | Encoding::Slow => None,
                 _ => self.tell(port, frame, intact, *lie),
             };
             let packet = HeapPacket::new(frame);
             let (queue, packet) = match self.encoding {
                 Encoding::Mark => (0, packet.with_mark(told.map(u32::from))),
+                Encoding::Slow => (0, packet.with_mark(Some(u32::MAX))),
                 _ => (told.unwrap_or(0), packet),
             };
             if queue != waiting.0 {
@@ -325,6 +330,7 @@ fn build(
     sender: &Sender,
     flags: usize,
     size: usize,
+    [outside, inside]: [Option<u16>; 2],
     sent: &[(PortId, Vec<u8>)],
 ) -> Option<(PortId, Vec<u8>)> {
     let payload = vec![flags as u8; size];
@@ -337,10 +343,11 @@ fn build(
             } else {
                 format!("9.9.9.{client}:5000")
             };
+            let link = Link::CLIENT.tagged(outside);
             let frame = if is_tcp {
-                tcp(Link::CLIENT, &client, vip, flags, &payload)
+                tcp(link, &client, vip, flags, &payload)
             } else {
-                udp(Link::CLIENT, &client, vip, &payload)
+                udp(link, &client, vip, &payload)
             };
             Some((OUTSIDE, frame))
         }
@@ -348,7 +355,7 @@ fn build(
             let (_, asked) = sent.iter().rev().filter(|(port, _)| *port == INSIDE).nth(*ago)?;
             let flow = key_of(asked)?;
             let (server, client) = (flow.dst().to_string(), flow.src().to_string());
-            let link = Link::from_backend(asked[5]);
+            let link = Link::from_backend(asked[5]).tagged(inside);
             let frame = match flow.proto() {
                 wire::Transport::Tcp => tcp(link, &server, &client, flags, &payload),
                 wire::Transport::Udp => udp(link, &server, &client, &payload),
@@ -361,27 +368,29 @@ fn build(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn mark_queue_and_off_give_the_same_bytes(
+    fn every_way_gives_the_same_bytes(
         steps in prop::collection::vec(step(), 1..120),
         burst in 1usize..20,
         connections in 2usize..40,
         sample in 0u32..4,
         scheduler in prop_oneof![Just(Scheduler::RoundRobin), Just(Scheduler::Maglev)],
         tunnel in prop::sample::select(TUNNELS.to_vec()),
+        vlans in prop::sample::select(TAGGED.to_vec()),
     ) {
         let tunnel = TunnelSpec { tunnel, source: None, ttl: 64 };
-        let plan = Plan { connections, sample, scheduler, tunnel, ..Plan::default() };
-        let encodings = [Encoding::Off, Encoding::Mark, Encoding::Queue];
+        let plan = Plan { connections, sample, scheduler, tunnel, vlans, ..Plan::default() };
+        let encodings = [Encoding::Off, Encoding::Mark, Encoding::Queue, Encoding::Slow];
         let mut worlds = encodings.map(|encoding| Offloaded::new(&plan, encoding));
         let mut sent: Vec<(PortId, Vec<u8>)> = Vec::new();
         let mut keys: Vec<FlowKey> = Vec::new();
         for some in steps.chunks(burst) {
             for port in [OUTSIDE, INSIDE] {
-                let frames: Vec<_> = some.iter().filter_map(|step| frame(step, port, &sent)).collect();
+                let frames: Vec<_> = some.iter().filter_map(|step| frame(step, port, vlans, &sent)).collect();
                 keys.extend(frames.iter().filter_map(|(frame, ..)| key_of(frame)));
-                let [off, mark, queue] = worlds.each_mut().map(|world| world.run(port, &frames));
+                let [off, mark, queue, slow] = worlds.each_mut().map(|world| world.run(port, &frames));
                 prop_assert_eq!(&off, &mark, "mark differs");
                 prop_assert_eq!(&off, &queue, "queue differs");
+                prop_assert_eq!(&off, &slow, "the slow path differs");
                 sent.extend(off);
             }
             for step in some {
@@ -393,19 +402,25 @@ proptest! {
                 }
             }
         }
-        let [off, mark, queue] = worlds.map(|world| {
+        let [off, mark, queue, slow] = worlds.map(|world| {
             [Counter::Installed, Counter::Stateless, Counter::NotForUs]
                 .map(|counter| world.world.count(counter))
         });
         prop_assert_eq!(off, mark);
         prop_assert_eq!(off, queue);
+        prop_assert_eq!(off, slow);
     }
 }
 
 /// The frame of a step on `port`, as damaged and as it was.
-fn frame(step: &Step, port: PortId, sent: &[(PortId, Vec<u8>)]) -> Option<(Vec<u8>, Vec<u8>, Lie)> {
+fn frame(
+    step: &Step,
+    port: PortId,
+    vlans: [Option<u16>; 2],
+    sent: &[(PortId, Vec<u8>)],
+) -> Option<(Vec<u8>, Vec<u8>, Lie)> {
     let Step::Packet { sender, flags, size, piece, damage, lie } = step else { return None };
-    let (_, intact) = build(sender, *flags, *size, sent).filter(|(on, _)| *on == port)?;
+    let (_, intact) = build(sender, *flags, *size, vlans, sent).filter(|(on, _)| *on == port)?;
     let mut frame = intact.clone();
     if let Some(piece) = piece {
         let pieces = cut(&intact, 9, 64);

@@ -7,7 +7,7 @@ use packet::HeapPacket;
 use proptest::prelude::*;
 use state::{Counter, Offload};
 
-use crate::world::{Link, OUTSIDE, Plan, World, destination, tcp, udp};
+use crate::world::{Link, OUTSIDE, Plan, TAGGED, World, destination, tcp, udp};
 
 /// What a client sends.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ enum Sent {
     Syn,
     /// A SYN with other bits, which goes the general way.
     SynFin,
-    /// A SYN with IP options, likewise.
+    /// A SYN with IP options or an extension header, likewise.
     Options,
     Ack,
     Udp,
@@ -25,35 +25,61 @@ enum Sent {
     Long,
 }
 
-const VIPS: [&str; 6] =
-    ["10.9.0.1:80", "10.9.0.2:81", "10.9.0.3:80", "10.9.0.4:80", "10.9.0.5:80", "10.9.9.9:80"];
+const VIPS: [&str; 10] = [
+    "10.9.0.1:80",
+    "10.9.0.2:81",
+    "10.9.0.3:80",
+    "10.9.0.4:80",
+    "10.9.0.5:80",
+    "10.9.9.9:80",
+    "[fd09::1]:80",
+    "[fd09::1]:80",
+    "[fd09::3]:80",
+    "[fd09::9]:80",
+];
 const WRONG: [&str; 3] = ["0.1.2.3", "10.9.0.1", "10.0.0.1"];
+const WRONG_V6: [&str; 3] = ["[ff02::1]", "[fd09::1]", "[fd00::1]"];
 
-fn frame(sent: Sent, client: u8, vip: usize) -> Vec<u8> {
-    let client = match client {
-        0..=20 => format!("9.9.9.{client}:5000"),
-        more => format!("{}:5000", WRONG[usize::from(more) % WRONG.len()]),
-    };
+fn frame(sent: Sent, client: u8, vip: usize, vlan: Option<u16>) -> Vec<u8> {
     let vip = VIPS[vip];
+    let is_v6 = vip.starts_with('[');
+    let client = match (client, is_v6) {
+        (0..=20, false) => format!("9.9.9.{client}:5000"),
+        (0..=20, true) => format!("[2001:db8::{client}]:5000"),
+        (more, false) => format!("{}:5000", WRONG[usize::from(more) % WRONG.len()]),
+        (more, true) => format!("{}:5000", WRONG_V6[usize::from(more) % WRONG.len()]),
+    };
+    let link = Link::CLIENT.tagged(vlan);
     let opens = |link, flags| tcp(link, &client, vip, flags, b"");
     match sent {
-        Sent::Syn => opens(Link::CLIENT, "S"),
-        Sent::SynFin => opens(Link::CLIENT, "SF"),
-        Sent::Ack => opens(Link::CLIENT, "A"),
-        Sent::Expired => opens(Link::CLIENT.ttl(1), "S"),
-        Sent::Long => tcp(Link::CLIENT, &client, vip, "S", &[7; 1000]),
-        Sent::Udp => udp(Link::CLIENT, &client, "10.9.0.1:53", &[5; 20]),
-        Sent::Options => {
-            let mut frame = opens(Link::CLIENT, "S");
-            frame.splice(34..34, [1; 4]);
-            frame[14] = 0x46;
-            frame[17] += 4;
-            let mut ip = etherparse::Ipv4Header::from_slice(&frame[14..]).unwrap().0;
-            ip.header_checksum = ip.calc_header_checksum();
-            frame[24..26].copy_from_slice(&ip.header_checksum.to_be_bytes());
-            frame
+        Sent::Syn => opens(link, "S"),
+        Sent::SynFin => opens(link, "SF"),
+        Sent::Ack => opens(link, "A"),
+        Sent::Expired => opens(link.ttl(1), "S"),
+        Sent::Long => tcp(link, &client, vip, "S", &[7; 1000]),
+        Sent::Udp => {
+            udp(link, &client, if is_v6 { "[fd09::1]:53" } else { "10.9.0.1:53" }, &[5; 20])
         }
+        Sent::Options => with_options(opens(link, "S"), is_v6),
     }
+}
+
+/// The frame with an option of IPv4, or an extension header of IPv6.
+fn with_options(mut frame: Vec<u8>, is_v6: bool) -> Vec<u8> {
+    let l3 = if frame[12..14] == [0x81, 0] { 18 } else { 14 };
+    if is_v6 {
+        frame.splice(l3 + 40..l3 + 40, [6, 0, 1, 4, 0, 0, 0, 0]);
+        frame[l3 + 5] += 8;
+        frame[l3 + 6] = 60;
+        return frame;
+    }
+    frame.splice(l3 + 20..l3 + 20, [1; 4]);
+    frame[l3] = 0x46;
+    frame[l3 + 3] += 4;
+    let mut ip = etherparse::Ipv4Header::from_slice(&frame[l3..]).unwrap().0;
+    ip.header_checksum = ip.calc_header_checksum();
+    frame[l3 + 10..l3 + 12].copy_from_slice(&ip.header_checksum.to_be_bytes());
+    frame
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
@@ -89,12 +115,13 @@ proptest! {
         ]),
         admit in prop_oneof![Just(AdmissionPolicy::Off), Just(AdmissionPolicy::FirstPacket)],
         known_backends: bool,
+        vlans in prop::sample::select(TAGGED.to_vec()),
     ) {
         let plan = Plan {
-            connections, scheduler, admit, known_backends, mtus: [1500, 900], ..Plan::default()
+            connections, scheduler, admit, known_backends, vlans, mtus: [1500, 900], ..Plan::default()
         };
         let frames: Vec<_> =
-            packets.iter().map(|(sent, client, vip)| frame(*sent, *client, *vip)).collect();
+            packets.iter().map(|(sent, client, vip)| frame(*sent, *client, *vip, vlans[0])).collect();
         let [mut single, mut bursts] = [World::new(&plan), World::new(&plan)];
         for some in frames.chunks(burst) {
             let one_by_one: Vec<_> =

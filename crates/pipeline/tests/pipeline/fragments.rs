@@ -39,8 +39,13 @@ fn cut6(frame: &[u8], id: u32, step: usize) -> Vec<Vec<u8>> {
     pieces.iter().enumerate().map(one).collect()
 }
 
-/// Cuts an untagged frame into fragments whose data is `step` bytes.
+/// Cuts a frame into fragments whose data is `step` bytes.
 pub(crate) fn cut(frame: &[u8], id: u16, step: usize) -> Vec<Vec<u8>> {
+    if frame[12..14] == [0x81, 0] {
+        let (macs, tag) = (&frame[..12], &frame[12..16]);
+        let pieces = cut(&[macs, &frame[16..]].concat(), id, step);
+        return pieces.iter().map(|piece| [macs, tag, &piece[12..]].concat()).collect();
+    }
     if frame[12] == 0x08 { cut4(frame, id, step) } else { cut6(frame, u32::from(id), step) }
 }
 

@@ -25,6 +25,10 @@ pub(crate) const LB_IN: Mac = Mac([2, 0, 0, 0, 0, 0x11]);
 /// The gateway to the clients.
 pub(crate) const GATEWAY: Mac = Mac([2, 0, 0, 0, 0, 0x20]);
 
+/// Which of the interfaces are tagged, [`OUTSIDE`] and [`INSIDE`].
+pub(crate) const TAGGED: [[Option<u16>; 2]; 4] =
+    [[None, None], [Some(20), None], [None, Some(30)], [Some(20), Some(30)]];
+
 pub(crate) fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
@@ -325,7 +329,11 @@ impl Link {
     }
 
     pub(crate) const fn vlan(self, id: u16) -> Self {
-        Self { vlan: Some(id), ..self }
+        self.tagged(Some(id))
+    }
+
+    pub(crate) const fn tagged(self, vlan: Option<u16>) -> Self {
+        Self { vlan, ..self }
     }
 
     pub(crate) const fn ttl(self, ttl: u8) -> Self {

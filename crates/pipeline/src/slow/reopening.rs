@@ -13,9 +13,9 @@ use wire::{FlowKey, Headers};
 
 use crate::Outbox;
 use crate::context::Context;
-use crate::known::tell;
-use crate::matching::Found;
-use crate::miss::{Scheduling, choose};
+use crate::offload_requests::tell;
+use crate::scheduling::Scheduling;
+use crate::verdict::Verdict;
 
 /// An ended connection whose backend takes connections keeps it for so long after
 /// its last packet. By then its rules have left the NIC (`linger_ms` of the
@@ -25,9 +25,11 @@ const REST_MS: u64 = 1000;
 
 /// The connection whose 5-tuple a client's SYN uses again, if it does.
 #[inline]
-pub(crate) fn reopened(headers: &Headers, found: Found) -> Option<Hit> {
-    match found {
-        Found::Conn(hit) if headers.tcp_flags.opens() && hit.direction == Direction::Forward => {
+pub(crate) fn reopened(headers: &Headers, verdict: Verdict) -> Option<Hit> {
+    match verdict {
+        Verdict::Marked(hit) | Verdict::Found(hit)
+            if headers.tcp_flags.opens() && hit.direction == Direction::Forward =>
+        {
             Some(hit)
         }
         _ => None,
@@ -35,7 +37,8 @@ pub(crate) fn reopened(headers: &Headers, found: Found) -> Option<Hit> {
 }
 
 /// Whether the SYN with `key` goes on to the connection `hit`, or to none: then
-/// that has been removed, and [`Scheduling::chosen`] is who serves the new one.
+/// that has been removed, and `scheduling` has been handed the backend that serves
+/// the new one.
 ///
 /// # Errors
 /// Why the SYN is dropped.
@@ -47,28 +50,25 @@ pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
     hit: Hit,
     key: &FlowKey,
     headers: &Headers,
-) -> Result<Found, Counter> {
+) -> Result<Verdict, Counter> {
     let snapshot = cx.snapshot;
     let table = &cx.shared.table;
     let (Some(action), Some(state)) = (table.action(hit), table.state(hit.conn)) else {
-        return Ok(Found::Nothing);
+        return Ok(Verdict::Unknown);
     };
     let service = snapshot.services.lookup(key).filter(|service| !service.is_stateless());
-    let Some(service) = service else { return Ok(Found::Conn(hit)) };
+    let Some(service) = service else { return Ok(Verdict::Found(hit)) };
     let backend = snapshot.services.backend(action.backend);
     let takes = backend.is_some_and(|own| own.weight > 0 && own.service == service.id());
     let ended = matches!(state, ConnState::Closing | ConnState::Reset)
         && table.idle_ms(hit.conn, cx.now_ms).is_some_and(|idle_ms| idle_ms >= REST_MS);
     if takes && !ended {
-        return Ok(Found::Conn(hit));
+        return Ok(Verdict::Found(hit));
     }
-    let chosen = match scheduling.chosen.take() {
-        None => choose(cx, scheduling, service, key, headers.tcp_flags),
-        chosen => chosen,
-    };
+    let chosen = scheduling.backend(cx, service, key, headers.tcp_flags);
     let chosen = chosen.ok_or(Counter::NoBackend)?;
     if takes && chosen == action.backend {
-        return Ok(Found::Conn(hit));
+        return Ok(Verdict::Found(hit));
     }
     match table.offloaded(hit.conn) {
         Some(OffloadState::None) => {
@@ -76,11 +76,11 @@ pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
                 cx.shared.active.closed(gone.backend);
                 cx.count(Counter::Rescheduled);
             }
-            scheduling.chosen = Some(chosen);
-            Ok(Found::Nothing)
+            scheduling.hand_on(Some(chosen));
+            Ok(Verdict::Unknown)
         }
         // Its rules are being withdrawn, and its backend is as good as any.
-        _ if takes => Ok(Found::Conn(hit)),
+        _ if takes => Ok(Verdict::Found(hit)),
         _ => {
             tell(cx, hit.conn, Offload::Closing);
             Err(Counter::RulesRemain)

@@ -1,0 +1,45 @@
+//! First pass: what the NIC reported for each packet.
+//!
+//! Next: `look_up` for packets of which the NIC reported nothing, `serve` for
+//! all others.
+use conntrack::Hit;
+use packet::PacketBuf;
+use state::PortShared;
+
+use crate::context::Context;
+use crate::fast::queue::Meaning;
+use crate::verdict::{Verdict, Verdicts};
+
+/// Reads mark and queue of each packet. Touches no frame, but fetches the frames
+/// and the connections that marks name, which the third pass reads, a burst's
+/// time later. Of how many packets nothing is known afterwards.
+#[inline(always)]
+pub(crate) fn classify<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    port: &PortShared,
+    queue: Meaning,
+    burst: &[B],
+    verdicts: &mut Verdicts,
+) -> usize {
+    let by_queue = queue == Meaning::Fast;
+    let unmarked = if by_queue { Verdict::Queued } else { Verdict::Unknown };
+    let mut unknown = 0;
+    for (buf, verdict) in burst.iter().zip(verdicts.iter_mut()) {
+        buf.prefetch();
+        let mark = buf.mark();
+        *verdict = match mark.and_then(|mark| port.marks.get(mark)) {
+            Some(marked) => {
+                cx.shared.table.prefetch(marked.conn);
+                Verdict::Marked(Hit { conn: marked.conn, direction: marked.direction })
+            }
+            None => match mark.and_then(|mark| port.queues.tag(mark)) {
+                Some(tag) => Verdict::Shared(tag),
+                None => {
+                    unknown += usize::from(!by_queue);
+                    unmarked
+                }
+            },
+        };
+    }
+    unknown
+}

@@ -1,0 +1,147 @@
+//! The fast path: packets with a [`FastHeader`] that are only rewritten and sent.
+//!
+//! ```text
+//! classify ─┬─ the mark names a connection, or the queue a backend ─┬► serve ─► out
+//!           └─ look up ─┬─ the table has the connection ────────────┤
+//!                       ├─ the packet may open one ─► new_connection┘
+//!                       └─ anything else ─► slow
+//! ```
+//!
+//! Three passes over the burst, each of which leaves its cache misses to the
+//! next: [`classify`] reads what the NIC reported for each packet and fetches
+//! what that names; [`look_up`] looks up the packets of which the NIC reported
+//! nothing; [`serve`] compares, rewrites and sends. No pass writes anything to
+//! memory that the next one reads in wider words: the processor would wait until
+//! all the narrow stores are done.
+//!
+//! A packet that is not as usual is left as it is to the slow path, which does
+//! the same to the packets that the fast path takes.
+use flow::{BackendId, PortId};
+use l3::Interfaces;
+use packet::PacketBuf;
+use state::Counter;
+use wire::fast_header::{is_for, tag_len};
+use wire::{FastHeader, FastRewrite, Mac};
+
+use crate::context::Context;
+use crate::next_hop_cache::NextHop;
+
+pub(crate) mod classify;
+pub(crate) mod connection;
+pub(crate) mod look_up;
+pub(crate) mod new_connection;
+pub(crate) mod queue;
+pub(crate) mod serve;
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outcome {
+    /// The packet is ready to be sent on this port.
+    Forwarded(PortId),
+    /// The packet is left as it was to the slow path; if it opens a connection,
+    /// then to this backend, which has been chosen.
+    Left(Option<BackendId>),
+}
+
+/// Whose frames are taken: those for the Ethernet address of the interface on
+/// which they came. Where no interface of the configuration is `TAGGED`, that is
+/// one address for the whole port and no frame is asked for a tag.
+#[derive(Clone, Copy)]
+pub(crate) struct Link<'a, const TAGGED: bool> {
+    interfaces: &'a Interfaces,
+    port: PortId,
+    /// Of the port's untagged interface; of meaning where nothing is `TAGGED`.
+    station: Mac,
+}
+
+impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
+    /// The link at `port`; `station` is its untagged interface's address.
+    pub(crate) const fn new(interfaces: &'a Interfaces, port: PortId, station: Mac) -> Self {
+        Self { interfaces, port, station }
+    }
+
+    /// The length of the frame's tag; `None`: the frame is not for this station.
+    #[inline(always)]
+    pub(crate) fn tag_of_own(&self, frame: &[u8]) -> Option<usize> {
+        if !TAGGED {
+            return is_for(frame, self.station).then_some(0);
+        }
+        let tag = tag_len(frame);
+        let vlan = match (tag, frame.get(14..)?.first_chunk()?) {
+            (0, _) => None,
+            (_, id) => Some(u16::from_be_bytes(*id) & 0x0fff),
+        };
+        let (_, interface) = self.interfaces.at(self.port, vlan)?;
+        is_for(frame, interface.mac).then_some(tag)
+    }
+
+    /// The header of a frame for this station and the length of its tag.
+    #[inline(always)]
+    pub(crate) fn header<const K: usize>(&self, frame: &[u8]) -> Option<(FastHeader<K>, usize)> {
+        let tag = self.tag_of_own(frame)?;
+        Some((FastHeader::of(frame, tag)?, tag))
+    }
+
+    /// The header of a frame that has been verified before.
+    #[inline(always)]
+    pub(crate) fn again<const K: usize>(&self, frame: &[u8]) -> Option<(FastHeader<K>, usize)> {
+        let tag = if TAGGED { tag_len(frame) } else { 0 };
+        Some((FastHeader::again(frame, tag)?, tag))
+    }
+
+    /// Forwards a packet whose header is what `read` gives, the way that
+    /// `decide` says, given the header and the frame's length without a tag. If
+    /// one of them gives nothing, the packet is left as it is.
+    ///
+    /// The one place where the fast path writes to a frame.
+    #[inline(always)]
+    pub(crate) fn forward<'h, B: PacketBuf, const K: usize>(
+        &self,
+        buf: &mut B,
+        read: impl FnOnce(&Self, &[u8]) -> Option<(FastHeader<K>, usize)>,
+        decide: impl FnOnce(&FastHeader<K>, usize) -> Option<(FastRewrite<K>, &'h NextHop)>,
+    ) -> Outcome {
+        let frame = buf.bytes_mut();
+        let Some((header, tag)) = read(self, frame) else { return Outcome::Left(None) };
+        let Some((rewrite, hop)) = decide(&header, frame.len() - tag) else {
+            return Outcome::Left(None);
+        };
+        // Where nothing is tagged, the frame is not asked for a second time:
+        // that would read the buffer's own fields again.
+        let (frame, tag) = if TAGGED {
+            let Some(tag) = hop.retag(buf, tag) else { return Outcome::Left(None) };
+            (buf.bytes_mut(), tag)
+        } else {
+            (frame, 0)
+        };
+        hop.write(frame);
+        rewrite.apply(frame, tag, header.proto);
+        Outcome::Forwarded(hop.port)
+    }
+}
+
+/// The packets of one burst that the fast path has forwarded, by what told it
+/// where to; added to the counters once per burst.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) marked: u64,
+    pub(crate) queued: u64,
+    pub(crate) looked_up: u64,
+}
+
+impl Tally {
+    #[inline]
+    pub(crate) fn count<O>(&self, cx: &Context<'_, O>) {
+        let Self { marked, queued, looked_up } = *self;
+        for (counter, by) in [
+            (Counter::ForwardedPackets, marked + queued + looked_up),
+            (Counter::MatchedByMark, marked),
+            (Counter::MatchedByQueue, queued),
+            (Counter::LookedUp, looked_up),
+        ] {
+            if by > 0 {
+                cx.counters.add(counter, by);
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What is known of a packet before it is acted on.
+use conntrack::Hit;
+
+use crate::pipeline::BURST;
+
+/// What the stages have found out about one packet so far. The packet itself
+/// stays in its burst, so that the burst keeps its order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Verdict {
+    /// Nothing: the packet is looked up, and then goes the slow path.
+    Unknown,
+    /// The NIC's mark names this connection. The mark may be stale, so the
+    /// packet's key is compared with the connection's.
+    Marked(Hit),
+    /// The connection table has found this connection.
+    Found(Hit),
+    /// The receive queue means a backend.
+    Queued,
+    /// Several backends share the receive queue, and the mark carries this tag,
+    /// which means one of them.
+    Shared(u16),
+    /// The packet opens the new connection of the burst with this number.
+    Opens(u8),
+    /// The packet has been parsed for the slow path: it is the next of the
+    /// burst's slow packets.
+    Slow,
+    /// The packet has been dropped and counted.
+    Dropped,
+}
+
+/// Of all packets of a burst, in order; those behind the burst's last count for
+/// nothing.
+pub(crate) type Verdicts = [Verdict; BURST];
