@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 30
 
 .PHONY: help deps rust build demo test check test-cargo test-instructions test-loom test-miri test-e2e \
-	test-vm fuzz soak
+	test-vm fuzz soak soak-reload
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
@@ -18,6 +18,7 @@ help:
 	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
 	@echo 'make deps      install the Debian packages needed (root or sudo)'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make soak-reload  twenty times as many random changes of the configuration as make test'
 	@echo 'make soak      the lab under load again and again for SOAK_MINUTES=$(SOAK_MINUTES)'
 
 deps:
@@ -74,6 +75,10 @@ test-vm: rust deps
 
 fuzz: rust
 	@sh scripts/fuzz.sh $(FUZZ_SECONDS)
+
+# Other seeds: HNLB_SEED=100000 make soak-reload.
+soak-reload: rust deps
+	HNLB_SEQUENCES=1000 cargo test -p replay --test reload --locked -- --nocapture
 
 soak: build
 	@sh scripts/soak.sh $(TARGET)/release/hnlb $(SOAK_MINUTES)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::{ConnId, ReaderError};
+use control::{Applied, Control, Drained, Plan, Refusal, Steered};
 use dpdk::flow::FlowPort;
 use flow::{CardProfile, Encoding, EncodingChoice, PortId};
 use keeper::{AgerSettings, Keeper, KeeperOutbox};
@@ -86,6 +87,7 @@ struct SimulatedPort {
 /// The load balancer, to be driven packet by packet and turn by turn.
 pub struct Simulation {
     shared: Arc<Shared>,
+    control: Control,
     ports: Vec<SimulatedPort>,
     workers: Vec<Pipeline<HeapPacket>>,
     rules: Rules,
@@ -113,17 +115,13 @@ impl Simulation {
             ];
         let seed = Seed(options.seed);
         let offloading = options.nic.is_some() && options.encoding != Encoding::Off;
-        let shared = Arc::new(setup::shared(config, &facts, offloading, seed)?);
+        let (shared, control) = setup::start(config, &facts, offloading, seed)?;
+        let shared = Arc::new(shared);
         let pipelines = (0..usize::from(workers)).map(|worker| {
             Pipeline::new(Arc::clone(&shared), worker, setup::settings(config, seed))
         });
         let workers_made = pipelines.collect::<Result<Vec<_>, _>>()?;
-        for addr in setup::backend_addresses(config) {
-            neighbours::assume(&shared, addr, 0);
-        }
-        for route in &config.routes {
-            neighbours::assume(&shared, route.via, 0);
-        }
+        assume_hops(&shared, config, 0);
         let offload_config = OffloadConfig {
             ports: ports.iter_mut().map(|port| port.offload(options, workers, &numbers)).collect(),
             creations_per_tick: options.creations_per_tick,
@@ -138,11 +136,38 @@ impl Simulation {
             ),
             keeper: Keeper::new(&shared, AGEING, setup::resolver_settings(config)),
             shared,
+            control,
             ports,
             workers: workers_made,
             collected: Collected::default(),
             lost_in_queues: 0,
         })
+    }
+
+    /// Brings about `config`, as a reload of the running program does; workers
+    /// follow with their next poll.
+    ///
+    /// # Errors
+    /// It needs a restart, or can't be brought about: then nothing has changed.
+    pub fn reload(&mut self, config: &Config, now_ms: u64) -> Result<Applied, Refusal> {
+        let wanted = Plan::of(config).with_drained(&self.control.plan().drained);
+        let applied = self.control.apply(&self.shared, &wanted)?;
+        assume_hops(&self.shared, config, now_ms);
+        Ok(applied)
+    }
+
+    /// Drains a backend (`drain`), or lets it serve again.
+    ///
+    /// # Errors
+    /// There is no such backend, or it is so already.
+    pub fn steer(&mut self, one: &Drained, drain: bool) -> Result<Steered, Refusal> {
+        self.control.steer(&self.shared, one, drain)
+    }
+
+    /// What changes the configuration.
+    #[must_use]
+    pub const fn control(&self) -> &Control {
+        &self.control
     }
 
     /// The tables that everything shares.
@@ -214,6 +239,7 @@ impl Simulation {
 
     /// One turn of the keeper and one of the rules' owner.
     pub fn keep(&mut self, now_ms: u64) {
+        self.control.tick(&self.shared, now_ms);
         let Collected { offload, resolve, .. } = &mut self.collected;
         let mut link = Link { shared: &self.shared, now_ms, requests: offload };
         self.keeper.turn(now_ms, resolve.drain(..), &mut link);
@@ -287,6 +313,14 @@ impl KeeperOutbox for Link<'_> {
 
     fn report(&mut self, conn: ConnId, reason: Offload) {
         self.requests.push((conn, reason));
+    }
+}
+
+/// The next hops of `config` have addresses.
+fn assume_hops(shared: &Shared, config: &Config, now_ms: u64) {
+    let gateways = config.routes.iter().map(|route| route.via);
+    for addr in setup::backend_addresses(config).into_iter().chain(gateways) {
+        neighbours::assume(shared, addr, now_ms);
     }
 }
 
