@@ -12,8 +12,9 @@ use crate::slow::stateless;
 pub(crate) struct Scheduling {
     /// Of the schedulers; belongs to the present service table.
     pub(crate) state: WorkerScheduleState,
-    /// When the connection table was last found full.
-    full_ms: Option<u64>,
+    /// When the connection table was last found full, by family: each has records
+    /// of its own, and connections of one say nothing about those of the other.
+    full_ms: [Option<u64>; 2],
     /// How long flows stay where they were served without state.
     pub(crate) udp_timeout_ms: u64,
     /// The backend of the packet that is about to take the slow path, if the
@@ -23,19 +24,21 @@ pub(crate) struct Scheduling {
 
 impl Scheduling {
     pub(crate) const fn new(state: WorkerScheduleState, udp_timeout_ms: u64) -> Self {
-        Self { state, full_ms: None, udp_timeout_ms, chosen: None }
+        Self { state, full_ms: [None; 2], udp_timeout_ms, chosen: None }
     }
 
-    /// Whether no flow is about that found the table full.
+    /// Whether no flow of the family of `flow` is about that found the table full.
     #[inline]
-    pub(crate) fn is_calm(&self, now_ms: u64) -> bool {
-        let long_ago = |full_ms| now_ms.saturating_sub(full_ms) > self.udp_timeout_ms;
-        self.full_ms.is_none_or(long_ago)
+    pub(crate) fn is_calm(&self, flow: &FlowKey, now_ms: u64) -> bool {
+        let [v4, v6] = self.full_ms;
+        let full_ms = if matches!(flow, FlowKey::V6(_)) { v6 } else { v4 };
+        full_ms.is_none_or(|full_ms| now_ms.saturating_sub(full_ms) > self.udp_timeout_ms)
     }
 
-    /// A connection has found the table full.
-    pub(crate) const fn table_is_full(&mut self, now_ms: u64) {
-        self.full_ms = Some(now_ms);
+    /// The connection of `flow` has found the table full.
+    pub(crate) const fn table_is_full(&mut self, flow: &FlowKey, now_ms: u64) {
+        let [v4, v6] = &mut self.full_ms;
+        *(if matches!(flow, FlowKey::V6(_)) { v6 } else { v4 }) = Some(now_ms);
     }
 
     /// Hands `backend` on to the slow path: the next choice is that one. `None`
@@ -68,7 +71,7 @@ impl Scheduling {
         flow: &FlowKey,
         flags: TcpFlags,
     ) -> Option<BackendId> {
-        let calm = self.is_calm(cx.now_ms);
+        let calm = self.is_calm(flow, cx.now_ms);
         let begins = match flow.proto() {
             Transport::Tcp => calm && stateless::opens(Transport::Tcp, flags),
             Transport::Udp => calm,

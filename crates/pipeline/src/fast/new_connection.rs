@@ -275,7 +275,7 @@ where
     }
     // Once insertions have been refused, only Maglev chooses, for a while:
     // then there is no need to try one in order to be refused.
-    let full = !scheduling.is_calm(cx.now_ms) && cx.shared.table.refuses::<K>();
+    let full = !scheduling.is_calm(flow, cx.now_ms) && cx.shared.table.refuses::<K>();
     let chosen = scheduling.choose(cx, service, flow, *flags);
     let (Some(backend), slow) = (chosen, Next::Slow(chosen)) else { return none };
     let Some(server) = service.nat_server(backend, flow.dst().port()) else { return slow };
@@ -289,7 +289,7 @@ where
         return slow;
     }
     if full {
-        scheduling.table_is_full(cx.now_ms);
+        scheduling.table_is_full(flow, cx.now_ms);
         return Next::Pass(number);
     }
     // Counted at once: the next packet's choice may depend on it.

@@ -66,7 +66,7 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     match install(cx, scheduling, service, key, headers) {
         Ok(hit) => decision(cx, hit, headers).ok_or(Counter::NotRewritable),
         Err(Refusal::Full) => {
-            scheduling.table_is_full(cx.now_ms);
+            scheduling.table_is_full(key, cx.now_ms);
             cx.count(Counter::TableFullSeen);
             let decision = stateless::forward(cx, service, key)?;
             cx.count(Counter::Stateless);
