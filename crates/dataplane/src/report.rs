@@ -229,52 +229,16 @@ impl Reporter {
 
 /// The offload side's counts by name.
 fn offload_counters(stats: &OffloadStats, reconciled: usize) -> BTreeMap<String, u64> {
-    let (now, done) = (stats.now(), stats.done());
-    let refused = done.refused;
-    let counts = [
+    let own = [
         ("stateless_reconciled", reconciled as u64),
         ("connections", stats.connections as u64),
         ("requests", stats.requests),
         ("withdrawn", stats.withdrawn),
         ("orphaned", stats.orphaned),
-        ("rules", now.rules as u64),
-        ("rules_forward", now.rules_forward as u64),
-        ("rules_reply", now.rules_reply as u64),
-        ("pending", now.pending as u64),
-        ("doomed", now.doomed as u64),
-        ("overdue", now.overdue as u64),
-        ("settling", now.settling as u64),
-        ("marks_in_use", now.marks_in_use as u64),
-        ("marks_quarantined", now.marks_quarantined as u64),
-        ("queues_assigned", now.queues_assigned as u64),
-        ("queues", now.queues as u64),
-        ("created", done.created),
-        ("destroyed", done.destroyed),
-        ("lost", done.lost),
-        ("late", done.late),
-        ("retries", done.retries),
-        ("became_overdue", done.overdue),
-        ("adopted", now.adopted as u64),
-        ("reconciled", done.reconciled),
-        ("aged", done.aged),
-        ("astray", done.astray),
-        ("rerouted", done.rerouted),
-        ("marked_instead", done.marked_instead),
-        ("forwarded_packets", done.forwarded_packets),
-        ("forwarded_bytes", done.forwarded_bytes),
-        ("refused_tagged", refused.tagged),
-        ("refused_mtu", refused.mtu),
-        ("refused_no_output", refused.no_output),
-        ("refused_unresolved", refused.unresolved),
-        ("refused_full", refused.full),
-        ("refused_unsupported", refused.unsupported),
-        ("refused_other", refused.other),
-        ("refused_no_queue", refused.no_queue),
-        ("refused_no_mark", refused.no_mark),
-        ("refused_not_encodable", refused.not_encodable),
-        ("refused_waiting", refused.waiting),
     ];
-    counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+    let (now, done) = (stats.now(), stats.done());
+    let others = now.metrics().chain(done.metrics()).map(|metric| (metric.name, metric.value));
+    own.into_iter().chain(others).map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 fn endpoint(address: IpAddr, port: Option<u16>) -> String {

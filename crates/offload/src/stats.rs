@@ -1,152 +1,67 @@
 //! Counts of the offload side.
 use flow::{AdmissionPolicy, BackendId, Direction, Encoding, ServiceId};
+use state::metrics;
 
 use crate::{FlowType, TunnelType};
 
-/// Why rules were not created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
-    /// Times the card said that its table is full (ENOSPC).
-    pub full: u64,
-    /// Directions of connections whose flow type the card can't (ENOTSUP,
-    /// EINVAL), whether it was asked or not.
-    pub unsupported: u64,
-    /// Rules refused for any other reason.
-    pub other: u64,
-    /// Directions for which no queue was free to name the backend.
-    pub no_queue: u64,
-    /// Directions that the encoding can't express: `fullnat` in a queue, a
-    /// tunnel that the card doesn't put packets into.
-    pub not_encodable: u64,
-    /// Directions that can't be rewritten and for which no mark was free.
-    pub no_mark: u64,
-    /// Requests dropped because too many were waiting.
-    pub waiting: u64,
-    /// Directions that rules don't rewrite because an interface has a tag.
-    pub tagged: u64,
-    /// Directions whose packets may be longer than what may be sent there.
-    pub mtu: u64,
-    /// Directions whose port the card can't send packets out of.
-    pub no_output: u64,
-    /// Times that a next hop's Ethernet address was not known.
-    pub unresolved: u64,
-}
-
-impl Refused {
-    fn add(&mut self, other: &Self) {
-        self.full += other.full;
-        self.unsupported += other.unsupported;
-        self.other += other.other;
-        self.no_queue += other.no_queue;
-        self.not_encodable += other.not_encodable;
-        self.no_mark += other.no_mark;
-        self.waiting += other.waiting;
-        self.tagged += other.tagged;
-        self.mtu += other.mtu;
-        self.no_output += other.no_output;
-        self.unresolved += other.unresolved;
-    }
-}
-
-/// What has been done with rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
-    /// Rules created, adopted ones included.
-    pub created: u64,
-    /// Rules destroyed, those found lost included.
-    pub destroyed: u64,
-    /// Rules that the card had lost when they were to be destroyed (ENOENT).
-    pub lost: u64,
-    /// Requests whose connection had ended before their turn came.
-    pub late: u64,
-    /// Destroys that failed and were put off.
-    pub retries: u64,
-    /// Operations of a port's queue that the card has not completed in 5 s.
-    pub overdue: u64,
-    /// Rules of a predecessor that were found and destroyed; counted nowhere else.
-    pub reconciled: u64,
-    /// Connections whose rules went because the card had seen no packet for
-    /// their timeout (`rewrite`).
-    pub aged: u64,
-    /// Connections whose rules went because the card had lost one: it was not
-    /// there any more, or matched nothing while software saw the packets.
-    pub astray: u64,
-    /// Connections whose rules went because a next hop has another address.
-    pub rerouted: u64,
-    /// Rules that mark packets because they can't be rewritten (`rewrite`).
-    pub marked_instead: u64,
-    /// Packets that rules have rewritten and sent on; no worker saw them.
-    pub forwarded_packets: u64,
-    /// Their bytes.
-    pub forwarded_bytes: u64,
+metrics! {
     /// Why rules were not created.
-    pub refused: Refused,
-}
-
-impl Done {
-    fn add(&mut self, other: &Self) {
-        self.created += other.created;
-        self.destroyed += other.destroyed;
-        self.lost += other.lost;
-        self.late += other.late;
-        self.retries += other.retries;
-        self.overdue += other.overdue;
-        self.reconciled += other.reconciled;
-        self.aged += other.aged;
-        self.astray += other.astray;
-        self.rerouted += other.rerouted;
-        self.marked_instead += other.marked_instead;
-        self.forwarded_packets += other.forwarded_packets;
-        self.forwarded_bytes += other.forwarded_bytes;
-        self.refused.add(&other.refused);
+    pub struct Refused: u64 {
+        Info {
+            full "refused_full" "Times the card said that its table is full (ENOSPC).",
+            unsupported "refused_unsupported" "Directions of connections whose flow type the card can't (ENOTSUP, EINVAL), whether it was asked or not.",
+            other "refused_other" "Rules refused for any other reason.",
+            no_queue "refused_no_queue" "Directions for which no queue was free to name the backend.",
+            not_encodable "refused_not_encodable" "Directions that the encoding can't express: `fullnat` in a queue, a tunnel that the card doesn't put packets into.",
+            no_mark "refused_no_mark" "Directions that can't be rewritten and for which no mark was free.",
+            waiting "refused_waiting" "Requests dropped because too many were waiting.",
+            tagged "refused_tagged" "Directions that rules don't rewrite because an interface has a tag.",
+            mtu "refused_mtu" "Directions whose packets may be longer than what may be sent there.",
+            no_output "refused_no_output" "Directions whose port the card can't send packets out of.",
+            unresolved "refused_unresolved" "Times that a next hop's Ethernet address was not known.",
+        }
     }
 }
 
-/// What there is now, on one port or on all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Level {
-    /// Rules in the card, those to be destroyed included.
-    pub rules: usize,
-    /// Of these, rules of direction `Forward` that are not to be destroyed.
-    pub rules_forward: usize,
-    /// Of these, rules of direction `Reply` that are not to be destroyed.
-    pub rules_reply: usize,
-    /// Of these, rules that are no connection's and stay until the end: made
-    /// elsewhere, or what leads packets to the connections' rules.
-    pub adopted: usize,
-    /// Directions of connections waiting for a rule.
-    pub pending: usize,
-    /// Rules that are to be destroyed.
-    pub doomed: usize,
-    /// Operations in line at the card for more than 5 s. Of a rule that is to
-    /// be destroyed the 5-tuple and the tag are not used again meanwhile.
-    pub overdue: usize,
-    /// Destroyed rules that a packet may still carry the mark or queue of.
-    pub settling: usize,
-    /// Marks of rules.
-    pub marks_in_use: usize,
-    /// Marks that wait to be used again.
-    pub marks_quarantined: usize,
-    /// Queues with a meaning.
-    pub queues_assigned: usize,
-    /// Queues that could have one.
-    pub queues: usize,
+metrics! {
+    /// What has been done with rules.
+    pub struct Done: u64 {
+        Info {
+            created "created" "Rules created, adopted ones included.",
+            destroyed "destroyed" "Rules destroyed, those found lost included.",
+            lost "lost" "Rules that the card had lost when they were to be destroyed (ENOENT).",
+            late "late" "Requests whose connection had ended before their turn came.",
+            retries "retries" "Destroys that failed and were put off.",
+            overdue "became_overdue" "Operations of a port's queue that the card has not completed in 5 s.",
+            reconciled "reconciled" "Rules of a predecessor that were found and destroyed; counted nowhere else.",
+            aged "aged" "Connections whose rules went because the card had seen no packet for their timeout (`rewrite`).",
+            astray "astray" "Connections whose rules went because the card had lost one: it was not there any more, or matched nothing while software saw the packets.",
+            rerouted "rerouted" "Connections whose rules went because a next hop has another address.",
+            marked_instead "marked_instead" "Rules that mark packets because they can't be rewritten (`rewrite`).",
+            forwarded_packets "forwarded_packets" "Packets that rules have rewritten and sent on; no worker saw them.",
+            forwarded_bytes "forwarded_bytes" "Their bytes.",
+        }
+        + refused: Refused, "Why rules were not created.";
+    }
 }
 
-impl Level {
-    fn add(&mut self, other: &Self) {
-        self.rules += other.rules;
-        self.rules_forward += other.rules_forward;
-        self.rules_reply += other.rules_reply;
-        self.adopted += other.adopted;
-        self.pending += other.pending;
-        self.doomed += other.doomed;
-        self.overdue += other.overdue;
-        self.settling += other.settling;
-        self.marks_in_use += other.marks_in_use;
-        self.marks_quarantined += other.marks_quarantined;
-        self.queues_assigned += other.queues_assigned;
-        self.queues += other.queues;
+metrics! {
+    /// What there is now, on one port or on all.
+    pub struct Level: usize {
+        Level {
+            rules "rules" "Rules in the card, those to be destroyed included.",
+            rules_forward "rules_forward" "Of these, rules of direction `Forward` that are not to be destroyed.",
+            rules_reply "rules_reply" "Of these, rules of direction `Reply` that are not to be destroyed.",
+            adopted "adopted" "Of these, rules that are no connection's and stay until the end: made elsewhere, or what leads packets to the connections' rules.",
+            pending "pending" "Directions of connections waiting for a rule.",
+            doomed "doomed" "Rules that are to be destroyed.",
+            overdue "overdue" "Operations in line at the card for more than 5 s. Of a rule that is to be destroyed the 5-tuple and the tag are not used again meanwhile.",
+            settling "settling" "Destroyed rules that a packet may still carry the mark or queue of.",
+            marks_in_use "marks_in_use" "Marks of rules.",
+            marks_quarantined "marks_quarantined" "Marks that wait to be used again.",
+            queues_assigned "queues_assigned" "Queues with a meaning.",
+            queues "queues" "Queues that could have one.",
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod counters;
 mod marks;
+mod metrics;
 mod queue_epochs;
 mod queues;
 mod registry;
