@@ -148,7 +148,7 @@ fn choose(
     let service = snapshot.services.lookup(&flow)?;
     let backend = service.schedule(&flow, state, &shared.active)?;
     let server = service.nat_server(backend, flow.dst().port())?;
-    let keys = [*key, key.answered_by(server.into())?];
+    let keys = [*key, key.answered_by(server)?];
     let hops = [*there.get(usize::from(backend.0))?, *back];
     Some(shared.table.prepare_insert(keys, (service.id(), backend), hops))
 }

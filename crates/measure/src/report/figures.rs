@@ -144,7 +144,8 @@ pub(crate) fn study_figures(findings: &Findings) -> Result<Vec<Figure>, ReportEr
         found.push(Figure { number: 0, study, name, caption, svg });
     };
     let points = latencies(&findings.latency);
-    let percentiles: [(&str, fn(&LatencyRow) -> f64); 3] =
+    type Percentile = fn(&LatencyRow) -> f64;
+    let percentiles: [(&str, Percentile); 3] =
         [("p50", |row| row.p50_us), ("p99", |row| row.p99_us), ("p99.99", |row| row.p9999_us)];
     for (name, time) in percentiles {
         if points.is_empty() {
