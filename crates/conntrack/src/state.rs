@@ -42,6 +42,8 @@ pub enum Event {
     /// first time (UDP, and TCP connections picked up midway). If only the
     /// client is heard: it goes on after its first packet.
     Established,
+    /// The server has answered the client's SYN now.
+    Answered,
     /// Both sides have sent a FIN now; if only the client is heard, it has.
     Closing,
     /// A RST came now.
@@ -236,7 +238,8 @@ impl TcpState {
             }
             (ConnState::Reset, _) => {
                 let (state, event) = any_step(self.former, direction, flags, one_way);
-                let event = if matches!(event, Event::None) { Event::Restored } else { event };
+                let is_less = matches!(event, Event::None | Event::Answered);
+                let event = if is_less { Event::Restored } else { event };
                 (Self::plain(state), event)
             }
             (now, _) => {
@@ -290,7 +293,9 @@ const fn step(now: ConnState, direction: Direction, flags: TcpFlags) -> (ConnSta
     let next = match (now, direction) {
         // Only the client has been heard so far: its SYN is the better beginning.
         (S::New | S::PickedUp, Forward) if syn && !ack => S::Syn,
-        (S::New | S::PickedUp | S::Syn, Reply) if syn && ack => S::SynAck,
+        (S::New | S::PickedUp | S::Syn, Reply) if syn && ack => {
+            return (S::SynAck, Event::Answered);
+        }
         // No other SYN changes anything: in an open connection it may be
         // forged or late; the server answers it with a challenge ACK (RFC 5961).
         _ if syn => now,

@@ -38,7 +38,7 @@ fn a_connection_from_syn_to_time_wait_and_again() {
     play(&[
         (Forward, SYN, S::Syn, E::None),
         (Forward, SYN, S::Syn, E::None),
-        (Reply, SYN | ACK, S::SynAck, E::None),
+        (Reply, SYN | ACK, S::SynAck, E::Answered),
         (Forward, SYN, S::SynAck, E::None),
         (Reply, SYN | ACK, S::SynAck, E::None),
         (Forward, ACK, S::Established, E::Established),
@@ -54,7 +54,7 @@ fn a_connection_from_syn_to_time_wait_and_again() {
         (Reply, FIN | ACK, S::Closing, E::None),
         (Reply, SYN | ACK, S::Closing, E::None),
         (Forward, SYN, S::Syn, E::Reopened),
-        (Reply, SYN | ACK, S::SynAck, E::None),
+        (Reply, SYN | ACK, S::SynAck, E::Answered),
         (Forward, ACK, S::Established, E::Established),
         (Forward, FIN | ACK, S::HalfClosed(Forward), E::None),
         (Reply, FIN | ACK, S::Closing, E::Closing),
@@ -75,14 +75,14 @@ fn a_connection_picked_up_midway() {
     ]);
     play(&[(Forward, FIN | ACK, S::HalfClosed(Forward), E::None)]);
     play(&[(Reply, ACK, S::Established, E::Established)]);
-    play(&[(Reply, SYN | ACK, S::SynAck, E::None)]);
+    play(&[(Reply, SYN | ACK, S::SynAck, E::Answered)]);
 }
 
 #[test]
 fn a_reset_is_believed_until_the_next_packet() {
     let open = [
         (Forward, SYN, S::Syn, E::None),
-        (Reply, SYN | ACK, S::SynAck, E::None),
+        (Reply, SYN | ACK, S::SynAck, E::Answered),
         (Forward, ACK, S::Established, E::Established),
     ];
     let after = |rest: &[_]| play(&[&open, rest].concat());

@@ -36,4 +36,17 @@ impl Scheduler {
             Self::Maglev => false,
         }
     }
+
+    /// Whether it measures how soon backends answer, for which their answers
+    /// must come through the load balancer.
+    #[must_use]
+    pub const fn measures_answers(self) -> bool {
+        match self {
+            Self::RoundRobin
+            | Self::WeightedRoundRobin
+            | Self::LeastConnections
+            | Self::Maglev
+            | Self::SourceHash => false,
+        }
+    }
 }

@@ -66,6 +66,9 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
     conn: ConnId,
     event: Event,
 ) {
+    if matches!(event, Event::Answered | Event::Established) {
+        cx.shared.active.answered(conn.raw(), cx.now_ms);
+    }
     let in_software = cx.shared.table.offloaded(conn) == Some(OffloadState::None);
     match event {
         Event::Established | Event::Restored if workers_ask(cx.snapshot.admit) => {

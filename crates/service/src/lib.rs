@@ -13,6 +13,7 @@ mod blocks;
 mod classes;
 mod forwarding;
 mod index;
+mod latency;
 mod least_connections;
 mod maglev;
 mod pool;

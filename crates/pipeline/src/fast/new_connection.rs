@@ -56,6 +56,8 @@ struct NewConnection {
     /// Whether a packet between the new connection before and this one may come
     /// to be scheduled.
     barred: bool,
+    /// Whether its first answer is measured.
+    measured: bool,
     next: Next,
 }
 
@@ -165,7 +167,8 @@ impl NewConnections {
         let number = u8::try_from(self.all.len()).ok()?;
         let (service, scheduler) = (service.id(), service.scheduler());
         let (length, flags, next) = (header.length, header.flags, Next::Choose);
-        let new = NewConnection { flow, service, back, length, flags, barred, next };
+        let measured = scheduler.measures_answers();
+        let new = NewConnection { flow, service, back, length, flags, barred, measured, next };
         self.all.try_push(new).ok()?;
         Some((number, scheduler))
     }
@@ -234,15 +237,26 @@ impl NewConnections {
             self.choose_from(cx, next_hops, scheduling, at);
         }
         let Some(new) = self.all.get(at) else { return Outcome::Left(None) };
+        let measured = new.measured;
         match (new.next, &new.flow) {
             (Next::Choose, _) => Outcome::Left(None),
             (Next::Slow(chosen), _) => Outcome::Left(chosen),
-            (Next::Insert(number), FlowKey::V4(_)) => {
-                open_as(cx, link, &self.choices_v4, number, insert, buf)
-            }
-            (Next::Insert(number), FlowKey::V6(_)) => {
-                open_as(cx, link, &self.choices_v6, number, insert, buf)
-            }
+            (Next::Insert(number), FlowKey::V4(_)) => open_as(
+                cx,
+                link,
+                &self.choices_v4,
+                number,
+                |cx, conn| insert(cx, conn, measured),
+                buf,
+            ),
+            (Next::Insert(number), FlowKey::V6(_)) => open_as(
+                cx,
+                link,
+                &self.choices_v6,
+                number,
+                |cx, conn| insert(cx, conn, measured),
+                buf,
+            ),
             (Next::Pass(number), FlowKey::V4(_)) => {
                 open_as(cx, link, &self.choices_v4, number, pass, buf)
             }
@@ -335,6 +349,7 @@ where
 fn insert<const K: usize, B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     conn: &PreparedInsert<K>,
+    measured: bool,
 ) -> bool
 where
     Key<K>: FastKey<K>,
@@ -344,6 +359,9 @@ where
         return false;
     };
     cx.count(Counter::Installed);
+    if measured {
+        cx.shared.active.asked(id.raw(), conn.backend(), cx.now_ms);
+    }
     if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, id);
     }

@@ -137,7 +137,7 @@ fn install<B: PacketBuf, O: Outbox<B>>(
         let there = hop_to(cx, server_of(service, backend).ok_or(Counter::NoBackend)?)?;
         match try_backend(cx, service, backend, key, [there, back]) {
             Err(InsertError::ReplyConflict(_)) => {}
-            Ok((conn, backend)) => return Ok(installed(cx, conn, backend)),
+            Ok((conn, backend)) => return Ok(installed(cx, service, conn, backend)),
             Err(InsertError::Exists(hit)) => return Ok(hit),
             Err(InsertError::Full) => return Err(Refusal::Full),
             // Client and server are one: nothing sensible can come of it.
@@ -201,11 +201,15 @@ fn try_backend<O>(
 
 fn installed<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
+    service: &Service,
     conn: ConnId,
     backend: BackendId,
 ) -> Hit {
     cx.count(Counter::Installed);
     cx.shared.active.opened(backend);
+    if service.scheduler().measures_answers() {
+        cx.shared.active.asked(conn.raw(), backend, cx.now_ms);
+    }
     if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, conn);
     }

@@ -1,0 +1,104 @@
+//! How soon each backend answers new connections.
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use flow::BackendId;
+
+/// New connections whose first answer is waited for at a time; one that falls
+/// on another's place takes it, and the other's answer is not measured.
+const PENDING: usize = 1 << 14;
+
+/// A mean's units in a millisecond.
+const UNITS: u32 = 256;
+
+/// An answer counts for 1/8 of the mean.
+const SHARE: u32 = 3;
+
+/// The mean time from a connection's first packet to its first answer, by
+/// backend, shared by all workers: 640 KiB. Times are whole milliseconds of the
+/// workers' clocks. Since connections begin at any moment of a millisecond, the
+/// mean of many is right to a fraction of one.
+#[derive(Debug)]
+pub(crate) struct Latencies {
+    /// By backend, in 1/256 ms; 0: it has not answered yet.
+    means: Box<[AtomicU32]>,
+    /// By backend: when the oldest connection began that no answer has followed
+    /// since, in milliseconds with bit 0 set; 0: there is none.
+    waiting: Box<[AtomicU32]>,
+    /// From the top: 32 bits of the connection's id, 16 of its backend's, 16 of
+    /// the time; 0: empty.
+    pending: Box<[AtomicU64]>,
+    /// When a connection was last opened, in milliseconds.
+    clock: AtomicU32,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let zeros = || (0..=u16::MAX).map(|_| AtomicU32::new(0)).collect();
+        Self {
+            means: zeros(),
+            waiting: zeros(),
+            pending: (0..PENDING).map(|_| AtomicU64::new(0)).collect(),
+            clock: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Latencies {
+    fn place(&self, conn: u32) -> Option<&AtomicU64> {
+        self.pending.get(conn as usize % PENDING)
+    }
+
+    /// Connection number `conn` with `backend` began at `now_ms`.
+    pub(crate) fn asked(&self, conn: u32, backend: BackendId, now_ms: u64) {
+        let now = now_ms as u32;
+        self.clock.store(now, Ordering::Relaxed);
+        if let Some(place) = self.place(conn) {
+            let entry = u64::from(conn) << 32 | u64::from(backend.0) << 16 | now_ms & 0xffff;
+            place.store(entry, Ordering::Relaxed);
+        }
+        if let Some(waiting) = self.waiting.get(usize::from(backend.0)) {
+            // An error means that an older connection waits.
+            let _ = waiting.compare_exchange(0, now | 1, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Connection number `conn` got an answer at `now_ms`; nothing happens if it
+    /// was not its first one, or is not measured.
+    pub(crate) fn answered(&self, conn: u32, now_ms: u64) {
+        let Some(place) = self.place(conn) else { return };
+        let entry = place.load(Ordering::Relaxed);
+        let (relaxed, empty) = (Ordering::Relaxed, 0);
+        if entry == empty
+            || (entry >> 32) as u32 != conn
+            || place.compare_exchange(entry, empty, relaxed, relaxed).is_err()
+        {
+            return;
+        }
+        let backend = usize::from((entry >> 16) as u16);
+        let taken = u32::from((now_ms as u16).wrapping_sub(entry as u16)) * UNITS;
+        if let Some(waiting) = self.waiting.get(backend) {
+            waiting.store(0, relaxed);
+        }
+        if let Some(mean) = self.means.get(backend) {
+            let next = |old: u32| match old {
+                0 => Some(taken.max(1)),
+                old => Some((old - (old >> SHARE) + (taken >> SHARE)).max(1)),
+            };
+            // It is never an error: there is always a next mean.
+            let _ = mean.fetch_update(relaxed, relaxed, next);
+        }
+    }
+
+    /// How soon `backend` answers, in 1/256 ms: the mean, or, if that is more,
+    /// for how long it has left connections without an answer. 0: not known.
+    pub(crate) fn get(&self, backend: BackendId) -> u32 {
+        let of = |all: &[AtomicU32]| {
+            all.get(usize::from(backend.0)).map_or(0, |word| word.load(Ordering::Relaxed))
+        };
+        let silent = match of(&self.waiting) {
+            0 => 0,
+            since => self.clock.load(Ordering::Relaxed).saturating_sub(since),
+        };
+        of(&self.means).max(silent.saturating_mul(UNITS))
+    }
+}
