@@ -17,6 +17,8 @@ words! {
         Maglev => "maglev",
         /// Consistent hashing over the client's address: all connections of a client go to one backend.
         SourceHash => "source-hash",
+        /// Of two backends picked at random by weight, the one that has answered new connections sooner: from SYN to SYN-ACK, or to the first answer in UDP. Only with the modes `nat` and `fullnat`.
+        LeastLatency => "least-latency",
     }
 }
 
@@ -32,7 +34,8 @@ impl Scheduler {
             Self::RoundRobin
             | Self::WeightedRoundRobin
             | Self::LeastConnections
-            | Self::SourceHash => true,
+            | Self::SourceHash
+            | Self::LeastLatency => true,
             Self::Maglev => false,
         }
     }
@@ -41,12 +44,6 @@ impl Scheduler {
     /// must come through the load balancer.
     #[must_use]
     pub const fn measures_answers(self) -> bool {
-        match self {
-            Self::RoundRobin
-            | Self::WeightedRoundRobin
-            | Self::LeastConnections
-            | Self::Maglev
-            | Self::SourceHash => false,
-        }
+        matches!(self, Self::LeastLatency)
     }
 }

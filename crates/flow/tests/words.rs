@@ -44,7 +44,10 @@ fn every_form_of_a_word_has_the_same_text() {
     check(Mode::ALL, "nat fullnat dsr ipip gue gre geneve");
     check(Encoding::ALL, "rewrite mark queue off");
     check(EncodingChoice::ALL, "auto rewrite mark queue off");
-    check(Scheduler::ALL, "round-robin weighted-round-robin least-connections maglev source-hash");
+    check(
+        Scheduler::ALL,
+        "round-robin weighted-round-robin least-connections maglev source-hash least-latency",
+    );
     check(AdmissionPolicy::ALL, "heavy all first-packet off");
     check(CardProfile::ALL, "x550 xl710 e810 connectx bluefield3");
     check(StatelessKey::ALL, "source hash");

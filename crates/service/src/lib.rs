@@ -15,6 +15,7 @@ mod forwarding;
 mod index;
 mod latency;
 mod least_connections;
+mod least_latency;
 mod maglev;
 mod pool;
 mod prime;

@@ -12,7 +12,7 @@ use crate::spec::Identity;
 use crate::{
     ActiveCounts, BackendSpec, Binding, Classes, Forwarding, ModeSpec, Moved, Pool, Precision,
     ServiceSpec, TableError, TunnelSpec, WorkerScheduleState, check_maglev_size, least_connections,
-    round_robin, source_hash, weighted_round_robin,
+    least_latency, round_robin, source_hash, weighted_round_robin,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -269,6 +269,10 @@ impl Service {
             }
             Scheduler::Maglev => return self.maglev(flow),
             Scheduler::SourceHash => source_hash::place(&self.maglev, flow),
+            Scheduler::LeastLatency => {
+                let latency = |place| self.at(place).map_or(u32::MAX, |own| active.latency(own.id));
+                least_latency::place(&self.maglev, flow, latency)
+            }
         }?;
         self.at(place).map(|backend| backend.id)
     }

@@ -205,3 +205,76 @@ fn a_workers_memory_serves_the_next_table() {
         assert_eq!([next(), next()], [Some(BackendId(0)), Some(BackendId(1))]);
     }
 }
+
+/// New connections to three backends, of which each answers after its time.
+fn answering(after_ms: [Option<u64>; 3], connections: u32) -> Vec<u32> {
+    let table = table(&[web(Scheduler::LeastLatency, &[1, 1, 1])]);
+    let (mut state, active) = (WorkerScheduleState::new(0, &table), ActiveCounts::default());
+    let mut answers: Vec<(u64, u32)> = Vec::new();
+    let mut chosen = Vec::new();
+    for n in 0..connections {
+        let now_ms = 70_000 + u64::from(n);
+        answers.retain(|(at, conn)| {
+            if *at <= now_ms {
+                active.answered(*conn, *at);
+            }
+            *at > now_ms
+        });
+        let id = table.services()[0].schedule(&client(n), &mut state, &active).unwrap();
+        active.asked(n, id, now_ms);
+        answers.extend(after_ms[usize::from(id.0)].map(|after| (now_ms + after, n)));
+        chosen.push(id.0);
+    }
+    tally(&chosen, 3)
+}
+
+#[test]
+fn least_latency_avoids_a_slow_backend_and_a_silent_one() {
+    for slow in [Some(20), None] {
+        let tally = answering([Some(1), slow, Some(1)], 4000);
+        // With two choices of three a backend that loses each comparison gets
+        // what explores, 1/32 of a third, and what came before it was known.
+        assert!(tally[1] < 100, "{tally:?}");
+        assert!(tally[0] > 1000 && tally[2] > 1000, "{tally:?}");
+    }
+}
+
+#[test]
+fn least_latency_shares_alike_among_equals() {
+    let tally = answering([Some(3); 3], 6000);
+    assert!(tally.iter().all(|share| (1400..2600).contains(share)), "{tally:?}");
+}
+
+#[test]
+fn least_latency_notices_that_a_backend_is_quick_again() {
+    let active = ActiveCounts::default();
+    let (slow, now) = (BackendId(1), 1000);
+    for n in 0..100 {
+        active.asked(n, slow, now);
+        active.answered(n, now + 50);
+    }
+    let before = active.latency(slow);
+    assert!((45 * 256..=50 * 256).contains(&before), "{before}");
+    for n in 100..200 {
+        active.asked(n, slow, now);
+        active.answered(n, now + 1);
+    }
+    assert!(active.latency(slow) < 2 * 256, "{}", active.latency(slow));
+}
+
+#[test]
+fn an_answer_is_measured_once_and_only_of_its_own_connection() {
+    let (active, backend) = (ActiveCounts::default(), BackendId(7));
+    active.asked(5, backend, 100);
+    active.answered(6, 101);
+    active.answered(5 + (1 << 14), 101);
+    assert_eq!(active.latency(BackendId(0)), 0);
+    active.answered(5, 104);
+    assert_eq!(active.latency(backend), 4 * 256);
+    active.answered(5, 900);
+    assert_eq!(active.latency(backend), 4 * 256);
+    // Over the wrap of 16 bits of milliseconds.
+    active.asked(9, BackendId(8), 65_530);
+    active.answered(9, 65_540);
+    assert_eq!(active.latency(BackendId(8)), 10 * 256);
+}

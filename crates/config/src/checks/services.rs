@@ -39,6 +39,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
             findings.wrong(&way.key("vip"), text);
         }
         check_stateless(findings, &way, service);
+        check_scheduler(findings, &way, service);
         check_pool(findings, &way, service);
         tunnels::check(findings, &way, service);
         check_maglev(findings, &way, service);
@@ -71,6 +72,16 @@ fn check_stateless(findings: &mut Findings<'_>, way: &Way, service: &Service) {
             "at most {MOST_SHARES} backends can share the clients of a stateless service; leave some out"
         );
         findings.wrong(&way.key("stateless"), text);
+    }
+}
+
+fn check_scheduler(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    if service.scheduler.measures_answers() && service.mode.is_one_way() {
+        let text = format!(
+            "{} measures how soon backends answer, and in mode {} their answers do not come through the load balancer; take another scheduler, or the mode nat or fullnat",
+            service.scheduler, service.mode
+        );
+        findings.wrong(&way.key("scheduler"), text);
     }
 }
 
