@@ -24,10 +24,10 @@ pub struct Config {
     /// A layer-3 interface on a port: its addresses and VLAN. At least one is needed.
     #[serde(rename = "interface")]
     pub interfaces: Vec<Interface>,
-    /// A route to what is not on-link; the longest prefix wins.
+    /// A route to addresses that are not on-link; the longest prefix wins.
     #[serde(rename = "route")]
     pub routes: Vec<Route>,
-    /// A neighbour whose Ethernet address is given and not asked for.
+    /// A neighbour with a fixed Ethernet address, which is not resolved.
     #[serde(rename = "neighbour")]
     pub static_neighbours: Vec<Neighbour>,
     /// The worker cores and how they poll.
@@ -63,8 +63,8 @@ impl Config {
     /// The configuration in `text`, which comes from the file `name`.
     ///
     /// # Errors
-    /// The first error of TOML's syntax; else all keys and values that aren't
-    /// as the schema says; else everything else that is wrong.
+    /// The first TOML syntax error; if there is none, every key and value that
+    /// violates the schema; if there is none, everything else that is wrong.
     pub fn parse(text: &str, name: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
         let tree = Tree::parse(name.as_ref(), text).map_err(ConfigErrors::one)?;
         let misshapen = shape::check(&tree, &Self::json_schema());

@@ -14,7 +14,7 @@ pub struct Eal {
     pub memory_mb: u32,
     /// Whether that memory is taken from huge pages.
     pub huge_pages: HugePages,
-    /// More EAL arguments, one a string, as `["--file-prefix=lb1"]`.
+    /// Further EAL arguments, one per string, as `["--file-prefix=lb1"]`.
     pub args: Vec<String>,
 }
 
@@ -28,12 +28,12 @@ impl Default for Eal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HugePages {
-    /// When there are enough of them, else ordinary pages.
+    /// Huge pages if enough are free, else ordinary pages.
     #[default]
     Auto,
-    /// Only from huge pages: without them nothing starts.
+    /// Huge pages only: without them HNLB does not start.
     Require,
-    /// Never.
+    /// Ordinary pages only.
     Never,
 }
 
@@ -86,7 +86,7 @@ pub struct Nic {
     #[serde(default = "queues")]
     #[schemars(range(min = 1, max = 256))]
     pub queues: u16,
-    /// The processor core of the emulated NIC's thread; by default one that is free.
+    /// The core of the emulated NIC's thread; by default a free one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1023))]
     pub core: Option<u16>,

@@ -29,7 +29,7 @@ pub struct Interface {
     pub addresses: Vec<IpNet>,
 }
 
-/// A route to what is not on-link.
+/// A route to addresses that are not on-link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
@@ -41,7 +41,7 @@ pub struct Route {
     pub via: IpAddr,
 }
 
-/// A neighbour whose Ethernet address is given.
+/// A neighbour with a fixed Ethernet address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Neighbour {
@@ -58,10 +58,10 @@ pub struct Neighbour {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Neighbours {
-    /// How many neighbours are remembered.
+    /// The number of neighbours that the table holds.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub max: u32,
-    /// How long an answer is believed before the neighbour is asked again.
+    /// How long a resolved address counts as valid before the neighbour is probed again.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "1h"))]
     pub refresh: Duration,

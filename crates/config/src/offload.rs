@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Offload {
-    /// How the NIC tells the processor what it matched.
+    /// How the NIC tells the worker what it matched.
     pub encoding: EncodingChoice,
-    /// Who gets an entry in the NIC's match table.
+    /// Which connections get an entry in the NIC's match table.
     pub admission: AdmissionPolicy,
-    /// Rules that the NIC may be asked to create in a second, on each port. It is asked less often while it is slow or refuses.
+    /// The most rules that HNLB creates on each port in a second. It creates fewer while the NIC is slow or refuses them.
     #[schemars(range(min = 10, max = 10_000_000))]
     pub insertions: u32,
-    /// With the admission `heavy`: percent of the entries that are kept free, so that a newcomer need not wait until the one that goes for it is gone.
+    /// With the admission `heavy`: the percentage of entries that are kept free, so that a new connection need not wait until the evicted one is gone.
     #[schemars(range(min = 0, max = 50))]
     pub reserve: u32,
-    /// With the admission `heavy`: a newcomer takes the entry of a connection when its rate is at least so many percent of that one's.
+    /// With the admission `heavy`: a connection displaces another when its rate is at least this percentage of the other's.
     #[schemars(range(min = 100, max = 1000))]
     pub factor: u32,
-    /// With the admission `heavy`: connections without an entry whose rate is known at a time, about 300 bytes each. Eight for each entry of the NIC are enough.
+    /// With the admission `heavy`: the number of connections without an entry whose rates are tracked, about 300 bytes each. Eight for each entry of the NIC are enough.
     #[schemars(range(min = 64, max = 4_194_304))]
     pub tracked: u32,
-    /// With the encoding `queue`: of so many matched packets one is looked up in the connection table, so that its connection doesn't age.
+    /// With the encoding `queue`: one in this many matched packets is looked up in the connection table, so that its connection does not age.
     #[schemars(range(min = 1, max = 65535))]
     pub sample: u32,
-    /// Rules that may wait to be installed or removed; when they are more, connections stay in software.
+    /// The number of rules that may wait to be installed or removed; beyond it, connections stay in software.
     #[schemars(range(min = 64, max = 1_048_576))]
     pub queue_depth: u32,
     /// Milliseconds from the destruction of a rule until its mark or queue may stand for something else. A device may match a destroyed rule for a while, and takes a moment to put a matched packet into a receive queue; packets that it delivers later than that could reach another backend. Raise it for a device that is slower.

@@ -15,7 +15,7 @@ pub struct Pool {
     /// Its name, by which services refer to it; at most 32 letters, digits, `_`, `-` and `.`.
     #[schemars(extend("format" = "name"))]
     pub name: String,
-    /// The addresses that backends see as clients. The backends must send answers to them back to this load balancer.
+    /// The addresses that backends see as clients. Backends must send answers to these addresses to HNLB.
     #[schemars(with = "Vec<text::Address>", length(min = 1))]
     pub addresses: Vec<IpAddr>,
     /// The ports used at each address, as `"1024-65535"`.
@@ -35,19 +35,19 @@ pub struct Service {
     /// Its name; at most 32 letters, digits, `_`, `-` and `.`.
     #[schemars(extend("format" = "name"))]
     pub name: String,
-    /// The address that clients speak to. It is answered for (ARP, NDP, ICMP echo) at the interface where it is on-link.
+    /// The address that clients send to. HNLB answers for it (ARP, NDP, ICMP echo) at the interface where it is on-link.
     #[schemars(with = "String", extend("format" = "ip"))]
     pub vip: IpAddr,
-    /// The port that clients speak to, or `"any"` for all that no other service of the address has.
+    /// The port that clients send to, or `"any"` for all ports that no other service of the VIP has.
     #[serde(with = "text::service_port")]
     #[schemars(with = "text::ServicePort")]
     pub port: Option<u16>,
     /// The transport protocol.
     pub protocol: Transport,
-    /// How packets get to the backends: rewritten, or as they are.
+    /// How packets get to the backends.
     #[serde(default)]
     pub mode: Mode,
-    /// Balanced without connections: what `by` says chooses the backend, whatever the scheduler, in proportion to the weights. Only with the mode `dsr`.
+    /// Whether the service is balanced without connections: the key `by` alone chooses the backend, in proportion to the weights, and the scheduler is ignored. Only with the mode `dsr`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stateless: bool,
     /// What chooses the backend of a stateless service.
@@ -79,7 +79,7 @@ pub struct Service {
     /// What happens to the connections of a backend that a reload removes, or of the service if a reload removes it.
     #[serde(default, skip_serializing_if = "OnRemove::is_keep")]
     pub on_remove: OnRemove,
-    /// A server behind it. At least one is needed.
+    /// A server behind the service. At least one is needed.
     #[serde(rename = "backend", default)]
     #[schemars(length(min = 1))]
     pub backends: Vec<Backend>,

@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::text;
 
-/// The connection table. Its memory is taken once, at start.
+/// The connection table. Its memory is allocated once, at start-up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conntrack {
-    /// IPv4 connections. When they are all in use, more are served without state, by Maglev.
+    /// The number of IPv4 connections that the table holds. When it is full, Maglev serves further connections without state.
     #[schemars(range(min = 64, max = 33_554_432))]
     pub connections: u32,
-    /// IPv6 connections, likewise.
+    /// The number of IPv6 connections that the table holds.
     #[schemars(range(min = 64, max = 33_554_432))]
     pub connections_v6: u32,
-    /// Silence after which a TCP connection is forgotten whose handshake isn't complete.
+    /// The idle time after which a TCP connection is removed while its handshake is incomplete.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_syn: Duration,
-    /// Silence after which an established TCP connection is forgotten.
+    /// The idle time after which an established TCP connection is removed.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "168h"))]
     pub tcp_established: Duration,
-    /// Silence after which a TCP connection is forgotten that was closed (FIN both ways, or RST).
+    /// The idle time after which a closed TCP connection (FIN in both directions, or RST) is removed.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_closing: Duration,
-    /// Silence after which a UDP flow is forgotten.
+    /// The idle time after which a UDP flow is removed.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub udp: Duration,
@@ -51,10 +51,10 @@ impl Default for Conntrack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fragments {
-    /// Datagrams of which fragments are held at a time, by each worker.
+    /// The number of incomplete datagrams whose fragments each worker holds at a time.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub datagrams: u32,
-    /// How long the missing fragments of a datagram are waited for.
+    /// How long a worker waits for the missing fragments of a datagram.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "10ms", "x-maximum" = "60s"))]
     pub timeout: Duration,

@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Workers {
-    /// How many workers, each with a core and its own receive queues.
+    /// The number of workers. Each has a core and receive queues of its own.
     #[schemars(range(min = 1, max = 64))]
     pub count: u16,
-    /// The processor cores to pin them to, at least `count`; empty: whichever are free.
+    /// The cores that workers are pinned to, at least `count`; empty: any free cores.
     #[schemars(inner(range(min = 0, max = 1023)))]
     pub cores: Vec<u16>,
-    /// The processor core of everything that isn't a worker; by default one that is free.
+    /// The core of all other threads; by default a free one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1023))]
     pub main_core: Option<u16>,
-    /// The most packets taken from a queue at once. Some drivers hand out multiples of 8 only.
+    /// The most packets that one poll takes from a queue. Some drivers return multiples of 8 only.
     #[schemars(range(min = 8, max = 64))]
     pub burst: u16,
-    /// Receive queues of each port without emulated NIC, if the encoding is `queue` or `mark`.
+    /// The number of receive queues of each port without an emulated NIC, unless the encoding is `off`.
     #[schemars(range(min = 1, max = 256))]
     pub queues: u16,
-    /// What a worker does when there are no packets.
+    /// What a worker does when its queues are empty.
     pub idle: Idle,
 }
 
@@ -39,13 +39,13 @@ impl Default for Workers {
     }
 }
 
-/// What a worker does when there are no packets.
+/// What a worker does when its queues are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idle {
-    /// Polls on without pause: the least latency, a core of its own is needed.
+    /// It keeps polling: the lowest latency, but the worker needs a core of its own.
     Spin,
-    /// Gives the core to others after some empty polls.
+    /// It yields its core to other threads after some empty polls.
     Yield,
     /// `spin` if every thread has a core of its own, else `yield`.
     #[default]

@@ -138,7 +138,7 @@ impl Control {
 
 fn json(answer: &impl Serialize) -> String {
     serde_json::to_string(answer).unwrap_or_else(|error| {
-        tracing::error!(%error, "the answer has no JSON form");
+        tracing::error!(%error, "cannot serialise the answer");
         "{}".to_owned()
     })
 }

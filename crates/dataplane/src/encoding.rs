@@ -297,7 +297,7 @@ mod tests {
         let why = why_not(&unable, wanted);
         assert!(why.starts_with(" (the card has no groups"), "{why}");
         let unable = choose(&mut Fake::default(), card(4, true), wanted);
-        assert_eq!(why_not(&unable, wanted), " (the card can send packets out of no port)");
+        assert_eq!(why_not(&unable, wanted), " (the card cannot send packets out of any port)");
     }
 
     #[test]

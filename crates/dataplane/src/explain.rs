@@ -14,7 +14,7 @@ use crate::status::{Answer, Explanation};
 pub(crate) fn answer(client: SocketAddr, shared: &Shared, desk: &RulesDesk, now_ms: u64) -> String {
     let answer = explain_all(client, shared, desk, now_ms);
     serde_json::to_string(&answer).unwrap_or_else(|error| {
-        tracing::error!(%error, "the answer has no JSON form");
+        tracing::error!(%error, "cannot serialise the answer");
         "{}".to_owned()
     })
 }

@@ -108,7 +108,7 @@ impl Reporter {
     fn json(&mut self, now_ms: u64) -> String {
         let rules = self.desk.report().clone();
         serde_json::to_string(&self.status(&rules, now_ms)).unwrap_or_else(|error| {
-            tracing::error!(%error, "the status has no JSON form");
+            tracing::error!(%error, "cannot serialise the status");
             "{}".to_owned()
         })
     }

@@ -12,9 +12,9 @@ use control::{Refusal, Request};
 
 /// Milliseconds that a client may take to read its report.
 const CLIENT_PATIENCE_MS: u64 = 2000;
-/// Milliseconds that a client may take to ask. Who asks nothing, and doesn't say
-/// so by shutting its side down, gets the report after this time: more than any
-/// client loses its core for between connecting and asking.
+/// Milliseconds that a client may take to ask. A client that asks nothing, and
+/// does not shut its side down, gets the report after this time, which is longer
+/// than a client loses its core between connecting and asking.
 const QUESTION_PATIENCE_MS: u64 = 1000;
 /// Bytes of the longest question.
 const LONGEST_QUESTION: usize = 8192;
@@ -33,7 +33,7 @@ pub enum StatusSocketError {
         path: PathBuf,
     },
     /// Something else is there.
-    #[error("{path}: this is no socket; give [status] socket a path where nothing else is")]
+    #[error("{path}: not a socket; give [status] socket a path where nothing else is")]
     NoSocket {
         /// The file.
         path: PathBuf,
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(socket.clients[0].sent, 0);
         let answered_ms = QUESTION_PATIENCE_MS;
         socket.serve(answered_ms, |_| report.clone());
-        assert!(socket.clients[0].sent > 0, "who asks nothing gets the report");
+        assert!(socket.clients[0].sent > 0, "a client that asks nothing gets the report");
         let end_ms = answered_ms + CLIENT_PATIENCE_MS;
         let reader = std::thread::spawn(move || read(&path).unwrap().len());
         while !reader.is_finished() {
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(socket.clients.len(), 0, "for so long and no longer");
     }
 
-    /// Whoever loses its core between connecting and asking is not answered with
+    /// A client that loses its core between connecting and asking is not answered with
     /// the report meanwhile.
     #[test]
     fn a_question_may_come_late() {
@@ -348,7 +348,7 @@ mod tests {
         let path = dir.path().join("precious");
         std::fs::write(&path, "text").unwrap();
         let error = StatusSocket::bind(&path).unwrap_err().to_string();
-        assert!(error.contains("this is no socket"), "{error}");
+        assert!(error.contains("not a socket"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
     }
 

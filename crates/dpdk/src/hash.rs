@@ -182,7 +182,7 @@ macro_rules! lookups {
     };
 }
 
-/// A table without any flag: whoever changes it has it alone.
+/// A table without any flag: a thread that changes it must have it alone.
 #[derive(Debug)]
 pub struct Hash {
     raw: Raw,

@@ -1,4 +1,5 @@
 //! Every word has one text, whatever reads or writes it.
+#![allow(clippy::unwrap_used, reason = "tests may")]
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 

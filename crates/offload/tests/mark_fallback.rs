@@ -109,7 +109,7 @@ fn rewrite_is_each_ports_own_affair() {
     let encodings = [probes[0].encoding, probes[1].encoding];
     assert_eq!(encodings, [Encoding::Rewrite, Encoding::Off]);
     assert!(probes[0].mark_instead && !probes[1].mark_instead);
-    let why = "no rewrite: the card can send packets out of no port";
+    let why = "no rewrite: the card cannot send packets out of any port";
     assert!(probes[1].reasons.iter().any(|line| line == why), "{:#?}", probes[1].reasons);
     let ports = probes.map(|probe| PortConfig {
         encoding: probe.encoding,

@@ -156,7 +156,7 @@ fn source_hash_moves_few_clients() {
     spec.backends.remove(7);
     let after = table(&[spec]);
     let choose = |table: &service::ServiceTable, n: u32| {
-        let (mut state, active) = (WorkerScheduleState::new(0, &table), ActiveCounts::default());
+        let (mut state, active) = (WorkerScheduleState::new(0, table), ActiveCounts::default());
         let flow =
             flow(Transport::Tcp, &format!("10.0.{}.{}:9", n / 250, n % 250), "10.71.0.100:80");
         let id = table.services()[0].schedule(&flow, &mut state, &active).unwrap();

@@ -101,7 +101,7 @@ pub enum Repr {
 /// A valid neighbour solicitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Solicitation {
-    /// Who asks; unspecified in duplicate address detection.
+    /// The address of the host that asks; unspecified in duplicate address detection.
     pub source: Ipv6Addr,
     /// The Ethernet address the frame came from.
     pub frame_source: Mac,

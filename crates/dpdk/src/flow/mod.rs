@@ -1,5 +1,5 @@
 //! rte_flow: rules as typed values, the C arrays they are lowered to, and
-//! whoever takes such arrays: a port's driver or the emulated NIC.
+//! what accepts such arrays: a port's driver or the emulated NIC.
 
 mod action;
 mod decode;
@@ -26,7 +26,7 @@ pub use rule::{
     PortFields, Rule, RuleHandle, VlanFields,
 };
 
-/// Whoever takes rules: a port's driver (`rte_flow_create` and its kin) or the
+/// What accepts rules: a port's driver (`rte_flow_create` and its kin) or the
 /// emulated NIC. Calls may take hundreds of microseconds: never from a worker.
 pub trait FlowPort {
     /// Whether the card would take `rule`. A rule that validates can still be refused.

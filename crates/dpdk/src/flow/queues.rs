@@ -30,7 +30,7 @@ pub struct Template {
     pub rules: u32,
 }
 
-/// A table of a port. Whoever holds it gives it back to the same port.
+/// A table of a port. Its holder gives it back to the same port.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a table whose handle is dropped stays until the port is closed"]
 pub struct TableHandle(usize);

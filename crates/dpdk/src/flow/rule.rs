@@ -214,7 +214,7 @@ pub struct Counters {
     pub bytes: u64,
 }
 
-/// An installed rule. Whoever holds it owns the rule and gives it back to the
+/// An installed rule. The holder of the handle owns the rule and gives it back to the
 /// same port to destroy it; it can be neither copied nor made up.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a rule whose handle is dropped stays in the NIC for ever"]

@@ -20,7 +20,7 @@ pub(crate) fn ask_rewrite(
     reasons: &mut Vec<String>,
 ) -> Option<RewriteCapabilities> {
     if outputs.iter().flatten().next().is_none() {
-        reasons.push("no rewrite: the card can send packets out of no port".to_owned());
+        reasons.push("no rewrite: the card cannot send packets out of any port".to_owned());
         return None;
     }
     let led = lead(flows, left);
