@@ -125,6 +125,8 @@ struct World {
     binding: Binding,
     /// Rules in the card, and destroyed ones whose tags packets may carry.
     in_card: BTreeSet<(Rule, usize)>,
+    /// Those of them that the card was told to destroy.
+    doomed: BTreeSet<(Rule, usize)>,
     settling: BTreeSet<(Rule, usize)>,
     ever: u32,
     held: bool,
@@ -141,6 +143,7 @@ impl World {
             connection: Connection::new(None, None),
             binding: binding(1),
             in_card: BTreeSet::new(),
+            doomed: BTreeSet::new(),
             settling: BTreeSet::new(),
             ever: 0,
             held: false,
@@ -196,7 +199,8 @@ impl World {
                     }
                     Command::Destroy(direction, installed) => {
                         let rule = (installed.into_rule(), direction.index());
-                        assert!(self.in_card.contains(&rule), "a rule is destroyed once");
+                        assert!(self.in_card.contains(&rule), "only what is in the card goes");
+                        assert!(self.doomed.insert(rule), "a rule is destroyed once");
                         assert!(self.held, "a rule's connection is held");
                     }
                     Command::LineUp { direction, port, .. } => {
@@ -238,7 +242,7 @@ impl World {
                     assert!(self.in_card.contains(&(*installed.rule(), at)));
                     assert_eq!(there, (1, 0));
                 }
-                Stage::Destroying => assert_eq!(there, (1, 0)),
+                Stage::Destroying => assert_eq!((there, of(&self.doomed)), ((1, 0), 1)),
                 Stage::Settling => assert_eq!(there, (0, 1)),
             }
         }
@@ -305,7 +309,9 @@ impl World {
     /// The card destroys what it was told to; told twice, it changes nothing.
     fn destroyed(&mut self, direction: Direction) {
         if matches!(self.connection.stage(direction), Stage::Destroying) {
-            let rule = self.in_card.iter().copied().find(|one| one.1 == direction.index()).unwrap();
+            let own = |one: &(Rule, usize)| one.1 == direction.index();
+            let rule = self.doomed.iter().copied().find(own).expect("nobody told the card");
+            self.doomed.remove(&rule);
             self.in_card.remove(&rule);
             self.settling.insert(rule);
         }
