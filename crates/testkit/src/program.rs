@@ -56,24 +56,29 @@ impl Program {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// Waits until `done` gives something.
+    /// Waits for `what`: until `done` gives it, and not what there is instead.
     ///
     /// # Panics
     /// It doesn't within [`PATIENCE`].
-    pub fn wait<T>(&self, what: &str, mut done: impl FnMut(&Self) -> Option<T>) -> T {
+    pub fn wait<T>(&self, what: &str, mut done: impl FnMut(&Self) -> Result<T, String>) -> T {
         let since = Instant::now();
         loop {
-            if let Some(result) = done(self) {
-                return result;
+            match done(self) {
+                Ok(result) => return result,
+                Err(instead) => {
+                    assert!(since.elapsed() < PATIENCE, "no {what}: {instead}\n{}", self.log());
+                }
             }
-            assert!(since.elapsed() < PATIENCE, "{what}: {}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     /// Waits until it serves its status socket.
     pub fn wait_for_start(&self) {
-        self.wait("no status", |program| program.ask(&["status"]).status.success().then_some(()));
+        self.wait("status", |program| {
+            let answer = program.ask(&["status"]);
+            if answer.status.success() { Ok(()) } else { Err(format!("{answer:?}")) }
+        });
     }
 
     /// A command of the same binary about the running one.
@@ -86,7 +91,6 @@ impl Program {
     ///
     /// # Panics
     /// It fails.
-    #[must_use]
     pub fn told(&self, words: &[&str]) -> String {
         let output = self.ask(words);
         assert!(output.status.success(), "{words:?}: {output:?}\n{}", self.log());

@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use dataplane::status::Status;
 use net::{Balancer, Net};
+use testkit::PATIENCE;
 
-/// How long anything may take that takes a second on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Connections opened at once.
 const CONNECTIONS: u16 = 10;
 
@@ -83,16 +82,10 @@ port = 7
 
 /// Waits until the status is as wanted.
 fn wait(balancer: &Balancer, what: &str, done: impl Fn(&Status) -> bool) -> Status {
-    let since = Instant::now();
-    loop {
-        match balancer.status() {
-            Some(status) if done(&status) => return status,
-            status => {
-                assert!(since.elapsed() < PATIENCE, "no {what}: {status:#?}\n{}", balancer.log())
-            }
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    balancer.0.wait(what, |_| match balancer.status() {
+        Some(status) if done(&status) => Ok(status),
+        status => Err(format!("{status:#?}")),
+    })
 }
 
 /// Opens connections in pairs; round robin gives the dead backend one of each.
@@ -154,8 +147,8 @@ fn a_dead_backend_and_a_port_that_vanishes() {
     let status = balancer.status().unwrap();
     assert!(!status.ports[0].link_up);
 
-    assert!(balancer.end().success(), "{}", balancer.log());
-    assert!(!balancer.socket().exists());
+    assert!(balancer.0.end().success(), "{}", balancer.log());
+    assert!(!balancer.0.socket().exists());
     let log = balancer.log();
     let lost: Vec<&str> = log.lines().filter(|line| line.contains("the device is gone")).collect();
     assert_eq!(lost.len(), 1, "{log}");

@@ -1,12 +1,10 @@
 //! Namespaces with a client, a backend and HNLB between them.
 use std::cell::Cell;
-use std::fs::File;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use dataplane::status::Status;
-use tempfile::TempDir;
+use testkit::Program;
 
 use crate::udp;
 
@@ -117,61 +115,27 @@ impl Drop for Net {
     }
 }
 
-/// A running `hnlb`.
-pub(crate) struct Balancer {
-    dir: TempDir,
-    child: Child,
-}
+/// A running `hnlb` in the namespace `lb`.
+pub(crate) struct Balancer(pub(crate) Program);
 
 impl Balancer {
     pub(crate) fn run(net: &Net, config: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let socket = dir.path().join("hnlb.sock");
-        let config = format!("{config}\n[status]\nsocket = \"{}\"\n", socket.display());
-        std::fs::write(dir.path().join("hnlb.toml"), config).unwrap();
-        let log = File::create(dir.path().join("log")).unwrap();
-        let child = Command::new("ip")
-            .args(["netns", "exec", &net.name("lb"), env!("CARGO_BIN_EXE_hnlb"), "run", "--config"])
-            .arg(dir.path().join("hnlb.toml"))
-            .stdin(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Self { dir, child }
-    }
-
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.dir.path().join("hnlb.sock")
+        let within = ["ip", "netns", "exec", &net.name("lb")];
+        Self(Program::start(env!("CARGO_BIN_EXE_hnlb"), &within, config))
     }
 
     /// `None` while it starts.
     pub(crate) fn status(&self) -> Option<Status> {
-        let text = dataplane::status_socket::read(&self.socket()).ok()?;
+        let text = dataplane::status_socket::read(&self.0.socket()).ok()?;
         serde_json::from_str(&text).ok()
     }
 
     /// Drains a backend, or lets it serve again.
     pub(crate) fn steer(&self, verb: &str, backend: &str) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hnlb"));
-        let command = command.args(["backend", verb, "echo", backend, "--socket"]);
-        run(command.arg(self.socket())).unwrap();
+        self.0.told(&["backend", verb, "echo", backend]);
     }
 
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
-    }
-
-    /// Ends it as an operator would. `ip netns exec` has become the program, so
-    /// the process is the program's.
-    pub(crate) fn end(&mut self) -> ExitStatus {
-        run(Command::new("kill").args(["-TERM", &self.child.id().to_string()])).unwrap();
-        self.child.wait().unwrap()
-    }
-}
-
-impl Drop for Balancer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.log()
     }
 }
