@@ -28,7 +28,7 @@ use crate::slow::matching::{match_burst, told_action};
 use crate::slow::miss::miss;
 use crate::slow::parse::{Kind, parse, parse_common};
 use crate::slow::reopening::{reopen, reopened};
-use crate::slow::stateless::is_misplaced;
+use crate::slow::stateless::{is_misplaced, sender};
 use crate::verdict::{Verdict, Verdicts};
 
 pub(crate) mod act;
@@ -145,7 +145,7 @@ impl<B: PacketBuf> Stages<B> {
         let flags = packet.headers.tcp_flags;
         hit.direction == Direction::Reply
             && !cx.shared.table.is_unmoved_by(hit, flags)
-            && is_misplaced(cx, key.src().ip(), packet.interface)
+            && is_misplaced(cx, sender(cx, key), packet.interface)
     }
 
     /// A SYN on the 5-tuple of a known connection.
