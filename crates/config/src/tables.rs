@@ -24,7 +24,7 @@ pub struct Conntrack {
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "168h"))]
     pub tcp_established: Duration,
-    /// The idle time after which a closed TCP connection (FIN in both directions, or RST) is removed.
+    /// The idle time after which a closed TCP connection (FIN in both directions, or RST) is removed. After a RST of an open connection, and after the FIN of a client whose answers go past the load balancer, it is 4 minutes while an eighth of the table is free.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_closing: Duration,

@@ -16,7 +16,7 @@ pub struct Workers {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1023))]
     pub main_core: Option<u16>,
-    /// The most packets that one poll takes from a queue. Some drivers return multiples of 8 only.
+    /// The most packets that one poll takes from a queue, a multiple of 8: some drivers return multiples of 8 only.
     #[schemars(range(min = 8, max = 64))]
     pub burst: u16,
     /// The number of receive queues of each port without an emulated NIC, unless the encoding is `off`.
