@@ -127,11 +127,10 @@ impl Mbuf {
         (self.ol_flags() & RSS_FLAG != 0).then(|| self.rss())
     }
 
-    /// Asks for the mbuf's own first cache line and for the frame's in order to
-    /// write them: they come from another core's cache in one step instead of two.
+    /// Asks for the frame's first cache line in order to write it: it comes from
+    /// another core's cache in one step instead of two.
     #[inline]
     pub fn prefetch_write(&self) {
-        prefetch_write(self.0.as_ptr().cast());
         prefetch_write(self.data());
     }
 

@@ -79,7 +79,6 @@ impl Contest {
                 queues: if card.shares { card.queues } else { QUEUES },
                 shares: card.shares,
                 both_ways: directions.len() > 1,
-                one_way: directions.len() == 1,
                 family: traffic.family(),
                 proto: traffic.proto(),
                 ..Plan::of(sequence.connections, card.backends, card.encoding)

@@ -52,8 +52,8 @@ pub fn figures(results: &Results) -> Result<Vec<Figure>, ReportError> {
     if results.figure(5).next().is_some() {
         let caption = "Maximum throughput against connections, 64 bytes";
         let svg = connections(results, UNIFORM, caption, "Mpps", |p| p.mpps)?;
-        let more = "Clients' packets to ten backends, one table entry per connection; 8192 entries \
-            in the NIC.";
+        let more = "Clients' packets to ten backends, mode `nat`, two table entries per connection; 8192 \
+            entries in the NIC.";
         add(5, "figure5", format!("{caption}. {more} {HOLLOW}"), svg);
         let caption = "Busy time per packet against connections, 64 bytes";
         let svg = connections(results, UNIFORM, caption, "ns per packet", |p| p.ns_per_packet)?;

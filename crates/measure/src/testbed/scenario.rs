@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use config::Config;
-use conntrack::{ConnId, ConnTable, Hit, OffloadState, Segment};
+use conntrack::{ConnId, Hit, OffloadState, Segment};
 use flow::{CardProfile, Direction, Encoding, HopId, PortId};
 use nic::{Delivery, Nic, NicConfig};
 use offload::{OffloadConfig, Offloader, PortConfig, ReceiveQueues, Rules};
@@ -58,9 +58,6 @@ pub(crate) struct Plan {
     pub(crate) shares: bool,
     /// Whether the backends' packets have rules, too.
     pub(crate) both_ways: bool,
-    /// Whether the table has one entry per connection, as the paper's has:
-    /// backends' packets are never looked up.
-    pub(crate) one_way: bool,
     /// Whether connections are forgotten after a fraction of a second: see
     /// `configuration`.
     pub(crate) brief: bool,
@@ -81,7 +78,6 @@ impl Plan {
             queues: QUEUES,
             shares: false,
             both_ways: false,
-            one_way: false,
             brief: false,
             family: Family::V4,
             proto: Transport::Tcp,
@@ -125,11 +121,7 @@ impl Scenario {
             ring: RING,
         });
         let offloading = plan.encoding != Encoding::Off;
-        let mut shared = setup::shared(&config, &facts, offloading, SEED)?;
-        if plan.one_way {
-            shared.table = ConnTable::one_way(&setup::table_config(&config, SEED))?;
-        }
-        let shared = Arc::new(shared);
+        let shared = Arc::new(setup::shared(&config, &facts, offloading, SEED)?);
         let mut scenario = Self {
             rules: Rules::new(offloader(plan, &shared), Arc::clone(&shared)),
             requests: Vec::new(),

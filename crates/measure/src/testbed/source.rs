@@ -274,7 +274,9 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         if self.at == specs.len() {
             self.at = 0;
         }
-        if !mbuf.resize(spec.len()) {
+        // What is right already isn't written: the mbuf's own cache line then
+        // stays in both caches.
+        if mbuf.len() != spec.len() && !mbuf.resize(spec.len()) {
             return;
         }
         let bytes = mbuf.bytes_mut();
@@ -284,7 +286,9 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         if let (Some(stamp), Some(field)) = (self.stamp, bytes.get_mut(STAMP)) {
             field.copy_from_slice(&stamp.to_be_bytes());
         }
-        mbuf.set_mark(spec.mark());
+        if mbuf.mark() != spec.mark() {
+            mbuf.set_mark(spec.mark());
+        }
         let packet_counts = &mut self.sent.packet_counts;
         packet_counts.offered[spec.port()] += 1;
         let Some(batch) = self.staged.get_mut(spec.ring()) else { return };
