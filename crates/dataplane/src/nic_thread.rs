@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpdk::{Batch, Consumer, Producer, RxQueue, TxQueue};
-use nic::{Delivery, Nic};
+use nic::{Disposition, Nic};
 use packet::PacketBuf;
 use state::{CounterSet, counters};
 
@@ -72,21 +72,21 @@ impl NicThread {
         if found == 0 {
             return 0;
         }
-        let mut deliveries: [Delivery; BURST] = Default::default();
+        let mut dispositions: [Disposition; BURST] = Default::default();
         let frames = sorted.received.iter().map(PacketBuf::bytes);
-        self.nic.receive_burst(frames, self.clock.now_ns(), &mut deliveries);
-        for (mut mbuf, delivery) in sorted.received.drain().zip(deliveries) {
-            if delivery.dropped.is_some() {
+        self.nic.receive_burst(frames, self.clock.now_ns(), &mut dispositions);
+        for (mut mbuf, disposition) in sorted.received.drain().zip(dispositions) {
+            if disposition.dropped.is_some() {
                 continue;
             }
-            if !delivery.change(&mut mbuf) {
+            if !disposition.change(&mut mbuf) {
                 self.counters.count(NicCounter::WireFull);
                 continue;
             }
-            let batch = match delivery.forward {
+            let batch = match disposition.forward {
                 None => {
-                    mbuf.set_mark(delivery.mark);
-                    sorted.queues.get_mut(usize::from(delivery.queue))
+                    mbuf.set_mark(disposition.mark);
+                    sorted.queues.get_mut(usize::from(disposition.queue))
                 }
                 Some(to) => match self.to_ports.iter().position(|(port, _)| *port == to) {
                     Some(at) => sorted.ports.get_mut(at),

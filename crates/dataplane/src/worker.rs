@@ -91,7 +91,7 @@ impl Worker {
         });
         schedule.polled(at, found, most);
         if let Some(port) = self.shared.ports.get(usize::from(source.port.0)) {
-            port.drained.polled(source.queue, found);
+            port.queue_epochs.polled(source.queue, found);
         }
         found
     }

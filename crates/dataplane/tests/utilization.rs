@@ -23,7 +23,7 @@ use std::sync::Arc;
 use dataplane::utilization::{LoopCounters, LoopMeter, LoopReading};
 use dpdk::flow::{Action, FlowPort, Rule};
 use flow::CardProfile;
-use nic::{Delivery, Nic, NicConfig};
+use nic::{Disposition, Nic, NicConfig};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use wire::{FlowKey, Transport};
@@ -128,10 +128,10 @@ impl Bench {
         while rate > 0.0 && self.next <= now as f64 {
             for _ in 0..GROUP {
                 let connection = self.rng.random_range(0..CONNECTIONS);
-                let mut delivery = [Delivery::default()];
+                let mut disposition = [Disposition::default()];
                 let frame = self.frames[usize::from(connection)].as_slice();
-                self.nic.receive_burst([frame], now, &mut delivery);
-                let ring = &mut self.rings[usize::from(delivery[0].queue)];
+                self.nic.receive_burst([frame], now, &mut disposition);
+                let ring = &mut self.rings[usize::from(disposition[0].queue)];
                 if ring.len() < room { ring.push_back(connection) } else { self.lost += 1 }
             }
             let uniform: f64 = self.rng.random_range(f64::EPSILON..1.0);

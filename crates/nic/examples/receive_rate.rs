@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use dpdk::flow::{Action, FlowPort, Rule};
 use flow::CardProfile;
-use nic::{Delivery, Nic, NicConfig};
+use nic::{Disposition, Nic, NicConfig};
 use wire::{FlowKey, Transport};
 
 const BURST: usize = 32;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let _handle = flows.create(&Rule::five_tuple(&key, actions))?;
             frames.push(frame(src, if hits { sport } else { 9 }));
         }
-        let mut out: [Delivery; BURST] = std::array::from_fn(|_| Delivery::default());
+        let mut out: [Disposition; BURST] = std::array::from_fn(|_| Disposition::default());
         let (mut at, mut packets) = (1_usize, 0_u64);
         let start = Instant::now();
         while packets < 20_000_000 {

@@ -10,9 +10,9 @@ use crate::edits::Edits;
 use crate::encap::Encap;
 use crate::fault::Fault;
 use crate::flows::NicFlows;
-use crate::frame::Frame;
+use crate::frame_key::FrameKey;
 
-use crate::profile::{Card, PortFacts, Rates, Target};
+use crate::profile::{PortFacts, Profile, Rates, Target};
 use crate::queues::Queues;
 use crate::rss::Rss;
 use crate::rules::Rules;
@@ -33,7 +33,7 @@ pub enum DropReason {
 
 /// Where the NIC puts one frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Delivery {
+pub struct Disposition {
     /// The receive queue; meaningless if the frame is dropped or forwarded.
     pub queue: u16,
     /// The port that the NIC sends the frame out of, past the host.
@@ -46,11 +46,11 @@ pub struct Delivery {
     pub mark: Option<u32>,
     /// Why the frame isn't delivered.
     pub dropped: Option<DropReason>,
-    /// Whether a rule matched.
+    /// Whether a rule decided where it goes. A rule with JUMP decides nothing.
     pub matched: bool,
 }
 
-impl Delivery {
+impl Disposition {
     /// Makes of `packet` what the NIC makes of it. `false`: there is no room in
     /// front for the new headers.
     #[must_use]
@@ -105,7 +105,7 @@ impl Nic {
     /// # Errors
     /// [`NicError`] says what the card hasn't.
     pub fn new(config: &NicConfig) -> Result<Self, NicError> {
-        let card = Card::of(config.profile);
+        let card = Profile::of(config.profile);
         let capacity = config.checked_capacity()?;
         let reta = config.checked_reta(card)?;
         let received =
@@ -133,24 +133,24 @@ impl Nic {
         &self,
         frames: impl IntoIterator<Item = &'f [u8]>,
         now_ns: u64,
-        out: &mut [Delivery],
+        out: &mut [Disposition],
     ) -> usize {
         let mut state = self.lock();
         let State { rules, received, .. } = &mut *state;
         rules.advance(now_ns);
         let mut taken = 0;
-        for (delivery, frame) in out.iter_mut().zip(frames) {
-            *delivery = self.deliver(rules, frame);
-            received.count(delivery, frame.len());
+        for (disposition, frame) in out.iter_mut().zip(frames) {
+            *disposition = self.deliver(rules, frame);
+            received.count(disposition, frame.len());
             taken += 1;
         }
         taken
     }
 
     #[inline]
-    fn deliver(&self, rules: &mut Rules, frame: &[u8]) -> Delivery {
+    fn deliver(&self, rules: &mut Rules, frame: &[u8]) -> Disposition {
         if !rules.running() {
-            return Delivery { dropped: Some(DropReason::Stopped), ..Delivery::default() };
+            return Disposition { dropped: Some(DropReason::Stopped), ..Disposition::default() };
         }
         let now_ns = rules.now_ns();
         match &mut rules.tables {
@@ -160,43 +160,47 @@ impl Nic {
     }
 
     #[inline]
-    fn direct(&self, director: &mut Director, frame: &[u8]) -> Delivery {
-        let frame = Frame::parse(frame);
+    fn direct(&self, director: &mut Director, frame: &[u8]) -> Disposition {
+        let frame = FrameKey::parse(frame);
         let Some(entry) = director.find(&frame) else {
-            return Delivery { queue: self.shared.rss.queue(&frame), ..Delivery::default() };
+            return Disposition { queue: self.shared.rss.queue(&frame), ..Disposition::default() };
         };
         entry.counters.packets += 1;
         let mark = if self.shared.report_marks { entry.mark } else { None };
-        let delivery = Delivery { mark, matched: true, ..Delivery::default() };
+        let disposition = Disposition { mark, matched: true, ..Disposition::default() };
         match entry.target {
-            Target::Queue(queue) => Delivery { queue, ..delivery },
-            Target::Drop => Delivery { dropped: Some(DropReason::Rule), ..delivery },
-            Target::Rss => Delivery { queue: self.shared.rss.queue(&frame), ..delivery },
+            Target::Queue(queue) => Disposition { queue, ..disposition },
+            Target::Drop => Disposition { dropped: Some(DropReason::Rule), ..disposition },
+            Target::Rss => Disposition { queue: self.shared.rss.queue(&frame), ..disposition },
         }
     }
 
     /// RSS hashes what the rules have made of the packet, as its place is
     /// behind all tables.
-    fn steer(&self, steering: &mut Steering, frame: &[u8], now_ns: u64) -> Delivery {
+    fn steer(&self, steering: &mut Steering, frame: &[u8], now_ns: u64) -> Disposition {
         let rss = &self.shared.rss;
         let decision = steering.decide(frame, now_ns);
-        let delivery = Delivery {
+        let disposition = Disposition {
             mark: if self.shared.report_marks { decision.mark } else { None },
             edits: decision.edits,
             encap: decision.encap,
-            matched: decision.matched,
-            ..Delivery::default()
+            matched: !matches!(decision.verdict, Verdict::Default | Verdict::Unmatched),
+            ..Disposition::default()
         };
         let hashed = || {
-            if decision.edits.is_empty() { Frame::parse(frame) } else { decision.key.frame() }
+            if decision.edits.is_empty() { FrameKey::parse(frame) } else { decision.key.frame() }
         };
         match decision.verdict {
-            Verdict::Queue(queue) => Delivery { queue, ..delivery },
-            Verdict::Rss(queues) => Delivery { queue: rss.queue_of(&hashed(), queues), ..delivery },
-            Verdict::Default => Delivery { queue: rss.queue(&hashed()), ..delivery },
-            Verdict::Drop => Delivery { dropped: Some(DropReason::Rule), ..delivery },
-            Verdict::Unmatched => Delivery { dropped: Some(DropReason::Unmatched), ..delivery },
-            Verdict::Port(port) => Delivery { forward: Some(port), ..delivery },
+            Verdict::Queue(queue) => Disposition { queue, ..disposition },
+            Verdict::Rss(queues) => {
+                Disposition { queue: rss.queue_of(&hashed(), queues), ..disposition }
+            }
+            Verdict::Default => Disposition { queue: rss.queue(&hashed()), ..disposition },
+            Verdict::Drop => Disposition { dropped: Some(DropReason::Rule), ..disposition },
+            Verdict::Unmatched => {
+                Disposition { dropped: Some(DropReason::Unmatched), ..disposition }
+            }
+            Verdict::Port(port) => Disposition { forward: Some(port), ..disposition },
         }
     }
 
@@ -288,8 +292,8 @@ impl Nic {
         Rates { insert_ns: 0, queued_insert_ns: 0, ..rates }
     }
 
-    pub(crate) fn card(&self) -> &'static Card {
-        Card::of(self.shared.profile)
+    pub(crate) fn card(&self) -> &'static Profile {
+        Profile::of(self.shared.profile)
     }
 
     pub(crate) fn with_rules<T>(&self, act: impl FnOnce(&mut Rules) -> T) -> T {
@@ -308,23 +312,23 @@ impl Nic {
 
 impl Received {
     #[inline]
-    fn count(&mut self, delivery: &Delivery, len: usize) {
+    fn count(&mut self, disposition: &Disposition, len: usize) {
         self.frames += 1;
-        match delivery.dropped {
+        match disposition.dropped {
             Some(DropReason::Stopped) => self.stopped += 1,
-            _ if delivery.matched => self.matched += 1,
+            _ if disposition.matched => self.matched += 1,
             _ => self.missed += 1,
         }
-        match delivery.dropped {
+        match disposition.dropped {
             Some(DropReason::Rule) => self.dropped += 1,
             Some(DropReason::Unmatched) => self.unmatched += 1,
             Some(DropReason::Stopped) => {}
-            None if delivery.forward.is_some() => {
+            None if disposition.forward.is_some() => {
                 self.forwarded += 1;
                 self.forwarded_bytes += len as u64;
-                self.tunnelled += u64::from(delivery.encap.is_some());
+                self.tunnelled += u64::from(disposition.encap.is_some());
             }
-            None => self.count_queue(delivery.queue),
+            None => self.count_queue(disposition.queue),
         }
     }
 

@@ -2,7 +2,7 @@
 use flow::{CardProfile, Entries};
 use wire::toeplitz::{MICROSOFT_KEY, RSS_KEY_LEN};
 
-use crate::profile::Card;
+use crate::profile::Profile;
 
 /// Where RSS sends the frames that no rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl NicConfig {
     }
 
     /// The redirection table.
-    pub(crate) fn checked_reta(&self, card: &Card) -> Result<Vec<u16>, NicError> {
+    pub(crate) fn checked_reta(&self, card: &Profile) -> Result<Vec<u16>, NicError> {
         let (profile, queues) = (self.profile, self.queues);
         if queues == 0 || queues > card.max_queues {
             return Err(NicError::Queues { profile, queues, max: card.max_queues });

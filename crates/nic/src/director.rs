@@ -2,9 +2,9 @@
 //! entries.
 use dpdk::flow::Counters;
 
-use crate::frame::Frame;
+use crate::frame_key::FrameKey;
 use crate::key::{FLOW_TYPES, FlowType, Key, KeyV4, KeyV6, TableKey};
-use crate::profile::{Card, Filter, Target};
+use crate::profile::{Filter, Profile, Target};
 use crate::table::HashTable;
 
 /// One filter in the hardware.
@@ -40,7 +40,7 @@ pub(crate) struct Director {
 }
 
 impl Director {
-    pub(crate) fn new(card: &Card, capacity: usize) -> Self {
+    pub(crate) fn new(card: &Profile, capacity: usize) -> Self {
         Self {
             one_mask: card.one_mask,
             uses: Default::default(),
@@ -155,15 +155,15 @@ impl Director {
 
     /// The filter that matches `frame`.
     #[inline]
-    pub(crate) fn find(&mut self, frame: &Frame) -> Option<&mut Entry> {
+    pub(crate) fn find(&mut self, frame: &FrameKey) -> Option<&mut Entry> {
         let index = match frame {
-            Frame::Whole(kind, Key::V4(key)) => {
+            FrameKey::Whole(kind, Key::V4(key)) => {
                 self.v4.get(key.masked(self.masks_v4[*kind as usize]?))
             }
-            Frame::Whole(kind, Key::V6(key)) => {
+            FrameKey::Whole(kind, Key::V6(key)) => {
                 self.v6.get(key.masked(self.masks_v6[*kind as usize]?))
             }
-            Frame::Fragment(_) | Frame::NotIp => None,
+            FrameKey::Fragment(_) | FrameKey::NotIp => None,
         }?;
         self.entries.get_mut(index as usize)
     }

@@ -15,7 +15,7 @@ mod edits;
 mod encap;
 mod fault;
 mod flows;
-mod frame;
+mod frame_key;
 mod key;
 mod pending;
 mod profile;
@@ -27,7 +27,7 @@ mod steering;
 mod table;
 mod tables;
 
-pub use card::{Delivery, DropReason, Nic};
+pub use card::{Disposition, DropReason, Nic};
 pub use config::{NicConfig, NicError, Reta};
 pub use edits::Edits;
 pub use encap::Encap;

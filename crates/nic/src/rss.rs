@@ -1,16 +1,16 @@
 //! Receive side scaling: the Toeplitz hash and the redirection table.
 use wire::toeplitz::{RSS_KEY_LEN, Toeplitz};
 
-use crate::frame::Frame;
+use crate::frame_key::FrameKey;
 use crate::key::{FlowType, Key, ports};
 
 /// The hash of a frame: addresses and ports of whole TCP and UDP packets,
 /// addresses of other IP packets, 0 for the rest.
-fn hash_of(toeplitz: &Toeplitz, frame: &Frame) -> u32 {
+fn hash_of(toeplitz: &Toeplitz, frame: &FrameKey) -> u32 {
     let (key, with_ports) = match frame {
-        Frame::Whole(kind, key) => (key, *kind != FlowType::Other),
-        Frame::Fragment(key) => (key, false),
-        Frame::NotIp => return 0,
+        FrameKey::Whole(kind, key) => (key, *kind != FlowType::Other),
+        FrameKey::Fragment(key) => (key, false),
+        FrameKey::NotIp => return 0,
     };
     match key {
         Key::V4(key) => {
@@ -47,14 +47,14 @@ impl Rss {
 
     /// The queue among `queues` of a frame that a rule spreads over them; a
     /// driver repeats them to fill a table of its own.
-    pub(crate) fn queue_of(&self, frame: &Frame, queues: &[u16]) -> u16 {
+    pub(crate) fn queue_of(&self, frame: &FrameKey, queues: &[u16]) -> u16 {
         let hash = hash_of(&self.toeplitz, frame) as usize;
         queues.get(hash % queues.len().max(1)).copied().unwrap_or(0)
     }
 
     /// The queue of a frame that no rule sends elsewhere.
     #[inline]
-    pub(crate) fn queue(&self, frame: &Frame) -> u16 {
+    pub(crate) fn queue(&self, frame: &FrameKey) -> u16 {
         if self.reta.len() == 1 {
             return self.reta.first().copied().unwrap_or(0);
         }

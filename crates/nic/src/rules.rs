@@ -7,7 +7,7 @@ use dpdk::flow::{Counters, FlowError, FlowErrorKind, GroupUse};
 use crate::fault::{Fault, Faults};
 use crate::key::Key;
 use crate::pending::{Change, Pending};
-use crate::profile::{Card, Identity, Parsed, refuse};
+use crate::profile::{Identity, Parsed, Profile, refuse};
 use crate::stats::{FaultHits, NicStats, Refused};
 use crate::steering::Fate;
 use crate::tables::Tables;
@@ -39,7 +39,7 @@ pub(crate) struct Cost {
 
 /// The rules of a port, the hardware's table and the faults in force.
 pub(crate) struct Rules {
-    card: &'static Card,
+    card: &'static Profile,
     capacity: usize,
     pub(crate) tables: Tables,
     installed: HashMap<u64, Installed>,
@@ -63,7 +63,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(crate) fn new(card: &'static Card, capacity: usize) -> Self {
+    pub(crate) fn new(card: &'static Profile, capacity: usize) -> Self {
         Self {
             card,
             capacity,

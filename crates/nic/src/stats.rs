@@ -54,9 +54,11 @@ pub struct FaultHits {
 pub struct NicStats {
     /// Frames from the wire: `matched` and `missed` and, while the port is stopped, neither.
     pub received: u64,
-    /// Frames that a rule matched.
+    /// Frames whose fate a rule decided: a queue, RSS, a drop or another port. A
+    /// rule with JUMP decides nothing.
     pub matched: u64,
-    /// Frames that RSS sent to a default queue because no rule matched.
+    /// Frames whose fate no rule decided: RSS sent them to a default queue, or
+    /// they are among `unmatched`.
     pub missed: u64,
     /// Matched frames that a rule dropped.
     pub dropped: u64,
@@ -66,8 +68,8 @@ pub struct NicStats {
     pub forwarded_bytes: u64,
     /// Of these, frames that go into a tunnel.
     pub tunnelled: u64,
-    /// Frames that matched a rule with JUMP and none of the group it names:
-    /// dropped.
+    /// Frames that matched an ingress rule with JUMP and none of the group that
+    /// it names: dropped.
     pub unmatched: u64,
     /// Frames that came while the port was stopped.
     pub stopped: u64,

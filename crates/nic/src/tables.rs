@@ -2,7 +2,7 @@
 use dpdk::flow::Counters;
 
 use crate::director::Director;
-use crate::profile::{Card, Parsed, ROOT_RULES};
+use crate::profile::{Parsed, Profile, ROOT_RULES};
 use crate::steering::{Domain, Steering};
 
 /// What matches packets.
@@ -14,7 +14,7 @@ pub(crate) enum Tables {
 }
 
 impl Tables {
-    pub(crate) fn new(card: &Card, capacity: usize) -> Self {
+    pub(crate) fn new(card: &Profile, capacity: usize) -> Self {
         if card.profile.rewrites() {
             Self::Steering(Steering::default())
         } else {

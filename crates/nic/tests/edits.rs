@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dpdk::flow::{Action, Attributes, FlowPort, HopField, Item, Match, Modify, Rule, SetField};
 use flow::CardProfile;
-use nic::{Delivery, Nic, NicConfig};
+use nic::{Disposition, Nic, NicConfig};
 use proptest::prelude::*;
 use wire::{Headers, Mac, Rewrite, Side, checksum};
 
@@ -188,7 +188,7 @@ fn in_hardware(sent: &Sent, actions: Vec<Action>) -> Vec<u8> {
     };
     let _ = nic.flows().create(&rule).unwrap();
     let mut frame = sent.frame();
-    let mut out = [Delivery::default()];
+    let mut out = [Disposition::default()];
     nic.receive_burst([frame.as_slice()], 0, &mut out);
     assert_eq!(out[0].forward, Some(1));
     out[0].edits.apply(&mut frame);
@@ -250,7 +250,7 @@ proptest! {
         };
         let _ = nic.flows().create(&rule).unwrap();
         let mut frame = bytes.clone();
-        let mut out = [Delivery::default()];
+        let mut out = [Disposition::default()];
         nic.receive_burst([frame.as_slice()], 0, &mut out);
         out[0].edits.apply(&mut frame);
         prop_assert_eq!(frame.len(), bytes.len());

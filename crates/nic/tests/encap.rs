@@ -10,7 +10,7 @@ use dpdk::flow::{
 };
 use etherparse::{Ipv4Header, Ipv6Header, PacketBuilder, UdpHeader};
 use flow::CardProfile;
-use nic::{Delivery, Nic, NicConfig};
+use nic::{Disposition, Nic, NicConfig};
 use packet::{HeapPacket, PacketBuf};
 use proptest::prelude::*;
 
@@ -134,11 +134,11 @@ fn card(rule: &Rule) -> Nic {
     nic
 }
 
-fn delivered(nic: &Nic, frame: &[u8]) -> Delivery {
-    let mut out = [Delivery::default()];
+fn delivered(nic: &Nic, frame: &[u8]) -> Disposition {
+    let mut out = [Disposition::default()];
     nic.receive_burst([frame], 0, &mut out);
-    let [delivery] = out;
-    delivery
+    let [disposition] = out;
+    disposition
 }
 
 fn shim() -> impl Strategy<Value = Shim> {
@@ -157,10 +157,10 @@ proptest! {
     ) {
         let nic = card(&into_tunnel(v6_in, outer(v6_out, shim, class, None)));
         let (frame, inner) = arriving(v6_in, tag, &payload, padding);
-        let delivery = delivered(&nic, &frame);
-        prop_assert_eq!(delivery.forward, Some(1));
+        let disposition = delivered(&nic, &frame);
+        prop_assert_eq!(disposition.forward, Some(1));
         let mut packet = HeapPacket::new(&frame);
-        prop_assert!(delivery.change(&mut packet));
+        prop_assert!(disposition.change(&mut packet));
         let wanted = [outer(v6_out, shim, class, Some(inner.len())), inner, vec![0; padding]];
         prop_assert_eq!(packet.bytes(), wanted.concat());
     }
@@ -180,9 +180,9 @@ proptest! {
             pattern: vec![],
             ..into_tunnel(false, headers.clone())
         };
-        let delivery = delivered(&card(&rule), &frame);
+        let disposition = delivered(&card(&rule), &frame);
         let mut packet = HeapPacket::new(&frame);
-        prop_assert!(delivery.change(&mut packet));
+        prop_assert!(disposition.change(&mut packet));
         prop_assert!(packet.bytes().len() >= headers.len());
         prop_assert_eq!(&packet.bytes()[..12], &headers[..12]);
     }

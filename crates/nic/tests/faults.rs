@@ -1,7 +1,7 @@
 //! Faults on order: each does what it says, in the NIC's time, repeatably.
 mod common;
 
-use common::{EXACT, nic, nth, receive, receive_at, rule};
+use common::{EXACT, Masks, nic, nth, receive, receive_at, rule, tcp, udp};
 use dpdk::flow::{Action, FlowPort, RuleHandle};
 use flow::CardProfile;
 use nic::{Fault, Nic, NicFlows};
@@ -102,6 +102,39 @@ fn a_destroyed_rule_matches_on() {
     assert_eq!(nic.stats().rules, 1);
     flows.destroy(other).unwrap();
     assert_eq!(nic.stats().faults.late_destroys, 2);
+}
+
+#[test]
+fn a_new_mask_ends_the_filters_that_linger_under_the_old_one() {
+    let (nic, mut flows) = setup();
+    nic.order_fault(Fault::LateDestroy { ns: 500 });
+    let old = create(&mut flows, 0).unwrap();
+    flows.destroy(old).unwrap();
+    assert!(receive(&nic, &nth(0)).matched, "it lingers");
+    // With no rule left the next one sets the port's mask anew.
+    let loose = Masks { src: 0, sport: 0, ..EXACT };
+    let new = flows.create(&rule(&nth(1), loose, vec![Action::Queue(2), Action::Mark(1)])).unwrap();
+    assert_eq!(nic.stats().rules, 1);
+    flows.destroy(new).unwrap();
+    let _ = create(&mut flows, 2).unwrap();
+    assert!(!receive(&nic, &nth(0)).matched, "the first mask is back, its filter is not");
+}
+
+#[test]
+fn a_new_mask_of_one_flow_type_leaves_the_filters_of_others() {
+    let nic = nic(CardProfile::E810, 4);
+    let mut flows = nic.flows();
+    nic.order_fault(Fault::LateDestroy { ns: 500 });
+    let others = [udp("10.0.0.1:1", "192.0.2.1:80"), tcp("[2001:db8::1]:1", "[2001:db8::2]:80")];
+    let queue = |packet| rule(packet, EXACT, vec![Action::Queue(1)]);
+    for packet in others.iter().chain([&nth(0)]) {
+        let handle = flows.create(&queue(packet)).unwrap();
+        flows.destroy(handle).unwrap();
+    }
+    let loose = Masks { sport: 0, ..EXACT };
+    let _ = flows.create(&rule(&nth(1), loose, vec![Action::Queue(2)])).unwrap();
+    assert!(others.iter().all(|packet| receive(&nic, packet).matched));
+    assert_eq!(nic.stats().rules, 3, "the new one, and those of the other types");
 }
 
 #[test]

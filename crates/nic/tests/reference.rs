@@ -178,7 +178,7 @@ proptest! {
     #[test]
     fn any_bytes_are_delivered(frame in prop::collection::vec(any::<u8>(), 0..120)) {
         let nic = nic(CardProfile::E810, 4);
-        let mut out = [nic::Delivery::default()];
+        let mut out = [nic::Disposition::default()];
         prop_assert_eq!(nic.receive_burst([frame.as_slice()], 0, &mut out), 1);
         prop_assert!(out[0].queue == 0 && !out[0].matched && out[0].dropped.is_none());
     }

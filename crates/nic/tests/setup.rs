@@ -5,7 +5,7 @@ mod common;
 
 use common::{nic, nth, packet, receive, tcp};
 use flow::CardProfile;
-use nic::{Delivery, Nic, NicConfig, NicError, Reta};
+use nic::{Disposition, Nic, NicConfig, NicError, Reta};
 
 fn error(config: NicConfig) -> NicError {
     match Nic::new(&config) {
@@ -91,7 +91,7 @@ fn fragments_of_a_datagram_stay_together() {
 fn a_burst_takes_as_many_frames_as_there_is_room_for() {
     let nic = nic(CardProfile::X550, 2);
     let frame = nth(0).frame();
-    let mut out: [Delivery; 3] = Default::default();
+    let mut out: [Disposition; 3] = Default::default();
     let mut frames = vec![frame.as_slice(); 5].into_iter();
     assert_eq!(nic.receive_burst(&mut frames, 0, &mut out), 3);
     assert_eq!(nic.receive_burst(&mut frames, 0, &mut out), 2);

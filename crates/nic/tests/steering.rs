@@ -220,10 +220,12 @@ fn agree(nic: &Nic, rules: &mut [Accepted], packet: &Packet) {
     let got_end = match (got.dropped, got.forward, got.matched) {
         (Some(reason), _, _) => End::Dropped(reason),
         (None, Some(port), _) => End::Out(port),
-        (None, None, _) if end == End::Default => End::Default,
-        (None, None, _) => End::Queue(got.queue),
+        (None, None, false) => End::Default,
+        (None, None, true) => End::Queue(got.queue),
     };
     assert_eq!((got_end, got.mark), (end, mark), "{packet:?}");
+    let undecided = matches!(end, End::Default | End::Dropped(DropReason::Unmatched));
+    assert_eq!(got.matched, !undecided, "a JUMP alone is no match: {packet:?}");
     let mut frame = packet.frame();
     got.edits.apply(&mut frame);
     let (ip, ports) = (if packet.vlan.is_some() { 18 } else { 14 }, packet_out.dst.port());
@@ -286,7 +288,7 @@ proptest! {
         let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 8) };
         let nic = Nic::new(&config).unwrap();
         create(&nic, &wish);
-        let mut out = [nic::Delivery::default()];
+        let mut out = [nic::Disposition::default()];
         prop_assert_eq!(nic.receive_burst([frame.as_slice()], 0, &mut out), 1);
         prop_assert!(out[0].queue == 0 && !out[0].matched && out[0].dropped.is_none());
     }

@@ -7,7 +7,7 @@ use std::thread;
 use common::{EXACT, nic, nth, rule};
 use dpdk::flow::{Action, FlowPort};
 use flow::CardProfile;
-use nic::Delivery;
+use nic::Disposition;
 
 const FLOWS: u32 = 64;
 
@@ -26,7 +26,7 @@ fn receive_is_right_at_every_moment_of_programming() {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let receiver = scope.spawn(|| {
-            let mut out = vec![Delivery::default(); frames.len()];
+            let mut out = vec![Disposition::default(); frames.len()];
             let mut bursts = 0_u64;
             while !done.load(Ordering::Relaxed) || bursts == 0 {
                 nic.receive_burst(frames.iter().map(Vec::as_slice), bursts, &mut out);

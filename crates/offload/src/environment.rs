@@ -40,7 +40,7 @@ pub struct PortTables<'a> {
     /// What its queues mean.
     pub queues: &'a QueueTable,
     /// How far its queues have been emptied.
-    pub drained: &'a QueueEpochs,
+    pub queue_epochs: &'a QueueEpochs,
 }
 
 /// The connection table, as the offload side sees it.

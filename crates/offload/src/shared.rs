@@ -113,7 +113,11 @@ impl NextHops for Arc<Shared> {
 impl Ports for Arc<Shared> {
     fn tables(&self, port: PortId) -> Option<PortTables<'_>> {
         let port = Shared::port(self, port)?;
-        Some(PortTables { marks: &port.marks, queues: &port.queues, drained: &port.drained })
+        Some(PortTables {
+            marks: &port.marks,
+            queues: &port.queues,
+            queue_epochs: &port.queue_epochs,
+        })
     }
 
     fn station(&self, port: PortId) -> Option<(Mac, u16)> {

@@ -89,7 +89,7 @@ impl Run {
         let mut flows: [&mut dyn FlowPort; 2] = [a, b];
         self.offloader.tick(self.now_ms, &mut flows);
         for port in &self.world.ports {
-            (0..QUEUES).for_each(|queue| port.drained.polled(queue, 0));
+            (0..QUEUES).for_each(|queue| port.queue_epochs.polled(queue, 0));
         }
     }
 

@@ -54,7 +54,7 @@ impl Bench {
         let mut flows: [&mut dyn FlowPort; 2] = [a, b];
         self.offloader.tick(now_ms, &mut flows);
         for port in &self.world.ports {
-            (0..4).for_each(|queue| port.drained.polled(queue, 0));
+            (0..4).for_each(|queue| port.queue_epochs.polled(queue, 0));
         }
     }
 }

@@ -231,7 +231,7 @@ impl Model {
             for queue in 0..QUEUES {
                 let at = usize::from(queue);
                 if got[at] > 0 || !full[at] {
-                    self.world.ports[port].drained.polled(queue, got[at]);
+                    self.world.ports[port].queue_epochs.polled(queue, got[at]);
                 }
             }
         }

@@ -113,7 +113,7 @@ impl Cards {
             run.nics.iter().for_each(|nic| nic.advance(run.now_ms * 1_000_000));
             run.offloader.tick(run.now_ms, &mut [&mut *first, &mut *second]);
             for port in &run.world.ports {
-                (0..4).for_each(|queue| port.drained.polled(queue, 0));
+                (0..4).for_each(|queue| port.queue_epochs.polled(queue, 0));
             }
         }
     }

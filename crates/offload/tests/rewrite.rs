@@ -198,7 +198,7 @@ fn a_connection_whose_rules_are_lost_does_not_stay_installed() {
             run.nics.iter().for_each(|nic| nic.advance(run.now_ms * 1_000_000));
             let [a, b] = &mut run.flows;
             run.offloader.tick(run.now_ms, &mut [a, b]);
-            (0..4).for_each(|q| run.world.ports.iter().for_each(|p| p.drained.polled(q, 0)));
+            (0..4).for_each(|q| run.world.ports.iter().for_each(|p| p.queue_epochs.polled(q, 0)));
             if run.now_ms % 50 == 0 {
                 assert!(!run.packet(1, Direction::Forward));
             }

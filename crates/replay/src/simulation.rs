@@ -9,7 +9,7 @@ use control::{Applied, Control, Drained, Plan, Refusal, Steered};
 use dpdk::flow::FlowPort;
 use flow::{CardProfile, Encoding, EncodingChoice, PortId};
 use keeper::{AgerSettings, Keeper, KeeperOutbox};
-use nic::{Delivery, Nic, NicConfig, NicError, NicFlows, Reta};
+use nic::{Disposition, Nic, NicConfig, NicError, NicFlows, Reta};
 use offload::{
     OffloadConfig, OffloadStats, Offloader, PortConfig, ProbeInput, ReceiveQueues, Rules,
     RulesReport, probe_card,
@@ -228,7 +228,7 @@ impl Simulation {
                         worker.process(source, &mut burst, now_ms, &mut self.collected);
                     }
                     if let Some(shared) = self.shared.port(port_id) {
-                        shared.drained.polled(queue as u16, got);
+                        shared.queue_epochs.polled(queue as u16, got);
                     }
                 }
             }
@@ -367,16 +367,16 @@ impl SimulatedPort {
     }
 
     fn arrive(&mut self, mut packet: HeapPacket, now_ns: u64) -> Arrived {
-        let mut delivery = [Delivery::default()];
+        let mut disposition = [Disposition::default()];
         if let Some((nic, _)) = &self.nic {
-            nic.receive_burst([packet.bytes()], now_ns, &mut delivery);
+            nic.receive_burst([packet.bytes()], now_ns, &mut disposition);
         }
-        let [delivery] = delivery;
-        let Delivery { queue, mark, dropped, forward, .. } = delivery;
+        let [disposition] = disposition;
+        let Disposition { queue, mark, dropped, forward, .. } = disposition;
         if dropped.is_some() {
             return Arrived::Dropped;
         }
-        if !delivery.change(&mut packet) {
+        if !disposition.change(&mut packet) {
             return Arrived::Dropped;
         }
         if let Some(port) = forward {

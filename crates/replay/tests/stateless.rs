@@ -8,7 +8,7 @@ use std::sync::Arc;
 use config::Config;
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
 use flow::{CardProfile, Encoding, PortId};
-use nic::{Delivery, Fault, Nic, NicConfig, NicFlows};
+use nic::{Disposition, Fault, Nic, NicConfig, NicFlows};
 use offload::StatelessRules;
 use packet::PacketBuf;
 use rand::rngs::StdRng;
@@ -349,7 +349,7 @@ fn next(nic: &Nic, client: u32) -> Option<Mac> {
     let link = Link { src: PEER, dst: OWN, vlan: None };
     let shape = Shape { ttl: 64, ..Shape::default() };
     let mut frame = frames::ip(link, [src.ip(), dst.ip()], 17, &bytes, &shape, None);
-    let mut out = [Delivery::default()];
+    let mut out = [Disposition::default()];
     nic.receive_burst([frame.as_slice()], 0, &mut out);
     assert_eq!(out[0].dropped, None);
     out[0].forward?;

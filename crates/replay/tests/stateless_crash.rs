@@ -13,7 +13,7 @@ use dpdk::flow::{
     Action, Attributes, Counters, FlowError, FlowPort, Item, Match, Rule, RuleHandle,
 };
 use flow::CardProfile;
-use nic::{Delivery, Fault, Nic, NicConfig, NicFlows};
+use nic::{Disposition, Fault, Nic, NicConfig, NicFlows};
 use offload::StatelessRules;
 use setup::{PortFacts, Seed};
 use state::Shared;
@@ -109,7 +109,7 @@ fn next(nic: &Nic, vip: &str, client: u32, ttl: u8) -> Option<Mac> {
     let link = Link { src: [2, 0, 0, 0, 9, 9], dst: OWN.0, vlan: None };
     let shape = Shape { ttl, ..Shape::default() };
     let mut frame = frames::ip(link, [src.ip(), dst.ip()], 17, &bytes, &shape, None);
-    let mut out = [Delivery::default()];
+    let mut out = [Disposition::default()];
     nic.receive_burst([frame.as_slice()], 0, &mut out);
     assert_eq!(out[0].dropped, None);
     out[0].forward?;

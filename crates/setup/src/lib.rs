@@ -91,7 +91,7 @@ pub fn start(
     let ports = ports.map(|(port, facts)| PortShared {
         marks: MarkTable::new(MARKS),
         queues: QueueTable::new(usize::from(facts.queues), SHARED_ACTIONS),
-        drained: QueueEpochs::new(usize::from(facts.queues), facts.ring),
+        queue_epochs: QueueEpochs::new(usize::from(facts.queues), facts.ring),
         mac: facts.mac,
         mtu: port.mtu,
     });

@@ -54,7 +54,7 @@ pub struct PortShared {
     /// What a receive queue means on this port.
     pub queues: QueueTable,
     /// How far the receive queues have been emptied.
-    pub drained: QueueEpochs,
+    pub queue_epochs: QueueEpochs,
     /// The port's Ethernet address.
     pub mac: Mac,
     /// The longest IP packet it sends, in bytes.

@@ -166,7 +166,7 @@ fn a_driver_that_does_not_return_stops_nothing_else() {
     drop(release);
     while !shared.table.is_empty() {
         keeper.turn(now_ms);
-        shared.ports[0].drained.polled(0, 0);
+        shared.ports[0].queue_epochs.polled(0, 0);
         std::thread::yield_now();
     }
     while desk.report().connections.done().destroyed < 2 {}

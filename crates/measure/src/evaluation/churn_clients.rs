@@ -6,7 +6,7 @@ use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, cycles, cycles_per_second};
 use flow::PortId;
 use keeper::{AgerSettings, Keeper, KeeperOutbox, ResolverSettings};
-use nic::Delivery;
+use nic::Disposition;
 use packet::PacketBuf;
 use state::Offload;
 use traffic::{ChurnPacket, Phase};
@@ -199,7 +199,7 @@ impl<'a> ChurnClients<'a> {
     /// The clients' port of the NIC receives what has been sent to it. `cycles`
     /// since the start are its clock.
     fn arrive(&mut self, cycles: u64) {
-        let mut told: [Delivery; BURST] = std::array::from_fn(|_| Delivery::default());
+        let mut told: [Disposition; BURST] = std::array::from_fn(|_| Disposition::default());
         // Its clock goes on from where building the scenario has left it.
         let ns = u128::from(cycles) * 1_000_000_000 / u128::from(cycles_per_second().max(1));
         let frames = self.arriving.iter().map(PacketBuf::bytes);

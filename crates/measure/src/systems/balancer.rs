@@ -54,7 +54,7 @@ impl Balancer for Hnlb {
     #[inline]
     fn polled(&mut self, from: Source, found: usize) {
         if let Some(port) = self.shared.port(from.port) {
-            port.drained.polled(from.queue, found);
+            port.queue_epochs.polled(from.queue, found);
         }
     }
 }

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::{ConnId, Hit, OffloadState, Segment};
 use flow::{CardProfile, Direction, Encoding, HopId, PortId};
-use nic::{Delivery, Nic, NicConfig};
+use nic::{Disposition, Nic, NicConfig};
 use offload::{OffloadConfig, Offloader, PortConfig, ReceiveQueues, Rules};
 use packet::HeapPacket;
 use pipeline::{BURST, Outbox, Pipeline, Settings};
@@ -308,10 +308,11 @@ impl Scenario {
             self.templates.write(&spec, &mut frame);
             frames.push(frame);
             if frames.is_full() || number + 1 == all {
-                let mut told: [Delivery; ASKED] = std::array::from_fn(|_| Delivery::default());
+                let mut told: [Disposition; ASKED] =
+                    std::array::from_fn(|_| Disposition::default());
                 let asked = frames.iter().map(|frame| frame.get(..length).unwrap_or_default());
                 nic.receive_burst(asked, ASKED_MS * 1_000_000, &mut told);
-                let aim = |told: &Delivery| Steering {
+                let aim = |told: &Disposition| Steering {
                     mark: told.mark,
                     queue: told.queue as u8,
                     matched: told.matched,

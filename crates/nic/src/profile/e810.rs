@@ -5,10 +5,10 @@ use dpdk::flow::{Action, FlowError, FlowErrorKind, Rule};
 use flow::CardProfile;
 
 use super::full_masks::{self, PatternWords};
-use super::{Card, Filter, Parsed, Rates, Target, Words, refuse};
+use super::{Filter, Parsed, Profile, Rates, Target, Words, refuse};
 use crate::key::{FlowType, Key, KeyV4};
 
-pub(crate) static CARD: Card = Card {
+pub(crate) static PROFILE: Profile = Profile {
     profile: CardProfile::E810,
     max_queues: 256,
     reta_sizes: &[128, 512, 2048],

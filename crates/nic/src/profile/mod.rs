@@ -12,13 +12,13 @@ use flow::CardProfile;
 use crate::key::{FlowType, Key};
 use crate::steering::{Domain, Flow, Place};
 
-impl Card {
+impl Profile {
     /// The limits and quirks of `profile`.
     pub(crate) const fn of(profile: CardProfile) -> &'static Self {
         match profile {
-            CardProfile::X550 => &x550::CARD,
-            CardProfile::Xl710 => &xl710::CARD,
-            CardProfile::E810 => &e810::CARD,
+            CardProfile::X550 => &x550::PROFILE,
+            CardProfile::Xl710 => &xl710::PROFILE,
+            CardProfile::E810 => &e810::PROFILE,
             CardProfile::ConnectX => &mlx5::CONNECTX,
             CardProfile::BlueField3 => &mlx5::BLUEFIELD3,
         }
@@ -28,7 +28,7 @@ impl Card {
 /// How fast the real card is, as far as its figures are published.
 #[must_use]
 pub fn rates(profile: CardProfile) -> Rates {
-    Card::of(profile).rates
+    Profile::of(profile).rates
 }
 
 /// How fast a card is.
@@ -145,7 +145,7 @@ pub(crate) struct Filter {
 }
 
 /// A card's limits and quirks, beside those that [`CardProfile`] states.
-pub(crate) struct Card {
+pub(crate) struct Profile {
     /// Which card it is.
     pub(crate) profile: CardProfile,
     /// Receive queues at most.

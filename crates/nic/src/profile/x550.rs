@@ -8,13 +8,13 @@
 use dpdk::flow::{Action, FlowError, FlowErrorKind, Ipv4Fields, Item, Match, PortFields, Rule};
 use flow::CardProfile;
 
-use super::{Card, Filter, Parsed, Rates, Target, Words, refuse};
+use super::{Filter, Parsed, Profile, Rates, Target, Words, refuse};
 use crate::key::{FlowType, Key, KeyV4, TableKey, rest};
 
 /// The packet buffer of X540 and X550, in KiB, that filters share.
 const PACKET_BUFFER_KIB: u32 = 384;
 
-pub(crate) static CARD: Card = Card {
+pub(crate) static PROFILE: Profile = Profile {
     profile: CardProfile::X550,
     max_queues: 128,
     reta_sizes: &[128, 512],

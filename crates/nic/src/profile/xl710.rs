@@ -6,9 +6,9 @@ use dpdk::flow::{Action, FlowError, FlowErrorKind, Rule};
 use flow::CardProfile;
 
 use super::full_masks::{self, PatternWords};
-use super::{Card, Filter, Parsed, Rates, Target, Words, refuse};
+use super::{Filter, Parsed, Profile, Rates, Target, Words, refuse};
 
-pub(crate) static CARD: Card = Card {
+pub(crate) static PROFILE: Profile = Profile {
     profile: CardProfile::Xl710,
     // RTE_LIBRTE_I40E_QUEUE_NUM_PER_PF.
     max_queues: 64,

@@ -2,7 +2,7 @@
 use wire::{Fragment, Headers, Net, Transport, ethernet};
 
 use crate::edits::Edits;
-use crate::frame::Frame;
+use crate::frame_key::FrameKey;
 use crate::key::{FlowType, Key, KeyV4, KeyV6, rest};
 
 /// A frame's header fields, or a rule's values or masks of them.
@@ -139,7 +139,7 @@ impl HeaderKey {
     }
 
     /// What RSS sees; of fragments and other protocols that is the addresses.
-    pub(crate) fn frame(&self) -> Frame {
+    pub(crate) fn frame(&self) -> FrameKey {
         let kinds = self.kinds();
         let kind = match kinds & (kind::TCP | kind::UDP) {
             kind::TCP => FlowType::Tcp,
@@ -150,12 +150,12 @@ impl HeaderKey {
         let rest = rest(sport, dport, (self.net >> 16) as u8);
         if kinds & kind::V4 != 0 {
             let addresses = (self.src as u64) << 32 | self.dst as u64;
-            return Frame::Whole(kind, Key::V4(KeyV4 { addresses, rest }));
+            return FrameKey::Whole(kind, Key::V4(KeyV4 { addresses, rest }));
         }
         if kinds & kind::V6 != 0 {
-            return Frame::Whole(kind, Key::V6(KeyV6 { src: self.src, dst: self.dst, rest }));
+            return FrameKey::Whole(kind, Key::V6(KeyV6 { src: self.src, dst: self.dst, rest }));
         }
-        Frame::NotIp
+        FrameKey::NotIp
     }
 
     /// What later groups see of the frame once `edits` are carried out.

@@ -40,7 +40,7 @@ struct Tuple {
     held: usize,
 }
 
-/// Where a packet goes.
+/// Where a packet goes: the fate of the last rule on its way, a JUMP being none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<'a> {
     /// To a receive queue.
@@ -69,8 +69,6 @@ pub(crate) struct Decision<'a> {
     pub(crate) encap: Option<Encap>,
     /// What it is then.
     pub(crate) key: HeaderKey,
-    /// Whether any rule matched.
-    pub(crate) matched: bool,
 }
 
 /// What has been collected on a packet's way.
@@ -79,7 +77,6 @@ struct Way {
     edits: Edits,
     encap: Option<Encap>,
     mark: Option<u32>,
-    matched: bool,
 }
 
 /// The end of a packet's way through one domain.
@@ -232,8 +229,8 @@ impl Steering {
                 },
             }
         };
-        let Way { edits, encap, mark, matched } = way;
-        Decision { verdict, mark, edits, encap, key, matched }
+        let Way { edits, encap, mark } = way;
+        Decision { verdict, mark, edits, encap, key }
     }
 
     fn fate(&self, index: usize) -> Option<&Fate> {
@@ -258,7 +255,6 @@ impl Steering {
             entry.counters.packets += 1;
             entry.counters.bytes += len as u64;
             entry.last_hit_ns = now_ns;
-            way.matched = true;
             way.mark = entry.flow.mark.or(way.mark);
             if !entry.flow.edits.is_empty() {
                 key.edit(&entry.flow.edits);

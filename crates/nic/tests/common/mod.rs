@@ -7,7 +7,7 @@ use dpdk::flow::{
     Action, Attributes, Field, Ipv4Fields, Ipv6Fields, Item, Match, PortFields, Rule,
 };
 use flow::CardProfile;
-use nic::{Delivery, Nic, NicConfig};
+use nic::{Disposition, Nic, NicConfig};
 use wire::{FlowKey, Transport};
 
 /// What a test wants in a frame.
@@ -85,16 +85,16 @@ pub fn nic(profile: CardProfile, queues: u16) -> Nic {
 }
 
 /// What the NIC does with one packet, at time 0.
-pub fn receive(nic: &Nic, packet: &Packet) -> Delivery {
+pub fn receive(nic: &Nic, packet: &Packet) -> Disposition {
     receive_at(nic, packet, 0)
 }
 
-pub fn receive_at(nic: &Nic, packet: &Packet, now_ns: u64) -> Delivery {
+pub fn receive_at(nic: &Nic, packet: &Packet, now_ns: u64) -> Disposition {
     let frame = packet.frame();
-    let mut out = [Delivery::default()];
+    let mut out = [Disposition::default()];
     assert_eq!(nic.receive_burst([frame.as_slice()], now_ns, &mut out), 1);
-    let [delivery] = out;
-    delivery
+    let [disposition] = out;
+    disposition
 }
 
 /// The masks of a rule.

@@ -44,9 +44,9 @@ impl PortRules {
             if now_ms < batch.until_ms {
                 break;
             }
-            batch.ticket.get_or_insert_with(|| tables.drained.ticket());
+            batch.ticket.get_or_insert_with(|| tables.queue_epochs.ticket());
         }
-        let passed = |batch: &Batch| batch.ticket.is_some_and(|t| tables.drained.passed(t));
+        let passed = |batch: &Batch| batch.ticket.is_some_and(|t| tables.queue_epochs.passed(t));
         while self.settling.front().is_some_and(passed) {
             for (owner, tag) in self.settling.pop_front().map(|b| b.tags).unwrap_or_default() {
                 self.encoders.release(tag, tables);

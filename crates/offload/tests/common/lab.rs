@@ -11,7 +11,7 @@ use etherparse::PacketBuilder;
 use flow::{AdmissionPolicy, CardProfile, Encoding, HopId, InterfaceId, PortId, Scheduler};
 use keeper::{Ager, AgerSettings};
 use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
-use nic::{Delivery, Nic, NicConfig, NicFlows};
+use nic::{Disposition, Nic, NicConfig, NicFlows};
 use offload::{OffloadConfig, Offloader, PortConfig};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Outbox, Pipeline, Settings};
@@ -124,10 +124,14 @@ impl Lab {
         }
         let mut frame = Vec::new();
         step.write(&mut frame, b"x").unwrap();
-        let mut delivery = [Delivery::default()];
-        self.nics[port].receive_burst([frame.as_slice()], self.now_ms * 1_000_000, &mut delivery);
-        let packet = HeapPacket::new(&frame).with_mark(delivery[0].mark);
-        self.rings[port][usize::from(delivery[0].queue)].push_back(packet);
+        let mut disposition = [Disposition::default()];
+        self.nics[port].receive_burst(
+            [frame.as_slice()],
+            self.now_ms * 1_000_000,
+            &mut disposition,
+        );
+        let packet = HeapPacket::new(&frame).with_mark(disposition[0].mark);
+        self.rings[port][usize::from(disposition[0].queue)].push_back(packet);
     }
 
     /// The worker polls every queue once; where its packets went, and whence.
@@ -141,7 +145,7 @@ impl Lab {
                 let got = burst.len();
                 let from = Source { port, queue: queue as u16 };
                 self.worker.process(from, &mut burst, self.now_ms, &mut self.out);
-                self.shared.ports[at].drained.polled(queue as u16, got);
+                self.shared.ports[at].queue_epochs.polled(queue as u16, got);
             }
         }
         let ends = |frame: Vec<u8>| {
@@ -229,7 +233,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
     let port = |mac| PortShared {
         marks: MarkTable::new(256),
         queues: QueueTable::new(usize::from(QUEUES), 64),
-        drained: QueueEpochs::new(usize::from(QUEUES), RING),
+        queue_epochs: QueueEpochs::new(usize::from(QUEUES), RING),
         mac,
         mtu: 1500,
     };

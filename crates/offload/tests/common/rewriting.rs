@@ -5,7 +5,7 @@ use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use etherparse::PacketBuilder;
 use flow::{CardProfile, Direction, Encoding, EncodingChoice};
-use nic::{Delivery, Nic, NicConfig, NicFlows};
+use nic::{Disposition, Nic, NicConfig, NicFlows};
 use offload::{OffloadConfig, Offloader, PortConfig, Probe, ProbeInput, probe_card};
 use state::Offload;
 use wire::Transport;
@@ -73,7 +73,7 @@ impl Run {
         let mut flows: [&mut dyn FlowPort; 2] = [a, b];
         self.offloader.tick(self.now_ms, &mut flows);
         for port in &self.world.ports {
-            (0..4).for_each(|queue| port.drained.polled(queue, 0));
+            (0..4).for_each(|queue| port.queue_epochs.polled(queue, 0));
         }
         self.check();
     }
@@ -109,7 +109,7 @@ impl Run {
         self.deliver(n, Direction::Forward).mark
     }
 
-    pub fn deliver(&mut self, n: u32, direction: Direction) -> Delivery {
+    pub fn deliver(&mut self, n: u32, direction: Direction) -> Disposition {
         let key = self.world.conns.borrow()[&n].binding.key(direction).unwrap();
         let ethernet = PacketBuilder::ethernet2([2, 0, 0, 0, 9, 9], STATION.0);
         let ip = match (key.src().ip(), key.dst().ip()) {
@@ -125,16 +125,16 @@ impl Run {
             }
             Transport::Udp => ip.udp(sport, dport).write(&mut frame, b"hello").unwrap(),
         }
-        let mut out = [Delivery::default()];
+        let mut out = [Disposition::default()];
         let now_ns = self.now_ms * 1_000_000;
         self.nics[direction.index()].receive_burst([frame.as_slice()], now_ns, &mut out);
-        let [delivery] = out;
-        assert_eq!(delivery.dropped, None);
-        if delivery.forward.is_none() {
+        let [disposition] = out;
+        assert_eq!(disposition.dropped, None);
+        if disposition.forward.is_none() {
             // Software sees it.
             self.world.conns.borrow_mut().get_mut(&n).unwrap().seen_ms = self.now_ms;
         }
-        delivery
+        disposition
     }
 
     pub fn in_cards(&self) -> usize {

@@ -32,7 +32,7 @@ pub struct Conn {
 pub struct Port {
     pub marks: MarkTable,
     pub queues: QueueTable,
-    pub drained: QueueEpochs,
+    pub queue_epochs: QueueEpochs,
 }
 
 pub struct World {
@@ -81,7 +81,7 @@ impl World {
         let port = |_| Port {
             marks: MarkTable::new(marks),
             queues: QueueTable::new(queues, 8),
-            drained: QueueEpochs::new(queues, RING),
+            queue_epochs: QueueEpochs::new(queues, RING),
         };
         Ours(Rc::new(Self {
             conns: RefCell::default(),
@@ -247,7 +247,11 @@ impl NextHops for Ours {
 impl Ports for Ours {
     fn tables(&self, port: PortId) -> Option<PortTables<'_>> {
         let port = self.ports.get(usize::from(port.0))?;
-        Some(PortTables { marks: &port.marks, queues: &port.queues, drained: &port.drained })
+        Some(PortTables {
+            marks: &port.marks,
+            queues: &port.queues,
+            queue_epochs: &port.queue_epochs,
+        })
     }
 
     fn station(&self, _: PortId) -> Option<(Mac, u16)> {

@@ -136,7 +136,7 @@ impl World {
         let ports = [LB_OUT, LB_IN].iter().zip(plan.mtus).map(|(&mac, mtu)| PortShared {
             marks: MarkTable::new(64),
             queues: QueueTable::new(16, 2048),
-            drained: QueueEpochs::new(16, 64),
+            queue_epochs: QueueEpochs::new(16, 64),
             mac,
             mtu,
         });

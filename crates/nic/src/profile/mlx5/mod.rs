@@ -8,7 +8,7 @@ mod reformat;
 use dpdk::flow::{FlowError, FlowErrorKind, Rule, Template};
 use flow::CardProfile;
 
-use super::{Card, Parsed, PortFacts, Rates, Words, refuse};
+use super::{Parsed, PortFacts, Profile, Rates, Words, refuse};
 use crate::steering::{Domain, Flow, Place};
 
 /// Rules of the receive side's root group at most.
@@ -28,7 +28,7 @@ const RATES: Rates =
 /// XenoFlow, section 5.2: 96.7 million packets a second at most.
 const BLUEFIELD3_RATES: Rates = Rates { packets_per_second: Some(96_700_000), ..RATES };
 
-const CARD: Card = Card {
+const PROFILE: Profile = Profile {
     profile: CardProfile::ConnectX,
     max_queues: 1024,
     reta_sizes: &[128, 256, 512],
@@ -47,11 +47,11 @@ const CARD: Card = Card {
 };
 
 /// ConnectX-6 Dx and later.
-pub(crate) static CONNECTX: Card = CARD;
+pub(crate) static CONNECTX: Profile = PROFILE;
 
 /// The steering of BlueField-3 is that of a ConnectX-7.
-pub(crate) static BLUEFIELD3: Card =
-    Card { profile: CardProfile::BlueField3, rates: BLUEFIELD3_RATES, ..CARD };
+pub(crate) static BLUEFIELD3: Profile =
+    Profile { profile: CardProfile::BlueField3, rates: BLUEFIELD3_RATES, ..PROFILE };
 
 fn parse(rule: &Rule, port: &PortFacts<'_>) -> Result<Parsed, FlowError> {
     let domain = attributes(rule, port)?;

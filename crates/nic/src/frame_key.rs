@@ -5,7 +5,7 @@ use crate::key::{FlowType, Key, KeyV4, KeyV6, rest};
 
 /// A frame as the filters and RSS see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub(crate) enum FrameKey {
     /// A whole IP datagram; ports are 0 unless it is TCP or UDP.
     Whole(FlowType, Key),
     /// A fragment: addresses only, never matched by a filter.
@@ -14,7 +14,7 @@ pub(crate) enum Frame {
     NotIp,
 }
 
-impl Frame {
+impl FrameKey {
     /// Parses `frame`, from the first byte of the Ethernet header. One VLAN
     /// tag is stepped over.
     #[inline]
