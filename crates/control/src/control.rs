@@ -260,7 +260,7 @@ fn steered(shared: &Shared, one: &Drained, moved: Moved) -> Steered {
     let mut services = snapshot.services.services().iter();
     let found = services.find(|found| found.name() == one.service);
     let backends = found.map(Service::backends).unwrap_or_default();
-    let open = |own: &Backend| u64::from(shared.active.get(own.id));
+    let open = |own: &Backend| u64::from(shared.loads.connections(own.id));
     let open = backends.iter().filter(|own| own.address == one.backend).map(open).sum();
     let serves =
         |own: &&Backend| own.weight > 0 && found.is_some_and(|found| !found.is_drained(own.id));

@@ -220,7 +220,7 @@ fn a_drain_outlives_a_reload_and_ends_with_its_backend() {
 fn an_id_stays_while_a_connection_has_it() {
     let mut balancer = Balancer::new(&web("1 2"));
     let first = id(&balancer, 1).unwrap();
-    balancer.shared.active.opened(first);
+    balancer.shared.loads.opened(first);
     balancer.reload(&web("2")).unwrap();
     balancer.settle();
     let address = |balancer: &Balancer| {
@@ -230,7 +230,7 @@ fn an_id_stays_while_a_connection_has_it() {
     assert_eq!(address(&balancer).as_deref(), Some("10.71.0.1"), "one connection is left");
     balancer.reload(&web("2 3 4 5")).unwrap();
     assert_eq!(address(&balancer).as_deref(), Some("10.71.0.1"));
-    balancer.shared.active.closed(first);
+    balancer.shared.loads.closed(first);
     balancer.settle();
     assert_eq!(address(&balancer), None);
     balancer.reload(&web("2 3 4 5 6")).unwrap();
@@ -254,7 +254,7 @@ fn connections_of_a_removed_backend_stay_or_move_as_the_service_says() {
             let backend = id(&balancer, host).unwrap();
             let binding = snapshot.services.services()[0].bind(backend, &key, None).unwrap();
             shared.table.insert(&binding, [flow::HopId(0); 2], 0).unwrap();
-            shared.active.opened(backend);
+            shared.loads.opened(backend);
             backend
         };
         let first = insert(1);
@@ -263,7 +263,7 @@ fn connections_of_a_removed_backend_stay_or_move_as_the_service_says() {
         let mut ager = keeper::Ager::new(Arc::clone(&shared), keeper::AgerSettings::default());
         (0..3).for_each(|now_ms| ager.tick(now_ms, &mut |_, _| panic!("none has rules")));
         assert_eq!(shared.table.len(), kept, "{key}");
-        assert_eq!(shared.active.get(first), u32::from(kept == 2), "{key}");
+        assert_eq!(shared.loads.connections(first), u32::from(kept == 2), "{key}");
         balancer.settle();
         let known = shared.snapshot.load().services.backend(first).is_some();
         assert_eq!(known, kept == 2, "{key}");

@@ -260,7 +260,7 @@ mod tests {
         // With connections: those of the backend stay.
         let shared = Arc::clone(&running.control.shared);
         let id = shared.snapshot.load().services.services()[1].backends()[0].id;
-        (0..3).for_each(|_| shared.active.opened(id));
+        (0..3).for_each(|_| shared.loads.opened(id));
         for (words, left) in [
             ("drain web 10.71.0.11", 1),
             ("drain web 10.71.0.12", 0),

@@ -213,7 +213,7 @@ impl Reporter {
                 address: endpoint(backend.address, backend.port),
                 weight: backend.weight,
                 drained: service.is_drained(backend.id),
-                active: u64::from(self.shared.active.get(backend.id)),
+                active: u64::from(self.shared.loads.connections(backend.id)),
                 next_hop: self.hop(backend.address).unwrap_or_else(|why| why),
             });
             ServiceStatus {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use flow::{BackendId, StatelessKey};
 use offload::{Held, StatelessStats};
-use service::{Mode, Service};
+use service::{ModeSpec, Service};
 
 use crate::status::{EntryStatus, ShareStatus, StatelessStatus};
 
@@ -27,7 +27,7 @@ pub(crate) fn of(service: &Service, rules: &StatelessStats) -> Option<StatelessS
         let found = service.backends().iter().find(|backend| backend.id == id);
         found.map_or_else(String::new, |backend| backend.address.to_string())
     };
-    status.by_hash = matches!(service.mode(), Mode::Stateless(StatelessKey::Hash));
+    status.by_hash = matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Hash));
     (status.bits, status.deviation) = (classes.bits(), classes.deviation());
     let sent: BTreeMap<BackendId, _> =
         classes.shares().map(|share| (share.backend, rules.sent_to(share.backend))).collect();

@@ -1,4 +1,5 @@
 //! How backends are chosen for new connections.
+use crate::Mode;
 use crate::word::words;
 
 words! {
@@ -23,21 +24,37 @@ words! {
 }
 
 impl Scheduler {
-    /// Whether the choice for a connection depends on which connections were
-    /// opened before it, so that packets must be scheduled in the order in which
-    /// they came. It does for every scheduler but Maglev, also for one that
-    /// remembers nothing itself: while the connection table is full, Maglev takes
-    /// their places.
+    /// Whether the choice for a connection depends on what happened before: then
+    /// packets must be scheduled in the order in which they came, and a connection
+    /// that is in no table (it is full, or HNLB was started anew) may go elsewhere,
+    /// since hashing alone chooses for it.
     #[must_use]
-    pub const fn depends_on_order(self) -> bool {
+    pub const fn remembers(self) -> bool {
         match self {
             Self::RoundRobin
             | Self::WeightedRoundRobin
             | Self::LeastConnections
-            | Self::SourceHash
             | Self::LeastLatency => true,
-            Self::Maglev => false,
+            Self::Maglev | Self::SourceHash => false,
         }
+    }
+
+    /// Whether a backend's weight is its share of new connections; otherwise all
+    /// that have a weight are equal.
+    #[must_use]
+    pub const fn weighs(self) -> bool {
+        !matches!(self, Self::RoundRobin)
+    }
+
+    /// Why the scheduler can't be used in `mode`, and what can be used; `None` if
+    /// it can.
+    #[must_use]
+    pub fn refusal(self, mode: Mode) -> Option<String> {
+        (self.measures_answers() && mode.is_one_way()).then(|| {
+            format!(
+                "{self} measures how soon backends answer, and in mode {mode} their answers do not come through the load balancer; take another scheduler, or the mode nat or fullnat"
+            )
+        })
     }
 
     /// Whether it measures how soon backends answer, for which their answers

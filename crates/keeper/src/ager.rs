@@ -53,7 +53,7 @@ impl Ager {
         let mut swept = |conn: ConnId, expiry: Expiry| match expiry.offload {
             OffloadState::None => {
                 if let Some(binding) = shared.table.remove_from_software(conn) {
-                    shared.active.closed(binding.backend);
+                    shared.loads.closed(binding.backend);
                     *removed += 1;
                 }
             }

@@ -1,7 +1,7 @@
 //! Packets of known connections: their state is kept, and the offload side is
 //! told what concerns it.
 use conntrack::{ConnId, ConnState, Event, Hit, OffloadState, Segment};
-use flow::{AdmissionPolicy, Direction};
+use flow::{AdmissionPolicy, BackendId, Direction};
 use packet::PacketBuf;
 use state::{Counter, Offload};
 use wire::{Headers, Transport};
@@ -59,6 +59,14 @@ pub(crate) fn segment(headers: &Headers) -> Option<Segment> {
     })
 }
 
+/// The new connection `conn` waits for the first answer of `backend`, which is
+/// measured.
+pub(crate) fn measure<O>(cx: &Context<'_, O>, conn: ConnId, backend: BackendId) {
+    if let Some(generation) = cx.shared.table.generation(conn) {
+        cx.shared.loads.asked((conn.raw(), generation), backend, cx.now_ms);
+    }
+}
+
 /// An event of a connection that may concern the offload side.
 #[cold]
 pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
@@ -67,7 +75,9 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
     event: Event,
 ) {
     if matches!(event, Event::Answered | Event::Established) {
-        cx.shared.active.answered(conn.raw(), cx.now_ms);
+        if let Some(generation) = cx.shared.table.generation(conn) {
+            cx.shared.loads.answered((conn.raw(), generation), cx.now_ms);
+        }
     }
     let in_software = cx.shared.table.offloaded(conn) == Some(OffloadState::None);
     match event {

@@ -77,9 +77,9 @@ impl Scheduling {
             Transport::Udp => calm,
         };
         if begins {
-            service.schedule(flow, &mut self.state, &cx.shared.active)
+            service.schedule(flow, &mut self.state, &cx.shared.loads)
         } else {
-            service.maglev(flow)
+            service.hashed(flow)
         }
     }
 }

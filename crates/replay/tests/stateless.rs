@@ -299,7 +299,7 @@ fn a_hash_spreads_clients_whose_low_bits_are_alike() {
             );
             let key = key.unwrap();
             let service = snapshot.services.lookup(&key).unwrap();
-            let backend = service.maglev(&key).unwrap();
+            let backend = service.hashed(&key).unwrap();
             if service.name() == "hashed" {
                 let input = [&src.octets()[..], &vip.octets(), &[0, 53, 0, 53]].concat();
                 let classes = service.classes().unwrap();

@@ -2,44 +2,38 @@
 //!
 //! A [`ServiceTable`] is compiled once from [`ServiceSpec`]s and never changes;
 //! what a worker changes while it schedules is in its own
-//! [`WorkerScheduleState`], and what all workers share is in [`ActiveCounts`].
+//! [`WorkerScheduleState`], and what all workers share is in [`BackendLoads`].
 //! Both go by ids that a [`Registry`] lends, and so outlive a table: the next one
 //! gives what it has in common with the last the same ids.
 #![forbid(unsafe_code)]
 
-mod active;
 mod binding;
 mod blocks;
 mod classes;
 mod forwarding;
 mod index;
-mod latency;
-mod least_connections;
-mod least_latency;
+mod loads;
 mod maglev;
 mod pool;
 mod prime;
 mod registry;
-mod round_robin;
 mod scheduler;
 mod service;
 mod shares;
 mod siphash;
 mod slots;
-mod source_hash;
 mod spec;
 mod succession;
 mod table;
-mod weighted_round_robin;
 
-pub use active::ActiveCounts;
 pub use binding::Binding;
 pub use classes::{Classes, Entry, Moved, Precision, Share};
 pub use forwarding::{Delivery, Forwarding};
+pub use loads::BackendLoads;
 pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_size};
 pub use pool::{Candidates, Pool};
 pub use registry::Registry;
 pub use scheduler::WorkerScheduleState;
-pub use service::{Backend, Mode, Service};
+pub use service::{Backend, Service};
 pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 pub use table::{ServiceTable, SteerError, TableError};

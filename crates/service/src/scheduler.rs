@@ -1,6 +1,70 @@
-//! What schedulers remember between choices.
+//! How the backend of a new connection is chosen: each scheduler in a file of its
+//! own, and what they remember between choices.
+mod least_connections;
+mod least_latency;
+mod round_robin;
+pub(crate) mod source_hash;
+mod weighted_round_robin;
 
-use crate::ServiceTable;
+use flow::{BackendId, Scheduler};
+use wire::FlowKey;
+
+use crate::maglev::Maglev;
+use crate::{Backend, BackendLoads, Service, ServiceTable};
+
+/// What a scheduler chooses from: the backends of one service, by place.
+#[derive(Clone, Copy)]
+pub(crate) struct Members<'a> {
+    pub(crate) backends: &'a [Backend],
+    /// The places of those that have a weight.
+    pub(crate) eligible: &'a [u16],
+    /// By consistent hashing, in proportion to the weights.
+    pub(crate) maglev: &'a Maglev,
+}
+
+impl Service {
+    /// The backend for the new connection `flow`; `None` if all are drained.
+    #[must_use]
+    pub fn schedule(
+        &self,
+        flow: &FlowKey,
+        state: &mut WorkerScheduleState,
+        loads: &BackendLoads,
+    ) -> Option<BackendId> {
+        let members = self.members();
+        let cursor = state.cursors.get_mut(usize::from(self.id().0))?;
+        let place = match self.scheduler() {
+            Scheduler::RoundRobin => round_robin::next(members, cursor),
+            Scheduler::WeightedRoundRobin => {
+                weighted_round_robin::next(members, &mut state.credits)
+            }
+            Scheduler::LeastConnections => least_connections::next(members, loads, cursor),
+            Scheduler::LeastLatency => least_latency::place(members, flow, loads),
+            Scheduler::Maglev | Scheduler::SourceHash => return self.hashed(flow),
+        }?;
+        self.at(place).map(|backend| backend.id)
+    }
+
+    /// Makes what `state` remembers of it that of a worker's beginning: those of
+    /// different workers begin at different places, so that together they don't
+    /// favour the first backend.
+    fn begin(&self, state: &mut WorkerScheduleState) {
+        if let Some(cursor) = state.cursors.get_mut(usize::from(self.id().0)) {
+            *cursor = state.worker;
+        }
+        for own in self.backends() {
+            if let Some(credit) = state.credits.get_mut(usize::from(own.id.0)) {
+                *credit = 0;
+            }
+        }
+        if self.scheduler() == Scheduler::WeightedRoundRobin {
+            let cycle: u32 = self.backends().iter().map(|own| u32::from(own.weight)).sum();
+            for _ in 0..state.worker.checked_rem(cycle).unwrap_or(0) {
+                weighted_round_robin::next(self.members(), &mut state.credits);
+            }
+        }
+    }
+}
 
 /// What one worker's schedulers remember, by id: it outlives configurations.
 /// Its memory is taken once and is of fixed size, and the operating system gives
@@ -9,9 +73,9 @@ use crate::ServiceTable;
 pub struct WorkerScheduleState {
     worker: u32,
     /// The next place in the ring, by service.
-    pub(crate) cursors: Box<[u32]>,
+    cursors: Box<[u32]>,
     /// Smooth weighted round robin's credits, by backend.
-    pub(crate) credits: Box<[i64]>,
+    credits: Box<[i64]>,
     /// The revision for which a service's memory is, by service; 0: for none.
     revisions: Box<[u64]>,
 }
@@ -38,7 +102,7 @@ impl WorkerScheduleState {
             let known = self.revisions.get_mut(usize::from(service.id().0));
             let Some(known) = known.filter(|known| **known != service.revision()) else { continue };
             *known = service.revision();
-            service.begin(self.worker, self);
+            service.begin(self);
         }
     }
 }

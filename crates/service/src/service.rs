@@ -7,15 +7,14 @@ use flow::{BackendId, OnRemove, Scheduler, ServiceId, StatelessKey};
 use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 use wire::{FlowKey, Transport};
 
-use self::compile::{backends, classes, eligible, maglev, mode, revision};
+use self::compile::{backends, by_id, classes, eligible, maglev, pool, revision};
 use crate::maglev::Maglev;
 use crate::registry::Lent;
+use crate::scheduler::{self, Members};
 use crate::siphash::{self, Key};
 use crate::spec::Identity;
 use crate::{
-    ActiveCounts, Binding, Classes, Forwarding, ModeSpec, Moved, Pool, ServiceSpec, TableError,
-    TunnelSpec, WorkerScheduleState, check_maglev_size, least_connections, least_latency,
-    round_robin, source_hash, weighted_round_robin,
+    Binding, Classes, Forwarding, ModeSpec, Moved, Pool, ServiceSpec, TableError, check_maglev_size,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -43,21 +42,6 @@ pub struct Backend {
     pub weight: u16,
 }
 
-/// How packets of a service get to its backends.
-#[derive(Clone, Debug)]
-pub enum Mode {
-    /// Destination towards the backend, source towards the client.
-    Nat,
-    /// Both, with a local endpoint from the pool.
-    FullNat(Pool),
-    /// As they are, to the backend's Ethernet address.
-    Dsr,
-    /// As they are, in a tunnel to the backend.
-    Tunnel(TunnelSpec),
-    /// As in mode `dsr`, and without connections: each packet alone decides.
-    Stateless(StatelessKey),
-}
-
 /// Backends that have left the configuration, while there are connections.
 pub(crate) type Departed = Box<[Backend]>;
 
@@ -72,8 +56,9 @@ pub struct Service {
     vip: IpAddr,
     port: Option<u16>,
     proto: Transport,
-    mode: Mode,
-    mode_spec: ModeSpec,
+    mode: ModeSpec,
+    /// Of a full-NAT service.
+    pool: Option<Pool>,
     scheduler: Scheduler,
     backends: Box<[Backend]>,
     departed: Departed,
@@ -81,7 +66,9 @@ pub struct Service {
     eligible: Box<[u16]>,
     maglev: Maglev,
     maglev_size: u32,
-    /// StatelessKey place: what the weight is while the backend isn't drained.
+    /// Ids and places of the backends, by id.
+    by_id: Box<[(BackendId, u16)]>,
+    /// By place: what the weight is while the backend isn't drained.
     configured: Box<[u16]>,
     /// Of a stateless service with a backend that takes clients.
     classes: Option<Classes>,
@@ -111,8 +98,8 @@ impl Service {
             vip: spec.vip,
             port: spec.port,
             proto: spec.proto,
-            mode: mode(spec, pool_key)?,
-            mode_spec: spec.mode.clone(),
+            mode: spec.mode.clone(),
+            pool: pool(spec, pool_key)?,
             scheduler: spec.scheduler,
             maglev: filled
                 .map_or_else(|| maglev(&backends, spec.maglev_size), |old| old.maglev.clone()),
@@ -120,6 +107,7 @@ impl Service {
             classes: classes(spec, &backends)?,
             configured: backends.iter().map(|backend| backend.weight).collect(),
             eligible: eligible(&backends),
+            by_id: by_id(&backends),
             backends: backends.into_boxed_slice(),
             departed: lent.departed,
         })
@@ -134,6 +122,7 @@ impl Service {
             backends: Box::default(),
             configured: Box::default(),
             eligible: Box::default(),
+            by_id: Box::default(),
             maglev: maglev(&[], self.maglev_size),
             classes: None,
             ..self.clone()
@@ -176,7 +165,7 @@ impl Service {
             vip: self.vip,
             port: self.port,
             proto: self.proto,
-            mode: &self.mode_spec,
+            mode: &self.mode,
         }
     }
 
@@ -206,26 +195,23 @@ impl Service {
 
     /// How its packets get to the backends.
     #[must_use]
-    pub const fn mode(&self) -> &Mode {
+    pub const fn mode(&self) -> &ModeSpec {
         &self.mode
     }
 
     /// The pool of a full-NAT service.
     #[must_use]
     pub const fn pool(&self) -> Option<&Pool> {
-        match &self.mode {
-            Mode::FullNat(pool) => Some(pool),
-            Mode::Nat | Mode::Dsr | Mode::Stateless(_) | Mode::Tunnel(_) => None,
-        }
+        self.pool.as_ref()
     }
 
     /// How packets of its connections get to their backend.
     #[must_use]
     pub const fn forwarding(&self) -> Forwarding {
         match self.mode {
-            Mode::Nat | Mode::FullNat(_) => Forwarding::Rewrite,
-            Mode::Dsr | Mode::Stateless(_) => Forwarding::Direct,
-            Mode::Tunnel(_) => Forwarding::Tunnel,
+            ModeSpec::Nat | ModeSpec::FullNat { .. } => Forwarding::Rewrite,
+            ModeSpec::Dsr | ModeSpec::Stateless(_) => Forwarding::Direct,
+            ModeSpec::Tunnel(_) => Forwarding::Tunnel,
         }
     }
 
@@ -247,60 +233,32 @@ impl Service {
         &self.departed
     }
 
-    /// The backend for the new connection `flow`; `None` if all are drained.
-    #[must_use]
-    pub fn schedule(
-        &self,
-        flow: &FlowKey,
-        state: &mut WorkerScheduleState,
-        active: &ActiveCounts,
-    ) -> Option<BackendId> {
-        let cursor = state.cursors.get_mut(usize::from(self.id.0))?;
-        let weight = |place| self.at(place).map_or(0, |backend| backend.weight);
-        let place = match self.scheduler {
-            Scheduler::RoundRobin => round_robin::next(&self.eligible, cursor),
-            Scheduler::WeightedRoundRobin => {
-                let Self { eligible, backends, .. } = self;
-                weighted_round_robin::next(eligible, backends, &mut state.credits)
-            }
-            Scheduler::LeastConnections => {
-                let load = |place| {
-                    let connections = self.at(place).map_or(u32::MAX, |b| active.get(b.id));
-                    (connections, weight(place))
-                };
-                least_connections::next(&self.eligible, load, cursor)
-            }
-            Scheduler::Maglev => return self.maglev(flow),
-            Scheduler::SourceHash => source_hash::place(&self.maglev, flow),
-            Scheduler::LeastLatency => {
-                let latency = |place| self.at(place).map_or(u32::MAX, |own| active.latency(own.id));
-                least_latency::place(&self.maglev, flow, latency)
-            }
-        }?;
-        self.at(place).map(|backend| backend.id)
-    }
-
-    /// The backend for `flow` without any state, the same on every load
-    /// balancer with the same backends, whatever the scheduler: for packets
+    /// The backend for `flow` without any state, the same on every load balancer
+    /// with the same backends: by consistent hashing over the client's address with
+    /// the scheduler `source-hash`, over the 5-tuple with all others, for packets
     /// whose connection is in no table. `None` if all are drained. Of stateless
     /// services it is what their classes say.
     #[must_use]
-    pub fn maglev(&self, flow: &FlowKey) -> Option<BackendId> {
-        if let Mode::Stateless(by) = self.mode {
+    pub fn hashed(&self, flow: &FlowKey) -> Option<BackendId> {
+        if let ModeSpec::Stateless(by) = self.mode {
             let classes = self.classes.as_ref()?;
             return match by {
                 StatelessKey::Source => classes.backend(flow.src().ip()),
                 StatelessKey::Hash => classes.of_bits(RSS.flow(flow)),
             };
         }
-        let place = self.maglev.get(siphash::flow(FLOW_KEY, flow, 0))?;
+        let hash = match self.scheduler {
+            Scheduler::SourceHash => scheduler::source_hash::hash(flow),
+            _ => siphash::flow(FLOW_KEY, flow, 0),
+        };
+        let place = self.maglev.get(hash)?;
         self.at(place).map(|backend| backend.id)
     }
 
     /// Whether it is balanced without any connection.
     #[must_use]
     pub const fn is_stateless(&self) -> bool {
-        matches!(self.mode, Mode::Stateless(_))
+        matches!(self.mode, ModeSpec::Stateless(_))
     }
 
     /// What a stateless service gives to which backend; `None` if it isn't one,
@@ -364,9 +322,11 @@ impl Service {
         let chosen = self.of_id(backend)?;
         let own = SocketAddr::new(chosen.address, chosen.port.unwrap_or(vip.port()));
         let (server, local) = match (&self.mode, local) {
-            (Mode::Nat, None) => (own, client),
-            (Mode::FullNat(_), Some(local)) if local.is_ipv4() == own.is_ipv4() => (own, local),
-            (Mode::Dsr | Mode::Stateless(_) | Mode::Tunnel(_), None) => (vip, client),
+            (ModeSpec::Nat, None) => (own, client),
+            (ModeSpec::FullNat { .. }, Some(local)) if local.is_ipv4() == own.is_ipv4() => {
+                (own, local)
+            }
+            (ModeSpec::Dsr | ModeSpec::Stateless(_) | ModeSpec::Tunnel(_), None) => (vip, client),
             _ => return None,
         };
         let (proto, service, forwarding) = (self.proto, self.id, self.forwarding());
@@ -380,44 +340,30 @@ impl Service {
     #[must_use]
     pub fn nat_server(&self, backend: BackendId, port: u16) -> Option<SocketAddr> {
         match (&self.mode, self.of_id(backend)?) {
-            (Mode::Nat, chosen) => {
+            (ModeSpec::Nat, chosen) => {
                 Some(SocketAddr::new(chosen.address, chosen.port.unwrap_or(port)))
             }
             _ => None,
         }
     }
 
-    /// Makes what `state` remembers of it that of a worker's beginning: those of
-    /// different workers begin at different places, so that together they don't
-    /// favour the first backend.
-    pub(crate) fn begin(&self, worker: u32, state: &mut WorkerScheduleState) {
-        if let Some(cursor) = state.cursors.get_mut(usize::from(self.id.0)) {
-            *cursor = worker;
-        }
-        for own in &self.backends {
-            if let Some(credit) = state.credits.get_mut(usize::from(own.id.0)) {
-                *credit = 0;
-            }
-        }
-        if self.scheduler == Scheduler::WeightedRoundRobin {
-            let cycle: u32 = self.backends.iter().map(|own| u32::from(own.weight)).sum();
-            for _ in 0..worker.checked_rem(cycle).unwrap_or(0) {
-                weighted_round_robin::next(&self.eligible, &self.backends, &mut state.credits);
-            }
-        }
+    /// What schedulers choose from.
+    pub(crate) fn members(&self) -> Members<'_> {
+        Members { backends: &self.backends, eligible: &self.eligible, maglev: &self.maglev }
     }
 
-    fn at(&self, place: u16) -> Option<&Backend> {
+    pub(crate) fn at(&self, place: u16) -> Option<&Backend> {
         self.backends.get(usize::from(place))
     }
 
     /// The configured backend `id`. Ids of backends that came together follow
-    /// each other, so the first guess is nearly always right.
+    /// each other, so the first guess is right until a reload changes them.
     #[inline]
     fn of_id(&self, id: BackendId) -> Option<&Backend> {
         let guess = id.0.wrapping_sub(self.backends.first()?.id.0);
-        self.at(guess)
-            .filter(|own| own.id == id)
-            .or_else(|| self.backends.iter().find(|own| own.id == id))
+        self.at(guess).filter(|own| own.id == id).or_else(|| {
+            let found = self.by_id.binary_search_by_key(&id, |(own, _)| *own).ok()?;
+            self.at(self.by_id.get(found)?.1)
+        })
     }
 }

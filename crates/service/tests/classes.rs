@@ -263,7 +263,7 @@ fn a_service_table_steers_clients() {
     let table = ServiceTable::empty([1, 2]).successor(&specs, &mut registry).unwrap();
     let flow = common::flow(Transport::Udp, "192.0.2.7:5", "10.71.0.100:53");
     let at = |table: &ServiceTable| {
-        table.backend(table.lookup(&flow).unwrap().maglev(&flow).unwrap()).unwrap().address
+        table.backend(table.lookup(&flow).unwrap().hashed(&flow).unwrap()).unwrap().address
     };
     let first = at(&table);
     let (steered, moved) = table.steer(&name, first, true).unwrap();

@@ -6,7 +6,7 @@ mod common;
 use common::{client, ip, table, web};
 use flow::{BackendId, Scheduler};
 use proptest::prelude::*;
-use service::{ActiveCounts, Registry, ServiceTable, SteerError, WorkerScheduleState};
+use service::{BackendLoads, Registry, ServiceTable, SteerError, WorkerScheduleState};
 
 const SCHEDULERS: [Scheduler; 5] = [
     Scheduler::RoundRobin,
@@ -41,7 +41,7 @@ proptest! {
     ) {
         let first = table(&[web(scheduler, &weights)]);
         let (mut now, mut expected) = (first.clone(), weights.clone());
-        let (mut state, active) = (WorkerScheduleState::new(0, &first), ActiveCounts::default());
+        let (mut state, loads) = (WorkerScheduleState::new(0, &first), BackendLoads::default());
         let name = first.services()[0].name();
         for (step, (which, drain)) in steps.into_iter().enumerate() {
             let place = which.index(weights.len());
@@ -65,13 +65,13 @@ proptest! {
             let configured = table(&[web(scheduler, &expected)]);
             for number in 0..60 {
                 let flow = client(step as u32 * 60 + number);
-                let chosen = service.schedule(&flow, &mut state, &active);
+                let chosen = service.schedule(&flow, &mut state, &loads);
                 prop_assert_eq!(chosen.is_some(), expected.iter().any(|weight| *weight > 0));
                 if let Some(chosen) = chosen {
                     prop_assert!(expected[usize::from(chosen.0)] > 0, "{:?} is drained", chosen);
-                    active.opened(chosen);
+                    loads.opened(chosen);
                 }
-                prop_assert_eq!(service.maglev(&flow), configured.services()[0].maglev(&flow));
+                prop_assert_eq!(service.hashed(&flow), configured.services()[0].hashed(&flow));
             }
         }
     }

@@ -5,15 +5,15 @@ mod common;
 use common::{client, flow, table, web};
 use flow::{BackendId, Scheduler};
 use proptest::prelude::*;
-use service::{ActiveCounts, WorkerScheduleState};
+use service::{BackendLoads, WorkerScheduleState};
 use wire::Transport;
 
 /// The places of `count` choices by worker `worker`.
 fn choices(scheduler: Scheduler, weights: &[u16], worker: usize, count: u32) -> Vec<u16> {
     let table = table(&[web(scheduler, weights)]);
-    let (mut state, active) = (WorkerScheduleState::new(worker, &table), ActiveCounts::default());
+    let (mut state, loads) = (WorkerScheduleState::new(worker, &table), BackendLoads::default());
     let service = &table.services()[0];
-    (0..count).map(|n| service.schedule(&client(n), &mut state, &active).unwrap().0).collect()
+    (0..count).map(|n| service.schedule(&client(n), &mut state, &loads).unwrap().0).collect()
 }
 
 fn tally(choices: &[u16], places: usize) -> Vec<u32> {
@@ -61,23 +61,23 @@ proptest! {
     ) {
         prop_assume!(weights.iter().any(|weight| *weight > 0));
         let table = table(&[web(Scheduler::LeastConnections, &weights)]);
-        let (mut state, active) = (WorkerScheduleState::new(1, &table), ActiveCounts::default());
+        let (mut state, loads) = (WorkerScheduleState::new(1, &table), BackendLoads::default());
         let (mut model, mut open) = (vec![0_u32; weights.len()], Vec::new());
         for (n, end) in (0..).zip(ends) {
             if let Some(end) = end.filter(|_| !open.is_empty()) {
                 let BackendId(place) = open.swap_remove(end.index(open.len()));
-                active.closed(BackendId(place));
+                loads.closed(BackendId(place));
                 model[usize::from(place)] -= 1;
                 continue;
             }
-            let chosen = table.services()[0].schedule(&client(n), &mut state, &active).unwrap();
+            let chosen = table.services()[0].schedule(&client(n), &mut state, &loads).unwrap();
             let load = |place: usize| f64::from(model[place]) / f64::from(weights[place]);
             let place = usize::from(chosen.0);
             prop_assert!(weights[place] > 0);
             for other in (0..weights.len()).filter(|other| weights[*other] > 0) {
                 prop_assert!(load(place) <= load(other), "{model:?} {place}");
             }
-            active.opened(chosen);
+            loads.opened(chosen);
             model[place] += 1;
             open.push(chosen);
         }
@@ -109,7 +109,8 @@ fn maglev_spreads_connections_by_weight() {
     }
 }
 
-/// Every scheduler's service serves without state, and in the same way.
+/// A service of any scheduler serves without state, and in the same way but for
+/// `source-hash`, whose own choice needs no state.
 #[test]
 fn stateless_choice_does_not_depend_on_the_scheduler() {
     let weights = [1, 2, 3, 4];
@@ -118,7 +119,7 @@ fn stateless_choice_does_not_depend_on_the_scheduler() {
         Scheduler::RoundRobin,
         Scheduler::WeightedRoundRobin,
         Scheduler::LeastConnections,
-        Scheduler::SourceHash,
+        Scheduler::LeastLatency,
     ] {
         let table = table(&[web(Scheduler::RoundRobin, &[1]), {
             let mut other = web(scheduler, &weights);
@@ -126,7 +127,7 @@ fn stateless_choice_does_not_depend_on_the_scheduler() {
             other
         }]);
         let service = &table.services()[1];
-        let found: Vec<_> = (0..1000).map(|n| service.maglev(&client(n)).unwrap().0 - 1).collect();
+        let found: Vec<_> = (0..1000).map(|n| service.hashed(&client(n)).unwrap().0 - 1).collect();
         assert_eq!(found, expected, "{scheduler:?}");
     }
 }
@@ -134,10 +135,13 @@ fn stateless_choice_does_not_depend_on_the_scheduler() {
 #[test]
 fn source_hash_looks_at_the_clients_address_only() {
     let table = table(&[web(Scheduler::SourceHash, &[1; 20])]);
-    let (mut state, active) = (WorkerScheduleState::new(0, &table), ActiveCounts::default());
+    let (mut state, loads) = (WorkerScheduleState::new(0, &table), BackendLoads::default());
     let service = &table.services()[0];
     let mut choose = |src: &str| {
-        service.schedule(&flow(Transport::Tcp, src, "10.71.0.100:80"), &mut state, &active).unwrap()
+        let flow = flow(Transport::Tcp, src, "10.71.0.100:80");
+        let chosen = service.schedule(&flow, &mut state, &loads);
+        assert_eq!(chosen, service.hashed(&flow), "with the table full, and after a restart");
+        chosen.unwrap()
     };
     let one = choose("10.71.0.7:1000");
     assert!((1001..2000).all(|port| choose(&format!("10.71.0.7:{port}")) == one));
@@ -156,10 +160,10 @@ fn source_hash_moves_few_clients() {
     spec.backends.remove(7);
     let after = table(&[spec]);
     let choose = |table: &service::ServiceTable, n: u32| {
-        let (mut state, active) = (WorkerScheduleState::new(0, table), ActiveCounts::default());
+        let (mut state, loads) = (WorkerScheduleState::new(0, table), BackendLoads::default());
         let flow =
             flow(Transport::Tcp, &format!("10.0.{}.{}:9", n / 250, n % 250), "10.71.0.100:80");
-        let id = table.services()[0].schedule(&flow, &mut state, &active).unwrap();
+        let id = table.services()[0].schedule(&flow, &mut state, &loads).unwrap();
         table.backend(id).unwrap().address
     };
     let gone = before.backends()[7].address;
@@ -184,11 +188,10 @@ fn nobody_is_chosen_when_all_are_drained() {
     ] {
         for weights in [&[][..], &[0, 0][..]] {
             let table = table(&[web(scheduler, weights)]);
-            let (mut state, active) =
-                (WorkerScheduleState::new(3, &table), ActiveCounts::default());
+            let (mut state, loads) = (WorkerScheduleState::new(3, &table), BackendLoads::default());
             let service = &table.services()[0];
-            assert_eq!(service.schedule(&client(1), &mut state, &active), None);
-            assert_eq!(service.maglev(&client(1)), None);
+            assert_eq!(service.schedule(&client(1), &mut state, &loads), None);
+            assert_eq!(service.hashed(&client(1)), None);
         }
     }
 }
@@ -201,7 +204,7 @@ fn a_workers_memory_serves_the_next_table() {
         let table = table(&[web(scheduler, &[1, 1])]);
         let service = &table.services()[0];
         state.follow(&table);
-        let mut next = || service.schedule(&client(1), &mut state, &ActiveCounts::default());
+        let mut next = || service.schedule(&client(1), &mut state, &BackendLoads::default());
         assert_eq!([next(), next()], [Some(BackendId(0)), Some(BackendId(1))]);
     }
 }
@@ -209,19 +212,19 @@ fn a_workers_memory_serves_the_next_table() {
 /// New connections to three backends, of which each answers after its time.
 fn answering(after_ms: [Option<u64>; 3], connections: u32) -> Vec<u32> {
     let table = table(&[web(Scheduler::LeastLatency, &[1, 1, 1])]);
-    let (mut state, active) = (WorkerScheduleState::new(0, &table), ActiveCounts::default());
+    let (mut state, loads) = (WorkerScheduleState::new(0, &table), BackendLoads::default());
     let mut answers: Vec<(u64, u32)> = Vec::new();
     let mut chosen = Vec::new();
     for n in 0..connections {
         let now_ms = 70_000 + u64::from(n);
         answers.retain(|(at, conn)| {
             if *at <= now_ms {
-                active.answered(*conn, *at);
+                loads.answered((*conn, 1), *at);
             }
             *at > now_ms
         });
-        let id = table.services()[0].schedule(&client(n), &mut state, &active).unwrap();
-        active.asked(n, id, now_ms);
+        let id = table.services()[0].schedule(&client(n), &mut state, &loads).unwrap();
+        loads.asked((n, 1), id, now_ms);
         answers.extend(after_ms[usize::from(id.0)].map(|after| (now_ms + after, n)));
         chosen.push(id.0);
     }
@@ -247,34 +250,36 @@ fn least_latency_shares_alike_among_equals() {
 
 #[test]
 fn least_latency_notices_that_a_backend_is_quick_again() {
-    let active = ActiveCounts::default();
+    let loads = BackendLoads::default();
     let (slow, now) = (BackendId(1), 1000);
     for n in 0..100 {
-        active.asked(n, slow, now);
-        active.answered(n, now + 50);
+        loads.asked((n, 1), slow, now);
+        loads.answered((n, 1), now + 50);
     }
-    let before = active.latency(slow);
+    let before = loads.latency(slow);
     assert!((45 * 256..=50 * 256).contains(&before), "{before}");
     for n in 100..200 {
-        active.asked(n, slow, now);
-        active.answered(n, now + 1);
+        loads.asked((n, 1), slow, now);
+        loads.answered((n, 1), now + 1);
     }
-    assert!(active.latency(slow) < 2 * 256, "{}", active.latency(slow));
+    assert!(loads.latency(slow) < 2 * 256, "{}", loads.latency(slow));
 }
 
 #[test]
 fn an_answer_is_measured_once_and_only_of_its_own_connection() {
-    let (active, backend) = (ActiveCounts::default(), BackendId(7));
-    active.asked(5, backend, 100);
-    active.answered(6, 101);
-    active.answered(5 + (1 << 14), 101);
-    assert_eq!(active.latency(BackendId(0)), 0);
-    active.answered(5, 104);
-    assert_eq!(active.latency(backend), 4 * 256);
-    active.answered(5, 900);
-    assert_eq!(active.latency(backend), 4 * 256);
+    let (loads, backend) = (BackendLoads::default(), BackendId(7));
+    loads.asked((5, 1), backend, 100);
+    loads.answered((6, 1), 101);
+    loads.answered((5 + (1 << 14), 1), 101);
+    // The next connection in the same record, of a service that measures nothing.
+    loads.answered((5, 2), 101);
+    assert_eq!(loads.latency(BackendId(0)), 0);
+    loads.answered((5, 1), 104);
+    assert_eq!(loads.latency(backend), 4 * 256);
+    loads.answered((5, 1), 900);
+    assert_eq!(loads.latency(backend), 4 * 256);
     // Over the wrap of 16 bits of milliseconds.
-    active.asked(9, BackendId(8), 65_530);
-    active.answered(9, 65_540);
-    assert_eq!(active.latency(BackendId(8)), 10 * 256);
+    loads.asked((9, 1), BackendId(8), 65_530);
+    loads.answered((9, 1), 65_540);
+    assert_eq!(loads.latency(BackendId(8)), 10 * 256);
 }

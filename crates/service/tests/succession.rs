@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use common::{backend, client, ip, pool, spec, table, web};
 use flow::{BackendId, Scheduler, ServiceId};
 use proptest::prelude::*;
-use service::{ActiveCounts, ModeSpec, Registry, ServiceSpec, ServiceTable, WorkerScheduleState};
+use service::{BackendLoads, ModeSpec, Registry, ServiceSpec, ServiceTable, WorkerScheduleState};
 use wire::Transport;
 
 /// Tables one after the other, with the registry that lends their ids.
@@ -137,12 +137,12 @@ proptest! {
                 let flow = wire::FlowKey::new(Transport::Tcp, src, vip).unwrap();
                 let found = |table: &ServiceTable| table.lookup(&flow).map(|s| s.name().to_owned());
                 prop_assert_eq!(found(&tables.now), found(&first));
-                let here = own.maglev(&flow).map(|id| address(&tables.now, id));
-                prop_assert_eq!(here, other.maglev(&flow).map(|id| address(&first, id)));
-                let active = ActiveCounts::default();
+                let here = own.hashed(&flow).map(|id| address(&tables.now, id));
+                prop_assert_eq!(here, other.hashed(&flow).map(|id| address(&first, id)));
+                let loads = BackendLoads::default();
                 let [here, there] = &mut states;
-                let here = own.schedule(&flow, here, &active).map(|id| address(&tables.now, id));
-                let there = other.schedule(&flow, there, &active).map(|id| address(&first, id));
+                let here = own.schedule(&flow, here, &loads).map(|id| address(&tables.now, id));
+                let there = other.schedule(&flow, there, &loads).map(|id| address(&first, id));
                 prop_assert_eq!(here, there);
             }
         }
@@ -231,11 +231,11 @@ fn a_scheduler_goes_on_where_it_was() {
         let choices = |changes: bool| {
             let mut tables = Tables::new(std::slice::from_ref(&main));
             let mut state = WorkerScheduleState::new(1, &tables.now);
-            let active = ActiveCounts::default();
+            let loads = BackendLoads::default();
             let mut chosen = Vec::new();
             for turn in 0..20_u8 {
                 let service = tables.now.services().iter().find(|own| own.name() == main.name);
-                let id = service.unwrap().schedule(&client(0), &mut state, &active).unwrap();
+                let id = service.unwrap().schedule(&client(0), &mut state, &loads).unwrap();
                 chosen.push(tables.now.backend(id).unwrap().address);
                 if changes {
                     let other = service_before(turn);
@@ -258,9 +258,9 @@ fn service_before(turn: u8) -> ServiceSpec {
 fn a_changed_weight_begins_a_new_cycle() {
     let mut tables = Tables::new(&[web(Scheduler::WeightedRoundRobin, &[1, 1])]);
     let mut state = WorkerScheduleState::new(0, &tables.now);
-    let active = ActiveCounts::default();
+    let loads = BackendLoads::default();
     let next = |tables: &Tables, state: &mut WorkerScheduleState| {
-        tables.now.services()[0].schedule(&client(0), state, &active).unwrap().0
+        tables.now.services()[0].schedule(&client(0), state, &loads).unwrap().0
     };
     assert_eq!(next(&tables, &mut state), 0);
     tables.change(&[web(Scheduler::WeightedRoundRobin, &[2, 1])]);

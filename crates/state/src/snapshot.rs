@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use conntrack::ConnTable;
 use flow::{AdmissionPolicy, HopId, InterfaceId, PortId};
 use l3::{Interfaces, NeighbourTable, RouteTable};
-use service::{ActiveCounts, Moved, ServiceTable, SteerError};
+use service::{BackendLoads, Moved, ServiceTable, SteerError};
 use wire::Mac;
 
 use crate::{MarkTable, QueueEpochs, QueueTable, Tunnels};
@@ -68,8 +68,8 @@ pub struct Shared {
     pub table: ConnTable,
     /// Next hops.
     pub neighbours: NeighbourTable,
-    /// Open connections per backend: one more at insertion, one less at removal.
-    pub active: ActiveCounts,
+    /// What each backend carries: one connection more at insertion, one less at removal.
+    pub loads: BackendLoads,
     /// The present configuration.
     pub snapshot: ArcSwap<Snapshot>,
     /// By [`PortId`].
@@ -85,8 +85,8 @@ impl Shared {
         neighbours: NeighbourTable,
         ports: Vec<PortShared>,
     ) -> Self {
-        let active = ActiveCounts::default();
-        Self { table, neighbours, active, snapshot: ArcSwap::from(Arc::new(snapshot)), ports }
+        let loads = BackendLoads::default();
+        Self { table, neighbours, loads, snapshot: ArcSwap::from(Arc::new(snapshot)), ports }
     }
 
     /// The port `id`.

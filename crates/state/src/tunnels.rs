@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use flow::BackendId;
 use l3::{Interfaces, RouteTable};
-use service::{Mode, Service, ServiceTable};
+use service::{ModeSpec, Service, ServiceTable};
 use wire::Encap;
 
 /// The outer header of every backend that is reached through a tunnel.
@@ -24,7 +24,7 @@ impl Tunnels {
     pub fn new(services: &ServiceTable, interfaces: &Interfaces, routes: &RouteTable) -> Self {
         let mut by_ends = BTreeMap::new();
         let mut tunnel = |service: &Service, address| {
-            let Mode::Tunnel(spec) = service.mode() else { return None };
+            let ModeSpec::Tunnel(spec) = service.mode() else { return None };
             let source = spec.source.or_else(|| {
                 let (interface, _) = routes.next(address)?;
                 interfaces.get(interface)?.source_for(address)

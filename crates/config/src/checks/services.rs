@@ -76,11 +76,7 @@ fn check_stateless(findings: &mut Findings<'_>, way: &Way, service: &Service) {
 }
 
 fn check_scheduler(findings: &mut Findings<'_>, way: &Way, service: &Service) {
-    if service.scheduler.measures_answers() && service.mode.is_one_way() {
-        let text = format!(
-            "{} measures how soon backends answer, and in mode {} their answers do not come through the load balancer; take another scheduler, or the mode nat or fullnat",
-            service.scheduler, service.mode
-        );
+    if let Some(text) = service.scheduler.refusal(service.mode) {
         findings.wrong(&way.key("scheduler"), text);
     }
 }

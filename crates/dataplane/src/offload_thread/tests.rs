@@ -85,7 +85,7 @@ fn open(shared: &Shared, n: u16, both: bool) -> ConnId {
         local: client,
     };
     let conn = shared.table.insert(&binding, [hop(11), hop(9)], 0).unwrap();
-    shared.active.opened(backend.id);
+    shared.loads.opened(backend.id);
     if both {
         for direction in [Direction::Forward, Direction::Reply] {
             let flags = TcpFlags(TcpFlags::ACK);

@@ -123,7 +123,7 @@ impl Walk<'_> {
             table.prefetch_further(opening);
         }
         self.openings.retain(|opening| {
-            self.shared.active.opened(opening.backend());
+            self.shared.loads.opened(opening.backend());
             table.insert_prepared(opening, 1).is_ok()
         });
     }
@@ -146,7 +146,7 @@ fn choose(
 ) -> Option<PreparedInsert<1>> {
     let flow = FlowKey::from(key);
     let service = snapshot.services.lookup(&flow)?;
-    let backend = service.schedule(&flow, state, &shared.active)?;
+    let backend = service.schedule(&flow, state, &shared.loads)?;
     let server = service.nat_server(backend, flow.dst().port())?;
     let keys = [*key, key.answered_by(server)?];
     let hops = [*there.get(usize::from(backend.0))?, *back];

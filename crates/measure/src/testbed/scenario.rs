@@ -197,7 +197,7 @@ impl Scenario {
             let missing = || MeasureError::NotOpened(number, numbers.end);
             let hit = self.hit(number).ok_or_else(missing)?;
             let binding = self.shared.table.remove(hit.conn).ok_or_else(missing)?;
-            self.shared.active.closed(binding.backend);
+            self.shared.loads.closed(binding.backend);
         }
         self.shared.table.reclaim();
         Ok(())

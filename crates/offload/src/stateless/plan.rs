@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use dpdk::flow::Rule;
 use flow::{PortId, StatelessKey};
-use service::{Entry, Mode, Service};
+use service::{Entry, ModeSpec, Service};
 use state::{Shared, Snapshot};
 
 use crate::encode::stateless::{self as encode, Target};
@@ -31,7 +31,7 @@ pub(crate) fn plan(
     let group = groups::of_service(port, service.id());
     let mut plan = Plan { group, ..Plan::default() };
     let Some(classes) = service.classes() else { return Ok(plan) };
-    if matches!(service.mode(), Mode::Stateless(StatelessKey::Hash)) {
+    if matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Hash)) {
         return Err("it is balanced by a hash, which no rule can match".to_owned());
     }
     let mtu = shared.port(port).map_or(0, |port| port.mtu);

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
 use flow::{BackendId, ServiceId, StatelessKey};
-use service::{Entry, Mode, Service};
+use service::{Entry, ModeSpec, Service};
 
 use super::leftovers::Leftovers;
 use super::pipe::Pipe;
@@ -105,7 +105,7 @@ impl Side {
             return Progress::Done;
         }
         let by_address = |(service, _): &(&Service, _)| {
-            matches!(service.mode(), Mode::Stateless(StatelessKey::Source))
+            matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Source))
         };
         if self.seat.is_none() && plans.iter().any(by_address) {
             self.seat = flows.create(&encode::seat()).ok();

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use packet::PacketBuf;
-use service::Mode;
+use service::ModeSpec;
 use state::Counter;
 use wire::icmp::{ErrorKind, error_about};
 use wire::numbers::ethertype;
@@ -42,7 +42,7 @@ pub(crate) fn report<B: PacketBuf, O>(
     let key = headers.flow(inner)?;
     let ours = cx.snapshot.services.lookup(&key).map(|service| service.mode());
     let (v4, to) = (headers.net == Net::Ipv4, packet.headers.dst_addr(frame));
-    if !matches!(ours, Some(Mode::Tunnel(_)))
+    if !matches!(ours, Some(ModeSpec::Tunnel(_)))
         || to != Some(source)
         || (v4 && !forbids_fragments(inner, &headers))
     {

@@ -7,16 +7,16 @@
 //! its lock: nothing is looked up again. A packet that is not as usual is left
 //! to the slow path, with the backend that was chosen for it.
 //!
-//! Schedulers whose choice depends on the order of packets are asked in that
-//! order. So a packet that may come to be scheduled on the slow path is a bar:
-//! choices behind it wait until it has gone.
+//! Schedulers that remember are asked in the order of the packets. So a packet that
+//! may come to be scheduled on the slow path is a bar: choices behind it wait until
+//! it has gone.
 //!
 //! Next: out, or the slow path.
 use arrayvec::ArrayVec;
 use conntrack::{FastKey, Key, PreparedInsert};
 use flow::{AdmissionPolicy, BackendId, HopId, Scheduler, ServiceId};
 use packet::PacketBuf;
-use service::Mode;
+use service::ModeSpec;
 use state::Counter;
 use wire::{FastHeader, FlowKey, TcpFlags};
 
@@ -24,7 +24,7 @@ use crate::Outbox;
 use crate::context::Context;
 use crate::fast::{Link, Outcome};
 use crate::next_hop_cache::{ETHERNET, NextHop, NextHopCache};
-use crate::offload_requests::want;
+use crate::offload_requests::{measure, want};
 use crate::pipeline::{BURST, Stages};
 use crate::scheduling::Scheduling;
 use crate::slow::miss::is_client;
@@ -130,7 +130,7 @@ impl NewConnections {
             *verdict = Verdict::Opens(number);
             waiting |= barred;
             barred = false;
-            if !waiting || !scheduler.depends_on_order() {
+            if !waiting || !scheduler.remembers() {
                 waiting |= !self.choose(cx, next_hops, scheduling, usize::from(number));
             }
         }
@@ -158,7 +158,7 @@ impl NewConnections {
         let flow = FlowKey::from(&Key::from(header));
         let service = cx.snapshot.services.lookup(&flow)?;
         let client = flow.src().ip();
-        if !matches!(service.mode(), Mode::Nat) || !is_client(cx, client) {
+        if !matches!(service.mode(), ModeSpec::Nat) || !is_client(cx, client) {
             return None;
         }
         let back = next_hops.client(cx, client)?;
@@ -307,7 +307,7 @@ where
         return Next::Pass(number);
     }
     // Counted at once: the next packet's choice may depend on it.
-    cx.shared.active.opened(backend);
+    cx.shared.loads.opened(backend);
     Next::Insert(number)
 }
 /// Opens the connection of choice `number`, if `enter` lets it, and forwards its
@@ -355,12 +355,12 @@ where
     Key<K>: FastKey<K>,
 {
     let Ok(id) = cx.shared.table.insert_prepared(conn, cx.now_ms) else {
-        cx.shared.active.closed(conn.backend());
+        cx.shared.loads.closed(conn.backend());
         return false;
     };
     cx.count(Counter::Installed);
     if measured {
-        cx.shared.active.asked(id.raw(), conn.backend(), cx.now_ms);
+        measure(cx, id, conn.backend());
     }
     if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, id);

@@ -13,7 +13,7 @@ use wire::{FlowKey, Headers};
 
 use crate::Outbox;
 use crate::context::{Context, Decision};
-use crate::offload_requests::{decision, want};
+use crate::offload_requests::{decision, measure, want};
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
 use crate::slow::stateless;
@@ -134,7 +134,7 @@ fn install<B: PacketBuf, O: Outbox<B>>(
     let chosen = scheduling.backend(cx, service, key, headers.tcp_flags);
     let mut backend = chosen.ok_or(Counter::NoBackend)?;
     for _ in 0..TRIES {
-        let there = hop_to(cx, server_of(service, backend).ok_or(Counter::NoBackend)?)?;
+        let there = hop_to(cx, server_of(cx, backend).ok_or(Counter::NoBackend)?)?;
         match try_backend(cx, service, backend, key, [there, back]) {
             Err(InsertError::ReplyConflict(_)) => {}
             Ok((conn, backend)) => return Ok(installed(cx, service, conn, backend)),
@@ -161,8 +161,8 @@ fn ask_for<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hop: HopId) {
     }
 }
 
-fn server_of(service: &Service, backend: BackendId) -> Option<IpAddr> {
-    service.backends().iter().find(|b| b.id == backend).map(|b| b.address)
+fn server_of<O>(cx: &Context<'_, O>, backend: BackendId) -> Option<IpAddr> {
+    cx.snapshot.services.backend(backend).map(|own| own.address)
 }
 
 /// The next backend that takes connections, in a circle.
@@ -206,9 +206,9 @@ fn installed<B: PacketBuf, O: Outbox<B>>(
     backend: BackendId,
 ) -> Hit {
     cx.count(Counter::Installed);
-    cx.shared.active.opened(backend);
+    cx.shared.loads.opened(backend);
     if service.scheduler().measures_answers() {
-        cx.shared.active.asked(conn.raw(), backend, cx.now_ms);
+        measure(cx, conn, backend);
     }
     if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, conn);

@@ -73,7 +73,7 @@ pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
     match table.offloaded(hit.conn) {
         Some(OffloadState::None) => {
             if let Some(gone) = table.remove(hit.conn) {
-                cx.shared.active.closed(gone.backend);
+                cx.shared.loads.closed(gone.backend);
                 cx.count(Counter::Rescheduled);
             }
             scheduling.hand_on(Some(chosen));

@@ -16,7 +16,7 @@ pub(crate) fn forward<O>(
     service: &Service,
     key: &FlowKey,
 ) -> Result<Decision, Counter> {
-    let backend = service.maglev(key).ok_or(Counter::NoBackend)?;
+    let backend = service.hashed(key).ok_or(Counter::NoBackend)?;
     // A service of mode fullnat can't do without state.
     let binding = service.bind(backend, key, None).ok_or(Counter::TableFull)?;
     let delivery = binding.delivery(Direction::Forward).ok_or(Counter::NotRewritable)?;
@@ -42,7 +42,7 @@ pub(crate) fn is_misplaced<O>(
 pub(crate) fn sender<O>(cx: &Context<'_, O>, key: &FlowKey) -> IpAddr {
     let services = &cx.snapshot.services;
     let towards = key.reversed();
-    let backend = services.lookup(&towards).and_then(|service| service.maglev(&towards));
+    let backend = services.lookup(&towards).and_then(|service| service.hashed(&towards));
     let backend = backend.and_then(|backend| services.backend(backend));
     backend.map_or(key.src().ip(), |backend| backend.address)
 }
@@ -80,7 +80,7 @@ fn claimed<O>(
         let service = cx.snapshot.services.service(service)?;
         let there = towards(service, key)?;
         let binding = service.bind(backend, &there, None)?;
-        Some((binding, service.maglev(&there) == Some(backend)))
+        Some((binding, service.hashed(&there) == Some(backend)))
     });
     let by_maglev = candidates.clone().filter(|(_, by_maglev)| *by_maglev);
     only(candidates).or_else(|| only(by_maglev)).map(|(binding, _)| binding)

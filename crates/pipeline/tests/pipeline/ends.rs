@@ -83,7 +83,7 @@ fn a_syn_of_an_ended_connection_is_scheduled_anew() {
     let active = |backend: &str| {
         let all = world.shared.snapshot.load();
         let is_it = |own: &&service::Backend| own.address == ip(backend) && own.port == Some(8080);
-        world.shared.active.get(all.services.backends().iter().find(is_it).unwrap().id)
+        world.shared.loads.connections(all.services.backends().iter().find(is_it).unwrap().id)
     };
     assert_eq!((active("10.1.0.11"), active("10.1.0.12")), (1, 0));
     assert_eq!(world.shared.table.len(), 1);

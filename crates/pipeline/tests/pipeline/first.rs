@@ -133,7 +133,7 @@ proptest! {
             prop_assert_eq!(bursts.count(counter), single.count(counter), "{}", counter.name());
         }
         for backend in (0..20).map(BackendId) {
-            let active = [&bursts, &single].map(|world| world.shared.active.get(backend));
+            let active = [&bursts, &single].map(|world| world.shared.loads.connections(backend));
             prop_assert_eq!(active[0], active[1], "connections of backend {:?}", backend);
         }
         prop_assert_eq!(&bursts.out.offload, &single.out.offload);
@@ -165,7 +165,7 @@ fn a_flood_fills_the_table_and_goes_on() {
     assert_eq!(world.count(Counter::Stateless), 48);
     assert_eq!((world.count(Counter::Missed), world.count(Counter::LookedUp)), (88, 40));
     assert_eq!(world.count(Counter::Installed), 40);
-    let active: u32 = (0..2).map(|id| world.shared.active.get(BackendId(id))).sum();
+    let active: u32 = (0..2).map(|id| world.shared.loads.connections(BackendId(id))).sum();
     assert_eq!(active, 40);
 }
 

@@ -52,7 +52,7 @@ fn workers_in_threads_agree_on_every_connection() {
     assert_eq!(per_worker[0].0, per_worker[1].0);
     assert_eq!(per_worker[0].1 + per_worker[1].1, 2000);
     assert_eq!(world.shared.table.len(), 2000);
-    let active = [BackendId(0), BackendId(1)].map(|id| world.shared.active.get(id));
+    let active = [BackendId(0), BackendId(1)].map(|id| world.shared.loads.connections(id));
     assert_eq!(active.iter().sum::<u32>(), 2000);
 }
 
@@ -107,8 +107,8 @@ fn idle_connections_are_removed_those_with_rules_after_their_withdrawal() {
     assert_eq!(table.len(), 1);
     ager.tick(world.now_ms + 64_000, &mut |conn, why| withdrawn.push((conn, why)));
     assert_eq!((table.len(), withdrawn.len(), ager.removed()), (0, 1, 2));
-    assert_eq!(world.shared.active.get(BackendId(2)), 0);
-    assert_eq!(world.shared.active.get(BackendId(3)), 0);
+    assert_eq!(world.shared.loads.connections(BackendId(2)), 0);
+    assert_eq!(world.shared.loads.connections(BackendId(3)), 0);
 }
 
 /// Plays another worker that brings the connection in between this worker's

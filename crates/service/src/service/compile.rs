@@ -1,7 +1,7 @@
 //! The parts of a service, from its spec.
 use flow::{BackendId, Scheduler};
 
-use super::{Backend, FLOW_KEY, Mode};
+use super::{Backend, FLOW_KEY};
 use crate::maglev::{Maglev, Member};
 use crate::registry::Lent;
 use crate::siphash::{self, Key};
@@ -39,6 +39,13 @@ pub(super) fn revision(scheduler: Scheduler, backends: &[Backend]) -> u64 {
 /// The places of those that have a weight.
 pub(super) fn eligible(backends: &[Backend]) -> Box<[u16]> {
     (0..).zip(backends).filter(|(_, own)| own.weight > 0).map(|(place, _)| place).collect()
+}
+
+/// The ids and places of `backends`, by id.
+pub(super) fn by_id(backends: &[Backend]) -> Box<[(BackendId, u16)]> {
+    let mut by_id: Vec<_> = backends.iter().map(|own| own.id).zip(0..).collect();
+    by_id.sort_unstable();
+    by_id.into()
 }
 
 /// The Maglev table of `backends`.
@@ -101,19 +108,13 @@ pub(super) fn classes(
     classes.map(Some).ok_or_else(|| TableError::TooManyShares { service: spec.name.clone() })
 }
 
-/// How packets get to the backends, with its pool made.
-pub(super) fn mode(spec: &ServiceSpec, pool_key: Key) -> Result<Mode, TableError> {
-    let pool = match &spec.mode {
-        ModeSpec::Nat => return Ok(Mode::Nat),
-        ModeSpec::Dsr => return Ok(Mode::Dsr),
-        ModeSpec::Tunnel(tunnel) => return Ok(Mode::Tunnel(*tunnel)),
-        ModeSpec::Stateless(by) => return Ok(Mode::Stateless(*by)),
-        ModeSpec::FullNat { pool } => pool,
-    };
+/// The pool of a full-NAT service.
+pub(super) fn pool(spec: &ServiceSpec, pool_key: Key) -> Result<Option<Pool>, TableError> {
+    let ModeSpec::FullNat { pool } = &spec.mode else { return Ok(None) };
     let missing = || TableError::EmptyPool {
         service: spec.name.clone(),
         pool: pool.name.clone(),
         vip: spec.vip,
     };
-    Pool::new(pool, spec.vip, pool_key).map(Mode::FullNat).ok_or_else(missing)
+    Pool::new(pool, spec.vip, pool_key).map(Some).ok_or_else(missing)
 }

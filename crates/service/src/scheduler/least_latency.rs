@@ -2,7 +2,8 @@
 //! sooner (the power of two choices: Mitzenmacher, 2001).
 use wire::FlowKey;
 
-use crate::maglev::Maglev;
+use super::Members;
+use crate::BackendLoads;
 use crate::siphash::{self, Key};
 
 // Fixed: the choice need not differ between load balancers.
@@ -19,15 +20,21 @@ const TRIES: u64 = 4;
 /// preferred: the difference may be chance, and both share alike.
 const EQUAL: u32 = 8;
 
-/// The place in the Maglev table, where weights are shares, for `flow`;
-/// `latency` is how soon the backend at a place answers.
-pub(crate) fn place(table: &Maglev, flow: &FlowKey, latency: impl Fn(u16) -> u32) -> Option<u16> {
+/// The place for `flow`, of two that the Maglev table gives, where weights are
+/// shares.
+pub(super) fn place(
+    Members { backends, maglev, .. }: Members<'_>,
+    flow: &FlowKey,
+    loads: &BackendLoads,
+) -> Option<u16> {
     let hash = siphash::flow(KEY, flow, 0);
-    let first = table.get(hash)?;
+    let first = maglev.get(hash)?;
     if hash % EXPLORE == 0 {
         return Some(first);
     }
-    let mut others = (1..=TRIES).filter_map(|n| table.get(siphash::flow(KEY, flow, n)));
+    let mut others = (1..=TRIES).filter_map(|n| maglev.get(siphash::flow(KEY, flow, n)));
+    let latency =
+        |place| backends.get(usize::from(place)).map_or(u32::MAX, |own| loads.latency(own.id));
     match others.find(|other| *other != first) {
         Some(second) => {
             let bound = latency(first);

@@ -1,20 +1,23 @@
 //! Weighted least connections: the backend with the fewest connections for
 //! its weight.
 
-/// The place in `eligible` with the least `load`, given as (connections,
-/// weight). Among equals the first from `cursor` on, which then moves behind
-/// the chosen one, so that equals take turns.
-pub(crate) fn next(
-    eligible: &[u16],
-    load: impl Fn(u16) -> (u32, u16),
+use super::Members;
+use crate::BackendLoads;
+
+/// The eligible place with the fewest connections for its weight. Among equals
+/// the first from `cursor` on, which then moves behind the chosen one, so that
+/// equals take turns.
+pub(super) fn next(
+    Members { backends, eligible, .. }: Members<'_>,
+    loads: &BackendLoads,
     cursor: &mut u32,
 ) -> Option<u16> {
     let start = (*cursor as usize).checked_rem(eligible.len())?;
     let (before, after) = eligible.split_at_checked(start)?;
     let mut best: Option<(usize, u16, u64, u64)> = None;
     for (turn, place) in after.iter().chain(before).copied().enumerate() {
-        let (active, weight) = load(place);
-        let (active, weight) = (u64::from(active), u64::from(weight));
+        let own = backends.get(usize::from(place))?;
+        let (active, weight) = (u64::from(loads.connections(own.id)), u64::from(own.weight));
         // active / weight < least / heaviest, without the divisions
         if best.is_none_or(|(_, _, least, its)| active * its < least * weight) {
             best = Some((turn, place, active, weight));

@@ -6,14 +6,14 @@
 //! choices as the sum of the weights, all credits are zero again and each
 //! backend was chosen as often as its weight says.
 
-use crate::Backend;
+use super::Members;
 
-/// Chooses among the places in `eligible` of `backends`. `credits` are by id.
-pub(crate) fn next(eligible: &[u16], backends: &[Backend], credits: &mut [i64]) -> Option<u16> {
+/// Chooses among the eligible places. `credits` are by id.
+pub(super) fn next(members: Members<'_>, credits: &mut [i64]) -> Option<u16> {
     let mut total = 0;
     let mut best: Option<(u16, usize, i64)> = None;
-    for place in eligible.iter().copied() {
-        let own = backends.get(usize::from(place))?;
+    for place in members.eligible.iter().copied() {
+        let own = members.backends.get(usize::from(place))?;
         let (id, weight) = (usize::from(own.id.0), i64::from(own.weight));
         let credit = credits.get_mut(id)?;
         *credit += weight;

@@ -5,7 +5,7 @@ use flow::BackendId;
 
 /// New connections whose first answer is waited for at a time; one that falls
 /// on another's place takes it, and the other's answer is not measured.
-const PENDING: usize = 1 << 14;
+const PENDING: u32 = 1 << 14;
 
 /// A mean's units in a millisecond.
 const UNITS: u32 = 256;
@@ -24,8 +24,8 @@ pub(crate) struct Latencies {
     /// By backend: when the oldest connection began that no answer has followed
     /// since, in milliseconds with bit 0 set; 0: there is none.
     waiting: Box<[AtomicU32]>,
-    /// From the top: 32 bits of the connection's id, 16 of its backend's, 16 of
-    /// the time; 0: empty.
+    /// From the top: the connection's tag (32 bits), its backend's id (16), and
+    /// the time (16); 0: empty.
     pending: Box<[AtomicU64]>,
     /// When a connection was last opened, in milliseconds.
     clock: AtomicU32,
@@ -43,17 +43,25 @@ impl Default for Latencies {
     }
 }
 
+/// What tells a pending connection from all others of its place: the bits of the
+/// id that the place doesn't say, and as many of the generation as fit. Without
+/// the generation the answer to a connection in a record that has been reused
+/// would be taken for that of the record's last one, which never got any.
+const fn tag((id, generation): (u32, u32)) -> u32 {
+    id / PENDING * PENDING | generation % PENDING
+}
+
 impl Latencies {
-    fn place(&self, conn: u32) -> Option<&AtomicU64> {
-        self.pending.get(conn as usize % PENDING)
+    fn place(&self, (id, _): (u32, u32)) -> Option<&AtomicU64> {
+        self.pending.get((id % PENDING) as usize)
     }
 
-    /// Connection number `conn` with `backend` began at `now_ms`.
-    pub(crate) fn asked(&self, conn: u32, backend: BackendId, now_ms: u64) {
+    /// The connection with this id and generation began with `backend` at `now_ms`.
+    pub(super) fn asked(&self, conn: (u32, u32), backend: BackendId, now_ms: u64) {
         let now = now_ms as u32;
         self.clock.store(now, Ordering::Relaxed);
         if let Some(place) = self.place(conn) {
-            let entry = u64::from(conn) << 32 | u64::from(backend.0) << 16 | now_ms & 0xffff;
+            let entry = u64::from(tag(conn)) << 32 | u64::from(backend.0) << 16 | now_ms & 0xffff;
             place.store(entry, Ordering::Relaxed);
         }
         if let Some(waiting) = self.waiting.get(usize::from(backend.0)) {
@@ -62,14 +70,14 @@ impl Latencies {
         }
     }
 
-    /// Connection number `conn` got an answer at `now_ms`; nothing happens if it
-    /// was not its first one, or is not measured.
-    pub(crate) fn answered(&self, conn: u32, now_ms: u64) {
+    /// The connection with this id and generation got an answer at `now_ms`;
+    /// nothing happens if it was not its first one, or is not measured.
+    pub(super) fn answered(&self, conn: (u32, u32), now_ms: u64) {
         let Some(place) = self.place(conn) else { return };
         let entry = place.load(Ordering::Relaxed);
         let (relaxed, empty) = (Ordering::Relaxed, 0);
         if entry == empty
-            || (entry >> 32) as u32 != conn
+            || (entry >> 32) as u32 != tag(conn)
             || place.compare_exchange(entry, empty, relaxed, relaxed).is_err()
         {
             return;
@@ -91,7 +99,7 @@ impl Latencies {
 
     /// How soon `backend` answers, in 1/256 ms: the mean, or, if that is more,
     /// for how long it has left connections without an answer. 0: not known.
-    pub(crate) fn get(&self, backend: BackendId) -> u32 {
+    pub(super) fn get(&self, backend: BackendId) -> u32 {
         let of = |all: &[AtomicU32]| {
             all.get(usize::from(backend.0)).map_or(0, |word| word.load(Ordering::Relaxed))
         };
