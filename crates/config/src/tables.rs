@@ -51,7 +51,7 @@ impl Default for Conntrack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fragments {
-    /// The number of incomplete datagrams whose fragments each worker holds at a time.
+    /// The number of datagrams whose fragments each worker follows at a time. It holds a quarter as many fragments that come before the first one of their datagram, those of one source address in an eighth of that room; the oldest make room for newer ones.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub datagrams: u32,
     /// How long a worker waits for the missing fragments of a datagram.

@@ -96,8 +96,9 @@ pub(crate) fn compile(
         }
     }
     let tunnels = Tunnels::new(&services, &interfaces, &routes);
-    let snapshot =
-        Snapshot { services, interfaces, routes, tunnels, sample: plan.sample, ..old.clone() };
+    let (sample, fragment_timeout_ms) = (plan.sample, plan.fragment_timeout_ms);
+    let network = Snapshot { interfaces, routes, tunnels, ..old.clone() };
+    let snapshot = Snapshot { services, sample, fragment_timeout_ms, ..network };
     Ok((snapshot, moved))
 }
 

@@ -21,8 +21,6 @@ pub struct Start {
     pub ports: Vec<PortFact>,
     /// What is wanted.
     pub plan: Plan,
-    /// How long workers remember fragments of a datagram, in milliseconds.
-    pub fragments_ms: u64,
 }
 
 /// What a change did.
@@ -40,7 +38,6 @@ pub struct Control {
     plan: Plan,
     ids: Ids,
     ports: Vec<PortFact>,
-    fragments_ms: u64,
     /// Snapshots that somebody may still have: they are freed here, when nobody
     /// has them, and never by a worker.
     old: Vec<Arc<Snapshot>>,
@@ -59,7 +56,6 @@ impl Control {
             plan: start.plan.nothing(),
             ids: Ids::default(),
             ports: start.ports,
-            fragments_ms: start.fragments_ms,
             old: Vec::new(),
             leaving: None,
             next_look_ms: 0,
@@ -158,7 +154,7 @@ impl Control {
         // Every worker has the present snapshot.
         match &mut self.leaving {
             Some(leaving) => {
-                let due_ms = *leaving.due_ms.get_or_insert(now_ms + self.fragments_ms);
+                let due_ms = *leaving.due_ms.get_or_insert(now_ms + self.plan.fragment_timeout_ms);
                 if now_ms >= due_ms {
                     self.ids.services.release(&leaving.backends, &leaving.services);
                     self.leaving = None;

@@ -21,6 +21,9 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
     if old.sample != new.sample {
         steps.push(Step::SetSample(new.sample));
     }
+    if old.fragment_timeout_ms != new.fragment_timeout_ms {
+        steps.push(Step::SetFragmentTimeout(new.fragment_timeout_ms));
+    }
     steps
 }
 

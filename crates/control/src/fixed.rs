@@ -4,9 +4,10 @@ use std::fmt;
 use config::{Config, Key};
 use serde_json::{Map, Value};
 
-/// Keys of `[offload]` and `[conntrack]` that may change at run time; all others
-/// of these sections may not.
-const FREE: [(&str, &[&str]); 2] = [
+/// Keys of these sections that may change at run time; all others of theirs may
+/// not.
+const FREE: [(&str, &[&str]); 3] = [
+    ("fragments", &["timeout"]),
     ("offload", &["sample"]),
     ("conntrack", &["tcp_syn", "tcp_established", "tcp_closing", "udp"]),
 ];

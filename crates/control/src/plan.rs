@@ -31,6 +31,8 @@ pub struct Plan {
     pub timeouts: Timeouts,
     /// Of the packets matched by queue, one in so many is looked up.
     pub sample: u32,
+    /// How long workers remember fragments of a datagram, in milliseconds.
+    pub fragment_timeout_ms: u64,
     /// What is as it was at the start.
     pub fixed: Fixed,
 }
@@ -54,6 +56,7 @@ impl Plan {
             neighbours: neighbours.map(|given| (given.address, given.mac)).collect(),
             timeouts: timeouts(&config.conntrack),
             sample: config.offload.sample,
+            fragment_timeout_ms: millis(config.fragments.timeout).into(),
             fixed: Fixed::of(config),
         }
     }
@@ -70,6 +73,7 @@ impl Plan {
             neighbours: BTreeMap::new(),
             timeouts: self.timeouts,
             sample: self.sample,
+            fragment_timeout_ms: self.fragment_timeout_ms,
             fixed: self.fixed.clone(),
         }
     }
@@ -151,6 +155,7 @@ impl Plan {
             }
             Step::SetTimeouts(timeouts) => self.timeouts = *timeouts,
             Step::SetSample(sample) => self.sample = *sample,
+            Step::SetFragmentTimeout(timeout_ms) => self.fragment_timeout_ms = *timeout_ms,
             Step::Reorder(order) => self.reorder(order),
         }
         let drained = std::mem::take(&mut self.drained);
@@ -196,7 +201,6 @@ fn place_of(service: &mut ServiceSpec, key: BackendKey) -> Option<&mut BackendSp
 
 /// The timeouts of `[conntrack]`.
 fn timeouts(conntrack: &config::Conntrack) -> Timeouts {
-    let millis = |time: std::time::Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
     let closing_ms = millis(conntrack.tcp_closing);
     // As long as for a NAT, but no longer than an open connection.
     let doubtful_ms = DOUBTFUL_MS.min(millis(conntrack.tcp_established)).max(closing_ms);
@@ -209,4 +213,8 @@ fn timeouts(conntrack: &config::Conntrack) -> Timeouts {
         udp_ms: millis(conntrack.udp),
         udp_stream_ms: millis(conntrack.udp),
     }
+}
+
+fn millis(time: std::time::Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }

@@ -93,6 +93,8 @@ pub enum Step {
     SetTimeouts(Timeouts),
     /// Of the packets matched by queue, one in so many is looked up.
     SetSample(u32),
+    /// Fragments of a datagram are waited for longer or shorter, in milliseconds.
+    SetFragmentTimeout(u64),
     /// A list of the file has another order.
     Reorder(Order),
 }
@@ -166,6 +168,7 @@ impl fmt::Display for Step {
             Self::RemoveNeighbour(address) => write!(f, "neighbour {address}: removed"),
             Self::SetTimeouts(_) => write!(f, "conntrack: the timeouts change"),
             Self::SetSample(sample) => write!(f, "offload.sample: {sample}"),
+            Self::SetFragmentTimeout(ms) => write!(f, "fragments.timeout: {ms} ms"),
             Self::Reorder(order) => write!(f, "{order}"),
         }
     }

@@ -19,7 +19,8 @@ use state::{Shared, Snapshot};
 fn dump(shared: &Shared) -> String {
     let snapshot = shared.snapshot.load();
     let Snapshot { services, interfaces, routes, tunnels, admit, sample, .. } = &**snapshot;
-    let mut text = format!("{admit:?} {sample} {:?}\n", shared.table.timeouts());
+    let waits = snapshot.fragment_timeout_ms;
+    let mut text = format!("{admit:?} {sample} {waits} {:?}\n", shared.table.timeouts());
     for service in services.services() {
         let own = (service.name(), service.vip(), service.port(), service.scheduler());
         text += &format!("{own:?} {:?} {:?}\n", service.forwarding(), service.on_remove());

@@ -40,15 +40,13 @@ pub struct Settings {
     pub fragment_datagrams: usize,
     /// Fragments held at once while they wait for the first of their datagram.
     pub fragments_held: usize,
-    /// How long fragments of a datagram belong together, in milliseconds.
-    pub fragment_timeout_ms: u64,
     /// Seeds the worker's own hashes and samples.
     pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { fragment_datagrams: 1024, fragments_held: 256, fragment_timeout_ms: 2000, seed: 0 }
+        Self { fragment_datagrams: 1024, fragments_held: 256, seed: 0 }
     }
 }
 
@@ -101,7 +99,7 @@ impl<B: PacketBuf> Pipeline<B> {
     ) -> Result<Self, ReaderError> {
         let snapshot = shared.snapshot.load_full();
         let reader = shared.table.register()?;
-        let Settings { fragment_datagrams, fragments_held, fragment_timeout_ms, .. } = settings;
+        let Settings { fragment_datagrams, fragments_held, .. } = settings;
         let stages = Stages {
             sampler: Sampler::new(settings.seed),
             reminder: Reminder(Sampler::new(settings.seed)),
@@ -119,7 +117,7 @@ impl<B: PacketBuf> Pipeline<B> {
             fragments: Fragments::new(
                 fragment_datagrams,
                 fragments_held,
-                fragment_timeout_ms,
+                snapshot.fragment_timeout_ms,
                 settings.seed,
             ),
         };
@@ -145,6 +143,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.scheduling.state.follow(&now.services);
             self.stages.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
             self.stages.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
+            self.stages.fragments.set_timeout(now.fragment_timeout_ms);
         }
     }
 

@@ -76,6 +76,7 @@ pub fn start(
         admit: if offloading { config.offload.admission } else { AdmissionPolicy::Off },
         sample: config.offload.sample,
         icmp_errors_per_second: ICMP_ERRORS_PER_SECOND,
+        fragment_timeout_ms: millis(config.fragments.timeout).into(),
     };
     let ports = config.ports.iter().zip(facts);
     let known = ports.clone().map(|(port, facts)| PortFact {
@@ -83,11 +84,7 @@ pub fn start(
         mac: facts.mac,
         mtu: port.mtu,
     });
-    let start = Start {
-        ports: known.collect(),
-        plan: Plan::of(config),
-        fragments_ms: millis(config.fragments.timeout).into(),
-    };
+    let start = Start { ports: known.collect(), plan: Plan::of(config) };
     let ports = ports.map(|(port, facts)| PortShared {
         marks: MarkTable::new(MARKS),
         queues: QueueTable::new(usize::from(facts.queues), SHARED_ACTIONS),
@@ -132,7 +129,6 @@ pub fn settings(config: &Config, seed: Seed) -> Settings {
     Settings {
         fragment_datagrams: config.fragments.datagrams as usize,
         fragments_held: (config.fragments.datagrams as usize / 4).max(16),
-        fragment_timeout_ms: millis(config.fragments.timeout).into(),
         seed: seed.number(3),
     }
 }

@@ -59,7 +59,7 @@ counters! {
         TooBig "too_big" "Longer than the next link's MTU, and no ICMP error may be sent.",
         NoRoom "no_room" "The buffer has no room for a VLAN tag, a tunnel's header or an ICMP error.",
         NotRewritable "not_rewritable" "The rewrite doesn't fit the packet.",
-        FragmentOverflow "fragment_overflow" "A later fragment came before the first, and there is no room to hold it.",
+        FragmentOverflow "fragment_overflow" "Later fragments that came before the first one, and for which there is no room, or which made room for newer ones.",
         FragmentTimeout "fragment_timeout" "A later fragment was held, but the first didn't come.",
         FragmentOrphaned "fragment_orphaned" "The first fragment of the datagram wasn't forwarded.",
     }

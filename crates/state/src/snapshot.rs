@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub sample: u32,
     /// ICMP errors that one worker may send in a second.
     pub icmp_errors_per_second: u32,
+    /// How long fragments of a datagram belong together, in milliseconds.
+    pub fragment_timeout_ms: u64,
 }
 
 impl Snapshot {

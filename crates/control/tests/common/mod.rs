@@ -86,7 +86,8 @@ impl Random {
         }
         let _ = writeln!(
             text,
-            "[conntrack]\nconnections = 1024\nconnections_v6 = 64\ntcp_syn = \"{}s\"\n\
+            "[conntrack]\nconnections = 1024\nconnections_v6 = 64\ntcp_syn = \"{0}s\"\n\
+             [fragments]\ntimeout = \"{0}s\"\n\
              [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\"]\n\
              [[interface]]\nport = \"p1\"\naddresses = [\"10.72.0.1/24\"]",
             self.tcp_syn + 1,

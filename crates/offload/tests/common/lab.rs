@@ -229,6 +229,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         admit,
         sample,
         icmp_errors_per_second: 10,
+        fragment_timeout_ms: 1000,
     };
     let port = |mac| PortShared {
         marks: MarkTable::new(256),

@@ -38,22 +38,30 @@ impl FragmentKey {
     }
 
     fn hash(&self, seed: u64) -> usize {
-        let mut hash = seed;
-        let mut mix = |word: u64| {
-            hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            hash ^= hash >> 29;
-        };
-        for addr in [self.src, self.dst] {
-            let bits = match addr {
-                IpAddr::V4(v4) => u128::from(v4.to_bits()),
-                IpAddr::V6(v6) => v6.to_bits(),
-            };
-            mix((bits >> 64) as u64);
-            mix(bits as u64);
-        }
-        mix(u64::from(self.id) << 8 | u64::from(self.proto));
-        hash as usize
+        let ids = u64::from(self.id) << 8 | u64::from(self.proto);
+        mixed(seed, words(self.src).into_iter().chain(words(self.dst)).chain([ids]))
     }
+
+    /// A hash of the source address alone.
+    fn source(&self, seed: u64) -> usize {
+        mixed(seed, words(self.src))
+    }
+}
+
+fn words(addr: IpAddr) -> [u64; 2] {
+    let bits = match addr {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    };
+    [(bits >> 64) as u64, bits as u64]
+}
+
+fn mixed(seed: u64, words: impl IntoIterator<Item = u64>) -> usize {
+    let mix = |hash: u64, word: u64| {
+        let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash ^ hash >> 29
+    };
+    words.into_iter().fold(seed, mix) as usize
 }
 
 /// What is known of a datagram.
@@ -71,8 +79,34 @@ enum Fate {
 struct Datagram {
     key: FragmentKey,
     since_ms: u64,
+    /// Its number in the order in which datagrams came: many come in a millisecond.
+    number: u64,
     fate: Fate,
     held: PendingQueue,
+}
+
+impl Datagram {
+    /// How much there is to lose with the datagram: of a set, that with the least
+    /// makes room first, and among its equals the oldest.
+    const fn worth(&self, now_ms: u64, timeout_ms: u64) -> Worth {
+        match self.fate {
+            _ if now_ms.saturating_sub(self.since_ms) > timeout_ms => Worth::Nothing,
+            Fate::Dropped => Worth::Dropped,
+            Fate::Open => Worth::Open,
+            Fate::Decided(_) => Worth::Decided,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    Nothing,
+    /// Without it later fragments are held instead of dropped.
+    Dropped,
+    /// Anybody can send later fragments whose first one never comes.
+    Open,
+    /// Later fragments of a datagram of which the first has been sent on.
+    Decided,
 }
 
 /// What becomes of a later fragment.
@@ -81,7 +115,7 @@ pub(crate) enum Later<B> {
     Forward(Packet<B>, Decision),
     /// It waits here.
     Held,
-    /// There is no room for it.
+    /// There is no place for its datagram.
     Overflow,
     /// The first fragment was dropped.
     Orphaned,
@@ -93,16 +127,27 @@ const WAYS: usize = 4;
 const PER_TICK: usize = 64;
 
 /// The datagrams in pieces that one worker follows, and the pieces it holds.
+///
+/// Forged fragments cost others as little as can be. A first fragment always
+/// finds a place, if need be that of the oldest datagram whose first has not
+/// come; forged later ones never displace a datagram whose first has come. Held
+/// pieces make room for newer ones, oldest first, and a source address has one
+/// share of the room ([`PendingFragments`]).
 pub(crate) struct Fragments<B> {
     datagrams: Box<[Option<Datagram>]>,
     waiting: PendingFragments<Packet<B>>,
     timeout_ms: u64,
     seed: u64,
     cursor: usize,
+    /// The number of the next datagram.
+    number: u64,
+    /// Held pieces that have been dropped to make room.
+    displaced: u64,
 }
 
 impl<B> Fragments<B> {
-    /// Follows up to about `datagrams` datagrams and holds up to `held` pieces.
+    /// Follows up to about `datagrams` datagrams and holds up to about `held`
+    /// pieces.
     pub(crate) fn new(datagrams: usize, held: usize, timeout_ms: u64, seed: u64) -> Self {
         let datagrams = datagrams.next_power_of_two().clamp(WAYS, 1 << 20);
         Self {
@@ -111,35 +156,53 @@ impl<B> Fragments<B> {
             timeout_ms,
             seed,
             cursor: 0,
+            number: 0,
+            displaced: 0,
         }
+    }
+
+    /// Fragments of a datagram belong together for so long from now on.
+    pub(crate) const fn set_timeout(&mut self, timeout_ms: u64) {
+        self.timeout_ms = timeout_ms;
+    }
+
+    /// How many held pieces have made room for others since the last call.
+    pub(crate) const fn take_displaced(&mut self) -> u64 {
+        std::mem::replace(&mut self.displaced, 0)
     }
 
     /// A later fragment.
     pub(crate) fn later(&mut self, key: FragmentKey, packet: Packet<B>, now_ms: u64) -> Later<B> {
-        let Some(place) = self.place(&key) else { return Later::Overflow };
+        let Some(place) = self.place(&key, Worth::Open, now_ms) else { return Later::Overflow };
+        let number = self.next_number();
         let Some(slot) = self.datagrams.get_mut(place) else { return Later::Overflow };
-        let datagram = slot.get_or_insert_with(|| Datagram {
+        let datagram = slot.get_or_insert(Datagram {
             key,
             since_ms: now_ms,
+            number,
             fate: Fate::Open,
             held: PendingQueue::NONE,
         });
         match datagram.fate {
             Fate::Decided(decision) => Later::Forward(packet, decision),
             Fate::Dropped => Later::Orphaned,
-            Fate::Open if self.waiting.push(&mut datagram.held, packet) => Later::Held,
-            Fate::Open => Later::Overflow,
+            Fate::Open => {
+                self.hold(place, key.source(self.seed), packet);
+                Later::Held
+            }
         }
     }
 
     /// The first fragment has come; `decision` is `None` if it is dropped.
     /// [`release`](Self::release) then gives those that waited for it.
     pub(crate) fn first(&mut self, key: FragmentKey, decision: Option<Decision>, now_ms: u64) {
-        let Some(place) = self.place(&key) else { return };
+        let most = if decision.is_some() { Worth::Decided } else { Worth::Dropped };
+        let Some(place) = self.place(&key, most, now_ms) else { return };
+        let number = self.next_number();
         let Some(slot) = self.datagrams.get_mut(place) else { return };
         let held = slot.map_or(PendingQueue::NONE, |old| old.held);
         let fate = decision.map_or(Fate::Dropped, Fate::Decided);
-        *slot = Some(Datagram { key, since_ms: now_ms, fate, held });
+        *slot = Some(Datagram { key, since_ms: now_ms, number, fate, held });
     }
 
     /// The next fragment, in the order they came, that waited for the first.
@@ -157,12 +220,29 @@ impl<B> Fragments<B> {
             self.cursor = (self.cursor + 1) % self.datagrams.len();
             let Some(slot) = self.datagrams.get_mut(self.cursor) else { continue };
             let timeout_ms = self.timeout_ms;
-            let old = slot.take_if(|d| now_ms.saturating_sub(d.since_ms) > timeout_ms);
+            let old = slot.take_if(|d| d.worth(now_ms, timeout_ms) == Worth::Nothing);
             if let Some(mut datagram) = old {
                 dropped += self.waiting.clear(&mut datagram.held);
             }
         }
         dropped
+    }
+
+    /// Holds a piece of the datagram at `place`; the oldest that was held for the
+    /// same share of sources makes room.
+    fn hold(&mut self, place: usize, source: usize, packet: Packet<B>) {
+        let oldest = self.waiting.displaced_by(source);
+        if let Some(Some(oldest)) = oldest.and_then(|at| self.datagrams.get_mut(at)) {
+            self.displaced += u64::from(self.waiting.pop(&mut oldest.held).is_some());
+        }
+        if let Some(Some(datagram)) = self.datagrams.get_mut(place) {
+            self.waiting.push(&mut datagram.held, (source, place), packet);
+        }
+    }
+
+    const fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
     }
 
     fn find(&self, key: &FragmentKey) -> Option<usize> {
@@ -171,19 +251,22 @@ impl<B> Fragments<B> {
         )
     }
 
-    /// Where the datagram is, or where it can be: a free place or that of a
-    /// datagram for which nothing waits. `None`: all of them have some waiting.
-    fn place(&mut self, key: &FragmentKey) -> Option<usize> {
+    /// Where the datagram is, or where it can be: a free place or that of the
+    /// datagram with the least worth, and at most `most`. `None`: all are worth
+    /// more.
+    fn place(&mut self, key: &FragmentKey, most: Worth, now_ms: u64) -> Option<usize> {
         if let Some(place) = self.find(key) {
             return Some(place);
         }
-        let worth = |at: usize| match self.datagrams.get(at) {
-            Some(None) => Some(0),
-            Some(Some(datagram)) if datagram.held.is_empty() => Some(datagram.since_ms + 1),
-            _ => None,
+        let worth = |at: usize| match self.datagrams.get(at)? {
+            None => Some((Worth::Nothing, 0)),
+            Some(own) => Some((own.worth(now_ms, self.timeout_ms), own.number)),
         };
-        let (_, place) = self.set(key).filter_map(|at| worth(at).map(|w| (w, at))).min()?;
-        *self.datagrams.get_mut(place)? = None;
+        let all = self.set(key).filter_map(|at| worth(at).map(|(worth, age)| (worth, age, at)));
+        let (_, _, place) = all.min().filter(|(worth, ..)| *worth <= most)?;
+        if let Some(mut old) = self.datagrams.get_mut(place)?.take() {
+            self.displaced += self.waiting.clear(&mut old.held);
+        }
         Some(place)
     }
 

@@ -246,6 +246,7 @@ impl<B: PacketBuf> Stages<B> {
         decision: Option<Decision>,
     ) {
         self.fragments.first(key, decision, cx.now_ms);
+        self.displaced_fragments(cx);
         while let Some(packet) = self.fragments.release(&key) {
             cx.counters.sub(Counter::FragmentsHeld, 1);
             match &decision {
@@ -265,13 +266,24 @@ impl<B: PacketBuf> Stages<B> {
         key: FragmentKey,
         packet: Packet<B>,
     ) {
-        match self.fragments.later(key, packet, cx.now_ms) {
+        let later = self.fragments.later(key, packet, cx.now_ms);
+        self.displaced_fragments(cx);
+        match later {
             Later::Forward(packet, decision) => {
                 act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop);
             }
             Later::Held => cx.count(Counter::FragmentsHeld),
             Later::Overflow => cx.count(Counter::FragmentOverflow),
             Later::Orphaned => cx.count(Counter::FragmentOrphaned),
+        }
+    }
+
+    /// Counts the held fragments that have made room for others.
+    fn displaced_fragments<O>(&mut self, cx: &Context<'_, O>) {
+        let displaced = self.fragments.take_displaced();
+        if displaced > 0 {
+            cx.counters.add(Counter::FragmentOverflow, displaced);
+            cx.counters.sub(Counter::FragmentsHeld, displaced);
         }
     }
 }

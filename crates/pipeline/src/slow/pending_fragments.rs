@@ -1,7 +1,17 @@
-//! Fragments that wait for the first of their datagram: a fixed number of places,
-//! in a queue for each datagram.
+//! Fragments that wait for the first one of their datagram: a fixed number of
+//! places, in a queue for each datagram.
+//!
+//! The places are divided into shares, and the source address says which share
+//! a fragment may use, so that one source never holds more than one share. A
+//! share keeps the fragments that came last: each takes the place of the oldest.
+use std::ops::Range;
 
 const NIL: u32 = u32::MAX;
+
+/// Shares, if there are places enough.
+const SHARES: usize = 8;
+/// The fewest places that are worth dividing.
+const DIVISIBLE: usize = 64;
 
 /// A queue of waiting packets: its first and last place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,61 +23,75 @@ pub(crate) struct PendingQueue {
 impl PendingQueue {
     /// The empty queue.
     pub(crate) const NONE: Self = Self { first: NIL, last: NIL };
-
-    pub(crate) const fn is_empty(self) -> bool {
-        self.first == NIL
-    }
 }
 
 /// The places of all queues.
 #[derive(Debug)]
 pub(crate) struct PendingFragments<T> {
-    places: Box<[Place<T>]>,
-    free: u32,
+    places: Box<[Option<Pending<T>>]>,
+    /// By share: the place that its next packet takes.
+    next: Box<[usize]>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
-    packet: Option<T>,
-    next: u32,
+struct Pending<T> {
+    packet: T,
+    /// The datagram whose queue this is.
+    datagram: usize,
+    /// The place of the next packet in the queue.
+    behind: u32,
 }
 
 impl<T> PendingFragments<T> {
-    /// Room for `size` packets.
+    /// Room for about `size` packets.
     pub(crate) fn new(size: usize) -> Self {
-        let size = u32::try_from(size).unwrap_or(NIL).min(1 << 20);
-        let next = |at| if at + 1 < size { at + 1 } else { NIL };
-        let places = (0..size).map(|at| Place { packet: None, next: next(at) }).collect();
-        Self { places, free: if size == 0 { NIL } else { 0 } }
+        let size = size.clamp(1, 1 << 20);
+        let shares = if size < DIVISIBLE { 1 } else { SHARES };
+        let each = size / shares;
+        let places = (0..each * shares).map(|_| None).collect();
+        Self { places, next: (0..shares).map(|share| share * each).collect() }
     }
 
-    /// Puts `packet` at the end of `queue`. `false`, and the packet is gone, if
-    /// there is no place.
-    pub(crate) fn push(&mut self, queue: &mut PendingQueue, packet: T) -> bool {
-        let at = self.free;
-        let Some(place) = self.places.get_mut(at as usize) else { return false };
-        self.free = place.next;
-        *place = Place { packet: Some(packet), next: NIL };
+    /// The datagram whose oldest packet a packet of the source with hash `source`
+    /// is going to displace.
+    pub(crate) fn displaced_by(&self, source: usize) -> Option<usize> {
+        let place = *self.next.get(source % self.next.len())?;
+        self.places.get(place)?.as_ref().map(|pending| pending.datagram)
+    }
+
+    /// Puts `packet` of the source with hash `source` at the end of `queue`,
+    /// which is that of `datagram`. The place must be free: see
+    /// [`displaced_by`](Self::displaced_by).
+    pub(crate) fn push(
+        &mut self,
+        queue: &mut PendingQueue,
+        (source, datagram): (usize, usize),
+        packet: T,
+    ) {
+        let share = source % self.next.len();
+        let Range { start, end } = self.share(share);
+        let Some(next) = self.next.get_mut(share) else { return };
+        let place = *next;
+        *next = if place + 1 < end { place + 1 } else { start };
+        let at = u32::try_from(place).unwrap_or(NIL);
+        if let Some(free) = self.places.get_mut(place) {
+            *free = Some(Pending { packet, datagram, behind: NIL });
+        }
         match self.places.get_mut(queue.last as usize) {
-            Some(last) => last.next = at,
-            None => queue.first = at,
+            Some(Some(last)) => last.behind = at,
+            _ => queue.first = at,
         }
         queue.last = at;
-        true
     }
 
     /// Takes the first packet of `queue`.
     pub(crate) fn pop(&mut self, queue: &mut PendingQueue) -> Option<T> {
-        let at = queue.first;
-        let place = self.places.get_mut(at as usize)?;
-        let packet = place.packet.take();
-        queue.first = place.next;
-        place.next = self.free;
-        self.free = at;
+        let pending = self.places.get_mut(queue.first as usize)?.take()?;
+        queue.first = pending.behind;
         if queue.first == NIL {
             queue.last = NIL;
         }
-        packet
+        Some(pending.packet)
     }
 
     /// Drops all of `queue`; how many.
@@ -78,37 +102,59 @@ impl<T> PendingFragments<T> {
         }
         dropped
     }
+
+    fn share(&self, share: usize) -> Range<usize> {
+        let each = self.places.len() / self.next.len();
+        share * each..(share + 1) * each
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
     use proptest::prelude::*;
 
     use super::*;
 
+    /// What came of a source, in order: number and datagram of each packet, and
+    /// whether it has been taken.
+    type Came = Vec<(u32, usize, bool)>;
+
     proptest! {
+        /// Each source has a share of 8 places here, which hold the last 8 packets
+        /// that came of it, without those that were taken.
         #[test]
-        fn behaves_as_queues_of_bounded_total_length(
-            steps in prop::collection::vec((0usize..3, prop::option::of(0u32..1000)), 0..200),
+        fn a_share_holds_the_packets_that_came_last(
+            steps in prop::collection::vec((0..6_usize, prop::option::of(0..1000_u32)), 0..200),
         ) {
-            let mut waiting = PendingFragments::new(5);
-            let mut queues = [PendingQueue::NONE; 3];
-            let mut model: [VecDeque<u32>; 3] = Default::default();
-            for (queue, step) in steps {
-                let total: usize = model.iter().map(VecDeque::len).sum();
+            let mut waiting = PendingFragments::new(64);
+            let mut queues = [PendingQueue::NONE; 6];
+            let mut came: [Came; 2] = Default::default();
+            for (datagram, step) in steps {
+                // Three datagrams of each source.
+                let source = datagram % 2;
+                let came = &mut came[source];
                 match step {
                     Some(value) => {
-                        let pushed = waiting.push(&mut queues[queue], value);
-                        prop_assert_eq!(pushed, total < 5);
-                        if pushed {
-                            model[queue].push_back(value);
+                        if let Some(old) = waiting.displaced_by(source) {
+                            let place = came.len() - 8;
+                            prop_assert_eq!(waiting.pop(&mut queues[old]), Some(came[place].0));
+                            prop_assert_eq!((old, came[place].2), (came[place].1, false));
+                            came[place].2 = true;
                         }
+                        waiting.push(&mut queues[datagram], (source, datagram), value);
+                        came.push((value, datagram, false));
+                        let kept = came.len().saturating_sub(8);
+                        prop_assert!(came[..kept].iter().all(|(.., gone)| *gone));
                     }
-                    None => prop_assert_eq!(waiting.pop(&mut queues[queue]), model[queue].pop_front()),
+                    None => {
+                        let own = came.iter_mut().find(|(_, of, gone)| *of == datagram && !gone);
+                        let wanted = own.map(|(value, _, gone)| {
+                            *gone = true;
+                            *value
+                        });
+                        prop_assert_eq!(waiting.pop(&mut queues[datagram]), wanted);
+                    }
                 }
-                prop_assert_eq!(queues[queue].is_empty(), model[queue].is_empty());
             }
         }
     }

@@ -5,7 +5,9 @@ use pipeline::Settings;
 use proptest::prelude::*;
 use state::Counter;
 
-use crate::world::{INSIDE, LB_IN, Link, OUTSIDE, Plan, World, backend_mac, destination, udp};
+use crate::world::{
+    FRAGMENT_TIMEOUT_MS, INSIDE, LB_IN, Link, OUTSIDE, Plan, World, backend_mac, destination, udp,
+};
 
 /// Cuts an untagged IPv4 frame into fragments whose data is `step` bytes.
 fn cut4(frame: &[u8], id: u16, step: usize) -> Vec<Vec<u8>> {
@@ -118,7 +120,7 @@ fn pieces_whose_first_never_comes_time_out() {
     }
     assert_eq!(world.count(Counter::FragmentsHeld), 3);
     world.drops(OUTSIDE, &pieces[4], Counter::FragmentOverflow);
-    world.now_ms += settings.fragment_timeout_ms;
+    world.now_ms += FRAGMENT_TIMEOUT_MS;
     world.tick();
     assert_eq!(world.count(Counter::FragmentsHeld), 3);
     world.now_ms += 1;
@@ -155,4 +157,57 @@ fn datagrams_are_told_apart_by_their_id() {
     assert!(sent.iter().all(|(_, frame)| frame[6..12] == LB_IN.0));
     assert!(sent.iter().all(|(_, frame)| frame[..6] == backend_mac(2).0));
     assert_eq!(destination(&sent[0].1).port(), 5353);
+}
+
+/// A later fragment of a datagram whose first one never comes.
+fn forged(client: &str, id: u16) -> HeapPacket {
+    HeapPacket::new(&cut(&udp(Link::CLIENT, client, ENDS[0].1, &[7; 128]), id, 64)[1])
+}
+
+/// Sends 200 datagrams of two pieces, in the `order` of their pieces, each behind
+/// `forged` pieces from the source that a number has; how many got through whole.
+fn served_beside(forged: impl Fn(u16) -> HeapPacket, each: u16, order: [usize; 2]) -> usize {
+    let mut world = World::new(&Plan::default());
+    let whole = (0..200_u16).filter(|&n| {
+        let client = format!("9.8.{}.{}:9", n / 100, n % 100 + 1);
+        let pieces = cut(&udp(Link::CLIENT, &client, ENDS[0].1, &[1; 100]), n, 64);
+        let mut sent = world.burst(OUTSIDE, vec![HeapPacket::new(&pieces[order[0]])]).len();
+        let flood: Vec<_> = (0..each).map(|m| forged(n * each + m)).collect();
+        assert!(world.burst(OUTSIDE, flood).is_empty());
+        sent += world.burst(OUTSIDE, vec![HeapPacket::new(&pieces[order[1]])]).len();
+        sent == 2
+    });
+    whole.count()
+}
+
+#[test]
+fn forged_pieces_from_anywhere_do_not_stop_datagrams() {
+    let anywhere = |n: u16| forged(&format!("7.{}.{}.9:9", n >> 8, n & 255), n);
+    // As many as may be held are there before the first honest datagram is.
+    assert_eq!(served_beside(anywhere, 10, [0, 1]), 200);
+    assert_eq!(served_beside(anywhere, 10, [1, 0]), 200);
+    // Of the datagrams whose pieces come in order none suffers from any number.
+    assert_eq!(served_beside(anywhere, 60, [0, 1]), 200);
+}
+
+#[test]
+fn forged_pieces_from_one_source_take_one_share() {
+    let one = |n| forged("7.7.7.7:9", n);
+    assert_eq!(served_beside(one, 60, [0, 1]), 200);
+    // 60 are more than a share of 32: what others of that share hold is lost.
+    let served = served_beside(one, 60, [1, 0]);
+    assert!((150..200).contains(&served), "{served} of 200");
+}
+
+#[test]
+fn the_oldest_piece_makes_room() {
+    let settings = Settings { fragments_held: 3, fragment_datagrams: 8, ..Settings::default() };
+    let mut world = World::new(&Plan { settings, ..Plan::default() });
+    let pieces = cut(&udp(Link::CLIENT, ENDS[0].0, ENDS[0].1, &[1; 500]), 5, 64);
+    let late = pieces[1..5].iter().map(|piece| HeapPacket::new(piece)).collect();
+    assert!(world.burst(OUTSIDE, late).is_empty());
+    assert_eq!(world.count(Counter::FragmentOverflow), 1);
+    let sent = world.burst(OUTSIDE, vec![HeapPacket::new(&pieces[0])]);
+    let offsets = sent.iter().map(|(_, frame)| frame[21]);
+    assert_eq!(offsets.collect::<Vec<_>>(), [0, 16, 24, 32], "in units of 8 bytes");
 }

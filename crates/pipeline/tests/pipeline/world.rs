@@ -25,6 +25,9 @@ pub(crate) const LB_IN: Mac = Mac([2, 0, 0, 0, 0, 0x11]);
 /// The gateway to the clients.
 pub(crate) const GATEWAY: Mac = Mac([2, 0, 0, 0, 0, 0x20]);
 
+/// How long fragments of a datagram belong together.
+pub(crate) const FRAGMENT_TIMEOUT_MS: u64 = 2000;
+
 /// Which of the interfaces are tagged, [`OUTSIDE`] and [`INSIDE`].
 pub(crate) const TAGGED: [[Option<u16>; 2]; 4] =
     [[None, None], [Some(20), None], [None, Some(30)], [Some(20), Some(30)]];
@@ -234,6 +237,7 @@ pub(crate) fn snapshot(plan: &Plan) -> Snapshot {
         admit: plan.admit,
         sample: plan.sample,
         icmp_errors_per_second: plan.icmp_errors,
+        fragment_timeout_ms: FRAGMENT_TIMEOUT_MS,
     }
 }
 
