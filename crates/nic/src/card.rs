@@ -280,7 +280,8 @@ impl Nic {
     }
 
     pub(crate) fn facts(&self, queued: bool) -> PortFacts<'_> {
-        PortFacts { queues: self.shared.queues, switch: &self.shared.switch, queued }
+        let Shared { queues, switch, .. } = &*self.shared;
+        PortFacts { queues: *queues, switch, queued, highest_group: self.card().highest_group }
     }
 
     /// What inserting a rule takes, if that is played.

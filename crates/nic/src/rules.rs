@@ -9,7 +9,7 @@ use crate::key::Key;
 use crate::pending::{Change, Pending};
 use crate::profile::{Identity, Parsed, Profile, refuse};
 use crate::stats::{FaultHits, NicStats, Refused};
-use crate::steering::Fate;
+use crate::steering::{Domain, Fate};
 use crate::tables::Tables;
 
 /// mlx5's words for a query of a rule without COUNT (`flow_dv_query_count`).
@@ -319,7 +319,8 @@ impl Rules {
                     Fate::Jump(group) => Some(group),
                     _ => None,
                 };
-                GroupUse { group: flow.place.group, jump }.rank(groups)
+                let transfer = flow.place.domain == Domain::Switch;
+                GroupUse { transfer, group: flow.place.group, jump }.rank(groups)
             }
             Parsed::Director(_) => None,
         };

@@ -281,6 +281,26 @@ fn marks_stay_in_the_card_when_it_does_not_report_them() {
 }
 
 #[test]
+fn groups_beyond_the_cards_last_are_refused() {
+    for (profile, last) in [(CardProfile::ConnectX, 6553), (CardProfile::BlueField3, 15)] {
+        let config = NicConfig { switch: vec![0, 1], ..NicConfig::new(profile, 4) };
+        let mut flows = Nic::new(&config).unwrap().flows();
+        let is_beyond = |refused: Result<(), FlowError>| {
+            let error = refused.unwrap_err();
+            assert_eq!((error.kind, error.errno), (Attribute, FlowError::INVALID), "{profile}");
+            assert_eq!(error.message, "group index not supported");
+        };
+        for in_group in [ingress, transfer] {
+            flows.validate(&of(in_group(last), vec![Action::Drop])).unwrap();
+            flows.validate(&of(in_group(0), vec![Action::Jump(last)])).unwrap();
+            is_beyond(flows.validate(&of(in_group(last + 1), vec![Action::Drop])));
+            is_beyond(flows.validate(&of(in_group(0), vec![Action::Jump(last + 1)])));
+            is_beyond(flows.create(&of(in_group(last + 1), vec![Action::Drop])).map(drop));
+        }
+    }
+}
+
+#[test]
 fn a_jump_alone_is_no_match() {
     let (nic, mut flows) = card();
     let _ = flows.create(&all(transfer(0), vec![Action::Count, Action::Jump(1)])).unwrap();

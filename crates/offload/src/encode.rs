@@ -1,6 +1,7 @@
 //! Encodings: how a rule is made from one direction of a connection, and by
 //! what the worker knows the rule's packets. Each encoding is a file below
 //! that implements [`Encoder`], and one line of [`encoders`].
+pub(crate) mod forward;
 pub(crate) mod mark;
 mod not_rewritten;
 pub(crate) mod queue;

@@ -27,6 +27,7 @@ use self::pipe::Installed;
 use self::plan::plan;
 use self::side::{Past, Progress, Side};
 pub use self::stats::{PortState, StatelessStats};
+use crate::groups::ServiceGroups;
 
 /// How long a card that refused something is left alone, in milliseconds.
 const PATIENCE_MS: u64 = 1000;
@@ -47,8 +48,8 @@ pub struct Held {
 }
 
 /// Owns the rules of stateless services on all ports. It knows no threads:
-/// somebody calls [`tick`](Self::tick) about once a millisecond, before that of
-/// the rules of connections.
+/// [`tick`](Self::tick) is called about once a millisecond, before that of the
+/// rules of connections.
 #[derive(Debug)]
 pub struct StatelessRules {
     shared: Arc<Shared>,
@@ -57,6 +58,7 @@ pub struct StatelessRules {
     retry_ms: Option<u64>,
     next_count_ms: u64,
     sides: Vec<Side>,
+    groups: ServiceGroups,
     /// What rules that are gone had counted.
     past: Past,
     reconciled: usize,
@@ -67,8 +69,16 @@ impl StatelessRules {
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Self {
         let sides = shared.ports.iter().map(|_| Side::default()).collect();
-        let (past, reconciled) = (Past::new(), 0);
-        Self { shared, seen: None, retry_ms: None, next_count_ms: 0, sides, past, reconciled }
+        Self {
+            shared,
+            seen: None,
+            retry_ms: None,
+            next_count_ms: 0,
+            sides,
+            groups: ServiceGroups::default(),
+            past: Past::new(),
+            reconciled: 0,
+        }
     }
 
     /// Brings what has changed since, services or next hops, into the cards.
@@ -150,7 +160,7 @@ impl StatelessRules {
         now_ms: u64,
         flows: &mut [&mut dyn FlowPort],
     ) -> Progress {
-        let Self { shared, sides, past, reconciled, .. } = self;
+        let Self { shared, sides, groups, past, reconciled, .. } = self;
         let mut progress = Progress::Done;
         let services = || snapshot.services.services().iter().filter(|s| s.is_stateless());
         for (port, (side, flows)) in (0..).map(PortId).zip(sides.iter_mut().zip(flows.iter_mut())) {
@@ -160,8 +170,19 @@ impl StatelessRules {
                 progress = progress.max(begun);
                 continue;
             }
-            let plan = |service| (service, plan(shared, snapshot, service, port, now_ms));
-            progress = progress.max(side.bring(services().map(plan).collect(), *flows, past));
+            let plans = services().map(|service| {
+                let group = || {
+                    let highest = side.highest_group(*flows);
+                    let none = || format!("the card has groups up to {highest}, and none is free");
+                    groups.take((port, service.id()), highest).ok_or_else(none)
+                };
+                (service, plan((shared, snapshot), service, port, now_ms, group))
+            });
+            let plans = plans.collect();
+            progress = progress.max(side.bring(plans, *flows, past));
+            for service in side.without_rules() {
+                groups.release((port, service));
+            }
         }
         progress
     }

@@ -428,3 +428,60 @@ fn rules_are_made_before_others_are_broken() {
     assert_eq!(rules.shutdown(&mut [&mut nic.flows()]), 0);
     assert_eq!(nic.stats().rules, 0);
 }
+
+/// `count` services of one backend each, at one VIP, from port 1000 on.
+fn many(count: u16) -> Config {
+    let mut text = ConfigText::new()
+        .port("p0", "")
+        .interface("p0", &["10.71.0.1/24"], "")
+        .table("[workers]", "count = 1");
+    for port in 1000..1000 + count {
+        let (name, more) = (format!("dns{port}"), "mode = \"dsr\"\nstateless = true");
+        text = text.service(&name, "10.71.0.100", Some(port), Transport::Udp, more);
+        text = text.backend("10.71.0.11", None, "");
+    }
+    text.parse()
+}
+
+/// The services that the card carries out, and why it doesn't the others.
+fn carried(simulation: &Simulation) -> (Vec<String>, Vec<String>) {
+    let shared = simulation.shared().snapshot.load();
+    let stats = simulation.rules().stateless;
+    let (mut carried, mut reasons) = (Vec::new(), Vec::new());
+    for service in shared.services.services() {
+        for (_, state) in stats.ports(service.id()) {
+            match state {
+                Ok(()) => carried.push(service.name().to_owned()),
+                Err(reason) => reasons.push(reason.clone()),
+            }
+        }
+    }
+    (carried, reasons)
+}
+
+#[test]
+fn a_service_has_a_group_of_its_own_as_long_as_the_card_has_some() {
+    let options = Options {
+        nic: Some(CardProfile::BlueField3),
+        encoding: Encoding::Off,
+        ..Options::default()
+    };
+    let mut simulation = Simulation::new(&many(14), &options).unwrap();
+    simulation.keep(1);
+    let (first, reasons) = carried(&simulation);
+    assert_eq!(first.len(), 12, "15 groups, of which 3 are not for services: {reasons:?}");
+    assert_eq!(reasons, ["the card has groups up to 15, and none is free"; 2]);
+    // What leaves the configuration leaves the card, and its groups are free.
+    simulation.reload(&many(11), 2).unwrap();
+    simulation.keep(3);
+    simulation.keep(1500);
+    assert_eq!(carried(&simulation), (first[..11].to_vec(), vec![]));
+    let (nic, held) = (simulation.nic(PortId(0)).unwrap(), simulation.rules().stateless.held);
+    assert_eq!(held.len(), 11);
+    let each = (simulation.rules().stateless.rules - 1) / 11;
+    assert_eq!(nic.stats().rules, 11 * each + 1, "the seat and nothing of those that left");
+    simulation.reload(&many(14), 1501).unwrap();
+    simulation.keep(1502);
+    assert_eq!(carried(&simulation).0.len(), 12);
+    assert_eq!(simulation.shutdown(), 0);
+}

@@ -67,8 +67,8 @@ pub trait FlowPort {
         })
     }
 
-    /// New handles for the rules that this object still holds in the groups
-    /// `groups`, and in other groups with a jump into them: for an owner that
+    /// New handles for the transfer rules that this object still holds in the
+    /// groups `groups`, and in other groups with a jump into them: for an owner that
     /// has lost its own. The jumps come first. rte_flow lists no rules, so this
     /// is what the object itself remembers; rules that another process made are
     /// not among them. Empty, as here, for an object that remembers nothing.

@@ -175,9 +175,12 @@ impl Rule {
     }
 }
 
-/// How far a rule belongs to a range of groups; see `FlowPort::recover`.
+/// How far a rule belongs to a range of the switch's groups; see
+/// `FlowPort::recover`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupUse {
+    /// Whether it is a rule of the switch.
+    pub transfer: bool,
     /// The group it is in.
     pub group: u32,
     /// The group it jumps to.
@@ -192,12 +195,15 @@ impl GroupUse {
             Action::Jump(group) => Some(*group),
             _ => None,
         });
-        Self { group: rule.attributes.group, jump }
+        Self { transfer: rule.attributes.transfer, group: rule.attributes.group, jump }
     }
 
     /// 0: it jumps into `groups` from elsewhere; 1: it is in them; `None`: neither.
     #[must_use]
     pub fn rank(&self, groups: &RangeInclusive<u32>) -> Option<u8> {
+        if !self.transfer {
+            return None;
+        }
         if groups.contains(&self.group) {
             return Some(1);
         }

@@ -14,6 +14,7 @@ pub(crate) static PROFILE: Profile = Profile {
     reta_sizes: &[128, 512, 2048],
     one_mask: false,
     counts: true,
+    highest_group: 0,
     rates: Rates::UNKNOWN,
     rx_buffer_kib: |_| None,
     parse: |rule, port| parse(rule, port.queues).map(Parsed::Director),

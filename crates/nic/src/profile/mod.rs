@@ -55,6 +55,8 @@ pub(crate) struct PortFacts<'a> {
     pub(crate) switch: &'a [u16],
     /// Whether the rule comes through a queue of operations.
     pub(crate) queued: bool,
+    /// The highest group that the card has.
+    pub(crate) highest_group: u32,
 }
 
 /// A rule as a card's tables hold it.
@@ -156,6 +158,8 @@ pub(crate) struct Profile {
     pub(crate) one_mask: bool,
     /// Whether rules can COUNT and be queried.
     pub(crate) counts: bool,
+    /// The highest group of each domain; 0: there is the root alone.
+    pub(crate) highest_group: u32,
     /// How fast the real one is.
     pub(crate) rates: Rates,
     /// The receive buffer in KiB that `capacity` filters leave.

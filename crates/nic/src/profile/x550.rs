@@ -20,6 +20,7 @@ pub(crate) static PROFILE: Profile = Profile {
     reta_sizes: &[128, 512],
     one_mask: true,
     counts: false,
+    highest_group: 0,
     rates: Rates::UNKNOWN,
     // 64 KiB for 2048 perfect filters: 32 bytes each.
     rx_buffer_kib: |capacity| {

@@ -16,6 +16,7 @@ pub(crate) static PROFILE: Profile = Profile {
     reta_sizes: &[512],
     one_mask: false,
     counts: false,
+    highest_group: 0,
     rates: Rates::UNKNOWN,
     rx_buffer_kib: |_| None,
     parse: |rule, port| parse(rule, port.queues).map(Parsed::Director),

@@ -37,6 +37,13 @@ pub struct Style {
 }
 
 impl Style {
+    /// The best.
+    pub(crate) const BEST: Self =
+        Self { legacy: false, port_id: false, age: true, flags: true, fragments: true };
+
+    /// The words of older drivers.
+    pub(crate) const LEGACY: Self = Self { legacy: true, port_id: true, ..Self::BEST };
+
     /// All that there are, the best first.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..32u8).map(|bits| {
@@ -169,8 +176,7 @@ mod tests {
     #[test]
     fn the_best_style_is_the_first_and_none_comes_twice() {
         let all: Vec<Style> = Style::all().collect();
-        let best = Style { legacy: false, port_id: false, age: true, flags: true, fragments: true };
-        assert_eq!(all.first(), Some(&best));
+        assert_eq!(all.first(), Some(&Style::BEST));
         for (at, style) in all.iter().enumerate() {
             assert!(!all.iter().skip(at + 1).any(|other| other == style));
         }

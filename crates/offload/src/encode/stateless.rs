@@ -11,8 +11,8 @@
 use std::net::IpAddr;
 
 use dpdk::flow::{
-    Action, EthFields, Field, HopField, Ipv4Fields, Ipv6Fields, Item, Match, Modify, PortFields,
-    Rule, SetField, VlanFields,
+    Action, EthFields, Field, Ipv4Fields, Ipv6Fields, Item, Match, PortFields, Rule, SetField,
+    VlanFields,
 };
 use flow::PortId;
 use l3::Interface;
@@ -20,10 +20,9 @@ use service::{Entry, Service};
 use state::Snapshot;
 use wire::{Mac, Transport};
 
-use crate::groups::{self, DEAD_END, GATE_PRIORITY, SEAT};
-
-/// IPv4: more fragments, and the offset.
-const FRAGMENT: u16 = 0x3fff;
+use super::forward::{self, WHOLE};
+use super::rewrite::Style;
+use crate::groups::{self, GATE_PRIORITY, to_software};
 
 /// Where an entry's packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,28 +42,8 @@ impl Target {
     }
 }
 
-/// How a driver wants modifications to be said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// MODIFY_FIELD and REPRESENTED_PORT.
-    Modify,
-    /// SET_MAC_*, DEC_TTL and PORT_ID.
-    Legacy,
-}
-
 fn exactly<T>(spec: T, mask: T) -> Field<T> {
     Field { spec, mask }
-}
-
-/// A rule in a group that nothing leads to. A port has either rules that are
-/// made one by one, as these are, or queues of operations: as long as this rule
-/// is there, it is the former.
-pub(crate) fn seat() -> Rule {
-    Rule {
-        attributes: groups::transfer(SEAT, 0),
-        pattern: vec![Item::Eth(Match::Present)],
-        actions: vec![Action::Jump(DEAD_END)],
-    }
 }
 
 /// Sends the service's packets that arrive at `interface` to its group.
@@ -78,7 +57,7 @@ pub(crate) fn gate(service: &Service, interface: &Interface, group: u32) -> Rule
     pattern.push(match service.vip() {
         IpAddr::V4(vip) => Item::Ipv4(Match::Fields(Ipv4Fields {
             dst: exactly(vip.to_bits(), u32::MAX),
-            fragment: exactly(0, FRAGMENT),
+            fragment: WHOLE,
             ..Ipv4Fields::default()
         })),
         IpAddr::V6(vip) => Item::Ipv6(Match::Fields(Ipv6Fields {
@@ -112,36 +91,22 @@ pub(crate) fn guards(
     group: u32,
 ) -> Vec<Rule> {
     let v4 = service.vip().is_ipv4();
-    let mut items = vec![vec![if v4 {
-        // TTL 0 and 1: all bits but the lowest are zero.
-        let ttl = exactly(0, 0xfe);
-        Item::Ipv4(Match::Fields(Ipv4Fields { ttl, ..Ipv4Fields::default() }))
-    } else {
-        let hop_limit = exactly(0, 0xfe);
-        Item::Ipv6(Match::Fields(Ipv6Fields { hop_limit, ..Ipv6Fields::default() }))
-    }]];
+    let mut items = vec![forward::last_hop(!v4)];
     if vlan.is_none() {
-        items.push(vec![Item::Vlan(Match::Present)]);
+        items.push(Item::Vlan(Match::Present));
     }
     if v4 {
         let nets = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (u32::MAX, 32)];
-        items.extend(nets.map(|(net, len)| vec![from_v4(net, !(u32::MAX >> (len - 1) >> 1))]));
+        items.extend(nets.map(|(net, len)| from_v4(net, !(u32::MAX >> (len - 1) >> 1))));
     } else {
         let nets = [(0xff_u128 << 120, 0xff_u128 << 120), (0, u128::MAX), (1, u128::MAX)];
-        items.extend(nets.map(|(net, mask)| vec![from_v6(net, mask)]));
+        items.extend(nets.map(|(net, mask)| from_v6(net, mask)));
     }
-    items.extend(ours(snapshot, v4).into_iter().map(|own| {
-        vec![match own {
-            IpAddr::V4(own) => from_v4(own.to_bits(), u32::MAX),
-            IpAddr::V6(own) => from_v6(own.to_bits(), u128::MAX),
-        }]
+    items.extend(ours(snapshot, v4).into_iter().map(|own| match own {
+        IpAddr::V4(own) => from_v4(own.to_bits(), u32::MAX),
+        IpAddr::V6(own) => from_v6(own.to_bits(), u128::MAX),
     }));
-    let rule = |items: Vec<Item>| Rule {
-        attributes: groups::transfer(group, 0),
-        pattern: [vec![Item::Eth(Match::Present)], items].concat(),
-        actions: vec![Action::Jump(DEAD_END)],
-    };
-    items.into_iter().map(rule).collect()
+    items.into_iter().map(|item| to_software(group, Some(item))).collect()
 }
 
 /// The load balancer's own addresses, from which no client speaks.
@@ -172,7 +137,7 @@ pub(crate) fn entry(
     entry: &Entry,
     target: &Target,
     (group, priority): (u32, u32),
-    dialect: Dialect,
+    style: Style,
 ) -> Rule {
     let net = if v4 {
         from_v4(entry.value, entry.mask())
@@ -180,26 +145,10 @@ pub(crate) fn entry(
         from_v6(entry.value.into(), entry.mask().into())
     };
     let Target { to, from, port } = *target;
-    let actions = match dialect {
-        Dialect::Modify => {
-            let hops = if v4 { HopField::Ipv4Ttl } else { HopField::Ipv6HopLimit };
-            vec![
-                Action::ModifyField(Modify::Set(SetField::MacDst(to))),
-                Action::ModifyField(Modify::Set(SetField::MacSrc(from))),
-                // mlx5 doesn't subtract; the field wraps round.
-                Action::ModifyField(Modify::Add(hops, u8::MAX)),
-                Action::Count,
-                Action::RepresentedPort(port.0),
-            ]
-        }
-        Dialect::Legacy => vec![
-            Action::SetMacDst(to),
-            Action::SetMacSrc(from),
-            Action::DecTtl,
-            Action::Count,
-            Action::PortId(port.0),
-        ],
-    };
+    let macs = [SetField::MacDst(to), SetField::MacSrc(from)];
+    let mut actions = macs.map(|set| forward::write(set, style)).to_vec();
+    actions.push(forward::decrement(!v4, style));
+    actions.extend(forward::send(style, None, port.0));
     let pattern = vec![Item::Eth(Match::Present), net];
     Rule { attributes: groups::transfer(group, priority), pattern, actions }
 }

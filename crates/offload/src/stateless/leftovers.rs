@@ -31,11 +31,10 @@ impl Leftovers {
         if !self.asked {
             self.asked = true;
             // rte_flow says nothing of a rule but its handle; guards are those
-            // that jump to the empty group.
-            self.guards = flows.recover(groups::DEAD_END..=groups::DEAD_END);
-            let guards = &self.guards;
+            // that jump to the empty group, as the connections' guards do.
+            let to_empty = flows.recover(groups::EMPTY..=groups::EMPTY);
             let all = flows.recover(groups::OF_STATELESS).into_iter();
-            self.ways = all.filter(|rule| !guards.contains(rule)).collect();
+            (self.guards, self.ways) = all.partition(|rule| to_empty.contains(rule));
         }
         let before = self.len();
         destroy(&mut self.ways, budget, flows);

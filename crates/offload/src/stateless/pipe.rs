@@ -5,11 +5,12 @@ use service::Entry;
 
 use super::plan::Plan;
 use super::side::Past;
-use crate::encode::stateless::{self as encode, Dialect, Target};
+use crate::encode::rewrite::Style;
+use crate::encode::stateless::{self as encode, Target};
 use crate::stateless::fixed_rules::FixedRules;
 
-/// Priorities of entries: rules that overlap have different ones. Priority 0
-/// is that of the guards.
+/// Priorities of entries, behind that of the guards: rules that overlap have
+/// different ones.
 const LEVELS: std::ops::RangeInclusive<u32> = 1..=4;
 
 /// An entry's rule.
@@ -31,16 +32,16 @@ pub(crate) struct Pipe {
 }
 
 /// A port's card, how it is spoken to, and how many rules may still be made.
-pub(super) type RuleMaker<'a> = (&'a mut dyn FlowPort, &'a mut Dialect, &'a mut usize);
+pub(super) type RuleMaker<'a> = (&'a mut dyn FlowPort, &'a mut Style, &'a mut usize);
 
 impl Pipe {
     pub(crate) fn rules(&self) -> usize {
         self.gates.len() + self.guards.len() + self.entries.len()
     }
 
-    pub(crate) fn first_entry(&self, v4: bool, plan: &Plan, dialect: Dialect) -> Option<Rule> {
+    pub(crate) fn first_entry(&self, v4: bool, plan: &Plan, style: Style) -> Option<Rule> {
         let (entry, target) = plan.entries.first()?;
-        Some(encode::entry(v4, entry, target, (plan.group, *LEVELS.start()), dialect))
+        Some(encode::entry(v4, entry, target, (plan.group, *LEVELS.start()), style))
     }
 
     /// Makes the entries that are missing, until the card refuses one.
@@ -50,7 +51,7 @@ impl Pipe {
         plan: &Plan,
         maker: RuleMaker<'_>,
     ) -> Result<(), FlowError> {
-        let (flows, dialect, budget) = maker;
+        let (flows, style, budget) = maker;
         for (entry, target) in &plan.entries {
             if *budget == 0 {
                 return Ok(());
@@ -60,13 +61,13 @@ impl Pipe {
             }
             // Without a free level there is a gap, which software fills.
             let Some(level) = self.free_level(entry) else { continue };
-            let rule = |dialect| encode::entry(v4, entry, target, (plan.group, level), dialect);
+            let rule = |style| encode::entry(v4, entry, target, (plan.group, level), style);
             *budget -= 1;
-            let handle = match flows.create(&rule(*dialect)) {
-                Err(error) if *dialect == Dialect::Modify && error.errno != FlowError::NO_SPACE => {
+            let handle = match flows.create(&rule(*style)) {
+                Err(error) if *style == Style::BEST && error.errno != FlowError::NO_SPACE => {
                     // The first reason is the better one.
-                    let handle = flows.create(&rule(Dialect::Legacy)).map_err(|_| error)?;
-                    *dialect = Dialect::Legacy;
+                    let handle = flows.create(&rule(Style::LEGACY)).map_err(|_| error)?;
+                    *style = Style::LEGACY;
                     handle
                 }
                 made => made?,

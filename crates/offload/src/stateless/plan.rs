@@ -8,7 +8,6 @@ use service::{Entry, ModeSpec, Service};
 use state::{Shared, Snapshot};
 
 use crate::encode::stateless::{self as encode, Target};
-use crate::groups;
 
 /// The rules of one service on one port.
 #[derive(Default)]
@@ -20,16 +19,16 @@ pub(crate) struct Plan {
 }
 
 /// What the cards must hold for `service`, for packets that arrive at `port`;
-/// or why they can't.
+/// or why they can't. `group` gives the service's group there, or says why it
+/// has none.
 pub(crate) fn plan(
-    shared: &Shared,
-    snapshot: &Snapshot,
+    (shared, snapshot): (&Shared, &Snapshot),
     service: &Service,
     port: PortId,
     now_ms: u64,
+    group: impl FnOnce() -> Result<u32, String>,
 ) -> Result<Plan, String> {
-    let group = groups::of_service(port, service.id());
-    let mut plan = Plan { group, ..Plan::default() };
+    let mut plan = Plan::default();
     let Some(classes) = service.classes() else { return Ok(plan) };
     if matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Hash)) {
         return Err("it is balanced by a hash, which no rule can match".to_owned());
@@ -64,12 +63,12 @@ pub(crate) fn plan(
     }
     plan.entries =
         classes.entries().filter_map(|entry| Some((entry, ways.get(&entry.backend)?.0))).collect();
-    if !plan.entries.is_empty() && !same.is_empty() {
-        plan.guards = encode::guards(snapshot, service, vlan, group);
-        plan.gates = same.iter().map(|interface| encode::gate(service, interface, group)).collect();
+    if plan.entries.is_empty() || same.is_empty() {
+        return Ok(Plan::default());
     }
-    if plan.gates.is_empty() {
-        plan.entries.clear();
-    }
+    plan.group = group()?;
+    plan.guards = encode::guards(snapshot, service, vlan, plan.group);
+    let gate = |interface| encode::gate(service, interface, plan.group);
+    plan.gates = same.into_iter().map(gate).collect();
     Ok(plan)
 }

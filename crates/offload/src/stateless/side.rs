@@ -8,7 +8,9 @@ use service::{Entry, ModeSpec, Service};
 use super::leftovers::Leftovers;
 use super::pipe::Pipe;
 use super::plan::Plan;
-use crate::encode::stateless::{self as encode, Dialect, Target};
+use crate::encode::rewrite::Style;
+use crate::encode::stateless::Target;
+use crate::groups;
 
 /// Rules made in one tick on a port, or a predecessor's destroyed: a card may
 /// take 305 µs for each.
@@ -28,11 +30,13 @@ pub(crate) enum Progress {
 /// One port.
 #[derive(Debug)]
 pub(crate) struct Side {
-    dialect: Dialect,
+    style: Style,
     /// Why the card takes no such rules at all.
     unsupported: Option<String>,
     leftovers: Leftovers,
-    /// See [`crate::encode::stateless::seat`].
+    /// The highest group that the card has, once it has been asked.
+    highest_group: Option<u32>,
+    /// See [`groups::seat`].
     seat: Option<RuleHandle>,
     pub(super) pipes: BTreeMap<ServiceId, Pipe>,
     /// Why services are left to software, or some of their entries.
@@ -47,9 +51,10 @@ pub(crate) type Past = BTreeMap<BackendId, Counters>;
 impl Default for Side {
     fn default() -> Self {
         Self {
-            dialect: Dialect::Modify,
+            style: Style::BEST,
             unsupported: None,
             leftovers: Leftovers::default(),
+            highest_group: None,
             seat: None,
             pipes: BTreeMap::new(),
             reasons: BTreeMap::new(),
@@ -94,7 +99,18 @@ impl Side {
         (gone, if tired { Progress::Tired } else { Progress::Refused })
     }
 
-    /// Brings what `plans` say into the card, or why they can't be said.
+    /// The highest group that the card has.
+    pub(crate) fn highest_group(&mut self, flows: &mut dyn FlowPort) -> u32 {
+        *self.highest_group.get_or_insert_with(|| groups::highest(flows))
+    }
+
+    /// The services that have no rule in the card.
+    pub(crate) fn without_rules(&self) -> impl Iterator<Item = ServiceId> {
+        self.pipes.iter().filter(|(_, pipe)| pipe.rules() == 0).map(|(service, _)| *service)
+    }
+
+    /// Brings what `plans` say into the card, or why they can't be said. Services
+    /// without a plan have left the configuration: their rules go.
     pub(crate) fn bring(
         &mut self,
         plans: Vec<(&Service, Result<Plan, String>)>,
@@ -108,9 +124,20 @@ impl Side {
             matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Source))
         };
         if self.seat.is_none() && plans.iter().any(by_address) {
-            self.seat = flows.create(&encode::seat()).ok();
+            self.seat = flows.create(&groups::seat()).ok();
         }
         let mut progress = Progress::Done;
+        for (service, pipe) in &mut self.pipes {
+            if !plans.iter().any(|(planned, _)| planned.id() == *service) {
+                pipe.empty(flows, past);
+                self.reasons.remove(service);
+                progress = progress.max(if pipe.rules() == 0 {
+                    Progress::Done
+                } else {
+                    Progress::Refused
+                });
+            }
+        }
         for (service, plan) in plans {
             let (plan, reason) = match plan {
                 Ok(plan) => (plan, None),
@@ -162,18 +189,16 @@ impl Side {
         past: &mut Past,
     ) -> Result<(), FlowError> {
         let v4 = service.vip().is_ipv4();
-        let Self { dialect, pipes, budget, unsupported, .. } = self;
+        let Self { style, pipes, budget, unsupported, .. } = self;
         let pipe = pipes.entry(service.id()).or_default();
         if plan.gates.is_empty() {
             pipe.empty(flows, past);
             return Ok(());
         }
-        let mut outcome = pipe.add_entries(v4, plan, (flows, dialect, budget));
+        let mut outcome = pipe.add_entries(v4, plan, (flows, style, budget));
         if let (Err(error), true) = (&outcome, pipe.rules() == 0) {
             // It is not for want of room, or a passing refusal.
-            if pipe
-                .first_entry(v4, plan, *dialect)
-                .is_some_and(|rule| flows.validate(&rule).is_err())
+            if pipe.first_entry(v4, plan, *style).is_some_and(|rule| flows.validate(&rule).is_err())
             {
                 *unsupported = Some(error.to_string());
                 return outcome;

@@ -2,7 +2,7 @@
 use dpdk::flow::{Action, FlowError, FlowErrorKind, HopField, Modify, Rule, SetField};
 
 use super::pattern::Pattern;
-use super::{PortFacts, reformat, refuse};
+use super::{PortFacts, check_group, reformat, refuse};
 use crate::edits::Edits;
 use crate::encap::Encap;
 use crate::steering::{Domain, Fate, kind};
@@ -159,7 +159,7 @@ fn fate(
             Err(no("queue index out of range"))
         }
         Action::Rss(queues) => Ok(Fate::Rss(queues.as_slice().into())),
-        Action::Jump(group) => jump(rule, domain, *group),
+        Action::Jump(group) => jump(rule, domain, *group, port),
         Action::PortId(to) | Action::RepresentedPort(to) => {
             if !port.switch.contains(to) {
                 return Err(no("failed to obtain E-Switch port id for port"));
@@ -174,14 +174,8 @@ fn fate(
 const DROP_ALONE: &str =
     "Drop action is mutually-exclusive with any other action, except for Count/Sample/Age action";
 
-fn jump(rule: &Rule, domain: Domain, group: u32) -> Result<Fate, FlowError> {
-    if domain == Domain::Switch && group == u32::MAX {
-        return Err(refuse(
-            FlowErrorKind::Attribute,
-            FlowError::INVALID,
-            "group index not supported",
-        ));
-    }
+fn jump(rule: &Rule, domain: Domain, group: u32, port: &PortFacts<'_>) -> Result<Fate, FlowError> {
+    check_group(group, port)?;
     if rule.attributes.group == group {
         return Err(no("target group must be other than the current flow group"));
     }

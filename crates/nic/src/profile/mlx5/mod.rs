@@ -20,6 +20,12 @@ const LOWEST_ROOT_PRIORITY: u32 = 3;
 /// `MLX5_FLOW_LOWEST_PRIO_INDICATOR`: the lowest that there is.
 const LOWEST: u32 = u32::MAX;
 
+/// `MLX5_MAX_TABLES_EXTERNAL` tables (65,531), of which a group takes
+/// `MLX5_FLOW_TABLE_FACTOR` (10) where the driver splits its rules.
+const HIGHEST_GROUP: u32 = 65_531 / 10;
+/// The groups that the offload of Open vSwitch finds (XenoFlow, section 3.1).
+const BLUEFIELD3_HIGHEST_GROUP: u32 = 15;
+
 /// Insertion of one rule: 305 µs on a BlueField-2 (Cui et al., Laconic, quoted
 /// by XenoFlow, section 6); about a million a second through queues.
 const RATES: Rates =
@@ -34,6 +40,7 @@ const PROFILE: Profile = Profile {
     reta_sizes: &[128, 256, 512],
     one_mask: false,
     counts: true,
+    highest_group: HIGHEST_GROUP,
     rates: RATES,
     rx_buffer_kib: |_| None,
     parse,
@@ -50,8 +57,12 @@ const PROFILE: Profile = Profile {
 pub(crate) static CONNECTX: Profile = PROFILE;
 
 /// The steering of BlueField-3 is that of a ConnectX-7.
-pub(crate) static BLUEFIELD3: Profile =
-    Profile { profile: CardProfile::BlueField3, rates: BLUEFIELD3_RATES, ..PROFILE };
+pub(crate) static BLUEFIELD3: Profile = Profile {
+    profile: CardProfile::BlueField3,
+    rates: BLUEFIELD3_RATES,
+    highest_group: BLUEFIELD3_HIGHEST_GROUP,
+    ..PROFILE
+};
 
 fn parse(rule: &Rule, port: &PortFacts<'_>) -> Result<Parsed, FlowError> {
     let domain = attributes(rule, port)?;
@@ -79,9 +90,7 @@ fn attributes(rule: &Rule, port: &PortFacts<'_>) -> Result<Domain, FlowError> {
     // Group 0 of the switch is a table behind the driver's own root.
     let root = attr.group == 0 && !attr.transfer;
     let lowest = if root { LOWEST_ROOT_PRIORITY } else { LOWEST_PRIORITY };
-    if attr.transfer && attr.group == u32::MAX {
-        return no(attribute, FlowError::INVALID, "group index not supported");
-    }
+    check_group(attr.group, port)?;
     if attr.priority != LOWEST && attr.priority > lowest {
         return no(attribute, unsupported, "priority out of range");
     }
@@ -96,6 +105,15 @@ fn attributes(rule: &Rule, port: &PortFacts<'_>) -> Result<Domain, FlowError> {
         return no(attribute, unsupported, "egress rules are not modelled");
     }
     Ok(if attr.transfer { Domain::Switch } else { Domain::Receive })
+}
+
+/// The driver's words for `UINT32_MAX`; what a real one says of a table that it
+/// can't make is not known.
+fn check_group(group: u32, port: &PortFacts<'_>) -> Result<(), FlowError> {
+    if group <= port.highest_group {
+        return Ok(());
+    }
+    Err(refuse(FlowErrorKind::Attribute, FlowError::INVALID, "group index not supported"))
 }
 
 /// What an actions template takes: with hardware steering the legacy SET_*,

@@ -1,24 +1,19 @@
 //! The rule that does all the work for one direction of a connection.
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use dpdk::flow::{
-    Action, Field, HopField, Ipv4Fields, Item, Match, Modify, PortFields, Rule, SetField,
-};
+use dpdk::flow::{Field, Ipv4Fields, Item, Match, PortFields, Rule, SetField};
 use service::Delivery;
 use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
 
 use super::Style;
 use crate::FlowType;
+use crate::encode::forward::{self, WHOLE};
 use crate::encode::{Shape, tunnel};
 use crate::environment::NextHop;
 use crate::groups::{self, CONNECTION_PRIORITY, CONNECTIONS};
 
 /// SYN, RST and FIN: packets with one of these are for software.
 const EVENTS: u8 = 0x07;
-/// More fragments, and the offset.
-const FRAGMENT: u16 = 0x3fff;
-/// The longest timeout of AGE: 24 bits.
-const LONGEST_AGE_S: u32 = (1 << 24) - 1;
 
 /// Everything a connection's rule is made from.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +37,13 @@ pub(super) fn connection(made_of: &RewriteRule<'_>, style: Style) -> Option<(Rul
     rule.attributes = groups::transfer(CONNECTIONS, CONNECTION_PRIORITY);
     rule.pattern.iter_mut().for_each(|item| narrow(item, style));
     let (source, to) = (made_of.next_hop.source, made_of.mac);
+    let ipv6 = matches!(made_of.key, FlowKey::V6(_));
     let shape = match (made_of.delivery, made_of.tunnel) {
         (Delivery::Tunnel(_), None) => return None,
         (Delivery::Tunnel(_), Some(encap)) => {
             rule.pattern.iter_mut().for_each(tunnel::without_class);
             // The inner packet is changed before it gets another in front.
-            rule.actions.push(decrement(made_of.key, style));
+            rule.actions.push(forward::decrement(ipv6, style));
             rule.actions.extend(tunnel::enter(encap, made_of.key, source, to));
             Shape::Tunnel { kind, length: encap.overhead() }
         }
@@ -58,21 +54,13 @@ pub(super) fn connection(made_of: &RewriteRule<'_>, style: Style) -> Option<(Rul
             };
             let sides = sets.iter().fold(0, |sides, set| sides | side_bit(set));
             let macs = [SetField::MacSrc(source), SetField::MacDst(to)];
-            rule.actions = sets.iter().chain(&macs).map(|set| write(*set, style)).collect();
-            rule.actions.push(decrement(made_of.key, style));
+            let sets = sets.into_iter().chain(macs);
+            rule.actions = sets.map(|set| forward::write(set, style)).collect();
+            rule.actions.push(forward::decrement(ipv6, style));
             Shape::Rewrite { kind, sides }
         }
     };
-    rule.actions.push(Action::Count);
-    if style.age {
-        let timeout_s = made_of.timeout_ms.div_ceil(1000).clamp(1, LONGEST_AGE_S);
-        rule.actions.push(Action::Age { timeout_s });
-    }
-    rule.actions.push(if style.port_id {
-        Action::PortId(made_of.output)
-    } else {
-        Action::RepresentedPort(made_of.output)
-    });
+    rule.actions.extend(forward::send(style, Some(made_of.timeout_ms), made_of.output));
     Some((rule, shape))
 }
 
@@ -83,7 +71,7 @@ fn narrow(item: &mut Item, style: Style) {
             *tcp_flags = Field { spec: 0, mask: EVENTS };
         }
         Item::Ipv4(Match::Fields(Ipv4Fields { fragment, .. })) if style.fragments => {
-            *fragment = Field { spec: 0, mask: FRAGMENT };
+            *fragment = WHOLE;
         }
         _ => {}
     }
@@ -138,32 +126,4 @@ fn side_bit(set: &SetField) -> u8 {
         SetField::TcpDport(_) | SetField::UdpDport(_) => 8,
         SetField::MacSrc(_) | SetField::MacDst(_) => 0,
     }
-}
-
-fn write(set: SetField, style: Style) -> Action {
-    if !style.legacy {
-        return Action::ModifyField(Modify::Set(set));
-    }
-    match set {
-        SetField::MacSrc(mac) => Action::SetMacSrc(mac),
-        SetField::MacDst(mac) => Action::SetMacDst(mac),
-        SetField::Ipv4Src(addr) => Action::SetIpv4Src(addr),
-        SetField::Ipv4Dst(addr) => Action::SetIpv4Dst(addr),
-        SetField::Ipv6Src(addr) => Action::SetIpv6Src(addr),
-        SetField::Ipv6Dst(addr) => Action::SetIpv6Dst(addr),
-        SetField::TcpSport(port) | SetField::UdpSport(port) => Action::SetTpSrc(port),
-        SetField::TcpDport(port) | SetField::UdpDport(port) => Action::SetTpDst(port),
-    }
-}
-
-/// One off the TTL. mlx5 subtracts by adding: its fields wrap round.
-fn decrement(key: &FlowKey, style: Style) -> Action {
-    if style.legacy {
-        return Action::DecTtl;
-    }
-    let field = match key {
-        FlowKey::V4(_) => HopField::Ipv4Ttl,
-        FlowKey::V6(_) => HopField::Ipv6HopLimit,
-    };
-    Action::ModifyField(Modify::Add(field, u8::MAX))
 }
