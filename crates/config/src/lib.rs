@@ -33,5 +33,5 @@ pub use status::Status;
 pub use tables::{Conntrack, Fragments};
 pub use text::{BadDuration, format_duration, parse_duration};
 pub use tree::Key;
-pub use warnings::Warning;
+pub use warnings::{Warning, no_rewrite};
 pub use workers::{Idle, Workers};

@@ -33,7 +33,9 @@ impl<'a> Shape<'a, '_> {
         let Some(schema) = branches.iter().copied().find(|branch| fits(value, branch)) else {
             let expected: Vec<_> =
                 branches.iter().filter_map(|branch| expectation(branch)).collect();
-            let text = format!("{} is expected, this is {}", expected.join(" or "), kind(value));
+            let header = self.header(way, value, &branches).unwrap_or_default();
+            let text =
+                format!("{} is expected, this is {}{header}", expected.join(" or "), kind(value));
             return self.wrong(way, text);
         };
         match value {
@@ -58,6 +60,24 @@ impl<'a> Shape<'a, '_> {
                 self.number(way, value.ok(), number.as_str(), schema);
             }
             _ => {}
+        }
+    }
+
+    /// What to write instead where a header has one bracket too few or too many.
+    fn header(&self, way: &Way, value: &DeValue<'_>, schemas: &[&Value]) -> Option<String> {
+        let is_table = |schema: &&Value| types(schema).eq(["object"]);
+        let lists = |schema: &&Value| {
+            let items = schema.get("items").map(|items| branches(self.schema, items));
+            items.is_some_and(|items| items.iter().any(is_table))
+        };
+        match value {
+            DeValue::Table(_) if schemas.iter().any(lists) => {
+                Some(format!("; write [{}], once for each", way.header()))
+            }
+            DeValue::Array(_) if schemas.iter().any(is_table) => {
+                Some(format!("; write {}", way.header()))
+            }
+            _ => None,
         }
     }
 

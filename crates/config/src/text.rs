@@ -59,6 +59,18 @@ pub(crate) fn parse_port_range(text: &str) -> Result<RangeInclusive<u16>, BadTex
     }
 }
 
+/// The permissions of a file, written in octal as `0660`. The owner may read and
+/// write in any case.
+pub(crate) fn parse_mode(text: &str) -> Result<u32, BadText> {
+    let digits = text.strip_prefix('0').unwrap_or(text);
+    let mode = u32::from_str_radix(digits, 8).ok();
+    mode.filter(|mode| digits.len() == 3 && mode & 0o600 == 0o600).ok_or_else(|| {
+        BadText(format!(
+            "'{text}' is not a mode; write three octal digits, the first of them 6 or 7, as 0600 or 0660"
+        ))
+    })
+}
+
 /// Checks text of the schema's `format`; formats that aren't ours are fine.
 pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
     let bad = |what: &str| BadText(format!("'{text}' is not {what}"));
@@ -67,6 +79,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
         "device" => check_device(text),
         "duration" => parse_duration(text).map(drop).map_err(|e| BadText(e.to_string())),
         "port-range" => parse_port_range(text).map(drop),
+        "mode" => parse_mode(text).map(drop),
         "mac" => text.parse::<wire::Mac>().map(drop).map_err(|e| BadText(e.to_string())),
         "ip" => text.parse::<IpAddr>().map(drop).map_err(|_| {
             bad("an IP address; write it without prefix length and port, as 10.71.0.100 or fd71::100")
@@ -99,6 +112,7 @@ pub(crate) fn example(format: &str) -> Option<&'static str> {
         "device" => "0000:3b:00.0",
         "duration" => "30s",
         "port-range" => "1024-65535",
+        "mode" => "0660",
         "mac" => "02:00:0a:01:00:05",
         "ip" => "10.71.0.100",
         "prefix" => "10.72.0.0/24",
@@ -221,6 +235,20 @@ pub(crate) mod duration {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         super::parse_duration(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// Permissions, as `"0660"`.
+pub(crate) mod mode {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(value: &u32, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{value:04o}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+        super::parse_mode(&String::deserialize(from)?).map_err(D::Error::custom)
     }
 }
 

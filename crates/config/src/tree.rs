@@ -51,6 +51,13 @@ impl Way {
         Self(steps.to_vec())
     }
 
+    /// The header of the table or list at its end, as `[service.backend]`.
+    pub(crate) fn header(&self) -> String {
+        let names = self.0.iter().filter(|step| matches!(step, Key::Name(_)));
+        let names: Vec<String> = names.map(Key::to_string).collect();
+        format!("[{}]", names.join("."))
+    }
+
     fn then(&self, step: Key) -> Self {
         Self(self.0.iter().cloned().chain([step]).collect())
     }
@@ -69,17 +76,59 @@ impl<'t> Tree<'t> {
         match DeTable::parse(text) {
             Ok(root) => Ok(Self { file: file.to_path_buf(), text, root: root.into_inner() }),
             Err(error) => {
-                let (line, column) = position(text, error.span().map_or(0, |span| span.start));
-                let text = error.message().trim().replace('\n', ", ");
-                Err(ConfigError {
-                    file: file.to_path_buf(),
-                    line,
-                    column,
-                    key: String::new(),
-                    text,
-                })
+                let span = error.span().unwrap_or_default();
+                let message = error.message().trim().replace('\n', ", ");
+                // With what could be parsed of it.
+                let root = DeTable::parse_recoverable(text).0.into_inner();
+                let tree = Self { file: file.to_path_buf(), text, root };
+                let key = text.get(span.clone()).filter(|_| message == "duplicate key");
+                match key.and_then(|key| tree.twice(key, span.start)) {
+                    Some(error) => Err(error),
+                    None => Err(tree.error_at(span.start, String::new(), message)),
+                }
             }
         }
+    }
+
+    /// The error about `key` at byte `start`, if the same key is found before it.
+    fn twice(&self, key: &str, start: usize) -> Option<ConfigError> {
+        let header = self.line_at(start);
+        let Some(first) = self.last_before(key, start) else {
+            // Of a section that is there twice the tree has only the second.
+            let place = self.text.lines().position(|line| line.trim() == header)?;
+            let error = format!("the section is in line {} already; write it once", place + 1);
+            return Some(self.error_at(start, key.to_owned(), error));
+        };
+        let ((first_start, key), line) = (self.walk(&first), self.line(&first));
+        let inner = self.line_at(first_start);
+        let below = inner.strip_prefix(header.trim_end_matches(']'));
+        let text = if below.is_some_and(|rest| rest.starts_with('.')) {
+            format!(
+                "{inner} in line {line} stands before the first {header}; put it below the {header} that it belongs to"
+            )
+        } else {
+            format!("the key is in line {line} already; leave one of them out")
+        };
+        Some(self.error_at(start, key, text))
+    }
+
+    /// The text of the line that has the byte `at`.
+    fn line_at(&self, at: usize) -> &str {
+        let before = self.text.get(..at).and_then(|before| before.rfind('\n'));
+        let from = self.text.get(before.map_or(0, |end| end + 1)..).unwrap_or_default();
+        from.lines().next().unwrap_or_default().trim()
+    }
+
+    /// The way to the last `key` before byte `start`.
+    fn last_before(&self, key: &str, start: usize) -> Option<Way> {
+        let mut found = None;
+        find(Node::Table(&self.root), &Way::default(), &mut |way, name, at| {
+            let later = found.as_ref().is_none_or(|(before, _)| at > *before);
+            if name == key && at < start && later {
+                found = Some((at, way.clone()));
+            }
+        });
+        found.map(|(_, way)| way)
     }
 
     /// The file's table.
@@ -144,6 +193,25 @@ impl<'a, 't> Node<'a, 't> {
             }
             _ => None,
         }
+    }
+}
+
+/// Calls `each` with every key below `node`: its way, its name, its first byte.
+fn find(node: Node<'_, '_>, way: &Way, each: &mut impl FnMut(&Way, &str, usize)) {
+    match node {
+        Node::Table(table) | Node::Value(DeValue::Table(table)) => {
+            for (key, value) in table {
+                let way = way.key(key.get_ref());
+                each(&way, key.get_ref(), Spanned::span(key).start);
+                find(Node::Value(value.get_ref()), &way, each);
+            }
+        }
+        Node::Value(DeValue::Array(list)) => {
+            for (place, value) in list.iter().enumerate() {
+                find(Node::Value(value.get_ref()), &way.item(place), each);
+            }
+        }
+        Node::Value(_) => {}
     }
 }
 

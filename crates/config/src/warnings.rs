@@ -1,7 +1,7 @@
 //! What is possible, but perhaps not meant.
 use std::fmt;
 
-use flow::{CardProfile, Encoding, EncodingChoice, Mode, StatelessKey, alternatives};
+use flow::{CardProfile, Encoding, EncodingChoice, Mode, Scheduler, StatelessKey, alternatives};
 
 use crate::checks::Reach;
 use crate::{Config, Service};
@@ -35,6 +35,7 @@ impl Config {
             self.service_warnings(service, &mut warnings);
         }
         self.queue_warnings(&mut warnings);
+        self.rewrite_warnings(&mut warnings);
         for pool in &self.pools {
             if !self.services.iter().any(|service| service.pool.as_ref() == Some(&pool.name)) {
                 let text = "no service uses this pool";
@@ -50,6 +51,17 @@ impl Config {
         };
         if service.backends.iter().all(|backend| backend.weight == 0) {
             add("backend", "all backends have weight 0; new connections are refused".to_owned());
+        }
+        let mut weights = service.backends.iter().map(|own| own.weight).filter(|own| *own > 0);
+        if service.scheduler == Scheduler::RoundRobin && !service.stateless {
+            if let Some(first) = weights.next().filter(|first| weights.any(|own| own != *first)) {
+                add(
+                    "scheduler",
+                    format!(
+                        "round-robin gives every backend the same share, whatever its weight, and the weights differ (the first is {first}); take weighted-round-robin"
+                    ),
+                );
+            }
         }
         if self.reach(service.vip) == Reach::Routed {
             add(
@@ -92,6 +104,18 @@ impl Config {
         self.ports.iter().filter_map(|port| port.nic.as_ref()).map(|nic| nic.profile)
     }
 
+    /// With the encoding `rewrite` a card that cannot rewrite gets no rules.
+    fn rewrite_warnings(&self, warnings: &mut Vec<Warning>) {
+        if self.offload.encoding != EncodingChoice::Fixed(Encoding::Rewrite) {
+            return;
+        }
+        for port in &self.ports {
+            if let Some(card) = port.nic.as_ref().and_then(|nic| no_rewrite(nic.profile)) {
+                warnings.push(warning(format!("port.{}.nic.profile", port.name), card));
+            }
+        }
+    }
+
     /// With the encoding `queue` each backend of each service needs a queue,
     /// and so do each service's answers if they pass here, besides every
     /// worker's default queue.
@@ -122,6 +146,19 @@ impl Config {
             }
         }
     }
+}
+
+/// What follows from the encoding `rewrite` for a port with a NIC of this profile;
+/// `None` if the card can rewrite.
+#[must_use]
+pub fn no_rewrite(card: CardProfile) -> Option<String> {
+    let able = CardProfile::ALL.iter().filter(|card| card.rewrites());
+    (!card.rewrites()).then(|| {
+        format!(
+            "a NIC of profile {card} cannot rewrite packets, so with the encoding 'rewrite' the port's connections stay in software; take the encoding auto, mark or queue, or a NIC of profile {}",
+            alternatives(able)
+        )
+    })
 }
 
 fn warning(key: String, text: impl Into<String>) -> Warning {

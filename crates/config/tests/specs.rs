@@ -67,7 +67,7 @@ fn every_mode_is_its_own() {
     let tunnel = |tunnel| ModeSpec::Tunnel(TunnelSpec { tunnel, source: None, ttl: 64 });
     let given = TunnelSpec {
         tunnel: Tunnel::Gue { port: 9 },
-        source: Some("fd72::5".parse().unwrap()),
+        source: Some("fd72::1".parse().unwrap()),
         ttl: 7,
     };
     for (lines, expected) in [
@@ -79,7 +79,7 @@ fn every_mode_is_its_own() {
         ("mode = \"geneve\"", tunnel(Tunnel::Geneve { port: 6081 })),
         ("mode = \"geneve\"\ntunnel_port = 7", tunnel(Tunnel::Geneve { port: 7 })),
         (
-            "mode = \"gue\"\ntunnel_port = 9\ntunnel_source = \"fd72::5\"\ntunnel_ttl = 7",
+            "mode = \"gue\"\ntunnel_port = 9\ntunnel_source = \"fd72::1\"\ntunnel_ttl = 7",
             ModeSpec::Tunnel(given),
         ),
     ] {

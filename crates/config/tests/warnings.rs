@@ -86,3 +86,31 @@ fn no_service_is_a_warning() {
         "service: there is no service; nothing is balanced"
     );
 }
+
+#[test]
+fn a_card_that_cannot_rewrite_is_named() {
+    let rewrite = ("[workers]", "[offload]\nencoding = \"rewrite\"\n[workers]");
+    let named = "port.left.nic.profile: a NIC of profile x550 cannot rewrite packets, so with the encoding 'rewrite' the port's connections stay in software; take the encoding auto, mark or queue, or a NIC of profile ";
+    let found = warnings(&[rewrite]);
+    assert!(found.iter().any(|line| line.starts_with(named)), "{found:?}");
+    let able = [rewrite, ("\"x550\"", "\"connectx\""), ("capacity = 2048\n", "")];
+    assert_eq!(warnings(&able), [UNUSED]);
+}
+
+#[test]
+fn weights_that_round_robin_ignores_are_named() {
+    let two = |weight| {
+        format!("weight = 1\n[[service.backend]]\naddress = \"10.72.0.12\"\nweight = {weight}")
+    };
+    for (weight, scheduler, ignored) in [
+        (2, "round-robin", true),
+        (1, "round-robin", false),
+        (0, "round-robin", false),
+        (2, "maglev", false),
+    ] {
+        let scheduler = format!("protocol = \"tcp\"\nscheduler = \"{scheduler}\"");
+        let found = warnings(&[("weight = 1", &two(weight)), ("protocol = \"tcp\"", &scheduler)]);
+        let named = found.iter().any(|line| line.contains("take weighted-round-robin"));
+        assert_eq!(named, ignored, "{weight} {scheduler}: {found:?}");
+    }
+}

@@ -7,7 +7,6 @@ use crate::tree::Way;
 use crate::{Backend, Service};
 
 use super::services::family;
-use super::usable::unusable;
 use super::{Findings, Reach, tunnels};
 
 pub(super) fn check(findings: &mut Findings<'_>) {
@@ -54,7 +53,7 @@ fn check_address(findings: &mut Findings<'_>, way: &Way, service: &Service, back
             alternatives(Mode::tunnels())
         );
         findings.wrong(way, text);
-    } else if let Some(text) = unusable(address) {
+    } else if let Some(text) = config.unusable(address) {
         findings.wrong(way, text);
     } else if config.is_own(address) {
         let text = format!("{address} is an interface's own address; give that of another host");

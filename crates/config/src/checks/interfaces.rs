@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use crate::tree::Way;
 
 use super::Findings;
-use super::usable::unusable;
+use super::usable::{edge, reserved};
 
 pub(super) fn check(findings: &mut Findings<'_>) {
     let config = findings.config;
@@ -46,7 +46,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
 }
 
 fn check_address(findings: &mut Findings<'_>, way: &Way, address: IpNet) {
-    if let Some(text) = unusable(address.addr()) {
+    if let Some(text) = reserved(address.addr()) {
         return findings.wrong(way, text);
     }
     if address.prefix_len() == 0 {
@@ -55,16 +55,7 @@ fn check_address(findings: &mut Findings<'_>, way: &Way, address: IpNet) {
         );
         return findings.wrong(way, text);
     }
-    // Prefixes of one or two addresses have neither (RFC 3021, RFC 6164).
-    let small = address.max_prefix_len() - address.prefix_len() < 2;
-    let broadcast = matches!(address, IpNet::V4(net) if net.broadcast() == net.addr());
-    if !small && (address.network() == address.addr() || broadcast) {
-        let what = if broadcast { "broadcast" } else { "network" };
-        let text = format!(
-            "{} is the {what} address of {}; give an address within it",
-            address.addr(),
-            address.trunc()
-        );
+    if let Some(text) = edge(address, address.addr()) {
         findings.wrong(way, text);
     }
 }

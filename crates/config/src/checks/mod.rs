@@ -7,6 +7,7 @@ mod pools;
 mod reach;
 mod routes;
 mod services;
+mod status;
 mod tunnels;
 mod usable;
 mod workers;
@@ -23,4 +24,5 @@ pub(crate) fn all(findings: &mut Findings<'_>) {
     pools::check(findings);
     services::check(findings);
     backends::check(findings);
+    status::check(findings);
 }

@@ -33,6 +33,12 @@ impl Config {
         own.any(|own| own.addr() == address)
     }
 
+    /// Whether packets to `address` are for the load balancer itself: an interface
+    /// or a service has it.
+    pub(crate) fn is_ours(&self, address: IpAddr) -> bool {
+        self.is_own(address) || self.services.iter().any(|service| service.vip == address)
+    }
+
     /// Why `address` cannot be reached and what would be right; `None` if it can.
     pub(crate) fn unreachable(&self, address: IpAddr) -> Option<String> {
         (self.reach(address) == Reach::Nowhere).then(|| {

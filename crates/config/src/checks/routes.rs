@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use crate::tree::Way;
 
-use super::usable::unusable;
 use super::{Findings, Reach};
 
 pub(super) fn check(findings: &mut Findings<'_>) {
@@ -56,13 +55,19 @@ pub(super) fn check(findings: &mut Findings<'_>) {
 /// Whether `address` may be asked for its Ethernet address.
 fn check_hop(findings: &mut Findings<'_>, way: &Way, address: IpAddr) {
     let config = findings.config;
-    if let Some(text) = unusable(address) {
+    if let Some(text) = config.unusable(address) {
         findings.wrong(way, text);
     } else if config.is_own(address) {
         findings.wrong(
             way,
             format!("{address} is an interface's own address; give that of another host"),
         );
+    } else if let Some(service) = config.services.iter().find(|service| service.vip == address) {
+        let text = format!(
+            "{address} is the vip of service '{}'; give the address of another host",
+            service.name
+        );
+        findings.wrong(way, text);
     } else if config.reach(address) != Reach::OnLink {
         let mut prefixes: Vec<String> = Vec::new();
         for prefix in config.interfaces.iter().flat_map(|interface| &interface.addresses) {

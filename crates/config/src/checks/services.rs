@@ -8,7 +8,6 @@ use service::{MaglevSizeError, check_maglev_size};
 use crate::Service;
 use crate::tree::Way;
 
-use super::usable::unusable;
 use super::{Findings, tunnels};
 
 /// Ids of services and backends have 16 bits.
@@ -35,7 +34,8 @@ pub(super) fn check(findings: &mut Findings<'_>) {
         } else {
             taken.insert(at, (&service.name, way.key("vip")));
         }
-        if let Some(text) = unusable(service.vip).or_else(|| config.unreachable(service.vip)) {
+        let vip = service.vip;
+        if let Some(text) = config.unusable(vip).or_else(|| config.unreachable(vip)) {
             findings.wrong(&way.key("vip"), text);
         }
         check_stateless(findings, &way, service);

@@ -9,7 +9,6 @@ use crate::{Backend, Config, Service};
 
 use super::Findings;
 use super::services::family;
-use super::usable::unusable;
 
 /// The smallest MTU that IPv6 works with (RFC 8200 section 5).
 const IPV6_LEAST: u16 = 1280;
@@ -42,7 +41,7 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
 }
 
 fn check_source(findings: &mut Findings<'_>, way: &Way, service: &Service, source: IpAddr) {
-    if let Some(text) = unusable(source) {
+    if let Some(text) = findings.config.unusable(source) {
         return findings.wrong(way, text);
     }
     let v4 = source.is_ipv4();
@@ -53,6 +52,11 @@ fn check_source(findings: &mut Findings<'_>, way: &Way, service: &Service, sourc
             other.address,
             family(!v4),
             family(!v4)
+        );
+        findings.wrong(way, text);
+    } else if !findings.config.is_ours(source) {
+        let text = format!(
+            "{source} is neither an interface's own address nor a vip, so ICMP errors about outer packets would not come back; give one of these, or leave this out"
         );
         findings.wrong(way, text);
     }

@@ -1,9 +1,35 @@
 //! Addresses that no host can have.
 use std::net::IpAddr;
 
-/// Why `address` cannot be that of a VIP, backend, next hop or interface, and
-/// what would be right; `None` if it can.
-pub(crate) fn unusable(address: IpAddr) -> Option<String> {
+use ipnet::IpNet;
+
+use crate::Config;
+
+impl Config {
+    /// Why `address` cannot be that of a VIP, a backend, a next hop or a pool, and
+    /// what would be right; `None` if it can.
+    pub(crate) fn unusable(&self, address: IpAddr) -> Option<String> {
+        let prefixes = self.interfaces.iter().flat_map(|interface| &interface.addresses);
+        reserved(address).or_else(|| prefixes.copied().find_map(|net| edge(net, address)))
+    }
+}
+
+/// Why `address` is that of no host in its network `net`, and what would be right.
+pub(super) fn edge(net: IpNet, address: IpAddr) -> Option<String> {
+    // Prefixes of one or two addresses have neither (RFC 3021, RFC 6164).
+    if net.max_prefix_len() - net.prefix_len() < 2 {
+        return None;
+    }
+    let what = match net {
+        IpNet::V4(v4) if address == v4.broadcast() => "broadcast",
+        _ if address == net.network() => "network",
+        _ => return None,
+    };
+    Some(format!("{address} is the {what} address of {}; give an address within it", net.trunc()))
+}
+
+/// Why no host can have `address`, in any network.
+pub(super) fn reserved(address: IpAddr) -> Option<String> {
     let what = match address {
         IpAddr::V4(a) if a.is_broadcast() => "the broadcast address",
         IpAddr::V4(a) if a.octets()[0] == 0 || a.octets()[0] >= 240 => "of a reserved range",
