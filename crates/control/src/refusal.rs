@@ -62,6 +62,11 @@ pub enum Refusal {
     /// The request isn't one.
     #[error("the request is not understood: {0}")]
     Malformed(String),
+    /// The client's user may only ask.
+    #[error(
+        "only root and the owner of the status socket ([status] owner) may drain, restore or reload; other users may ask for the status"
+    )]
+    Forbidden,
     /// The configuration is wrong.
     #[error("the configuration is refused, nothing has changed:\n{}", lines(.0))]
     Configuration(Vec<Problem>),

@@ -38,6 +38,15 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Whether it changes something, or reads a file of the client's choice, and not
+    /// only asks.
+    #[must_use]
+    pub const fn changes(&self) -> bool {
+        !matches!(self, Self::Status | Self::Connection { .. })
+    }
+}
+
 /// What a drain or a restore did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steered {

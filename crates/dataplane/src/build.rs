@@ -128,6 +128,8 @@ fn split(config: &Config, devices: Vec<Device>, chosen: &[Chosen]) -> Split {
             port: device.port,
             emulated,
             link: None,
+            mtu: port.mtu,
+            link_mtu: None,
         });
     }
     (flows, nics, views)

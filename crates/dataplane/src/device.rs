@@ -14,6 +14,7 @@ use state::CounterSet;
 use wire::Mac;
 
 use crate::error::StartError;
+use crate::kernel_interface;
 use crate::nic_thread::NicCounter;
 
 /// A port as the workers and the keeper see it.
@@ -57,6 +58,23 @@ pub(crate) struct Ends {
     pub(crate) to_ports: Vec<(u16, Producer)>,
     /// What the NICs of other ports send out of this one.
     pub(crate) from_ports: Vec<Consumer>,
+}
+
+/// Whether every kernel interface beneath a port takes packets as long as its port's
+/// MTU.
+pub(crate) fn check_mtus(config: &Config) -> Result<(), StartError> {
+    for port in &config.ports {
+        let link = kernel_interface::name(&port.device)
+            .and_then(|interface| Some((interface, kernel_interface::mtu(interface)?)));
+        match link {
+            Some((interface, link)) if u32::from(port.mtu) > link => {
+                let (name, interface) = (port.name.clone(), interface.to_owned());
+                return Err(StartError::Mtu { name, mtu: port.mtu, interface, link });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Opens and starts every port.

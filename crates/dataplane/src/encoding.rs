@@ -157,8 +157,9 @@ fn fate_of_backends_beyond(takes_marks: bool, card: Capabilities<'_>) -> &'stati
 
 fn log(port: &str, chosen: &Chosen, wanted: EncodingChoice) {
     let encoding = chosen.config.encoding;
+    tracing::info!(port, %encoding, "the reasons are in `hnlb status`");
     for reason in &chosen.reasons {
-        tracing::info!(port, %encoding, "{reason}");
+        tracing::debug!(port, %encoding, "{reason}");
     }
     if matches!(wanted, EncodingChoice::Fixed(fixed) if fixed != encoding) {
         let why = why_not(chosen, wanted);

@@ -29,6 +29,52 @@ pub enum StartError {
         /// What DPDK said, if it was asked.
         reason: String,
     },
+    /// The machine has less memory than is asked for.
+    #[error(
+        "[eal] memory_mb = {given} is more than this machine has: {total} MB in all, {free} MB of them available"
+    )]
+    Machine {
+        /// Megabytes as configured.
+        given: u32,
+        /// Megabytes of the machine.
+        total: u64,
+        /// Megabytes that no process uses.
+        free: u64,
+    },
+    /// Another load balancer has the device.
+    #[error(
+        "port '{name}': another hnlb{process} has {device}; stop it, or give [[port]] device another"
+    )]
+    DeviceTaken {
+        /// The port's name in the configuration.
+        name: String,
+        /// The interface or PCI address.
+        device: String,
+        /// The other's process id in brackets, if it is known.
+        process: String,
+    },
+    /// The device can't be locked.
+    #[error("port '{name}': the device can't be locked against other hnlb: {source}")]
+    DeviceLock {
+        /// The port's name in the configuration.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The interface takes shorter packets than the configuration allows.
+    #[error(
+        "port '{name}': [[port]] mtu = {mtu} is more than the mtu {link} of {interface}; set it to {link}, or: ip link set dev {interface} mtu {mtu}"
+    )]
+    Mtu {
+        /// The port's name in the configuration.
+        name: String,
+        /// The MTU of the configuration.
+        mtu: u16,
+        /// The kernel's interface.
+        interface: String,
+        /// Its MTU.
+        link: u32,
+    },
     /// A port can't be opened.
     #[error("port '{name}': {source}")]
     Port {

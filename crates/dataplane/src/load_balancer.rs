@@ -11,11 +11,13 @@ use crate::build::{Parts, SlowThreads};
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::device;
+use crate::device_lock::{self, DeviceLock};
 use crate::encoding;
 use crate::error::StartError;
 use crate::idle::Idle;
 use crate::keeper_thread::INJECTED;
-use crate::memory::Needs;
+use crate::memory::{self, Needs};
+use crate::patience::PATIENCE;
 use crate::polling::{self, Crew, pin};
 use crate::status_socket::StatusSocket;
 use crate::threads::{Group, Threads};
@@ -26,6 +28,7 @@ pub struct LoadBalancer {
     threads: Threads,
     /// `None` only while it is dropped.
     eal: Option<Eal>,
+    _locks: Vec<DeviceLock>,
 }
 
 impl LoadBalancer {
@@ -37,12 +40,15 @@ impl LoadBalancer {
     /// so that after most errors only another process can try again.
     pub fn start(config: &Config, file: &Path, seed: [u8; 32]) -> Result<Self, StartError> {
         polling::check_cores(config)?;
-        let socket = StatusSocket::bind(&config.status.socket)?;
+        memory::check_machine(config)?;
+        let locks = device_lock::lock_all(config, PATIENCE)?;
+        device::check_mtus(config)?;
+        let socket = StatusSocket::bind(&config.status, PATIENCE)?;
         let eal = Eal::init(&eal_config(config))?;
         let memory = eal.memory().to_string();
-        tracing::info!("{memory}");
+        tracing::info!("memory: {memory}");
         let pool = Needs::of(config).pool(config, eal.memory())?;
-        let mut balancer = Self { eal: Some(eal), threads: Threads::default() };
+        let mut balancer = Self { eal: Some(eal), threads: Threads::default(), _locks: locks };
         let mut devices = device::open_all(config, &pool)?;
         let chosen = encoding::choose_all(config, &mut devices);
         let (clock, seed) = (Clock::start(), Seed(seed));
@@ -126,7 +132,7 @@ fn eal_config(config: &Config) -> EalConfig {
 }
 
 /// A PCI address has a domain or bus before its first colon: `0000:3b:00.0`.
-fn is_pci(device: &str) -> bool {
+pub(crate) fn is_pci(device: &str) -> bool {
     let address = device.split(',').next().unwrap_or_default();
     address.contains(':')
         && address.split([':', '.']).all(|part| u32::from_str_radix(part, 16).is_ok())

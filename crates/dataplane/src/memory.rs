@@ -95,6 +95,29 @@ impl Needs {
     }
 }
 
+/// Whether the machine has the memory that `config` asks for.
+pub(crate) fn check_machine(config: &Config) -> Result<(), StartError> {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    within(config.eal.memory_mb, &text)
+}
+
+/// The same by `meminfo`, the text of /proc/meminfo.
+fn within(given: u32, meminfo: &str) -> Result<(), StartError> {
+    let megabytes = |key: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
+        let kilobytes: u64 =
+            line.trim_start_matches(':').split_whitespace().next()?.parse().ok()?;
+        Some(kilobytes / 1024)
+    };
+    match megabytes("MemTotal") {
+        Some(total) if u64::from(given) > total => {
+            let free = megabytes("MemAvailable").unwrap_or_default();
+            Err(StartError::Machine { given, total, free })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Buffers that the queues of `port` hold when all are full.
 fn in_port(config: &Config, port: &Port) -> u32 {
     let (receive, send) = (receive_queues(config, port), send_queues(config, port));
@@ -123,6 +146,15 @@ mod tests {
              [[service.backend]]\naddress = \"10.0.0.11\"\nport = 80\n"
         );
         Config::parse(&text, "test.toml").unwrap()
+    }
+
+    #[test]
+    fn memory_beyond_the_machine_is_refused() {
+        let machine = "MemTotal:        2048000 kB\nMemFree: 5 kB\nMemAvailable:  1024000 kB\n";
+        assert!(within(2000, machine).is_ok());
+        let error = within(2001, machine).unwrap_err().to_string();
+        assert!(error.contains("2001") && error.contains("2000 MB in all, 1000 MB"), "{error}");
+        assert!(within(u32::MAX, "").is_ok(), "where it cannot be told");
     }
 
     #[test]

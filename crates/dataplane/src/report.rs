@@ -13,6 +13,7 @@ use state::{CounterSet, Counters, Metric, Shared};
 use crate::admission_report;
 use crate::clock::Clock;
 use crate::explain;
+use crate::kernel_interface;
 use crate::nic_thread::NicCounter;
 use crate::offload_thread::RulesDesk;
 use crate::stateless_report;
@@ -51,6 +52,10 @@ pub(crate) struct PortView {
     pub(crate) emulated: Option<(Nic, Port, Arc<CounterSet<NicCounter>>)>,
     /// What the last look at the link showed.
     pub(crate) link: Option<LinkState>,
+    /// As configured.
+    pub(crate) mtu: u16,
+    /// What the last look at the kernel's interface showed, if there is one.
+    pub(crate) link_mtu: Option<u32>,
 }
 
 /// A port's link.
@@ -269,8 +274,35 @@ impl PortView {
         self.emulated.as_ref().map_or(&self.port, |(_, wire, _)| wire)
     }
 
+    /// Logs a change of the interface's MTU to less than the port's, and back.
+    fn look_at_mtu(&mut self) {
+        let Some(interface) = kernel_interface::name(&self.device) else { return };
+        let was_short = self.is_short();
+        self.link_mtu = kernel_interface::mtu(interface);
+        let (port, mtu) = (&self.name, self.mtu);
+        match (self.link_mtu, was_short, self.is_short()) {
+            (Some(link), false, true) => tracing::error!(
+                port,
+                "the mtu of {interface} is {link}, and [[port]] mtu is {mtu}: longer packets are lost"
+            ),
+            (Some(link), true, false) => {
+                tracing::info!(
+                    port,
+                    "the mtu of {interface} is {link}, as [[port]] mtu = {mtu} needs"
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the interface takes shorter packets only than the port's MTU allows.
+    fn is_short(&self) -> bool {
+        self.link_mtu.is_some_and(|link| link < u32::from(self.mtu))
+    }
+
     /// Whether the link has come up since the last look.
     fn look_at_link(&mut self) -> bool {
+        self.look_at_mtu();
         let wire = self.wire();
         let state = match (wire.is_alive(), wire.link_up()) {
             (false, _) => LinkState::Gone,
@@ -317,6 +349,8 @@ impl PortView {
             driver: self.driver.clone(),
             link_up: self.link == Some(LinkState::Up),
             mac: self.mac.clone(),
+            mtu: self.mtu,
+            link_mtu: self.link_mtu,
             encoding: self.encoding.clone(),
             reasons: self.reasons.clone(),
             counters: counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),

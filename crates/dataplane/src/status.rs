@@ -56,6 +56,11 @@ pub struct PortStatus {
     pub link_up: bool,
     /// Its Ethernet address.
     pub mac: String,
+    /// The longest IP packet, in bytes, as configured.
+    pub mtu: u16,
+    /// The MTU of the kernel's interface beneath the port, if there is one; longer
+    /// packets are lost.
+    pub link_mtu: Option<u32>,
     /// `off`, `queue`, `mark` or `rewrite`.
     pub encoding: String,
     /// Why this encoding, and what the card can't.

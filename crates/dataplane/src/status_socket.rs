@@ -1,14 +1,17 @@
 //! The status socket: a client writes a [`Request`] as one line of JSON and is
 //! sent the answer as one JSON text. An empty line asks for the report.
-use std::fs::Permissions;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use control::{Refusal, Request};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd::Uid;
+
+use crate::patience;
+use crate::socket_file;
 
 /// Milliseconds that a client may take to read its report.
 const CLIENT_PATIENCE_MS: u64 = 2000;
@@ -38,6 +41,34 @@ pub enum StatusSocketError {
         /// The file.
         path: PathBuf,
     },
+    /// Its directory is missing.
+    #[error(
+        "{path}: there is no directory {parent}, and HNLB makes directories below /run only; make it, or give [status] socket another path"
+    )]
+    NoDirectory {
+        /// The socket.
+        path: PathBuf,
+        /// Its directory.
+        parent: PathBuf,
+    },
+    /// The system knows no such user or group.
+    #[error("[status] {kind} = \"{name}\": the system has no such name ({source})")]
+    NoSuchName {
+        /// The key.
+        kind: &'static str,
+        /// Its value.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The user may not use it.
+    #[error(
+        "{path}: this user may not use the status socket; ask as its owner or as a member of its group, which [status] owner, group and mode choose"
+    )]
+    Forbidden {
+        /// The socket.
+        path: PathBuf,
+    },
     /// It can't be made.
     #[error(
         "{path}: the status socket can't be made: {source}; [status] socket must lie in a directory that this user may write"
@@ -48,7 +79,7 @@ pub enum StatusSocketError {
         /// What the system said.
         source: io::Error,
     },
-    /// Nobody answers.
+    /// No process answers.
     #[error(
         "{path}: no running hnlb answers here: {source}; is it started, with this [status] socket?"
     )]
@@ -65,6 +96,8 @@ pub enum StatusSocketError {
 pub struct StatusSocket {
     path: PathBuf,
     listener: UnixListener,
+    /// The user that may change things, as root may.
+    owner: Uid,
     clients: Vec<Client>,
 }
 
@@ -72,6 +105,8 @@ pub struct StatusSocket {
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
+    /// Whether it may change things, or only ask.
+    may_change: bool,
     question: Vec<u8>,
     /// `None`: it may still be asking.
     report: Option<Vec<u8>>,
@@ -81,32 +116,15 @@ struct Client {
 }
 
 impl StatusSocket {
-    /// Makes the socket, and its directory if that is missing. A socket left
-    /// behind by a crash is replaced.
+    /// Makes the socket. A process that ends is given `patience` to let go of it, and
+    /// a socket left behind by a crash is replaced.
     ///
     /// # Errors
     /// Another instance serves it, or it can't be made.
-    pub fn bind(path: &Path) -> Result<Self, StatusSocketError> {
-        let failed = |source| StatusSocketError::Bind { path: path.to_owned(), source };
-        if UnixStream::connect(path).is_ok() {
-            return Err(StatusSocketError::Taken { path: path.to_owned() });
-        }
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(failed)?;
-        }
-        match std::fs::symlink_metadata(path) {
-            Ok(file) if !file.file_type().is_socket() => {
-                return Err(StatusSocketError::NoSocket { path: path.to_owned() });
-            }
-            Ok(_) => std::fs::remove_file(path).map_err(failed)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(error)),
-        }
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        // Whoever may write here can drain backends: nobody else, whatever the umask.
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), listener, clients: Vec::new() })
+    pub fn bind(status: &config::Status, patience: Duration) -> Result<Self, StatusSocketError> {
+        let is_taken = |error: &StatusSocketError| matches!(error, StatusSocketError::Taken { .. });
+        let (listener, owner) = patience::wait(patience, || socket_file::bind(status), is_taken)?;
+        Ok(Self { path: status.socket.clone(), listener, owner, clients: Vec::new() })
     }
 
     /// Serves everybody who is waiting at `now_ms`, without ever waiting for
@@ -118,13 +136,22 @@ impl StatusSocket {
                 tracing::debug!(%error, "a status client can't be served");
                 continue;
             }
-            let question = Vec::new();
-            self.clients.push(Client { stream, question, report: None, sent: 0, since_ms: now_ms });
+            let peer = getsockopt(&stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()));
+            let may_change = peer.is_ok_and(|user| user.is_root() || user == self.owner);
+            let (question, report) = (Vec::new(), None);
+            self.clients.push(Client {
+                stream,
+                may_change,
+                question,
+                report,
+                sent: 0,
+                since_ms: now_ms,
+            });
         }
         for client in &mut self.clients {
             if client.report.is_none() && client.has_asked(now_ms) {
                 client.since_ms = now_ms;
-                let text = match request(&client.question) {
+                let text = match request(&client.question, client.may_change) {
                     Ok(request) => answer(&request),
                     Err(text) => text,
                 };
@@ -135,17 +162,22 @@ impl StatusSocket {
     }
 }
 
-/// The request in `line`; else the answer to what is none, which has the form of
-/// every refusal.
-fn request(line: &[u8]) -> Result<Request, String> {
+/// The request in `line`; else the answer to what is none, or to what this client may
+/// not do, which has the form of every refusal.
+fn request(line: &[u8], may_change: bool) -> Result<Request, String> {
     let line = line.trim_ascii();
     if line.is_empty() {
         return Ok(Request::Status);
     }
-    serde_json::from_slice(line).map_err(|error| {
-        let refused: Result<(), Refusal> = Err(Refusal::Malformed(error.to_string()));
+    let refuse = |refusal: Refusal| {
+        let refused: Result<(), Refusal> = Err(refusal);
         serde_json::to_string(&refused).unwrap_or_default()
-    })
+    };
+    match serde_json::from_slice::<Request>(line) {
+        Ok(request) if request.changes() && !may_change => Err(refuse(Refusal::Forbidden)),
+        Ok(request) => Ok(request),
+        Err(error) => Err(refuse(Refusal::Malformed(error.to_string()))),
+    }
 }
 
 impl Client {
@@ -222,7 +254,10 @@ pub fn explain(path: &Path, client: SocketAddr) -> Result<String, StatusSocketEr
 }
 
 pub(crate) fn ask(path: &Path, question: &str) -> Result<String, StatusSocketError> {
-    let failed = |source| StatusSocketError::Connect { path: path.to_owned(), source };
+    let failed = |source: io::Error| match source.kind() {
+        ErrorKind::PermissionDenied => StatusSocketError::Forbidden { path: path.to_owned() },
+        _ => StatusSocketError::Connect { path: path.to_owned(), source },
+    };
     let mut text = String::new();
     UnixStream::connect(path)
         .and_then(|mut stream| {
@@ -239,12 +274,71 @@ pub(crate) fn ask(path: &Path, question: &str) -> Result<String, StatusSocketErr
 mod tests {
     use super::*;
 
+    fn bind(path: &Path) -> Result<StatusSocket, StatusSocketError> {
+        let status = config::Status { socket: path.to_owned(), ..config::Status::default() };
+        StatusSocket::bind(&status, Duration::ZERO)
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions())
+            & 0o777
+    }
+
+    #[test]
+    fn the_mode_is_as_configured() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hnlb.sock");
+        let socket = bind(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        drop(socket);
+        let status =
+            config::Status { socket: path.clone(), mode: 0o660, ..config::Status::default() };
+        let _socket = StatusSocket::bind(&status, Duration::ZERO).unwrap();
+        assert_eq!(mode(&path), 0o660);
+    }
+
+    #[test]
+    fn names_that_the_system_does_not_know_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("hnlb.sock");
+        let name = Some("no-such-name".to_owned());
+        let plain = config::Status { socket, ..config::Status::default() };
+        let owner = config::Status { owner: name.clone(), ..plain.clone() };
+        let group = config::Status { group: name, ..plain };
+        for (status, key) in [(owner, "owner"), (group, "group")] {
+            let error = StatusSocket::bind(&status, Duration::ZERO).unwrap_err().to_string();
+            assert!(error.contains(key) && error.contains("no-such-name"), "{error}");
+            assert!(!status.socket.exists());
+        }
+    }
+
+    /// With the owner's mode 0666 every user gets in, and only asks.
+    #[test]
+    fn a_client_of_another_user_asks_and_changes_nothing() {
+        let change = br#"{"reload": {"file": null, "dry_run": true}}"#;
+        assert!(request(change, true).is_ok());
+        let refused: Result<(), Refusal> =
+            serde_json::from_str(&request(change, false).unwrap_err()).unwrap();
+        assert_eq!(refused, Err(Refusal::Forbidden));
+        assert_eq!(request(br#""status""#, false), Ok(Request::Status));
+        assert_eq!(request(b"", false), Ok(Request::Status));
+    }
+
+    #[test]
+    fn a_missing_directory_is_made_below_run_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = bind(&dir.path().join("run/hnlb.sock")).unwrap_err().to_string();
+        assert!(error.contains("no directory") && error.contains("/run only"), "{error}");
+        assert!(!dir.path().join("run").exists());
+    }
+
     #[test]
     fn a_report_travels_and_a_stale_socket_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("run/hnlb.sock");
-        std::mem::forget(StatusSocket::bind(&path).unwrap().listener.try_clone());
-        let mut socket = StatusSocket::bind(&path).unwrap();
+        let path = dir.path().join("hnlb.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "left behind");
+        let mut socket = bind(&path).unwrap();
         let reader = std::thread::spawn({
             let path = path.clone();
             move || read(&path).unwrap()
@@ -266,7 +360,7 @@ mod tests {
     fn who_does_not_read_keeps_nobody_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hnlb.sock");
-        let mut socket = StatusSocket::bind(&path).unwrap();
+        let mut socket = bind(&path).unwrap();
         let _silent = UnixStream::connect(&path).unwrap();
         // More than any socket's buffer.
         let report = "x".repeat(1 << 22);
@@ -294,7 +388,7 @@ mod tests {
     fn a_question_may_come_late() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hnlb.sock");
-        let mut socket = StatusSocket::bind(&path).unwrap();
+        let mut socket = bind(&path).unwrap();
         let mut client = UnixStream::connect(&path).unwrap();
         let parts = [(0, "\"sta"), (500, "tus\""), (QUESTION_PATIENCE_MS - 1, "\n")];
         for (now_ms, part) in parts {
@@ -311,7 +405,7 @@ mod tests {
     fn a_question_gets_its_own_answer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hnlb.sock");
-        let mut socket = StatusSocket::bind(&path).unwrap();
+        let mut socket = bind(&path).unwrap();
         let reader =
             std::thread::spawn(move || explain(&path, "[fd00::1]:443".parse().unwrap()).unwrap());
         while !reader.is_finished() {
@@ -328,7 +422,7 @@ mod tests {
     fn what_is_no_request_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hnlb.sock");
-        let mut socket = StatusSocket::bind(&path).unwrap();
+        let mut socket = bind(&path).unwrap();
         for line in ["connection 192.0.2.1:5", "{\"drain\": {}}", "{\"reload\": {\"dry\": 1}}"] {
             let path = path.clone();
             let reader = std::thread::spawn(move || ask(&path, &format!("{line}\n")).unwrap());
@@ -347,7 +441,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("precious");
         std::fs::write(&path, "text").unwrap();
-        let error = StatusSocket::bind(&path).unwrap_err().to_string();
+        let error = bind(&path).unwrap_err().to_string();
         assert!(error.contains("not a socket"), "{error}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
     }
@@ -356,7 +450,7 @@ mod tests {
     fn a_socket_in_use_is_not_taken() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("hnlb.sock");
-        let _first = StatusSocket::bind(&path).unwrap();
-        assert!(StatusSocket::bind(&path).unwrap_err().to_string().contains("another hnlb"));
+        let _first = bind(&path).unwrap();
+        assert!(bind(&path).unwrap_err().to_string().contains("another hnlb"));
     }
 }

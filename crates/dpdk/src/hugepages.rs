@@ -34,9 +34,9 @@ pub enum Memory {
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Huge { megabytes } => write!(f, "memory: {megabytes} MB in huge pages"),
+            Self::Huge { megabytes } => write!(f, "{megabytes} MB in huge pages"),
             Self::Ordinary { megabytes, free } => {
-                write!(f, "memory: {megabytes} MB in ordinary pages ")?;
+                write!(f, "{megabytes} MB in ordinary pages ")?;
                 match free {
                     Some(free) => write!(f, "(only {free} MB of huge pages are free)")?,
                     None => f.write_str("(huge pages are switched off)")?,

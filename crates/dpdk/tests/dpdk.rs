@@ -28,7 +28,7 @@ fn wrappers_hold_what_they_promise() {
     let config = EalConfig { memory_mb: 128, huge_pages: HugePages::Never, ..EalConfig::default() };
     let mut eal = Eal::init(&config).expect("EAL starts without root and huge pages");
     assert_eq!(Eal::init(&config).unwrap_err(), EalError::Again);
-    assert!(eal.memory().to_string().starts_with("memory: 128 MB in ordinary pages"));
+    assert!(eal.memory().to_string().starts_with("128 MB in ordinary pages"));
     assert!(dpdk::cycles_per_second() > 0);
 
     let pool = Mempool::new("pool", 511, 64, 2048).expect("a pool");

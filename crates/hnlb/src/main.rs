@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     log_to_stderr();
     match dispatch(cli.command) {
         Ok(code) => code,
-        Err(error) if output::nobody_reads(&error) => ExitCode::SUCCESS,
+        Err(error) if output::reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hnlb: {error}");
             ExitCode::FAILURE

@@ -11,7 +11,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Whether `error` only says that nobody reads on.
-pub(crate) fn nobody_reads(error: &CommandError) -> bool {
+/// Whether `error` only says that the reader of the pipe has gone.
+pub(crate) fn reader_is_gone(error: &CommandError) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }

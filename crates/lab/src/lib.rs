@@ -6,6 +6,17 @@
 //! with it: processes, namespaces, files. See `docs/internals/lab.md`.
 #![forbid(unsafe_code)]
 
+/// In place of the standard macro, which panics when the reader of a pipe has gone, as
+/// in `hnlb lab up | head -1`: what the lab does is done all the same.
+macro_rules! print {
+    ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
+}
+
+/// [`print!`] with an end of line.
+macro_rules! println {
+    ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
+}
+
 mod balancer;
 mod command;
 pub mod compare;
@@ -20,6 +31,7 @@ mod lab;
 pub mod latency;
 pub mod load;
 mod netns;
+mod output;
 mod proc;
 mod servers;
 mod state;

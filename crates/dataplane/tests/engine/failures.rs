@@ -1,4 +1,6 @@
 //! Starts that fail half-way: nothing is left, and the error says what to do.
+use std::time::Duration;
+
 use config::Config;
 use dataplane::LoadBalancer;
 use dataplane::status_socket::StatusSocket;
@@ -34,7 +36,7 @@ pub(crate) fn a_taken_status_socket_stops_nothing_else() {
     let bench = Bench::new();
     bench.incoming(&conversations_of_one());
     let config = bench.config(&bench.device(), "", "[offload]\nencoding = \"off\"");
-    let taken = StatusSocket::bind(&bench.path("hnlb.sock")).unwrap();
+    let taken = StatusSocket::bind(&config.status, Duration::ZERO).unwrap();
     assert_says(&error(&config), &["hnlb.sock", "another [status] socket"]);
     assert!(bench.path("hnlb.sock").exists(), "the other's socket stays");
     drop(taken);

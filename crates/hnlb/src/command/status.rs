@@ -87,6 +87,13 @@ fn head(page: &mut String, status: &Status) {
             "port         {} ({}, {}): link {link}, encoding {}",
             port.name, port.device, port.driver, port.encoding
         );
+        if let Some(link) = port.link_mtu.filter(|link| *link < u32::from(port.mtu)) {
+            let _ = writeln!(
+                page,
+                "               mtu {} as configured, but {link} at the interface: longer packets are lost",
+                port.mtu
+            );
+        }
         for reason in &port.reasons {
             let _ = writeln!(page, "               {reason}");
         }

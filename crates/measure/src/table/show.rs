@@ -9,7 +9,7 @@ pub(super) fn page(outcome: &Outcome) -> String {
     let mut page = format!(
         "ns per operation and thread. entries: connections (hnlb, two keys each) or keys (rte_hash).\n\
          same keys: hnlb with half the connections. ratio: the best rte_hash over hnlb.\n\
-         rte_hash's {}\n\n",
+         rte_hash's memory: {}\n\n",
         outcome.memory
     );
     let ours = outcome.rows.iter().filter(|row| row.table == TableName::Hnlb);
