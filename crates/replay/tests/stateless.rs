@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use config::Config;
+use control::Drained;
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
 use flow::{CardProfile, Encoding, PortId};
 use nic::{Disposition, Fault, Nic, NicConfig, NicFlows};
@@ -133,11 +134,16 @@ impl Fleet {
 
     fn steer(&mut self, service: &str, backend: &str, drain: bool) {
         for (_, simulation) in &mut self.members {
-            let _ = simulation.shared().steer(service, backend.parse().unwrap(), drain);
+            // A backend that is drained, or serves, already stays so.
+            let _ = simulation.steer(&drained(service, backend), drain);
         }
         // Else hardware still does for a moment what was right before.
         self.keep();
     }
+}
+
+fn drained(service: &str, backend: &str) -> Drained {
+    Drained { service: service.to_owned(), backend: backend.parse().unwrap() }
 }
 
 fn source(rng: &mut StdRng, v6: bool) -> IpAddr {
@@ -365,8 +371,10 @@ const CLIENTS: u32 = 1 << 8;
 fn rules_are_made_before_others_are_broken() {
     let config = network();
     let facts = vec![PortFacts { mac: Mac(OWN), queues: 1, ring: 64 }; 2];
-    let shared: Arc<Shared> =
-        Arc::new(setup::shared(&config, &facts, false, Seed([3; 32])).unwrap());
+    let (shared, mut control) = setup::start(&config, &facts, false, Seed([3; 32])).unwrap();
+    let shared: Arc<Shared> = Arc::new(shared);
+    let mut steer =
+        |service, backend, drain| control.steer(&shared, &drained(service, backend), drain);
     for (host, address) in (1..).zip(["10.72.0.11", "10.72.0.12", "10.71.0.13"]) {
         let hop = shared.hop_to(address.parse().unwrap(), 0).unwrap();
         let found = shared.neighbours.get(hop).unwrap();
@@ -387,9 +395,7 @@ fn rules_are_made_before_others_are_broken() {
     let (first, mut moved, mut looks) = (before.clone(), 0, 0);
     for step in 2..60 {
         let (service, backend) = BACKENDS[rng.random_range(0..3)];
-        let Ok((change, _)) = shared.steer(service, backend.parse().unwrap(), rng.random()) else {
-            continue;
-        };
+        let Ok(change) = steer(service, backend, rng.random()) else { continue };
         let mut seen: Vec<Vec<Option<Mac>>> = Vec::new();
         let mut look = || seen.push(all(&nic));
         let mut watched = Watched { flows: nic.flows(), look: &mut look };
@@ -405,15 +411,15 @@ fn rules_are_made_before_others_are_broken() {
             }
         }
         looks += seen.len();
-        moved += u32::from(before != after && change.share > 0.0);
+        moved += u32::from(before != after && change.moved > 0.0);
         before = after;
     }
     assert!(moved > 10 && looks > 60, "{moved} changes in {looks} looks");
     // A card that would not destroy a rule is asked again.
     let (service, backend) = BACKENDS[1];
-    let _ = shared.steer(service, backend.parse().unwrap(), false);
+    let _ = steer(service, backend, false);
     rules.tick(90, &mut [&mut nic.flows()]);
-    let _ = shared.steer(service, backend.parse().unwrap(), true);
+    let _ = steer(service, backend, true);
     nic.order_fault(Fault::RefuseDestroys { count: 3 });
     for step in 91..95 {
         rules.tick(step, &mut [&mut nic.flows()]);
@@ -421,7 +427,7 @@ fn rules_are_made_before_others_are_broken() {
     assert!(all(&nic).iter().all(|to| *to != Some(Mac([2, 0, 0, 0, 1, 2]))));
     nic.clear_faults();
     for (service, backend) in &BACKENDS[..3] {
-        let _ = shared.steer(service, backend.parse().unwrap(), false);
+        let _ = steer(service, backend, false);
     }
     rules.tick(100, &mut [&mut nic.flows()]);
     assert_eq!(all(&nic), first, "everybody is where they were");

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use control::{Control, Drained};
 use dpdk::flow::{
     Action, Attributes, Counters, FlowError, FlowPort, Item, Match, Rule, RuleHandle,
 };
@@ -26,7 +27,7 @@ const VIPS: [&str; 2] = ["10.71.0.100", "10.71.0.101"];
 const CLIENTS: u32 = 8;
 
 /// One process: two services in this order, each with its backends.
-fn shared(services: [(&str, &[u8]); 2]) -> Arc<Shared> {
+fn process(services: [(&str, &[u8]); 2]) -> (Arc<Shared>, Control) {
     let mut text = ConfigText::new()
         .port("p0", "")
         .interface("p0", &["10.71.0.1/24"], "")
@@ -41,11 +42,11 @@ fn shared(services: [(&str, &[u8]); 2]) -> Arc<Shared> {
     }
     let config = text.parse();
     let facts = [PortFacts { mac: OWN, queues: 1, ring: 64 }];
-    let shared = setup::shared(&config, &facts, false, Seed([3; 32])).unwrap();
+    let (shared, control) = setup::start(&config, &facts, false, Seed([3; 32])).unwrap();
     for host in services.iter().flat_map(|(_, hosts)| *hosts) {
         learn(&shared, *host, *host);
     }
-    Arc::new(shared)
+    (Arc::new(shared), control)
 }
 
 /// The backend `host` has an Ethernet address that ends so.
@@ -141,10 +142,11 @@ fn wanted(shared: &Shared, mac_of: impl Fn(u8) -> u8) -> Ways {
 
 /// A life of the first process, from start to end.
 fn live(flows: &mut dyn FlowPort, before: &mut dyn FnMut(&Shared)) {
-    let shared = shared([(VIPS[0], &[11, 12, 13]), (VIPS[1], &[21, 22])]);
+    let (shared, mut control) = process([(VIPS[0], &[11, 12, 13]), (VIPS[1], &[21, 22])]);
     let mut rules = StatelessRules::new(Arc::clone(&shared));
-    let steer = |vip: &str, backend: &str, drain| {
-        shared.steer(vip, backend.parse().unwrap(), drain).unwrap();
+    let mut steer = |vip: &str, backend: &str, drain| {
+        let one = Drained { service: vip.to_owned(), backend: backend.parse().unwrap() };
+        control.steer(&shared, &one, drain).unwrap();
     };
     let mut tick = |now| {
         before(&shared);
@@ -165,7 +167,7 @@ fn live(flows: &mut dyn FlowPort, before: &mut dyn FnMut(&Shared)) {
 /// What the second process serves: the services in another order, so that a
 /// group means another one, and other backends.
 fn second() -> Arc<Shared> {
-    shared([(VIPS[1], &[22, 23]), (VIPS[0], &[11, 14, 13])])
+    process([(VIPS[1], &[22, 23]), (VIPS[0], &[11, 14, 13])]).0
 }
 
 fn card() -> (Nic, RuleHandle) {

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use conntrack::ConnTable;
 use flow::{AdmissionPolicy, HopId, InterfaceId, PortId};
 use l3::{Interfaces, NeighbourTable, RouteTable};
-use service::{BackendLoads, Moved, ServiceTable, SteerError};
+use service::{BackendLoads, ServiceTable};
 use wire::Mac;
 
 use crate::{MarkTable, QueueEpochs, QueueTable, Tunnels};
@@ -103,24 +103,6 @@ impl Shared {
     pub fn port_of(&self, hop: HopId) -> Option<PortId> {
         let interface: InterfaceId = self.neighbours.interface(hop)?;
         self.snapshot.load().interfaces.get(interface).map(|interface| interface.port)
-    }
-
-    /// Drains the backends of `service` at `backend`, or lets them serve
-    /// again: all workers see it at their loop's top. Gives back what that
-    /// moves, and the old configuration, to be kept for a while.
-    ///
-    /// # Errors
-    /// See [`ServiceTable::steer`].
-    pub fn steer(
-        &self,
-        service: &str,
-        backend: IpAddr,
-        drain: bool,
-    ) -> Result<(Moved, Arc<Snapshot>), SteerError> {
-        let old = self.snapshot.load_full();
-        let (services, moved) = old.services.steer(service, backend, drain)?;
-        self.snapshot.store(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
-        Ok((moved, old))
     }
 
     /// The next hop towards `addr`, entered into the neighbour table if it is

@@ -1,9 +1,11 @@
 //! What ends a connection and what may begin one: SYN on known 5-tuples, RST and
 //! FIN that may be forged, and packets from the wrong side.
+use std::sync::Arc;
+
 use conntrack::{ConnId, ConnState, OffloadState};
 use flow::{Direction, Scheduler};
 use packet::HeapPacket;
-use state::{Counter, Offload};
+use state::{Counter, Offload, Snapshot};
 use wire::{FlowKey, Headers};
 
 use crate::world::{INSIDE, LB_IN, Link, OUTSIDE, Plan, World, destination, ip, source, tcp, udp};
@@ -55,7 +57,10 @@ fn state(world: &World, from: &str, to: &str) -> ConnState {
 }
 
 fn drain(world: &World, backend: &str) {
-    world.shared.steer("web", ip(backend.split(':').next().unwrap()), true).unwrap();
+    let old = world.shared.snapshot.load_full();
+    let backend = ip(backend.split(':').next().unwrap());
+    let (services, _) = old.services.steer("web", backend, true).unwrap();
+    world.shared.snapshot.store(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
 }
 
 /// How many connections are due after `silence_ms`.
