@@ -1,8 +1,10 @@
 //! Random changes of the configuration between packets, in every encoding and
 //! in modes of every kind: a packet of a known connection goes to its backend,
-//! whatever else changes; a new one goes to a backend that the configuration in
-//! force has and that takes connections; what is sent nowhere is counted under a
-//! name; and nothing that has left the configuration is kept for ever.
+//! whatever else changes; one of a connection that is to move goes to that
+//! backend until it has moved, and then to others; a new one goes to a backend
+//! that the configuration in force has and that takes connections; what is sent
+//! nowhere is counted under a name; and nothing that has left the configuration
+//! is kept for ever.
 //!
 //! `HNLB_SEQUENCES` sequences (50) of changes for each of the cases;
 //! `make soak-reload` runs a thousand. `HNLB_SEED` is where the seeds begin.
@@ -22,8 +24,9 @@ use rand::{Rng, SeedableRng};
 use replay::{Options, Sent, Simulation};
 use state::CounterKind;
 use testkit::segments::{Segment, frame, seen};
+use wire::Transport;
 
-use model::{Model, VIPS, backend, endpoint};
+use model::{Identity, Model, VIPS, backend, endpoint};
 
 const OUTSIDE: PortId = PortId(0);
 const INSIDE: PortId = PortId(1);
@@ -37,10 +40,36 @@ const PACKETS: u32 = 60;
 struct Connection {
     client: SocketAddr,
     vip: usize,
-    /// Its backend, once it has one.
-    host: Option<u8>,
+    place: Place,
+    /// Where its backend sends answers: the client's address, or in mode
+    /// `fullnat` the local endpoint.
+    local: SocketAddr,
     /// Packets on their way: of the client, and of the backend.
     waiting: [u32; 2],
+}
+
+/// Where a connection's packets go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// To any backend that takes connections: it is new.
+    New,
+    /// To this backend of this service.
+    At(Identity, u8),
+    /// To its old backend until HNLB has forgotten it; then to any backend that
+    /// takes connections.
+    Moving(u8),
+    /// To any backend that takes connections: a TCP packet of a forgotten
+    /// connection enters nothing in the table.
+    Loose,
+}
+
+impl Place {
+    const fn host(&self) -> Option<u8> {
+        match self {
+            Self::At(_, host) => Some(*host),
+            Self::New | Self::Moving(_) | Self::Loose => None,
+        }
+    }
 }
 
 struct World {
@@ -53,6 +82,8 @@ struct World {
     kept_ms: u64,
     /// Packets sent nowhere.
     dropped: u64,
+    /// Connections that were to move.
+    moved: u64,
 }
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -75,6 +106,7 @@ impl World {
             now_us: 0,
             kept_ms: 0,
             dropped: 0,
+            moved: 0,
         }
     }
 
@@ -92,6 +124,15 @@ impl World {
         }
         let done = self.simulation.reload(&self.model.config(), self.now_us / 1000);
         done.unwrap_or_else(|refusal| panic!("{refusal}"));
+        self.model.in_force();
+        for own in &mut self.connections {
+            if let Place::At(service, host) = &own.place {
+                if self.model.moves_away(service, *host) {
+                    own.place = Place::Moving(*host);
+                    self.moved += 1;
+                }
+            }
+        }
     }
 
     fn steer(&mut self) {
@@ -116,7 +157,8 @@ impl World {
             let ip: IpAddr =
                 if vip % 2 == 1 { "2001:db8::5" } else { "198.51.100.5" }.parse().unwrap();
             let client = SocketAddr::new(ip, 1024 + self.connections.len() as u16);
-            self.connections.push(Connection { client, vip, host: None, waiting: [0; 2] });
+            let (place, waiting) = (Place::New, [0; 2]);
+            self.connections.push(Connection { client, vip, place, local: client, waiting });
         }
         let id = self.rng.random_range(0..self.connections.len());
         let own = &mut self.connections[id];
@@ -124,13 +166,14 @@ impl World {
         // The number stands at the end, also of what is in a tunnel.
         let mut payload = [0; 30];
         payload[26..].copy_from_slice(&(id as u32).to_be_bytes());
-        let answer = own.host.filter(|_| self.mode == Mode::Nat && self.rng.random_bool(0.4));
+        let answers = !self.mode.is_one_way() && self.rng.random_bool(0.4);
+        let answer = own.place.host().filter(|_| answers);
         let (port, src, dst, segment) = match answer {
             Some(host) => {
                 let server = SocketAddr::new(backend(own.vip, host), 8080);
-                (INSIDE, server, own.client, Segment::Ack)
+                (INSIDE, server, own.local, Segment::Ack)
             }
-            None if own.host.is_none() => (OUTSIDE, own.client, vip, Segment::Syn),
+            None if own.place == Place::New => (OUTSIDE, own.client, vip, Segment::Syn),
             None => (OUTSIDE, own.client, vip, Segment::Ack),
         };
         own.waiting[usize::from(answer.is_some())] += 1;
@@ -143,7 +186,7 @@ impl World {
         let bytes = sent.packet.bytes();
         match self.mode {
             Mode::Dsr => bytes[5],
-            Mode::Nat => last(seen(bytes).unwrap().dst.ip()),
+            Mode::Nat | Mode::FullNat => last(seen(bytes).unwrap().dst.ip()),
             _ => {
                 let headers = wire::Headers::parse(bytes).unwrap();
                 last(headers.dst_addr(bytes).unwrap())
@@ -163,12 +206,14 @@ impl World {
                 let seen = seen(bytes).unwrap();
                 assert_eq!((seen.src, seen.dst), (endpoint(own.vip).0, own.client), "{own:?}");
             } else {
-                let (host, eligible) = (self.host(&sent), self.model.eligible(own.vip));
-                match own.host {
-                    Some(known) => assert_eq!(host, known, "connection {id}: {own:?}"),
-                    None => assert!(eligible.contains(&host), "{host} of {eligible:?}: {own:?}"),
-                }
-                self.connections[id as usize].host = Some(host);
+                let host = self.host(&sent);
+                let place = self.place_of(own, host);
+                let local = match self.mode {
+                    Mode::FullNat => seen(bytes).unwrap().src,
+                    _ => own.client,
+                };
+                let own = &mut self.connections[id as usize];
+                (own.place, own.local) = (place, local);
             }
             let own = &mut self.connections[id as usize];
             let waiting = &mut own.waiting[usize::from(answer)];
@@ -176,12 +221,35 @@ impl World {
         }
         for (id, own) in self.connections.iter_mut().enumerate() {
             let lost: u32 = own.waiting.iter().sum();
-            let served = own.host.is_some() || !self.model.eligible(own.vip).is_empty();
+            let served = own.place.host().is_some() || !self.model.eligible(own.vip).is_empty();
             assert!(lost == 0 || !served, "{lost} packets of connection {id} are lost: {own:?}");
             self.dropped += u64::from(lost);
             own.waiting = [0; 2];
         }
         self.check_books();
+    }
+
+    /// Where `own` is after a packet of its client went to `host`.
+    fn place_of(&self, own: &Connection, host: u8) -> Place {
+        let eligible = self.model.eligible(own.vip);
+        let is_new = match own.place {
+            Place::At(_, known) => {
+                assert_eq!(host, known, "{own:?}");
+                false
+            }
+            Place::Moving(old) => host != old,
+            Place::New | Place::Loose => true,
+        };
+        if !is_new {
+            return own.place.clone();
+        }
+        assert!(eligible.contains(&host), "{host} of {eligible:?}: {own:?}");
+        let (_, proto) = endpoint(own.vip);
+        if own.place == Place::New || proto == Transport::Udp {
+            Place::At(self.model.identity(own.vip).unwrap(), host)
+        } else {
+            Place::Loose
+        }
     }
 
     /// Every packet has its counter, and those that went nowhere a named one.
@@ -291,7 +359,7 @@ fn check(mode: Mode) {
         (Encoding::Rewrite, Some(ConnectX)),
     ];
     for card in cards {
-        let mut told = 0;
+        let (mut told, mut moved) = (0, 0);
         let (first, sequences) = (number("HNLB_SEED", 1), number("HNLB_SEQUENCES", 50));
         for seed in first..first + sequences {
             // What fails says which case it was.
@@ -303,19 +371,31 @@ fn check(mode: Mode) {
                 let counters = world.simulation.counters();
                 let nics = [OUTSIDE, INSIDE].iter().filter_map(|port| world.simulation.nic(*port));
                 let by_card: u64 = nics.map(|nic| nic.stats().forwarded).sum();
-                counters["matched_by_mark"] + counters["matched_by_queue"] + by_card
+                let told = counters["matched_by_mark"] + counters["matched_by_queue"] + by_card;
+                (told, world.moved)
             });
-            told += failed.unwrap_or_else(|_| panic!("{case}"));
+            let (by_card, away) = failed.unwrap_or_else(|_| panic!("{case}"));
+            (told, moved) = (told + by_card, moved + away);
         }
-        println!("{mode}, {card:?}: {told} packets by mark, queue or card");
+        println!(
+            "{mode}, {card:?}: {told} packets by mark, queue or card; {moved} connections moved"
+        );
+        assert!(moved > 0, "{mode}, {card:?}: no connection moved");
         let enough = told > 40 * sequences;
-        assert_eq!(enough, card.1.is_some(), "{mode}, {card:?}: {told} told by the card");
+        // A queue can't name a connection's local endpoint.
+        let tells = card.1.is_some() && (mode, card.0) != (Mode::FullNat, Encoding::Queue);
+        assert_eq!(enough, tells, "{mode}, {card:?}: {told} told by the card");
     }
 }
 
 #[test]
 fn nat() {
     check(Mode::Nat);
+}
+
+#[test]
+fn fullnat() {
+    check(Mode::FullNat);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! A configuration as the test sees it, and random changes of it.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use config::Config;
-use flow::{Mode, Scheduler};
+use flow::{Mode, OnRemove, Scheduler};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -45,9 +45,14 @@ pub(crate) struct Service {
     pub(crate) name: String,
     pub(crate) vip: usize,
     scheduler: Scheduler,
+    on_remove: OnRemove,
     /// In the order of the file: last part of the address, and weight.
     pub(crate) backends: Vec<(u8, u16)>,
 }
+
+/// What makes a service the same one in another file: its name, its VIP, and how
+/// often its pool had lost an address.
+pub(crate) type Identity = (String, usize, u32);
 
 /// The configuration that is in force, and what was drained by command.
 #[derive(Clone, Debug)]
@@ -57,8 +62,21 @@ pub(crate) struct Model {
     /// Prefixes behind a gateway of their own, which none of the clients is in.
     routes: BTreeSet<u8>,
     pool: bool,
+    /// Whether the pool of `fullnat` services has a third address, and how often
+    /// it has lost that.
+    wider: bool,
+    losses: u32,
+    /// Networks in VLANs of the inside port, and whether the outside interface
+    /// has a third address.
+    vlans: BTreeSet<u8>,
+    third: bool,
+    /// Backends' numbers whose Ethernet addresses the file has.
+    neighbours: BTreeSet<u8>,
     patience_s: u32,
     pub(crate) drained: BTreeSet<(String, IpAddr)>,
+    /// By service, in force or gone: what its last file said of the connections
+    /// of removed backends.
+    on_remove: BTreeMap<Identity, OnRemove>,
 }
 
 impl Model {
@@ -68,12 +86,19 @@ impl Model {
             services: Vec::new(),
             routes: BTreeSet::new(),
             pool: false,
+            wider: false,
+            losses: 0,
+            vlans: BTreeSet::new(),
+            third: false,
+            neighbours: BTreeSet::new(),
             patience_s: 60,
             drained: BTreeSet::new(),
+            on_remove: BTreeMap::new(),
         };
         for _ in 0..3 {
             model.add_service(rng);
         }
+        model.in_force();
         model
     }
 
@@ -91,6 +116,20 @@ impl Model {
         service.backends.iter().filter(takes).map(|(host, _)| *host).collect()
     }
 
+    /// The service that new connections to VIP number `vip` belong to.
+    pub(crate) fn identity(&self, vip: usize) -> Option<Identity> {
+        let losses = if self.mode == Mode::FullNat { self.losses } else { 0 };
+        self.service(vip).map(|service| (service.name.clone(), vip, losses))
+    }
+
+    /// Whether the connections of backend `host` of the service `of` are to move
+    /// to others.
+    pub(crate) fn moves_away(&self, of: &Identity, host: u8) -> bool {
+        let stays = self.identity(of.1).as_ref() == Some(of)
+            && self.service(of.1).unwrap().backends.iter().any(|(own, _)| *own == host);
+        !stays && self.on_remove[of] == OnRemove::Move
+    }
+
     fn add_service(&mut self, rng: &mut StdRng) {
         let names = (0..NAMES).map(|n| format!("service{n}"));
         let names: Vec<String> =
@@ -102,7 +141,8 @@ impl Model {
         hosts.truncate(rng.random_range(1..5));
         let backends = hosts.into_iter().map(|host| (host, rng.random_range(1..4))).collect();
         let scheduler = *SCHEDULERS.choose(rng).unwrap();
-        let service = Service { name: name.clone(), vip: *vip, scheduler, backends };
+        let on_remove = *OnRemove::ALL.choose(rng).unwrap();
+        let service = Service { name: name.clone(), vip: *vip, scheduler, on_remove, backends };
         let place = rng.random_range(0..=self.services.len());
         self.services.insert(place, service);
     }
@@ -113,7 +153,7 @@ impl Model {
         let free: Vec<usize> = (0..VIPS).filter(|vip| self.service(*vip).is_none()).collect();
         let service = &mut self.services[at];
         let place = rng.random_range(0..service.backends.len());
-        match rng.random_range(0..14) {
+        match rng.random_range(0..19) {
             0..2 => {
                 let hosts =
                     HOSTS.filter(|host| service.backends.iter().all(|(own, _)| own != host));
@@ -143,25 +183,36 @@ impl Model {
                     service.vip = *vip;
                 }
             }
-            11 => {
-                let prefix = rng.random_range(0..3);
-                if !self.routes.remove(&prefix) {
-                    self.routes.insert(prefix);
-                }
-            }
+            11 => toggle(&mut self.routes, rng.random_range(0..3)),
             12 => self.pool = !self.pool,
+            13 => service.on_remove = *OnRemove::ALL.choose(rng).unwrap(),
+            14 => {
+                self.losses += u32::from(self.wider);
+                self.wider = !self.wider;
+            }
+            15 => toggle(&mut self.vlans, rng.random_range(2..5)),
+            16 => toggle(&mut self.neighbours, rng.random_range(HOSTS)),
+            17 => self.third = !self.third,
             _ => self.patience_s = rng.random_range(60..90),
         }
         self.keep_possible();
     }
 
-    /// Every service has a backend with a weight, and what was drained by
-    /// command is forgotten with its backend or its weight.
+    /// Every service has a backend with a weight.
     fn keep_possible(&mut self) {
         for service in &mut self.services {
             if service.backends.iter().all(|(_, weight)| *weight == 0) {
                 service.backends[0].1 = 1;
             }
+        }
+    }
+
+    /// The file is in force: what was drained by command is forgotten with its
+    /// backend or its weight.
+    pub(crate) fn in_force(&mut self) {
+        for service in &self.services {
+            let identity = self.identity(service.vip).unwrap();
+            self.on_remove.insert(identity, service.on_remove);
         }
         let has = |(name, address): &(String, IpAddr)| {
             let service = self.services.iter().find(|service| service.name == *name);
@@ -177,7 +228,14 @@ impl Model {
     /// The file.
     pub(crate) fn config(&self) -> Config {
         let seconds = self.patience_s;
-        let mut text = ConfigText::two_ports("mtu = 1600", "")
+        let mut outside = vec!["10.71.0.1/24", "fd71::1/64"];
+        outside.extend(self.third.then_some("10.78.0.1/24"));
+        let mut text = ConfigText::new()
+            .port("outside", "")
+            .port("inside", "mtu = 1600")
+            .interface("outside", &outside, "")
+            .interface("inside", &["10.72.0.1/24", "fd72::1/64"], "")
+            .gateways()
             .table("[workers]", "count = 2")
             .table("[offload]", "admission = \"all\"")
             .table(
@@ -194,16 +252,43 @@ impl Model {
             let more = "name = \"spare\"\naddresses = [\"10.72.0.200\"]\nports = \"40000-40099\"";
             text = text.table("[[pool]]", more);
         }
-        for Service { name, vip, scheduler, backends } in &self.services {
+        for n in &self.vlans {
+            text = text.interface("inside", &[&format!("10.79.{n}.1/24")], &format!("vlan = {n}"));
+        }
+        for host in &self.neighbours {
+            for address in [backend(0, *host), backend(1, *host)] {
+                let more = format!("address = \"{address}\"\nmac = \"02:77:00:00:00:{host:02x}\"");
+                text = text.table("[[neighbour]]", &more);
+            }
+        }
+        if self.mode == Mode::FullNat {
+            let mut addresses = vec!["10.72.0.201", "fd72::201"];
+            addresses.extend(self.wider.then_some("10.72.0.202"));
+            text = text.table("[[pool]]", &format!("name = \"local\"\naddresses = {addresses:?}"));
+        }
+        for Service { name, vip, scheduler, on_remove, backends } in &self.services {
             let (endpoint, proto) = endpoint(*vip);
             let mode = self.mode;
-            let more = format!("mode = \"{mode}\"\nscheduler = \"{scheduler}\"\nmaglev_size = 809");
+            let mut more = format!(
+                "mode = \"{mode}\"\nscheduler = \"{scheduler}\"\nmaglev_size = 809\n\
+                 on_remove = \"{on_remove}\"\n"
+            );
+            if mode == Mode::FullNat {
+                more += "pool = \"local\"\n";
+            }
             text = text.service(name, endpoint.ip(), Some(endpoint.port()), proto, &more);
             for (host, weight) in backends {
-                let port = (mode == Mode::Nat).then_some(8080);
+                let port = (!mode.is_one_way()).then_some(8080);
                 text = text.backend(backend(*vip, *host), port, &format!("weight = {weight}"));
             }
         }
         text.parse()
+    }
+}
+
+/// Adds `value`, or removes it.
+fn toggle(set: &mut BTreeSet<u8>, value: u8) {
+    if !set.remove(&value) {
+        set.insert(value);
     }
 }
