@@ -17,10 +17,13 @@ use crate::offload_requests::tell;
 use crate::scheduling::Scheduling;
 use crate::verdict::Verdict;
 
-/// An ended connection whose backend takes connections keeps it for so long after
-/// its last packet. By then its rules have left the NIC (`linger_ms` of the
-/// offload side and a few milliseconds), so that the choice is the same with
-/// rules and without: hardware and software must agree.
+/// A connection keeps its backend for so long after its last packet, unless it has
+/// ended and the backend takes no connections. By then the rules of an ended
+/// connection have left the NIC (`linger_ms` of the offload side and a few
+/// milliseconds), so that the choice is the same with rules and without: hardware
+/// and software must agree. A connection that has not ended would break: its
+/// client has sent the SYN again because the answer is late (RFC 6298: after a
+/// second or more), and would get answers of two backends.
 const REST_MS: u64 = 1000;
 
 /// The connection whose 5-tuple a client's SYN uses again, if it does.
@@ -60,9 +63,13 @@ pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
     let Some(service) = service else { return Ok(Verdict::Found(hit)) };
     let backend = snapshot.services.backend(action.backend);
     let takes = backend.is_some_and(|own| own.weight > 0 && own.service == service.id());
-    let ended = matches!(state, ConnState::Closing | ConnState::Reset)
-        && table.idle_ms(hit.conn, cx.now_ms).is_some_and(|idle_ms| idle_ms >= REST_MS);
-    if takes && !ended {
+    let ended = matches!(state, ConnState::Closing | ConnState::Reset);
+    let rested = || table.idle_ms(hit.conn, cx.now_ms).is_some_and(|idle_ms| idle_ms >= REST_MS);
+    let anew = match (takes, ended) {
+        (true, ended) => ended && rested(),
+        (false, ended) => ended || rested(),
+    };
+    if !anew {
         return Ok(Verdict::Found(hit));
     }
     let chosen = scheduling.backend(cx, service, key, headers.tcp_flags);
