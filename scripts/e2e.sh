@@ -1,7 +1,7 @@
 #!/bin/sh
 # The whole lab with a given hnlb, loaded with each encoding in mode nat and
-# with one in every other mode: fails if any request fails or anything is left
-# behind.
+# with one in every other mode, and with a few reloads under load: fails if any
+# request fails or anything is left behind.
 #
 #   e2e.sh HNLB
 set -eu
@@ -35,6 +35,7 @@ before=$(remains | tr '\n' ' ')
 for mode in dsr ipip gue gre; do
     "$1" lab demo --mode "$mode" --encoding mark
 done
+"$1" lab reload --reloads 4
 left=
 for namespace in $(remains); do
     # What a run left that was killed earlier is cleaned up by the next.

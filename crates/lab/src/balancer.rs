@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use control::Steered;
+use control::{Reloaded, Steered};
+use serde::de::DeserializeOwned;
 
 use crate::config::{Device, LabRun};
 use crate::lab::log_tail;
-use crate::status::{self, Status};
+use crate::status::Status;
 use crate::topology::{BALANCER, PORT, SWITCH};
 use crate::{Lab, LabError, exec};
 
@@ -56,8 +57,9 @@ impl Balancer {
         let socket = lab.dir().join("hnlb.sock");
         std::fs::write(&file, toml(&socket))
             .map_err(LabError::io(format!("write {}", file.display())))?;
-        // One that was killed leaves its socket behind.
+        // What an earlier one left: the socket if it was killed, and its drains.
         let _ = std::fs::remove_file(&socket);
+        let _ = std::fs::remove_file(lab.dir().join("hnlb.sock.state"));
         let host = if device == Device::Tap { SWITCH } else { BALANCER };
         let (program, file) = (binary.display().to_string(), file.display().to_string());
         let pid = lab.spawn(host, NAME, &[&program, "run", "--config", &file])?;
@@ -67,13 +69,6 @@ impl Balancer {
             lab.end(pid, GRACE);
         }
         ready.map(|()| balancer)
-    }
-
-    /// The one that `hnlb lab up` left running in a lab.
-    #[must_use]
-    pub fn of(lab: &Lab, binary: &Path) -> Option<Self> {
-        let (binary, socket) = (binary.to_owned(), lab.dir().join("hnlb.sock"));
-        lab.pid(NAME).map(|pid| Self { binary, socket, pid })
     }
 
     fn wait_ready(&self, lab: &mut Lab, device: Device) -> Result<(), LabError> {
@@ -130,14 +125,10 @@ impl Balancer {
     /// # Errors
     /// If it doesn't answer within a minute, or not in JSON.
     pub fn status(&self, lab: &Lab) -> Result<Status, LabError> {
-        let mut command = Command::new(&self.binary);
-        command.args(["status", "--json", "--socket"]).arg(&self.socket);
-        let output = exec::run(&mut command, None, ANSWER, lab.stop())?.success()?;
-        status::parse(&output.stdout)
+        self.tell(lab, "hnlb status --json", &["status"])
     }
 
-    /// Drains a backend of a stateless service, or lets it serve again, by
-    /// `hnlb backend`.
+    /// Drains a backend, or lets it serve again, by `hnlb backend`.
     ///
     /// # Errors
     /// If it refuses, or doesn't answer.
@@ -148,11 +139,30 @@ impl Balancer {
         service: &str,
         backend: &str,
     ) -> Result<Steered, LabError> {
+        self.tell(lab, "hnlb backend --json", &["backend", verb, service, backend])
+    }
+
+    /// Makes it read the configuration in `file`, by `hnlb reload`.
+    ///
+    /// # Errors
+    /// If it refuses, or doesn't answer.
+    pub fn reload(&self, lab: &Lab, file: &Path) -> Result<Reloaded, LabError> {
+        let file = file.display().to_string();
+        self.tell(lab, "hnlb reload --json", &["reload", "--config", &file])
+    }
+
+    /// Runs a command of `hnlb` that a running instance answers in JSON.
+    fn tell<T: DeserializeOwned>(
+        &self,
+        lab: &Lab,
+        tool: &'static str,
+        argv: &[&str],
+    ) -> Result<T, LabError> {
         let mut command = Command::new(&self.binary);
-        command.args(["backend", verb, service, backend, "--json", "--socket"]).arg(&self.socket);
+        command.args(argv).args(["--json", "--socket"]).arg(&self.socket);
         let output = exec::run(&mut command, None, ANSWER, lab.stop())?.success()?;
         serde_json::from_str(&output.stdout).map_err(|error| LabError::Parse {
-            tool: "hnlb backend --json",
+            tool,
             detail: format!("{error} in: {}", output.stdout),
         })
     }

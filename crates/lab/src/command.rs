@@ -6,7 +6,9 @@ use clap::Subcommand;
 use flow::{CardProfile, EncodingChoice, Mode};
 
 use crate::config::{Device, LabRun};
-use crate::{Balancer, Lab, LabError, LabOptions, Stop, demo, dns, latency, topology, vm_check};
+use crate::{
+    Balancer, Lab, LabError, LabOptions, Stop, demo, dns, latency, reload, topology, vm_check,
+};
 
 /// The commands of `hnlb lab`.
 #[derive(Debug, Clone, Subcommand)]
@@ -61,6 +63,21 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
         /// Use only these encodings; may be given several times
+        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
+        encoding: Vec<EncodingChoice>,
+    },
+    /// Change the configuration at random under load, in each mode with each encoding; no request may fail
+    Reload {
+        /// Reloads of each run
+        #[arg(long, default_value_t = 200)]
+        reloads: u32,
+        /// Seed of the changes; by default another one each time
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Run only these modes; may be given several times
+        #[arg(long, value_enum, default_values = ["nat", "fullnat", "dsr", "ipip"])]
+        mode: Vec<Mode>,
+        /// Run only these encodings; may be given several times
         #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
         encoding: Vec<EncodingChoice>,
     },
@@ -121,6 +138,10 @@ impl LabCommand {
             Self::Echo { at } => latency::echo(at, &stop),
             Self::Ping { to, count } => latency::ping(to, count, &stop),
             Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),
+            Self::Reload { reloads, seed, mode: modes, encoding: encodings } => {
+                let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
+                reload::run(binary, &stop, &reload::Options { reloads, seed, modes, encodings })
+            }
             Self::VmCheck => vm_check::run(binary, &stop),
         }
     }

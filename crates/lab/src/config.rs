@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
-use flow::{CardProfile, Encoding, EncodingChoice, Mode};
+use flow::{CardProfile, Encoding, EncodingChoice, Mode, OnRemove, Scheduler};
 
+use crate::service_text::ServiceText;
 use crate::topology::{
     BACKENDS, BALANCER_ADDRESSES, DNS_BACKEND_PORT, DNS_PORT, Family, PORT, WEB_BACKEND_PORT,
     WEB_PORT, WIDE_MTU, WIDE_PORT, vip,
 };
 
 /// The name of the pool in mode `fullnat`.
-const POOL: &str = "lab";
+pub(crate) const POOL: &str = "lab";
 
 /// Its addresses, in the backends' networks.
-const POOL_ADDRESSES: [&str; 2] = ["10.72.0.200", "fd72::200"];
+pub(crate) const POOL_ADDRESSES: [&str; 2] = ["10.72.0.200", "fd72::200"];
 
 /// The DPDK device that HNLB drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +87,7 @@ impl LabRun {
 
     /// The family of a service's backends. Tunnels may cross families, and those
     /// of the DNS services do.
-    fn outside(&self, protocol: &str, family: Family) -> Family {
+    pub(crate) fn outside(&self, protocol: &str, family: Family) -> Family {
         if self.mode.is_tunnel() && protocol == "udp" { family.other() } else { family }
     }
 
@@ -110,6 +111,18 @@ impl LabRun {
     /// The TOML text, with the status socket at `socket`.
     #[must_use]
     pub fn toml(&self, socket: &Path) -> String {
+        let mut text = self.base(socket);
+        if self.mode == Mode::FullNat {
+            text += &pool(POOL, &POOL_ADDRESSES);
+        }
+        for service in self.services() {
+            text += &service.toml();
+        }
+        text
+    }
+
+    /// Everything but pools and services.
+    pub(crate) fn base(&self, socket: &Path) -> String {
         let device = match self.device {
             Device::AfPacket => format!("net_af_packet0,iface={PORT}"),
             Device::Tap => format!("net_tap0,iface={PORT}"),
@@ -132,43 +145,42 @@ impl LabRun {
              [status]\nsocket = \"{}\"\n",
             socket.display()
         );
-        if self.mode == Mode::FullNat {
-            text += &format!("\n[[pool]]\nname = \"{POOL}\"\naddresses = {POOL_ADDRESSES:?}\n");
-        }
+        text
+    }
+
+    /// The services: web and DNS at the VIP of each family. A tap has 4 queues:
+    /// with the queue encoding that is one for misses, two for backends and one
+    /// for their answers, so it gets the IPv4 web service only.
+    pub(crate) fn services(&self) -> Vec<ServiceText> {
         let services = [
             ("web", "tcp", WEB_PORT, WEB_BACKEND_PORT),
             ("dns", "udp", DNS_PORT, DNS_BACKEND_PORT),
         ];
-        let tap = self.device == Device::Tap;
-        // A tap has 4 queues: with the queue encoding that is one for misses,
-        // two for backends and one for their answers.
-        let most = if tap { 1 } else { services.len() };
-        let backends = BACKENDS.get(..self.backends()).unwrap_or(&BACKENDS);
-        for (name, protocol, port, backend_port) in services.into_iter().take(most) {
-            for (family, digit) in [(Family::V4, 4), (Family::V6, 6)] {
-                if tap && family == Family::V6 {
-                    continue;
-                }
-                text += &format!(
-                    "\n[[service]]\nname = \"{name}{digit}\"\nvip = \"{}\"\nport = {port}\n\
-                     protocol = \"{protocol}\"\nscheduler = \"round-robin\"\nmode = \"{}\"\n",
-                    vip(family),
-                    self.mode.name()
-                );
-                if self.mode == Mode::FullNat {
-                    text += &format!("pool = \"{POOL}\"\n");
-                }
-                for backend in backends {
-                    let address = backend.address(self.outside(protocol, family));
-                    text += &format!("[[service.backend]]\naddress = \"{address}\"\n");
-                    if !self.mode.is_one_way() {
-                        text += &format!("port = {backend_port}\n");
-                    }
-                }
+        let hosts = BACKENDS.get(..self.backends()).unwrap_or(&BACKENDS);
+        let both = services.into_iter().flat_map(|own| [(own, Family::V4), (own, Family::V6)]);
+        let all = both.map(|((name, protocol, port, backend_port), family)| {
+            let digit = if family == Family::V4 { 4 } else { 6 };
+            let outside = self.outside(protocol, family);
+            ServiceText {
+                name: format!("{name}{digit}"),
+                vip: vip(family),
+                port,
+                protocol,
+                mode: self.mode,
+                scheduler: Scheduler::RoundRobin,
+                on_remove: OnRemove::Keep,
+                pool: (self.mode == Mode::FullNat).then_some(POOL),
+                backend_port: (!self.mode.is_one_way()).then_some(backend_port),
+                backends: hosts.iter().map(|host| (host.address(outside), 1)).collect(),
             }
-        }
-        text
+        });
+        all.take(if self.device == Device::Tap { 1 } else { 4 }).collect()
     }
+}
+
+/// TOML of a pool.
+pub(crate) fn pool(name: &str, addresses: &[&str]) -> String {
+    format!("\n[[pool]]\nname = \"{name}\"\naddresses = {addresses:?}\n")
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use crate::proc::{self, Signal};
 use crate::{LabError, Stop};
 
+/// How long a command that has been interrupted may go on before the next SIGINT.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// What a command that ran to its end left.
 #[derive(Debug, Clone)]
 pub struct Output {
@@ -57,17 +60,20 @@ impl Drop for Group {
     }
 }
 
-/// Runs a command in a process group of its own until it ends.
+/// Runs a command in a process group of its own until it ends. When `interrupt`
+/// is set, the command gets SIGINT and ends by itself; it gets SIGINT again every
+/// second, since a program that is just starting may miss the first one.
 ///
 /// # Errors
 /// [`LabError::Io`] if it cannot be started, [`LabError::Timeout`] and
 /// [`LabError::Interrupted`] after its whole group has been killed. A command
 /// that ends with a failure is an `Ok`; see [`Output::success`].
-pub(crate) fn run(
+pub(crate) fn run_until(
     command: &mut Command,
     input: Option<&str>,
     limit: Duration,
     stop: &Stop,
+    interrupt: Option<&Stop>,
 ) -> Result<Output, LabError> {
     let text = show(command);
     let what = || LabError::io(format!("run `{text}`"));
@@ -82,13 +88,18 @@ pub(crate) fn run(
         .process_group(0);
     let mut group = Group(command.spawn().map_err(what())?, false);
     let deadline = Instant::now() + limit;
-    let mut pause = Duration::from_millis(1);
+    let (mut pause, mut interrupted) = (Duration::from_millis(1), None::<Instant>);
     let status = loop {
         if let Some(status) = group.0.try_wait().map_err(what())? {
             group.1 = true;
             break status;
         }
         stop.check()?;
+        let asked = interrupted.is_none_or(|at| at.elapsed() >= AGAIN);
+        if asked && interrupt.is_some_and(Stop::requested) {
+            proc::signal(&[group.0.id()], Signal::Int, true);
+            interrupted = Some(Instant::now());
+        }
         if Instant::now() >= deadline {
             let seconds = limit.as_secs();
             return Err(LabError::Timeout {
@@ -103,6 +114,19 @@ pub(crate) fn run(
     let stdout = read_all(&mut out).map_err(what())?;
     let stderr = read_all(&mut err).map_err(what())?;
     Ok(Output { status, stdout, stderr, command: text })
+}
+
+/// As [`run_until`], without a reason to interrupt the command.
+///
+/// # Errors
+/// As [`run_until`].
+pub(crate) fn run(
+    command: &mut Command,
+    input: Option<&str>,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Output, LabError> {
+    run_until(command, input, limit, stop, None)
 }
 
 fn input_file(input: Option<&str>) -> std::io::Result<Stdio> {
@@ -169,6 +193,21 @@ mod tests {
             let gone = || proc::ProcessId::of(pid).is_none();
             assert!(proc::wait_gone(gone, Duration::from_secs(20)));
         }
+    }
+
+    #[test]
+    fn an_interrupted_command_ends_by_itself() {
+        let (stop, interrupt) = (Stop::default(), Stop::default());
+        interrupt.request();
+        // Until the trap is set, SIGINT would end the shell.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap 'echo stopped; exit 0' INT; kill -INT $$; sleep 1000"]);
+        let done = run_until(&mut command, None, Duration::from_secs(20), &stop, None).unwrap();
+        assert_eq!((done.status.code(), done.stdout.as_str()), (Some(0), "stopped\n"));
+        let mut command = Command::new("sleep");
+        let limit = Duration::from_secs(20);
+        let done = run_until(command.arg("1000"), None, limit, &stop, Some(&interrupt)).unwrap();
+        assert_eq!(done.status.code(), None, "a signal ended it: {}", done.status);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use flow::Mode;
 
 use crate::exec::{self, Output};
+use crate::load::Length;
 use crate::proc::{self, ProcessId, Signal};
 use crate::state::{self, Record, State};
 use crate::topology::{
@@ -239,6 +240,39 @@ impl Lab {
     pub fn exec_for(&self, host: &str, argv: &[&str], limit: Duration) -> Result<Output, LabError> {
         check_host(host)?;
         exec::run(&mut netns::command(&self.netns(host), argv), None, limit, &self.stop)
+    }
+
+    /// Runs a program in a host's namespace for as long as `length` says: to its
+    /// end, or until a SIGINT that makes it end.
+    ///
+    /// # Errors
+    /// As [`Lab::exec_for`].
+    pub(crate) fn exec_load(
+        &self,
+        host: &str,
+        argv: &[&str],
+        length: Length<'_>,
+    ) -> Result<Output, LabError> {
+        check_host(host)?;
+        let mut command = netns::command(&self.netns(host), argv);
+        let limit = Duration::from_secs(length.seconds() + 60);
+        exec::run_until(&mut command, None, limit, &self.stop, length.until())
+    }
+
+    /// Writes a file that several programs read at the same time, whole and
+    /// once; returns its path.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn shared_file(&self, name: &str, text: &str) -> Result<String, LabError> {
+        let path = self.dir.join(name);
+        if !path.exists() {
+            let new = self.dir.join(format!("{name}.{:?}", std::thread::current().id()));
+            let what = || LabError::io(format!("write {}", path.display()));
+            std::fs::write(&new, text).map_err(what())?;
+            std::fs::rename(&new, &path).map_err(what())?;
+        }
+        Ok(path.display().to_string())
     }
 
     /// Starts a long-running program in a host's namespace, in a session of

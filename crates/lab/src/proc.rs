@@ -52,9 +52,11 @@ fn started(stat: &str) -> Option<u64> {
 /// Which signal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Signal {
-    /// Please end.
+    /// The program stops its work and prints what it has seen.
+    Int,
+    /// The program ends in order.
     Term,
-    /// End.
+    /// The kernel ends the program.
     Kill,
 }
 
@@ -62,6 +64,7 @@ pub(crate) enum Signal {
 /// that are gone are passed over.
 pub(crate) fn signal(pids: &[u32], signal: Signal, group: bool) {
     let name = match signal {
+        Signal::Int => "INT",
         Signal::Term => "TERM",
         Signal::Kill => "KILL",
     };

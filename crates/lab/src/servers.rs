@@ -6,7 +6,7 @@ use crate::LabError;
 use crate::topology::{DNS_BACKEND_PORT, DNS_PORT, Host, VIP4, VIP6, WEB_BACKEND_PORT, WEB_PORT};
 
 /// Size of `/big`, in bytes.
-pub(crate) const BIG: usize = 1 << 20;
+const BIG: usize = 1 << 20;
 
 /// A server's command line and the ports it must listen on.
 pub(crate) struct Server {
@@ -27,7 +27,7 @@ pub(crate) fn prepare(host: &Host, dir: &Path) -> Result<[Server; 2], LabError> 
     let what = || LabError::io(format!("write server files under {}", dir.display()));
     std::fs::create_dir_all(dir.join("html")).map_err(what())?;
     let put = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).map_err(what());
-    put("html/big", &vec![b'x'; BIG])?;
+    put("html/big", &big())?;
     put("nginx.conf", nginx(host, &dir).as_bytes())?;
     put("nsd.conf", nsd(host, &dir).as_bytes())?;
     put("lab.zone", zone(host).as_bytes())?;
@@ -47,6 +47,12 @@ pub(crate) fn prepare(host: &Host, dir: &Path) -> Result<[Server; 2], LabError> 
             port: DNS_BACKEND_PORT,
         },
     ])
+}
+
+/// The contents of `/big`: no four bytes of it are like others, so that bytes at
+/// a wrong place are noticed.
+pub(crate) fn big() -> Vec<u8> {
+    (0..BIG as u32 / 4).flat_map(u32::to_be_bytes).collect()
 }
 
 fn nginx(host: &Host, dir: &Path) -> String {

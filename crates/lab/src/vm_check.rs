@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::LabRun;
 use crate::flower::{self, Filter};
-use crate::load::{self, Connections, HttpResult};
+use crate::load::{self, Connections, HttpLoad, HttpResult};
 use crate::topology::{Family, PORT, SWITCH, WEB_BACKEND_PORT, WEB_PORT, vip};
 use crate::{Balancer, Lab, LabError, LabOptions, Stop};
 
@@ -122,8 +122,9 @@ fn rules(verdict: &mut Verdict, seen: &Seen) {
 /// Long connections, and meanwhile the kernel's view of the rules.
 fn load_and_watch(lab: &Lab) -> Result<(HttpResult, Seen), LabError> {
     std::thread::scope(|scope| {
-        let load = scope
-            .spawn(|| load::http(lab, "c1", vip(Family::V4), SECONDS, 8, Connections::KeepAlive));
+        let load = scope.spawn(|| {
+            HttpLoad::of(SECONDS, 8, Connections::KeepAlive).run(lab, "c1", vip(Family::V4))
+        });
         let mut seen = Seen::new();
         while !load.is_finished() {
             lab.stop().sleep(Duration::from_millis(200))?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use flow::Encoding;
 use lab::compare::{self, Contender};
-use lab::load::{self, Connections};
+use lab::load::{self, Connections, HttpLoad, Length};
 use lab::topology::{Family, NAMESPACES, vip};
 use lab::{Balancer, Lab, LabError, LabOptions, LabRun};
 
@@ -172,7 +172,7 @@ fn clients_are_served_through_a_balancer() {
     for (client, family) in [("c1", Family::V4), ("c2", Family::V6)] {
         let vip = vip(family);
         for connections in [Connections::KeepAlive, Connections::Short] {
-            let result = load::http(&lab, client, vip, 1, 8, connections).unwrap();
+            let result = HttpLoad::of(1, 8, connections).run(&lab, client, vip).unwrap();
             assert_eq!(result.failed, 0, "{result:?}");
             assert_eq!(result.backends.len(), 4, "{result:?}");
             // wrk counts an answer before the script sees it, so that the
@@ -180,7 +180,7 @@ fn clients_are_served_through_a_balancer() {
             let counted: u64 = result.backends.values().sum();
             assert!(counted > 0 && counted <= result.requests + 8, "{result:?}");
         }
-        let dns = load::dns(&lab, client, vip, 1, 4).unwrap();
+        let dns = load::dns(&lab, client, vip, Length::Seconds(1), 4, None).unwrap();
         assert_eq!((dns.failed(), dns.sent), (0, dns.completed), "{dns:?}");
         assert!(dns.completed > 0);
         let mut answered: Vec<String> =

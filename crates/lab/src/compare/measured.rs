@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::contender::{CLIENT, Running};
 use super::cpu;
-use crate::load::{self, Connections};
+use crate::load::{Connections, HttpLoad};
 use crate::status::Status;
 use crate::topology::{BALANCER, PORT};
 use crate::{Lab, LabError};
@@ -69,9 +69,9 @@ pub(super) fn measure(
 ) -> Result<Measured, LabError> {
     let contender = running.contender;
     // Neighbours are resolved, rules of earlier connections are there.
-    load::http_at(lab, CLIENT, contender.target(), 1, OPEN, use_)?;
+    HttpLoad::of(1, OPEN, use_).run_at(lab, CLIENT, contender.target())?;
     let before = read(lab, running)?;
-    let result = load::http_at(lab, CLIENT, contender.target(), seconds, OPEN, use_)?;
+    let result = HttpLoad::of(seconds, OPEN, use_).run_at(lab, CLIENT, contender.target())?;
     let after = read(lab, running)?;
     if let Some(balancer) = &running.balancer {
         balancer.check(lab)?;
@@ -125,7 +125,7 @@ mod tests {
                     {{"loop":{{"ref_cycles":{all},"ops_cycles":{busy}}}}},
                     {{"loop":{{"ref_cycles":{all},"ops_cycles":0}}}}]}}"#
             );
-            crate::status::parse(&text).unwrap()
+            serde_json::from_str(&text).unwrap()
         };
         let busy = busy_ns(&report(1.0, 1000, 100), &report(3.0, 5000, 1100));
         assert!((busy - 0.5e9).abs() < 1.0, "{busy}");

@@ -1,17 +1,16 @@
 //! The demo: one lab, HNLB in it with each encoding in turn, the same load
 //! each time, and what came out side by side.
 
-mod progress;
 mod run;
 mod table;
 
 use std::path::Path;
 
 use flow::{EncodingChoice, Mode};
-use progress::Progress;
 pub use run::RunReport;
 
 use crate::config::LabRun;
+use crate::progress::Progress;
 use crate::{Lab, LabError, LabOptions, Stop};
 
 /// Workers of HNLB: both directions of a connection may come in on different ones.
@@ -30,7 +29,7 @@ pub fn run(
     mode: Mode,
     encodings: &[EncodingChoice],
 ) -> Result<bool, LabError> {
-    let progress = Progress::new(1 + encodings.len() * run::STEPS);
+    let progress = Progress::new("demo", 1 + encodings.len() * run::STEPS);
     progress.step("setting up 8 network namespaces, 4 nginx, 4 nsd");
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
     let opener = lab.open_tunnels(mode)?;

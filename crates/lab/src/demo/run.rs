@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use flow::{Encoding, EncodingChoice};
 
-use super::progress::Progress;
 use crate::config::LabRun;
-use crate::load::{self, Connections, DnsResult, HttpResult, PerBackend};
+use crate::load::{self, Connections, DnsResult, HttpLoad, HttpResult, Length, PerBackend};
+use crate::progress::Progress;
 use crate::status::{Matches, Status, matches, utilization};
 use crate::topology::{BACKENDS, Family, vip};
 use crate::{Balancer, Lab, LabError};
@@ -144,13 +144,13 @@ pub(super) fn run(
     let six = long(lab, &balancer, "c2", Family::V6, 2)?;
     step("short connections over IPv4 and IPv6");
     let short = both(
-        || load::http(lab, "c1", vip(Family::V4), 2, OPEN, Connections::Short),
-        || load::http(lab, "c2", vip(Family::V6), 2, OPEN, Connections::Short),
+        || HttpLoad::of(2, OPEN, Connections::Short).run(lab, "c1", vip(Family::V4)),
+        || HttpLoad::of(2, OPEN, Connections::Short).run(lab, "c2", vip(Family::V6)),
     )?;
     step("DNS over IPv4 and IPv6");
     let dns = both(
-        || load::dns(lab, "c1", vip(Family::V4), 2, 8),
-        || load::dns(lab, "c2", vip(Family::V6), 2, 8),
+        || load::dns(lab, "c1", vip(Family::V4), Length::Seconds(2), 8, None),
+        || load::dns(lab, "c2", vip(Family::V6), Length::Seconds(2), 8, None),
     )?;
     step("curl and dig, one at a time");
     let (checks, mut wrong) = spot_checks(lab)?;
@@ -212,8 +212,9 @@ fn long_for(
 ) -> Result<Long, LabError> {
     let before = balancer.status(lab)?;
     let (result, loaded) = std::thread::scope(|scope| {
-        let load = scope
-            .spawn(|| load::http(lab, client, vip(family), seconds, OPEN, Connections::KeepAlive));
+        let load = scope.spawn(|| {
+            HttpLoad::of(seconds, OPEN, Connections::KeepAlive).run(lab, client, vip(family))
+        });
         let loaded = lab
             .stop()
             .sleep(Duration::from_millis(seconds * 1000 - 700))

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::wrk::url;
-use crate::servers::BIG;
+use crate::servers;
 use crate::topology::WEB_PORT;
 use crate::{Lab, LabError};
 
@@ -60,7 +60,7 @@ fn keep_alive(stdout: &str) -> Result<Vec<String>, LabError> {
 /// instance `512k` bytes a second); returns the backend's name.
 ///
 /// # Errors
-/// If it fails, takes longer than a minute, or is not the whole file.
+/// If it fails, takes longer than a minute, or is not the same byte for byte.
 pub fn download(
     lab: &Lab,
     client: &str,
@@ -68,20 +68,29 @@ pub fn download(
     rate: Option<&str>,
 ) -> Result<String, LabError> {
     let url = url(vip, WEB_PORT, "/big");
-    let mut argv = vec!["curl", "-sSfg", "-m", "60", "-o", "/dev/null", "-D", "-"];
-    argv.extend(["-w", "size %{size_download}\\n"]);
+    let what = || LabError::io(format!("make a file in {}", lab.dir().display()));
+    let file = tempfile::NamedTempFile::new_in(lab.dir()).map_err(what())?;
+    let path = file.path().display().to_string();
+    let mut argv = vec!["curl", "-sSfg", "-m", "60", "-o", &path, "-D", "-"];
     if let Some(rate) = rate {
         argv.extend(["--limit-rate", rate]);
     }
     argv.push(&url);
     let output = lab.exec_for(client, &argv, Duration::from_secs(90))?.success()?;
-    downloaded(&output.stdout)
+    let bytes = std::fs::read(file.path()).map_err(what())?;
+    downloaded(&output.stdout, &bytes)
 }
 
-fn downloaded(stdout: &str) -> Result<String, LabError> {
+fn downloaded(stdout: &str, bytes: &[u8]) -> Result<String, LabError> {
     let bad = |detail| LabError::Parse { tool: "curl", detail };
-    if !stdout.lines().any(|line| line == format!("size {BIG}")) {
-        return Err(bad(format!("not the whole file of {BIG} bytes: {stdout}")));
+    let expected = servers::big();
+    if bytes != expected {
+        let same = bytes.iter().zip(&expected).take_while(|(own, other)| own == other).count();
+        return Err(bad(format!(
+            "not the file of {} bytes: {} bytes, of which the first {same} are right: {stdout}",
+            expected.len(),
+            bytes.len()
+        )));
     }
     let header = stdout.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -102,10 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_download_is_noticed() {
-        let text = "HTTP/1.1 200 OK\r\nX-Backend: b3\r\n\r\nsize 1048576\n";
-        assert_eq!(downloaded(text).unwrap(), "b3");
-        assert!(downloaded(&text.replace("8576", "8575")).is_err());
-        assert!(downloaded("HTTP/1.1 200 OK\r\n\r\nsize 1048576\n").is_err());
+    fn a_download_with_another_byte_is_noticed() {
+        let headers = "HTTP/1.1 200 OK\r\nX-Backend: b3\r\n\r\n";
+        let mut bytes = servers::big();
+        assert_eq!(downloaded(headers, &bytes).unwrap(), "b3");
+        assert!(downloaded("HTTP/1.1 200 OK\r\n\r\n", &bytes).is_err());
+        assert!(downloaded(headers, &bytes[1..]).is_err());
+        bytes[70_000] ^= 1;
+        let error = downloaded(headers, &bytes).unwrap_err().to_string();
+        assert!(error.contains("the first 70000 are right"), "{error}");
     }
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::Length;
 use crate::topology::DNS_PORT;
 use crate::{Lab, LabError};
 
@@ -32,9 +33,9 @@ impl DnsResult {
 /// The questions, each round of them again.
 const QUESTIONS: [&str; 3] = ["who.lab TXT", "who.lab A", "who.lab AAAA"];
 
-/// Runs dnsperf from a client for some seconds against a VIP's DNS service,
-/// from `sockets` source ports and with at most 20 queries unanswered, so
-/// that a slow answer slows the load instead of overflowing a socket.
+/// Runs dnsperf from a client against a VIP's DNS service, from `sockets` source
+/// ports, with at most 20 queries unanswered, so that a slow answer slows the
+/// load instead of overflowing a socket, and at most `rate` queries a second.
 ///
 /// # Errors
 /// If dnsperf cannot run, or the lab is to stop.
@@ -42,17 +43,22 @@ pub fn dns(
     lab: &Lab,
     client: &str,
     vip: IpAddr,
-    seconds: u64,
+    length: Length<'_>,
     sockets: u32,
+    rate: Option<u32>,
 ) -> Result<DnsResult, LabError> {
     let queries = questions(lab)?;
     let (server, port) = (vip.to_string(), DNS_PORT.to_string());
-    let (length, clients) = (seconds.to_string(), sockets.to_string());
-    let argv = [
-        "dnsperf", "-s", &server, "-p", &port, "-d", &queries, "-l", &length, "-c", &clients, "-T",
-        "1", "-q", "20", "-t", "5",
+    let (seconds, clients) = (length.seconds().to_string(), sockets.to_string());
+    let mut argv = vec![
+        "dnsperf", "-s", &server, "-p", &port, "-d", &queries, "-l", &seconds, "-c", &clients,
+        "-T", "1", "-q", "20", "-t", "5",
     ];
-    let output = lab.exec_for(client, &argv, Duration::from_secs(seconds + 60))?.success()?;
+    let rate = rate.map(|rate| rate.to_string());
+    if let Some(rate) = &rate {
+        argv.extend(["-Q", rate]);
+    }
+    let output = lab.exec_load(client, &argv, length)?.success()?;
     parse(&output.stdout)
 }
 
@@ -83,17 +89,9 @@ pub fn dns_from(
     parse(&output.stdout)
 }
 
-/// The file of what is asked for.
+/// The file of the questions.
 fn questions(lab: &Lab) -> Result<String, LabError> {
-    let path = lab.dir().join("queries");
-    // Written whole at once: others may be reading it.
-    if !path.exists() {
-        let new = lab.dir().join(format!("queries.{:?}", std::thread::current().id()));
-        let what = || LabError::io(format!("write {}", path.display()));
-        std::fs::write(&new, QUESTIONS.join("\n") + "\n").map_err(what())?;
-        std::fs::rename(&new, &path).map_err(what())?;
-    }
-    Ok(path.display().to_string())
+    lab.shared_file("queries", &(QUESTIONS.join("\n") + "\n"))
 }
 
 fn parse(stdout: &str) -> Result<DnsResult, LabError> {

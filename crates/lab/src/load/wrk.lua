@@ -5,8 +5,15 @@ function setup(thread)
   table.insert(threads, thread)
 end
 
-function init()
+-- The argument: milliseconds that a connection waits before each request.
+function init(args)
   backends = {}
+  local pause = tonumber(args[1])
+  if pause then
+    function delay()
+      return pause
+    end
+  end
 end
 
 function response(_, headers)

@@ -1,11 +1,10 @@
 //! HTTP load by wrk.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::PerBackend;
+use super::{Length, PerBackend};
 use crate::topology::WEB_PORT;
 use crate::{Lab, LabError};
 
@@ -69,47 +68,59 @@ struct Report {
     backends: PerBackend,
 }
 
-/// Runs wrk from a client for some seconds against a VIP's web service, with
-/// `connections` open at a time.
-///
-/// # Errors
-/// If wrk cannot run or reach the VIP at all, or the lab is to stop. Requests
-/// that fail in the course are counted in the result.
-pub fn http(
-    lab: &Lab,
-    client: &str,
-    vip: IpAddr,
-    seconds: u64,
-    connections: u32,
-    use_: Connections,
-) -> Result<HttpResult, LabError> {
-    http_at(lab, client, SocketAddr::new(vip, WEB_PORT), seconds, connections, use_)
+/// A load of HTTP requests.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpLoad<'a> {
+    /// How long it lasts.
+    pub length: Length<'a>,
+    /// Connections open at a time.
+    pub connections: u32,
+    /// How they are used.
+    pub use_: Connections,
+    /// Milliseconds that a connection waits before each request.
+    pub pause_ms: u32,
 }
 
-/// As [`http`], against any server.
-///
-/// # Errors
-/// As [`http`].
-pub fn http_at(
-    lab: &Lab,
-    client: &str,
-    server: SocketAddr,
-    seconds: u64,
-    connections: u32,
-    use_: Connections,
-) -> Result<HttpResult, LabError> {
-    let script = lab.dir().join("wrk.lua");
-    std::fs::write(&script, SCRIPT).map_err(LabError::io(format!("write {}", script.display())))?;
-    let script = script.display().to_string();
-    let (c, d) = (format!("-c{connections}"), format!("-d{seconds}s"));
-    let url = url(server.ip(), server.port(), "/");
-    let mut argv = vec!["wrk", "-t1", &c, &d, "--timeout", "10s", "-s", &script];
-    if use_ == Connections::Short {
-        argv.extend(["-H", "Connection: close"]);
+impl HttpLoad<'_> {
+    /// Without pauses.
+    #[must_use]
+    pub const fn of(seconds: u64, connections: u32, use_: Connections) -> Self {
+        Self { length: Length::Seconds(seconds), connections, use_, pause_ms: 0 }
     }
-    argv.push(&url);
-    let output = lab.exec_for(client, &argv, Duration::from_secs(seconds + 60))?.success()?;
-    parse(&output.stdout, connections, use_)
+
+    /// Runs wrk from a client against the web service at a VIP.
+    ///
+    /// # Errors
+    /// If wrk cannot run or reach the VIP at all, or the lab is to stop. Requests
+    /// that fail in the course are counted in the result.
+    pub fn run(&self, lab: &Lab, client: &str, vip: IpAddr) -> Result<HttpResult, LabError> {
+        self.run_at(lab, client, SocketAddr::new(vip, WEB_PORT))
+    }
+
+    /// As [`HttpLoad::run`], against any server.
+    ///
+    /// # Errors
+    /// As [`HttpLoad::run`].
+    pub fn run_at(
+        &self,
+        lab: &Lab,
+        client: &str,
+        server: SocketAddr,
+    ) -> Result<HttpResult, LabError> {
+        let script = lab.shared_file("wrk.lua", SCRIPT)?;
+        let (c, d) = (format!("-c{}", self.connections), format!("-d{}s", self.length.seconds()));
+        let (url, pause) = (url(server.ip(), server.port(), "/"), self.pause_ms.to_string());
+        let mut argv = vec!["wrk", "-t1", &c, &d, "--timeout", "10s", "-s", &script];
+        if self.use_ == Connections::Short {
+            argv.extend(["-H", "Connection: close"]);
+        }
+        argv.push(&url);
+        if self.pause_ms > 0 {
+            argv.extend(["--", &pause]);
+        }
+        let output = lab.exec_load(client, &argv, self.length)?.success()?;
+        parse(&output.stdout, self.connections, self.use_)
+    }
 }
 
 /// `http://ADDRESS:PORT/path`, IPv6 addresses in brackets.

@@ -1,4 +1,4 @@
-//! Shows how far the demo is: a bar on a terminal, lines elsewhere.
+//! Shows how far a command of the lab is: a bar on a terminal, lines elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -7,13 +7,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Progress on stderr.
 #[derive(Debug)]
-pub(super) struct Progress(Option<ProgressBar>);
+pub(crate) struct Progress {
+    /// The command, named in each line.
+    command: &'static str,
+    bar: Option<ProgressBar>,
+}
 
 impl Progress {
-    /// For so many steps.
-    pub(super) fn new(steps: usize) -> Self {
+    /// The display of a command with so many steps.
+    pub(crate) fn new(command: &'static str, steps: usize) -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self(None);
+            return Self { command, bar: None };
         }
         let style = "{elapsed:>4} [{bar:30}] {pos}/{len} {msg}";
         let bar = ProgressBar::new(steps as u64);
@@ -22,12 +26,12 @@ impl Progress {
             Err(_) => bar,
         };
         bar.enable_steady_tick(Duration::from_millis(250));
-        Self(Some(bar))
+        Self { command, bar: Some(bar) }
     }
 
     /// The next step begins.
-    pub(super) fn step(&self, what: &str) {
-        match &self.0 {
+    pub(crate) fn step(&self, what: &str) {
+        match &self.bar {
             Some(bar) => {
                 // A step counts when the next one begins.
                 if !bar.message().is_empty() {
@@ -35,14 +39,17 @@ impl Progress {
                 }
                 bar.set_message(what.to_owned());
             }
-            None => eprintln!("demo: {what}"),
+            None => eprintln!("{}: {what}", self.command),
         }
     }
 
+    /// One of many small steps is done; only a bar shows it.
+    pub(crate) fn tick(&self) {
+        self.bar.iter().for_each(|bar| bar.inc(1));
+    }
+
     /// All is done; the bar goes.
-    pub(super) fn done(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
+    pub(crate) fn done(&self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
 }
