@@ -133,18 +133,37 @@ pub(crate) struct ReplayArgs {
     /// The encoding that the emulated NIC uses.
     #[arg(long, value_enum, default_value_t = Encoding::Mark, requires = "nic")]
     pub(crate) encoding: Encoding,
-    /// The port at which the captured packets arrive [default: the first].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) port: Option<String>,
-    /// Print the counters as JSON.
+    /// The port at which the frames of IN arrive [default: an interface of a pcapng
+    /// file is the port of the same name, else that of the same number]. With
+    /// NAME=FILE, once for each port: the capture of that port, in the place of IN;
+    /// all are merged by time.
+    #[arg(long = "port", value_name = "NAME[=FILE]")]
+    pub(crate) ports: Vec<String>,
+    /// Print a line for each frame that is dropped or sent on, with its number as
+    /// Wireshark counts, its port, what became of it, the counters that it raised, and
+    /// what changed in it; with `--trace=all` a line for every frame.
+    #[arg(long, value_enum, value_name = "FRAMES", num_args = 0..=1, require_equals = true, default_missing_value = "changed")]
+    pub(crate) trace: Option<TracedFrames>,
+    /// Print the counters as JSON, after an object for each traced frame.
     #[arg(long)]
     pub(crate) json: bool,
-    /// The capture to read, pcap or pcapng.
-    #[arg(value_name = "IN")]
-    pub(crate) input: PathBuf,
-    /// The capture to write the sent packets to, in the format of the input.
-    #[arg(value_name = "OUT")]
-    pub(crate) output: PathBuf,
+    /// The captures. IN is read, pcap or pcapng, compressed by gzip or not; `-` is
+    /// standard input. OUT gets the packets that are sent, in the format of IN, or with
+    /// several ports as pcapng with an interface for each; `-` is standard output. It is
+    /// replaced when it is whole, and is none of the files that are read. The exit status
+    /// is 3 if a capture that is read is cut off or damaged; OUT and the counters are
+    /// about the frames before.
+    #[arg(value_names = ["IN", "OUT"], num_args = 1..=2, required = true)]
+    pub(crate) captures: Vec<PathBuf>,
+}
+
+/// The frames that `hnlb replay --trace` tells about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TracedFrames {
+    /// Those that are dropped or sent on.
+    Changed,
+    /// Every frame.
+    All,
 }
 
 /// The measurements.

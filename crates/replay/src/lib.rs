@@ -2,15 +2,18 @@
 //!
 //! [`Simulation`] is HNLB with heap packets instead of mbufs and one thread
 //! instead of many; the stages, tables, NIC and offload side are the same code
-//! as in the running program. [`replay`] drives it with a capture.
+//! as in the running program. [`replay`] drives it with captures.
 #![forbid(unsafe_code)]
 
-pub mod capture;
+mod arrivals;
 mod neighbours;
 mod outbox;
 mod run;
 mod simulation;
+mod trace;
 
+pub use arrivals::{Arrival, ArrivalError, Arrivals, Ports};
 pub use outbox::Sent;
-pub use run::{Replayed, destination, replay};
-pub use simulation::{Options, Simulation, SimulationError};
+pub use run::{Replayed, Tell, replay};
+pub use simulation::{Intake, Options, Simulation, SimulationError};
+pub use trace::{Change, Departure, Trace, Verdict};

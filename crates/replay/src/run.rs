@@ -1,20 +1,20 @@
-//! Drives a simulation with a capture.
-use std::path::Path;
+//! Drives a simulation with captures.
 use std::time::Duration;
 
-use flow::PortId;
+use capture::{CaptureError, CaptureWriter};
 use packet::PacketBuf;
-use wire::{Headers, Mac, Net};
 
-use crate::capture::{CaptureError, CaptureReader, CaptureWriter, Captured};
+use crate::arrivals::{Arrival, ArrivalError, Arrivals};
+use crate::outbox::Sent;
 use crate::simulation::Simulation;
+use crate::trace::{Before, Trace};
 
 /// Turns of the keeper for one gap between two frames, at most: after that
 /// nothing changes any more.
 const TURNS_PER_GAP: u64 = 10_000;
 
 /// What a replay did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Replayed {
     /// Frames read.
     pub read: u64,
@@ -22,38 +22,54 @@ pub struct Replayed {
     pub written: u64,
     /// From the first frame to the last.
     pub duration: Duration,
+    /// Why a capture gave no more frames before its end.
+    pub error: Option<ArrivalError>,
 }
 
-/// Sends every frame of `reader` into `port` at its own time, and writes what
-/// comes out.
+/// What becomes of the story of each frame.
+pub type Tell<'a> = &'a mut dyn FnMut(&Trace);
+
+/// Sends every frame of `arrivals` into its port at its own time, and writes what comes
+/// out, with a port's number as that of its interface. `tell` gets the story of each
+/// frame, if it is wanted. A capture that is cut off or damaged is replayed up to there.
 ///
 /// # Errors
-/// The capture is broken or the output can't be written.
+/// The output can't be written.
 pub fn replay(
     simulation: &mut Simulation,
-    port: PortId,
-    reader: &mut CaptureReader,
+    mut arrivals: Arrivals,
     mut writer: CaptureWriter,
+    mut tell: Option<Tell<'_>>,
 ) -> Result<Replayed, CaptureError> {
     let mut done = Replayed::default();
     let mut start = None;
     let mut now_ms = 0;
     let mut last = Duration::ZERO;
-    while let Some(Captured { time, frame }) = reader.read()? {
-        let start = *start.get_or_insert(time);
+    while let Some(Arrival { port, captured }) = arrivals.next() {
+        let start = *start.get_or_insert(captured.time);
         // A capture's frames can be out of order by a little; time never goes back.
-        last = last.max(time.saturating_sub(start));
+        last = last.max(captured.time.saturating_sub(start));
         advance(simulation, &mut now_ms, last.as_millis() as u64);
-        simulation.arrive(port, &frame, last.as_nanos() as u64);
+        let earlier = simulation.take_sent();
+        let before = tell.is_some().then(|| Before::of(simulation));
+        simulation.arrive(port, &captured.frame, last.as_nanos() as u64);
         simulation.poll(now_ms);
         done.read += 1;
-        for sent in simulation.take_sent() {
-            writer.write(start + last, sent.packet.bytes())?;
+        let sent = simulation.take_sent();
+        if let (Some(before), Some(tell)) = (before, &mut tell) {
+            tell(&before.story(simulation, port, &captured, &sent));
+        }
+        for Sent { port, packet } in earlier.into_iter().chain(sent) {
+            writer.write(port.0.into(), start + last, packet.bytes())?;
             done.written += 1;
         }
     }
     advance(simulation, &mut now_ms, last.as_millis() as u64 + 1);
-    done.duration = last;
+    for Sent { port, packet } in simulation.take_sent() {
+        writer.write(port.0.into(), start.unwrap_or_default() + last, packet.bytes())?;
+        done.written += 1;
+    }
+    (done.duration, done.error) = (last, arrivals.error());
     writer.finish()?;
     Ok(done)
 }
@@ -67,22 +83,4 @@ fn advance(simulation: &mut Simulation, now_ms: &mut u64, to_ms: u64) {
         simulation.keep(*now_ms);
         simulation.poll(*now_ms);
     }
-}
-
-/// The Ethernet address that the frames of a capture are sent to: the first
-/// unicast destination of an IP frame. A replay takes it as the port's own.
-///
-/// # Errors
-/// The capture can't be read.
-pub fn destination(path: &Path) -> Result<Option<Mac>, CaptureError> {
-    let mut reader = CaptureReader::open(path)?;
-    while let Some(Captured { frame, .. }) = reader.read()? {
-        let is_ip = Headers::parse(&frame)
-            .is_ok_and(|headers| matches!(headers.net, Net::Ipv4 | Net::Ipv6));
-        let mac = frame.get(..6).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok()).map(Mac);
-        if let Some(mac) = mac.filter(|mac| is_ip && !mac.is_group()) {
-            return Ok(Some(mac));
-        }
-    }
-    Ok(None)
 }

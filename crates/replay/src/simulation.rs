@@ -44,10 +44,22 @@ pub struct Options {
     pub encoding: Encoding,
     /// Rules the keeper may create in one turn.
     pub creations_per_tick: usize,
-    /// The Ethernet address of every port whose interface has none of its own.
-    pub mac: Mac,
+    /// The Ethernet addresses of the ports, for interfaces that have none of their own.
+    /// A port without one has [`Options::MAC`].
+    pub macs: Vec<Option<Mac>>,
     /// Seed of all secrets.
     pub seed: [u8; 32],
+}
+
+impl Options {
+    /// The Ethernet address of a port of which nothing else is known.
+    pub const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+
+    /// The Ethernet address of `port`.
+    #[must_use]
+    pub fn mac(&self, port: PortId) -> Mac {
+        self.macs.get(usize::from(port.0)).copied().flatten().unwrap_or(Self::MAC)
+    }
 }
 
 impl Default for Options {
@@ -58,7 +70,7 @@ impl Default for Options {
             queues: 16,
             encoding: Encoding::Off,
             creations_per_tick: 64,
-            mac: Mac([2, 0, 0, 0, 0, 1]),
+            macs: Vec::new(),
             seed: [7; 32],
         }
     }
@@ -78,6 +90,17 @@ pub enum SimulationError {
     Readers(#[from] ReaderError),
 }
 
+/// Frames that no worker received. The others are counted as `received`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intake {
+    /// Sent on by a NIC, past the workers.
+    pub nic_forwarded: u64,
+    /// Dropped by a NIC.
+    pub nic_dropped: u64,
+    /// Dropped since their receive queue was full.
+    pub queue_full: u64,
+}
+
 /// One port: an emulated NIC, if there is one, and its receive queues.
 struct SimulatedPort {
     nic: Option<(Nic, NicFlows)>,
@@ -93,7 +116,7 @@ pub struct Simulation {
     rules: Rules,
     keeper: Keeper,
     collected: Collected,
-    lost_in_queues: u64,
+    intake: Intake,
 }
 
 impl Simulation {
@@ -108,11 +131,14 @@ impl Simulation {
             .iter()
             .map(|_| SimulatedPort::new(options, workers, &numbers))
             .collect::<Result<Vec<_>, _>>()?;
-        let facts =
-            vec![
-                PortFacts { mac: options.mac, queues: queue_count(options, workers), ring: RING };
-                ports.len()
-            ];
+        let facts: Vec<PortFacts> = numbers
+            .iter()
+            .map(|number| PortFacts {
+                mac: options.mac(PortId(*number)),
+                queues: queue_count(options, workers),
+                ring: RING,
+            })
+            .collect();
         let seed = Seed(options.seed);
         let offloading = options.nic.is_some() && options.encoding != Encoding::Off;
         let (shared, control) = setup::start(config, &facts, offloading, seed)?;
@@ -140,7 +166,7 @@ impl Simulation {
             ports,
             workers: workers_made,
             collected: Collected::default(),
-            lost_in_queues: 0,
+            intake: Intake::default(),
         })
     }
 
@@ -193,11 +219,16 @@ impl Simulation {
         match target.arrive(packet, now_ns) {
             Arrived::Queued => true,
             Arrived::Forwarded(sent) => {
+                self.intake.nic_forwarded += 1;
                 self.collected.sent.push(sent);
                 true
             }
-            Arrived::Dropped => {
-                self.lost_in_queues += 1;
+            Arrived::NicDropped => {
+                self.intake.nic_dropped += 1;
+                false
+            }
+            Arrived::QueueFull => {
+                self.intake.queue_full += 1;
                 false
             }
         }
@@ -276,14 +307,27 @@ impl Simulation {
     /// Every counter, all workers added up.
     #[must_use]
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
+        let metrics = self.metrics().into_values().map(|metric| (metric.name, metric.value));
+        metrics.chain([("queue_full", self.intake.queue_full)]).collect()
+    }
+
+    /// Every counter of the workers with its kind, all workers added up.
+    #[must_use]
+    pub fn metrics(&self) -> BTreeMap<&'static str, Metric> {
         let mut sum = BTreeMap::new();
         for worker in &self.workers {
-            for Metric { name, value, .. } in worker.counters().metrics() {
-                *sum.entry(name).or_insert(0) += value;
+            for metric in worker.counters().metrics() {
+                let empty = Metric { value: 0, ..metric };
+                sum.entry(metric.name).or_insert(empty).value += metric.value;
             }
         }
-        sum.insert("queue_full", self.lost_in_queues);
         sum
+    }
+
+    /// What became of the frames that no worker received.
+    #[must_use]
+    pub const fn intake(&self) -> Intake {
+        self.intake
     }
 
     /// The workers' counters.
@@ -373,11 +417,8 @@ impl SimulatedPort {
         }
         let [disposition] = disposition;
         let Disposition { queue, mark, dropped, forward, .. } = disposition;
-        if dropped.is_some() {
-            return Arrived::Dropped;
-        }
-        if !disposition.change(&mut packet) {
-            return Arrived::Dropped;
+        if dropped.is_some() || !disposition.change(&mut packet) {
+            return Arrived::NicDropped;
         }
         if let Some(port) = forward {
             return Arrived::Forwarded(Sent { port: PortId(port), packet });
@@ -387,7 +428,7 @@ impl SimulatedPort {
                 ring.push_back(packet.with_mark(mark));
                 Arrived::Queued
             }
-            _ => Arrived::Dropped,
+            _ => Arrived::QueueFull,
         }
     }
 }
@@ -396,8 +437,10 @@ impl SimulatedPort {
 enum Arrived {
     /// In a receive queue.
     Queued,
-    /// Nowhere: a rule says so, or the queue is full.
-    Dropped,
+    /// Nowhere, by the NIC's rules.
+    NicDropped,
+    /// Nowhere: the receive queue is full.
+    QueueFull,
     /// On a wire, past the workers.
     Forwarded(Sent),
 }

@@ -91,17 +91,41 @@ pub(crate) fn pcap(frames: &[Timed]) -> Vec<u8> {
     file
 }
 
-/// The newer format: a section, an interface with microseconds, packets.
+/// The Ethernet address of the backends' port in [`by_port`].
+pub(crate) const BACK: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// [`traffic`] with the number of the port at which each frame arrives: what backends
+/// send arrives at port 1.
+pub(crate) fn by_port() -> Vec<(u32, Timed)> {
+    let backends = |(time, mut bytes): Timed| {
+        let from_backend = bytes.get(26..30) == Some(&BACKEND[..]);
+        if from_backend {
+            bytes[..6].copy_from_slice(&BACK);
+        }
+        (u32::from(from_backend), (time, bytes))
+    };
+    traffic().into_iter().map(backends).collect()
+}
+
+/// The newer format with one interface.
 pub(crate) fn pcapng(frames: &[Timed]) -> Vec<u8> {
+    let frames: Vec<(u32, Timed)> = frames.iter().map(|frame| (0, frame.clone())).collect();
+    pcapng_of(1, &frames)
+}
+
+/// The newer format: a section, interfaces with microseconds, packets.
+pub(crate) fn pcapng_of(interfaces: usize, frames: &[(u32, Timed)]) -> Vec<u8> {
     let mut section = 0x1a2b_3c4du32.to_le_bytes().to_vec();
     section.extend([1, 0, 0, 0]);
     section.extend([0xff; 8]);
     let mut file = block(0x0a0d_0d0a, &section);
-    file.extend(block(1, &[1, 0, 0, 0, 0xff, 0xff, 0, 0]));
-    for (time, frame) in frames {
+    for _ in 0..interfaces {
+        file.extend(block(1, &[1, 0, 0, 0, 0xff, 0xff, 0, 0]));
+    }
+    for (interface, (time, frame)) in frames {
         let ticks = time.as_micros() as u64;
         let len = frame.len() as u32;
-        let mut body = 0u32.to_le_bytes().to_vec();
+        let mut body = interface.to_le_bytes().to_vec();
         for word in [(ticks >> 32) as u32, ticks as u32, len, len] {
             body.extend(word.to_le_bytes());
         }
@@ -119,7 +143,7 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
 
 /// The frames of a capture.
 pub(crate) fn frames_of(path: &Path) -> Vec<Vec<u8>> {
-    let mut reader = replay::capture::CaptureReader::open(path).unwrap();
+    let mut reader = capture::CaptureReader::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(captured) = reader.read().unwrap() {
         frames.push(captured.frame);

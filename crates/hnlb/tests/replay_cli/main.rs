@@ -147,6 +147,190 @@ fn counters_add_up() {
     }
 }
 
+/// Every frame is sent on by the NIC, dropped by it, or received and in one of the sums.
+#[test]
+fn every_frame_is_in_the_sums_of_every_card_and_encoding() {
+    let place = Place::new();
+    for card in flow::CardProfile::ALL {
+        for encoding in flow::Encoding::ALL {
+            let nic = ["--nic", &card.to_string(), "--encoding", &encoding.to_string()];
+            let report = place.replay("in.pcap", "out.pcap", &nic);
+            let of = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+            let past = of("nic_forwarded") + of("nic_dropped") + of("queue_full");
+            assert_eq!(of("frames_read"), past + of("received"), "{nic:?}");
+            let sums = report["sums"].as_object().unwrap().values();
+            let sums: u64 = sums.map(|sum| sum.as_u64().unwrap()).sum();
+            assert_eq!(of("received"), sums, "{nic:?}");
+            assert_eq!(of("frames_written"), FLOW_FRAMES + 2, "{nic:?}");
+            let by_card = card.rewrites() && *encoding == flow::Encoding::Rewrite;
+            assert_eq!(of("nic_forwarded") > FLOW_FRAMES / 2, by_card, "{nic:?}: {report}");
+            check_frames(&frames_of(&place.path("out.pcap")));
+        }
+    }
+}
+
+#[test]
+fn a_card_that_cannot_rewrite_is_named() {
+    let place = Place::new();
+    let args = ["replay", "--config", "hnlb.toml", "--nic", "x550", "--encoding", "rewrite"];
+    let done = place.hnlb(&[&args[..], &["in.pcap", "out"]].concat());
+    let stderr = text(&done.stderr);
+    assert!(done.status.success() && stderr.contains("x550 cannot rewrite"), "{stderr}");
+}
+
+/// What is read is never written over, whatever it is called.
+#[test]
+fn no_file_that_is_read_is_written() {
+    let place = Place::new();
+    fs::hard_link(place.path("in.pcap"), place.path("hard")).unwrap();
+    std::os::unix::fs::symlink("in.pcap", place.path("soft")).unwrap();
+    let files = ["in.pcap", "hnlb.toml"].map(|name| (name, fs::read(place.path(name)).unwrap()));
+    for output in ["in.pcap", "hard", "soft", "./in.pcap", "hnlb.toml"] {
+        let done = place.hnlb(&["replay", "--config", "hnlb.toml", "in.pcap", output]);
+        refused(&done, &[output, "which is read"]);
+    }
+    let done = place.hnlb(&["replay", "--config", "hnlb.toml", "--port", "p0=in.pcap", "hard"]);
+    refused(&done, &["hard", "which is read"]);
+    for (name, bytes) in files {
+        assert!(fs::read(place.path(name)).unwrap() == bytes, "{name}");
+    }
+}
+
+#[test]
+fn a_cut_capture_is_replayed_up_to_there() {
+    let place = Place::new();
+    let all = pcap(&traffic());
+    let end = 24 + 16 + traffic()[0].1.len() + 16;
+    place.write("cut.pcap", &all[..end + 7]);
+    let done = place.hnlb(&["replay", "--config", "hnlb.toml", "--json", "cut.pcap", "out"]);
+    assert_eq!(done.status.code(), Some(3));
+    let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((&report["frames_read"], &report["frames_written"]), (&1.into(), &1.into()));
+    let error = "cut.pcap: the file ends in the middle of frame 2";
+    assert_eq!(report["error"], error);
+    assert!(text(&done.stderr).contains(error), "{}", text(&done.stderr));
+    assert_eq!(frames_of(&place.path("out")).len(), 1);
+    let done = place.hnlb(&["replay", "--config", "hnlb.toml", "cut.pcap", "out"]);
+    assert_eq!(done.status.code(), Some(3));
+    assert!(text(&done.stdout).contains("1 frames over"), "{}", text(&done.stdout));
+    place.write("none.pcap", b"");
+    let done = place.hnlb(&["replay", "--config", "hnlb.toml", "none.pcap", "out"]);
+    refused(&done, &["none.pcap", "the file is empty"]);
+}
+
+#[test]
+fn pipes_carry_captures() {
+    let place = Place::new();
+    place.replay("in.pcap", "out.pcap", &[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hnlb"));
+    command.current_dir(place.0.path()).args(["replay", "--config", "hnlb.toml", "-", "-"]);
+    let input = fs::File::open(place.path("in.pcap")).unwrap();
+    let done = command.stdin(input).output().unwrap();
+    let stderr = text(&done.stderr);
+    assert!(done.status.success() && stderr.contains("arp_replied"), "{stderr}");
+    assert!(done.stdout == fs::read(place.path("out.pcap")).unwrap());
+}
+
+/// The port of the backends, and the clients' port without their network.
+fn two_ports() -> String {
+    CONFIG.replace("\"10.71.0.1/24\", \"10.72.0.1/24\"", "\"10.71.0.1/24\"").replacen(
+        "[[route]]",
+        "[[interface]]\nport = \"p1\"\naddresses = [\"10.72.0.1/24\"]\n\n[[route]]",
+        1,
+    ) + "\n[[port]]\nname = \"p1\"\ndevice = \"net_null1\"\n"
+}
+
+/// Interfaces of a pcapng file and files of their own are ports; the frames leave by
+/// the right one.
+#[test]
+fn two_ports_are_replayed_together() {
+    let place = Place::new();
+    place.write("two.toml", two_ports().as_bytes());
+    let all = captures::by_port();
+    place.write("both.pcapng", &captures::pcapng_of(2, &all));
+    let of = |port| -> Vec<_> {
+        all.iter().filter(|(at, _)| *at == port).map(|(_, frame)| frame.clone()).collect()
+    };
+    place.write("p0.pcap", &pcap(&of(0)));
+    place.write("p1.pcap", &pcap(&of(1)));
+    let ports = ["--port", "p0=p0.pcap", "--port", "p1=p1.pcap"];
+    let replay = ["replay", "--config", "two.toml"];
+    for nic in [&[][..], &["--nic", "connectx", "--encoding", "rewrite"]] {
+        let by_interface = [&replay[..], nic, &["both.pcapng", "a"]].concat();
+        let by_file = [&replay[..], nic, &ports[..], &["b"]].concat();
+        for args in [by_interface, by_file] {
+            let done = place.hnlb(&args);
+            assert!(done.status.success(), "{}", text(&done.stderr));
+        }
+        let frames = frames_of(&place.path("a"));
+        check_frames(&frames);
+        assert!(fs::read(place.path("a")).unwrap() == fs::read(place.path("b")).unwrap());
+        let mut reader = capture::CaptureReader::open(&place.path("a")).unwrap();
+        let mut left = Vec::new();
+        while let Some(frame) = reader.read().unwrap() {
+            left.push(frame.interface);
+        }
+        assert_eq!(reader.interface_name(1), Some("p1"));
+        let expected = |at: usize| if at < FLOW_FRAMES as usize { (at as u32 + 1) % 2 } else { 0 };
+        assert!(left.iter().enumerate().all(|(at, port)| *port == expected(at)), "{left:?}");
+        let sources = frames.iter().zip(&left);
+        let own = [&[2, 0, 0, 0, 0, 1], &captures::BACK];
+        assert!(sources.into_iter().all(|(frame, port)| frame[6..12] == own[*port as usize][..]));
+    }
+    // One interface more than there are ports.
+    let third: Vec<_> = all.iter().map(|(port, frame)| (port * 2, frame.clone())).collect();
+    place.write("three.pcapng", &captures::pcapng_of(3, &third));
+    let done = place.hnlb(&[&replay[..], &["three.pcapng", "out"]].concat());
+    assert_eq!(done.status.code(), Some(3));
+    assert!(text(&done.stderr).contains("frame 2 is of interface 2"), "{}", text(&done.stderr));
+    for (more, part) in [
+        (&["--port", "p0=p0.pcap", "p1.pcap", "out"][..], "one capture more"),
+        (&["p0.pcap"], "two captures"),
+        (&["--port", "p0", "--port", "p1", "p0.pcap", "out"], "one port for all"),
+        (&["--port", "p7=p0.pcap", "out"], "p0, p1"),
+    ] {
+        refused(&place.hnlb(&[&replay[..], more].concat()), &[part]);
+    }
+}
+
+#[test]
+fn every_frame_has_its_story() {
+    let place = Place::new();
+    let replay = ["replay", "--config", "hnlb.toml", "in.pcap", "out"];
+    let stories = |more: &[&str]| -> Vec<serde_json::Value> {
+        let done = place.hnlb(&[&replay[..], more].concat());
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        text(&done.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let mut all = stories(&["--trace=all", "--json"]);
+    let report = all.pop().unwrap();
+    assert_eq!(report["frames_read"].as_u64().unwrap() as usize, all.len());
+    assert!(all.iter().enumerate().all(|(at, story)| story["frame"] == at + 1));
+    let verdicts: Vec<&str> =
+        all.iter().rev().map(|story| story["verdict"].as_str().unwrap()).take(4).collect();
+    assert_eq!(verdicts, ["dropped", "answered", "answered", "forwarded"]);
+    assert_eq!(all.last().unwrap()["counters"], serde_json::json!(["truncated"]));
+    let first = &all[0]["sent"][0];
+    assert_eq!((&all[0]["port"], &first["port"]), (&"p0".into(), &"p0".into()));
+    let changes = first["changes"].as_array().unwrap();
+    let change = |field: &str| {
+        let found = changes.iter().find(|change| change["field"] == field).unwrap();
+        (found["from"].as_str().unwrap(), found["to"].as_str().unwrap())
+    };
+    assert_eq!(change("destination"), ("10.71.0.100:80", "10.72.0.11:8080"));
+    assert_eq!(change("ttl"), ("64", "63"));
+    assert!(changes.iter().all(|change| change["field"] != "source"), "{changes:?}");
+    let changed = stories(&["--trace", "--json"]);
+    assert_eq!(changed.len() as u64, FLOW_FRAMES + 2, "forwarded, one dropped, and the report");
+    let done = place
+        .hnlb(&[&replay[..], &["--trace", "--nic", "connectx", "--encoding", "rewrite"]].concat());
+    let lines = text(&done.stdout);
+    let line = lines.lines().find(|line| line.contains("forwarded by the NIC")).unwrap();
+    assert!(line.contains(" p0 ") && line.contains("| out of p0: "), "{line}");
+    let line = lines.lines().find(|line| line.contains("truncated")).unwrap();
+    assert!(line.trim_start().starts_with(&(FLOW_FRAMES + 3).to_string()), "{line}");
+}
+
 #[test]
 fn two_runs_give_identical_files() {
     let place = Place::new();
@@ -166,10 +350,6 @@ fn a_replay_that_cannot_be_says_why() {
     refused(&replay(&["notes.txt", "out"]), &["notes.txt", "pcap"]);
     refused(&replay(&["--port", "p7", "in.pcap", "out"]), &["--port p7", "p0"]);
     assert!(!place.path("out").exists(), "an output without a replay");
-    let mut cut = pcap(&traffic());
-    cut.truncate(cut.len() - 7);
-    place.write("cut.pcap", &cut);
-    refused(&replay(&["cut.pcap", "out"]), &["cut.pcap"]);
     refused(&replay(&["in.pcap", "no/such/place"]), &["no/such/place", "No such file"]);
     let done = place.hnlb(&["replay", "--config", "none.toml", "in.pcap", "out"]);
     refused(&done, &["none.toml", "No such file"]);

@@ -13,9 +13,9 @@ mod script;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use capture::{CaptureReader, CaptureWriter, Captured, Format};
 use flow::{CardProfile, Encoding, PortId};
-use replay::capture::{CaptureReader, CaptureWriter, Captured, Format};
-use replay::{Options, Simulation};
+use replay::{Arrivals, Options, Ports, Simulation};
 use wire::Headers;
 
 use case::Case;
@@ -49,9 +49,9 @@ fn read(path: &Path) -> Vec<Captured> {
 }
 
 fn write(path: &Path, frames: &[Captured]) {
-    let mut writer = CaptureWriter::create(path, Format::Pcap).unwrap();
-    for Captured { time, frame } in frames {
-        writer.write(*time, frame).unwrap();
+    let mut writer = CaptureWriter::create(path, Format::Pcap, &[], &[]).unwrap();
+    for Captured { time, frame, .. } in frames {
+        writer.write(0, *time, frame).unwrap();
     }
     writer.finish().unwrap();
 }
@@ -63,9 +63,11 @@ fn run(case: &Case, member: usize) -> (Vec<Captured>, String) {
     let mut simulation = Simulation::new(&case.config(), &options).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let sent = dir.path().join("sent.pcap");
-    let writer = CaptureWriter::create(&sent, Format::Pcap).unwrap();
-    let mut reader = CaptureReader::open(&file(case, "in.pcap")).unwrap();
-    replay::replay(&mut simulation, PortId(0), &mut reader, writer).unwrap();
+    let writer = CaptureWriter::create(&sent, Format::Pcap, &[], &[]).unwrap();
+    let reader = CaptureReader::open(&file(case, "in.pcap")).unwrap();
+    let arrivals = Arrivals::new(vec![(reader, Ports::One(PortId(0)))]);
+    let done = replay::replay(&mut simulation, arrivals, writer, None).unwrap();
+    assert!(done.error.is_none(), "{:?}", done.error);
     for counters in simulation.worker_counters() {
         let (came, went) = counters.balance();
         assert_eq!(came, went, "{}, {name}: {:?}", case.name(), counters);
@@ -121,7 +123,7 @@ fn difference(kept: &[Captured], sent: &[Captured]) -> Option<String> {
     })
 }
 
-fn show(Captured { time, frame }: &Captured) -> String {
+fn show(Captured { time, frame, .. }: &Captured) -> String {
     let hex: String = frame.iter().take(120).map(|byte| format!("{byte:02x}")).collect();
     format!("at {time:?}, {} bytes: {hex}", frame.len())
 }

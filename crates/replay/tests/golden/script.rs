@@ -3,11 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use capture::Captured;
 use flow::PortId;
 use packet::PacketBuf;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use replay::capture::Captured;
 use replay::{Options, Simulation};
 use wire::{Headers, Transport};
 
@@ -83,7 +83,8 @@ impl Script {
         self.simulation.poll(self.now_ms);
         // Far from the epoch, as captures are.
         let time = Duration::from_secs(1_700_000_000) + Duration::from_millis(self.now_ms);
-        self.arrived.push(Captured { time, frame });
+        let number = self.arrived.len() as u64 + 1;
+        self.arrived.push(Captured { number, time, interface: 0, frame });
         let sent = self.simulation.take_sent().into_iter();
         sent.map(|sent| sent.packet.bytes().to_vec()).collect()
     }
