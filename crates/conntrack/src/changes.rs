@@ -2,7 +2,6 @@
 //! compare-and-swap of the life's word or one blind write of the time, so
 //! workers of both directions and the keeper need no lock.
 use flow::Direction;
-use service::Forwarding;
 use wire::TcpFlags;
 
 use crate::offload::OffloadState;
@@ -49,17 +48,15 @@ impl<const K: usize> Record<K> {
             }
             let flags = segment.map(|segment| segment.flags);
             let kind = self.kind();
-            let (state, event) = match kind {
-                (_, Forwarding::Rewrite) => before.after(direction, flags),
-                (proto, _) => before.after_one_way(proto, direction, flags),
-            };
+            let (state, event) = before.after(kind, direction, flags);
             if state == before {
                 return Some(event);
             }
-            match self.change_life(life, life.with_state(state)) {
+            let one_way = kind.1.is_one_way();
+            match self.change_life(life, life.with_state(state, one_way)) {
                 Ok(()) => {
                     if let Some(segment) = segment.filter(|_| before.is_beginning()) {
-                        began.note(direction, &segment, kind.1 == Forwarding::Rewrite);
+                        began.note(direction, &segment, !one_way);
                     }
                     return Some(event);
                 }

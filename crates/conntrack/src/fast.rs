@@ -1,10 +1,11 @@
-//! The fast path through a record: a packet that changes nothing but addresses
-//! and ports, of a connection whose state it does not change. Verifying the
+//! The fast path through a record: a packet of a connection whose state it does
+//! not change. Verifying the
 //! key, noting that the packet came and reading what is done to it take one
 //! look at the record: one cache line of IPv4, two of IPv6.
 use std::net::{Ipv4Addr, SocketAddr};
 
-use flow::{Direction, HopId};
+use flow::{BackendId, Direction, HopId};
+use service::Forwarding;
 use wire::{FastRewrite, Transport};
 
 use crate::burst::LookupKey;
@@ -21,9 +22,15 @@ pub trait FastKey<const K: usize>: LookupKey + Family + Halves {
     #[doc(hidden)]
     fn table(all: &ConnTable) -> &FamilyTable<K>;
 
-    /// The key of the answers that `server` gives to packets with this key;
-    /// `None` if `server` is of the other family.
+    #[doc(hidden)]
     fn answered_by(&self, server: SocketAddr) -> Option<Self>;
+
+    /// The key of the answers to packets with this key that get to `server` so;
+    /// `None` if they are rewritten and `server` is of the other family.
+    #[inline]
+    fn answers(&self, server: SocketAddr, forwarding: Forwarding) -> Option<Self> {
+        if forwarding.is_one_way() { Some(self.swapped()) } else { self.answered_by(server) }
+    }
 }
 
 impl FastKey<1> for Key<1> {
@@ -88,7 +95,7 @@ where
 
     /// All addresses and ports of the packet behind the load balancer, also those
     /// that stay: the other direction's key turned round. So which side is
-    /// rewritten is no case of its own.
+    /// rewritten is no case of its own, nor whether anything is.
     #[inline(always)]
     #[must_use]
     pub fn rewrite(&self) -> FastRewrite<K> {
@@ -108,8 +115,8 @@ impl ConnTable {
     /// What is done to a packet without SYN, FIN and RST that carries `key` and
     /// that a mark has assigned to `hit`, which is verified here. Notes that the
     /// packet came. `None`, and nothing is noted, if the packet is not one of
-    /// `hit`, or if its connection needs a closer look: the caller falls back to
-    /// the slow path.
+    /// `hit`, if it goes in a tunnel ([`Self::serve_tunnel`]), or if its connection
+    /// needs a closer look: the caller falls back to the slow path.
     #[inline(always)]
     #[must_use]
     pub fn serve_marked<const K: usize>(
@@ -123,7 +130,28 @@ impl ConnTable {
     {
         self.serve_if(hit, key, now_ms, |record| {
             record.carries(hit.direction, key.addresses, key.ports)
+                && record.is_of(key.proto.number(), false)
         })
+    }
+
+    /// As [`Self::serve_marked`], of a packet that goes in a tunnel: the backend at
+    /// its end, and the next hop.
+    #[inline]
+    #[must_use]
+    pub fn serve_tunnel<const K: usize>(
+        &self,
+        hit: Hit,
+        key: &Key<K>,
+        now_ms: u64,
+    ) -> Option<(BackendId, HopId)>
+    where
+        Key<K>: FastKey<K>,
+    {
+        let served = self.serve_if(hit, key, now_ms, |record| {
+            record.carries(hit.direction, key.addresses, key.ports)
+                && record.is_of(key.proto.number(), true)
+        })?;
+        Some((served.record.backend(), served.hop()))
     }
 
     /// The same for a packet whose key was looked up and found as `hit` since the
@@ -142,11 +170,13 @@ impl ConnTable {
         Key<K>: FastKey<K>,
     {
         self.serve_if(hit, key, now_ms, |record| {
-            <Key<K> as Family>::WHOLE || record.carries(hit.direction, key.addresses, key.ports)
+            let same = <Key<K> as Family>::WHOLE
+                || record.carries(hit.direction, key.addresses, key.ports);
+            same && record.is_of(key.proto.number(), false)
         })
     }
 
-    /// `same` says whether the connection is the one of `key`. Each question is
+    /// `serves` says whether the connection serves packets with `key`. Each question is
     /// one comparison that turns out alike for nearly every packet, so that it
     /// is predicted, and nothing is read before the questions that need it are
     /// answered, so that few registers are in use.
@@ -156,7 +186,7 @@ impl ConnTable {
         hit: Hit,
         key: &Key<K>,
         now_ms: u64,
-        same: impl FnOnce(&Record<K>) -> bool,
+        serves: impl FnOnce(&Record<K>) -> bool,
     ) -> Option<Served<'_, K>>
     where
         Key<K>: FastKey<K>,
@@ -165,7 +195,7 @@ impl ConnTable {
         let number = hit.conn.raw() ^ <Key<K> as Family>::ID_BIT;
         let record = <Key<K> as FastKey<K>>::table(self).record(number)?;
         let settled = record.life().is_settled(hit.direction);
-        if !settled || !same(record) || !record.rewrites(key.proto.number()) {
+        if !settled || !serves(record) {
             return None;
         }
         record.see(tick(now_ms));

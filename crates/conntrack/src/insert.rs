@@ -200,7 +200,8 @@ where
         let number = self.free.take(forward.first(), |number| self.link(number))?;
         let record = self.record(number)?;
         self.prefetch_free(self.free.next(forward.first()));
-        record.write(content, record.life().next(born.state), born.seen);
+        let life = record.life().next(born.state, content.is_one_way());
+        record.write(content, life, born.seen);
         Some(number)
     }
 

@@ -71,7 +71,7 @@ fn content<const K: usize>(
 where
     Key<K>: Family,
 {
-    Content { keys, deltas: Deltas::of(&keys), hops, service, backend, forwarding }
+    Content { keys, deltas: Deltas::of(&keys, forwarding), hops, service, backend, forwarding }
 }
 
 /// What came of an insertion, as those outside have it.

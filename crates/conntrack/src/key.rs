@@ -1,7 +1,7 @@
 //! 5-tuples as machine words.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-use service::Binding;
+use service::{Binding, Forwarding};
 use wire::rewrite::{Rewrite4, Rewrite6};
 use wire::{FastHeader, FlowKey, FlowV4, FlowV6, Rewrite, Side, Transport, checksum};
 
@@ -54,13 +54,23 @@ pub struct Deltas {
 }
 
 impl Deltas {
+    /// The changes of both directions of a connection with these keys, forwarded
+    /// so: none where packets stay as they are.
+    #[inline]
+    pub(crate) fn of<const K: usize>(keys: &[Key<K>; 2], forwarding: Forwarding) -> [Self; 2]
+    where
+        Key<K>: Family,
+    {
+        if forwarding.is_one_way() { Default::default() } else { Self::of_rewrite(keys) }
+    }
+
     /// The changes of both directions of a connection with these keys, as
     /// [`Rewrite::compile`] works them out: forward from the sums of what comes
     /// in, forward, and what goes out, the reply turned round, which has the same
     /// sums as the reply; backward the opposite. An endpoint that stays makes no
     /// difference, nor would one left out.
     #[inline]
-    pub(crate) fn of<const K: usize>([forward, reply]: &[Key<K>; 2]) -> [Self; 2]
+    fn of_rewrite<const K: usize>([forward, reply]: &[Key<K>; 2]) -> [Self; 2]
     where
         Key<K>: Family,
     {

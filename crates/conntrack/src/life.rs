@@ -31,13 +31,13 @@ impl Life {
 
     /// The life of the next connection in a record whose last one had `self`.
     #[inline]
-    pub(crate) const fn next(self, state: TcpState) -> Self {
+    pub(crate) const fn next(self, state: TcpState, one_way: bool) -> Self {
         // 0 stays the mark of records that were never used.
         let generation = match self.generation() {
             u32::MAX => 1,
             before => before + 1,
         };
-        Self((generation as u64) << 32 | LIVE).with_state(state)
+        Self((generation as u64) << 32 | LIVE).with_state(state, one_way)
     }
 
     /// The same generation before its birth.
@@ -76,12 +76,14 @@ impl Life {
         self.0 & (1 << SETTLED << (direction as u32 & 1)) != 0
     }
 
+    /// The same life in `state`, of a connection whose answers go past the load
+    /// balancer if it is `one_way`.
     #[inline]
-    pub(crate) const fn with_state(self, state: TcpState) -> Self {
+    pub(crate) const fn with_state(self, state: TcpState, one_way: bool) -> Self {
         let (now, former) = state.parts();
         let rest = self.0 & !(15 << STATE | 15 << FORMER | 3 << SETTLED);
-        let forward = (TcpState::settled(Direction::Forward) >> now & 1) as u64;
-        let reply = (TcpState::settled(Direction::Reply) >> now & 1) as u64;
+        let forward = (TcpState::settled(Direction::Forward, one_way) >> now & 1) as u64;
+        let reply = (TcpState::settled(Direction::Reply, one_way) >> now & 1) as u64;
         let settled = (forward | reply << 1) << SETTLED;
         Self(rest | (now as u64) << STATE | (former as u64) << FORMER | settled)
     }

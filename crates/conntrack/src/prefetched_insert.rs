@@ -1,10 +1,10 @@
-//! Insertion of connections whose packets change nothing but the far end,
-//! prepared beforehand: hashes and checksum changes are computed and the cache
+//! Insertion of connections that need no local endpoint of a pool, prepared
+//! beforehand: hashes and checksum changes are computed and the cache
 //! lines of a burst's insertions fetched before the first connection is
 //! inserted.
-use flow::{BackendId, Direction, HopId, ServiceId};
+use flow::{BackendId, HopId, ServiceId};
 use service::Forwarding;
-use wire::{FastRewrite, TcpFlags};
+use wire::FastRewrite;
 
 use crate::fast::FastKey;
 use crate::id::ConnId;
@@ -17,8 +17,8 @@ use crate::state::TcpState;
 use crate::table::ConnTable;
 use crate::time::tick;
 
-/// A connection of mode `nat` that may be inserted into the table that prepared
-/// it.
+/// A connection of any mode but `fullnat` that may be inserted into the table that
+/// prepared it.
 #[derive(Clone, Copy, Debug)]
 pub struct PreparedInsert<const K: usize> {
     content: Content<K>,
@@ -36,6 +36,16 @@ where
         self.content.backend
     }
 
+    /// The backend to which the client's packets go in a tunnel, if they do.
+    #[inline]
+    #[must_use]
+    pub const fn tunnel(&self) -> Option<BackendId> {
+        match self.content.forwarding {
+            Forwarding::Tunnel => Some(self.content.backend),
+            Forwarding::Rewrite | Forwarding::Direct => None,
+        }
+    }
+
     /// What is done to the client's packets: what [`Served::rewrite`] will say.
     ///
     /// [`Served::rewrite`]: crate::Served::rewrite
@@ -49,22 +59,23 @@ where
 }
 
 impl ConnTable {
-    /// The connection of `keys`, the client's 5-tuple and that of the answers,
-    /// served by `backend` of `service`; `hops` are by direction. Fetches what
-    /// [`Self::insert_prepared`] will touch, and changes nothing.
+    /// The connection of `keys`, the client's 5-tuple and that of the answers
+    /// ([`FastKey::answers`]), forwarded so to `backend` of `service`; `hops` are by
+    /// direction. Fetches what [`Self::insert_prepared`] will touch, and changes
+    /// nothing.
     #[inline(always)]
     #[must_use]
     pub fn prepare_insert<const K: usize>(
         &self,
         keys: [Key<K>; 2],
-        (service, backend): (ServiceId, BackendId),
+        (service, backend, forwarding): (ServiceId, BackendId, Forwarding),
         hops: [HopId; 2],
     ) -> PreparedInsert<K>
     where
         Key<K>: FastKey<K>,
     {
         let probes = <Key<K> as FastKey<K>>::table(self).approach(&keys);
-        let (deltas, forwarding) = (Deltas::of(&keys), Forwarding::Rewrite);
+        let deltas = Deltas::of(&keys, forwarding);
         let content = Content { keys, deltas, hops, service, backend, forwarding };
         PreparedInsert { content, probes }
     }
@@ -94,28 +105,27 @@ impl ConnTable {
     where
         Key<K>: FastKey<K>,
     {
-        const SYN: Option<TcpFlags> = Some(TcpFlags(TcpFlags::SYN));
         let PreparedInsert { content, probes } = prepared;
         let [there, back] = &content.keys;
         if there == back {
             return Err(InsertError::Loop);
         }
-        let state = TcpState::first(there.proto, content.forwarding);
-        let (state, _) = state.after(Direction::Forward, SYN);
-        let born = Born { state, seen: tick(now_ms) };
+        let born = Born { state: TcpState::opened(there.proto), seen: tick(now_ms) };
         outcome::<K>(<Key<K> as FastKey<K>>::table(self).insert_as(content, probes, born))
     }
 
-    /// Whether another connection has the reply key.
+    /// Whether another connection has the reply key, of a connection whose answers
+    /// are known by it.
     #[inline]
     #[must_use]
     pub fn conflicts<const K: usize>(&self, prepared: &PreparedInsert<K>) -> bool
     where
         Key<K>: FastKey<K>,
     {
-        let [_, back] = &prepared.content.keys;
+        let Content { keys: [_, back], .. } = &prepared.content;
         let family = <Key<K> as FastKey<K>>::table(self);
-        family.look::<true>(back).unwrap_or_else(|| family.look_surely(back)).is_some()
+        let look = || family.look::<true>(back).unwrap_or_else(|| family.look_surely(back));
+        !prepared.content.is_one_way() && look().is_some()
     }
 
     /// Whether no record is free for another connection of the family. Callers

@@ -25,7 +25,8 @@ pub(crate) struct Record<const K: usize> {
     /// Checksum changes, by direction: the header's in the upper half, the
     /// transport's in the lower.
     deltas: [AtomicU32; 2],
-    /// Service, backend, 22 unused bits, forwarding, protocol.
+    /// From the top: service, backend, 8 unused bits, whether packets go as they
+    /// are, whether they go in a tunnel, protocol; each of the last four is a byte.
     ids: AtomicU64,
     /// Generation, state, offload state.
     life: AtomicU64,
@@ -107,7 +108,7 @@ impl<const K: usize> Record<K> {
         let [forward, _] = &content.keys;
         let ids = u64::from(content.service.0) << 48
             | u64::from(content.backend.0) << 32
-            | u64::from(forwarding_bits(content.forwarding)) << FORWARDING
+            | forwarding_bits(content.forwarding)
             | u64::from(forward.proto.number());
         self.ids.store(ids, Ordering::Relaxed);
         self.seen.store(seen, Ordering::Relaxed);
@@ -148,7 +149,7 @@ impl<const K: usize> Record<K> {
             hops: self.hops.each_ref().map(|hop| HopId(hop.load(Ordering::Relaxed))),
             service: ServiceId((ids >> 48) as u16),
             backend: BackendId((ids >> 32) as u16),
-            forwarding: forwarding_of((ids >> FORWARDING) as u8),
+            forwarding: forwarding_of(ids),
         }
     }
 
@@ -161,7 +162,7 @@ impl<const K: usize> Record<K> {
     pub(crate) fn kind(&self) -> (Transport, Forwarding) {
         let ids = self.ids.load(Ordering::Relaxed);
         let proto = Transport::from_number(ids as u8).unwrap_or(Transport::Tcp);
-        (proto, forwarding_of((ids >> FORWARDING) as u8))
+        (proto, forwarding_of(ids))
     }
 
     /// Whether answers go past the load balancer.
@@ -197,11 +198,12 @@ impl<const K: usize> Record<K> {
         load_all(&self.addresses[way]) == addresses && word == ports
     }
 
-    /// Whether the connection is one of protocol `proto` whose packets are
-    /// rewritten: then the lower half of the ids is the number and nothing else.
+    /// Whether the connection is one of protocol `proto` whose packets go in no
+    /// tunnel, or, if `in_tunnel`, in one.
     #[inline(always)]
-    pub(crate) fn rewrites(&self, proto: u8) -> bool {
-        self.ids.load(Ordering::Relaxed) as u32 == u32::from(proto)
+    pub(crate) fn is_of(&self, proto: u8, in_tunnel: bool) -> bool {
+        let wanted = u16::from(proto) | if in_tunnel { TUNNEL as u16 } else { 0 };
+        self.ids.load(Ordering::Relaxed) as u16 == wanted
     }
 
     /// The content and the life it belongs to, whole, for anybody; `None` if
@@ -251,24 +253,26 @@ impl<const K: usize> Record<K> {
     }
 }
 
-/// The place of the forwarding among the ids.
-const FORWARDING: u32 = 8;
+/// In the ids of connections whose packets go in a tunnel.
+const TUNNEL: u64 = 1 << 8;
+/// In the ids of those whose packets go as they are.
+const DIRECT: u64 = 1 << 16;
 
-/// Zero for those whose packets are rewritten: [`Record::rewrites`] tells them
-/// apart from all others by that.
-const fn forwarding_bits(forwarding: Forwarding) -> u8 {
+const fn forwarding_bits(forwarding: Forwarding) -> u64 {
     match forwarding {
         Forwarding::Rewrite => 0,
-        Forwarding::Direct => 1,
-        Forwarding::Tunnel => 2,
+        Forwarding::Direct => DIRECT,
+        Forwarding::Tunnel => TUNNEL,
     }
 }
 
-const fn forwarding_of(bits: u8) -> Forwarding {
-    match bits & 3 {
-        1 => Forwarding::Direct,
-        2 => Forwarding::Tunnel,
-        _ => Forwarding::Rewrite,
+const fn forwarding_of(ids: u64) -> Forwarding {
+    if ids & TUNNEL != 0 {
+        Forwarding::Tunnel
+    } else if ids & DIRECT != 0 {
+        Forwarding::Direct
+    } else {
+        Forwarding::Rewrite
     }
 }
 

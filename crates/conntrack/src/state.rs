@@ -116,14 +116,24 @@ impl TcpState {
         })
     }
 
+    /// The state after the first packet of a connection of `proto`: of TCP a SYN.
+    #[inline]
+    pub(crate) const fn opened(proto: Transport) -> Self {
+        Self::plain(match proto {
+            Transport::Tcp => ConnState::Syn,
+            Transport::Udp => ConnState::Unanswered,
+        })
+    }
+
     /// Whether the state with this code is one that data doesn't change.
     pub(crate) const fn is_open(now: u8) -> bool {
         now == code(ConnState::Established) || now == code(ConnState::Stream)
     }
 
     /// The states, as bits by code, which a packet of `direction` without SYN,
-    /// FIN and RST leaves as they are.
-    pub(crate) const fn settled(direction: Direction) -> u16 {
+    /// FIN and RST leaves as they are. Where only the client is heard (`one_way`),
+    /// its second UDP packet is what opens the flow.
+    pub(crate) const fn settled(direction: Direction, one_way: bool) -> u16 {
         const fn bit(state: ConnState) -> u16 {
             1 << code(state)
         }
@@ -133,8 +143,8 @@ impl TcpState {
             | bit(ConnState::HalfClosed(Direction::Reply))
             | bit(ConnState::Closing);
         match direction {
-            Direction::Forward => both | bit(ConnState::Unanswered),
-            Direction::Reply => both,
+            Direction::Forward if !one_way => both | bit(ConnState::Unanswered),
+            Direction::Forward | Direction::Reply => both,
         }
     }
 
@@ -182,14 +192,25 @@ impl TcpState {
         Self { now: decode(now), former: decode(former) }
     }
 
-    /// The state after a packet of `direction`, and what that means. `flags`
-    /// is `None` for packets without a TCP header in sight: they change
-    /// nothing in a TCP connection.
+    /// The state after a packet of `direction`, and what that means, of a
+    /// connection of `proto` that is forwarded so. `flags` is `None` for packets
+    /// without a TCP header in sight: they change nothing in a TCP connection.
+    #[inline]
     pub(crate) const fn after(
         self,
+        (proto, forwarding): (Transport, Forwarding),
         direction: Direction,
         flags: Option<TcpFlags>,
     ) -> (Self, Event) {
+        if forwarding.is_one_way() {
+            self.after_one_way(proto, direction, flags)
+        } else {
+            self.after_two_way(direction, flags)
+        }
+    }
+
+    /// Of connections whose answers pass the load balancer.
+    const fn after_two_way(self, direction: Direction, flags: Option<TcpFlags>) -> (Self, Event) {
         match (self.now, direction, flags) {
             (ConnState::Unanswered, Direction::Reply, _) => {
                 (Self::plain(ConnState::Stream), Event::Established)
@@ -199,10 +220,10 @@ impl TcpState {
         }
     }
 
-    /// As [`Self::after`], for connections whose answers go past the load
-    /// balancer. Answers that pass all the same say nothing, so that the state
-    /// doesn't depend on which of them do.
-    pub(crate) const fn after_one_way(
+    /// Of connections whose answers go past the load balancer. Answers that pass
+    /// all the same say nothing, so that the state doesn't depend on which of them
+    /// do.
+    const fn after_one_way(
         self,
         proto: Transport,
         direction: Direction,
@@ -322,31 +343,50 @@ mod tests {
     use super::*;
     use crate::life::Life;
 
+    #[test]
+    fn an_opened_connection_is_one_whose_first_packet_has_come() {
+        let syn = Some(TcpFlags(TcpFlags::SYN));
+        for proto in [Transport::Tcp, Transport::Udp] {
+            for forwarding in [Forwarding::Rewrite, Forwarding::Direct, Forwarding::Tunnel] {
+                let first = TcpState::first(proto, forwarding);
+                let after = first.after((proto, forwarding), Direction::Forward, syn);
+                assert_eq!(after, (TcpState::opened(proto), Event::None));
+            }
+        }
+    }
+
     /// A state is settled if no such packet changes it or means anything.
     #[test]
     fn settled_states_are_those_that_plain_packets_leave_alone() {
-        for (state, direction) in CODES.iter().flat_map(|s| Direction::BOTH.map(|d| (*s, d))) {
-            let settled = TcpState::settled(direction) >> code(state) & 1 == 1;
-            let state = TcpState::plain(state);
-            let born = Life::from_raw(0).next(TcpState::plain(ConnState::Stream));
-            let life = born.with_state(state);
-            assert_eq!(life.is_settled(direction), settled, "{state:?} {direction:?}");
-            assert!(!life.ended().is_settled(direction), "{state:?} {direction:?}");
-            let same =
-                [0, TcpFlags::ACK].map(|flags| state.after(direction, Some(TcpFlags(flags))));
-            let unchanged = same == [(state, Event::None); 2];
-            let reset = state.now() == ConnState::Reset;
-            assert!(!settled || (unchanged && !reset), "{state:?} {direction:?}");
-            let worth = unchanged
-                && !matches!(
-                    state.now(),
-                    ConnState::Reset
-                        | ConnState::New
-                        | ConnState::Syn
-                        | ConnState::SynAck
-                        | ConnState::PickedUp
-                );
-            assert!(settled || !worth, "{state:?} {direction:?} could be");
+        for forwarding in [Forwarding::Rewrite, Forwarding::Direct, Forwarding::Tunnel] {
+            for (state, direction) in CODES.iter().flat_map(|s| Direction::BOTH.map(|d| (*s, d))) {
+                check(state, direction, forwarding);
+            }
         }
+    }
+
+    fn check(state: ConnState, direction: Direction, forwarding: Forwarding) {
+        let one_way = forwarding.is_one_way();
+        let says = format!("{state:?} {direction:?} {forwarding:?}");
+        let settled = TcpState::settled(direction, one_way) >> code(state) & 1 == 1;
+        let is_udp = matches!(state, ConnState::Unanswered | ConnState::Stream);
+        let proto = if is_udp { Transport::Udp } else { Transport::Tcp };
+        let state = TcpState::plain(state);
+        let born = Life::from_raw(0).next(TcpState::plain(ConnState::Stream), one_way);
+        let life = born.with_state(state, one_way);
+        assert_eq!(life.is_settled(direction), settled, "{says}");
+        assert!(!life.ended().is_settled(direction), "{says}");
+        let after = |flags| state.after((proto, forwarding), direction, Some(TcpFlags(flags)));
+        let unchanged = [0, TcpFlags::ACK].map(after) == [(state, Event::None); 2];
+        let reset = state.now() == ConnState::Reset;
+        assert!(!settled || (unchanged && !reset), "{says}");
+        let is_early = matches!(
+            state.now(),
+            ConnState::New | ConnState::Syn | ConnState::SynAck | ConnState::PickedUp
+        );
+        // Answers of one way connections have no key in the index.
+        let is_asked = !one_way || direction == Direction::Forward;
+        let worth = unchanged && is_asked && !reset && !is_early;
+        assert!(settled || !worth, "{says} could be");
     }
 }

@@ -67,10 +67,14 @@ const fn kind(name: &'static str, known: Known, vip: &'static str) -> Kind {
     Kind { name, known, vip, vlan: None, has_answers: true }
 }
 
+const fn one_way(name: &'static str, known: Known, vip: &'static str) -> Kind {
+    Kind { has_answers: false, ..kind(name, known, vip) }
+}
+
 const V4: &str = "10.9.0.1:80";
 const V6: &str = "[fd09::1]:80";
 
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 20] = [
     kind("marked-v4", Known::Marked, V4),
     kind("marked-v6", Known::Marked, V6),
     kind("looked-up-v4", Known::LookedUp, V4),
@@ -84,8 +88,13 @@ const KINDS: [Kind; 15] = [
     Kind { vlan: Some(20), ..kind("looked-up-vlan-v4", Known::LookedUp, V4) },
     Kind { vlan: Some(20), ..kind("looked-up-vlan-v6", Known::LookedUp, V6) },
     kind("fullnat-v4", Known::LookedUp, "10.9.0.3:80"),
-    Kind { has_answers: false, ..kind("dsr-v4", Known::LookedUp, "10.9.0.6:80") },
-    Kind { has_answers: false, ..kind("ipip-v4", Known::LookedUp, "10.9.0.7:80") },
+    one_way("dsr-v4", Known::LookedUp, "10.9.0.6:80"),
+    one_way("dsr-v6", Known::LookedUp, "[fd09::6]:80"),
+    one_way("ipip-v4", Known::LookedUp, "10.9.0.7:80"),
+    one_way("ipip-v6", Known::LookedUp, "[fd09::7]:80"),
+    one_way("queued-ipip-v4", Known::Queued, "10.9.0.7:80"),
+    one_way("first-dsr-v4", Known::First, "10.9.0.6:80"),
+    one_way("first-ipip-v4", Known::First, "10.9.0.7:80"),
 ];
 
 /// Takes what is sent; emptied outside of what is counted.

@@ -163,11 +163,11 @@ impl<B: PacketBuf> Pipeline<B> {
         let interfaces = &snapshot.interfaces;
         match interfaces.at(from.port, None) {
             Some((_, own)) if !interfaces.are_tagged() => {
-                let link = Link::<false>::new(interfaces, from.port, own.mac);
+                let link = Link::<false>::new(snapshot, from.port, own.mac);
                 stages.process(&mut cx, port, link, burst, verdicts);
             }
             _ => {
-                let link = Link::<true>::new(interfaces, from.port, Mac::default());
+                let link = Link::<true>::new(snapshot, from.port, Mac::default());
                 stages.process(&mut cx, port, link, burst, verdicts);
             }
         }

@@ -319,8 +319,7 @@ impl Service {
         if vip.ip() != self.vip || !port_fits || flow.proto() != self.proto {
             return None;
         }
-        let chosen = self.of_id(backend)?;
-        let own = SocketAddr::new(chosen.address, chosen.port.unwrap_or(vip.port()));
+        let own = self.server(backend, vip.port())?;
         let (server, local) = match (&self.mode, local) {
             (ModeSpec::Nat, None) => (own, client),
             (ModeSpec::FullNat { .. }, Some(local)) if local.is_ipv4() == own.is_ipv4() => {
@@ -333,18 +332,13 @@ impl Service {
         Some(Binding { proto, service, backend, forwarding, client, vip, server, local })
     }
 
-    /// Where `backend` serves a client that asks for `port`, in mode `nat`: the
-    /// server that [`Self::bind`] gives. `None` in all other modes, or if `backend`
-    /// is not of this service.
+    /// The backend's own address, and the port where it serves a client that asks
+    /// for `port`; `None` if `backend` is not of this service.
     #[inline]
     #[must_use]
-    pub fn nat_server(&self, backend: BackendId, port: u16) -> Option<SocketAddr> {
-        match (&self.mode, self.of_id(backend)?) {
-            (ModeSpec::Nat, chosen) => {
-                Some(SocketAddr::new(chosen.address, chosen.port.unwrap_or(port)))
-            }
-            _ => None,
-        }
+    pub fn server(&self, backend: BackendId, port: u16) -> Option<SocketAddr> {
+        let chosen = self.of_id(backend)?;
+        Some(SocketAddr::new(chosen.address, chosen.port.unwrap_or(port)))
     }
 
     /// What schedulers choose from.

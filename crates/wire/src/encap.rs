@@ -7,11 +7,12 @@ use flow::Mode;
 use packet::PacketBuf;
 
 use crate::bytes::be16;
-use crate::checksum;
+use crate::fast_header::FastHeader;
 use crate::flow_key::FlowKey;
 use crate::headers::{Fragment, Headers, Net, TcpFlags};
 use crate::inner::Inner;
 use crate::numbers::{ethertype, protocol};
+use crate::{checksum, ethernet};
 
 /// The port that GUE is assigned.
 pub const GUE_PORT: u16 = 6080;
@@ -231,39 +232,58 @@ impl Encap {
     /// or too long then, or if `headers` isn't of this frame.
     #[must_use]
     pub fn apply<P: PacketBuf>(&self, packet: &mut P, headers: &mut Headers) -> bool {
-        self.put(packet, headers).is_some()
-    }
-
-    fn put<P: PacketBuf>(&self, packet: &mut P, headers: &mut Headers) -> Option<()> {
-        let frame = packet.bytes();
-        let (l3, grown) = (usize::from(headers.l3), self.overhead());
-        let inner = Inner::of(frame, headers)?;
-        let end = headers.end.checked_add(grown)?;
-        let outer = self.fill(&inner)?;
-        let kind = l3.checked_sub(2)?;
-        if !packet.prepend(grown.into()) {
-            return None;
-        }
-        // Cutting can't fail.
-        let _ = packet.resize(end.into());
-        let front = packet.bytes_mut().get_mut(..l3 + usize::from(grown))?;
-        front.copy_within(usize::from(grown).., 0);
-        let ethertype = if self.ipv6 { ethertype::IPV6 } else { ethertype::IPV4 };
-        front.get_mut(kind..l3)?.copy_from_slice(&ethertype.to_be_bytes());
-        front.get_mut(l3..)?.copy_from_slice(outer.get(..grown.into())?);
+        let Some(inner) = Inner::of(packet.bytes(), headers) else { return false };
+        let Some(end) = self.put(packet, headers.l3.into(), &inner) else { return false };
         *headers = Headers {
             net: if self.ipv6 { Net::Ipv6 } else { Net::Ipv4 },
             l4: headers.l3 + if self.ipv6 { 40 } else { 20 },
             end,
             proto: self.tunnel.protocol(inner.ipv6),
-            ttl: if self.ipv6 { outer[7] } else { outer[8] },
+            ttl: if self.ipv6 { self.header[7] } else { self.header[8] },
             tcp_flags: TcpFlags(0),
             sequence: 0,
             acknowledgement: 0,
             fragment: Fragment::Whole,
             ..*headers
         };
-        Some(())
+        true
+    }
+
+    /// As [`Self::apply`], of a frame whose fast header, behind `tag` bytes of tag, is
+    /// `header`. The inner packet's fields are as far behind `tag` as the frame has
+    /// grown.
+    #[inline]
+    #[must_use]
+    pub fn apply_fast<const K: usize, P: PacketBuf>(
+        &self,
+        packet: &mut P,
+        tag: usize,
+        header: &FastHeader<K>,
+    ) -> bool {
+        let l3 = ethernet::LEN + tag;
+        let inner = Inner::of_fast(packet.bytes(), l3, header);
+        inner.is_some_and(|inner| self.put(packet, l3, &inner).is_some())
+    }
+
+    /// Puts the outer header of `inner` in front of it, `l3` bytes into the frame;
+    /// where the frame ends then.
+    #[inline]
+    fn put<P: PacketBuf>(&self, packet: &mut P, l3: usize, inner: &Inner) -> Option<u16> {
+        let grown = usize::from(self.overhead());
+        let end = u16::try_from(l3 + usize::from(inner.length) + grown).ok()?;
+        let outer = self.fill(inner)?;
+        let kind = l3.checked_sub(2)?;
+        if !packet.prepend(grown) {
+            return None;
+        }
+        // Cutting can't fail.
+        let _ = packet.resize(end.into());
+        let front = packet.bytes_mut().get_mut(..l3 + grown)?;
+        front.copy_within(grown.., 0);
+        let ethertype = if self.ipv6 { ethertype::IPV6 } else { ethertype::IPV4 };
+        front.get_mut(kind..l3)?.copy_from_slice(&ethertype.to_be_bytes());
+        front.get_mut(l3..)?.copy_from_slice(outer.get(..grown)?);
+        Some(end)
     }
 
     /// The outer header for this packet.

@@ -110,6 +110,14 @@ impl<const K: usize> FastHeader<K> {
         Some(Self::read(packet, proto))
     }
 
+    /// What leaves the packet as it is but for the hop.
+    #[inline(always)]
+    #[must_use]
+    pub const fn unchanged(&self) -> FastRewrite<K> {
+        let Self { addresses, ports, .. } = *self;
+        FastRewrite { addresses, ports, net_delta: 0, transport_delta: 0 }
+    }
+
     /// Whether the packet may be the first of a connection: SYN, or UDP.
     #[inline(always)]
     #[must_use]

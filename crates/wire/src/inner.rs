@@ -1,5 +1,6 @@
 //! What an outer header takes from the packet inside.
 use crate::bytes::array;
+use crate::fast_header::FastHeader;
 use crate::flow_key::FlowKey;
 use crate::headers::{Fragment, Headers, Net};
 use crate::numbers::protocol;
@@ -41,6 +42,26 @@ impl Inner {
                 (true, ip[0] << 4 | ip[1] >> 4, hash)
             }
             Net::Arp | Net::Other(_) => return None,
+        };
+        Some(Self { ipv6, length, traffic_class, entropy: entropy(addresses, ports) })
+    }
+
+    /// The packet of `frame` that has the fast header `header` behind `l3` bytes;
+    /// `None` if the frame is too short for that.
+    #[inline]
+    pub(crate) fn of_fast<const K: usize>(
+        frame: &[u8],
+        l3: usize,
+        header: &FastHeader<K>,
+    ) -> Option<Self> {
+        let ip = frame.get(l3..)?.first_chunk::<2>()?;
+        let (length, ports) = (u16::try_from(header.length).ok()?, u32::from_be(header.ports));
+        let (ipv6, traffic_class, addresses) = match header.addresses.as_slice() {
+            [whole] => (false, ip[1], u64::from_be(*whole)),
+            words => {
+                let hash = words.iter().fold(0, |hash, word| mix(hash, u64::from_be(*word)));
+                (true, ip[0] << 4 | ip[1] >> 4, hash)
+            }
         };
         Some(Self { ipv6, length, traffic_class, entropy: entropy(addresses, ports) })
     }

@@ -147,8 +147,9 @@ fn choose(
     let flow = FlowKey::from(key);
     let service = snapshot.services.lookup(&flow)?;
     let backend = service.schedule(&flow, state, &shared.loads)?;
-    let server = service.nat_server(backend, flow.dst().port())?;
-    let keys = [*key, key.answered_by(server)?];
+    let server = service.server(backend, flow.dst().port())?;
+    let owner = (service.id(), backend, service.forwarding());
+    let keys = [*key, key.answers(server, owner.2)?];
     let hops = [*there.get(usize::from(backend.0))?, *back];
-    Some(shared.table.prepare_insert(keys, (service.id(), backend), hops))
+    Some(shared.table.prepare_insert(keys, owner, hops))
 }

@@ -97,7 +97,7 @@ impl Subject for Hnlb {
             let mut refused = 0;
             for new in black_box(&new).chunks(AT_ONCE) {
                 prepared.extend(new.iter().map(|(keys, binding)| {
-                    let owner = (binding.service, binding.backend);
+                    let owner = (binding.service, binding.backend, binding.forwarding);
                     self.table.prepare_insert(*keys, owner, HOPS)
                 }));
                 prepared.iter().for_each(|prepared| self.table.prefetch_further(prepared));

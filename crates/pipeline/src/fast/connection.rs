@@ -51,7 +51,7 @@ impl<B: PacketBuf> Stages<B> {
                     tally.looked_up += 1 - by_mark;
                     cx.out.send(port, buf);
                 }
-                Outcome::Left(chosen) => self.slow(cx, buf, chosen),
+                Outcome::Left(_) => self.leave::<K, TAGGED, O>(cx, link, buf, *verdict, tally),
             }
         }
         verdicts.len() - rest.len()
@@ -89,14 +89,51 @@ impl<B: PacketBuf> Stages<B> {
             });
             match outcome {
                 Outcome::Forwarded(port) => cx.out.send(port, buf),
-                Outcome::Left(chosen) => {
+                Outcome::Left(_) => {
                     left += 1;
-                    self.slow(cx, buf, chosen);
+                    self.leave::<K, TAGGED, O>(cx, link, buf, *verdict, tally);
                 }
             }
         }
         let done = verdicts.len() - rest.len();
         tally.looked_up += (done - left) as u64;
         done
+    }
+
+    /// Takes a packet that its loop has left as it was: if its connection's packets
+    /// go in a tunnel, it does; if not, it takes the slow path. Apart from the
+    /// loops, and cold, so that the compiler keeps their registers for packets
+    /// without a tunnel.
+    #[cold]
+    #[inline(never)]
+    fn leave<const K: usize, const TAGGED: bool, O>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        link: Link<'_, TAGGED>,
+        mut buf: B,
+        verdict: Verdict,
+        tally: &mut Tally,
+    ) where
+        Key<K>: FastKey<K>,
+        O: Outbox<B>,
+    {
+        let (Verdict::Marked(hit) | Verdict::Found(hit)) = verdict else {
+            return self.slow(cx, buf, None);
+        };
+        let next_hops = &mut self.next_hops;
+        let served = link.header::<K>(buf.bytes()).and_then(|(header, tag)| {
+            let served = cx.shared.table.serve_tunnel(hit, &Key::from(&header), cx.now_ms);
+            let (backend, hop) = served?;
+            Some(link.enter_tunnel(&mut buf, (header, tag), backend, next_hops.get(cx, hop)?))
+        });
+        match served.unwrap_or(Outcome::Left(None)) {
+            Outcome::Forwarded(port) => {
+                let by_mark = u64::from(matches!(verdict, Verdict::Marked(_)));
+                tally.marked += by_mark;
+                tally.looked_up += 1 - by_mark;
+                cx.out.send(port, buf);
+            }
+            Outcome::Left(chosen) => self.slow(cx, buf, chosen),
+        }
     }
 }

@@ -1,4 +1,6 @@
-//! The fast path: packets with a [`FastHeader`] that are only rewritten and sent.
+//! The fast path: packets with a [`FastHeader`] that are rewritten, or stay as they
+//! are but for the hop, get the outer header of a tunnel where the mode has one, and
+//! are sent.
 //!
 //! ```text
 //! classify ─┬─ the mark names a connection, or the queue a backend ─┬► serve ─► out
@@ -19,12 +21,12 @@
 use flow::{BackendId, PortId};
 use l3::Interfaces;
 use packet::PacketBuf;
-use state::Counter;
+use state::{Counter, Snapshot, Tunnels};
 use wire::fast_header::{is_for, tag_len};
-use wire::{FastHeader, FastRewrite, Mac};
+use wire::{FastHeader, FastRewrite, Mac, vlan};
 
 use crate::context::Context;
-use crate::next_hop_cache::NextHop;
+use crate::next_hop_cache::{ETHERNET, NextHop};
 
 pub(crate) mod classify;
 pub(crate) mod connection;
@@ -49,6 +51,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy)]
 pub(crate) struct Link<'a, const TAGGED: bool> {
     interfaces: &'a Interfaces,
+    tunnels: &'a Tunnels,
     port: PortId,
     /// Of the port's untagged interface; of meaning where nothing is `TAGGED`.
     station: Mac,
@@ -56,8 +59,8 @@ pub(crate) struct Link<'a, const TAGGED: bool> {
 
 impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
     /// The link at `port`; `station` is its untagged interface's address.
-    pub(crate) const fn new(interfaces: &'a Interfaces, port: PortId, station: Mac) -> Self {
-        Self { interfaces, port, station }
+    pub(crate) const fn new(snapshot: &'a Snapshot, port: PortId, station: Mac) -> Self {
+        Self { interfaces: &snapshot.interfaces, tunnels: &snapshot.tunnels, port, station }
     }
 
     /// The length of the frame's tag; `None`: the frame is not for this station.
@@ -93,7 +96,8 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
     /// `decide` says, given the header and the frame's length without a tag. If
     /// one of them gives nothing, the packet is left as it is.
     ///
-    /// The one place where the fast path writes to a frame.
+    /// With [`Self::enter_tunnel`] the one place where the fast path writes to a
+    /// frame.
     #[inline(always)]
     pub(crate) fn forward<'h, B: PacketBuf, const K: usize>(
         &self,
@@ -116,6 +120,36 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
         };
         hop.write(frame);
         rewrite.apply(frame, tag, header.proto);
+        Outcome::Forwarded(hop.port)
+    }
+
+    /// Forwards a packet, whose header and length of tag these are, in the tunnel to
+    /// `backend` over `hop`. It is left as it is without room for the outer header,
+    /// or if it is too long then.
+    #[inline(never)]
+    pub(crate) fn enter_tunnel<B: PacketBuf, const K: usize>(
+        &self,
+        buf: &mut B,
+        (header, tag): (FastHeader<K>, usize),
+        backend: BackendId,
+        hop: &NextHop,
+    ) -> Outcome {
+        let Some(encap) = self.tunnels.get(backend) else { return Outcome::Left(None) };
+        let grown = usize::from(encap.overhead());
+        // Also for a new tag: once the outer header is there, nothing may fail.
+        let most = grown + vlan::LEN;
+        let has_room = |buf: &mut B| !TAGGED || buf.prepend(most) && buf.cut_front(most);
+        if !hop.takes(ETHERNET + header.length as usize + grown)
+            || !has_room(buf)
+            || !encap.apply_fast(buf, tag, &header)
+        {
+            return Outcome::Left(None);
+        }
+        let tag = if TAGGED { hop.retag(buf, tag) } else { Some(0) };
+        let Some(tag) = tag else { return Outcome::Left(None) };
+        let frame = buf.bytes_mut();
+        hop.write(frame);
+        header.unchanged().apply(frame, tag + grown, header.proto);
         Outcome::Forwarded(hop.port)
     }
 }

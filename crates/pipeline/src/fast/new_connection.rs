@@ -1,5 +1,5 @@
-//! Packets that open a connection of a service of mode `nat`: those with a fast
-//! header, SYN or UDP, whose connection the burst's lookup did not find.
+//! Packets that open a connection of a service of any mode but `fullnat`: those
+//! with a fast header, SYN or UDP, whose connection the burst's lookup did not find.
 //!
 //! Backends are chosen ahead, so that the cache lines of a burst's insertions
 //! are fetched together; insertion, rewriting and sending are one step in the
@@ -158,7 +158,9 @@ impl NewConnections {
         let flow = FlowKey::from(&Key::from(header));
         let service = cx.snapshot.services.lookup(&flow)?;
         let client = flow.src().ip();
-        if !matches!(service.mode(), ModeSpec::Nat) || !is_client(cx, client) {
+        let is_usual =
+            matches!(service.mode(), ModeSpec::Nat | ModeSpec::Dsr | ModeSpec::Tunnel(_));
+        if !is_usual || !is_client(cx, client) {
             return None;
         }
         let back = next_hops.client(cx, client)?;
@@ -292,13 +294,21 @@ where
     let full = !scheduling.is_calm(flow, cx.now_ms) && cx.shared.table.refuses::<K>();
     let chosen = scheduling.choose(cx, service, flow, *flags);
     let (Some(backend), slow) = (chosen, Next::Slow(chosen)) else { return none };
-    let Some(server) = service.nat_server(backend, flow.dst().port()) else { return slow };
-    let Some(answers) = key.answered_by(server) else { return slow };
+    let Some(server) = service.server(backend, flow.dst().port()) else { return slow };
     let Some(hop_id) = next_hops.server(cx, server.ip()) else { return slow };
-    let hop = next_hops.get(cx, hop_id).filter(|hop| hop.takes(*length as usize + ETHERNET));
+    let (owner, hops) = ((service.id(), backend, service.forwarding()), [hop_id, *back]);
+    let Some(answers) = key.answers(server, service.forwarding()) else { return slow };
+    let conn = cx.shared.table.prepare_insert([key, answers], owner, hops);
+    let grown = match conn.tunnel() {
+        None => 0,
+        Some(backend) => match cx.snapshot.tunnels.get(backend) {
+            Some(encap) => usize::from(encap.overhead()),
+            None => return slow,
+        },
+    };
+    let sent = ETHERNET + *length as usize + grown;
+    let hop = next_hops.get(cx, hop_id).filter(|hop| hop.takes(sent));
     let (Some(&hop), Ok(number)) = (hop, u8::try_from(choices.len())) else { return slow };
-    let owner = (service.id(), backend);
-    let conn = cx.shared.table.prepare_insert([key, answers], owner, [hop_id, *back]);
     if choices.try_push(Choice { conn, hop }).is_err() {
         return slow;
     }
@@ -331,9 +341,17 @@ where
     if let Some(near) = choices.get(usize::from(number) + NEAR) {
         cx.shared.table.prefetch_further(&near.conn);
     }
-    let outcome = link.forward(buf, Link::again, |_: &FastHeader<K>, _| {
-        enter(cx, conn).then(|| (conn.rewrite(), hop))
-    });
+    if !enter(cx, conn) {
+        return Outcome::Left(Some(conn.backend()));
+    }
+    let rewritten = |_: &FastHeader<K>, _| Some((conn.rewrite(), hop));
+    let outcome = match conn.tunnel() {
+        None => link.forward(buf, Link::again, rewritten),
+        Some(backend) => {
+            let read = link.again::<K>(buf.bytes());
+            read.map_or(Outcome::Left(None), |read| link.enter_tunnel(buf, read, backend, hop))
+        }
+    };
     match outcome {
         Outcome::Forwarded(_) => {
             cx.count(Counter::Missed);

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use conntrack::{FastKey, Key, Segment};
-use flow::Direction;
+use flow::{BackendId, Direction};
 use packet::PacketBuf;
 use service::Delivery;
 use state::{Counter, PortShared, QueueAction};
@@ -33,6 +33,8 @@ pub(crate) struct QueueRewrite<const K: usize> {
     net_delta: u16,
     transport_delta: u16,
     hop: NextHop,
+    /// The backend to which they go in a tunnel, if they do.
+    tunnel: Option<BackendId>,
 }
 
 /// The parts of a [`Rewrite`] that both families have.
@@ -41,9 +43,19 @@ struct Plan<'a> {
     ports: [u8; 4],
     net_delta: u16,
     transport_delta: u16,
-    side: Side,
+    side: Option<Side>,
     port_side: Option<Side>,
 }
+
+/// Of packets that stay as they are.
+const UNCHANGED: Plan<'_> = Plan {
+    addresses: &[0; 32],
+    ports: [0; 4],
+    net_delta: 0,
+    transport_delta: 0,
+    side: None,
+    port_side: None,
+};
 
 /// The first words of `bytes`, in memory order.
 fn words<const K: usize>(bytes: &[u8]) -> [u64; K] {
@@ -56,9 +68,10 @@ fn words<const K: usize>(bytes: &[u8]) -> [u64; K] {
 
 /// A mask of the halves that `side` names of a field of `bytes` bytes that has
 /// source and destination.
-fn mask(side: Side, bytes: usize) -> [u8; 32] {
+fn mask(side: Option<Side>, bytes: usize) -> [u8; 32] {
     std::array::from_fn(|at| {
-        let named = if at < bytes / 2 { side.source() } else { side.destination() };
+        let named = side
+            .is_some_and(|side| if at < bytes / 2 { side.source() } else { side.destination() });
         if named && at < bytes { 0xff } else { 0 }
     })
 }
@@ -78,16 +91,20 @@ impl<const K: usize> QueueRewrite<K> {
             }
             IpAddr::V6(ip) => ip.octets(),
         };
-        let compared = mask(common, bytes);
+        let compared = mask(Some(common), bytes);
         let endpoint: [u8; 32] = std::array::from_fn(|at| {
             let octet = address.get(at % (bytes / 2)).copied().unwrap_or(0);
             if compared.get(at).is_some_and(|&byte| byte != 0) { octet } else { 0 }
         });
         let port = action.endpoint.port();
         let [high, low] = port.to_be_bytes();
-        let port_mask = if port == 0 { [0; 4] } else { ports(mask(common, 4)) };
+        let port_mask = if port == 0 { [0; 4] } else { ports(mask(Some(common), 4)) };
         let port = u32::from_ne_bytes([high, low, high, low]) & u32::from_ne_bytes(port_mask);
-        let new_ports = plan.port_side.map_or([0; 4], |side| ports(mask(side, 4)));
+        let new_ports = ports(mask(plan.port_side, 4));
+        let tunnel = match action.delivery {
+            Delivery::Tunnel(backend) => Some(backend),
+            Delivery::Rewrite(_) | Delivery::Direct(_) | Delivery::Plain => None,
+        };
         Self {
             proto: action.proto,
             addresses: (words(&endpoint), words(&compared)),
@@ -100,6 +117,7 @@ impl<const K: usize> QueueRewrite<K> {
             net_delta: plan.net_delta.to_be(),
             transport_delta: plan.transport_delta.to_be(),
             hop,
+            tunnel,
         }
     }
 
@@ -158,7 +176,7 @@ impl Rewrites {
                     ports: plan.ports,
                     net_delta: plan.net_delta,
                     transport_delta: plan.transport_delta,
-                    side: plan.side,
+                    side: Some(plan.side),
                     port_side: plan.port_side,
                 };
                 Self::V4(QueueRewrite::new(action, &plan, hop))
@@ -169,12 +187,18 @@ impl Rewrites {
                     ports: plan.ports,
                     net_delta: 0,
                     transport_delta: plan.transport_delta,
-                    side: plan.side,
+                    side: Some(plan.side),
                     port_side: plan.port_side,
                 };
                 Self::V6(QueueRewrite::new(action, &plan, hop))
             }
-            _ => Self::None,
+            (Delivery::Direct(_) | Delivery::Tunnel(_) | Delivery::Plain, SocketAddr::V4(_)) => {
+                Self::V4(QueueRewrite::new(action, &UNCHANGED, hop))
+            }
+            (Delivery::Direct(_) | Delivery::Tunnel(_) | Delivery::Plain, SocketAddr::V6(_)) => {
+                Self::V6(QueueRewrite::new(action, &UNCHANGED, hop))
+            }
+            (Delivery::Rewrite(_), _) => Self::None,
         }
     }
 }
@@ -263,8 +287,29 @@ impl QueueRewrites {
 impl<B: PacketBuf> Stages<B> {
     /// Serves packets of a queue whose action is `rewrite`, as many as follow each
     /// other. How many were served.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn serve_queued<const K: usize, const TAGGED: bool, O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        link: Link<'_, TAGGED>,
+        rewrite: &QueueRewrite<K>,
+        packets: &mut impl Iterator<Item = B>,
+        verdicts: &[Verdict],
+        tally: &mut Tally,
+    ) -> usize
+    where
+        Key<K>: FastKey<K>,
+    {
+        if rewrite.tunnel.is_none() {
+            self.serve_run::<K, TAGGED, false, O>(cx, link, rewrite, packets, verdicts, tally)
+        } else {
+            self.serve_run::<K, TAGGED, true, O>(cx, link, rewrite, packets, verdicts, tally)
+        }
+    }
+
+    /// The same of a queue whose packets go in a `TUNNEL`, or don't.
+    #[inline(never)]
+    fn serve_run<const K: usize, const TAGGED: bool, const TUNNEL: bool, O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
         link: Link<'_, TAGGED>,
@@ -280,7 +325,12 @@ impl<B: PacketBuf> Stages<B> {
         while let [Verdict::Queued, behind @ ..] = rest {
             let Some(mut buf) = packets.next() else { break };
             rest = behind;
-            match self.forward_queued(cx, link, rewrite, sample, &mut buf) {
+            let outcome = if TUNNEL {
+                self.tunnel_queued(cx, link, rewrite, sample, &mut buf)
+            } else {
+                self.forward_queued(cx, link, rewrite, sample, &mut buf)
+            };
+            match outcome {
                 Outcome::Forwarded(port) => cx.out.send(port, buf),
                 Outcome::Left(chosen) => {
                     left += 1;
@@ -310,8 +360,8 @@ impl<B: PacketBuf> Stages<B> {
         let outcome = match queues.meaning(cx, next_hops, port, tag) {
             Meaning::Nothing | Meaning::SlowOnly => Outcome::Left(None),
             Meaning::Fast => match *queues.rewrites(tag) {
-                Rewrites::V4(rewrite) => self.forward_queued(cx, link, &rewrite, sample, &mut buf),
-                Rewrites::V6(rewrite) => self.forward_queued(cx, link, &rewrite, sample, &mut buf),
+                Rewrites::V4(rewrite) => self.forward_either(cx, link, &rewrite, sample, &mut buf),
+                Rewrites::V6(rewrite) => self.forward_either(cx, link, &rewrite, sample, &mut buf),
                 Rewrites::None => Outcome::Left(None),
             },
         };
@@ -321,6 +371,25 @@ impl<B: PacketBuf> Stages<B> {
                 cx.out.send(port, buf);
             }
             Outcome::Left(chosen) => self.slow(cx, buf, chosen),
+        }
+    }
+
+    /// Forwards a packet as `rewrite` says, in a tunnel or not.
+    fn forward_either<const K: usize, const TAGGED: bool, O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        link: Link<'_, TAGGED>,
+        rewrite: &QueueRewrite<K>,
+        sample: u32,
+        buf: &mut B,
+    ) -> Outcome
+    where
+        Key<K>: FastKey<K>,
+    {
+        if rewrite.tunnel.is_none() {
+            self.forward_queued(cx, link, rewrite, sample, buf)
+        } else {
+            self.tunnel_queued(cx, link, rewrite, sample, buf)
         }
     }
 
@@ -348,6 +417,30 @@ impl<B: PacketBuf> Stages<B> {
             }
             Some((rewrite.rewrite(header), &rewrite.hop))
         })
+    }
+
+    /// As [`Self::forward_queued`], in the tunnel of `rewrite`.
+    #[inline(never)]
+    fn tunnel_queued<const K: usize, const TAGGED: bool, O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        link: Link<'_, TAGGED>,
+        rewrite: &QueueRewrite<K>,
+        sample: u32,
+        buf: &mut B,
+    ) -> Outcome
+    where
+        Key<K>: FastKey<K>,
+    {
+        let read = link.header::<K>(buf.bytes()).filter(|(header, _)| rewrite.carries(header));
+        let (Some((header, tag)), Some(backend)) = (read, rewrite.tunnel) else {
+            return Outcome::Left(None);
+        };
+        let outcome = link.enter_tunnel(buf, (header, tag), backend, &rewrite.hop);
+        if matches!(outcome, Outcome::Forwarded(_)) && self.sampler.takes(sample) {
+            sampled(cx, header);
+        }
+        outcome
     }
 }
 

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use flow::{AdmissionPolicy, BackendId, Scheduler};
 use packet::HeapPacket;
 use proptest::prelude::*;
+use service::TunnelSpec;
 use state::{Counter, Offload};
 
+use crate::tunnels::TUNNELS;
 use crate::world::{Link, OUTSIDE, Plan, TAGGED, World, destination, tcp, udp};
 
 /// What a client sends.
@@ -25,7 +27,7 @@ enum Sent {
     Long,
 }
 
-const VIPS: [&str; 10] = [
+const VIPS: [&str; 16] = [
     "10.9.0.1:80",
     "10.9.0.2:81",
     "10.9.0.3:80",
@@ -36,6 +38,12 @@ const VIPS: [&str; 10] = [
     "[fd09::1]:80",
     "[fd09::3]:80",
     "[fd09::9]:80",
+    "10.9.0.6:80",
+    "10.9.0.7:80",
+    "10.9.0.8:80",
+    "[fd09::6]:80",
+    "[fd09::7]:80",
+    "[fd09::8]:80",
 ];
 const WRONG: [&str; 3] = ["0.1.2.3", "10.9.0.1", "10.0.0.1"];
 const WRONG_V6: [&str; 3] = ["[ff02::1]", "[fd09::1]", "[fd00::1]"];
@@ -58,7 +66,8 @@ fn frame(sent: Sent, client: u8, vip: usize, vlan: Option<u16>) -> Vec<u8> {
         Sent::Expired => opens(link.ttl(1), "S"),
         Sent::Long => tcp(link, &client, vip, "S", &[7; 1000]),
         Sent::Udp => {
-            udp(link, &client, if is_v6 { "[fd09::1]:53" } else { "10.9.0.1:53" }, &[5; 20])
+            let vip = vip.replace(":80", ":53");
+            udp(link, &client, &vip, &[5; 20])
         }
         Sent::Options => with_options(opens(link, "S"), is_v6),
     }
@@ -116,9 +125,12 @@ proptest! {
         admit in prop_oneof![Just(AdmissionPolicy::Off), Just(AdmissionPolicy::FirstPacket)],
         known_backends: bool,
         vlans in prop::sample::select(TAGGED.to_vec()),
+        tunnel in prop::sample::select(TUNNELS.to_vec()),
     ) {
+        let tunnel = TunnelSpec { tunnel, source: None, ttl: 64 };
         let plan = Plan {
-            connections, scheduler, admit, known_backends, vlans, mtus: [1500, 900], ..Plan::default()
+            connections, scheduler, admit, known_backends, vlans, tunnel, mtus: [1500, 900],
+            ..Plan::default()
         };
         let frames: Vec<_> =
             packets.iter().map(|(sent, client, vip)| frame(*sent, *client, *vip, vlans[0])).collect();

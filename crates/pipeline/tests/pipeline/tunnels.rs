@@ -132,8 +132,13 @@ fn source_and_ttl_are_the_services_own() {
 
 #[test]
 fn a_packet_too_long_for_its_tunnel_is_told_the_length_that_fits() {
-    for (tunnel, overhead) in TUNNELS.into_iter().zip([20, 24, 28]) {
+    for (tunnel, overhead) in TUNNELS.into_iter().zip([20, 24, 28, 36]) {
         let mut world = World::new(&plan(tunnel));
+        for (client, vip, ..) in &CASES[..2] {
+            for flags in ["S", "A"] {
+                world.one(OUTSIDE, &tcp(Link::CLIENT, client, vip, flags, b"")).unwrap();
+            }
+        }
         let frame = |size: usize| tcp(Link::CLIENT, CLIENT, "10.9.0.7:80", "A", &vec![1; size]);
         let most = 1500 - overhead - 40;
         assert_eq!(world.one(OUTSIDE, &frame(most)).unwrap().1.len(), 1514);
