@@ -8,8 +8,8 @@ use crate::checks::{self, Findings};
 use crate::shape;
 use crate::tree::Tree;
 use crate::{
-    ConfigError, ConfigErrors, Conntrack, Eal, Fragments, Interface, Neighbour, Neighbours,
-    Offload, Pool, Port, Route, Service, Status, Workers,
+    Answers, ConfigError, ConfigErrors, Conntrack, Eal, Fragments, Interface, Neighbour,
+    Neighbours, Offload, Pool, Port, Route, Service, Status, Workers,
 };
 
 /// The configuration of HNLB.
@@ -38,6 +38,8 @@ pub struct Config {
     pub fragments: Fragments,
     /// Offload of connections into the match table of the NIC.
     pub offload: Offload,
+    /// What HNLB answers to packets that go no further.
+    pub answers: Answers,
     /// The neighbour table (ARP and NDP).
     pub neighbours: Neighbours,
     /// Source addresses for services in mode `fullnat`.

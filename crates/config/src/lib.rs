@@ -5,6 +5,7 @@
 //! wrong, each with line, column, key and what would be right.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod checks;
 mod config;
 mod device;
@@ -23,6 +24,7 @@ mod tree;
 mod warnings;
 mod workers;
 
+pub use answers::Answers;
 pub use config::{Config, read};
 pub use device::{Eal, HugePages, Nic, Port};
 pub use error::{ConfigError, ConfigErrors};

@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{Mode, OnRemove, Scheduler, StatelessKey, Transport};
+use flow::{Mode, OnRemove, Refuse, Scheduler, StatelessKey, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,9 @@ pub struct Service {
     /// What happens to the connections of a backend that a reload removes, or of the service if a reload removes it.
     #[serde(default, skip_serializing_if = "OnRemove::is_keep")]
     pub on_remove: OnRemove,
+    /// The answer to packets that no backend takes: all are drained, the pool is exhausted, or another connection has the 5-tuple.
+    #[serde(default, skip_serializing_if = "Refuse::is_reset")]
+    pub refuse: Refuse,
     /// A server behind the service. At least one is needed.
     #[serde(rename = "backend", default)]
     #[schemars(length(min = 1))]

@@ -35,6 +35,7 @@ impl Config {
             scheduler: service.scheduler,
             maglev_size: service.maglev_size,
             on_remove: service.on_remove,
+            refuse: service.refuse,
             backends: backends
                 .map(|b| BackendSpec { address: b.address, port: b.port, weight: b.weight })
                 .collect(),

@@ -1,7 +1,7 @@
 //! From the file's services to the service table's.
 #![allow(clippy::unwrap_used, reason = "tests may")]
 use config::Config;
-use flow::{OnRemove, Scheduler};
+use flow::{OnRemove, Refuse, Scheduler};
 use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 use wire::{Transport, Tunnel};
 
@@ -31,6 +31,7 @@ fn every_field_arrives() {
         scheduler: Scheduler::Maglev,
         maglev_size: 65537,
         on_remove: OnRemove::Keep,
+        refuse: Refuse::Reset,
         backends: backend("10.72.0.11", Some(8080), 7),
     };
     let dns = ServiceSpec {
@@ -42,6 +43,7 @@ fn every_field_arrives() {
         scheduler: Scheduler::RoundRobin,
         maglev_size: 65537,
         on_remove: OnRemove::Keep,
+        refuse: Refuse::Reset,
         backends: backend("fd72::11", None, 1),
     };
     assert_eq!(specs, [web, dns]);

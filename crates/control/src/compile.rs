@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use flow::{InterfaceId, PortId};
 use l3::{Interface, Interfaces, Route, RouteTable};
 use service::{Moved, Registry, TableError};
-use state::{Snapshot, Tunnels};
+use state::{Answers, Snapshot, Tunnels};
 use wire::Mac;
 
 use crate::step::interface;
@@ -96,10 +96,17 @@ pub(crate) fn compile(
         }
     }
     let tunnels = Tunnels::new(&services, &interfaces, &routes);
-    let (sample, fragment_timeout_ms) = (plan.sample, plan.fragment_timeout_ms);
     let network = Snapshot { interfaces, routes, tunnels, ..old.clone() };
-    let snapshot = Snapshot { services, sample, fragment_timeout_ms, ..network };
+    let (sample, fragment_timeout_ms) = (plan.sample, plan.fragment_timeout_ms);
+    let answers = answers(&plan.answers);
+    let snapshot = Snapshot { services, sample, fragment_timeout_ms, answers, ..network };
     Ok((snapshot, moved))
+}
+
+/// What workers answer by `answers`.
+#[must_use]
+pub const fn answers(answers: &config::Answers) -> Answers {
+    Answers { closed_ports: answers.closed_ports, per_second: answers.per_second }
 }
 
 fn interfaces(plan: &Plan, ids: &mut Ids, ports: &[PortFact]) -> Result<Interfaces, CompileError> {

@@ -24,6 +24,9 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
     if old.fragment_timeout_ms != new.fragment_timeout_ms {
         steps.push(Step::SetFragmentTimeout(new.fragment_timeout_ms));
     }
+    if old.answers != new.answers {
+        steps.push(Step::SetAnswers(new.answers));
+    }
     steps
 }
 

@@ -43,7 +43,10 @@ impl Fixed {
             _ => Map::new(),
         };
         all.retain(|section, _| {
-            !matches!(section.as_str(), "interface" | "route" | "neighbour" | "pool" | "service")
+            !matches!(
+                section.as_str(),
+                "answers" | "interface" | "route" | "neighbour" | "pool" | "service"
+            )
         });
         for (section, keys) in FREE {
             if let Some(Value::Object(section)) = all.get_mut(section) {

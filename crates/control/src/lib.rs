@@ -24,7 +24,7 @@ mod request;
 mod state_file;
 mod step;
 
-pub use compile::{CompileError, PortFact};
+pub use compile::{CompileError, PortFact, answers};
 pub use control::{Applied, Control, Start};
 pub use diff::diff;
 pub use drained::Drained;

@@ -33,6 +33,8 @@ pub struct Plan {
     pub sample: u32,
     /// How long workers remember fragments of a datagram, in milliseconds.
     pub fragment_timeout_ms: u64,
+    /// What is answered to packets that go no further.
+    pub answers: config::Answers,
     /// What is as it was at the start.
     pub fixed: Fixed,
 }
@@ -57,6 +59,7 @@ impl Plan {
             timeouts: timeouts(&config.conntrack),
             sample: config.offload.sample,
             fragment_timeout_ms: millis(config.fragments.timeout).into(),
+            answers: config.answers,
             fixed: Fixed::of(config),
         }
     }
@@ -74,6 +77,7 @@ impl Plan {
             timeouts: self.timeouts,
             sample: self.sample,
             fragment_timeout_ms: self.fragment_timeout_ms,
+            answers: self.answers,
             fixed: self.fixed.clone(),
         }
     }
@@ -156,6 +160,7 @@ impl Plan {
             Step::SetTimeouts(timeouts) => self.timeouts = *timeouts,
             Step::SetSample(sample) => self.sample = *sample,
             Step::SetFragmentTimeout(timeout_ms) => self.fragment_timeout_ms = *timeout_ms,
+            Step::SetAnswers(answers) => self.answers = *answers,
             Step::Reorder(order) => self.reorder(order),
         }
         let drained = std::mem::take(&mut self.drained);

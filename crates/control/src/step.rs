@@ -95,6 +95,8 @@ pub enum Step {
     SetSample(u32),
     /// Fragments of a datagram are waited for longer or shorter, in milliseconds.
     SetFragmentTimeout(u64),
+    /// What is answered to packets that go no further.
+    SetAnswers(config::Answers),
     /// A list of the file has another order.
     Reorder(Order),
 }
@@ -169,6 +171,9 @@ impl fmt::Display for Step {
             Self::SetTimeouts(_) => write!(f, "conntrack: the timeouts change"),
             Self::SetSample(sample) => write!(f, "offload.sample: {sample}"),
             Self::SetFragmentTimeout(ms) => write!(f, "fragments.timeout: {ms} ms"),
+            Self::SetAnswers(config::Answers { closed_ports, per_second }) => {
+                write!(f, "answers: closed_ports {closed_ports}, per_second {per_second}")
+            }
             Self::Reorder(order) => write!(f, "{order}"),
         }
     }

@@ -18,12 +18,18 @@ use state::{Shared, Snapshot};
 /// All that a snapshot says, with names in the place of ids.
 fn dump(shared: &Shared) -> String {
     let snapshot = shared.snapshot.load();
-    let Snapshot { services, interfaces, routes, tunnels, admit, sample, .. } = &**snapshot;
+    let Snapshot { services, interfaces, routes, tunnels, admit, sample, answers, .. } =
+        &**snapshot;
     let waits = snapshot.fragment_timeout_ms;
-    let mut text = format!("{admit:?} {sample} {waits} {:?}\n", shared.table.timeouts());
+    let mut text =
+        format!("{admit:?} {sample} {waits} {answers:?} {:?}\n", shared.table.timeouts());
     for service in services.services() {
         let own = (service.name(), service.vip(), service.port(), service.scheduler());
-        text += &format!("{own:?} {:?} {:?}\n", service.forwarding(), service.on_remove());
+        text += &format!(
+            "{own:?} {:?} {:?}\n",
+            service.forwarding(),
+            (service.on_remove(), service.refuse())
+        );
         if let Some(pool) = service.pool() {
             text += &format!("  pool {:?}\n", pool.addresses());
         }

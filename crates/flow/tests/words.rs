@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use flow::{
-    AdmissionPolicy, CardProfile, Encoding, EncodingChoice, Mode, Scheduler, StatelessKey,
+    AdmissionPolicy, CardProfile, Encoding, EncodingChoice, Mode, Refuse, Scheduler, StatelessKey,
     Transport, UnknownWord, alternatives,
 };
 use schemars::JsonSchema;
@@ -43,6 +43,7 @@ where
 #[test]
 fn every_form_of_a_word_has_the_same_text() {
     check(Mode::ALL, "nat fullnat dsr ipip gue gre geneve");
+    check(Refuse::ALL, "reset unreachable drop");
     check(Encoding::ALL, "rewrite mark queue off");
     check(EncodingChoice::ALL, "auto rewrite mark queue off");
     check(

@@ -2,7 +2,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use flow::{InterfaceId, PortId};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use wire::Mac;
 
 /// One network that the load balancer is attached to.
@@ -39,6 +39,27 @@ impl Interface {
     }
 }
 
+/// An interface's IPv4 address and its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OwnV4 {
+    address: u32,
+    network: u32,
+    /// The bits that tell the network's hosts apart: none in a network of two
+    /// addresses, which has no broadcast address (RFC 3021).
+    hosts: u32,
+}
+
+impl OwnV4 {
+    fn new(net: Ipv4Net) -> Self {
+        let address = net.addr().to_bits();
+        let hosts = match net.hostmask().to_bits() {
+            0 | 1 => 0,
+            hosts => hosts,
+        };
+        Self { address, network: address & !hosts, hosts }
+    }
+}
+
 /// All interfaces, found by port and VLAN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interfaces {
@@ -47,7 +68,7 @@ pub struct Interfaces {
     /// Port, VLAN and id of each, close together: searched for every packet.
     places: Vec<(PortId, Option<u16>, InterfaceId)>,
     /// The IPv4 addresses of all, close together: searched for every client.
-    own: Vec<Ipv4Addr>,
+    own: Vec<OwnV4>,
     /// Whether any is tagged.
     tagged: bool,
 }
@@ -74,9 +95,9 @@ impl Interfaces {
             }
         }
         let nets = all.iter().flatten().flat_map(|interface| &interface.addresses);
-        let own = nets.filter_map(|net| match net.addr() {
-            IpAddr::V4(address) => Some(address),
-            IpAddr::V6(_) => None,
+        let own = nets.filter_map(|net| match net {
+            IpNet::V4(net) => Some(OwnV4::new(*net)),
+            IpNet::V6(_) => None,
         });
         let tagged = all.iter().flatten().any(|interface| interface.vlan.is_some());
         Self { places, own: own.collect(), tagged, all }
@@ -119,7 +140,20 @@ impl Interfaces {
     #[inline]
     #[must_use]
     pub fn has_v4(&self, addr: Ipv4Addr) -> bool {
-        self.own.contains(&addr)
+        self.own.iter().any(|own| own.address == addr.to_bits())
+    }
+
+    /// Whether no other host can have `addr`: an interface has it, or it is the
+    /// network or broadcast address of an interface's network (RFC 1122 section
+    /// 3.2.1.3).
+    #[inline]
+    #[must_use]
+    pub fn reserve_v4(&self, addr: Ipv4Addr) -> bool {
+        let addr = addr.to_bits();
+        self.own.iter().any(|own| {
+            let host = (addr ^ own.network) & own.hosts;
+            (addr ^ own.network) == host && (host == 0 || host == own.hosts || addr == own.address)
+        })
     }
 
     /// All with their ids.
@@ -156,5 +190,25 @@ mod tests {
         assert!(first.is_on_link("10.0.0.200".parse().unwrap()));
         assert_eq!(first.source_for("9.9.9.9".parse().unwrap()), "10.0.0.1".parse().ok());
         assert_eq!(first.source_for("fd00::9".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn no_other_host_has_a_network_or_broadcast_address() {
+        let all = |net: &str| {
+            let (mac, port) = (Mac([2, 0, 0, 0, 0, 1]), PortId(0));
+            let addresses = vec![net.parse().unwrap()];
+            let name = String::new();
+            Interfaces::new(vec![Interface { name, port, vlan: None, mac, mtu: 1500, addresses }])
+        };
+        for (net, reserved, free) in [
+            ("10.0.0.9/24", &["10.0.0.0", "10.0.0.9", "10.0.0.255"][..], &["10.0.0.8", "10.0.1.0"]),
+            ("10.0.0.5/30", &["10.0.0.4", "10.0.0.5", "10.0.0.7"], &["10.0.0.6", "10.0.0.8"]),
+            ("10.0.0.5/31", &["10.0.0.5"], &["10.0.0.4", "10.0.0.6"]),
+            ("10.0.0.5/32", &["10.0.0.5"], &["10.0.0.4", "10.0.0.6"]),
+        ] {
+            let interfaces = all(net);
+            assert!(reserved.iter().all(|addr| interfaces.reserve_v4(addr.parse().unwrap())));
+            assert!(!free.iter().any(|addr| interfaces.reserve_v4(addr.parse().unwrap())));
+        }
     }
 }

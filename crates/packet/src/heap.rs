@@ -9,6 +9,7 @@ pub struct HeapPacket {
     memory: Vec<u8>,
     start: usize,
     mark: Option<u32>,
+    verified: bool,
 }
 
 impl HeapPacket {
@@ -17,13 +18,20 @@ impl HeapPacket {
     pub fn new(frame: &[u8]) -> Self {
         let mut memory = vec![0; HEADROOM + frame.len()];
         memory[HEADROOM..].copy_from_slice(frame);
-        Self { memory, start: HEADROOM, mark: None }
+        Self { memory, start: HEADROOM, mark: None, verified: false }
     }
 
     /// The same frame with the mark of a matched rule.
     #[must_use]
     pub fn with_mark(mut self, mark: Option<u32>) -> Self {
         self.mark = mark;
+        self
+    }
+
+    /// The same frame as from a NIC that has found the IPv4 header checksum right.
+    #[must_use]
+    pub fn verified(mut self) -> Self {
+        self.verified = true;
         self
     }
 }
@@ -39,6 +47,10 @@ impl PacketBuf for HeapPacket {
 
     fn mark(&self) -> Option<u32> {
         self.mark
+    }
+
+    fn has_verified_header(&self) -> bool {
+        self.verified
     }
 
     fn prepend(&mut self, n: usize) -> bool {

@@ -22,6 +22,13 @@ pub trait PacketBuf {
     /// it matched one that carries a mark.
     fn mark(&self) -> Option<u32>;
 
+    /// Whether the NIC has found the IPv4 header checksum right; `false` if it has
+    /// not looked, or has found it wrong.
+    #[inline]
+    fn has_verified_header(&self) -> bool {
+        false
+    }
+
     /// Asks for the frame's first cache line: for all packets of a burst before the
     /// first is looked at, so that the waits overlap.
     #[inline]

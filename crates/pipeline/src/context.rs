@@ -4,7 +4,7 @@ use l3::Interface;
 use packet::PacketBuf;
 use service::Delivery;
 use state::{Counter, Counters, Shared, Snapshot, Source};
-use wire::{Headers, ethernet, vlan};
+use wire::{Headers, Malformed, ethernet, vlan};
 
 use crate::Outbox;
 
@@ -25,6 +25,16 @@ pub(crate) struct Packet<B> {
     pub(crate) buf: B,
     pub(crate) headers: Headers,
     pub(crate) interface: InterfaceId,
+}
+
+impl<B: PacketBuf> Packet<B> {
+    /// See [`Headers::check`].
+    ///
+    /// # Errors
+    /// What is wrong with the packet.
+    pub(crate) fn check(&self) -> Result<(), Malformed> {
+        self.headers.check(self.buf.bytes(), self.buf.has_verified_header())
+    }
 }
 
 /// What is done to a packet: the end of matching, the beginning of acting.

@@ -38,6 +38,7 @@ mod sampler;
 mod scheduling;
 mod server_hop_cache;
 mod slow;
+mod source;
 mod token_bucket;
 mod verdict;
 

@@ -111,7 +111,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 longest_udp_ms(&shared),
             ),
             errors: Errors {
-                limit: TokenBucket::new(snapshot.icmp_errors_per_second),
+                limit: TokenBucket::new(snapshot.answers.per_second),
                 scratch: [0; MAX_ERROR_LEN],
             },
             fragments: Fragments::new(
@@ -142,8 +142,8 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.next_hops.forget();
             self.stages.scheduling.state.follow(&now.services);
             self.stages.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
-            self.stages.errors.limit = TokenBucket::new(now.icmp_errors_per_second);
             self.stages.fragments.set_timeout(now.fragment_timeout_ms);
+            self.stages.errors.limit = TokenBucket::new(now.answers.per_second);
         }
     }
 

@@ -3,7 +3,7 @@ mod compile;
 
 use std::net::{IpAddr, SocketAddr};
 
-use flow::{BackendId, OnRemove, Scheduler, ServiceId, StatelessKey};
+use flow::{BackendId, OnRemove, Refuse, Scheduler, ServiceId, StatelessKey};
 use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 use wire::{FlowKey, Transport};
 
@@ -52,6 +52,7 @@ pub struct Service {
     generation: u32,
     revision: u64,
     on_remove: OnRemove,
+    refuse: Refuse,
     name: String,
     vip: IpAddr,
     port: Option<u16>,
@@ -94,6 +95,7 @@ impl Service {
             generation: lent.generation,
             revision: revision(spec.scheduler, &backends),
             on_remove: spec.on_remove,
+            refuse: spec.refuse,
             name: spec.name.clone(),
             vip: spec.vip,
             port: spec.port,
@@ -157,6 +159,12 @@ impl Service {
     #[must_use]
     pub const fn on_remove(&self) -> OnRemove {
         self.on_remove
+    }
+
+    /// The answer to packets that no backend takes.
+    #[must_use]
+    pub const fn refuse(&self) -> Refuse {
+        self.refuse
     }
 
     pub(crate) fn identity(&self) -> Identity<'_> {

@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{OnRemove, Scheduler, StatelessKey};
+use flow::{OnRemove, Refuse, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
@@ -28,6 +28,8 @@ pub struct ServiceSpec {
     pub maglev_size: u32,
     /// What happens to the connections of a backend that leaves the configuration.
     pub on_remove: OnRemove,
+    /// The answer to packets that no backend takes.
+    pub refuse: Refuse,
     /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
 }

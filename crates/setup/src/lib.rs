@@ -24,9 +24,6 @@ use wire::Mac;
 
 pub use error::SetupError;
 
-/// ICMP errors one worker may send in a second, as a router's default.
-const ICMP_ERRORS_PER_SECOND: u32 = 100;
-
 /// Marks of a port: the soft id of Flow Director has 16 bits.
 const MARKS: usize = 1 << 16;
 
@@ -75,8 +72,8 @@ pub fn start(
         tunnels: Tunnels::default(),
         admit: if offloading { config.offload.admission } else { AdmissionPolicy::Off },
         sample: config.offload.sample,
-        icmp_errors_per_second: ICMP_ERRORS_PER_SECOND,
         fragment_timeout_ms: millis(config.fragments.timeout).into(),
+        answers: control::answers(&config.answers),
     };
     let ports = config.ports.iter().zip(facts);
     let known = ports.clone().map(|(port, facts)| PortFact {

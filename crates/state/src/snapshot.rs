@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use conntrack::ConnTable;
-use flow::{AdmissionPolicy, HopId, InterfaceId, PortId};
+use flow::{AdmissionPolicy, HopId, InterfaceId, PortId, Refuse};
 use l3::{Interfaces, NeighbourTable, RouteTable};
 use service::{BackendLoads, ServiceTable};
 use wire::Mac;
@@ -29,10 +29,19 @@ pub struct Snapshot {
     /// Of the packets matched by queue, one in so many is looked up for
     /// ageing; 0: none.
     pub sample: u32,
-    /// ICMP errors that one worker may send in a second.
-    pub icmp_errors_per_second: u32,
     /// How long fragments of a datagram belong together, in milliseconds.
     pub fragment_timeout_ms: u64,
+    /// What is answered to packets that go no further.
+    pub answers: Answers,
+}
+
+/// What the load balancer answers itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answers {
+    /// The answer to packets for a port of a VIP that no service has.
+    pub closed_ports: Refuse,
+    /// ICMP errors and RSTs that one worker may send in a second.
+    pub per_second: u32,
 }
 
 impl Snapshot {

@@ -125,6 +125,38 @@ impl<const K: usize> FastHeader<K> {
         matches!(self.proto, Transport::Udp) || self.flags.opens()
     }
 
+    /// Whether [`Headers::check`](crate::Headers::check) finds nothing wrong with a
+    /// frame of which this header was made and which [may open](Self::may_open) a
+    /// connection. `verified`: the NIC has verified the IPv4 header checksum.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_sound(&self, frame: &[u8], tag: usize, verified: bool) -> bool {
+        let Some(packet) = packet::<K>(frame, tag) else { return false };
+        if Self::IS_V4 && !verified {
+            // Sums may be taken in any order, also in the packet's byte order (RFC
+            // 1071 section 2).
+            let (first, second) = (long(packet, 2), long(packet, 10));
+            let words = [first >> 32, first & LOWER, second >> 32, second & LOWER];
+            let sum = words.iter().fold(u64::from(word(packet, 18)), |sum, word| sum + word);
+            let sum = (sum >> 32) + (sum >> 16 & 0xffff) + (sum & 0xffff);
+            if checksum::fold(sum as u32) != u16::MAX {
+                return false;
+            }
+        }
+        let there = self.length - (Self::TRANSPORT - 2) as u32;
+        match self.proto {
+            Transport::Tcp => {
+                let length =
+                    u32::from(packet.get(Self::TRANSPORT + 12).map_or(0, |byte| byte >> 4));
+                length >= 5 && length * 4 <= there
+            }
+            Transport::Udp => {
+                let length = u32::from(u16::from_be(half(packet, Self::TRANSPORT + 4)));
+                length >= 8 && length <= there
+            }
+        }
+    }
+
     /// The header, if `is_usual` takes its TCP flags.
     ///
     /// Each question is a branch of its own. Branches that nearly never go the
@@ -201,6 +233,9 @@ pub struct FastRewrite<const K: usize> {
     /// order.
     pub transport_delta: u16,
 }
+
+/// The lower half of a 64-bit word.
+const LOWER: u64 = 0xffff_ffff;
 
 /// What changes in the word of time to live and protocol.
 const ONE_HOP: u16 = (!0x0100_u16).to_be();

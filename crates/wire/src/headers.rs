@@ -108,7 +108,7 @@ impl Headers {
     /// `l4` hold the network header with its options or extension headers;
     /// `l4` to `end` hold at least 20 bytes for TCP, 8 for UDP, ICMP and
     /// ICMPv6, unless the packet is a later fragment. The TCP data offset, the
-    /// UDP length and checksums are not looked at: end hosts do that.
+    /// UDP length and the IPv4 header checksum are left to [`Self::check`].
     ///
     /// # Errors
     /// [`Malformed`] says what makes the frame unfit for forwarding.

@@ -45,6 +45,60 @@ impl<B: Borrow<[u8; LEN]>> Header<B> {
     }
 }
 
+/// Option types (RFC 791 section 3.1).
+pub mod option {
+    /// The end of the options.
+    pub const END: u8 = 0;
+    /// One byte that means nothing.
+    pub const NO_OPERATION: u8 = 1;
+    /// Record route.
+    pub const RECORD_ROUTE: u8 = 7;
+    /// Internet timestamp.
+    pub const TIMESTAMP: u8 = 68;
+    /// Loose source route.
+    pub const LOOSE_ROUTE: u8 = 131;
+    /// Strict source route.
+    pub const STRICT_ROUTE: u8 = 137;
+}
+
+/// The options of a header that are longer than one byte: where each begins, and
+/// its bytes. The last item is an error if an option's length is impossible.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Options<'a> {
+    /// Of the bytes behind the header's fixed part.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Result<(usize, &'a [u8]), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let rest = self.bytes.get(self.at..)?;
+            let option = match *rest {
+                [] | [option::END, ..] => return None,
+                [option::NO_OPERATION, ..] => {
+                    self.at += 1;
+                    continue;
+                }
+                [_, length, ..] if length >= 2 => rest.get(..length.into()),
+                _ => None,
+            };
+            let at = self.at;
+            self.at = option.map_or(self.bytes.len(), |option| at + option.len());
+            return Some(option.map(|option| (at, option)).ok_or(Malformed::BadOptions));
+        }
+    }
+}
+
 /// The parts of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {

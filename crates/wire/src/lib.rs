@@ -6,6 +6,7 @@
 mod apply;
 pub mod arp;
 mod bytes;
+mod check;
 pub mod checksum;
 mod echo;
 pub mod encap;
@@ -25,6 +26,7 @@ pub mod ndp;
 pub mod numbers;
 mod parse;
 pub mod quoted;
+pub mod reset;
 pub mod rewrite;
 pub mod tcp;
 pub mod toeplitz;

@@ -1,4 +1,4 @@
-//! Why a frame is refused.
+//! Why a frame is dropped unread.
 
 /// Why a frame can't be parsed. Each reason is the name of a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -36,6 +36,34 @@ pub enum Malformed {
     /// fragment inside a fragment.
     #[error("a fragment that can't be part of a datagram")]
     BadFragment,
+    /// An IPv4 option whose length is below 2 bytes or reaches beyond the header.
+    #[error("an IPv4 option is shorter than 2 bytes or reaches beyond the header")]
+    BadOptions,
+    /// An IPv4 source route (LSRR, SSRR): packets with one are not forwarded (RFC
+    /// 7126 sections 4.3 and 4.4).
+    #[error("the IPv4 header has a source route")]
+    SourceRoute,
+    /// An IPv6 routing header with segments left: the destination address is not
+    /// the packet's last one, and the load balancer is no hop of such routes (RFC
+    /// 5095, RFC 8200 section 4.4).
+    #[error("an IPv6 routing header has segments left")]
+    SegmentsLeft,
+    /// A wrong IPv4 header checksum. Found by [`Headers::check`](crate::Headers::check).
+    #[error("the IPv4 header checksum is wrong")]
+    BadHeaderChecksum,
+    /// A UDP length below 8 bytes or beyond the datagram. Found by
+    /// [`Headers::check`](crate::Headers::check).
+    #[error("the UDP length is below 8 bytes or beyond the datagram")]
+    BadUdpLength,
+    /// A TCP data offset below 20 bytes or beyond the datagram. Found by
+    /// [`Headers::check`](crate::Headers::check).
+    #[error("the TCP data offset is below 20 bytes or beyond the datagram")]
+    BadDataOffset,
+    /// TCP control bits that no segment has (RFC 9293 section 3.10.7): none of SYN,
+    /// ACK, FIN and RST, or two of SYN, FIN and RST. Found by
+    /// [`Headers::check`](crate::Headers::check).
+    #[error("no TCP segment has these control bits")]
+    BadTcpFlags,
 }
 
 impl Malformed {
@@ -51,6 +79,13 @@ impl Malformed {
         Self::TransportTruncated,
         Self::TinyFragment,
         Self::BadFragment,
+        Self::BadOptions,
+        Self::SourceRoute,
+        Self::SegmentsLeft,
+        Self::BadHeaderChecksum,
+        Self::BadUdpLength,
+        Self::BadDataOffset,
+        Self::BadTcpFlags,
     ];
 
     /// The name of the drop, in snake_case.
@@ -67,6 +102,13 @@ impl Malformed {
             Self::TransportTruncated => "transport_truncated",
             Self::TinyFragment => "tiny_fragment",
             Self::BadFragment => "bad_fragment",
+            Self::BadOptions => "bad_options",
+            Self::SourceRoute => "source_route",
+            Self::SegmentsLeft => "segments_left",
+            Self::BadHeaderChecksum => "bad_header_checksum",
+            Self::BadUdpLength => "bad_udp_length",
+            Self::BadDataOffset => "bad_data_offset",
+            Self::BadTcpFlags => "bad_tcp_flags",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The general walk through a frame's headers, for all layouts.
 use crate::bytes::{array, be16, be32};
 use crate::headers::{Fragment, Headers, MAX_EXTENSION_HEADERS, Net, TcpFlags, numbers};
+use crate::ipv4::{Options, option};
 use crate::malformed::Malformed;
 use crate::numbers::{ethertype, protocol};
 
@@ -141,7 +142,20 @@ fn ipv4(packet: &[u8]) -> Result<Walk, Malformed> {
     if walk.end < walk.l4 || walk.end > packet.len() {
         return Err(Malformed::BadTotalLength);
     }
+    if walk.l4 > 20 {
+        check_options(packet.get(20..walk.l4).unwrap_or_default())?;
+    }
     walk.finish(packet)
+}
+
+/// Refuses IPv4 options that are misshapen or ask for a route of their own.
+fn check_options(options: &[u8]) -> Result<(), Malformed> {
+    for option in Options::new(options) {
+        if let (_, [option::LOOSE_ROUTE | option::STRICT_ROUTE, ..]) = option? {
+            return Err(Malformed::SourceRoute);
+        }
+    }
+    Ok(())
 }
 
 /// The IPv4 header and its options (RFC 791 section 3.1).
@@ -247,6 +261,9 @@ fn extension(datagram: &[u8], walk: &mut Walk) -> Result<(), Malformed> {
         walk.place = (usize::from(word & 0xfff8), word & 1 != 0);
         walk.fragment = fragment(walk.place, id);
         walk.data = walk.l4 + size;
+    }
+    if walk.proto == protocol::ROUTING && datagram.get(walk.l4 + 3).is_some_and(|left| *left > 0) {
+        return Err(Malformed::SegmentsLeft);
     }
     walk.proto = next;
     walk.l4 += size;

@@ -5,10 +5,11 @@ mod support;
 
 use etherparse::{NetSlice, SlicedPacket, TcpSlice, TransportSlice, UdpSlice};
 use proptest::prelude::*;
+use support::checks::offsets;
 use support::corpus::{Dice, frames, malform};
-use support::oracle::{addresses, endpoints};
+use support::oracle::{addresses, endpoints, repair};
 use support::spec::{Spec, config, spec};
-use wire::{FlowKey, Fragment, Headers, Net, Transport};
+use wire::{FlowKey, Fragment, Headers, Malformed, Net, Transport};
 
 /// The datagram's payload behind all network headers, as etherparse sees it.
 fn payload<'a>(sliced: &SlicedPacket<'a>) -> (&'a [u8], u8, bool) {
@@ -116,6 +117,36 @@ fn what_both_accept_has_the_same_endpoints() {
     assert!(compared > 10_000, "{compared}");
 }
 
+proptest! {
+    #![proptest_config(config(2000))]
+
+    /// etherparse writes the checksums; one changed bit makes them wrong.
+    #[test]
+    fn checksums_are_those_of_etherparse(
+        spec in spec(), at: prop::sample::Index, bit in 0..8_u8,
+    ) {
+        let spec = Spec { fragment: None, ..spec };
+        prop_assume!(etherparse_can(&spec) && !spec.options.iter().any(|(kind, _)| *kind == 43));
+        let mut frame = spec.build();
+        repair(&mut frame, false);
+        let headers = Headers::parse(&frame).unwrap();
+        let possible = spec.proto != 6 || headers.tcp_flags.are_possible();
+        prop_assert_eq!(headers.check(&frame, false).is_ok(), possible);
+        let (l3, l4, end) = offsets(&headers);
+        if [1, 6, 17, 58].contains(&spec.proto) {
+            prop_assert!(headers.transport_checksum_is_right(&frame));
+            let mut changed = frame.clone();
+            changed[l4 + at.index(end - l4)] ^= 1 << bit;
+            prop_assert!(!headers.transport_checksum_is_right(&changed));
+        }
+        if headers.net == Net::Ipv4 {
+            frame[l3 + at.index(l4 - l3)] ^= 1 << bit;
+            prop_assert_eq!(headers.check(&frame, false), Err(Malformed::BadHeaderChecksum));
+            prop_assert_eq!(headers.check(&frame, true).is_ok(), possible);
+        }
+    }
+}
+
 /// Reasons, each with the smallest change of a good frame that brings it about.
 mod reasons {
     use wire::{Headers, Malformed};
@@ -182,6 +213,70 @@ mod reasons {
         assert_eq!(reason(&chain(vec![(60, 1); 9])), Malformed::TooManyExtensionHeaders);
         assert_eq!(reason(&chain(vec![(60, 1), (0, 1)])), Malformed::MisplacedHopByHop);
         assert_eq!(reason(&with(chain(vec![(60, 1)]), 55, &[0xff])), Malformed::Truncated);
+    }
+
+    #[test]
+    fn of_routes_that_are_not_ours() {
+        let route = |left: u8| {
+            let frame = Spec { options: vec![(43, 3)], ..base(false, 6) }.build();
+            with(frame, 57, &[left])
+        };
+        assert!(Headers::parse(&route(0)).is_ok());
+        assert_eq!(reason(&route(1)), Malformed::SegmentsLeft);
+        let options = |bytes: &[u8]| {
+            let words = bytes.len() / 4;
+            with(Spec { options: vec![(1, 1); words], ..base(true, 6) }.build(), 34, bytes)
+        };
+        assert_eq!(reason(&options(&[1, 131, 7, 4, 10, 0, 0, 1])), Malformed::SourceRoute);
+        assert_eq!(reason(&options(&[137, 7, 4, 10, 0, 0, 1, 0])), Malformed::SourceRoute);
+        assert!(Headers::parse(&options(&[7, 7, 4, 0, 0, 0, 0, 0])).is_ok());
+        assert!(Headers::parse(&options(&[7, 4, 4, 0, 131, 2, 0, 0])).is_err());
+        // Behind the end of the options nothing counts.
+        assert!(Headers::parse(&options(&[0, 131, 7, 4])).is_ok());
+        for bad in [[7, 0, 0, 0], [7, 1, 0, 0], [7, 5, 0, 0], [1, 1, 1, 7]] {
+            assert_eq!(reason(&options(&bad)), Malformed::BadOptions);
+        }
+    }
+
+    #[test]
+    fn of_transport_headers_that_cannot_be() {
+        for v4 in [true, false] {
+            let check = |frame: &[u8]| Headers::parse(frame).unwrap().check(frame, true);
+            let (tcp, udp) = (base(v4, 6).build(), base(v4, 17).build());
+            let l4 = if v4 { 34 } else { 54 };
+            for (length, expected) in [
+                (0, Err(Malformed::BadUdpLength)),
+                (7, Err(Malformed::BadUdpLength)),
+                (8, Ok(())),
+                (40, Ok(())),
+                (41, Err(Malformed::BadUdpLength)),
+            ] {
+                assert_eq!(check(&with(udp.clone(), l4 + 4, &[0, length])), expected, "{length}");
+            }
+            // 52 bytes are there.
+            for (offset, expected) in [
+                (0x40, Err(Malformed::BadDataOffset)),
+                (0x50, Ok(())),
+                (0xd0, Ok(())),
+                (0xe0, Err(Malformed::BadDataOffset)),
+            ] {
+                assert_eq!(check(&with(tcp.clone(), l4 + 12, &[offset])), expected, "{offset:x}");
+            }
+            let possible = [0x01, 0x02, 0x04, 0x10, 0x11, 0x12, 0x14, 0x18, 0xd8];
+            for flags in possible {
+                assert_eq!(check(&with(tcp.clone(), l4 + 13, &[flags])), Ok(()), "{flags:x}");
+            }
+            for flags in [0x00, 0x03, 0x05, 0x06, 0x07, 0x08, 0x13, 0x20, 0x28, 0xff] {
+                let checked = check(&with(tcp.clone(), l4 + 13, &[flags]));
+                assert_eq!(checked, Err(Malformed::BadTcpFlags), "{flags:x}");
+            }
+            // A first fragment says the length of the whole datagram.
+            let fragment = Some((1, 0, true));
+            let first = Spec { fragment, payload: vec![0; 40], ..base(v4, 17) }.build();
+            let l4 = if v4 { 34 } else { 62 };
+            assert_eq!(check(&with(first.clone(), l4 + 4, &[9, 9])), Ok(()));
+            assert_eq!(check(&with(first, l4 + 4, &[0, 7])), Err(Malformed::BadUdpLength));
+        }
     }
 
     #[test]

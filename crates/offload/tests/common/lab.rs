@@ -210,6 +210,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         scheduler: Scheduler::RoundRobin,
         maglev_size: 1009,
         on_remove: flow::OnRemove::Keep,
+        refuse: flow::Refuse::Reset,
         backends: vec![backend(1), backend(2)],
     };
     let route = Route {
@@ -228,8 +229,8 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         tunnels: Tunnels::default(),
         admit,
         sample,
-        icmp_errors_per_second: 10,
         fragment_timeout_ms: 1000,
+        answers: state::Answers { closed_ports: flow::Refuse::Reset, per_second: 10 },
     };
     let port = |mac| PortShared {
         marks: MarkTable::new(256),

@@ -13,6 +13,7 @@ use crate::answer::too_long;
 use crate::context::{Context, Decision, Packet};
 use crate::slow::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
 use crate::slow::stateless;
+use crate::source::is_host;
 
 /// Answers, translates or drops an ICMP packet.
 pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
@@ -29,6 +30,15 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
         Net::Ipv4 => (kind == icmp::kind::ECHO_REQUEST, icmp::is_error(kind)),
         _ => (kind == icmpv6::kind::ECHO_REQUEST, icmpv6::is_error(kind)),
     };
+    if let Err(malformed) = packet.check() {
+        return cx.count(malformed.into());
+    }
+    if !headers.src_addr(frame).is_some_and(|src| is_host(cx, src)) {
+        return cx.count(Counter::BadSource);
+    }
+    if headers.fragment == Fragment::Whole && !headers.transport_checksum_is_right(frame) {
+        return cx.count(Counter::BadIcmp);
+    }
     let ours = cx.snapshot.is_ours(dst);
     if headers.fragment != Fragment::Whole || (ours && !is_echo && !is_error) {
         return cx.count(Counter::IcmpUnsupported);

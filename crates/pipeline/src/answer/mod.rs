@@ -1,7 +1,8 @@
 //! What the load balancer answers itself: ARP, neighbour discovery, ICMP echoes,
-//! and reports about tunnels that are too narrow.
+//! reports about tunnels that are too narrow, and refusals.
 
 pub(crate) mod arp;
 pub(crate) mod icmp;
 pub(crate) mod ndp;
+pub(crate) mod refusal;
 mod too_long;

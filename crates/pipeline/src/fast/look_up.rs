@@ -149,7 +149,8 @@ fn places_of_unknown(verdicts: &[Verdict]) -> [u8; BURST] {
     places
 }
 
-/// Notes a packet of no known connection, if it may open one.
+/// Notes a packet of no known connection, if it may open one. The slow path drops
+/// one that is not sound.
 #[inline(never)]
 fn note<const TAGGED: bool, const K: usize, B: PacketBuf>(
     link: Link<'_, TAGGED>,
@@ -157,8 +158,10 @@ fn note<const TAGGED: bool, const K: usize, B: PacketBuf>(
     place: u8,
     fresh: &mut FreshOf<K>,
 ) {
-    let header = burst.get(usize::from(place)).and_then(|buf| link.again(buf.bytes()));
-    if let Some((header, _)) = header.filter(|(header, _)| FastHeader::may_open(header)) {
+    let Some(buf) = burst.get(usize::from(place)) else { return };
+    let frame = buf.bytes();
+    let Some((header, tag)) = link.again::<K>(frame) else { return };
+    if header.may_open() && header.is_sound(frame, tag, buf.has_verified_header()) {
         let _ = fresh.try_push((place, header));
     }
 }

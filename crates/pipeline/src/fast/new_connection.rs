@@ -27,7 +27,7 @@ use crate::next_hop_cache::{ETHERNET, NextHop, NextHopCache};
 use crate::offload_requests::{measure, want};
 use crate::pipeline::{BURST, Stages};
 use crate::scheduling::Scheduling;
-use crate::slow::miss::is_client;
+use crate::source::is_client;
 use crate::verdict::Verdict;
 
 /// Packets of one family that may open connections: place and header.
@@ -294,7 +294,10 @@ where
     let full = !scheduling.is_calm(flow, cx.now_ms) && cx.shared.table.refuses::<K>();
     let chosen = scheduling.choose(cx, service, flow, *flags);
     let (Some(backend), slow) = (chosen, Next::Slow(chosen)) else { return none };
-    let Some(server) = service.server(backend, flow.dst().port()) else { return slow };
+    let server = service.server(backend, flow.dst().port());
+    let Some(server) = server.filter(|server| server.ip() != flow.src().ip()) else {
+        return slow;
+    };
     let Some(hop_id) = next_hops.server(cx, server.ip()) else { return slow };
     let (owner, hops) = ((service.id(), backend, service.forwarding()), [hop_id, *back]);
     let Some(answers) = key.answers(server, service.forwarding()) else { return slow };

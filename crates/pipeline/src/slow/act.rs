@@ -11,6 +11,7 @@ use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl};
 
 use crate::Outbox;
 use crate::context::{Context, Packet};
+use crate::source::is_host;
 use crate::token_bucket::TokenBucket;
 
 /// The shortest Ethernet frame without its check sequence: up to here bytes
@@ -39,7 +40,8 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     hop: HopId,
 ) {
     if packet.headers.ttl <= 1 {
-        return refuse(cx, errors, packet, ErrorKind::TimeExceeded);
+        refuse(cx, errors, packet, ErrorKind::TimeExceeded, Counter::TtlExpired);
+        return;
     }
     let (id, mac) = match next_hop(cx, &packet, delivery, hop) {
         Ok(next) => next,
@@ -54,7 +56,8 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     };
     let mtu = inner_mtu(interface, tunnel);
     if packet.headers.end.saturating_sub(packet.headers.l3) > mtu {
-        return refuse(cx, errors, packet, ErrorKind::TooBig { mtu });
+        refuse(cx, errors, packet, ErrorKind::TooBig { mtu }, Counter::TooBig);
+        return;
     }
     let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
     // A NIC that sends a frame on as it is can't cut it either.
@@ -177,32 +180,38 @@ pub(crate) fn trim<B: PacketBuf>(packet: &mut Packet<B>) {
     }
 }
 
-/// Turns `packet` into the ICMP error `kind` about itself and sends it back,
-/// if one may be sent.
+/// Turns `packet` into the ICMP error `kind` about itself and sends it back. `false`:
+/// none may be sent, and the packet is counted, mostly as `dropped`.
 #[cold]
 pub(crate) fn refuse<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     errors: &mut Errors,
     mut packet: Packet<B>,
     kind: ErrorKind,
-) {
-    let (told, dropped) = match kind {
-        ErrorKind::TimeExceeded => (Counter::TimeExceeded, Counter::TtlExpired),
-        _ => (Counter::PacketTooBig, Counter::TooBig),
+    dropped: Counter,
+) -> bool {
+    let told = match kind {
+        ErrorKind::TimeExceeded => Counter::TimeExceeded,
+        ErrorKind::TooBig { .. } => Counter::PacketTooBig,
+        _ => Counter::PortUnreachable,
     };
     let length = write_error(cx, errors, &packet, kind);
     let Some(error) = length.and_then(|length| errors.scratch.get(..length)) else {
-        return cx.count(dropped);
+        cx.count(dropped);
+        return false;
     };
     if !errors.limit.take(cx.now_ms) {
         cx.count(Counter::IcmpLimited);
-        return cx.count(dropped);
+        cx.count(dropped);
+        return false;
     }
     if !packet.buf.resize(error.len()) {
-        return cx.count(Counter::NoRoom);
+        cx.count(Counter::NoRoom);
+        return false;
     }
     packet.buf.bytes_mut().copy_from_slice(error);
     cx.reply(packet, told);
+    true
 }
 
 /// Writes the error into the scratch memory; its length. `None` if there may
@@ -218,9 +227,11 @@ fn write_error<B: PacketBuf, O>(
     if too_big && headers.net == Net::Ipv4 && !forbids_fragments(frame, headers) {
         return None;
     }
-    let sender = headers.src_addr(frame)?;
+    let sender = headers.src_addr(frame).filter(|sender| is_host(cx, *sender))?;
     let own = cx.arrived(packet).and_then(|interface| interface.source_for(sender));
-    // Without an address of its own the load balancer speaks as the VIP.
+    // A closed port is the VIP's. Of what happens on the way the load balancer
+    // tells as a router, as long as it has an address of its own.
+    let own = own.filter(|_| kind != ErrorKind::PortUnreachable);
     let from = own.or_else(|| headers.dst_addr(frame))?;
     error_into(&mut errors.scratch, frame, headers, kind, from)
 }

@@ -33,7 +33,7 @@ pub(crate) struct SlowPacket {
 pub(crate) type SlowPackets = ArrayVec<SlowPacket, BURST>;
 
 /// Packets that change a connection's state are always looked up.
-const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+pub(crate) const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
 
 /// Matches all flows among `packets`. Those that the NIC has not told anything about are
 /// looked up together, so that their cache misses overlap.

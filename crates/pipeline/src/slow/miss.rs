@@ -5,18 +5,19 @@
 use std::net::IpAddr;
 
 use conntrack::{ConnId, Hit, InsertError};
-use flow::{AdmissionPolicy, BackendId, Direction, HopId, InterfaceId};
+use flow::{AdmissionPolicy, BackendId, Direction, HopId};
 use packet::PacketBuf;
 use service::{Binding, Service};
 use state::Counter;
-use wire::{FlowKey, Headers};
+use wire::{FlowKey, Headers, TcpFlags};
 
 use crate::Outbox;
-use crate::context::{Context, Decision};
+use crate::context::{Context, Decision, Packet};
 use crate::offload_requests::{decision, measure, want};
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
 use crate::slow::stateless;
+use crate::source::{is_client, is_host};
 
 /// Backends tried when the reply 5-tuple is another connection's.
 const TRIES: usize = 8;
@@ -26,31 +27,37 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     scheduling: &mut Scheduling,
     key: &FlowKey,
-    headers: &Headers,
-    interface: InterfaceId,
+    packet: &Packet<B>,
 ) -> Result<Decision, Counter> {
+    let headers = &packet.headers;
     if let Some(service) = cx.snapshot.services.lookup(key).filter(|found| found.is_stateless()) {
+        packet.check()?;
         return without_state(cx, service, key, headers);
     }
     // A packet before this one in the burst, or another worker, may have
     // brought the connection in.
     if let Some(hit) = cx.shared.table.lookup(key) {
         if hit.direction == Direction::Reply
-            && stateless::is_misplaced(cx, key.src().ip(), interface)
+            && stateless::is_misplaced(cx, key.src().ip(), packet.interface)
         {
             return Err(Counter::WrongSide);
         }
         cx.count(Counter::LookedUp);
         return decision(cx, hit, headers).ok_or(Counter::NotRewritable);
     }
+    packet.check()?;
     cx.count(Counter::Missed);
     let snapshot = cx.snapshot;
     let Some(service) = snapshot.services.lookup(key) else {
+        if snapshot.services.is_vip(key.dst().ip()) {
+            let is_host = is_host(cx, key.src().ip());
+            return Err(if is_host { Counter::ClosedPort } else { Counter::BadSource });
+        }
         if stateless::opens(key.proto(), headers.tcp_flags) {
             return Err(Counter::NotForUs);
         }
         let decision = stateless::reply(cx, key)?;
-        if stateless::is_misplaced(cx, stateless::sender(cx, key), interface) {
+        if stateless::is_misplaced(cx, stateless::sender(cx, key), packet.interface) {
             return Err(Counter::WrongSide);
         }
         cx.count(Counter::StatelessReply);
@@ -63,6 +70,9 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         // It goes no further, so it opens nothing.
         return Err(Counter::TtlExpired);
     }
+    if headers.tcp_flags.any(TcpFlags::RST | TcpFlags::SYN) && !headers.tcp_flags.opens() {
+        return opens_nothing(cx, service, key, headers);
+    }
     match install(cx, scheduling, service, key, headers) {
         Ok(hit) => decision(cx, hit, headers).ok_or(Counter::NotRewritable),
         Err(Refusal::Full) => {
@@ -74,6 +84,25 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         }
         Err(Refusal::Drop(counter)) => Err(counter),
     }
+}
+
+/// What is done to a RST, or a SYN with ACK, of no known connection. The connection
+/// of a RST may be one that a full table had no room for, or that was there before
+/// the load balancer: its backend must know that it has ended. A client never
+/// answers a SYN.
+#[cold]
+fn opens_nothing<O>(
+    cx: &Context<'_, O>,
+    service: &Service,
+    key: &FlowKey,
+    headers: &Headers,
+) -> Result<Decision, Counter> {
+    if headers.tcp_flags.any(TcpFlags::SYN) || service.pool().is_some() {
+        return Err(Counter::UnknownConnection);
+    }
+    let decision = stateless::forward(cx, service, key)?;
+    cx.count(Counter::Stateless);
+    Ok(decision)
 }
 
 /// What is done to a packet of a stateless service: what the entries in the NIC
@@ -93,19 +122,6 @@ fn without_state<O>(
     let decision = stateless::forward(cx, service, key)?;
     cx.count(Counter::ByAddress);
     Ok(decision)
-}
-
-/// Whether a client can have this address.
-#[inline]
-pub(crate) fn is_client<O>(cx: &Context<'_, O>, ip: IpAddr) -> bool {
-    let host = match ip {
-        IpAddr::V4(v4) => !v4.is_broadcast() && v4.octets()[0] != 0,
-        IpAddr::V6(_) => true,
-    };
-    host && !ip.is_multicast()
-        && !ip.is_unspecified()
-        && !ip.is_loopback()
-        && !cx.snapshot.is_ours(ip)
 }
 
 /// Why a connection isn't put into the table.
@@ -132,9 +148,15 @@ fn install<B: PacketBuf, O: Outbox<B>>(
     let back = hop_to(cx, key.src().ip())?;
     ask_for(cx, back);
     let chosen = scheduling.backend(cx, service, key, headers.tcp_flags);
-    let mut backend = chosen.ok_or(Counter::NoBackend)?;
+    let first = chosen.ok_or(Counter::NoBackend)?;
+    let mut backend = first;
     for _ in 0..TRIES {
-        let there = hop_to(cx, server_of(cx, backend).ok_or(Counter::NoBackend)?)?;
+        let server = server_of(cx, backend).ok_or(Counter::NoBackend)?;
+        if matches!(service.mode(), service::ModeSpec::Nat) && server == key.src().ip() {
+            // It would get its own packet, from its own address.
+            return Err(Refusal::Drop(Counter::Hairpin));
+        }
+        let there = hop_to(cx, server)?;
         match try_backend(cx, service, backend, key, [there, back]) {
             Err(InsertError::ReplyConflict(_)) => {}
             Ok((conn, backend)) => return Ok(installed(cx, service, conn, backend)),
@@ -145,12 +167,13 @@ fn install<B: PacketBuf, O: Outbox<B>>(
                 return Err(Refusal::Drop(Counter::BadSource));
             }
         }
-        if service.pool().is_some() {
-            return Err(Refusal::Drop(Counter::PoolExhausted));
-        }
-        backend = after(service, backend).ok_or(Counter::ReplyConflict)?;
+        backend = match after(service, backend) {
+            Some(next) if next != first => next,
+            _ => break,
+        };
     }
-    Err(Refusal::Drop(Counter::ReplyConflict))
+    let exhausted = service.pool().is_some();
+    Err(Refusal::Drop(if exhausted { Counter::PoolExhausted } else { Counter::ReplyConflict }))
 }
 
 /// The answer will need this hop: by then it should be known.

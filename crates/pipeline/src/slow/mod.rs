@@ -19,12 +19,13 @@ use crate::Outbox;
 use crate::answer::arp::arp;
 use crate::answer::icmp::icmp;
 use crate::answer::ndp::ndp;
+use crate::answer::refusal::refuse;
 use crate::context::{Context, Decision, Packet};
 use crate::offload_requests::{decision, notice, segment, touch};
 use crate::pipeline::Stages;
 use crate::slow::fragment::{FragmentKey, Later};
+use crate::slow::matching::{DECISIVE, match_burst, told_action};
 pub(crate) use crate::slow::matching::{SlowPacket, SlowPackets};
-use crate::slow::matching::{match_burst, told_action};
 use crate::slow::miss::miss;
 use crate::slow::parse::{Kind, parse, parse_common};
 use crate::slow::reopening::{reopen, reopened};
@@ -43,19 +44,17 @@ pub(crate) mod stateless;
 /// Parses a packet; `None` if it is dropped and counted.
 fn parsed<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<SlowPacket> {
     let (mark, verdict, sample) = (buf.mark(), Verdict::Unknown, None);
-    if let Some((headers, interface, key)) = parse_common(cx, buf.bytes()) {
-        let kind = Kind::Flow(key);
-        return Some(SlowPacket { headers, interface, kind, mark, verdict, sample });
-    }
-    match parse(cx, buf.bytes()) {
-        Ok((headers, interface, kind)) => {
-            Some(SlowPacket { headers, interface, kind, mark, verdict, sample })
+    let found = match parse_common(cx, buf.bytes()) {
+        Some((headers, interface, key)) => Ok((headers, interface, Kind::Flow(key))),
+        None => parse(cx, buf.bytes()),
+    };
+    let found = found.and_then(|(headers, interface, kind)| {
+        if headers.tcp_flags.any(DECISIVE) && headers.fragment == Fragment::Whole {
+            headers.check(buf.bytes(), buf.has_verified_header())?;
         }
-        Err(counter) => {
-            cx.count(counter);
-            None
-        }
-    }
+        Ok(SlowPacket { headers, interface, kind, mark, verdict, sample })
+    });
+    found.map_err(|counter| cx.count(counter)).ok()
 }
 
 impl<B: PacketBuf> Stages<B> {
@@ -108,6 +107,11 @@ impl<B: PacketBuf> Stages<B> {
         let SlowPacket { headers, interface, kind, mark, verdict, sample } = known;
         let packet = Packet { buf, headers, interface };
         match (kind, verdict) {
+            (Kind::Flow(_), _)
+                if packet.headers.fragment != Fragment::Whole && packet.check().is_err() =>
+            {
+                self.drop_unsound(cx, packet);
+            }
             (Kind::Flow(key), _) if self.is_forged(cx, &packet, &key, verdict) => {
                 cx.count(Counter::WrongSide);
             }
@@ -128,6 +132,14 @@ impl<B: PacketBuf> Stages<B> {
             (Kind::Arp, _) => arp(cx, packet),
             (Kind::Ndp, _) => ndp(cx, packet),
             (Kind::Icmp, _) => icmp(cx, &mut self.errors, packet),
+        }
+    }
+
+    /// Drops a first fragment that [`Packet::check`] refuses, and those behind it.
+    #[cold]
+    fn drop_unsound<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>) {
+        if let Err(malformed) = packet.check() {
+            self.act(cx, packet, Err(malformed.into()));
         }
     }
 
@@ -193,7 +205,7 @@ impl<B: PacketBuf> Stages<B> {
         mark: Option<u32>,
         (verdict, sample): (Verdict, Option<Hit>),
     ) -> Result<Decision, Counter> {
-        let Packet { headers, interface, .. } = packet;
+        let headers = &packet.headers;
         match verdict {
             Verdict::Queued | Verdict::Shared(_) => {
                 if let Some(hit) = sample {
@@ -207,7 +219,7 @@ impl<B: PacketBuf> Stages<B> {
                 self.reminder.found(cx, hit);
                 decision(cx, hit, headers).ok_or(Counter::NotRewritable)
             }
-            _ => miss(cx, &mut self.scheduling, key, headers, *interface),
+            _ => miss(cx, &mut self.scheduling, key, packet),
         }
     }
 
@@ -228,9 +240,10 @@ impl<B: PacketBuf> Stages<B> {
                 act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
             }
             Err(Counter::TtlExpired) => {
-                act::refuse(cx, &mut self.errors, packet, ErrorKind::TimeExceeded);
+                let (kind, dropped) = (ErrorKind::TimeExceeded, Counter::TtlExpired);
+                act::refuse(cx, &mut self.errors, packet, kind, dropped);
             }
-            Err(counter) => cx.count(*counter),
+            Err(counter) => refuse(cx, &mut self.errors, packet, *counter),
         }
         if let Some(key) = first {
             self.first_fragment(cx, key, decision.ok());
@@ -266,6 +279,9 @@ impl<B: PacketBuf> Stages<B> {
         key: FragmentKey,
         packet: Packet<B>,
     ) {
+        if let Err(malformed) = packet.check() {
+            return cx.count(malformed.into());
+        }
         let later = self.fragments.later(key, packet, cx.now_ms);
         self.displaced_fragments(cx);
         match later {

@@ -9,6 +9,7 @@ use wire::{FlowKey, Transport};
 
 use crate::context::{Context, Decision};
 use crate::slow::act::hop_to;
+use crate::source::is_client;
 
 /// To a VIP: the backend that Maglev gives.
 pub(crate) fn forward<O>(
@@ -60,8 +61,9 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
     if claims.is_empty() {
         return Err(Counter::NotForUs);
     }
-    if cx.snapshot.is_ours(client.ip()) {
-        // Of mode fullnat: without state nobody knows the client.
+    if !is_client(cx, client.ip()) {
+        // Of mode fullnat: without state the client is not known. Or to an address
+        // that no client has.
         return Err(Counter::BackendUnclaimed);
     }
     let binding = claimed(cx, claims, key).ok_or(Counter::BackendUnclaimed)?;

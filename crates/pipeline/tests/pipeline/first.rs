@@ -15,10 +15,12 @@ use crate::world::{Link, OUTSIDE, Plan, TAGGED, World, destination, tcp, udp};
 #[derive(Clone, Copy, Debug)]
 enum Sent {
     Syn,
-    /// A SYN with other bits, which goes the general way.
+    /// A SYN with FIN, which no segment has.
     SynFin,
-    /// A SYN with IP options or an extension header, likewise.
+    /// A SYN with IP options or an extension header.
     Options,
+    /// A datagram whose UDP length is too large.
+    LongUdp,
     Ack,
     Udp,
     /// A SYN whose last hop is used up.
@@ -70,6 +72,13 @@ fn frame(sent: Sent, client: u8, vip: usize, vlan: Option<u16>) -> Vec<u8> {
             udp(link, &client, &vip, &[5; 20])
         }
         Sent::Options => with_options(opens(link, "S"), is_v6),
+        Sent::LongUdp => {
+            let to = if is_v6 { "[fd09::1]:53" } else { "10.9.0.1:53" };
+            let mut frame = udp(link, &client, to, &[5; 20]);
+            let length = frame.len() - 24;
+            frame[length] = 0x40;
+            frame
+        }
     }
 }
 
@@ -94,11 +103,12 @@ fn with_options(mut frame: Vec<u8>, is_v6: bool) -> Vec<u8> {
 fn sent() -> impl Strategy<Value = Sent> {
     prop_oneof![
         12 => Just(Sent::Syn), 1 => Just(Sent::SynFin), 1 => Just(Sent::Options),
+        1 => Just(Sent::LongUdp),
         2 => Just(Sent::Ack), 4 => Just(Sent::Udp), 1 => Just(Sent::Expired), 1 => Just(Sent::Long),
     ]
 }
 
-const COUNTERS: [Counter; 10] = [
+const COUNTERS: [Counter; 12] = [
     Counter::Installed,
     Counter::Missed,
     Counter::LookedUp,
@@ -109,6 +119,8 @@ const COUNTERS: [Counter; 10] = [
     Counter::NotForUs,
     Counter::ReplyConflict,
     Counter::OffloadRequests,
+    Counter::BadUdpLength,
+    Counter::BadTcpFlags,
 ];
 
 proptest! {

@@ -137,7 +137,7 @@ fn pieces_of_a_dropped_datagram_are_dropped() {
     let mut world = World::new(&Plan::default());
     let pieces = cut(&udp(Link::CLIENT, ENDS[0].0, "10.9.0.1:9", &[1; 200]), 5, 64);
     assert_eq!(world.one(OUTSIDE, &pieces[1]), None);
-    world.drops(OUTSIDE, &pieces[0], Counter::NotForUs);
+    world.drops(OUTSIDE, &pieces[0], Counter::ClosedPort);
     assert_eq!(world.count(Counter::FragmentOrphaned), 1);
     world.drops(OUTSIDE, &pieces[2], Counter::FragmentOrphaned);
 }

@@ -98,6 +98,8 @@ fn packets_too_long_for_the_next_link_are_told_or_dropped() {
     assert_eq!(icmp.icmp_type, Icmpv4Type::DestinationUnreachable(needed));
     let mut may_fragment = syn(&[0; 1361]);
     may_fragment[20] = 0;
+    let ip = etherparse::Ipv4Header::from_slice(&may_fragment[14..]).unwrap().0;
+    may_fragment[24..26].copy_from_slice(&ip.calc_header_checksum().to_be_bytes());
     world.drops(OUTSIDE, &may_fragment, Counter::TooBig);
     let six = tcp(Link::CLIENT, "[2001:db8::9]:5000", "[fd09::1]:80", "S", &[0; 1341]);
     let (_, sent) = world.one(OUTSIDE, &six).unwrap();

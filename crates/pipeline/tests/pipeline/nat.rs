@@ -199,7 +199,7 @@ fn answers_that_nobody_or_two_services_claim_are_dropped() {
     let opening = tcp(Link::from_backend(3), "10.1.0.13:12345", "9.9.9.9:80", "S", b"");
     world.drops(INSIDE, &opening, Counter::NotForUs);
     let no_service = tcp(Link::CLIENT, "9.9.9.9:5000", "10.9.0.1:81", "S", b"");
-    world.drops(OUTSIDE, &no_service, Counter::NotForUs);
+    world.drops(OUTSIDE, &no_service, Counter::ClosedPort);
 }
 
 #[test]

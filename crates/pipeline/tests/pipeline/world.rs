@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeaderSlice};
-use flow::{AdmissionPolicy, HopId, InterfaceId, PortId, Scheduler};
+use flow::{AdmissionPolicy, HopId, InterfaceId, PortId, Refuse, Scheduler};
 use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Outbox, Pipeline, Settings};
 use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable, TunnelSpec};
 use state::{
-    Counter, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot, Source,
-    Tunnels,
+    Answers, Counter, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot,
+    Source, Tunnels,
 };
 use wire::{Mac, Transport, Tunnel};
 
@@ -55,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) admit: AdmissionPolicy,
     pub(crate) sample: u32,
     pub(crate) icmp_errors: u32,
+    /// Of every service, and of ports that none has.
+    pub(crate) refuse: Refuse,
     pub(crate) known_backends: bool,
     pub(crate) settings: Settings,
     pub(crate) pool_ports: u16,
@@ -74,6 +76,7 @@ impl Default for Plan {
             admit: AdmissionPolicy::Off,
             sample: 0,
             icmp_errors: 100,
+            refuse: Refuse::Drop,
             known_backends: true,
             settings: Settings::default(),
             pool_ports: 4,
@@ -236,8 +239,8 @@ pub(crate) fn snapshot(plan: &Plan) -> Snapshot {
         interfaces,
         admit: plan.admit,
         sample: plan.sample,
-        icmp_errors_per_second: plan.icmp_errors,
         fragment_timeout_ms: FRAGMENT_TIMEOUT_MS,
+        answers: Answers { closed_ports: plan.refuse, per_second: plan.icmp_errors },
     }
 }
 
@@ -251,6 +254,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         scheduler: plan.scheduler,
         maglev_size: 1009,
         on_remove: flow::OnRemove::Keep,
+        refuse: plan.refuse,
         backends: backends
             .iter()
             .zip(std::iter::once(u16::from(!plan.drained)).chain(std::iter::repeat(1)))

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 use std::net::{IpAddr, SocketAddr};
 
-use flow::{OnRemove, Scheduler};
+use flow::{OnRemove, Refuse, Scheduler};
 use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable};
 use wire::{FlowKey, Transport};
 
@@ -28,6 +28,7 @@ pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpe
         scheduler: Scheduler::Maglev,
         maglev_size: 1009,
         on_remove: OnRemove::Keep,
+        refuse: Refuse::Reset,
         backends: Vec::new(),
     }
 }

@@ -25,6 +25,17 @@ pub(crate) fn parse(data: &[u8]) {
     };
     assert!(l4 - l3 >= ip);
     assert_eq!(headers.src_addr(data).is_some(), ip > 0);
+    if headers.check(data, false).is_ok() {
+        assert!(headers.check(data, true).is_ok());
+        let length = |at: usize| usize::from(u16::from_be_bytes([data[at], data[at + 1]]));
+        match headers.proto {
+            _ if later || ip == 0 => {}
+            6 => assert!((20..=end - l4).contains(&(usize::from(data[l4 + 12] >> 4) * 4))),
+            17 => assert!(length(l4 + 4) >= 8),
+            _ => {}
+        }
+    }
+    let _ = headers.transport_checksum_is_right(data);
     let balanced = ip > 0 && Transport::from_number(headers.proto).is_some() && !later;
     let flow = headers.flow(data);
     assert_eq!(flow.is_some(), balanced);

@@ -145,7 +145,8 @@ fn put_sum(frame: &mut [u8], covered: std::ops::Range<usize>, at: usize, pseudo:
 }
 
 /// Interesting bytes.
-const BYTES: [u8; 16] = [0, 1, 2, 4, 5, 6, 17, 43, 44, 51, 58, 60, 0x45, 0x60, 0x7f, 0xff];
+const BYTES: [u8; 18] =
+    [0, 1, 2, 4, 5, 6, 17, 43, 44, 51, 58, 60, 0x45, 0x60, 0x7f, 131, 137, 0xff];
 
 /// Writes a broken version of a frame out of `frames` to `out`.
 pub(crate) fn malform(dice: &mut Dice, frames: &[Vec<u8>], out: &mut Vec<u8>) {

@@ -1,0 +1,21 @@
+//! `[answers]`: what HNLB answers besides what backends do.
+use flow::Refuse;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What HNLB answers to packets that go no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Answers {
+    /// The answer to packets for a port of a VIP that no service has.
+    pub closed_ports: Refuse,
+    /// The number of ICMP errors and RSTs that each worker may send in a second. What would exceed it is dropped and counted as `icmp_limited`.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub per_second: u32,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self { closed_ports: Refuse::default(), per_second: 100 }
+    }
+}
