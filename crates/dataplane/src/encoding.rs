@@ -32,14 +32,25 @@ pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen>
             unique_marks: unique_marks(device),
             workers,
         };
-        let chosen = match device.flows.as_deref_mut() {
+        let mut chosen = match device.flows.as_deref_mut() {
             Some(flows) => choose(flows, card, wanted),
             None => choose(&mut NoFlows, card, wanted),
         };
+        chosen.reasons.push(verifier_of_headers(device).to_owned());
         log(&device.name, &chosen, wanted);
         chosen
     };
     devices.iter_mut().zip(&outputs).map(choose).collect()
+}
+
+/// What verifies the IPv4 header checksums of packets that open or end a connection.
+fn verifier_of_headers(device: &Device) -> &'static str {
+    let receives = device.emulated.as_ref().map_or(&device.port, |emulated| &emulated.wire);
+    if receives.verifies_headers() {
+        "the card verifies IPv4 header checksums"
+    } else {
+        "software verifies the IPv4 header checksums of packets that open or end a connection"
+    }
 }
 
 /// How rules of port `at` would name every port: emulated NICs by the numbers of

@@ -41,11 +41,17 @@ enum hnlb_mbuf_layout {
 };
 
 /* Flags of struct rte_mbuf: a rule matched; the rule's mark is in hash.fdir.hi;
- * the RSS hash is there.
+ * the RSS hash is there; what the NIC found of the IPv4 header checksum, and that
+ * it is right.
  */
 static const uint64_t HNLB_FDIR_FLAG = RTE_MBUF_F_RX_FDIR;
 static const uint64_t HNLB_FDIR_ID_FLAG = RTE_MBUF_F_RX_FDIR_ID;
 static const uint64_t HNLB_RSS_FLAG = RTE_MBUF_F_RX_RSS_HASH;
+static const uint64_t HNLB_IP_CKSUM_MASK = RTE_MBUF_F_RX_IP_CKSUM_MASK;
+static const uint64_t HNLB_IP_CKSUM_GOOD = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+
+/* A port can verify IPv4 header checksums. */
+static const uint64_t HNLB_RX_OFFLOAD_IPV4_CKSUM = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
 
 /* Sizes of the specs of pattern items. */
 enum hnlb_item_size {

@@ -250,6 +250,11 @@ impl PacketBuf for Mbuf {
     }
 
     #[inline]
+    fn has_verified_header(&self) -> bool {
+        self.ol_flags() & sys::HNLB_IP_CKSUM_MASK == sys::HNLB_IP_CKSUM_GOOD
+    }
+
+    #[inline]
     fn prepend(&mut self, n: usize) -> bool {
         let Ok(n) = u16::try_from(n) else { return false };
         let (Some(offset), Some(len)) =

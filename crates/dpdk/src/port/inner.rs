@@ -59,6 +59,8 @@ pub(crate) struct Inner {
     pub(super) started: AtomicBool,
     /// Descriptors of a receive queue, as the driver has them.
     pub(super) rx_ring: AtomicU16,
+    /// Whether the NIC verifies IPv4 header checksums.
+    pub(super) verifies_headers: AtomicBool,
     /// Queues that have a handle.
     pub(super) rx_taken: Vec<AtomicBool>,
     pub(super) tx_taken: Vec<AtomicBool>,
@@ -106,6 +108,7 @@ impl Inner {
             removed,
             started: AtomicBool::new(false),
             rx_ring: AtomicU16::new(0),
+            verifies_headers: AtomicBool::new(false),
             rx_taken: free(queues.0),
             tx_taken: free(queues.1),
             flows_taken: AtomicBool::new(false),

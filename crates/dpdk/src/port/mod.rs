@@ -109,6 +109,13 @@ impl Port {
         self.inner.rx_ring.load(Ordering::Relaxed)
     }
 
+    /// Whether the NIC verifies the IPv4 header checksums of received packets:
+    /// wherever the driver can, it is asked to.
+    #[must_use]
+    pub fn verifies_headers(&self) -> bool {
+        self.inner.verifies_headers.load(Ordering::Relaxed)
+    }
+
     /// Starts it. Nothing happens if it runs.
     ///
     /// # Errors

@@ -32,6 +32,8 @@ pub(super) fn configure(port: &Inner, config: &PortConfig) -> Result<(), PortErr
     // SAFETY: numbers, arrays of numbers and nullable pointers: zero is valid.
     let mut conf = unsafe { MaybeUninit::<sys::rte_eth_conf>::zeroed().assume_init() };
     conf.rxmode.mtu = config.mtu.map_or(0, |mtu| nominal_mtu(&info, mtu));
+    conf.rxmode.offloads = info.rx_offload_capa & sys::HNLB_RX_OFFLOAD_IPV4_CKSUM;
+    port.verifies_headers.store(conf.rxmode.offloads != 0, Ordering::Relaxed);
     if config.rss.is_some() {
         conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
         // SAFETY: gives a number.
