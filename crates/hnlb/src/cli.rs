@@ -169,8 +169,8 @@ pub(crate) enum TracedFrames {
 /// The measurements.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// The connection table beside DPDK's rte_hash: lookups, insertions and a mix
-    /// of both, by table size and number of threads.
+    /// The connection table beside DPDK's rte_hash: lookups and insertions, by table
+    /// size and number of threads.
     Table(BenchTableArgs),
     /// Admission policies: the share of packets that the card matches with each
     /// policy, in emulated time.
@@ -193,6 +193,9 @@ pub(crate) enum BenchCommand {
     Latency(BenchPartArgs),
     /// Connections that come and go among others that stay.
     Churn(BenchPartArgs),
+    /// The throughput of one and of two workers that share the table of
+    /// connections, by packet size (figure 6 of the LB-NIC paper).
+    Workers(BenchPartArgs),
     /// All of the above from `fig4` on in 15 minutes, with a report that shows the
     /// paper's figures beside the measured ones.
     Paper(BenchPaperArgs),
@@ -207,8 +210,8 @@ pub(crate) enum BenchCommand {
 /// The flags that all measurements of the paper's evaluation have.
 #[derive(Debug, Args)]
 pub(crate) struct BenchRunArgs {
-    /// The systems to measure: limit, slb-paper, slb, hnlb-queue, hnlb-mark,
-    /// hnlb-shared [default: all].
+    /// The systems to measure: limit, slb-paper, slb-bulk, slb, hnlb-queue,
+    /// hnlb-mark, hnlb-shared [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) systems: Vec<measure::System>,
     /// Run the traffic source and the load balancer by turns on one core, which
@@ -219,6 +222,14 @@ pub(crate) struct BenchRunArgs {
     /// for a functional check on a busy machine (not with `new`).
     #[arg(long)]
     pub(crate) busy: bool,
+    /// Ask every receive queue in every round, as the paper's loop does, instead
+    /// of letting queues rest that bring little under load.
+    #[arg(long)]
+    pub(crate) strict_round_robin: bool,
+    /// Use ordinary memory pages for all tables and packets. By default huge pages
+    /// are used for all of them, and reserved for the run where HNLB may do so.
+    #[arg(long)]
+    pub(crate) ordinary_pages: bool,
     /// Write results.csv, results.json, the plots and report.html into this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -227,15 +238,16 @@ pub(crate) struct BenchRunArgs {
     pub(crate) json: bool,
 }
 
-/// `hnlb bench fig4` to `fig8`, `new`, `latency`, `churn`
+/// `hnlb bench fig4` to `fig8`, `new`, `latency`, `churn`, `workers`
 #[derive(Debug, Args)]
 pub(crate) struct BenchPartArgs {
     /// Measure fewer and shorter points: a functional check, not a measurement.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// How often every point is measured; the systems take turns.
-    #[arg(long, value_name = "N", default_value_t = 7)]
-    pub(crate) repetitions: u32,
+    /// How often every point is measured; the systems take turns [default: 7, with
+    /// --quick 1].
+    #[arg(long, value_name = "N")]
+    pub(crate) repetitions: Option<u32>,
     /// The length of one measured point in milliseconds [default: 150, with
     /// --quick 60].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(2..=60_000))]
@@ -352,6 +364,10 @@ pub(crate) struct BenchTableArgs {
     /// names others.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Use ordinary memory pages for all tables. By default huge pages are used for
+    /// all of them, and reserved for the run where HNLB may do so.
+    #[arg(long)]
+    pub(crate) ordinary_pages: bool,
     /// Print one JSON object per figure instead of the page.
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,6 +3,7 @@ use std::process::ExitCode;
 
 use measure::admission::{Options, run as measure};
 
+use super::bench::counted;
 use crate::cli::BenchAdmissionArgs;
 use crate::{CommandError, CommandResult, output};
 
@@ -23,14 +24,7 @@ pub(crate) fn run(args: &BenchAdmissionArgs) -> CommandResult {
 }
 
 fn one(options: &Options, json: bool) -> Result<(), CommandError> {
-    let bar = indicatif::ProgressBar::new(0).with_style(indicatif::ProgressStyle::with_template(
-        "{bar:40} {pos}/{len} runs, {eta} left",
-    )?);
-    let outcome = measure(options, &mut |done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    })?;
-    bar.finish_and_clear();
+    let outcome = measure(options, &mut counted()?)?;
     if !json {
         output::print(&(outcome.page() + "\n"))?;
         return Ok(());

@@ -3,9 +3,10 @@ use std::process::ExitCode;
 
 use lab::Stop;
 use lab::latency::{RoundTrips, System, measure};
-use measure::report::{Machine, XenoflowRow, median, write_xenoflow, xenoflow_text};
+use measure::report::{Machine, XenoflowRow, deviation, median, write_xenoflow, xenoflow_text};
 use measure::xenoflow::{Options, run as model};
 
+use super::bench::counted;
 use crate::cli::BenchXenoflowArgs;
 use crate::{CommandError, CommandResult, output};
 
@@ -14,14 +15,7 @@ const ROUND_TRIPS: u32 = 2700;
 const REPETITIONS: u32 = 3;
 
 pub(crate) fn run(args: &BenchXenoflowArgs) -> CommandResult {
-    let bar = indicatif::ProgressBar::new(0).with_style(indicatif::ProgressStyle::with_template(
-        "{bar:40} {pos}/{len} parts of the model, {eta} left",
-    )?);
-    let mut rows = model(Options::new(args.quick), &mut |done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    })?;
-    bar.finish_and_clear();
+    let mut rows = model(Options::new(args.quick), &mut counted()?)?;
     if !args.without_lab {
         match lab::unavailable() {
             Some(why) => eprintln!("hnlb: figure 7 is left out: {why}"),
@@ -53,15 +47,24 @@ fn latencies(quick: bool) -> Result<Vec<XenoflowRow>, CommandError> {
     let trips = measure(&std::env::current_exe()?, &stop, repetitions, count)?;
     let of = |system: System| trips.iter().filter(move |trips| trips.system == system);
     let all = |system| of(system).flat_map(|trips| &trips.ns).map(|ns| *ns as f64 / 1e3);
-    let base = median(&all(System::Baseline).collect::<Vec<_>>()).unwrap_or(0.0);
+    let base = median(&all(System::Baseline).collect::<Vec<_>>());
     let mut rows: Vec<XenoflowRow> = trips.iter().map(row).collect();
+    rows.push(XenoflowRow {
+        source: "paper".to_owned(),
+        x_unit: "median".to_owned(),
+        unit: "µs".to_owned(),
+        paper: Some(102.0),
+        note: "bind9 on Ubuntu 24.04, local zone file, without a load balancer; not measured here"
+            .to_owned(),
+        ..XenoflowRow::lab(7, "bind9 (paper)")
+    });
     for (system, paper) in
         [(System::Xdp, Some(9.3)), (System::Hardware, Some(5.2)), (System::Software, None)]
     {
         let times: Vec<f64> = all(system).collect();
-        let Some(middle) = median(&times) else { continue };
+        let Some((middle, base)) = median(&times).zip(base) else { continue };
         rows.push(XenoflowRow {
-            value: middle - base,
+            value: Some(middle - base),
             deviation: deviation(&times),
             x_unit: "all repetitions".to_owned(),
             unit: "µs added to the baseline".to_owned(),
@@ -79,17 +82,11 @@ fn row(trips: &RoundTrips) -> XenoflowRow {
     XenoflowRow {
         x: f64::from(trips.repetition),
         x_unit: "repetition".to_owned(),
-        value: median(&times).unwrap_or(0.0),
+        value: median(&times),
         deviation: deviation(&times),
         unit: "µs".to_owned(),
         samples: times.len() as u64,
         note: format!("{}, {} lost", trips.how, trips.lost),
         ..XenoflowRow::lab(7, trips.system.name())
     }
-}
-
-fn deviation(values: &[f64]) -> f64 {
-    let count = values.len().max(1) as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt()
 }

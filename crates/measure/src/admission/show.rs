@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use super::row::Summary;
 use super::run::Outcome;
 use super::spread::Spread;
-use crate::report::columns::{Cell, Table};
+use crate::report::columns::{Cell, Column, Table};
 
 /// Within so much of the oracle's share `heavy` should be, and so soon back.
 const WITHIN: f64 = 0.95;
@@ -26,23 +26,37 @@ impl Outcome {
             o.before_s,
             o.seeds.len()
         );
-        let head = [
-            "alpha",
-            "change",
-            "policy",
-            "oracle, %",
-            "before, %",
-            "of oracle, %",
-            "s to 95 %",
-            "insert/s",
-            "2 s after, %",
-            "of told, %",
-            "s back to 95 %",
-        ];
-        let points = self.points();
-        let rows = points.iter().filter_map(|runs| self.line(runs));
-        page += &Table::new("", 3, &head).rows(rows).text();
+        page += &self.table().text();
         page + &self.verdict()
+    }
+
+    fn table(&self) -> Table {
+        let percent = |runs: &[&Summary], of: &dyn Fn(&Summary) -> Option<f64>| {
+            spread(runs, 1, |run| of(run).map(|share| share * 100.0))
+        };
+        let seconds = |runs: &[&Summary], of: fn(&Summary) -> Option<f64>| {
+            spread(runs, 2, |run| of(run).or(Some(f64::INFINITY)))
+        };
+        let of_told = |run: &Summary| Some(run.after_2s / self.told(run)?.after_2s);
+        let points = self.points();
+        let named = points.iter().filter_map(|runs| Some((*runs.first()?, runs.as_slice())));
+        let columns: &[Column<'_, (&Summary, &[&Summary])>] = &[
+            ("alpha", &|(first, _)| first.alpha.to_string().into()),
+            ("change", &|(first, _)| first.change.into()),
+            ("policy", &|(first, _)| first.policy.into()),
+            ("oracle, %", &|(first, _)| Cell::number(first.oracle * 100.0, 1)),
+            ("before, %", &|(_, runs)| percent(runs, &|run| Some(run.before))),
+            ("of oracle, %", &|(_, runs)| percent(runs, &|run| Some(run.before / run.oracle))),
+            ("s to 95 %", &|(_, runs)| seconds(runs, |run| run.converged_s)),
+            ("insert/s", &|(_, runs)| {
+                let all = Spread::of(runs.iter().map(|run| Some(run.churn_per_second)));
+                Cell::number(all.map(|spread| spread.median), 1)
+            }),
+            ("2 s after, %", &|(_, runs)| percent(runs, &|run| Some(run.after_2s))),
+            ("of told, %", &|(_, runs)| percent(runs, &of_told)),
+            ("s back to 95 %", &|(_, runs)| seconds(runs, |run| run.back_s)),
+        ];
+        Table::of("", named, columns)
     }
 
     /// The runs that differ by their seed only, all seeds of a point together.
@@ -58,33 +72,6 @@ impl Outcome {
             }
         }
         points
-    }
-
-    fn line(&self, runs: &[&Summary]) -> Option<Vec<Cell>> {
-        let first = runs.first()?;
-        let percent = |of: &dyn Fn(&Summary) -> Option<f64>| {
-            Spread::of(runs.iter().map(|run| of(run).map(|share| share * 100.0)))
-                .map_or_else(String::new, |spread| spread.text(1))
-        };
-        let seconds = |of: fn(&Summary) -> Option<f64>| {
-            let all = runs.iter().map(|run| of(run).or(Some(f64::INFINITY)));
-            Spread::of(all).map_or_else(String::new, |spread| spread.text(2))
-        };
-        let of_told = |run: &Summary| Some(run.after_2s / self.told(run)?.after_2s);
-        let inserts = Spread::of(runs.iter().map(|run| Some(run.churn_per_second)));
-        Some(vec![
-            first.alpha.into(),
-            first.change.into(),
-            first.policy.into(),
-            Cell::number(Some(first.oracle * 100.0), 1),
-            percent(&|run| Some(run.before)).into(),
-            percent(&|run| Some(run.before / run.oracle)).into(),
-            seconds(|run| run.converged_s).into(),
-            Cell::number(inserts.map(|spread| spread.median), 1),
-            percent(&|run| Some(run.after_2s)).into(),
-            percent(&of_told).into(),
-            seconds(|run| run.back_s).into(),
-        ])
     }
 
     /// The run of the one that is told the rates, beside `run`.
@@ -125,4 +112,10 @@ impl Outcome {
         }
         text
     }
+}
+
+/// Median and range over the seeds of `runs`.
+fn spread(runs: &[&Summary], decimals: usize, of: impl Fn(&Summary) -> Option<f64>) -> Cell {
+    let spread = Spread::of(runs.iter().map(|run| of(run)));
+    Cell::count(spread.map_or_else(|| "-".to_owned(), |spread| spread.text(decimals)))
 }

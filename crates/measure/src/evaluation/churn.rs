@@ -9,7 +9,7 @@ use traffic::{Churn, ChurnPacket, Class, Phase};
 
 use crate::error::MeasureError;
 use crate::evaluation::churn_clients::{ChurnClients, Tally};
-use crate::evaluation::contest::{UNDISTURBED, WISHED, subject};
+use crate::evaluation::contest::{Subjects, UNDISTURBED, WISHED};
 use crate::evaluation::options::Options;
 use crate::evaluation::part::Part;
 use crate::evaluation::rate_search::RateSearch;
@@ -165,12 +165,12 @@ impl Testbed {
         let queues = card.queues;
         let of = Plan::of(room, 10, system.encoding());
         let mut scenario = Scenario::build(Plan { open, in_nic, queues, brief: true, ..of })?;
-        let mut subject = subject(system, &scenario, Traffic::Uniform)?;
+        let mut subject = Subjects::of(&scenario, Traffic::Uniform).make(system, 0)?;
         let (requests, asked) = rtrb::RingBuffer::new(REQUESTS);
         let measured_system = MeasuredSystem {
-            subject: &mut subject,
+            subject: &mut *subject,
             // The servers' port has no rules.
-            queues: [usize::from(queues), 1],
+            queues: [0..usize::from(queues), 0..1],
             requests: Some(requests),
             warm_up_ms: WARM_MS,
         };
@@ -200,7 +200,7 @@ fn row(system: System, script: &Script, measured: &Measured, tally: &Tally) -> C
         rules_undone_per_second: a_second(counts.destroyed),
         connections: script.open.into(),
         mpps: measured.offered_mpps(),
-        ns_per_packet: measured.ns_per_packet().unwrap_or(0.0),
+        ns_per_packet: measured.ns_per_packet(),
         util: measured.util(),
         matched: counts.matched as f64 / counts.asked.max(1) as f64,
         loss: measured.loss(),

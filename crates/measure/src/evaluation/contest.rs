@@ -1,4 +1,6 @@
 //! The systems of one setting, side by side.
+use std::sync::Arc;
+
 use crate::report::Row;
 use flow::Direction;
 
@@ -6,14 +8,14 @@ use crate::error::MeasureError;
 use crate::evaluation::figure::{Figure, Setting};
 use crate::evaluation::options::Options;
 use crate::evaluation::part::Part;
-use crate::systems::balancer::Hnlb;
+use crate::systems::balancer::{Balancer, Hnlb};
 use crate::systems::limit::Limit;
-use crate::systems::slb_paper::SlbPaper;
+use crate::systems::rte_hash::{Connections, SlbBulk, SlbPaper};
 use crate::systems::system::{Card, System};
 use crate::testbed::frames::{FrameSpec, Templates};
 use crate::testbed::measured::Measured;
 use crate::testbed::ports::Testbed;
-use crate::testbed::run::{Point, Subject};
+use crate::testbed::run::{Point, Queues};
 use crate::testbed::scenario::{Plan, QUEUES, Scenario};
 use crate::testbed::sequence::{Sequence, Traffic};
 use crate::testbed::source::Pace;
@@ -44,11 +46,11 @@ pub(crate) struct Contest {
 pub(crate) struct Contestant {
     pub(crate) system: System,
     pub(crate) matched: f64,
-    subject: Subject,
+    subject: Box<dyn Balancer>,
     /// Which of the contest's scenarios is its.
     scenario: usize,
     card: Card,
-    queues: [usize; 2],
+    queues: Queues,
 }
 
 impl Contest {
@@ -79,16 +81,18 @@ impl Contest {
                 queues: if card.shares { card.queues } else { QUEUES },
                 shares: card.shares,
                 both_ways: directions.len() > 1,
+                mode: traffic.mode(),
                 family: traffic.family(),
                 proto: traffic.proto(),
                 ..Plan::of(sequence.connections, card.backends, card.encoding)
             };
             let scenario = Scenario::build(plan)?;
+            let mut subjects = Subjects::of(&scenario, traffic);
             for system in of_card() {
                 contest.contestants.push(Contestant {
                     system,
                     matched: 0.0,
-                    subject: subject(system, &scenario, traffic)?,
+                    subject: subjects.make(system, 0)?,
                     scenario: contest.scenarios.len(),
                     card: system.card(backends),
                     queues: queues(system, backends, directions),
@@ -152,25 +156,52 @@ fn specs(scenario: &Scenario, sequence: &Sequence) -> (Vec<FrameSpec>, f64) {
     (specs, share)
 }
 
-/// `system` with the connections of `scenario`.
-pub(crate) fn subject(
-    system: System,
-    scenario: &Scenario,
+/// Makes systems with the connections of a scenario.
+pub(crate) struct Subjects<'s> {
+    scenario: &'s Scenario,
     traffic: Traffic,
-) -> Result<Subject, MeasureError> {
-    Ok(match system {
-        System::Limit => {
-            let action = scenario.action(0, Direction::Forward);
-            let limit = action.map(|(_, action)| Limit::new(action, traffic.proto()));
-            Subject::Limit(limit.ok_or(MeasureError::NotOpened(0, scenario.open().into()))?)
+    /// The table of the systems that have `rte_hash`.
+    rte_hash: Option<Arc<Connections>>,
+}
+
+impl<'s> Subjects<'s> {
+    pub(crate) const fn of(scenario: &'s Scenario, traffic: Traffic) -> Self {
+        Self { scenario, traffic, rte_hash: None }
+    }
+
+    pub(crate) const fn templates(&self) -> &'s Templates {
+        &self.scenario.templates
+    }
+
+    /// `system` for worker number `worker`.
+    pub(crate) fn make(
+        &mut self,
+        system: System,
+        worker: usize,
+    ) -> Result<Box<dyn Balancer>, MeasureError> {
+        Ok(match system {
+            System::Limit => {
+                let action = self.scenario.action(0, Direction::Forward);
+                let limit =
+                    action.and_then(|(_, action)| Limit::new(&action, self.traffic.proto()));
+                let open = self.scenario.open().into();
+                Box::new(limit.ok_or(MeasureError::NotOpened(0, open))?)
+            }
+            System::SlbPaper => Box::new(SlbPaper(self.rte_hash()?)),
+            System::SlbBulk => Box::new(SlbBulk::new(self.rte_hash()?)),
+            System::Slb | System::HnlbQueue | System::HnlbMark | System::HnlbShared => {
+                Box::new(Hnlb::new(self.scenario, worker)?)
+            }
+        })
+    }
+
+    fn rte_hash(&mut self) -> Result<Arc<Connections>, MeasureError> {
+        if self.rte_hash.is_none() {
+            let connections = Connections::new(self.scenario, self.traffic.directions())?;
+            self.rte_hash = Some(Arc::new(connections));
         }
-        System::SlbPaper => {
-            Subject::SlbPaper(Box::new(SlbPaper::new(scenario, traffic.directions())?))
-        }
-        System::Slb | System::HnlbQueue | System::HnlbMark | System::HnlbShared => {
-            Subject::Hnlb(Box::new(Hnlb::new(scenario)?))
-        }
-    })
+        self.rte_hash.clone().ok_or(MeasureError::NoPackets("nobody"))
+    }
 }
 
 /// The cards of `systems`, those of one scenario once.
@@ -192,9 +223,11 @@ fn is_alike(one: Card, other: Card) -> bool {
 
 /// Queues that the system polls, by port; of the servers' port none if nothing
 /// comes from there.
-pub(crate) fn queues(system: System, backends: u8, directions: &[Direction]) -> [usize; 2] {
-    let each = usize::from(system.card(backends).queues.min(QUEUES));
-    [each, if directions.contains(&Direction::Reply) { each } else { 0 }]
+pub(crate) fn queues(system: System, backends: u8, directions: &[Direction]) -> Queues {
+    let card = system.card(backends);
+    let end = usize::from((card.first + card.queues).min(QUEUES));
+    let each = usize::from(card.first)..end;
+    [each.clone(), if directions.contains(&Direction::Reply) { each } else { 0..0 }]
 }
 
 impl Testbed {
@@ -294,13 +327,15 @@ impl Testbed {
         let wished = if options.is_late() { 1 } else { WISHED };
         let mut best: Option<Measured> = None;
         for tried in 1..=TRIES {
-            let queues = contestant.queues;
+            let queues = contestant.queues.clone();
             let point =
                 Point { specs, templates, longest: *longest, queues, pace, between_bursts: None };
+            let subject = &mut *contestant.subject;
             let measured = if options.alone && offered.is_none() {
-                self.measure_alone(&mut contestant.subject, point, options)?
+                let mut one = self.measure_alone(vec![(subject, point)], options)?;
+                one.pop().ok_or(MeasureError::NoPackets("the load balancer"))?
             } else {
-                self.measure(&mut contestant.subject, point, options)?
+                self.measure(subject, point, options)?
             };
             let packets = offered.is_none_or(|(mpps, _)| mpps > 0.0);
             // The calmest one is worth nothing if no packet came.
@@ -332,19 +367,19 @@ impl Contest {
             connections: self.connections.into(),
             // Of mixed sizes, the greatest.
             packet_size: if mixed { self.longest as u16 } else { self.setting.size },
-            mpps: measured.mpps().unwrap_or(0.0),
-            ns_per_packet: measured.ns_per_packet().unwrap_or(0.0),
+            mpps: measured.mpps(),
+            ns_per_packet: measured.ns_per_packet(),
             util: measured.util(),
             util_plus: measured.util_plus(),
             loss: measured.loss(),
-            offered_mpps: open_loop.then(|| measured.offered_mpps()),
+            offered_mpps: if open_loop { measured.offered_mpps() } else { None },
             empty_polls: measured.empty_polls(),
             repetition: 0,
             traffic: self.setting.traffic.name().to_owned(),
             matched: contestant.map_or(0.0, |contestant| contestant.matched),
             dropped: measured.dropped.iter().sum(),
             stolen: measured.stolen(),
-            distance_ns: measured.distance.unwrap_or(0.0),
+            distance_ns: measured.distance,
         }
     }
 }

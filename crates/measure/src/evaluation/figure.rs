@@ -30,6 +30,14 @@ const PARTS: [f64; 13] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
 /// The same, for a quick run.
 const FEW_PARTS: [f64; 7] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2];
 
+/// Rates of figure 4: in steps of 1 % around what the closed loop gives, for
+/// the highest without loss.
+const AROUND: [f64; 15] =
+    [0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99, 1.0, 1.01, 1.02, 1.03, 1.04];
+
+/// The same, for a quick run.
+const FEW_AROUND: [f64; 3] = [0.95, 1.0, 1.05];
+
 /// One curve's x value: everything but system and rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Setting {
@@ -51,6 +59,7 @@ impl Setting {
         let own = match self.traffic {
             Traffic::Laslb(set) => set,
             Traffic::Ipv6 => u8::MAX,
+            Traffic::Dsr => u8::MAX - 1,
             Traffic::Uniform | Traffic::BothWays | Traffic::Zipf(_) => 0,
         };
         (self.connections, self.backends, self.traffic.directions().len(), own)
@@ -96,6 +105,8 @@ impl Figure {
     /// as is taken.
     pub(crate) const fn rates(self, quick: bool) -> &'static [f64] {
         match (self, quick) {
+            (Self::Fig4, true) => &FEW_AROUND,
+            (Self::Fig4, false) => &AROUND,
             (Self::Fig7 | Self::Fig8, true) => &FEW_PARTS,
             (Self::Fig7 | Self::Fig8, false) => &PARTS,
             _ => &[],
@@ -120,6 +131,8 @@ fn by_connections(quick: bool) -> Vec<Setting> {
         all.extend(large.iter().map(|&n| with(n, Traffic::Zipf(alpha))));
     }
     all.extend(both.iter().map(|&n| with(n, Traffic::BothWays)));
+    let direct: &[u32] = if quick { &[8000] } else { &[8000, M] };
+    all.extend(direct.iter().map(|&n| with(n, Traffic::Dsr)));
     all.push(Setting { size: SHORTEST_V6, ..with(8000, Traffic::Ipv6) });
     let sets: &[u8] = if quick { &[2] } else { &[1, 2, 3] };
     all.extend(sets.iter().map(|&set| with(0, Traffic::Laslb(set))));

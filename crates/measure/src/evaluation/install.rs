@@ -4,7 +4,7 @@ use dpdk::cycles_per_second;
 use flow::Direction;
 
 use crate::error::MeasureError;
-use crate::evaluation::contest::{WINDOW, queues, subject};
+use crate::evaluation::contest::{Subjects, WINDOW, queues};
 use crate::evaluation::options::Options;
 use crate::systems::system::System;
 use crate::testbed::frames::FrameSpec;
@@ -87,7 +87,7 @@ impl Testbed {
         let spec = |connection| scenario.spec(connection, Direction::Forward, 64);
         let specs: Vec<FrameSpec> =
             draws.iter().filter_map(|draw| Some(spec(draw.connection)?.0)).collect();
-        let mut subject = subject(system, &scenario, Traffic::Uniform)?;
+        let mut subject = Subjects::of(&scenario, Traffic::Uniform).make(system, 0)?;
         let templates = scenario.templates.clone();
         let before = scenario.installed();
         let mut keeper = Installing {
@@ -106,15 +106,15 @@ impl Testbed {
             pace: Pace::Closed(WINDOW),
             between_bursts: Some(&mut between_bursts),
         };
-        let measured = self.measure(&mut subject, point, options)?;
+        let measured = self.measure(&mut *subject, point, options)?;
         let seconds = measured.sent.cycles as f64 / cycles_per_second().max(1) as f64;
         let installed = scenario.installed().saturating_sub(before);
         Ok(InstallRow {
             figure: "install".to_owned(),
             system: system.name().to_owned(),
             rules_per_second: installed as f64 / seconds.max(1e-9),
-            ns_per_packet: measured.ns_per_packet().unwrap_or(0.0),
-            mpps: measured.mpps().unwrap_or(0.0),
+            ns_per_packet: measured.ns_per_packet(),
+            mpps: measured.mpps(),
             repetition,
         })
     }

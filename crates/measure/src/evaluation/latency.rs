@@ -64,7 +64,7 @@ fn row(measured: &Measured, system: &str, connections: u32, share: f64) -> Optio
         figure: "latency".to_owned(),
         system: system.to_owned(),
         connections: connections.into(),
-        rate_mpps: measured.offered_mpps(),
+        rate_mpps: measured.offered_mpps()?,
         share,
         p50_us,
         p90_us,

@@ -11,5 +11,5 @@ pub(crate) mod options;
 pub(crate) mod part;
 pub(crate) mod rate_search;
 pub(crate) mod repetitions;
-pub(crate) mod stages;
 pub(crate) mod whole;
+pub(crate) mod workers;

@@ -3,18 +3,17 @@
 use flow::{Encoding, PortId};
 
 use crate::report::NewFlowRow;
-use dpdk::{Batch, cycles, pin_to_core, register_thread};
+use dpdk::{Batch, Mempool, cycles, pin_to_core, register_thread};
 use packet::PacketBuf;
 use state::Source;
 use wire::TcpFlags;
 
 use crate::error::MeasureError;
 use crate::evaluation::options::Options;
-use crate::evaluation::stages;
 use crate::systems::balancer::{Balancer, Hnlb, RX_BURST};
 use crate::testbed::frames::{DATA, FrameSpec, Templates};
 use crate::testbed::outbox::{Out, Requests, TxPort};
-use crate::testbed::ports::{Ends, Testbed};
+use crate::testbed::ports::{Lane, Testbed};
 use crate::testbed::run::INTERRUPTED_US;
 use crate::testbed::scenario::{Plan, QUEUES, Scenario};
 use crate::testbed::source::blank;
@@ -51,27 +50,29 @@ impl Spent {
         }
     }
 
-    /// Nanoseconds per connection.
-    fn ns(self, cycles_per_second: u64) -> f64 {
+    /// Nanoseconds per connection; `None`: there was none.
+    fn ns(self, cycles_per_second: u64) -> Option<f64> {
         let ns = self.cycles as f64 * 1e9 / cycles_per_second.max(1) as f64;
-        ns / self.connections.max(1) as f64
+        (self.connections > 0).then(|| ns / self.connections as f64)
     }
 }
 
 /// The measured core with source and keeper on it, by turns.
-struct Bench<'a, 'e> {
-    ends: &'a mut Ends<'e>,
+struct Bench<'a> {
+    lane: &'a mut Lane,
+    pool: &'a Mempool,
     templates: Templates,
     hnlb: Hnlb,
     requests: Option<Requests>,
     per_us: u64,
 }
 
-impl Bench<'_, '_> {
+impl Bench<'_> {
     /// Lets a burst in at a port and takes away what comes out; what the load
     /// balancer's part of it took.
     fn burst(&mut self, specs: &[FrameSpec], port: u16, spent: &mut Spent) {
-        let Ends { rx, tx: [clients, servers], to_host, from_host, pool } = &mut *self.ends;
+        let Lane { rx, tx: [clients, servers], to_host, from_host, .. } = &mut *self.lane;
+        let pool = self.pool;
         let mut batch = Batch::<{ pipeline::BURST }>::new();
         for spec in specs {
             let Some(mut mbuf) = blank(pool, spec.len()) else { return };
@@ -116,7 +117,8 @@ impl Testbed {
         tell: &(dyn Fn() + Sync),
     ) -> Result<Vec<NewFlowRow>, MeasureError> {
         let [_, core] = options.cores.unwrap_or([0, 1]);
-        let mut ends = self.ends();
+        let Self { lanes: [lane, ..], pool, .. } = self;
+        let pool = &*pool;
         let rows = std::thread::scope(|scope| {
             let measuring = scope.spawn(|| {
                 pin_to_core(core)?;
@@ -129,7 +131,7 @@ impl Testbed {
                 let pieces = tables.len() + 1;
                 for (at, &table) in tables.iter().enumerate() {
                     let until = options.until(pieces - at);
-                    software(&mut ends, table, options, until, &mut rows)?;
+                    software((&mut *lane, pool), table, options, until, &mut rows)?;
                     tell();
                 }
                 let until = options.until(1);
@@ -137,7 +139,7 @@ impl Testbed {
                     if repetition > 0 && until.is_some_and(|end| std::time::Instant::now() > end) {
                         break;
                     }
-                    hardware(&mut ends, repetition, &mut rows)?;
+                    hardware((&mut *lane, pool), repetition, &mut rows)?;
                 }
                 tell();
                 Ok::<_, MeasureError>(rows)
@@ -150,7 +152,7 @@ impl Testbed {
 
 /// SYNs into a table of this size, at each filling.
 fn software(
-    ends: &mut Ends<'_>,
+    (lane, pool): (&mut Lane, &Mempool),
     table: u32,
     options: &Options,
     until: Option<std::time::Instant>,
@@ -172,21 +174,17 @@ fn software(
                 break;
             }
             let of = (table.into(), fill);
-            let spent = flood(ends, &scenario, &specs)?;
+            let spent = flood((&mut *lane, pool), &scenario, &specs)?;
             scenario.close(fresh.clone())?;
             rows.push(row("software", "worker", of, spent, repetition));
-            let spent = stages::measure(&scenario, &specs)?;
-            scenario.close(fresh.clone())?;
-            let parts = stages::PARTS.into_iter().zip(spent);
-            rows.extend(parts.map(|(part, spent)| row("parts", part, of, spent, repetition)));
         }
     }
-    full(ends, &mut scenario, table, options, rows)
+    full((lane, pool), &mut scenario, table, options, rows)
 }
 
 /// SYNs for which the table has no room: Maglev serves them without state.
 fn full(
-    ends: &mut Ends<'_>,
+    (lane, pool): (&mut Lane, &Mempool),
     scenario: &mut Scenario,
     table: u32,
     options: &Options,
@@ -196,7 +194,7 @@ fn full(
     scenario.open_up_to(room)?;
     let specs = syns(scenario, room..room + MOST.min(u64::from(table) / PART));
     for repetition in 0..options.repetitions.max(1) {
-        let spent = flood(ends, scenario, &specs)?;
+        let spent = flood((&mut *lane, pool), scenario, &specs)?;
         rows.push(row("full", "worker", (table.into(), 1.0), spent, repetition));
     }
     Ok(())
@@ -208,14 +206,14 @@ fn syns(scenario: &Scenario, numbers: std::ops::Range<u64>) -> Vec<FrameSpec> {
 
 /// What `specs` cost the worker.
 fn flood(
-    ends: &mut Ends<'_>,
+    (lane, pool): (&mut Lane, &Mempool),
     scenario: &Scenario,
     specs: &[FrameSpec],
 ) -> Result<Spent, MeasureError> {
-    let hnlb = Hnlb::new(scenario)?;
+    let hnlb = Hnlb::new(scenario, 0)?;
     let per_us = dpdk::cycles_per_second() / 1_000_000;
     let mut bench =
-        Bench { ends, templates: scenario.templates.clone(), hnlb, requests: None, per_us };
+        Bench { lane, pool, templates: scenario.templates.clone(), hnlb, requests: None, per_us };
     let mut spent = Spent::default();
     for burst in specs.chunks(RX_BURST) {
         bench.burst(burst, 0, &mut spent);
@@ -226,7 +224,7 @@ fn flood(
 
 /// Whole handshakes, and the rules that follow.
 fn hardware(
-    ends: &mut Ends<'_>,
+    (lane, pool): (&mut Lane, &Mempool),
     repetition: u32,
     rows: &mut Vec<NewFlowRow>,
 ) -> Result<(), MeasureError> {
@@ -234,9 +232,9 @@ fn hardware(
     let mut scenario = Scenario::build(plan)?;
     let (requests, mut asked) = rtrb::RingBuffer::new(MOST as usize * 2);
     let per_us = dpdk::cycles_per_second() / 1_000_000;
-    let hnlb = Hnlb::new(&scenario)?;
+    let hnlb = Hnlb::new(&scenario, 0)?;
     let templates = scenario.templates.clone();
-    let mut bench = Bench { ends, templates, hnlb, requests: Some(requests), per_us };
+    let mut bench = Bench { lane, pool, templates, hnlb, requests: Some(requests), per_us };
     let [mut syn, mut syn_ack, mut ack, mut keeper] = [Spent::default(); 4];
     for (turn, first) in (0..MOST).step_by(RX_BURST).enumerate() {
         let numbers = first..first + RX_BURST as u64;
@@ -294,7 +292,7 @@ fn row(
         table,
         fill,
         ns,
-        per_second: if ns > 0.0 { 1e9 / ns } else { 0.0 },
+        per_second: ns.map(|ns| 1e9 / ns),
         connections: spent.connections,
         repetition,
     }
@@ -311,7 +309,7 @@ mod tests {
         spent.add(5001, 10, 5000);
         spent.add(3000, 10, 5000);
         assert_eq!(spent, Spent { cycles: 4000, connections: 20 });
-        assert_eq!(spent.ns(2_000_000_000), 100.0);
-        assert_eq!(Spent::default().ns(1), 0.0);
+        assert_eq!(spent.ns(2_000_000_000), Some(100.0));
+        assert_eq!(Spent::default().ns(1), None);
     }
 }

@@ -38,6 +38,9 @@ pub struct Options {
     /// What was measured while others had the cores counts, too: says nothing of
     /// speed, but gives every point on any machine.
     pub busy: bool,
+    /// Every queue is asked in every round, as in the paper's loop: the queues
+    /// of HNLB's workers rest under load if they bring little.
+    pub strict_round_robin: bool,
     /// The processors of source and load balancer; `None`: the first two.
     pub cores: Option<[usize; 2]>,
 }
@@ -55,6 +58,7 @@ impl Default for Options {
             connections: Vec::new(),
             alone: false,
             busy: false,
+            strict_round_robin: false,
             cores: None,
         }
     }

@@ -12,11 +12,13 @@ pub enum Part {
     Latency,
     /// Connections that come and go.
     Churn,
+    /// Several workers.
+    Workers,
 }
 
 impl Part {
     /// All of them, in the order of a whole run.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Figure(Figure::Fig4),
         Self::Figure(Figure::Fig5),
         Self::Figure(Figure::Fig6),
@@ -25,6 +27,7 @@ impl Part {
         Self::Latency,
         Self::New,
         Self::Churn,
+        Self::Workers,
     ];
 
     /// Its name for readers.
@@ -39,6 +42,7 @@ impl Part {
             Self::New => "new connections",
             Self::Latency => "latency",
             Self::Churn => "churn",
+            Self::Workers => "workers",
         }
     }
 }

@@ -31,20 +31,21 @@ pub struct Share {
 
 /// The shares of a whole run, in its order.
 #[must_use]
-pub fn shares(quick: bool) -> [Share; 8] {
+pub fn shares(quick: bool) -> [Share; 9] {
     let of = |part, long: (u32, u64), short: (u32, u64)| {
         let (percent, point_ms) = if quick { short } else { long };
         Share { part, percent, point_ms }
     };
     [
-        of(Part::Figure(Figure::Fig4), (2, 100), (4, 40)),
-        of(Part::Figure(Figure::Fig5), (34, 100), (40, 40)),
+        of(Part::Figure(Figure::Fig4), (4, 60), (4, 40)),
+        of(Part::Figure(Figure::Fig5), (31, 100), (39, 40)),
         of(Part::Figure(Figure::Fig6), (5, 100), (12, 40)),
         of(Part::Figure(Figure::Fig7), (14, 60), (11, 30)),
         of(Part::Figure(Figure::Fig8), (21, 60), (11, 30)),
         of(Part::Latency, (6, 200), (11, 60)),
         of(Part::New, (4, 120), (6, 60)),
-        of(Part::Churn, (14, 300), (5, 150)),
+        of(Part::Churn, (13, 300), (5, 150)),
+        of(Part::Workers, (2, 60), (1, 30)),
     ]
 }
 

@@ -23,6 +23,7 @@ impl Testbed {
             Part::Figure(figure) => findings.rows = self.run(figure, options)?,
             Part::Latency => findings.latency = self.latency(options)?,
             Part::Churn => findings.churn = self.churn(options)?,
+            Part::Workers => findings.workers = self.workers(options)?,
             Part::New => {
                 let installs = install::SYSTEMS.len() * install::RATES.len();
                 let tables = new_connections::tables(options.quick).len() + 1;

@@ -16,6 +16,8 @@ pub struct Machine {
     pub virtual_machine: bool,
     /// Caches of the first processor, for instance `L1 Data 32K`.
     pub caches: Vec<String>,
+    /// HNLB's version and commit.
+    pub hnlb: String,
     /// Version of the kernel.
     pub kernel: String,
     /// Version of DPDK.
@@ -57,6 +59,7 @@ impl Machine {
             cpus,
             virtual_machine: field("flags").split_ascii_whitespace().any(|f| f == "hypervisor"),
             caches: caches(root),
+            hnlb: env!("HNLB_VERSION").to_owned(),
             kernel: or_unknown(&text("proc/sys/kernel/osrelease")),
             dpdk: or_unknown(dpdk),
             memory_pages: pages(
@@ -76,6 +79,7 @@ impl Machine {
             ("Processor", format!("{}{kind}", self.cpu)),
             ("Logical processors", self.cpus.to_string()),
             ("Caches", self.caches.join(", ")),
+            ("HNLB", self.hnlb.clone()),
             ("Kernel", self.kernel.clone()),
             ("DPDK", self.dpdk.clone()),
             ("Memory pages", self.memory_pages.clone()),

@@ -16,8 +16,9 @@ pub(crate) struct Style {
 
 /// In the order of legends; colours that are told apart with any eyes (Okabe
 /// and Ito).
-pub(crate) const STYLES: [Style; 6] = [
+pub(crate) const STYLES: [Style; 7] = [
     style("slb-paper", "SLB as in the paper", RGBColor(213, 94, 0), false),
+    style("slb-bulk", "SLB, rte_hash in bulk", RGBColor(86, 180, 233), false),
     style("slb", "SLB (ours)", RGBColor(230, 159, 0), false),
     style("hnlb-queue", "HNLB queue (the paper's)", RGBColor(0, 114, 178), true),
     style("hnlb-mark", "HNLB mark", RGBColor(0, 158, 115), true),

@@ -33,9 +33,10 @@ pub(crate) struct Hnlb {
 }
 
 impl Hnlb {
-    pub(crate) fn new(scenario: &Scenario) -> Result<Self, MeasureError> {
+    /// Worker number `worker` of those that share the state of `scenario`.
+    pub(crate) fn new(scenario: &Scenario, worker: usize) -> Result<Self, MeasureError> {
         let shared = Arc::clone(&scenario.shared);
-        let pipeline = Pipeline::new(Arc::clone(&shared), 0, scenario.settings())?;
+        let pipeline = Pipeline::new(Arc::clone(&shared), worker, scenario.settings())?;
         Ok(Self { shared, pipeline })
     }
 }

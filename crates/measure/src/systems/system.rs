@@ -6,9 +6,12 @@ use flow::Encoding;
 pub enum System {
     /// Receives, rewrites with one fixed action, sends: no match at all.
     Limit,
-    /// The software load balancer as in the paper: one packet at a time, one
-    /// `rte_hash` lookup each, no prefetch.
+    /// The paper's software load balancer to the letter: one packet at a time,
+    /// one `rte_hash` lookup each, no prefetch.
     SlbPaper,
+    /// The same table as a DPDK program uses it: frames prefetched,
+    /// `rte_hash_lookup_bulk`, HNLB's own parser and rewrite.
+    SlbBulk,
     /// HNLB with encoding `off`.
     Slb,
     /// HNLB with encoding `queue`, the paper's own.
@@ -30,16 +33,25 @@ const FEW_QUEUES: u16 = 4;
 pub(crate) struct Card {
     pub(crate) encoding: Encoding,
     pub(crate) backends: u8,
-    /// Receive queues of a port that are polled; the first is for misses.
+    /// Receive queues of a port that are polled, from `first` on; queue 0 is for
+    /// packets that match nothing.
     pub(crate) queues: u16,
+    pub(crate) first: u16,
     /// Whether backends share the first queue.
     pub(crate) shares: bool,
 }
 
 impl System {
     /// All of them, in the order of the reports.
-    pub const ALL: [Self; 6] =
-        [Self::Limit, Self::SlbPaper, Self::Slb, Self::HnlbQueue, Self::HnlbMark, Self::HnlbShared];
+    pub const ALL: [Self; 7] = [
+        Self::Limit,
+        Self::SlbPaper,
+        Self::SlbBulk,
+        Self::Slb,
+        Self::HnlbQueue,
+        Self::HnlbMark,
+        Self::HnlbShared,
+    ];
 
     /// The name in rows.
     #[must_use]
@@ -47,6 +59,7 @@ impl System {
         match self {
             Self::Limit => "limit",
             Self::SlbPaper => "slb-paper",
+            Self::SlbBulk => "slb-bulk",
             Self::Slb => "slb",
             Self::HnlbQueue => "hnlb-queue",
             Self::HnlbMark => "hnlb-mark",
@@ -58,7 +71,7 @@ impl System {
     #[must_use]
     pub const fn encoding(self) -> Encoding {
         match self {
-            Self::Limit | Self::SlbPaper | Self::Slb => Encoding::Off,
+            Self::Limit | Self::SlbPaper | Self::SlbBulk | Self::Slb => Encoding::Off,
             Self::HnlbQueue | Self::HnlbShared => Encoding::Queue,
             Self::HnlbMark => Encoding::Mark,
         }
@@ -68,9 +81,11 @@ impl System {
     /// `queue` a queue for each, otherwise one for all.
     pub(crate) const fn card(self, backends: u8) -> Card {
         let encoding = self.encoding();
-        let card = Card { encoding, backends, queues: 1, shares: false };
+        let card = Card { encoding, backends, queues: 1, first: 0, shares: false };
         match self {
-            Self::Limit | Self::SlbPaper | Self::Slb | Self::HnlbMark => card,
+            Self::Limit | Self::SlbPaper | Self::SlbBulk | Self::Slb | Self::HnlbMark => card,
+            // With one backend, as in the paper's best case, one queue is polled.
+            Self::HnlbQueue if backends == 1 => Card { first: 1, ..card },
             Self::HnlbQueue => Card { queues: backends as u16 + 1, ..card },
             Self::HnlbShared => {
                 Card { backends: MANY_BACKENDS, queues: FEW_QUEUES, shares: true, ..card }
@@ -82,7 +97,8 @@ impl System {
 /// A name that is no system's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no system is named '{0}'; there are limit, slb-paper, slb, hnlb-queue, hnlb-mark and hnlb-shared"
+    "no system is named '{0}'; there are limit, slb-paper, slb-bulk, slb, hnlb-queue, hnlb-mark and \
+     hnlb-shared"
 )]
 pub struct UnknownSystem(String);
 

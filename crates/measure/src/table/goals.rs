@@ -35,7 +35,7 @@ pub(super) fn goals(rows: &[Row]) -> Vec<Goal> {
                 let millions = row.threads as f64 * 1000.0 / row.ns;
                 add(Goal::at_least(what, 10.0, "M/s", Some(millions)));
             }
-            Op::Insert | Op::InsertBulk | Op::Mixed => {}
+            Op::Insert | Op::InsertBulk => {}
         }
         goals
     })

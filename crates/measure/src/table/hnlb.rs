@@ -118,19 +118,6 @@ impl Subject for Hnlb {
         }
     }
 
-    /// Gives the records back, as the keeper does in between.
-    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, _alone: bool) -> Timed {
-        let keys = words(looked_up);
-        let new = binding(new);
-        let Some(old) = flow(old, Direction::Forward) else { return Timed::default() };
-        timed(|| {
-            let found: u32 = keys.iter().map(|key| missing(self.table.lookup(key))).sum();
-            let added = self.add(&new);
-            let removed = self.table.lookup(&old).and_then(|hit| self.table.remove(hit.conn));
-            found + added + u32::from(black_box(removed).is_none())
-        })
-    }
-
     fn settle(&self) {
         self.table.reclaim();
     }
@@ -143,10 +130,5 @@ impl Subject for Hnlb {
 
     fn shares_changes(&self) -> bool {
         true
-    }
-
-    fn lines(&self) -> Option<f64> {
-        let keys = 2 * self.table.len();
-        (keys > 0).then(|| 1.0 + self.table.spilled() as f64 / keys as f64)
     }
 }

@@ -56,29 +56,6 @@ pub(super) fn hash_key(n: u32) -> HashKey {
     key
 }
 
-/// A cheap source of numbers that look random (splitmix64).
-#[derive(Clone, Debug)]
-pub(super) struct Draw(u64);
-
-impl Draw {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    /// Below `n`.
-    pub(super) fn below(&mut self, n: u32) -> u32 {
-        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -96,12 +73,5 @@ mod tests {
             }
             assert!(keys.insert(hash_key(n)), "{n}");
         }
-    }
-
-    #[test]
-    fn draws_reach_all_numbers_and_none_beyond() {
-        let mut draw = Draw::new(1);
-        let seen: HashSet<u32> = (0..1000).map(|_| draw.below(10)).collect();
-        assert_eq!((seen.len(), seen.iter().max()), (10, Some(&9)));
     }
 }

@@ -1,11 +1,12 @@
 //! One repetition: threads with cores of their own, the same at a time.
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::keys::Draw;
+use traffic::Rng;
+
 use super::options::BenchError;
 use super::population::{Part, Population};
 use super::row::Op;
-use super::subject::{BLOCK, MIXED_LOOKUPS, Subject};
+use super::subject::{BLOCK, Subject};
 
 /// Blocks of lookups in a repetition.
 const LOOKUP_BLOCKS: usize = 2000;
@@ -131,7 +132,7 @@ pub(super) fn repetition(
 impl Work<'_> {
     fn run(self, own: &mut Part, parts: &[Part]) -> Result<Blocks, dpdk::ThreadError> {
         let pinned = dpdk::pin_to_core(self.core);
-        let (mut draw, mut blocks, mut turn) = (Draw::new(self.seed), Blocks::default(), 0);
+        let (mut draw, mut blocks, mut turn) = (Rng::new(self.seed), Blocks::default(), 0);
         if !self.op.inserts() {
             self.warm_up(parts, &mut draw);
         }
@@ -140,7 +141,6 @@ impl Work<'_> {
             match self.op {
                 Op::Lookup | Op::LookupBulk => self.lookups(parts, &mut draw, &mut blocks),
                 Op::Insert | Op::InsertBulk => self.inserts(own, &mut blocks),
-                Op::Mixed => self.rounds(own, &mut draw, &mut blocks),
             }
             if run == 0 && self.runs > 1 {
                 // The thread is new to its core: it has fetched everything now.
@@ -160,20 +160,20 @@ impl Work<'_> {
         pinned.map(|()| blocks)
     }
 
-    fn numbers(parts: &[Part], draw: &mut Draw) -> [u32; BLOCK] {
+    fn numbers(parts: &[Part], draw: &mut Rng) -> [u32; BLOCK] {
         std::array::from_fn(|_| Population::any(parts, draw))
     }
 
     /// As many lookups as the table has entries, within limits: brings back
     /// what other tables displaced from the caches.
-    fn warm_up(&self, parts: &[Part], draw: &mut Draw) {
+    fn warm_up(&self, parts: &[Part], draw: &mut Rng) {
         let entries = self.changes as usize * 25 * self.threads;
         for _ in 0..(entries * 2 / BLOCK).clamp(100, LOOKUP_BLOCKS) {
             self.subject.lookup_bulk(&Self::numbers(parts, draw));
         }
     }
 
-    fn block(&self, parts: &[Part], draw: &mut Draw) -> super::subject::Timed {
+    fn block(&self, parts: &[Part], draw: &mut Rng) -> super::subject::Timed {
         let numbers = Self::numbers(parts, draw);
         match self.op {
             Op::Lookup => self.subject.lookup(&numbers),
@@ -181,7 +181,7 @@ impl Work<'_> {
         }
     }
 
-    fn lookups(&self, parts: &[Part], draw: &mut Draw, blocks: &mut Blocks) {
+    fn lookups(&self, parts: &[Part], draw: &mut Rng, blocks: &mut Blocks) {
         for _ in 0..LOOKUP_BLOCKS {
             blocks.add(self.block(parts, draw), BLOCK);
         }
@@ -200,19 +200,6 @@ impl Work<'_> {
                 _ => self.subject.insert(block, self.threads == 1),
             };
             blocks.add(timed, block.len());
-        }
-    }
-
-    fn rounds(&self, own: &mut Part, draw: &mut Draw, blocks: &mut Blocks) {
-        for _ in 0..self.changes {
-            let mine = [*own];
-            let looked_up: [u32; MIXED_LOOKUPS] =
-                std::array::from_fn(|_| Population::any(&mine, draw));
-            let (Some(new), Some(old)) = (own.grow(1).next(), own.shrink(1).next()) else { return };
-            // Drawn before the change, so `old` may be among them: it is
-            // removed after they were looked up.
-            let timed = self.subject.mixed(&looked_up, new, old, self.threads == 1);
-            blocks.add(timed, MIXED_LOOKUPS + 2);
         }
     }
 }

@@ -16,7 +16,6 @@ mod keys;
 mod measure;
 mod options;
 mod population;
-mod progress;
 mod row;
 mod rte;
 mod run;

@@ -17,6 +17,8 @@ pub struct Options {
     pub threads: Vec<usize>,
     /// Fewer sizes and repetitions.
     pub quick: bool,
+    /// No table has huge pages; else all have, if there are enough.
+    pub ordinary_pages: bool,
 }
 
 impl Options {

@@ -1,5 +1,6 @@
 //! Which connections are in a table.
-use super::keys::Draw;
+use traffic::Rng;
+
 use super::subject::{BLOCK, Subject};
 
 /// Parts with numbers of their own, one per thread that changes the table.
@@ -72,10 +73,10 @@ impl Population {
     }
 
     /// Any connection of `parts`.
-    pub(super) fn any(parts: &[Part], draw: &mut Draw) -> u32 {
-        let at = draw.below(parts.len() as u32) as usize;
+    pub(super) fn any(parts: &[Part], draw: &mut Rng) -> u32 {
+        let at = draw.below(parts.len() as u64) as usize;
         let part = parts.get(at).copied().unwrap_or_default();
-        part.first + draw.below(part.len())
+        part.first + draw.below(part.len().into()) as u32
     }
 }
 
@@ -91,7 +92,7 @@ mod tests {
         for wanted in [500, 905, 3, 1000] {
             assert_eq!(population.reach(&subject, wanted), 0);
             assert_eq!(population.len(), wanted);
-            let mut draw = Draw::new(7);
+            let mut draw = Rng::new(7);
             for _ in 0..50 {
                 let block: Vec<u32> =
                     (0..64).map(|_| Population::any(&population.parts, &mut draw)).collect();

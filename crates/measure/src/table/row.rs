@@ -44,9 +44,6 @@ pub enum Op {
     /// The same in blocks of 64 by one call each, as a burst of new connections.
     /// Only `hnlb` offers that.
     InsertBulk,
-    /// 38 single lookups, an insertion and a removal (with the search for what
-    /// is removed), in turn; per operation.
-    Mixed,
 }
 
 impl Op {
@@ -63,7 +60,6 @@ impl Op {
             Self::LookupBulk => "lookup_bulk",
             Self::Insert => "insert",
             Self::InsertBulk => "insert_bulk",
-            Self::Mixed => "mixed",
         }
     }
 }
@@ -100,9 +96,9 @@ mod tests {
             r#"{"table":"rte_hash_lf","op":"lookup_bulk","entries":1024,"load":0.9,"threads":2,"ns":12.5}"#
         );
         for table in TableName::ALL {
-            assert!(row(table, Op::Mixed).contains(&format!(r#""table":"{}""#, table.name())));
+            assert!(row(table, Op::Insert).contains(&format!(r#""table":"{}""#, table.name())));
         }
-        for op in [Op::Lookup, Op::LookupBulk, Op::Insert, Op::InsertBulk, Op::Mixed] {
+        for op in [Op::Lookup, Op::LookupBulk, Op::Insert, Op::InsertBulk] {
             assert!(row(TableName::Hnlb, op).contains(&format!(r#""op":"{}""#, op.name())));
         }
     }

@@ -36,26 +36,6 @@ fn inserts(numbers: &[u32], mut add: impl FnMut(&HashKey) -> Result<u32, HashFul
     timed(|| keys.iter().map(|key| u32::from(black_box(add(key)).is_err())).sum())
 }
 
-/// A mixed round; `change` adds the first key and removes the second.
-fn mixed(
-    looked_up: &[u32],
-    new: u32,
-    old: u32,
-    lookup: impl Fn(&HashKey) -> Option<u32>,
-    change: impl FnOnce(&HashKey, &HashKey) -> u32,
-) -> Timed {
-    let keys = keys(looked_up);
-    let (new, old) = (hash_key(new), hash_key(old));
-    timed(|| {
-        let missing: u32 = keys.iter().map(|key| u32::from(black_box(lookup(key)).is_none())).sum();
-        missing + change(&new, &old)
-    })
-}
-
-fn failures(added: Result<u32, HashFull>, removed: Option<u32>) -> u32 {
-    u32::from(black_box(added).is_err()) + u32::from(black_box(removed).is_none())
-}
-
 /// Without flags. The lock is Rust's condition for handing out `&mut`; it is
 /// taken outside of the measured time.
 pub(super) struct Plain(RwLock<Hash>);
@@ -87,19 +67,6 @@ impl Subject for Plain {
         for key in keys(numbers) {
             hash.del(&key);
         }
-    }
-
-    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, _alone: bool) -> Timed {
-        let mut hash = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let hash = &mut *hash;
-        let keys = keys(looked_up);
-        let (new, old) = (hash_key(new), hash_key(old));
-        timed(|| {
-            let missing: u32 =
-                keys.iter().map(|key| u32::from(black_box(hash.lookup(key)).is_none())).sum();
-            let added = hash.add(&new);
-            missing + failures(added, hash.del(&old))
-        })
     }
 
     fn settle(&self) {}
@@ -165,22 +132,6 @@ impl Subject for Concurrent {
         for key in keys(numbers) {
             self.writer().del(&key);
         }
-    }
-
-    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, alone: bool) -> Timed {
-        let reader = self.reader.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(reader) = &*reader else { return Timed::default() };
-        let lookup = |key: &_| reader.lookup(key);
-        if alone {
-            let mut writer = self.writer();
-            let change = |new: &_, old: &_| failures(writer.add(new), writer.del(old));
-            return mixed(looked_up, new, old, lookup, change);
-        }
-        let change = |new: &_, old: &_| {
-            let added = self.writer().add(new);
-            failures(added, self.writer().del(old))
-        };
-        mixed(looked_up, new, old, lookup, change)
     }
 
     fn settle(&self) {

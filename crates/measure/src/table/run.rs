@@ -1,28 +1,25 @@
 //! The whole measurement.
-use dpdk::{Eal, EalConfig, HugePages};
-
 use super::goals::goals;
 use super::hnlb::Hnlb;
 use super::measure::{Sample, repetition};
 use super::options::{BenchError, Options};
 use super::population::Population;
-use super::progress::Progress;
 use super::row::{Op, Row, TableName};
 use super::rte::{Concurrent, Plain};
 use super::show;
 use super::subject::Subject;
+use crate::machine::memory::Memory;
 use crate::report::Goal;
 use crate::statistics::median;
 
 /// What is measured of every size, in this order: fuller and fuller.
-const OPS: [(Op, f64); 7] = [
+const OPS: [(Op, f64); 6] = [
     (Op::Insert, 0.5),
     (Op::InsertBulk, 0.5),
     (Op::Insert, 0.9),
     (Op::InsertBulk, 0.9),
     (Op::Lookup, 0.9),
     (Op::LookupBulk, 0.9),
-    (Op::Mixed, 0.9),
 ];
 
 /// Everything measured.
@@ -33,12 +30,9 @@ pub struct Outcome {
     /// HNLB's with half the connections, so as many keys as rte_hash has.
     /// `entries` are the keys.
     pub same_keys: Vec<Row>,
-    /// By table size at a load of 0.9: lines of HNLB's table that a bulk lookup of
-    /// one key reads. A single one reads two.
-    pub lines: Vec<(u32, f64)>,
     /// The goals and what was measured.
     pub goals: Vec<Goal>,
-    /// The memory DPDK has its tables in.
+    /// The memory that all tables are in.
     pub memory: String,
 }
 
@@ -63,11 +57,12 @@ struct Contestant {
     lacks_some: bool,
 }
 
-/// Measures. Starts DPDK, so it works once per process.
+/// Measures; `told` is called with the steps done and all steps. Starts DPDK, so
+/// it works once per process.
 ///
 /// # Errors
 /// DPDK or the memory is not there, or a table did not do what it should.
-pub fn run(options: &Options) -> Result<Outcome, BenchError> {
+pub fn run(options: &Options, told: &mut dyn FnMut(usize, usize)) -> Result<Outcome, BenchError> {
     let (sizes, threads) = (options.sizes(), options.threads());
     let cores = dpdk::thread::allowed_cores().len();
     for &threads in &threads {
@@ -76,23 +71,27 @@ pub fn run(options: &Options) -> Result<Outcome, BenchError> {
         }
     }
     let largest = sizes.iter().copied().max().unwrap_or_default();
-    let _eal = Eal::init(&EalConfig {
-        memory_mb: megabytes(largest),
-        huge_pages: HugePages::Auto,
-        ..EalConfig::default()
-    })?;
-    let memory = _eal.memory().to_string();
-    let progress = Progress::new(sizes.len() * threads.len() * OPS.len());
-    let (mut rows, mut same_keys, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    let memory = Memory::start(megabytes(largest), options.ordinary_pages)?;
+    let steps = sizes.len() * threads.len() * OPS.len();
+    let (mut rows, mut same_keys, mut done) = (Vec::new(), Vec::new(), 0);
     for &entries in &sizes {
-        let (found, read) = measure_size(entries, &threads, options.repetitions(), &progress)?;
-        for row in found {
-            if row.1 { same_keys.push(row.0) } else { rows.push(row.0) }
+        let mut contestants = contestants(entries)?;
+        for (op, load) in OPS {
+            for &threads in &threads {
+                for contestant in &mut contestants {
+                    contestant.fill(op, load)?;
+                }
+                for (row, is_same_keys) in
+                    measure_op(&mut contestants, op, load, threads, options.repetitions())?
+                {
+                    if is_same_keys { same_keys.push(row) } else { rows.push(row) }
+                }
+                done += 1;
+                told(done, steps);
+            }
         }
-        lines.extend(read.map(|read| (entries, read)));
     }
-    progress.done();
-    Ok(Outcome { goals: goals(&rows), rows, same_keys, lines, memory })
+    Ok(Outcome { goals: goals(&rows), rows, same_keys, memory: memory.to_string() })
 }
 
 /// Memory for three tables of rte_hash: buckets of 64 bytes for 8 keys, rounded
@@ -103,34 +102,7 @@ fn megabytes(entries: u32) -> u32 {
     ((table * 3) >> 20) as u32 + 96
 }
 
-/// Of one size: rows, each with whether its table had the same keys, and the
-/// lines read per lookup, if they are known.
-type OfSize = (Vec<(Row, bool)>, Option<f64>);
-
-fn measure_size(
-    entries: u32,
-    threads: &[usize],
-    repetitions: usize,
-    progress: &Progress,
-) -> Result<OfSize, BenchError> {
-    let mut contestants = contestants(entries)?;
-    let (mut rows, mut lines) = (Vec::new(), None);
-    for (op, load) in OPS {
-        for &threads in threads {
-            progress.step(&format!("{} of {entries} at {load}, {threads} threads", op.name()));
-            for contestant in &mut contestants {
-                contestant.fill(op, load)?;
-            }
-            rows.extend(measure_op(&mut contestants, op, load, threads, repetitions)?);
-        }
-        if op == Op::LookupBulk {
-            lines = contestants.first().and_then(|hnlb| hnlb.subject.lines());
-        }
-    }
-    Ok((rows, lines))
-}
-
-/// Repetitions in turn, so that a slow spell of the machine hits all tables.
+/// Rows, each with whether its table had the same keys. Repetitions in turn, so that a slow spell of the machine hits all tables.
 fn measure_op(
     contestants: &mut [Contestant],
     op: Op,
@@ -138,7 +110,7 @@ fn measure_op(
     threads: usize,
     repetitions: usize,
 ) -> Result<Vec<(Row, bool)>, BenchError> {
-    let changes = matches!(op, Op::Insert | Op::InsertBulk | Op::Mixed);
+    let changes = op.inserts();
     let fit = |it: &Contestant| {
         let offers = op != Op::InsertBulk || it.table == TableName::Hnlb;
         offers && (threads == 1 || !changes || it.subject.shares_changes())

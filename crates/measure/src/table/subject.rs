@@ -3,9 +3,6 @@
 /// Operations between two looks at the cycle counter.
 pub(super) const BLOCK: usize = 64;
 
-/// Lookups in a round of [`Subject::mixed`], which adds an insertion and a removal.
-pub(super) const MIXED_LOOKUPS: usize = 38;
-
 /// What a block took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timed {
@@ -30,8 +27,6 @@ pub(super) trait Subject: Send + Sync {
     }
     /// Removes; not by the clock.
     fn remove(&self, numbers: &[u32]);
-    /// Looks up [`MIXED_LOOKUPS`] keys, inserts one and removes one.
-    fn mixed(&self, looked_up: &[u32], new: u32, old: u32, alone: bool) -> Timed;
     /// Makes the places of what was removed usable, while nobody looks anything up.
     fn settle(&self);
     /// Does what its keeper has done when nothing has come or gone for some
@@ -39,11 +34,6 @@ pub(super) trait Subject: Send + Sync {
     fn rest(&self) {}
     /// Whether several threads may change it at a time.
     fn shares_changes(&self) -> bool;
-    /// Cache lines of the table that a bulk lookup of a key that is there reads,
-    /// as far as that is known.
-    fn lines(&self) -> Option<f64> {
-        None
-    }
 }
 
 /// Runs `work`, which gives back how many operations failed, by the clock.

@@ -2,6 +2,7 @@
 use std::path::Path;
 
 use config::Config;
+use flow::Mode;
 use wire::Transport;
 
 use crate::error::MeasureError;
@@ -68,15 +69,20 @@ name = "paper"
 vip = "{}"
 port = {}
 protocol = "{proto}"
+mode = "{}"
 scheduler = "round-robin"
 "#,
         vip.ip(),
-        vip.port()
+        vip.port(),
+        plan.mode.name()
     );
     for place in 0..plan.backends {
         let end = templates.backend(place);
         let (address, port, mac) = (end.ip(), end.port(), backend_mac(place));
-        text += &format!("[[service.backend]]\naddress = \"{address}\"\nport = {port}\n");
+        text += &format!("[[service.backend]]\naddress = \"{address}\"\n");
+        if plan.mode == Mode::Nat {
+            text += &format!("port = {port}\n");
+        }
         text += &format!("[[neighbour]]\naddress = \"{address}\"\nmac = \"{mac}\"\n");
     }
     text

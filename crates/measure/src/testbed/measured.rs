@@ -45,26 +45,24 @@ impl Measured {
     }
 
     /// The paper's util.
-    pub(crate) fn util(&self) -> f64 {
-        median(&offered_windows(&self.windows), |window| Some(window.reading.util())).unwrap_or(0.0)
+    pub(crate) fn util(&self) -> Option<f64> {
+        median(&offered_windows(&self.windows), |window| Some(window.reading.util()))
     }
 
     /// The paper's util+.
-    pub(crate) fn util_plus(&self) -> f64 {
+    pub(crate) fn util_plus(&self) -> Option<f64> {
         median(&offered_windows(&self.windows), |window| {
             Some(window.reading.util_plus(self.queues, RX_BURST))
         })
-        .unwrap_or(0.0)
     }
 
     /// Share of polls that found nothing.
-    pub(crate) fn empty_polls(&self) -> f64 {
+    pub(crate) fn empty_polls(&self) -> Option<f64> {
         median(&offered_windows(&self.windows), |window| {
             let reading = &window.reading;
             let empty = reading.polls.saturating_sub(reading.bursts);
             (reading.polls > 0).then(|| empty as f64 / reading.polls as f64)
         })
-        .unwrap_or(1.0)
     }
 
     /// Share of the offered packets that were lost.
@@ -74,8 +72,8 @@ impl Measured {
 
     /// Million packets offered per second, while both cores were there: those
     /// that the measured core has received, and those lost on the way to it.
-    pub(crate) fn offered_mpps(&self) -> f64 {
-        offered(self.mpps().unwrap_or(0.0), self.loss())
+    pub(crate) fn offered_mpps(&self) -> Option<f64> {
+        self.mpps().map(|received| offered(received, self.loss()))
     }
 
     /// How well the point was measured: the share of undisturbed time, and less

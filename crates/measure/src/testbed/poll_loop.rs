@@ -34,13 +34,16 @@ pub(crate) struct Polled<'a> {
     pub(crate) rx: &'a mut RxQueue,
 }
 
-/// Polls `queues` round robin until all windows are full.
+/// Polls `queues` round robin until all windows are full; unless `strict`, as
+/// the paper's loop is, queues that bring little rest under load, as those of
+/// HNLB's workers.
 pub(crate) fn poll(
-    balancer: &mut impl Balancer,
+    balancer: &mut dyn Balancer,
     queues: &mut [Polled<'_>],
     out: &mut Out<'_>,
     windows: &mut Windows,
     signals: &Signals,
+    strict: bool,
 ) {
     let per_ms = (dpdk::cycles_per_second() / 1000).max(1);
     while !signals.started.load(Ordering::Relaxed) {
@@ -55,7 +58,7 @@ pub(crate) fn poll(
         balancer.begin();
         schedule.begin();
         for (at, Polled { from, rx }) in queues.iter_mut().enumerate() {
-            if !schedule.asks(at) {
+            if !strict && !schedule.asks(at) {
                 continue;
             }
             let before = cycles();
@@ -79,7 +82,7 @@ pub(crate) fn poll(
 /// Polls all queues until they are empty, in measured iterations; for a source
 /// on the same core. `false`: all windows are full.
 pub(crate) fn drain(
-    balancer: &mut impl Balancer,
+    balancer: &mut dyn Balancer,
     queues: &mut [Polled<'_>],
     out: &mut Out<'_>,
     windows: &mut Windows,

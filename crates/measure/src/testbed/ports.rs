@@ -1,13 +1,15 @@
 //! The two cores and the rings between them.
-use dpdk::{
-    Batch, Consumer, Eal, EalConfig, Mempool, Port, PortConfig, Producer, RxQueue, TxQueue,
-    net_ring,
-};
+use dpdk::{Batch, Consumer, Mempool, Port, PortConfig, Producer, RxQueue, TxQueue, net_ring};
 
 use crate::error::MeasureError;
 use crate::machine::core_distance::CoreDistance;
+use crate::machine::memory::Memory;
 use crate::testbed::scenario::{QUEUES, RING};
 
+/// Workers that are measured at a time, at most.
+pub(crate) const WORKERS: usize = 2;
+/// Megabytes for packets and for tables of DPDK.
+const MEMORY_MB: u32 = 1024;
 /// Mbufs in all.
 const MBUFS: u32 = 1 << 14;
 /// Mbufs that a thread keeps for itself.
@@ -17,9 +19,8 @@ const ROOM: u16 = 2048;
 /// Mbufs in a send ring: all there are.
 const SEND_RING: u32 = MBUFS;
 
-/// DPDK, started, and the rings between source and load balancer. One per
-/// process, for all figures.
-pub struct Testbed {
+/// The two ports of one worker, and the rings between them and a source.
+pub(crate) struct Lane {
     /// By port.
     pub(crate) rx: [Vec<RxQueue>; 2],
     pub(crate) tx: [TxQueue; 2],
@@ -27,60 +28,58 @@ pub struct Testbed {
     pub(crate) to_host: Vec<Producer>,
     /// By port.
     pub(crate) from_host: [Consumer; 2],
-    pub(crate) pool: Mempool,
-    pub(crate) core_distance: CoreDistance,
     _ports: [Port; 2],
-    // Last: everything of DPDK's is gone before.
-    eal: Eal,
 }
 
-/// Both ends of all rings, for one thread.
-pub(crate) struct Ends<'a> {
-    pub(crate) rx: &'a mut [Vec<RxQueue>; 2],
-    pub(crate) tx: &'a mut [TxQueue; 2],
-    pub(crate) to_host: &'a mut [Producer],
-    pub(crate) from_host: &'a mut [Consumer; 2],
-    pub(crate) pool: &'a Mempool,
+/// DPDK, started, and the rings between source and load balancer. One per
+/// process, for all figures.
+pub struct Testbed {
+    /// One for each worker that is measured at a time; all figures but
+    /// `workers` use the first.
+    pub(crate) lanes: [Lane; WORKERS],
+    pub(crate) pool: Mempool,
+    pub(crate) core_distance: CoreDistance,
+    // Last: everything of DPDK's is gone before.
+    memory: Memory,
 }
 
 impl Testbed {
-    /// What a thread may have of it.
-    pub(crate) fn ends(&mut self) -> Ends<'_> {
-        let Self { rx, tx, to_host, from_host, pool, .. } = self;
-        Ends { rx, tx, to_host, from_host, pool }
-    }
-
-    /// Starts DPDK and makes the ports.
+    /// Starts DPDK and makes the ports. Huge pages are used for all tables and
+    /// packets or for none: see [`Memory`].
     ///
     /// # Errors
     /// DPDK ran in this process before, or has no memory; the machine has one
     /// processor only.
-    pub fn start() -> Result<Self, MeasureError> {
+    pub fn start(ordinary_pages: bool) -> Result<Self, MeasureError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         if cores < 2 {
             return Err(MeasureError::Cores(cores));
         }
-        let eal = Eal::init(&EalConfig { memory_mb: 1024, ..EalConfig::default() })?;
+        let memory = Memory::start(MEMORY_MB, ordinary_pages)?;
         let pool = Mempool::new("paper", MBUFS, CACHE, ROOM)?;
-        let (clients, mut to_host) = ring_port("clients", &pool)?;
-        let (servers, to_servers) = ring_port("servers", &pool)?;
+        let lanes = [Lane::new("", &pool)?, Lane::new("_2", &pool)?];
+        Ok(Self { lanes, pool, core_distance: CoreDistance::new(), memory })
+    }
+
+    /// The memory that packets and tables are in, in one line.
+    #[must_use]
+    pub fn memory(&self) -> String {
+        self.memory.to_string()
+    }
+}
+
+impl Lane {
+    fn new(suffix: &str, pool: &Mempool) -> Result<Self, MeasureError> {
+        let (clients, mut to_host) = ring_port(&format!("clients{suffix}"), pool)?;
+        let (servers, to_servers) = ring_port(&format!("servers{suffix}"), pool)?;
         to_host.extend(to_servers);
         Ok(Self {
             rx: [clients.rx, servers.rx],
             tx: [clients.tx, servers.tx],
             to_host,
             from_host: [clients.sent, servers.sent],
-            pool,
-            core_distance: CoreDistance::new(),
             _ports: [clients.port, servers.port],
-            eal,
         })
-    }
-
-    /// The memory that packets are in, in one line.
-    #[must_use]
-    pub fn memory(&self) -> String {
-        self.eal.memory().to_string()
     }
 
     /// Empties all rings; how many packets there were on the way to the load

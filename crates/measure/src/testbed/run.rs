@@ -1,7 +1,8 @@
 //! One measured point: both cores at work for some time.
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use dpdk::{RxQueue, pin_to_core, register_thread};
+use dpdk::{Mempool, TxQueue, pin_to_core, register_thread};
 use flow::PortId;
 use state::Source;
 
@@ -10,14 +11,12 @@ use crate::evaluation::options::Options;
 use crate::machine::core_distance::PingPong;
 use crate::machine::core_time::Interruption;
 use crate::machine::windows::{Window, Windows};
-use crate::systems::balancer::Hnlb;
-use crate::systems::limit::Limit;
-use crate::systems::slb_paper::SlbPaper;
+use crate::systems::balancer::Balancer;
 use crate::testbed::frames::{FrameSpec, Templates};
 use crate::testbed::measured::Measured;
 use crate::testbed::outbox::{Out, Requests, TxPort};
 use crate::testbed::poll_loop::{self, Polled, Signals};
-use crate::testbed::ports::Testbed;
+use crate::testbed::ports::{Lane, Testbed};
 use crate::testbed::source::{BetweenBursts, Generator, Pace, Sent, SourceRings};
 
 /// Milliseconds of one window.
@@ -27,12 +26,8 @@ pub(crate) const WARM_UP_MS: u64 = 20;
 /// Microseconds that no burst takes: a longer iteration was interrupted.
 pub(crate) const INTERRUPTED_US: u64 = 60;
 
-/// A system ready to be measured.
-pub(crate) enum Subject {
-    Limit(Limit),
-    SlbPaper(Box<SlbPaper>),
-    Hnlb(Box<Hnlb>),
-}
+/// The receive queues that are polled, by port.
+pub(crate) type Queues = [Range<usize>; 2];
 
 /// What one point is.
 pub(crate) struct Point<'a, 's> {
@@ -41,17 +36,15 @@ pub(crate) struct Point<'a, 's> {
     pub(crate) templates: &'a Templates,
     /// Bytes of the longest frame.
     pub(crate) longest: usize,
-    /// Receive queues that are polled, from 0, by port.
-    pub(crate) queues: [usize; 2],
+    pub(crate) queues: Queues,
     pub(crate) pace: Pace,
     pub(crate) between_bursts: Option<BetweenBursts<'a, 's>>,
 }
 
 /// What of a measurement isn't the source's.
 pub(crate) struct MeasuredSystem<'a> {
-    pub(crate) subject: &'a mut Subject,
-    /// Receive queues that are polled, from 0, by port.
-    pub(crate) queues: [usize; 2],
+    pub(crate) subject: &'a mut dyn Balancer,
+    pub(crate) queues: Queues,
     /// Where requests for rules go.
     pub(crate) requests: Option<Requests>,
     /// Milliseconds before the first window.
@@ -62,15 +55,14 @@ impl Testbed {
     /// Measures `subject` at `point`.
     pub(crate) fn measure(
         &mut self,
-        subject: &mut Subject,
+        subject: &mut dyn Balancer,
         point: Point<'_, '_>,
         options: &Options,
     ) -> Result<Measured, MeasureError> {
-        let queues = point.queues;
+        let Point { specs, templates, longest, queues, pace, between_bursts } = point;
         let measured_system =
             MeasuredSystem { subject, queues, requests: None, warm_up_ms: WARM_UP_MS };
         self.measure_with(measured_system, options, |rings| {
-            let Point { specs, templates, longest, pace, between_bursts, .. } = point;
             Generator { specs, templates, longest, rings, between_bursts }.send(pace)
         })
     }
@@ -86,16 +78,11 @@ impl Testbed {
         let [source_core, host_core] = options.cores.unwrap_or([0, 1]);
         let windows = windows(options, measured_system.warm_up_ms);
         let signals = Signals::default();
-        let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
+        let Self { lanes: [lane, ..], pool, core_distance, .. } = self;
         let MeasuredSystem { subject, queues, requests, .. } = measured_system;
-        let mut polled = polled(rx, queues);
-        let rings = SourceRings {
-            to_host,
-            from_host,
-            pool,
-            signals: &signals,
-            interruption: interruption(options),
-        };
+        let count = queues.iter().map(Range::len).sum();
+        let (mut polled, [clients, servers], rings) =
+            lane.split(queues, pool, &signals, interruption(options));
         let pool = &*pool;
         let [before, after] = &signals.pings;
         // On a busy machine the ping falls.
@@ -115,7 +102,8 @@ impl Testbed {
                 let ports = [TxPort::new(clients), TxPort::new(servers)];
                 let mut out = Out { ports, pool, requests, unheard: 0 };
                 let before = throw(before);
-                subject.poll(&mut polled, &mut out, &mut windows, &signals);
+                let strict = options.strict_round_robin;
+                poll_loop::poll(subject, &mut polled, &mut out, &mut windows, &signals, strict);
                 // They may have been moved meanwhile: the longer way counts.
                 let distance = before.into_iter().chain(throw(after)).reduce(f64::max);
                 Ok::<_, MeasureError>((windows.into_done(), distance))
@@ -137,69 +125,73 @@ impl Testbed {
             Ok::<_, MeasureError>((windows??, sent??))
         })?;
         let (windows, distance) = windows;
-        Ok(self.settle(windows, sent, queues, distance))
+        let near = core_distance.judge(distance);
+        Ok(Measured { distance, near, ..settle(lane, windows, sent, count) })
     }
 
-    /// Measures `subject` with source and load balancer on one core, by turns:
-    /// packets are in the core's cache already, and no other core matters.
+    /// Measures each of `workers` with a source of its own by turns on one core,
+    /// all workers at the same time: packets are in the core's cache already, and
+    /// cores share the tables only.
     pub(crate) fn measure_alone(
         &mut self,
-        subject: &mut Subject,
-        point: Point<'_, '_>,
+        workers: Vec<(&mut dyn Balancer, Point<'_, '_>)>,
         options: &Options,
-    ) -> Result<Measured, MeasureError> {
-        let [_, core] = options.cores.unwrap_or([0, 1]);
-        let mut windows = windows(options, WARM_UP_MS);
-        let signals = Signals::default();
-        let Self { rx, tx: [clients, servers], to_host, from_host, pool, .. } = self;
-        let Point { specs, templates, longest, queues, between_bursts, .. } = point;
-        let mut polled = polled(rx, queues);
-        let rings = SourceRings {
-            to_host,
-            from_host,
-            pool,
-            signals: &signals,
-            interruption: interruption(options),
-        };
+    ) -> Result<Vec<Measured>, MeasureError> {
+        let [second, first] = options.cores.unwrap_or([0, 1]);
+        let Self { lanes, pool, .. } = self;
         let pool = &*pool;
-        let generator = Generator { specs, templates, longest, rings, between_bursts };
-        let (windows, sent) = std::thread::scope(|scope| {
-            let both = scope.spawn(|| {
-                pin_to_core(core)?;
-                let _guard = register_thread()?;
-                let ports = [TxPort::new(clients), TxPort::new(servers)];
-                let mut out = Out { ports, pool, requests: None, unheard: 0 };
-                let sent =
-                    generator.alternate(|| subject.drain(&mut polled, &mut out, &mut windows));
-                Ok::<_, MeasureError>((windows.into_done(), sent))
+        std::thread::scope(|scope| {
+            let lanes = lanes.iter_mut().zip([first, second]);
+            let threads = workers.into_iter().zip(lanes).map(|((subject, point), (lane, core))| {
+                scope.spawn(move || {
+                    pin_to_core(core)?;
+                    let _guard = register_thread()?;
+                    let (mut windows, signals) = (windows(options, WARM_UP_MS), Signals::default());
+                    let Point { specs, templates, longest, queues, between_bursts, .. } = point;
+                    let count = queues.iter().map(Range::len).sum();
+                    let (mut polled, [clients, servers], rings) =
+                        lane.split(queues, pool, &signals, interruption(options));
+                    let generator = Generator { specs, templates, longest, rings, between_bursts };
+                    let ports = [TxPort::new(clients), TxPort::new(servers)];
+                    let mut out = Out { ports, pool, requests: None, unheard: 0 };
+                    let sent = generator.alternate(|| {
+                        poll_loop::drain(subject, &mut polled, &mut out, &mut windows)
+                    });
+                    Ok::<_, MeasureError>(settle(lane, windows.into_done(), sent, count))
+                })
             });
-            both.join().map_err(|_| MeasureError::ThreadFailed("measuring"))?
-        })?;
-        Ok(self.settle(windows, sent, queues, None))
-    }
-
-    fn settle(
-        &mut self,
-        windows: Vec<Window>,
-        sent: Sent,
-        queues: [usize; 2],
-        distance: Option<f64>,
-    ) -> Measured {
-        let [before, behind] = self.drain();
-        let dropped = sent.packet_counts.dropped(before, behind);
-        let near = self.core_distance.judge(distance);
-        Measured { windows, sent, queues: queues.iter().sum(), dropped, distance, near }
+            let threads: Vec<_> = threads.collect();
+            let join = threads.into_iter().map(|thread| thread.join());
+            join.map(|done| done.map_err(|_| MeasureError::ThreadFailed("measuring"))?).collect()
+        })
     }
 }
 
-/// The first receive queues of both ports.
-fn polled(rx: &mut [Vec<RxQueue>; 2], queues: [usize; 2]) -> Vec<Polled<'_>> {
-    let ports = (0..).map(PortId).zip(rx.iter_mut().zip(queues));
-    let queues = ports.flat_map(|(port, (rx, count))| {
-        let queues = (0..).zip(rx.iter_mut()).take(count);
-        queues.map(move |(queue, rx)| Polled { from: Source { port, queue }, rx })
-    });
-    queues.collect()
+/// What is left in the rings counts as on its way.
+fn settle(lane: &mut Lane, windows: Vec<Window>, sent: Sent, queues: usize) -> Measured {
+    let [before, behind] = lane.drain();
+    let dropped = sent.packet_counts.dropped(before, behind);
+    Measured { windows, sent, queues, dropped, distance: None, near: true }
+}
+
+impl Lane {
+    /// The load balancer's receive and send queues, and the source's rings.
+    fn split<'a>(
+        &'a mut self,
+        queues: Queues,
+        pool: &'a Mempool,
+        signals: &'a Signals,
+        interruption: Interruption,
+    ) -> (Vec<Polled<'a>>, &'a mut [TxQueue; 2], SourceRings<'a>) {
+        let Self { rx, tx, to_host, from_host, .. } = self;
+        let ports = (0..).map(PortId).zip(rx.iter_mut().zip(queues));
+        let polled = ports.flat_map(|(port, (rx, range))| {
+            let queues = (0..).zip(rx.iter_mut()).take(range.end).skip(range.start);
+            queues.map(move |(queue, rx)| Polled { from: Source { port, queue }, rx })
+        });
+        let rings = SourceRings { to_host, from_host, pool, signals, interruption };
+        (polled.collect(), tx, rings)
+    }
 }
 
 /// Of a measurement that goes on for a given time.
@@ -215,35 +207,4 @@ fn interruption(options: &Options) -> Interruption {
         return Interruption::endless();
     }
     Interruption::new(INTERRUPTED_US, (dpdk::cycles_per_second() / 1_000_000).max(1))
-}
-
-impl Subject {
-    fn poll(
-        &mut self,
-        queues: &mut [Polled<'_>],
-        out: &mut Out<'_>,
-        windows: &mut Windows,
-        signals: &Signals,
-    ) {
-        match self {
-            Self::Limit(subject) => poll_loop::poll(subject, queues, out, windows, signals),
-            Self::SlbPaper(subject) => {
-                poll_loop::poll(&mut **subject, queues, out, windows, signals)
-            }
-            Self::Hnlb(subject) => poll_loop::poll(&mut **subject, queues, out, windows, signals),
-        }
-    }
-
-    fn drain(
-        &mut self,
-        queues: &mut [Polled<'_>],
-        out: &mut Out<'_>,
-        windows: &mut Windows,
-    ) -> bool {
-        match self {
-            Self::Limit(subject) => poll_loop::drain(subject, queues, out, windows),
-            Self::SlbPaper(subject) => poll_loop::drain(&mut **subject, queues, out, windows),
-            Self::Hnlb(subject) => poll_loop::drain(&mut **subject, queues, out, windows),
-        }
-    }
 }

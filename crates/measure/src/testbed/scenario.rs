@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::{ConnId, Hit, OffloadState, Segment};
-use flow::{CardProfile, Direction, Encoding, HopId, PortId};
+use flow::{CardProfile, Direction, Encoding, HopId, Mode, PortId};
 use nic::{Disposition, Nic, NicConfig};
 use offload::{OffloadConfig, Offloader, PortConfig, ReceiveQueues, Rules};
 use packet::HeapPacket;
@@ -15,10 +15,10 @@ use state::{Offload, Shared, Source};
 use wire::{FlowKey, TcpFlags, Transport};
 
 use crate::error::MeasureError;
-use crate::systems::limit::Action;
+use crate::systems::action::Action;
 use crate::testbed::configuration::configuration;
 use crate::testbed::frames::{
-    CLIENT_SIDE, DATA, Family, FrameSpec, HEADERS, SERVER_SIDE, Templates, place_of,
+    CLIENT_SIDE, DATA, Family, FrameSpec, HEADERS, SERVER_SIDE, Templates,
 };
 
 /// Receive queues of each port: one for packets that match nothing, and one
@@ -61,6 +61,8 @@ pub(crate) struct Plan {
     /// Whether connections are forgotten after a fraction of a second: see
     /// `configuration`.
     pub(crate) brief: bool,
+    /// How packets reach the backends: nat or dsr.
+    pub(crate) mode: Mode,
     pub(crate) family: Family,
     pub(crate) proto: Transport,
 }
@@ -79,6 +81,7 @@ impl Plan {
             shares: false,
             both_ways: false,
             brief: false,
+            mode: Mode::Nat,
             family: Family::V4,
             proto: Transport::Tcp,
         }
@@ -213,9 +216,9 @@ impl Scenario {
         self.rules.report().connections.ports.first().map_or(0, |port| port.now.rules_forward)
     }
 
-    /// The place of a connection's backend.
+    /// The place of a connection's backend: they are numbered as configured.
     fn place(&self, conn: ConnId) -> Option<u8> {
-        place_of(self.shared.table.binding(conn)?.server.ip())
+        u8::try_from(self.shared.table.binding(conn)?.backend.0).ok()
     }
 
     /// The 5-tuple of connection `number` as packets of `direction` carry it.

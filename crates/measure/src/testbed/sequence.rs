@@ -1,5 +1,5 @@
 //! Which connection sends next.
-use flow::Direction;
+use flow::{Direction, Mode};
 use traffic::{Load, Rng, Set, TrafficSet, Zipf};
 use wire::Transport;
 
@@ -16,6 +16,9 @@ pub enum Traffic {
     BothWays,
     /// All alike, from the clients to the backends, over IPv6.
     Ipv6,
+    /// All alike, from the clients to the backends, in mode dsr: packets keep
+    /// their addresses, and the table has one key a connection.
+    Dsr,
     /// Connection k has a share proportional to 1 / k^alpha.
     Zipf(f64),
     /// The LASLB thesis' traffic set 1 to 3 at 10 Gbit/s, as it is at one
@@ -56,6 +59,7 @@ impl Traffic {
             Self::Uniform => "uniform",
             Self::BothWays => "both-ways",
             Self::Ipv6 => "ipv6",
+            Self::Dsr => "dsr",
             Self::Zipf(alpha) if alpha > 1.1 => "zipf-1.2",
             Self::Zipf(_) => "zipf-1.0",
             Self::Laslb(1) => "laslb-1",
@@ -70,14 +74,22 @@ impl Traffic {
     }
 
     /// Whether `system` can be measured with it: the limit has one action for all
-    /// packets, so it knows one direction; the paper's tables have IPv4 keys; and
-    /// that more backends share queues is compared for IPv4 only.
+    /// packets, so it knows one direction; tables of rte_hash have IPv4 keys; what
+    /// rewrites packets is measured in mode nat; and that more backends share
+    /// queues is compared for that only.
     pub(crate) fn suits(self, system: System) -> bool {
         match system {
-            System::Limit => self.directions().len() == 1,
-            System::SlbPaper | System::HnlbShared => self.family() == Family::V4,
+            System::Limit => self.directions().len() == 1 && self.mode() == Mode::Nat,
+            System::SlbPaper | System::SlbBulk | System::HnlbShared => {
+                self.family() == Family::V4 && self.mode() == Mode::Nat
+            }
             System::Slb | System::HnlbQueue | System::HnlbMark => true,
         }
+    }
+
+    /// How they reach the backends.
+    pub(crate) const fn mode(self) -> Mode {
+        if matches!(self, Self::Dsr) { Mode::Dsr } else { Mode::Nat }
     }
 
     /// The family of its packets.
@@ -101,7 +113,9 @@ impl Traffic {
         let connections = connections.max(1);
         let there = |connection| Draw { connection, direction: Direction::Forward, size };
         let draws = match self {
-            Self::Uniform | Self::Ipv6 => shuffled(connections, seed).map(there).collect(),
+            Self::Uniform | Self::Ipv6 | Self::Dsr => {
+                shuffled(connections, seed).map(there).collect()
+            }
             Self::BothWays => shuffled(connections, seed)
                 .flat_map(|connection| {
                     Direction::BOTH.map(|direction| Draw { connection, direction, size })

@@ -5,9 +5,10 @@ use config::Config;
 use flow::{BackendId, CardProfile, PortId};
 use packet::PacketBuf;
 use replay::{Options, Simulation, SimulationError};
+use traffic::Rng;
 use wire::Mac;
 
-use super::wire::{Draw, Server, frame_len, tables_ns, wire_ns};
+use super::wire::{Server, frame_len, tables_ns, wire_ns};
 
 /// Why there is no figure.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +41,7 @@ pub(super) struct Card {
     frame: Vec<u8>,
     /// The backends' Ethernet addresses.
     macs: Vec<(BackendId, Mac)>,
-    pub(super) draw: Draw,
+    pub(super) draw: Rng,
 }
 
 /// A packet that has left the card.
@@ -81,14 +82,15 @@ impl Card {
             out: Server::default(),
             frame: frame(payload),
             macs,
-            draw: Draw(1),
+            draw: Rng::new(1),
         })
     }
 
     /// A client that the service gives to `backend`, or any.
     pub(super) fn client(&mut self, backend: Option<BackendId>) -> Ipv4Addr {
         loop {
-            let client = Ipv4Addr::from_bits(0xc612_0000 | self.draw.next() as u32 & 0x0001_ffff);
+            let client =
+                Ipv4Addr::from_bits(0xc612_0000 | self.draw.next_u64() as u32 & 0x0001_ffff);
             if backend.is_none() || self.means(client) == backend {
                 return client;
             }

@@ -1,6 +1,6 @@
 //! Figure 8: the time through the card under background load, in the paper's
 //! four splits (section 5.5).
-use crate::report::XenoflowRow;
+use crate::report::{XenoflowRow, deviation, median};
 use flow::BackendId;
 
 use super::card::{Card, CardError};
@@ -36,14 +36,11 @@ pub(super) fn splits(packets: u32) -> Result<Vec<XenoflowRow>, CardError> {
     for split in &SPLITS {
         for load in LOADS {
             let times = probe(split, load, packets)?;
-            let count = times.len().max(1) as f64;
-            let mean = times.iter().sum::<f64>() / count;
-            let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count;
             rows.push(XenoflowRow {
                 x: load,
                 x_unit: "Mpps of background load".to_owned(),
-                value: crate::report::median(&times).unwrap_or(0.0) / 1e3,
-                deviation: variance.sqrt() / 1e3,
+                value: median(&times).map(|ns| ns / 1e3),
+                deviation: deviation(&times).map(|ns| ns / 1e3),
                 unit: "µs in card, wire and the backend's link".to_owned(),
                 samples: times.len() as u64,
                 ..XenoflowRow::model(8, split.name)
@@ -65,7 +62,7 @@ fn probe(split: &Split, load: f64, packets: u32) -> Result<Vec<f64>, CardError> 
     let mut now = 0.0;
     let ticks = if load > 0.0 { packets } else { packets / 20 };
     for _ in 0..ticks {
-        now += if load > 0.0 { card.draw.gap(1e3 / load) } else { PROBES_NS };
+        now += if load > 0.0 { card.draw.exponential(1e3 / load) } else { PROBES_NS };
         while next_probe <= now {
             if let Some(left) = card.send(probing, next_probe)? {
                 let done = links.first_mut().and_then(|link| link.serve(left.at_ns, wire));
@@ -74,7 +71,7 @@ fn probe(split: &Split, load: f64, packets: u32) -> Result<Vec<f64>, CardError> 
             next_probe += PROBES_NS;
         }
         if load > 0.0 {
-            let own = card.draw.next() % 100 < u64::from(split.probed);
+            let own = card.draw.below(100) < u64::from(split.probed);
             let client = card.client(Some(if own { probed } else { other }));
             if let Some(left) = card.send(client, now)? {
                 if let Some(link) = links.get_mut(usize::from(left.backend.0)) {

@@ -54,7 +54,7 @@ pub(super) fn sizes(packets: u32) -> Result<Vec<XenoflowRow>, CardError> {
         let row = |figure, series: &str, value, unit: &str, paper| XenoflowRow {
             x: payload as f64,
             x_unit: "bytes of UDP payload".to_owned(),
-            value,
+            value: Some(value),
             unit: unit.to_owned(),
             paper,
             samples: u64::from(flow.offered),
@@ -86,7 +86,7 @@ pub(super) fn losses(packets: u32) -> Result<Vec<XenoflowRow>, CardError> {
         rows.push(XenoflowRow {
             x: rate,
             x_unit: "Mpps offered".to_owned(),
-            value: f64::from(flow.lost) * 100.0 / f64::from(flow.offered),
+            value: Some(f64::from(flow.lost) * 100.0 / f64::from(flow.offered)),
             unit: "% lost".to_owned(),
             // "All traffic that exceeds the possible 96.7 million packets/s".
             paper: Some((1.0 - 96.7 / rate).max(0.0) * 100.0),

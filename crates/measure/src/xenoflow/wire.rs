@@ -48,31 +48,6 @@ pub(super) fn tables_ns(len: usize, rate: u64) -> f64 {
     1e9 / rate
 }
 
-/// Numbers that repeat with their seed (SplitMix64).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Draw(pub(super) u64);
-
-impl Draw {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From 0 up to 1, without 1.
-    pub(super) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// The time to the next of events that come independently, `mean` on
-    /// average.
-    pub(super) fn gap(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.unit()).ln()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

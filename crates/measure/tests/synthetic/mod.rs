@@ -1,6 +1,6 @@
 //! Rows as a run makes them, from a simple model of the systems.
 
-use measure::report::{ChurnRow, Findings, InstallRow, LatencyRow, NewFlowRow, Row};
+use measure::report::{ChurnRow, Findings, InstallRow, LatencyRow, NewFlowRow, Row, WorkersRow};
 
 /// Cost of a packet in nanoseconds.
 pub(crate) fn cost(system: &str, connections: u64) -> f64 {
@@ -27,18 +27,18 @@ fn row(figure: u8, system: &str, connections: u64, size: u16, repetition: u32) -
         queues: 1,
         connections,
         packet_size: size,
-        mpps: 1000.0 / ns,
-        ns_per_packet: ns,
-        util: 1.0,
-        util_plus: 1.0,
+        mpps: Some(1000.0 / ns),
+        ns_per_packet: Some(ns),
+        util: Some(1.0),
+        util_plus: Some(1.0),
         loss: 0.0,
         offered_mpps: None,
-        empty_polls: 0.0,
+        empty_polls: Some(0.0),
         repetition,
         traffic: "uniform".into(),
         matched: if system.starts_with("hnlb") { 1.0 } else { 0.0 },
         stolen: 0.0,
-        distance_ns: 0.0,
+        distance_ns: None,
         dropped: 0,
     }
 }
@@ -48,15 +48,16 @@ fn sweep(figure: u8, system: &str, connections: u64, size: u16, repetition: u32)
     let step = |at: u32| {
         // Rates are never quite those that were asked for.
         let offered = f64::from(at) * 3.0 + 0.01 * f64::from(repetition);
-        let load = (offered / top.mpps).min(1.0);
+        let most = top.mpps.unwrap();
+        let load = (offered / most).min(1.0);
         let util = load.powf(0.9);
         Row {
-            mpps: offered.min(top.mpps),
-            util,
-            util_plus: util * (0.5 + 0.5 * load),
-            loss: (1.0 - top.mpps / offered).max(0.0),
+            mpps: Some(offered.min(most)),
+            util: Some(util),
+            util_plus: Some(util * (0.5 + 0.5 * load)),
+            loss: (1.0 - most / offered).max(0.0),
             offered_mpps: Some(offered),
-            empty_polls: 1.0 - util,
+            empty_polls: Some(1.0 - util),
             ..top.clone()
         }
     };
@@ -99,11 +100,12 @@ pub(crate) fn findings(repetitions: u32) -> Findings {
                 ("laslb-2", 1.2),
                 ("ipv6", 1.3),
             ] {
-                let ns = row.ns_per_packet * factor * drift;
-                let (traffic, mpps) = (traffic.to_owned(), 1000.0 / ns);
+                let ns = row.ns_per_packet.unwrap() * factor * drift;
+                let (traffic, mpps) = (traffic.to_owned(), Some(1000.0 / ns));
                 let only_8000 = ["laslb-2", "ipv6"].contains(&traffic.as_str());
                 if !only_8000 || row.connections == 8000 {
-                    let new = Row { repetition, traffic, mpps, ns_per_packet: ns, ..row.clone() };
+                    let ns_per_packet = Some(ns);
+                    let new = Row { repetition, traffic, mpps, ns_per_packet, ..row.clone() };
                     found.rows.push(new);
                 }
             }
@@ -131,6 +133,7 @@ pub(crate) fn findings(repetitions: u32) -> Findings {
             }
         }
         studies(&mut found, repetition, drift);
+        workers(&mut found, repetition, drift);
     }
     found
 }
@@ -151,8 +154,8 @@ fn studies(found: &mut Findings, repetition: u32, drift: f64) {
                 figure: "install".into(),
                 system: system.into(),
                 rules_per_second: rules * drift,
-                ns_per_packet: 30.0 + rules / 40_000.0,
-                mpps: 33.0,
+                ns_per_packet: Some(30.0 + rules / 40_000.0),
+                mpps: Some(33.0),
                 repetition,
             });
         }
@@ -168,14 +171,33 @@ fn studies(found: &mut Findings, repetition: u32, drift: f64) {
                 rules_made_per_second: if system == "slb" { 0.0 } else { arrivals },
                 rules_undone_per_second: if system == "slb" { 0.0 } else { arrivals },
                 connections: (arrivals * 0.218) as u64,
-                mpps: arrivals * 31.0 / 1e6,
-                ns_per_packet: 2.0 * cost(system, 8000) * drift,
-                util: 0.3,
+                mpps: Some(arrivals * 31.0 / 1e6),
+                ns_per_packet: Some(2.0 * cost(system, 8000) * drift),
+                util: Some(0.3),
                 matched: if system == "slb" { 0.0 } else { 0.6 },
                 loss: 0.0,
                 behind: 0.0,
                 highest: arrivals > 5_000.0,
                 bound: if arrivals > 5_000.0 { "loss".into() } else { "-".into() },
+                repetition,
+            });
+        }
+    }
+}
+
+fn workers(found: &mut Findings, repetition: u32, drift: f64) {
+    for system in ["slb", "slb-bulk"] {
+        for (workers, packet_size) in [(1, 64), (2, 64), (1, 1024), (2, 1024)] {
+            let mpps = f64::from(workers) * 1000.0 / (cost(system, 1 << 16) * drift);
+            found.workers.push(WorkersRow {
+                figure: "workers".into(),
+                system: system.into(),
+                workers,
+                connections: 1 << 16,
+                packet_size,
+                mpps: Some(mpps),
+                gbit_per_second: Some(mpps * f64::from(packet_size) * 8e-3),
+                stolen: 0.0,
                 repetition,
             });
         }
@@ -189,8 +211,8 @@ fn new_flow(path: &str, part: &str, table: u64, fill: f64, ns: f64, repetition: 
         part: part.into(),
         table,
         fill,
-        ns,
-        per_second: 1e9 / ns,
+        ns: Some(ns),
+        per_second: Some(1e9 / ns),
         connections: 1000,
         repetition,
     }

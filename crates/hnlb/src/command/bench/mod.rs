@@ -20,6 +20,8 @@ use crate::{CommandError, CommandResult, output, stop};
 /// Milliseconds of a measured point of a single part.
 const POINT_MS: u64 = 150;
 const QUICK_POINT_MS: u64 = 60;
+/// How often each point of a single part is measured.
+const REPETITIONS: u32 = 7;
 /// Minutes of a whole run, if nothing else is asked for: some are left for
 /// what nobody has planned.
 const MINUTES: f64 = 14.0;
@@ -42,14 +44,15 @@ pub(crate) fn run(command: BenchCommand) -> CommandResult {
         BenchCommand::New(args) => part(Part::New, &args),
         BenchCommand::Latency(args) => part(Part::Latency, &args),
         BenchCommand::Churn(args) => part(Part::Churn, &args),
+        BenchCommand::Workers(args) => part(Part::Workers, &args),
         BenchCommand::Paper(args) => whole(&args),
         BenchCommand::Compare(args) => compare(args),
     }
 }
 
 fn table(args: BenchTableArgs) -> CommandResult {
-    let BenchTableArgs { sizes, threads, quick, json } = args;
-    let outcome = table::run(&Options { sizes, threads, quick })?;
+    let BenchTableArgs { sizes, threads, quick, ordinary_pages, json } = args;
+    let outcome = table::run(&Options { sizes, threads, quick, ordinary_pages }, &mut counted()?)?;
     if json {
         for row in &outcome.rows {
             output::print(&(serde_json::to_string(row)? + "\n"))?;
@@ -71,7 +74,8 @@ fn compare(args: BenchCompareArgs) -> CommandResult {
 
 /// One part of the evaluation.
 fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
-    let mut testbed = Testbed::start()?;
+    let repetitions = args.repetitions.unwrap_or(if args.quick { 1 } else { REPETITIONS });
+    let mut testbed = Testbed::start(args.run.ordinary_pages)?;
     let bar = bar()?;
     let told = bar.clone();
     let progress: Progress = Arc::new(move |part, share| {
@@ -80,7 +84,8 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
     });
     let options = measure::Options {
         quick: args.quick,
-        repetitions: args.repetitions,
+        repetitions,
+        strict_round_robin: args.run.strict_round_robin,
         point_ms: args.point_ms.unwrap_or(if args.quick { QUICK_POINT_MS } else { POINT_MS }),
         alone: args.run.alone,
         busy: args.run.busy,
@@ -93,10 +98,11 @@ fn part(part: Part, args: &BenchPartArgs) -> CommandResult {
     let findings = testbed.part(part, &options)?;
     bar.finish_and_clear();
     let settings = vec![
-        ("Repetitions".to_owned(), args.repetitions.to_string()),
+        ("Repetitions".to_owned(), repetitions.to_string()),
         ("Milliseconds of a point".to_owned(), options.point_ms.to_string()),
         ("Memory".to_owned(), testbed.memory()),
         ("One core for both".to_owned(), args.run.alone.to_string()),
+        ("Strict round robin".to_owned(), args.run.strict_round_robin.to_string()),
     ];
     tell(findings, settings, &args.run, options.stopped())
 }
@@ -108,12 +114,13 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
     let budget = Duration::try_from_secs_f64(minutes * 60.0)?;
     let effort = args.repetitions.map_or(Effort::Within(budget), Effort::Repetitions);
     let stop = stop::on_signal()?.stop;
-    let mut testbed = Testbed::start()?;
+    let mut testbed = Testbed::start(args.run.ordinary_pages)?;
     let bar = bar()?;
     let options = measure::Options {
         quick: args.quick,
         alone: args.run.alone,
         busy: args.run.busy,
+        strict_round_robin: args.run.strict_round_robin,
         systems: systems(&args.run.systems),
         connections: args.connections.clone(),
         progress: Some(over_all(&bar, shares, effort)),
@@ -126,6 +133,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
     let mut settings = vec![
         ("Memory".to_owned(), testbed.memory()),
         ("One core for both".to_owned(), args.run.alone.to_string()),
+        ("Strict round robin".to_owned(), args.run.strict_round_robin.to_string()),
         ("Time".to_owned(), clock(start.elapsed())),
     ];
     settings.extend(shares.iter().map(|share| {
@@ -140,7 +148,7 @@ fn whole(args: &BenchPaperArgs) -> CommandResult {
 
 /// One bar over all parts: by the time, if there is an end of it, else each part
 /// as long as its share.
-fn over_all(bar: &ProgressBar, shares: [Share; 8], effort: Effort) -> Progress {
+fn over_all(bar: &ProgressBar, shares: [Share; 9], effort: Effort) -> Progress {
     let (told, start) = (bar.clone(), Instant::now());
     Arc::new(move |part, done| {
         let before = shares.iter().take_while(|share| share.part != part);
@@ -165,8 +173,22 @@ fn clock(time: Duration) -> String {
     }
 }
 
+/// A bar of steps, told how many are done and how many there are; it goes with
+/// the last.
+pub(crate) fn counted() -> Result<impl FnMut(usize, usize), CommandError> {
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len}, {elapsed} so far")?;
+    let bar = ProgressBar::new(0).with_style(style);
+    Ok(move |done, of| {
+        bar.set_length(of as u64);
+        bar.set_position(done as u64);
+        if done == of {
+            bar.finish_and_clear();
+        }
+    })
+}
+
 fn bar() -> Result<ProgressBar, CommandError> {
-    let style = ProgressStyle::with_template("{msg:16} {bar:40} {percent} %, {eta} left")?;
+    let style = ProgressStyle::with_template("{msg:16} {bar:40} {percent} %, {elapsed} so far")?;
     Ok(ProgressBar::new(STEPS).with_style(style))
 }
 
@@ -183,6 +205,7 @@ fn tell(
 ) -> CommandResult {
     let &BenchRunArgs { json, alone, busy, ref out, .. } = args;
     let mut report = Report::new(Machine::this(&dpdk::eal::version()), settings, findings);
+    report.interrupted = interrupted;
     if interrupted {
         report.notes.push(page::INTERRUPTED.to_owned());
     }

@@ -14,7 +14,7 @@ pub(super) const BUSY: &str = "What was measured while other processes had the c
 
 /// Of a run that did not end by itself.
 pub(super) const INTERRUPTED: &str = "The run was interrupted: some points are missing, and some were \
-    measured less often than the settings say.";
+    measured less often than the settings say. No goal is judged.";
 
 /// Medians over the repetitions.
 pub(super) fn page(report: &Report, alone: bool) -> String {
