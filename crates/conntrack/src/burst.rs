@@ -111,7 +111,7 @@ where
 
     #[inline]
     fn fetch(table: &ConnTable, record: u32) {
-        <Self as FastKey<K>>::table(table).prefetch_whole(record);
+        <Self as FastKey<K>>::table(table).prefetch_record(record);
     }
 
     fn flow(&self) -> FlowKey {

@@ -44,8 +44,3 @@ pub(crate) const fn buckets(connections: usize) -> usize {
     // Very small tables are less even: a few spare buckets make up for it.
     (connections * 5).div_ceil(8) + 8
 }
-
-/// The same for one key of each connection.
-pub(crate) const fn buckets_one_way(connections: usize) -> usize {
-    buckets(connections.div_ceil(2))
-}

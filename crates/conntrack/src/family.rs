@@ -30,8 +30,6 @@ pub struct FamilyTable<const K: usize> {
     pub(crate) free: Free,
     removals: AtomicU64,
     pub(crate) full: AtomicU64,
-    /// Whether no connection is known by its reply key.
-    one_way: bool,
 }
 
 /// Counts of one family's table.
@@ -74,19 +72,7 @@ where
             free: Free::new(records),
             removals: AtomicU64::new(0),
             full: AtomicU64::new(0),
-            one_way: false,
         })
-    }
-
-    /// The same, that knows no connection by its reply key.
-    pub(crate) fn without_replies(self) -> Self {
-        Self { one_way: true, ..self }
-    }
-
-    /// Whether a connection is known by its forward key alone.
-    #[inline]
-    pub(crate) const fn is_one_way(&self, content: &Content<K>) -> bool {
-        self.one_way || content.is_one_way()
     }
 
     pub(crate) fn stats(&self) -> FamilyStats {
@@ -120,8 +106,14 @@ where
         segment: Option<Segment>,
         now: u32,
     ) -> Option<Event> {
-        let began = self.began.get(number as usize)?;
-        self.record(number)?.count(direction, segment, began, now)
+        let (record, began) = self.record_and_began(number)?;
+        record.count(direction, segment, began, now)
+    }
+
+    /// Record number `number`, and where its client's sequence numbers began.
+    #[inline]
+    pub(crate) fn record_and_began(&self, number: u32) -> Option<(&Record<K>, &Began)> {
+        Some((self.record(number)?, self.began.get(number as usize)?))
     }
 
     /// Whether more than an eighth of the records are unused: then connections of
@@ -149,14 +141,9 @@ where
         self.records.prefetch_write(number as usize);
     }
 
-    #[inline]
-    pub(crate) fn prefetch_record(&self, number: u32) {
-        self.records.prefetch(number as usize);
-    }
-
     /// Fetches every cache line of a record.
     #[inline]
-    pub(crate) fn prefetch_whole(&self, number: u32) {
+    pub(crate) fn prefetch_record(&self, number: u32) {
         self.records.prefetch_whole(number as usize);
     }
 
@@ -249,7 +236,7 @@ where
         let record = self.record(number)?;
         let (life, content) = record.read()?;
         let probes = content.keys.each_ref().map(|key| self.probe(key));
-        let known = if self.is_one_way(&content) { 1 } else { 2 };
+        let known = if content.is_one_way() { 1 } else { 2 };
         let entries = entries(&probes, number);
         let gone = self.remove_first(&probes[..known], &entries, || end(record, life, may));
         if gone.is_none() {

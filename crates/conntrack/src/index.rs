@@ -15,8 +15,8 @@
 //! needs one lock, and everything else both.
 use crate::bucket::{Bucket, Entry, Reference, SLOTS, Sought};
 use crate::hash::BucketHash;
-use crate::locks::{Held, Pair};
-use crate::memory::{Field, OutOfMemory};
+use crate::locks::{BucketGuards, Pair};
+use crate::memory::{HashArray, OutOfMemory};
 use crate::moves::Moves;
 use crate::seed::KeyStream;
 use crate::sync::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// The index of one family, for the keys of both directions.
 #[derive(Debug)]
 pub(crate) struct Index {
-    buckets: Field<Bucket>,
+    buckets: HashArray<Bucket>,
     hash: BucketHash,
     moves: Moves,
     /// How many lookups had to look again.
@@ -64,7 +64,7 @@ impl Index {
     /// An empty index of `buckets` buckets, at least one and at most 2^32 - 1.
     pub(crate) fn new(buckets: usize, stream: &mut KeyStream) -> Result<Self, OutOfMemory> {
         Ok(Self {
-            buckets: Field::new(u32::try_from(buckets).unwrap_or(u32::MAX))?,
+            buckets: HashArray::new(u32::try_from(buckets).unwrap_or(u32::MAX))?,
             hash: BucketHash::new(stream),
             moves: Moves::new(),
             retried: AtomicU64::new(0),
@@ -231,9 +231,9 @@ impl Index {
     }
 
     /// Locks all buckets of two keys.
-    pub(crate) fn lock(&self, [a, b]: &[Probe; 2]) -> Held<'_, 4> {
+    pub(crate) fn lock(&self, [a, b]: &[Probe; 2]) -> BucketGuards<'_, 4> {
         let numbers = [a.first(), a.second(), b.first(), b.second()];
-        Held::lock(numbers, |number| self.bucket(number))
+        BucketGuards::lock(numbers, |number| self.bucket(number))
     }
 
     /// An empty slot in a bucket, other than `taken`.

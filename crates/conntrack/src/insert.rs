@@ -72,7 +72,7 @@ where
         probes: &[Probe; 2],
         born: Born,
     ) -> Result<u32, Refusal> {
-        let done = if self.is_one_way(content) {
+        let done = if content.is_one_way() {
             self.insert_one_way(content, &probes[0], born)
         } else {
             self.insert_first(content, probes, born)
@@ -169,7 +169,7 @@ where
             drop(held);
             return Err(self.index().make_room(forward, None));
         };
-        if self.is_one_way(content) {
+        if content.is_one_way() {
             return self.put(content, probes, &[there], born).map(Ok).ok_or(Room::None);
         }
         let Some(back) = vacancy(reply, Some(there)) else {
@@ -211,7 +211,7 @@ where
     fn conflict(&self, content: &Content<K>, probes: &[Probe; 2]) -> Option<Refusal> {
         let ([forward, reply], [there, back]) = (probes, &content.keys);
         let found = self.index().find_locked(forward, |reference| self.is(reference, there));
-        if self.is_one_way(content) {
+        if content.is_one_way() {
             return found.map(Refusal::Exists);
         }
         found.map(Refusal::Exists).or_else(|| {

@@ -2,11 +2,11 @@
 use crate::bucket::Bucket;
 
 /// The locks of up to `N` buckets, until dropped.
-pub(crate) struct Held<'a, const N: usize> {
+pub(crate) struct BucketGuards<'a, const N: usize> {
     buckets: [Option<&'a Bucket>; N],
 }
 
-impl<'a, const N: usize> Held<'a, N> {
+impl<'a, const N: usize> BucketGuards<'a, N> {
     /// Locks the buckets with these numbers, in the order of the numbers, so
     /// that no two threads wait for each other.
     #[inline]
@@ -25,7 +25,7 @@ impl<'a, const N: usize> Held<'a, N> {
     }
 }
 
-impl<const N: usize> Drop for Held<'_, N> {
+impl<const N: usize> Drop for BucketGuards<'_, N> {
     #[inline]
     fn drop(&mut self) {
         for bucket in self.buckets.into_iter().flatten() {
@@ -42,7 +42,7 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// Locks both, the one with the lower number first, as [`Held::lock`] does:
+    /// Locks both, the one with the lower number first, as [`BucketGuards::lock`] does:
     /// they lie in one array.
     #[inline(always)]
     pub(crate) fn lock(a: &'a Bucket, b: &'a Bucket) -> Self {

@@ -220,13 +220,13 @@ impl<T> Slab<T> {
 
 /// An array of at least one value, for hashes.
 #[derive(Debug)]
-pub(crate) struct Field<T> {
+pub(crate) struct HashArray<T> {
     values: Slab<T>,
     /// How many; not zero.
     count: u32,
 }
 
-impl<T: Zeroed> Field<T> {
+impl<T: Zeroed> HashArray<T> {
     /// `count` zeroed values, at least one.
     pub(crate) fn new(count: u32) -> Result<Self, OutOfMemory> {
         let count = count.max(1);
@@ -234,7 +234,7 @@ impl<T: Zeroed> Field<T> {
     }
 }
 
-impl<T> Field<T> {
+impl<T> HashArray<T> {
     /// The place that the fraction `wide` / 2^32 of the array leads to.
     #[inline]
     pub(crate) const fn place(&self, wide: u32) -> u32 {
@@ -256,7 +256,7 @@ impl<T> Field<T> {
     }
 }
 
-impl<T> std::ops::Deref for Field<T> {
+impl<T> std::ops::Deref for HashArray<T> {
     type Target = Slab<T>;
 
     fn deref(&self) -> &Slab<T> {

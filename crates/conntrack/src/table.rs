@@ -6,7 +6,7 @@ use service::Binding;
 use wire::{FlowKey, TcpFlags};
 
 use crate::changes::DECISIVE;
-use crate::config::{MOST, TableConfig, TableError, buckets, buckets_one_way};
+use crate::config::{MOST, TableConfig, TableError, buckets};
 use crate::family::{FamilyStats, FamilyTable};
 use crate::id::{ConnId, Hit};
 use crate::key::{AnyKey, Family, Halves, Key};
@@ -66,24 +66,9 @@ impl ConnTable {
     /// # Errors
     /// The size is out of range, or the memory can't be had.
     pub fn new(config: &TableConfig) -> Result<Self, TableError> {
-        Self::sized(config, buckets)
-    }
-
-    /// As [`Self::new`], for connections whose replies go past: clients' packets
-    /// alone are found by [`Self::lookup`], there is one entry per connection,
-    /// and the index takes half the memory. So is the table of the HNLB paper.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn one_way(config: &TableConfig) -> Result<Self, TableError> {
-        let table = Self::sized(config, buckets_one_way)?;
-        Ok(Self { v4: table.v4.without_replies(), v6: table.v6.without_replies(), ..table })
-    }
-
-    fn sized(config: &TableConfig, buckets: fn(usize) -> usize) -> Result<Self, TableError> {
         Ok(Self {
-            v4: family(config.connections, buckets, &config.seed)?,
-            v6: family(config.connections_v6, buckets, &config.seed)?,
+            v4: family(config.connections, &config.seed)?,
+            v6: family(config.connections_v6, &config.seed)?,
             timeouts: PresentTimeouts::new(config.timeouts),
             swept: Walk::new(),
             tidied: Walk::new(),
@@ -192,8 +177,11 @@ impl ConnTable {
         segment: Option<Segment>,
         now_ms: u64,
     ) -> Option<(Action, Event)> {
-        let action = self.action(hit)?;
-        Some((action, self.touch(hit, segment, now_ms)))
+        if hit.conn.is_v6() {
+            serve(&self.v6, hit, segment, tick(now_ms))
+        } else {
+            serve(&self.v4, hit, segment, tick(now_ms))
+        }
     }
 
     /// Whether a packet of `hit` with these control bits can't change the state of
@@ -332,11 +320,23 @@ impl ConnTable {
     }
 }
 
-fn family<const K: usize>(
-    connections: usize,
-    buckets: fn(usize) -> usize,
-    seed: &[u8; 32],
-) -> Result<FamilyTable<K>, TableError>
+#[inline]
+fn serve<const K: usize>(
+    family: &FamilyTable<K>,
+    hit: Hit,
+    segment: Option<Segment>,
+    now: u32,
+) -> Option<(Action, Event)>
+where
+    Key<K>: Family + Halves,
+{
+    let (record, began) = family.record_and_began(hit.conn.record())?;
+    let action = action(record, hit.direction)?;
+    let event = record.count(hit.direction, segment, began, now);
+    Some((action, event.unwrap_or(Event::None)))
+}
+
+fn family<const K: usize>(connections: usize, seed: &[u8; 32]) -> Result<FamilyTable<K>, TableError>
 where
     Key<K>: Family,
 {
