@@ -24,8 +24,10 @@ pub(crate) fn decision<B: PacketBuf, O: Outbox<B>>(
     hit: Hit,
     headers: &Headers,
 ) -> Option<Decision> {
-    let action = cx.shared.table.action(hit)?;
-    count(cx, hit, segment(headers));
+    let (action, event) = cx.shared.table.serve(hit, segment(headers), cx.now_ms)?;
+    if event != Event::None {
+        notice(cx, hit.conn, event);
+    }
     Some(Decision { delivery: action.delivery, hop: action.hop })
 }
 
@@ -35,18 +37,12 @@ pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
     hit: Hit,
     segment: Option<Segment>,
 ) {
-    count(cx, hit, segment);
-    if cx.snapshot.admit == AdmissionPolicy::Heavy {
-        remind(cx, hit.conn, cx.snapshot.sample);
-    }
-}
-
-/// Counts a packet for the connection's state.
-#[inline]
-fn count<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hit: Hit, segment: Option<Segment>) {
     let event = cx.shared.table.touch(hit, segment, cx.now_ms);
     if event != Event::None {
         notice(cx, hit.conn, event);
+    }
+    if cx.snapshot.admit == AdmissionPolicy::Heavy {
+        remind(cx, hit.conn, cx.snapshot.sample);
     }
 }
 

@@ -11,7 +11,7 @@ use wire::FastHeader;
 
 use crate::context::Context;
 use crate::fast::Link;
-use crate::fast::new_connection::{Fresh, FreshOf};
+use crate::fast::fresh::{Fresh, FreshOf};
 use crate::pipeline::BURST;
 use crate::verdict::{Verdict, Verdicts};
 

@@ -30,6 +30,7 @@ use crate::next_hop_cache::{ETHERNET, NextHop};
 
 pub(crate) mod classify;
 pub(crate) mod connection;
+pub(crate) mod fresh;
 pub(crate) mod look_up;
 pub(crate) mod new_connection;
 pub(crate) mod queue;

@@ -1,10 +1,11 @@
 //! TCP and UDP, both families, all modes.
 use std::sync::Arc;
 
+use service::{Binding, Forwarding};
 use state::{Counter, Offload};
 
 use crate::world::{
-    INSIDE, Link, OUTSIDE, Plan, World, backend_mac, destination, snapshot, source, tcp,
+    INSIDE, Link, OUTSIDE, Plan, World, at, backend_mac, destination, snapshot, source, tcp,
     tcp_checksum_is_right, udp,
 };
 
@@ -210,6 +211,35 @@ fn the_same_client_port_to_two_vips_of_one_backend_takes_another_backend() {
     let second = tcp(Link::CLIENT, "9.9.9.9:5000", "10.9.0.5:80", "S", b"");
     assert!(world.one(OUTSIDE, &first).is_some());
     world.drops(OUTSIDE, &second, Counter::ReplyConflict);
+}
+
+/// The other backend is no way out of a conflict if it takes no new connections.
+#[test]
+fn a_conflict_gives_a_drained_backend_nothing() {
+    for drained in [false, true] {
+        let mut world = World::new(&Plan { drained, ..Plan::default() });
+        let (client, server) = (at("9.9.9.9:5000"), at("10.1.0.12:8080"));
+        let other = Binding {
+            proto: wire::Transport::Tcp,
+            service: flow::ServiceId(9),
+            backend: flow::BackendId(99),
+            forwarding: Forwarding::Rewrite,
+            client,
+            vip: at("10.9.0.99:80"),
+            server,
+            local: client,
+        };
+        world.shared.table.insert(&other, [flow::HopId(0); 2], world.now_ms).unwrap();
+        // By turns: the first goes to the first backend, if that takes any.
+        let syn = |client: &str| tcp(Link::CLIENT, client, "10.9.0.1:80", "S", b"");
+        world.one(OUTSIDE, &syn("9.9.9.9:4999")).unwrap();
+        if drained {
+            world.drops(OUTSIDE, &syn("9.9.9.9:5000"), Counter::ReplyConflict);
+        } else {
+            let (_, sent) = world.one(OUTSIDE, &syn("9.9.9.9:5000")).unwrap();
+            assert_eq!(destination(&sent), at("10.1.0.11:8080"));
+        }
+    }
 }
 
 #[test]

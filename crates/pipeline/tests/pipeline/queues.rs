@@ -116,3 +116,24 @@ fn meanings_of_like_numbers_are_kept_apart() {
     }
     assert_eq!(world.count(Counter::MatchedByQueue), 12);
 }
+
+/// A rule names the port, so a packet of another port is not the queue's: the card
+/// has put it there by mistake, or the queue means something else since.
+#[test]
+fn a_queue_means_nothing_for_packets_of_another_port() {
+    let mut world = World::new(&Plan::default());
+    let client = CLIENTS[0];
+    let (one, [there, back]) = open(&mut world, client);
+    for (port, action) in [(OUTSIDE, there), (INSIDE, back)] {
+        assert!(world.shared.port(port).unwrap().queues.set(3, Some(action)));
+    }
+    let asked = packet(Link::CLIENT, client, "10.9.0.1:81");
+    let answered = packet(Link::from_backend(one), &format!("10.1.0.1{one}:8081"), client);
+    for (port, other, frame) in [(OUTSIDE, INSIDE, asked), (INSIDE, OUTSIDE, answered)] {
+        let stale = world.count(Counter::QueueStale);
+        let sent = world.burst_at(0, port, 3, vec![HeapPacket::new(&frame)]);
+        assert!(sent.iter().all(|(to, _)| *to != other), "{sent:?}");
+        assert_eq!(world.count(Counter::QueueStale), stale + 1);
+    }
+    assert_eq!(world.count(Counter::MatchedByQueue), 0);
+}
