@@ -1,6 +1,6 @@
-//! What somebody may have meant who mistyped a word.
+//! The known word that a mistyped one is nearest to.
 
-/// The one of `known` that is nearest to `word`, if it is near at all: at
+/// The word of `known` that is nearest to `word`, if it is near at all: at
 /// most one change for three letters, and not more than three.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let bound = (word.chars().count().div_ceil(3)).clamp(1, 3);

@@ -89,7 +89,8 @@ impl Control {
     /// `name`; with `dry_run` only says what that would do.
     ///
     /// # Errors
-    /// The configuration is wrong, needs a restart or can't be brought about.
+    /// The configuration is wrong, needs a restart (without `dry_run`, which names what
+    /// needs it) or can't be brought about.
     pub fn reload(
         &mut self,
         shared: &Shared,
@@ -98,20 +99,27 @@ impl Control {
     ) -> Result<Reloaded, Refusal> {
         let config = Config::parse(text, name)?;
         let wanted = Plan::of(&config).with_drained(&self.plan.drained);
-        self.check_fixed(&wanted, &|difference| {
-            let error = ConfigError::at(name, text, &difference.way, difference.to_string());
-            Problem::from(&error)
-        })?;
+        let problem = |difference: &Difference| {
+            let what = difference.to_string();
+            Problem::from(&ConfigError::at(name, text, &difference.way, what))
+        };
+        let mut restart = Vec::new();
         let steps = if dry_run {
             let steps = diff(&self.plan, &wanted);
-            self.compile(shared, &steps).map_err(impossible)?;
+            let differences = self.plan.fixed.differences(&wanted.fixed);
+            restart.extend(differences.iter().map(problem));
+            if restart.is_empty() {
+                self.compile(shared, &steps).map_err(impossible)?;
+            }
             steps
         } else {
+            self.check_fixed(&wanted, &problem)?;
             self.change(shared, &wanted).map_err(impossible)?.steps
         };
         Ok(Reloaded {
             file: name.to_path_buf(),
             steps: steps.iter().map(Step::to_string).collect(),
+            restart,
             warnings: config.warnings().iter().map(ToString::to_string).collect(),
             dry_run,
         })

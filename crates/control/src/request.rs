@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Problem;
+
 /// A request, one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -69,6 +71,9 @@ pub struct Reloaded {
     pub file: PathBuf,
     /// What changes, one a line.
     pub steps: Vec<String>,
+    /// Of a dry run: the keys that differ and that only a restart can change. A reload
+    /// would be refused for them.
+    pub restart: Vec<Problem>,
     /// What is allowed and unwise in the configuration.
     pub warnings: Vec<String>,
     /// Whether nothing was done.

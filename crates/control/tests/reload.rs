@@ -194,6 +194,20 @@ fn a_dry_run_changes_nothing() {
     assert_eq!(balancer.reload(&web("1 3")).unwrap().steps, done.steps);
 }
 
+/// A dry run names the keys for which a reload is refused, beside all steps.
+#[test]
+fn a_dry_run_names_what_needs_a_restart() {
+    let mut balancer = Balancer::new(&web("1 2"));
+    let text = web("1 3").replacen("connections = 1024", "connections = 2048", 1);
+    let name = std::path::Path::new(FILE);
+    let done = balancer.control.reload(&balancer.shared, (name, &text), true).unwrap();
+    let keys: Vec<(&str, usize)> =
+        done.restart.iter().map(|problem| (problem.key.as_str(), problem.line)).collect();
+    assert_eq!((keys, done.steps.len()), (vec![("conntrack.connections", 8)], 2));
+    let refusal = assert_refused(&mut balancer, &text);
+    assert_eq!(refusal, Refusal::NeedsRestart(done.restart));
+}
+
 fn id(balancer: &Balancer, host: u8) -> Option<BackendId> {
     let address: IpAddr = format!("10.71.0.{host}").parse().unwrap();
     let snapshot = balancer.shared.snapshot.load();

@@ -67,7 +67,7 @@ pub(crate) fn check_mtus(config: &Config) -> Result<(), StartError> {
         let link = kernel_interface::name(&port.device)
             .and_then(|interface| Some((interface, kernel_interface::mtu(interface)?)));
         match link {
-            Some((interface, link)) if u32::from(port.mtu) > link => {
+            Some((interface, link)) if kernel_interface::is_short(Some(link), port.mtu) => {
                 let (name, interface) = (port.name.clone(), interface.to_owned());
                 return Err(StartError::Mtu { name, mtu: port.mtu, interface, link });
             }

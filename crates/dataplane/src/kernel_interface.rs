@@ -21,6 +21,12 @@ pub(crate) fn mtu(name: &str) -> Option<u32> {
     (number("ifindex")? == index).then(|| number("mtu"))?
 }
 
+/// Whether an interface with the MTU `link`, if it has one, loses packets of a port
+/// with the MTU `mtu`.
+pub(crate) fn is_short(link: Option<u32>, mtu: u16) -> bool {
+    link.is_some_and(|link| link < u32::from(mtu))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +44,12 @@ mod tests {
         ] {
             assert_eq!(name(device), interface, "{device}");
         }
+    }
+
+    #[test]
+    fn an_interface_is_short_below_the_mtu_of_the_port() {
+        let short = [None, Some(1499), Some(1500), Some(9000)].map(|link| is_short(link, 1500));
+        assert_eq!(short, [false, true, false, false]);
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub mod poll_schedule;
 mod polling;
 mod report;
 mod rings;
+mod services_report;
 mod socket_file;
 mod stateless_report;
 pub mod status;

@@ -7,7 +7,7 @@ use conntrack::TableStats;
 use control::Request;
 use dpdk::Port;
 use nic::Nic;
-use offload::{OffloadStats, RulesReport, StatelessStats};
+use offload::{OffloadStats, RulesReport};
 use state::{CounterSet, Counters, Metric, Shared};
 
 use crate::admission_report;
@@ -16,10 +16,8 @@ use crate::explain;
 use crate::kernel_interface;
 use crate::nic_thread::NicCounter;
 use crate::offload_thread::RulesDesk;
-use crate::stateless_report;
-use crate::status::{
-    BackendStatus, ConnectionStatus, NicStatus, PortStatus, ServiceStatus, Status, WorkerStatus,
-};
+use crate::services_report;
+use crate::status::{ConnectionStatus, NicStatus, PortStatus, Status, WorkerStatus};
 use crate::utilization::{LoopCounters, LoopReading};
 
 /// How long util and util+ are averaged, in milliseconds.
@@ -161,7 +159,9 @@ impl Reporter {
             rules_busy_ms: self.desk.busy_ms(now_ms),
             admission: admission_report::admission(stats),
             connections: self.connections(),
-            services: self.services(stateless),
+            services: services_report::services(&self.shared, stateless, &|addr| {
+                self.hop(addr).unwrap_or_else(|why| why)
+            }),
         }
     }
 
@@ -209,27 +209,6 @@ impl Reporter {
             memory_bytes: (v4.memory_bytes + v6.memory_bytes) as u64,
         }
     }
-
-    fn services(&self, stateless: &StatelessStats) -> Vec<ServiceStatus> {
-        let snapshot = self.shared.snapshot.load();
-        let services = snapshot.services.services().iter().map(|service| {
-            let port = service.port().map_or_else(|| "any".to_owned(), |port| port.to_string());
-            let backends = service.backends().iter().map(|backend| BackendStatus {
-                address: endpoint(backend.address, backend.port),
-                weight: backend.weight,
-                drained: service.is_drained(backend.id),
-                active: u64::from(self.shared.loads.connections(backend.id)),
-                next_hop: self.hop(backend.address).unwrap_or_else(|why| why),
-            });
-            ServiceStatus {
-                name: service.name().to_owned(),
-                vip: format!("{}, port {port}/{}", service.vip(), service.proto()),
-                backends: backends.collect(),
-                stateless: stateless_report::of(service, stateless),
-            }
-        });
-        services.collect()
-    }
 }
 
 /// The offload side's counts by name.
@@ -244,13 +223,6 @@ fn offload_counters(stats: &OffloadStats, reconciled: usize) -> BTreeMap<String,
     let (now, done) = (stats.now(), stats.done());
     let others = now.metrics().chain(done.metrics()).map(|metric| (metric.name, metric.value));
     own.into_iter().chain(others).map(|(name, count)| (name.to_owned(), count)).collect()
-}
-
-fn endpoint(address: IpAddr, port: Option<u16>) -> String {
-    match (address, port) {
-        (_, None) => address.to_string(),
-        (address, Some(port)) => std::net::SocketAddr::new(address, port).to_string(),
-    }
 }
 
 impl WorkerView {
@@ -277,10 +249,11 @@ impl PortView {
     /// Logs a change of the interface's MTU to less than the port's, and back.
     fn look_at_mtu(&mut self) {
         let Some(interface) = kernel_interface::name(&self.device) else { return };
-        let was_short = self.is_short();
-        self.link_mtu = kernel_interface::mtu(interface);
         let (port, mtu) = (&self.name, self.mtu);
-        match (self.link_mtu, was_short, self.is_short()) {
+        let link = kernel_interface::mtu(interface);
+        let before = std::mem::replace(&mut self.link_mtu, link);
+        let short = |link| kernel_interface::is_short(link, mtu);
+        match (link, short(before), short(link)) {
             (Some(link), false, true) => tracing::error!(
                 port,
                 "the mtu of {interface} is {link}, and [[port]] mtu is {mtu}: longer packets are lost"
@@ -293,11 +266,6 @@ impl PortView {
             }
             _ => {}
         }
-    }
-
-    /// Whether the interface takes shorter packets only than the port's MTU allows.
-    fn is_short(&self) -> bool {
-        self.link_mtu.is_some_and(|link| link < u32::from(self.mtu))
     }
 
     /// Whether the link has come up since the last look.

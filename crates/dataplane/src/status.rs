@@ -202,12 +202,21 @@ pub struct ConnectionStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceStatus {
+    /// The id by which rules and counters know it, the same in every configuration that
+    /// has it.
+    pub id: u16,
+    /// How many services have had the id, this one included.
+    pub generation: u32,
+    /// Whether it has left the configuration, and still carries connections.
+    pub removed: bool,
     /// Its name in the configuration.
     pub name: String,
     /// VIP, port and protocol, as in `10.0.0.1:80/tcp`.
     pub vip: String,
     /// Its backends.
     pub backends: Vec<BackendStatus>,
+    /// Backends that have left the configuration, and still carry connections.
+    pub departed: Vec<BackendStatus>,
     /// How its clients are divided, if it is stateless.
     pub stateless: Option<StatelessStatus>,
 }
@@ -275,6 +284,11 @@ pub struct EntryStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackendStatus {
+    /// The id by which records, rules and queues know it, the same in every
+    /// configuration that has it.
+    pub id: u16,
+    /// How many backends have had the id, this one included.
+    pub generation: u32,
     /// Address and port.
     pub address: String,
     /// Weight; 0 while it is drained.

@@ -3,6 +3,12 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
 use testkit::Program;
 
 const CONFIG: &str = r#"
@@ -109,6 +115,40 @@ fn backends_are_drained_and_come_back() {
     }
 }
 
+/// The user that Debian calls nobody.
+const ANOTHER: u32 = 65_534;
+
+#[test]
+fn another_user_asks_and_changes_nothing() {
+    let running = Running::start();
+    let socket = running.0.socket();
+    let ask = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hnlb"));
+        command.args(words).arg("--socket").arg(&socket).uid(ANOTHER).output()
+    };
+    if ask(&["status"]).is_err() {
+        eprintln!("skipped: to run a client as another user, this test must run as root");
+        return;
+    }
+    let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    open(socket.parent().unwrap(), 0o755);
+    let error = |words: &[&str]| {
+        let output = ask(words).unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let refused = error(&["status"]);
+    assert!(refused.contains("this user may not use the status socket"), "{refused}");
+    open(&socket, 0o666);
+    let status = ask(&["status"]).unwrap();
+    assert!(status.status.success(), "{status:?}");
+    for words in [&["backend", "drain", "web", "10.71.0.11"][..], &["reload"], &["diff"]] {
+        let refused = error(words);
+        assert!(refused.contains("only root and the owner"), "{words:?}: {refused}");
+    }
+    assert!(!running.lines("10.71.0.11")[0].ends_with("drained"));
+}
+
 #[test]
 fn a_reload_changes_what_the_file_changes_and_drains_stay() {
     let running = Running::start();
@@ -132,6 +172,10 @@ fn a_reload_changes_what_the_file_changes_and_drains_stay() {
 
     // Refused: nothing changes.
     std::fs::write(&file, next.replacen("net_ring0", "net_ring1", 1)).unwrap();
+    let output = running.0.ask(&["diff"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!output.status.success() && told.contains("port.p0.device"), "{told}");
+    assert!(told.ends_with("the keys above need a restart\n"), "{told}");
     let output = running.0.ask(&["reload"]);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && error.contains("port.p0.device"), "{error}");

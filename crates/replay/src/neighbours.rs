@@ -67,7 +67,7 @@ pub(crate) fn learn_sender(shared: &Shared, port: PortId, packet: &HeapPacket, n
             shared.neighbours.learn(id, source, mac, now_ms);
         }
     } else {
-        // Whoever is behind a gateway is reached through it.
+        // A sender behind a gateway is reached through it.
         assume(shared, source, now_ms);
     }
 }

@@ -47,8 +47,7 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What SIGHUP asks for goes the way of `hnlb reload`; the load balancer itself
-/// says in the log what comes of it.
+/// SIGHUP is a request like that of `hnlb reload`; the load balancer logs its result.
 fn reload(config: &Config) {
     let request = Request::Reload { file: None, dry_run: false };
     match ask::<Reloaded>(&config.status.socket, &request) {

@@ -3,7 +3,9 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use dataplane::status::{Answer, Explanation, StatelessStatus, Status, WorkerStatus};
+use dataplane::status::{
+    Answer, BackendStatus, Explanation, StatelessStatus, Status, WorkerStatus,
+};
 
 use crate::cli::StatusArgs;
 use crate::{CommandResult, output};
@@ -161,20 +163,33 @@ fn worker_line(page: &mut String, worker: &WorkerStatus) {
 
 fn services(page: &mut String, status: &Status) {
     for service in &status.services {
-        let _ = writeln!(page, "service      {} {}", service.name, service.vip);
-        if let Some(stateless) = &service.stateless {
-            shares(page, stateless);
-            continue;
+        let removed = if service.removed { "   removed" } else { "" };
+        let _ = writeln!(
+            page,
+            "service      {} {}   id {}.{}{removed}",
+            service.name, service.vip, service.id, service.generation
+        );
+        match &service.stateless {
+            Some(stateless) => shares(page, stateless),
+            None => service.backends.iter().for_each(|own| {
+                backend(page, own, if own.drained { "   drained" } else { "" });
+            }),
         }
-        for backend in &service.backends {
-            let drained = if backend.drained { "   drained" } else { "" };
-            let _ = writeln!(
-                page,
-                "               {:<28} weight {:<3} {:>7} open   next hop {}{drained}",
-                backend.address, backend.weight, backend.active, backend.next_hop
-            );
-        }
+        service.departed.iter().for_each(|own| backend(page, own, "   removed"));
     }
+}
+
+fn backend(page: &mut String, backend: &BackendStatus, state: &str) {
+    let _ = writeln!(
+        page,
+        "               {:<28} weight {:<3} {:>7} open   id {}.{}   next hop {}{state}",
+        backend.address,
+        backend.weight,
+        backend.active,
+        backend.id,
+        backend.generation,
+        backend.next_hop
+    );
 }
 
 /// How a stateless service's clients are divided, and what the NICs did.

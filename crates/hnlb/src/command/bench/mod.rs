@@ -22,8 +22,8 @@ const POINT_MS: u64 = 150;
 const QUICK_POINT_MS: u64 = 60;
 /// How often each point of a single part is measured.
 const REPETITIONS: u32 = 7;
-/// Minutes of a whole run, if nothing else is asked for: some are left for
-/// what nobody has planned.
+/// Minutes of a whole run, unless `--minutes` says otherwise: the rest of 15 minutes is
+/// a reserve.
 const MINUTES: f64 = 14.0;
 const QUICK_MINUTES: f64 = 1.8;
 /// The exit code of a run that was interrupted, as a shell has it.

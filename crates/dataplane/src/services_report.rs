@@ -1,0 +1,130 @@
+//! What the status says of services: those of the configuration, and those that have
+//! left it and still carry connections.
+use std::net::{IpAddr, SocketAddr};
+
+use offload::StatelessStats;
+use service::{Backend, Service};
+use state::Shared;
+
+use crate::stateless_report;
+use crate::status::{BackendStatus, ServiceStatus};
+
+/// Every service. `next_hop` says the Ethernet address towards a backend, or why there
+/// is none.
+pub(crate) fn services(
+    shared: &Shared,
+    stateless: &StatelessStats,
+    next_hop: &dyn Fn(IpAddr) -> String,
+) -> Vec<ServiceStatus> {
+    let snapshot = shared.snapshot.load();
+    let table = &snapshot.services;
+    let status = |service: &Service, removed| {
+        let port = service.port().map_or_else(|| "any".to_owned(), |port| port.to_string());
+        let backend = |backend: &Backend| BackendStatus {
+            id: backend.id.0,
+            generation: backend.generation,
+            address: endpoint(backend),
+            weight: backend.weight,
+            drained: service.is_drained(backend.id),
+            active: u64::from(shared.loads.connections(backend.id)),
+            next_hop: next_hop(backend.address),
+        };
+        ServiceStatus {
+            id: service.id().0,
+            generation: service.generation(),
+            removed,
+            name: service.name().to_owned(),
+            vip: format!("{}, port {port}/{}", service.vip(), service.proto()),
+            backends: service.backends().iter().map(backend).collect(),
+            departed: service.departed().iter().map(backend).collect(),
+            stateless: stateless_report::of(service, stateless),
+        }
+    };
+    let present = table.services().iter().map(|service| status(service, false));
+    present.chain(table.departed_services().iter().map(|service| status(service, true))).collect()
+}
+
+fn endpoint(backend: &Backend) -> String {
+    match backend.port {
+        None => backend.address.to_string(),
+        Some(port) => SocketAddr::new(backend.address, port).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::Config;
+    use setup::{PortFacts, Seed};
+    use wire::Mac;
+
+    use super::*;
+
+    fn text(services: &[(&str, &[u8])]) -> String {
+        let mut text = "[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n\
+            [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\"]\n\
+            [conntrack]\nconnections = 1024\n"
+            .to_owned();
+        for (at, (name, hosts)) in services.iter().enumerate() {
+            text += &format!(
+                "[[service]]\nname = \"{name}\"\nvip = \"10.71.0.{}\"\nport = 80\nprotocol = \"tcp\"\n",
+                100 + at
+            );
+            for host in *hosts {
+                text += &format!("[[service.backend]]\naddress = \"10.71.0.{host}\"\n");
+            }
+        }
+        text
+    }
+
+    /// A removed backend with connections is shown with its id until they are gone, and
+    /// its id has another generation when it is lent again.
+    #[test]
+    fn what_has_left_the_configuration_is_shown_while_it_has_connections() {
+        let first = text(&[("web", &[11, 12]), ("old", &[13])]);
+        let config = Config::parse(&first, "x.toml").unwrap();
+        let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
+        let (shared, mut control) = setup::start(&config, &facts, false, Seed([1; 32])).unwrap();
+        let look = |shared: &Shared| {
+            services(shared, &StatelessStats::default(), &|addr| format!("hop of {addr}"))
+        };
+        let before = look(&shared);
+        assert!(before.iter().all(|service| !service.removed && service.departed.is_empty()));
+        let backends = |services: &[ServiceStatus]| -> Vec<(u16, u32)> {
+            let all = services.iter().flat_map(|one| one.backends.iter().chain(&one.departed));
+            all.map(|one| (one.id, one.generation)).collect()
+        };
+        assert_eq!(backends(&before), [(0, 1), (1, 1), (2, 1)]);
+        let id = |address: &str| {
+            let snapshot = shared.snapshot.load();
+            let mut backends = snapshot.services.backends().iter();
+            backends.find(|own| own.address.to_string() == address).unwrap().id
+        };
+        for address in ["10.71.0.11", "10.71.0.13"] {
+            shared.loads.opened(id(address));
+        }
+        let (eleven, thirteen) = (id("10.71.0.11"), id("10.71.0.13"));
+        let next = text(&[("web", &[12])]);
+        control.reload(&shared, ("x.toml".as_ref(), &next), false).unwrap();
+        let after = look(&shared);
+        let names: Vec<(&str, bool)> =
+            after.iter().map(|one| (one.name.as_str(), one.removed)).collect();
+        assert_eq!(names, [("web", false), ("old", true)]);
+        let gone = &after[0].departed[0];
+        assert_eq!((gone.address.as_str(), gone.active, gone.id), ("10.71.0.11:80", 1, 0));
+        assert_eq!(gone.next_hop, "hop of 10.71.0.11");
+        assert_eq!((after[1].departed[0].id, after[1].departed[0].active), (2, 1));
+        for backend in [eleven, thirteen] {
+            shared.loads.closed(backend);
+        }
+        for now_ms in 0..20_000 {
+            control.tick(&shared, now_ms);
+        }
+        let end = look(&shared);
+        assert!(end.len() == 1 && end[0].departed.is_empty(), "{end:?}");
+        let again = text(&[("web", &[12, 14])]);
+        control.reload(&shared, ("x.toml".as_ref(), &again), false).unwrap();
+        let ids = backends(&look(&shared));
+        assert_eq!(ids[0], (1, 1), "the same backend, the same id");
+        assert_eq!(ids[1].1, 2, "a number that is lent again has another generation: {ids:?}");
+    }
+}
