@@ -268,7 +268,8 @@ fn the_highest_rate_without_loss_stands_beside_the_closed_loop() {
         found.rows.push(closed.clone());
         found.rows.extend((90..105).map(|percent| {
             let offered = most * f64::from(percent) / 100.0;
-            let loss = if percent > 97 { 1e-3 } else { 0.0 };
+            // A rate above the first loss that happened to lose nothing doesn't count.
+            let loss = if percent > 97 && percent != 103 { 1e-3 } else { 0.0 };
             Row { offered_mpps: Some(offered), loss, ..closed.clone() }
         }));
     }

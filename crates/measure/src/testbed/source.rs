@@ -274,20 +274,11 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         if self.at == specs.len() {
             self.at = 0;
         }
-        // What is right already isn't written: the mbuf's own cache line then
-        // stays in both caches.
-        if mbuf.len() != spec.len() && !mbuf.resize(spec.len()) {
+        if !write(templates, spec, &mut mbuf) {
             return;
         }
-        let bytes = mbuf.bytes_mut();
-        if !templates.write(spec, bytes) {
-            return;
-        }
-        if let (Some(stamp), Some(field)) = (self.stamp, bytes.get_mut(STAMP)) {
+        if let (Some(stamp), Some(field)) = (self.stamp, mbuf.bytes_mut().get_mut(STAMP)) {
             field.copy_from_slice(&stamp.to_be_bytes());
-        }
-        if mbuf.mark() != spec.mark() {
-            mbuf.set_mark(spec.mark());
         }
         let packet_counts = &mut self.sent.packet_counts;
         packet_counts.offered[spec.port()] += 1;
@@ -333,6 +324,20 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
     }
 }
 
+/// Makes `mbuf` the packet of `spec`; `false`: it has no room. Length and mark
+/// that are right already aren't written: the mbuf's own cache line then stays
+/// in the caches of both cores.
+#[inline]
+fn write(templates: &Templates, spec: &FrameSpec, mbuf: &mut Mbuf) -> bool {
+    if mbuf.len() != spec.len() && !mbuf.resize(spec.len()) {
+        return false;
+    }
+    if mbuf.mark() != spec.mark() {
+        mbuf.set_mark(spec.mark());
+    }
+    templates.write(spec, mbuf.bytes_mut())
+}
+
 /// A frame of zeros.
 pub(crate) fn blank(pool: &Mempool, len: usize) -> Option<Mbuf> {
     let mut mbuf = pool.alloc()?;
@@ -350,4 +355,34 @@ const STAMP: std::ops::Range<usize> = 38..46;
 fn stamp_of(mbuf: &Mbuf) -> u64 {
     let field = mbuf.bytes().get(STAMP).and_then(|field| field.try_into().ok());
     field.map_or(0, u64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use dpdk::{Eal, EalConfig, HugePages};
+    use wire::Transport;
+
+    use super::*;
+    use crate::testbed::frames::{DATA, Family};
+
+    #[test]
+    fn a_used_mbuf_becomes_the_next_packet() {
+        let huge_pages = HugePages::Never;
+        let config = EalConfig { memory_mb: 64, huge_pages, ..EalConfig::default() };
+        let _eal = Eal::init(&config).unwrap();
+        let pool = Mempool::new("source", 64, 0, 2048).unwrap();
+        let templates = Templates::new(Family::V4, Transport::Tcp);
+        let mut mbuf = blank(&pool, 1514).unwrap();
+        for (size, mark) in
+            [(64, None), (64, Some(1)), (64, Some(2)), (128, Some(2)), (128, Some(0)), (64, None)]
+        {
+            let spec = templates.forward(1, size, DATA).steered(0, mark);
+            assert!(write(&templates, &spec, &mut mbuf));
+            assert_eq!((mbuf.len(), mbuf.mark()), (spec.len(), mark));
+            assert_eq!(
+                mbuf.bytes()[..64.min(spec.len())],
+                templates.frame(&spec)[..64.min(spec.len())]
+            );
+        }
+    }
 }
