@@ -76,6 +76,10 @@ pub struct Service {
     #[serde(default = "maglev_size")]
     #[schemars(range(min = 101, max = 16_777_213))]
     pub maglev_size: u32,
+    /// The percentage of the connection table that the service's connections may take, in any state. Those beyond it are served by Maglev without state, or dropped if the mode is `fullnat`.
+    #[serde(default = "share", skip_serializing_if = "is_whole")]
+    #[schemars(range(min = 1, max = 100))]
+    pub share: u8,
     /// What happens to the connections of a backend that a reload removes, or of the service if a reload removes it.
     #[serde(default, skip_serializing_if = "OnRemove::is_keep")]
     pub on_remove: OnRemove,
@@ -90,6 +94,14 @@ pub struct Service {
 
 const fn maglev_size() -> u32 {
     service::MAGLEV_DEFAULT
+}
+
+const fn share() -> u8 {
+    100
+}
+
+const fn is_whole(share: &u8) -> bool {
+    *share == 100
 }
 
 impl Service {

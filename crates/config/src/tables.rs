@@ -16,7 +16,7 @@ pub struct Conntrack {
     /// The number of IPv6 connections that the table holds.
     #[schemars(range(min = 64, max = 33_554_432))]
     pub connections_v6: u32,
-    /// The idle time after which a TCP connection is removed while its handshake is incomplete.
+    /// The idle time after which a TCP connection is removed while its handshake is incomplete. Timeouts of embryonic connections halve whenever the free half of the table has halved, down to 1 second.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_syn: Duration,
@@ -32,6 +32,12 @@ pub struct Conntrack {
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub udp: Duration,
+    /// How many connections of one service may be embryonic (the server has not answered, or the client has not gone on since), in percent of the table's free room; 0: no limit. With 100 a flood of one service takes half of an empty table. More of them are served by Maglev without state, or dropped if the mode is `fullnat`.
+    #[schemars(range(min = 0, max = 1000))]
+    pub embryonic_service: u32,
+    /// The same for the clients of one network, an IPv4 /24 or an IPv6 /64, in all services.
+    #[schemars(range(min = 0, max = 1000))]
+    pub embryonic_source: u32,
 }
 
 impl Default for Conntrack {
@@ -43,6 +49,8 @@ impl Default for Conntrack {
             tcp_established: Duration::from_secs(3600),
             tcp_closing: Duration::from_secs(30),
             udp: Duration::from_secs(60),
+            embryonic_service: 100,
+            embryonic_source: 25,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::segment::{Began, Segment};
 use crate::stack::NIL;
 use crate::state::Event;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::time::Pressure;
 
 /// All connections of one family.
 #[derive(Debug)]
@@ -116,10 +117,16 @@ where
         Some((self.record(number)?, self.began.get(number as usize)?))
     }
 
-    /// Whether more than an eighth of the records are unused: then connections of
-    /// whose end there is doubt are kept for longer.
-    pub(crate) fn has_room(&self) -> bool {
-        self.len() as usize <= self.records.len() / 8 * 7
+    /// How full the table is: 0 while half of the records are free, and one more
+    /// whenever that has halved again, up to 4.
+    pub(crate) fn pressure(&self) -> Pressure {
+        let (all, free) = (self.records.len() as u32, self.free_records());
+        Pressure((1..=4).take_while(|&halved| free < all >> halved).count() as u32)
+    }
+
+    /// Records that have no connection.
+    pub(crate) fn free_records(&self) -> u32 {
+        (self.records.len() as u32).saturating_sub(self.len())
     }
 
     /// How many connections there are.

@@ -6,6 +6,7 @@ use crate::id::{ConnId, Hit};
 use crate::insert::Refusal;
 use crate::key::{BothKeys, Deltas, Family, Key};
 use crate::record::Content;
+use crate::shares::Limit;
 use crate::table::ConnTable;
 use crate::time::tick;
 
@@ -15,6 +16,9 @@ pub enum InsertError {
     /// No record is free, or no place in the index within the bounded search.
     #[error("the connection table is full")]
     Full,
+    /// The service or the client's network has too many of them.
+    #[error("the service or the client's network has as many connections as it may have")]
+    Limited(Limit),
     /// The forward 5-tuple is a connection's already: use that one.
     #[error("the connection is in the table already")]
     Exists(Hit),
@@ -49,16 +53,66 @@ impl ConnTable {
         hops: [HopId; 2],
         now_ms: u64,
     ) -> Result<ConnId, InsertError> {
+        self.insert_within(binding, hops, now_ms, true)
+    }
+
+    /// As [`Self::insert`], for a connection of which the server's answer has been
+    /// seen: no limit of embryonic ones counts for it.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn insert_answered(
+        &self,
+        binding: &Binding,
+        hops: [HopId; 2],
+        now_ms: u64,
+    ) -> Result<ConnId, InsertError> {
+        self.insert_within(binding, hops, now_ms, false)
+    }
+
+    fn insert_within(
+        &self,
+        binding: &Binding,
+        hops: [HopId; 2],
+        now_ms: u64,
+        limited: bool,
+    ) -> Result<ConnId, InsertError> {
+        let now = tick(now_ms);
         match BothKeys::of(binding) {
             Some(BothKeys::V4(keys)) if keys[0] != keys[1] => {
-                outcome::<1>(self.v4.insert(&content(keys, binding, hops), tick(now_ms)))
+                let content = content(keys, binding, hops);
+                self.limited::<1>(&content, limited, || self.v4.insert(&content, now))
             }
             Some(BothKeys::V6(keys)) if keys[0] != keys[1] => {
-                outcome::<4>(self.v6.insert(&content(keys, binding, hops), tick(now_ms)))
+                let content = content(keys, binding, hops);
+                self.limited::<4>(&content, limited, || self.v6.insert(&content, now))
             }
             Some(_) => Err(InsertError::Loop),
             None => Err(InsertError::MixedFamilies),
         }
+    }
+
+    /// Inserts the embryonic connection `content` by `insert`, if the limits that
+    /// count for it (`limited`) let it.
+    #[inline]
+    pub(crate) fn limited<const K: usize>(
+        &self,
+        content: &Content<K>,
+        limited: bool,
+        insert: impl FnOnce() -> Result<u32, Refusal>,
+    ) -> Result<ConnId, InsertError>
+    where
+        Key<K>: Family,
+    {
+        let (service, key) = (content.service, &content.keys[0]);
+        if let Some(limit) = self.shares.limit(service, key).filter(|_| limited) {
+            return Err(InsertError::Limited(limit));
+        }
+        let done = insert();
+        if done.is_ok() && limited {
+            self.shares.inserted(service, key);
+        }
+        outcome::<K>(done)
     }
 }
 
@@ -76,7 +130,7 @@ where
 
 /// What came of an insertion, as those outside have it.
 #[inline]
-pub(crate) fn outcome<const K: usize>(done: Result<u32, Refusal>) -> Result<ConnId, InsertError>
+fn outcome<const K: usize>(done: Result<u32, Refusal>) -> Result<ConnId, InsertError>
 where
     Key<K>: Family,
 {

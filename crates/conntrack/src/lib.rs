@@ -71,6 +71,8 @@ mod seed;
 #[forbid(unsafe_code)]
 mod segment;
 #[forbid(unsafe_code)]
+mod shares;
+#[forbid(unsafe_code)]
 mod stack;
 #[forbid(unsafe_code)]
 mod state;
@@ -101,6 +103,7 @@ pub use offload::OffloadState;
 pub use prefetched_insert::PreparedInsert;
 pub use readers::{MAX_READERS, Reader, ReaderError};
 pub use segment::Segment;
+pub use shares::{EmbryonicLimits, Limit};
 pub use state::{ConnState, Event};
 pub use sweep::Expiry;
 pub use table::{ConnTable, TableStats};

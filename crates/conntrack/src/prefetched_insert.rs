@@ -10,9 +10,10 @@ use crate::fast::FastKey;
 use crate::id::ConnId;
 use crate::index::Probe;
 use crate::insert::Born;
-use crate::insert_api::{InsertError, outcome};
+use crate::insert_api::InsertError;
 use crate::key::{Deltas, Halves, Key};
 use crate::record::Content;
+use crate::shares::Limit;
 use crate::state::TcpState;
 use crate::table::ConnTable;
 use crate::time::tick;
@@ -111,7 +112,8 @@ impl ConnTable {
             return Err(InsertError::Loop);
         }
         let born = Born { state: TcpState::opened(there.proto), seen: tick(now_ms) };
-        outcome::<K>(<Key<K> as FastKey<K>>::table(self).insert_as(content, probes, born))
+        let table = <Key<K> as FastKey<K>>::table(self);
+        self.limited(content, true, || table.insert_as(content, probes, born))
     }
 
     /// Whether another connection has the reply key, of a connection whose answers
@@ -126,6 +128,17 @@ impl ConnTable {
         let family = <Key<K> as FastKey<K>>::table(self);
         let look = || family.look::<true>(back).unwrap_or_else(|| family.look_surely(back));
         !prepared.content.is_one_way() && look().is_some()
+    }
+
+    /// The limit that keeps an embryonic connection of `service` and a client with
+    /// `key` out of the table at present.
+    #[inline]
+    #[must_use]
+    pub fn limit<const K: usize>(&self, service: ServiceId, key: &Key<K>) -> Option<Limit>
+    where
+        Key<K>: FastKey<K>,
+    {
+        self.shares.limit(service, key)
     }
 
     /// Whether no record is free for another connection of the family. Callers

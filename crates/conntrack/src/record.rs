@@ -158,6 +158,16 @@ impl<const K: usize> Record<K> {
         BackendId((self.ids.load(Ordering::Relaxed) >> 32) as u16)
     }
 
+    /// The service, as [`Self::content`] has it.
+    pub(crate) fn service(&self) -> ServiceId {
+        ServiceId((self.ids.load(Ordering::Relaxed) >> 48) as u16)
+    }
+
+    /// The first word of the client's 5-tuple, which begins with its address.
+    pub(crate) fn first_word(&self) -> u64 {
+        self.addresses[0][0].load(Ordering::Relaxed)
+    }
+
     /// Protocol and forwarding, as [`Self::content`] has them.
     pub(crate) fn kind(&self) -> (Transport, Forwarding) {
         let ids = self.ids.load(Ordering::Relaxed);

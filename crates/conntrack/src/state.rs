@@ -177,6 +177,12 @@ impl TcpState {
         begins(self.now) || matches!(self.now, ConnState::Reset) && begins(self.former)
     }
 
+    /// Whether the server has not answered yet, or the client has not gone on
+    /// since: anybody can open such a connection, from an invented address.
+    pub(crate) const fn is_embryonic(self) -> bool {
+        self.is_beginning() || matches!(self.now, ConnState::Unanswered)
+    }
+
     /// Whether a handshake is done and neither side has ended the connection for
     /// both: what comes now may be long in coming.
     pub(crate) const fn is_lasting(self) -> bool {

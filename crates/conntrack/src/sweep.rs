@@ -5,6 +5,7 @@ use crate::family::FamilyTable;
 use crate::id::ConnId;
 use crate::key::{Family, Key};
 use crate::offload::OffloadState;
+use crate::shares::Round;
 use crate::state::ConnState;
 use crate::table::ConnTable;
 use crate::time::{TICK_MS, Timeouts, age, is_over, tick};
@@ -36,7 +37,8 @@ impl ConnTable {
     /// still have rules. Removes nothing: the keeper does, when no rule in the
     /// NIC stands in the way. Several callers share one walk. When less than an
     /// eighth of the records are unused, connections of whose end there is doubt
-    /// are kept no longer than those that have ended.
+    /// are kept no longer than those that have ended, and embryonic ones are kept
+    /// for half as long whenever the unused half of the records has halved.
     pub fn sweep(&self, now_ms: u64, budget: usize, report: &mut impl FnMut(ConnId, Expiry)) {
         self.sweep_leaving(now_ms, budget, &|_| false, report);
     }
@@ -53,12 +55,17 @@ impl ConnTable {
         let (now, timeouts) = (tick(now_ms), self.timeouts());
         let used = [self.v4.used(), self.v6.used()];
         for slice in self.swept.slices(used, budget) {
+            if !slice.is_v6 && slice.start == 0 {
+                self.shares.end_round();
+            }
+            let round = self.shares.round();
             if slice.is_v6 {
-                check(&self.v6, slice, (now, &timeouts), leaves, report);
+                check(&self.v6, slice, (now, &timeouts), leaves, round, report);
             } else {
-                check(&self.v4, slice, (now, &timeouts), leaves, report);
+                check(&self.v4, slice, (now, &timeouts), leaves, round, report);
             }
         }
+        self.publish_free();
     }
 }
 
@@ -67,11 +74,12 @@ fn check<const K: usize>(
     Slice { start, count, .. }: Slice,
     (now, timeouts): (u32, &Timeouts),
     leaves: &impl Fn(BackendId) -> bool,
+    mut round: Round<'_>,
     report: &mut impl FnMut(ConnId, Expiry),
 ) where
     Key<K>: Family,
 {
-    let has_room = family.has_room();
+    let pressure = family.pressure();
     for number in start..start.saturating_add(count) {
         let Some(record) = family.record(number) else { return };
         let life = record.life();
@@ -80,8 +88,11 @@ fn check<const K: usize>(
             continue;
         }
         let (state, offload) = (life.state(), life.offload());
-        let is_over = is_over(age, timeouts.of(state, record.is_one_way(), has_room))
+        let is_over = is_over(age, timeouts.of(state, record.is_one_way(), pressure))
             || leaves(record.backend());
+        if !is_over {
+            round.add(record, state);
+        }
         let state = state.now();
         if is_over || (age >= ENDED_TICKS && has_ended(state) && may_have_rules(offload)) {
             let idle_ms = u64::from(age) * TICK_MS;

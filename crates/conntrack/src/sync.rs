@@ -4,7 +4,7 @@
 pub(crate) use std::{
     hint::spin_loop,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicU64, Ordering, fence},
     },
     thread::yield_now,
@@ -14,7 +14,7 @@ pub(crate) use std::{
 pub(crate) use loom::{
     hint::spin_loop,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicU64, Ordering, fence},
     },
     thread::yield_now,

@@ -17,6 +17,7 @@ use crate::offload::OffloadState;
 use crate::readers::{Reader, ReaderError, Readers};
 use crate::record::Record;
 use crate::segment::Segment;
+use crate::shares::Shares;
 use crate::state::{ConnState, Event};
 use crate::time::{PresentTimeouts, TICK_MS, Timeouts, age, tick};
 use crate::view::{Action, ConnView};
@@ -36,6 +37,8 @@ pub struct ConnTable {
     pub(crate) swept: Walk,
     pub(crate) tidied: Walk,
     readers: Arc<Readers>,
+    /// How much of the table each service and source has.
+    pub(crate) shares: Shares,
     /// How bursts compare buckets.
     pub(crate) width: Width,
 }
@@ -73,6 +76,7 @@ impl ConnTable {
             swept: Walk::new(),
             tidied: Walk::new(),
             readers: Arc::new(Readers::new()),
+            shares: Shares::new(&config.seed),
             width: Width::detect(),
         })
     }
@@ -198,12 +202,12 @@ impl ConnTable {
     #[must_use]
     pub fn timeout_ms(&self, conn: ConnId) -> Option<u32> {
         let state = self.life(conn)?.state();
-        let (one_way, has_room) = if conn.is_v6() {
-            (self.v6.record(conn.record())?.is_one_way(), self.v6.has_room())
+        let (one_way, pressure) = if conn.is_v6() {
+            (self.v6.record(conn.record())?.is_one_way(), self.v6.pressure())
         } else {
-            (self.v4.record(conn.record())?.is_one_way(), self.v4.has_room())
+            (self.v4.record(conn.record())?.is_one_way(), self.v4.pressure())
         };
-        Some(self.timeouts().of(state, one_way, has_room))
+        Some(self.timeouts().of(state, one_way, pressure))
     }
 
     /// The connection's state; `None` if there is no such connection.

@@ -55,11 +55,16 @@ pub const DOUBTFUL_MS: u32 = 240_000;
 
 impl Timeouts {
     /// The timeout of a connection in milliseconds.
-    pub(crate) const fn of(&self, state: TcpState, one_way: bool, has_room: bool) -> u32 {
-        if has_room && state.is_doubtful(one_way) {
+    pub(crate) fn of(&self, state: TcpState, one_way: bool, pressure: Pressure) -> u32 {
+        if pressure.has_room() && state.is_doubtful(one_way) {
             return self.doubtful_ms;
         }
-        match state.now() {
+        let calm_ms = self.of_state(state.now());
+        if state.is_embryonic() { pressure.shorten(calm_ms) } else { calm_ms }
+    }
+
+    const fn of_state(&self, state: ConnState) -> u32 {
+        match state {
             ConnState::New | ConnState::Syn | ConnState::SynAck | ConnState::PickedUp => {
                 self.syn_ms
             }
@@ -69,6 +74,30 @@ impl Timeouts {
             ConnState::Unanswered => self.udp_ms,
             ConnState::Stream => self.udp_stream_ms,
         }
+    }
+}
+
+/// How full a family's table is: so often has the free half of it been halved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pressure(pub(crate) u32);
+
+/// An embryonic connection is kept for at least so long: by then a SYN that was
+/// lost has been sent again (RFC 6298 section 2).
+const SHORTEST_MS: u32 = 1000;
+
+impl Pressure {
+    /// Whether an eighth of the records are free: then connections of whose end
+    /// there is doubt are kept for longer.
+    const fn has_room(self) -> bool {
+        self.0 < 3
+    }
+
+    /// The timeout of an embryonic connection whose timeout in an empty table is
+    /// `calm_ms`: halved with each halving of what is free. The oldest end first,
+    /// without a list in order of age, and those that a server answers late
+    /// are kept as long as there is room.
+    fn shorten(self, calm_ms: u32) -> u32 {
+        (calm_ms >> self.0).max(SHORTEST_MS.min(calm_ms))
     }
 }
 

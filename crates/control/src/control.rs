@@ -225,6 +225,8 @@ impl Control {
         if steps.iter().any(|step| matches!(step, Step::SetTimeouts(_))) {
             shared.table.set_timeouts(plan.timeouts);
         }
+        shared.table.set_embryonic_limits(plan.embryonic);
+        set_shares(shared, &snapshot, &plan);
         self.publish(shared, snapshot);
         for (interface, at) in before.keys().filter(|key| !after.contains_key(key)) {
             shared.neighbours.unset_static(*interface, *at);
@@ -252,6 +254,19 @@ struct Next {
     ids: Ids,
     snapshot: Snapshot,
     moved: Moved,
+}
+
+/// Each service of `snapshot` may take its part of the connection table.
+fn set_shares(shared: &Shared, snapshot: &Snapshot, plan: &Plan) {
+    let stats = shared.table.stats();
+    for service in snapshot.services.services() {
+        let family = if service.vip().is_ipv4() { stats.v4 } else { stats.v6 };
+        let most = plan.shares.get(service.name()).map(|percent| {
+            let most = family.capacity as u64 * u64::from(*percent) / 100;
+            u32::try_from(most).unwrap_or(u32::MAX)
+        });
+        shared.table.set_share(service.id(), most.unwrap_or(u32::MAX));
+    }
 }
 
 fn impossible(error: CompileError) -> Refusal {

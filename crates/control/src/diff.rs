@@ -1,9 +1,11 @@
 //! From one plan to another.
+use std::collections::BTreeSet;
+
 use service::ServiceSpec;
 
 use crate::Plan;
 use crate::ordered::{Changes, changes};
-use crate::plan::interface_key;
+use crate::plan::{WHOLE, interface_key};
 use crate::step::{BackendKey, Order, Step};
 
 /// The steps from `old` to `new`, whose [`Fixed`](crate::Fixed) parts are taken
@@ -18,6 +20,13 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
     if old.timeouts != new.timeouts {
         steps.push(Step::SetTimeouts(new.timeouts));
     }
+    if old.embryonic != new.embryonic {
+        steps.push(Step::SetEmbryonic(new.embryonic));
+    }
+    let share = |plan: &Plan, name| plan.shares.get(name).copied().unwrap_or(WHOLE);
+    let names: BTreeSet<&String> = old.shares.keys().chain(new.shares.keys()).collect();
+    let changed = names.into_iter().filter(|name| share(old, *name) != share(new, *name));
+    steps.extend(changed.map(|name| Step::SetShare(name.clone(), share(new, name))));
     if old.sample != new.sample {
         steps.push(Step::SetSample(new.sample));
     }

@@ -9,7 +9,17 @@ use serde_json::{Map, Value};
 const FREE: [(&str, &[&str]); 3] = [
     ("fragments", &["timeout"]),
     ("offload", &["sample"]),
-    ("conntrack", &["tcp_syn", "tcp_established", "tcp_closing", "udp"]),
+    (
+        "conntrack",
+        &[
+            "tcp_syn",
+            "tcp_established",
+            "tcp_closing",
+            "udp",
+            "embryonic_service",
+            "embryonic_source",
+        ],
+    ),
 ];
 
 /// The part of a configuration that is as it was at the start: devices, memory,

@@ -3,12 +3,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use config::Config;
-use conntrack::{DOUBTFUL_MS, Timeouts};
+use conntrack::{DOUBTFUL_MS, EmbryonicLimits, Timeouts};
 use service::{BackendSpec, ServiceSpec};
 use wire::Mac;
 
 use crate::step::{BackendKey, Order, Step};
 use crate::{Drained, Fixed, ordered};
+
+/// The whole connection table, in percent.
+pub(crate) const WHOLE: u8 = 100;
 
 /// A port's name and a VLAN: what makes an interface the same one in another
 /// configuration.
@@ -29,6 +32,11 @@ pub struct Plan {
     pub neighbours: BTreeMap<IpAddr, Mac>,
     /// How long connections live without packets.
     pub timeouts: Timeouts,
+    /// How many connections may be embryonic.
+    pub embryonic: EmbryonicLimits,
+    /// By service, in percent: the part of the connection table that it may take,
+    /// if not the whole.
+    pub shares: BTreeMap<String, u8>,
     /// Of the packets matched by queue, one in so many is looked up.
     pub sample: u32,
     /// How long workers remember fragments of a datagram, in milliseconds.
@@ -50,6 +58,7 @@ impl Plan {
                 routes.push(route.clone());
             }
         }
+        let shares = config.services.iter().filter(|own| own.share < WHOLE);
         Self {
             services: config.service_specs(),
             drained: BTreeSet::new(),
@@ -57,6 +66,11 @@ impl Plan {
             routes,
             neighbours: neighbours.map(|given| (given.address, given.mac)).collect(),
             timeouts: timeouts(&config.conntrack),
+            embryonic: EmbryonicLimits {
+                service_percent: config.conntrack.embryonic_service,
+                source_percent: config.conntrack.embryonic_source,
+            },
+            shares: shares.map(|own| (own.name.clone(), own.share)).collect(),
             sample: config.offload.sample,
             fragment_timeout_ms: millis(config.fragments.timeout).into(),
             answers: config.answers,
@@ -75,6 +89,8 @@ impl Plan {
             routes: Vec::new(),
             neighbours: BTreeMap::new(),
             timeouts: self.timeouts,
+            embryonic: self.embryonic,
+            shares: BTreeMap::new(),
             sample: self.sample,
             fragment_timeout_ms: self.fragment_timeout_ms,
             answers: self.answers,
@@ -158,6 +174,11 @@ impl Plan {
                 self.neighbours.remove(address);
             }
             Step::SetTimeouts(timeouts) => self.timeouts = *timeouts,
+            Step::SetEmbryonic(limits) => self.embryonic = *limits,
+            Step::SetShare(service, percent) => {
+                self.shares.insert(service.clone(), *percent);
+                self.shares.retain(|_, percent| *percent < WHOLE);
+            }
             Step::SetSample(sample) => self.sample = *sample,
             Step::SetFragmentTimeout(timeout_ms) => self.fragment_timeout_ms = *timeout_ms,
             Step::SetAnswers(answers) => self.answers = *answers,

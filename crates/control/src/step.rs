@@ -3,7 +3,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use config::{Interface, Route};
-use conntrack::Timeouts;
+use conntrack::{EmbryonicLimits, Timeouts};
 use service::{BackendSpec, ServiceSpec};
 use wire::Mac;
 
@@ -91,6 +91,10 @@ pub enum Step {
     RemoveNeighbour(IpAddr),
     /// Connections live longer or shorter without packets.
     SetTimeouts(Timeouts),
+    /// More or fewer connections may be embryonic.
+    SetEmbryonic(EmbryonicLimits),
+    /// The service with this name may take so many percent of the connection table.
+    SetShare(String, u8),
     /// Of the packets matched by queue, one in so many is looked up.
     SetSample(u32),
     /// Fragments of a datagram are waited for longer or shorter, in milliseconds.
@@ -169,6 +173,14 @@ impl fmt::Display for Step {
             Self::SetNeighbour(address, mac) => write!(f, "neighbour {address}: has {mac}"),
             Self::RemoveNeighbour(address) => write!(f, "neighbour {address}: removed"),
             Self::SetTimeouts(_) => write!(f, "conntrack: the timeouts change"),
+            Self::SetEmbryonic(EmbryonicLimits { service_percent, source_percent }) => write!(
+                f,
+                "conntrack: embryonic connections take at most {service_percent} % of the free room \
+                 for a service, {source_percent} % for a source network"
+            ),
+            Self::SetShare(service, percent) => {
+                write!(f, "service {service}: may take {percent} % of the connection table")
+            }
             Self::SetSample(sample) => write!(f, "offload.sample: {sample}"),
             Self::SetFragmentTimeout(ms) => write!(f, "fragments.timeout: {ms} ms"),
             Self::SetAnswers(config::Answers { closed_ports, per_second }) => {

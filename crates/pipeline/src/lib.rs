@@ -29,11 +29,13 @@
 
 mod answer;
 mod context;
+mod exhausted_pools;
 mod fast;
 mod next_hop_cache;
 mod offload_requests;
 mod outbox;
 mod pipeline;
+mod refusals;
 mod sampler;
 mod scheduling;
 mod server_hop_cache;

@@ -1,10 +1,12 @@
 //! Which backend a new connection is given: the policy of the fast and the slow
 //! path alike.
-use flow::BackendId;
+use flow::{BackendId, ServiceId};
 use service::{Service, WorkerScheduleState};
 use wire::{FlowKey, TcpFlags, Transport};
 
 use crate::context::Context;
+use crate::exhausted_pools::ExhaustedPools;
+use crate::refusals::{Refusals, Refused};
 use crate::slow::stateless;
 
 /// What one worker's choices depend on besides the packet.
@@ -12,9 +14,10 @@ use crate::slow::stateless;
 pub(crate) struct Scheduling {
     /// Of the schedulers; belongs to the present service table.
     pub(crate) state: WorkerScheduleState,
-    /// When the connection table was last found full, by family: each has records
-    /// of its own, and connections of one say nothing about those of the other.
-    full_ms: [Option<u64>; 2],
+    /// What the connection table has refused.
+    refusals: Refusals,
+    /// Pools without a free local endpoint.
+    pub(crate) exhausted: ExhaustedPools,
     /// How long flows stay where they were served without state.
     pub(crate) udp_timeout_ms: u64,
     /// The backend of the packet that is about to take the slow path, if the
@@ -23,22 +26,27 @@ pub(crate) struct Scheduling {
 }
 
 impl Scheduling {
-    pub(crate) const fn new(state: WorkerScheduleState, udp_timeout_ms: u64) -> Self {
-        Self { state, full_ms: [None; 2], udp_timeout_ms, chosen: None }
+    pub(crate) fn new(state: WorkerScheduleState, udp_timeout_ms: u64) -> Self {
+        let (refusals, exhausted) = (Refusals::default(), ExhaustedPools::default());
+        Self { state, refusals, exhausted, udp_timeout_ms, chosen: None }
     }
 
-    /// Whether no flow of the family of `flow` is about that found the table full.
+    /// Whether no flow is about that the table refused for a reason that holds for
+    /// `flow` to `service`, too.
     #[inline]
-    pub(crate) fn is_calm(&self, flow: &FlowKey, now_ms: u64) -> bool {
-        let [v4, v6] = self.full_ms;
-        let full_ms = if matches!(flow, FlowKey::V6(_)) { v6 } else { v4 };
-        full_ms.is_none_or(|full_ms| now_ms.saturating_sub(full_ms) > self.udp_timeout_ms)
+    pub(crate) fn is_calm(&self, service: ServiceId, flow: &FlowKey, now_ms: u64) -> bool {
+        self.refusals.is_calm((service, flow), now_ms, self.udp_timeout_ms)
     }
 
-    /// The connection of `flow` has found the table full.
-    pub(crate) const fn table_is_full(&mut self, flow: &FlowKey, now_ms: u64) {
-        let [v4, v6] = &mut self.full_ms;
-        *(if matches!(flow, FlowKey::V6(_)) { v6 } else { v4 }) = Some(now_ms);
+    /// The table has refused the connection of `flow` to `service`.
+    pub(crate) fn refused(
+        &mut self,
+        service: ServiceId,
+        flow: &FlowKey,
+        why: Refused,
+        now_ms: u64,
+    ) {
+        self.refusals.note((service, flow), why, now_ms);
     }
 
     /// Hands `backend` on to the slow path: the next choice is that one. `None`
@@ -62,8 +70,8 @@ impl Scheduling {
     /// A TCP connection begins with SYN, and a scheduler may choose. Any other
     /// packet may be of a connection that was served before, by this load
     /// balancer or another, and Maglev is what they agree on. So may a UDP
-    /// packet, and a SYN sent again, while connections are about that found the
-    /// table full.
+    /// packet, and a SYN sent again, while connections are about that the table
+    /// refused.
     pub(crate) fn choose<O>(
         &mut self,
         cx: &Context<'_, O>,
@@ -71,7 +79,7 @@ impl Scheduling {
         flow: &FlowKey,
         flags: TcpFlags,
     ) -> Option<BackendId> {
-        let calm = self.is_calm(flow, cx.now_ms);
+        let calm = self.is_calm(service.id(), flow, cx.now_ms);
         let begins = match flow.proto() {
             Transport::Tcp => calm && stateless::opens(Transport::Tcp, flags),
             Transport::Udp => calm,

@@ -87,6 +87,7 @@ impl Random {
         let _ = writeln!(
             text,
             "[conntrack]\nconnections = 1024\nconnections_v6 = 64\ntcp_syn = \"{0}s\"\n\
+             embryonic_source = {0}\n\
              [fragments]\ntimeout = \"{0}s\"\n\
              [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\"]\n\
              [[interface]]\nport = \"p1\"\naddresses = [\"10.72.0.1/24\"]",
@@ -131,9 +132,11 @@ impl RandomService {
         let _ = writeln!(
             text,
             "[[service]]\nname = \"s{number}\"\nvip = \"10.71.0.{}\"\nport = {port}\n\
-             protocol = \"tcp\"\nmode = \"{}\"\nscheduler = \"{scheduler}\"\nmaglev_size = 1009",
+             protocol = \"tcp\"\nmode = \"{}\"\nscheduler = \"{scheduler}\"\nmaglev_size = 1009\n\
+             share = {}",
             100 + number,
             if stateless { "dsr" } else { mode },
+            if *port == 80 { 100 } else { 50 },
         );
         if stateless {
             text.push_str("stateless = true\n");

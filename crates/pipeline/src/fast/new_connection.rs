@@ -27,6 +27,7 @@ use crate::fast::{Link, Outcome};
 use crate::next_hop_cache::{ETHERNET, NextHop, NextHopCache};
 use crate::offload_requests::{measure, want};
 use crate::pipeline::{BURST, Stages};
+use crate::refusals::Refused;
 use crate::scheduling::Scheduling;
 use crate::source::is_client;
 use crate::verdict::Verdict;
@@ -60,9 +61,9 @@ enum Next {
     Choose,
     /// The choice with this number is inserted.
     Insert(u8),
-    /// The table is full: the packet is sent as the choice with this number says,
-    /// which is not inserted.
-    Pass(u8),
+    /// The table refuses the connection: the packet is sent as the choice with this
+    /// number says, which is not inserted.
+    Pass(u8, Refused),
     /// The packet takes the slow path, with the backend that was chosen.
     Slow(Option<BackendId>),
 }
@@ -250,11 +251,11 @@ impl NewConnections {
                 |cx, conn| insert(cx, conn, measured),
                 buf,
             ),
-            (Next::Pass(number), FlowKey::V4(_)) => {
-                open_as(cx, link, &self.choices_v4, number, pass, buf)
+            (Next::Pass(number, why), FlowKey::V4(_)) => {
+                open_as(cx, link, &self.choices_v4, number, |cx, conn| pass(cx, conn, why), buf)
             }
-            (Next::Pass(number), FlowKey::V6(_)) => {
-                open_as(cx, link, &self.choices_v6, number, pass, buf)
+            (Next::Pass(number, why), FlowKey::V6(_)) => {
+                open_as(cx, link, &self.choices_v6, number, |cx, conn| pass(cx, conn, why), buf)
             }
         }
     }
@@ -282,7 +283,10 @@ where
     }
     // Once insertions have been refused, only Maglev chooses, for a while:
     // then there is no need to try one in order to be refused.
-    let full = !scheduling.is_calm(flow, cx.now_ms) && cx.shared.table.refuses::<K>();
+    let refused = match scheduling.is_calm(service.id(), flow, cx.now_ms) {
+        true => None,
+        false => refusal(cx, service.id(), &key),
+    };
     let chosen = scheduling.choose(cx, service, flow, *flags);
     let (Some(backend), slow) = (chosen, Next::Slow(chosen)) else { return none };
     let server = service.server(backend, flow.dst().port());
@@ -306,14 +310,31 @@ where
     if choices.try_push(Choice { conn, hop }).is_err() {
         return slow;
     }
-    if full {
-        scheduling.table_is_full(flow, cx.now_ms);
-        return Next::Pass(number);
+    if let Some(why) = refused {
+        scheduling.refused(service.id(), flow, why, cx.now_ms);
+        return Next::Pass(number, why);
     }
     // Counted at once: the next packet's choice may depend on it.
     cx.shared.loads.opened(backend);
     Next::Insert(number)
 }
+
+/// Why the table would not take the connection of a client with `key`.
+#[cold]
+fn refusal<const K: usize, O>(
+    cx: &Context<'_, O>,
+    service: ServiceId,
+    key: &Key<K>,
+) -> Option<Refused>
+where
+    Key<K>: FastKey<K>,
+{
+    if cx.shared.table.refuses::<K>() {
+        return Some(Refused::Full);
+    }
+    cx.shared.table.limit(service, key).map(Refused::Limited)
+}
+
 /// Opens the connection of choice `number`, if `enter` lets it, and forwards its
 /// first packet.
 #[inline(always)]
@@ -383,13 +404,13 @@ where
 /// Counts a packet that is sent on without state; `false`: its answers would be
 /// taken for those of another connection.
 #[inline]
-fn pass<const K: usize, O>(cx: &mut Context<'_, O>, conn: &PreparedInsert<K>) -> bool
+fn pass<const K: usize, O>(cx: &mut Context<'_, O>, conn: &PreparedInsert<K>, why: Refused) -> bool
 where
     Key<K>: FastKey<K>,
 {
     let fits = !cx.shared.table.conflicts(conn);
     if fits {
-        cx.count(Counter::TableFullSeen);
+        cx.count(why.counter());
         cx.count(Counter::Stateless);
     }
     fits

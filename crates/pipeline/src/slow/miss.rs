@@ -7,19 +7,20 @@ use std::net::IpAddr;
 use conntrack::{ConnId, Hit, InsertError};
 use flow::{AdmissionPolicy, BackendId, Direction, HopId};
 use packet::PacketBuf;
-use service::{Binding, Service};
+use service::{Binding, ModeSpec, Service};
 use state::Counter;
-use wire::{FlowKey, Headers, TcpFlags};
+use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::Outbox;
 use crate::context::{Context, Decision, Packet};
 use crate::offload_requests::{decision, measure, want};
+use crate::refusals::Refused;
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
 use crate::slow::stateless;
 use crate::source::{is_client, is_host};
 
-/// Backends tried when the reply 5-tuple is another connection's.
+/// The most backends tried when the reply 5-tuple is another connection's.
 const TRIES: usize = 8;
 
 /// What is done to a packet that the match stage didn't find.
@@ -61,6 +62,9 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
             return Err(Counter::WrongSide);
         }
         cx.count(Counter::StatelessReply);
+        if is_of_open_connection(headers) {
+            take_up(cx, key, headers, decision.hop);
+        }
         return Ok(decision);
     };
     if !is_client(cx, key.src().ip()) {
@@ -73,14 +77,15 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     if headers.tcp_flags.any(TcpFlags::RST | TcpFlags::SYN) && !headers.tcp_flags.opens() {
         return opens_nothing(cx, service, key, headers);
     }
+    if waits_for_answer(service, key, headers) {
+        return by_maglev(cx, service, key);
+    }
     match install(cx, scheduling, service, key, headers) {
         Ok(hit) => decision(cx, hit, headers).ok_or(Counter::NotRewritable),
-        Err(Refusal::Full) => {
-            scheduling.table_is_full(key, cx.now_ms);
-            cx.count(Counter::TableFullSeen);
-            let decision = stateless::forward(cx, service, key)?;
-            cx.count(Counter::Stateless);
-            Ok(decision)
+        Err(Refusal::ByTable(why)) => {
+            scheduling.refused(service.id(), key, why, cx.now_ms);
+            cx.count(why.counter());
+            by_maglev(cx, service, key)
         }
         Err(Refusal::Drop(counter)) => Err(counter),
     }
@@ -100,9 +105,54 @@ fn opens_nothing<O>(
     if headers.tcp_flags.any(TcpFlags::SYN) || service.pool().is_some() {
         return Err(Counter::UnknownConnection);
     }
+    by_maglev(cx, service, key)
+}
+
+fn by_maglev<O>(
+    cx: &Context<'_, O>,
+    service: &Service,
+    key: &FlowKey,
+) -> Result<Decision, Counter> {
     let decision = stateless::forward(cx, service, key)?;
     cx.count(Counter::Stateless);
     Ok(decision)
+}
+
+/// Whether a packet of an unknown TCP connection goes where Maglev says and is put
+/// into the table by the server's answer: anybody can send one that is no SYN, and
+/// a server answers it only if it has the connection. Needs no entry meanwhile in
+/// mode `nat`, since answers are sent on without one, too.
+fn waits_for_answer(service: &Service, key: &FlowKey, headers: &Headers) -> bool {
+    matches!(service.mode(), ModeSpec::Nat)
+        && key.proto() == Transport::Tcp
+        && !stateless::opens(Transport::Tcp, headers.tcp_flags)
+}
+
+/// Whether a server sends such a packet only in a connection that both ends have.
+fn is_of_open_connection(headers: &Headers) -> bool {
+    let flags = headers.tcp_flags;
+    let others = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+    headers.proto == Transport::Tcp.number() && flags.any(TcpFlags::ACK) && !flags.any(others)
+}
+
+/// Puts the connection into the table of which a server has sent the packet with
+/// `key`: it is older than the table, or was not let in. `back` leads to the client.
+fn take_up<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    key: &FlowKey,
+    headers: &Headers,
+    back: HopId,
+) {
+    let Some(binding) = stateless::binding(cx, key) else { return };
+    let Ok(there) = hop_to(cx, binding.server.ip()) else { return };
+    // Without room the connection goes on without an entry.
+    if let Ok(conn) = cx.shared.table.insert_answered(&binding, [there, back], cx.now_ms) {
+        cx.count(Counter::Installed);
+        cx.count(Counter::TakenUp);
+        cx.shared.loads.opened(binding.backend);
+        let hit = Hit { conn, direction: Direction::Reply };
+        let _ = decision(cx, hit, headers);
+    }
 }
 
 /// What is done to a packet of a stateless service: what the entries in the NIC
@@ -126,7 +176,7 @@ fn without_state<O>(
 
 /// Why a connection isn't put into the table.
 enum Refusal {
-    Full,
+    ByTable(Refused),
     Drop(Counter),
 }
 
@@ -152,16 +202,24 @@ fn install<B: PacketBuf, O: Outbox<B>>(
     let mut backend = first;
     for _ in 0..TRIES {
         let server = server_of(cx, backend).ok_or(Counter::NoBackend)?;
-        if matches!(service.mode(), service::ModeSpec::Nat) && server == key.src().ip() {
+        if matches!(service.mode(), ModeSpec::Nat) && server == key.src().ip() {
             // It would get its own packet, from its own address.
             return Err(Refusal::Drop(Counter::Hairpin));
         }
         let there = hop_to(cx, server)?;
-        match try_backend(cx, service, backend, key, [there, back]) {
-            Err(InsertError::ReplyConflict(_)) => {}
+        let candidates = scheduling.exhausted.worth(backend, cx.now_ms);
+        match try_backend(cx, service, backend, key, ([there, back], candidates)) {
+            Err(InsertError::ReplyConflict(_)) => {
+                if candidates > 1 && service.pool().is_some() {
+                    scheduling.exhausted.note(backend, cx.now_ms);
+                }
+            }
             Ok((conn, backend)) => return Ok(installed(cx, service, conn, backend)),
             Err(InsertError::Exists(hit)) => return Ok(hit),
-            Err(InsertError::Full) => return Err(Refusal::Full),
+            Err(InsertError::Full) => return Err(Refusal::ByTable(Refused::Full)),
+            Err(InsertError::Limited(limit)) => {
+                return Err(Refusal::ByTable(Refused::Limited(limit)));
+            }
             // Client and server are one: nothing sensible can come of it.
             Err(InsertError::Loop | InsertError::MixedFamilies) => {
                 return Err(Refusal::Drop(Counter::BadSource));
@@ -198,13 +256,13 @@ fn after(service: &Service, backend: BackendId) -> Option<BackendId> {
 }
 
 /// Inserts the connection with this backend; in mode fullnat with the first
-/// local endpoint that is free.
+/// local endpoint that is free, of at most so many candidates.
 fn try_backend<O>(
     cx: &Context<'_, O>,
     service: &Service,
     backend: BackendId,
     key: &FlowKey,
-    hops: [HopId; 2],
+    (hops, candidates): ([HopId; 2], usize),
 ) -> Result<(ConnId, BackendId), InsertError> {
     let insert = |local| -> Result<(ConnId, BackendId), InsertError> {
         let binding: Binding =
@@ -213,7 +271,8 @@ fn try_backend<O>(
     };
     let Some(pool) = service.pool() else { return insert(None) };
     let mut refused = InsertError::MixedFamilies;
-    for local in pool.candidates(key, backend) {
+    for local in pool.candidates(key, backend).take(candidates) {
+        cx.count(Counter::PoolTried);
         match insert(Some(local)) {
             Err(error @ InsertError::ReplyConflict(_)) => refused = error,
             done => return done,

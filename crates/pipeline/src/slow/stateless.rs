@@ -57,8 +57,7 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
         // The backend's own answer, which need not have passed here.
         return Ok(Decision { delivery: Delivery::Plain, hop: hop_to(cx, client.ip())? });
     }
-    let claims = cx.snapshot.services.by_backend(proto, server);
-    if claims.is_empty() {
+    if cx.snapshot.services.by_backend(proto, server).is_empty() {
         return Err(Counter::NotForUs);
     }
     if !is_client(cx, client.ip()) {
@@ -66,9 +65,15 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
         // that no client has.
         return Err(Counter::BackendUnclaimed);
     }
-    let binding = claimed(cx, claims, key).ok_or(Counter::BackendUnclaimed)?;
+    let binding = binding(cx, key).ok_or(Counter::BackendUnclaimed)?;
     let delivery = binding.delivery(Direction::Reply).ok_or(Counter::NotRewritable)?;
     Ok(Decision { delivery, hop: hop_to(cx, client.ip())? })
+}
+
+/// The binding of the connection of which a backend has sent the packet with `key`,
+/// if one service alone can have it.
+pub(crate) fn binding<O>(cx: &Context<'_, O>, key: &FlowKey) -> Option<Binding> {
+    claimed(cx, cx.snapshot.services.by_backend(key.proto(), key.src()), key)
 }
 
 /// The binding of the only service of mode `nat` among `claims`, or of the

@@ -10,6 +10,7 @@ mod equality;
 mod first;
 mod fragments;
 mod icmp;
+mod limits;
 mod link;
 mod mixtures;
 mod nat;
