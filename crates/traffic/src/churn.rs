@@ -120,7 +120,7 @@ impl Churn {
         let mut churn = Self::new(arrivals, classes, seed)?;
         let expected = (churn.expected_open().round() as u32).max(1);
         // A moment finds the long ones more often; and exponential lifetimes
-        // have no memory, so what is left of one is distributed as all of it.
+        // have no memory, so the rest of one is distributed as all of it.
         for _ in 0..expected {
             let class = churn.draw(|class| class.weight * class.lifetime);
             let flow = churn.next_flow;

@@ -87,7 +87,7 @@ fn alias(weights: &[f64]) -> Vec<(f64, u16)> {
         let left = rest - (1.0 - share);
         if left < 1.0 { &mut poor } else { &mut rich }.push((large, left));
     }
-    // What is left over by rounding keeps its whole cell.
+    // A size that rounding leaves over keeps a whole cell.
     cells
 }
 

@@ -161,7 +161,7 @@ impl Testbed {
         let Script { open, room, .. } = *script;
         let card = system.card(10);
         let in_nic = if system.encoding() == Encoding::Off { 0 } else { open };
-        // Queues that nobody polls would never be seen to be empty.
+        // Queues that are not polled would never be seen to be empty.
         let queues = card.queues;
         let of = Plan::of(room, 10, system.encoding());
         let mut scenario = Scenario::build(Plan { open, in_nic, queues, brief: true, ..of })?;

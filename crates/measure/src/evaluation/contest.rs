@@ -23,8 +23,8 @@ use crate::testbed::source::Pace;
 /// Packets on their way in a saturation run.
 pub(crate) const WINDOW: usize = 1024;
 
-/// Tries at a point of which nothing can be said, since the cores were somebody
-/// else's; and at one in which they were so for too long.
+/// Tries at a point of which nothing can be said, since other processes had the
+/// cores; and at one in which they had them for too long.
 const TRIES: u32 = 20;
 pub(crate) const WISHED: u32 = 3;
 /// The share of a point's time in which both cores should be there.
@@ -200,7 +200,7 @@ impl<'s> Subjects<'s> {
             let connections = Connections::new(self.scenario, self.traffic.directions())?;
             self.rte_hash = Some(Arc::new(connections));
         }
-        self.rte_hash.clone().ok_or(MeasureError::NoPackets("nobody"))
+        self.rte_hash.clone().ok_or(MeasureError::NoPackets("a system that is not there"))
     }
 }
 
@@ -317,8 +317,8 @@ impl Testbed {
         options: &Options,
     ) -> Result<Option<Measured>, MeasureError> {
         let Contest { contestants, templates, longest, specs, .. } = contest;
-        let nobody = MeasureError::NoPackets("nobody");
-        let contestant = contestants.get_mut(at).ok_or(nobody)?;
+        let missing = MeasureError::NoPackets("a system that is not there");
+        let contestant = contestants.get_mut(at).ok_or(missing)?;
         let specs = specs.get(contestant.scenario).map_or(&[][..], Vec::as_slice);
         let pace = match offered {
             None => Pace::Closed(WINDOW),

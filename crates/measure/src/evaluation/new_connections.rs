@@ -42,7 +42,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Adds what a burst took, unless somebody else had the core meanwhile.
+    /// Adds what a burst took, unless another process had the core meanwhile.
     pub(crate) fn add(&mut self, cycles: u64, connections: usize, interrupted: u64) {
         if cycles <= interrupted {
             self.cycles += cycles;

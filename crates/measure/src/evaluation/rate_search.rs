@@ -1,7 +1,7 @@
 //! The search for the highest rate that a system can take.
 
 /// Doubles the rate as long as it is taken, or halves it until one is; then
-/// halves what is left between the highest rate that was taken and the lowest
+/// halves the range between the highest rate that was taken and the lowest
 /// that was not, as ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RateSearch {
@@ -14,7 +14,7 @@ pub(crate) struct RateSearch {
     left: usize,
 }
 
-/// What is left between taken and refused is narrow enough: the ratio.
+/// The ratio of the refused rate to the taken one at which the search ends.
 const NARROW: f64 = 1.05;
 
 impl RateSearch {

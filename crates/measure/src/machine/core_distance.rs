@@ -9,7 +9,7 @@ use dpdk::{cycles, cycles_per_second};
 
 /// Round trips of one measurement.
 const ROUNDS: u64 = 256;
-/// Cycles after which nobody is waited for any more: about a tenth of a second.
+/// Cycles after which a thread stops waiting for the other: about a tenth of a second.
 const PATIENCE: u64 = 1 << 28;
 
 /// A cache line that two threads hand to each other.
@@ -19,7 +19,7 @@ pub(crate) struct PingPong(AtomicU64);
 
 impl PingPong {
     /// Throws it to the thread that [`Self::returns`] it; nanoseconds until it
-    /// was back, of a quick round trip in four. `None`: nobody was there.
+    /// was back, of a quick round trip in four. `None`: the other thread never answered.
     pub(crate) fn throw(&self) -> Option<f64> {
         self.throw_until(cycles().saturating_add(PATIENCE))
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ball_comes_back_or_nobody_is_waited_for() {
+    fn the_ball_comes_back_or_the_wait_ends() {
         let ping = &PingPong::default();
         std::thread::scope(|scope| {
             scope.spawn(|| ping.return_until(u64::MAX));

@@ -1,5 +1,5 @@
-//! Whether a thread has its core: what happens while another process has it is
-//! nobody's fault, and must not count as a slow source, a loss or a latency.
+//! Whether a thread has its core: what happens while another process has it must
+//! not count as a slow source, a loss or a latency.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Microseconds after an absence until what was waiting has been served.

@@ -105,7 +105,7 @@ fn maximum(results: &Results, system: &str) -> Option<String> {
     Some(format!("{mpps:.1} Mpps in a closed loop{}", lossless.unwrap_or_default()))
 }
 
-/// A ratio of throughputs, and what is left of it with a card's driver.
+/// A ratio of throughputs, measured and with a card's driver.
 fn over(
     results: &Results,
     figure: u8,

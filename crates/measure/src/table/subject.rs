@@ -27,7 +27,7 @@ pub(super) trait Subject: Send + Sync {
     }
     /// Removes; not by the clock.
     fn remove(&self, numbers: &[u32]);
-    /// Makes the places of what was removed usable, while nobody looks anything up.
+    /// Makes the places of what was removed usable, while no thread looks anything up.
     fn settle(&self);
     /// Does what its keeper has done when nothing has come or gone for some
     /// seconds.

@@ -13,9 +13,9 @@ const BURST: usize = 32;
 pub(crate) struct Out<'a> {
     pub(crate) ports: [TxPort<'a>; 2],
     pub(crate) pool: &'a Mempool,
-    /// Requests to the offload side, if somebody takes them.
+    /// The ring of requests to the offload side, where a measurement has one.
     pub(crate) requests: Option<Requests>,
-    /// Requests that nobody takes.
+    /// Requests for which there is no ring.
     pub(crate) unheard: u64,
 }
 

@@ -167,7 +167,7 @@ impl Testbed {
     }
 }
 
-/// What is left in the rings counts as on its way.
+/// Packets that are still in the rings count as on their way.
 fn settle(lane: &mut Lane, windows: Vec<Window>, sent: Sent, queues: usize) -> Measured {
     let [before, behind] = lane.drain();
     let dropped = sent.packet_counts.dropped(before, behind);
