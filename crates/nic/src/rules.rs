@@ -1,5 +1,5 @@
 //! The programming side: which rules are accepted and when they take effect.
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use dpdk::flow::{Counters, FlowError, FlowErrorKind, GroupUse};
@@ -15,13 +15,14 @@ use crate::tables::Tables;
 /// mlx5's words for a query of a rule without COUNT (`flow_dv_query_count`).
 const NO_COUNTER: &str = "counters are not available";
 
+/// Rules whose timeouts one query looks at.
+const LOOKED_AT: usize = 8192;
+
 /// An accepted rule.
 struct Installed {
     rule: Parsed,
     /// When it was accepted.
     created_ns: u64,
-    /// Whether its timeout has passed: from then on for good.
-    aged: bool,
     /// Whether the hardware has it too; a lost rule is only in the driver's list.
     in_hardware: bool,
 }
@@ -42,7 +43,11 @@ pub(crate) struct Rules {
     card: &'static Profile,
     capacity: usize,
     pub(crate) tables: Tables,
-    installed: HashMap<u64, Installed>,
+    installed: BTreeMap<u64, Installed>,
+    /// Rules whose timeout has passed.
+    aged: BTreeSet<u64>,
+    /// From which rule on timeouts are looked at next.
+    look_next: u64,
     by_identity: HashMap<Identity, u64>,
     soft_ids: HashSet<u32>,
     /// Destroyed rules whose filters still match.
@@ -68,7 +73,9 @@ impl Rules {
             card,
             capacity,
             tables: Tables::new(card, capacity),
-            installed: HashMap::new(),
+            installed: BTreeMap::new(),
+            aged: BTreeSet::new(),
+            look_next: 0,
             by_identity: HashMap::new(),
             soft_ids: HashSet::new(),
             leaving: HashMap::new(),
@@ -164,7 +171,7 @@ impl Rules {
         self.created += 1;
         let (at_ns, cost) = self.schedule(insert_ns);
         let created_ns = self.now_ns;
-        self.installed.insert(id, Installed { rule, created_ns, aged: false, in_hardware });
+        self.installed.insert(id, Installed { rule, created_ns, in_hardware });
         if !in_hardware {
             self.hits.lost += 1;
             return Ok(cost);
@@ -256,6 +263,7 @@ impl Rules {
         let Some(Installed { rule, in_hardware, .. }) = self.installed.remove(&id) else {
             return Ok(());
         };
+        self.aged.remove(&id);
         self.by_identity.remove(&rule.identity());
         if let Some(soft_id) = rule.soft_id() {
             self.soft_ids.remove(&soft_id);
@@ -291,24 +299,26 @@ impl Rules {
         Ok(self.tables.counters(id, rule))
     }
 
-    /// The rules whose AGE timeout has passed without a packet. What is aged
-    /// stays so until it is destroyed, also if packets come then.
+    /// The rules whose AGE timeout has passed without a packet, as far as they
+    /// have been looked at: a call looks at [`LOOKED_AT`] rules, by turns. What is
+    /// aged stays so until it is destroyed, also if packets come then.
     pub(crate) fn aged(&mut self) -> Vec<u64> {
-        let mut aged = Vec::new();
-        for (id, installed) in &mut self.installed {
+        let Self { tables, aged, now_ns, .. } = self;
+        let mut looked = 0;
+        for (id, installed) in self.installed.range(self.look_next..).take(LOOKED_AT) {
+            looked += 1;
+            self.look_next = id + 1;
             let timeout_ns = u64::from(installed.rule.age_s()) * 1_000_000_000;
-            if timeout_ns == 0 {
-                continue;
-            }
-            let hit = self.tables.last_hit_ns(*id, &installed.rule);
-            let since = self.now_ns.saturating_sub(hit.unwrap_or(installed.created_ns));
-            installed.aged |= since >= timeout_ns;
-            if installed.aged {
-                aged.push(*id);
+            let hit = tables.last_hit_ns(*id, &installed.rule);
+            let since = now_ns.saturating_sub(hit.unwrap_or(installed.created_ns));
+            if timeout_ns > 0 && since >= timeout_ns {
+                aged.insert(*id);
             }
         }
-        aged.sort_unstable();
-        aged
+        if looked < LOOKED_AT {
+            self.look_next = 0;
+        }
+        self.aged.iter().copied().collect()
     }
 
     /// The switch's rules in `groups`, and those that jump there, these first.
@@ -350,6 +360,7 @@ impl Rules {
         self.running = false;
         self.tables.clear();
         self.installed.clear();
+        self.aged.clear();
         self.by_identity.clear();
         self.soft_ids.clear();
         self.leaving.clear();

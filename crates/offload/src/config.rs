@@ -63,7 +63,8 @@ pub struct OffloadConfig {
     pub creations_per_tick: usize,
     /// Rules that a port may be asked to destroy in one tick.
     pub destroys_per_tick: usize,
-    /// Connections whose rules' counters are read in one tick (`rewrite`).
+    /// Connections whose rules' counters are read in one tick by turns, and as
+    /// many of those that look idle (`rewrite`).
     pub counted_per_tick: usize,
     /// Milliseconds between two such readings of one connection.
     pub count_ms: u64,

@@ -193,6 +193,16 @@ impl<R> Connection<R> {
         self.activity.total()
     }
 
+    /// By [`Direction::index`]: the port where the direction has a rule (`true`)
+    /// or waits for one (`false`).
+    pub(crate) fn footprint(&self) -> [Option<(PortId, bool)>; 2] {
+        Direction::BOTH.map(|direction| match self.stage(direction) {
+            Stage::Waiting(port) => Some((*port, false)),
+            Stage::Installed(installed) => Some((installed.port, true)),
+            Stage::Software | Stage::Destroying | Stage::Settling => None,
+        })
+    }
+
     /// Whether `direction` is in line on `port`.
     pub(crate) fn waits_on(&self, direction: Direction, port: PortId) -> bool {
         matches!(self.stage(direction), Stage::Waiting(at) if *at == port)

@@ -19,7 +19,7 @@ use state::{Offload, Shared};
 
 use self::reroute::Routes;
 use self::unmatched::Unmatched;
-use crate::connection::{Command, Connection, Event, Placement, Stage};
+use crate::connection::{Command, Connection, Event, Placement};
 use crate::encode::NotRewritten;
 use crate::environment::{Environment, PortTables};
 use crate::port::{Gone, Owner, PortRule, PortRules};
@@ -210,7 +210,7 @@ impl<E: Environment> Offloader<E> {
     /// What there is and what has been done.
     #[must_use]
     pub fn stats(&self) -> OffloadStats {
-        let mut stats = OffloadStats {
+        OffloadStats {
             policy: self.config.admission.policy,
             admission: self.admission.counters(),
             connections: self.connections.len(),
@@ -218,13 +218,7 @@ impl<E: Environment> Offloader<E> {
             withdrawn: self.withdrawn,
             orphaned: self.orphaned,
             ports: self.ports.iter().map(PortRules::stats).collect(),
-        };
-        for connection in self.connections.values() {
-            for direction in Direction::BOTH {
-                count(&mut stats, direction, connection.stage(direction));
-            }
         }
-        stats
     }
 
     fn port_mut(&mut self, port: PortId) -> Option<&mut PortRules> {
@@ -266,7 +260,7 @@ impl<E: Environment> Offloader<E> {
         }
         let path = self.environment.path(conn, direction);
         let Some(port) = path.map(|path| path.arrives) else { return Placement::Crowded };
-        let Self { ports, connections, config, now_ms, .. } = self;
+        let Self { ports, connections, config, .. } = self;
         let Some(rules) = ports.get_mut(usize::from(port.0)) else { return Placement::Crowded };
         if rules.is_off() {
             return Placement::Software;
@@ -275,7 +269,7 @@ impl<E: Environment> Offloader<E> {
             connections.get(&conn).is_some_and(|connection| connection.waits_on(direction, port))
         };
         let more = usize::from(before == Some(Placement::Port(port)));
-        match rules.has_room_in_line(more, config.waiting, waits, *now_ms) {
+        match rules.has_room_in_line(more, config.waiting, waits) {
             true => Placement::Port(port),
             false => Placement::Crowded,
         }
@@ -325,19 +319,5 @@ impl<E: Environment> Offloader<E> {
         for (conn, direction) in rules.finish(flows, self.now_ms) {
             self.step(conn, Event::NotCreated(direction));
         }
-    }
-}
-
-fn count(stats: &mut OffloadStats, direction: Direction, stage: &Stage<PortRule>) {
-    let port = match stage {
-        Stage::Waiting(port) => *port,
-        Stage::Installed(installed) => installed.port(),
-        Stage::Software | Stage::Destroying | Stage::Settling => return,
-    };
-    let Some(port) = stats.ports.get_mut(usize::from(port.0)) else { return };
-    match (stage, direction) {
-        (Stage::Waiting(_), _) => port.now.pending += 1,
-        (_, Direction::Forward) => port.now.rules_forward += 1,
-        (_, Direction::Reply) => port.now.rules_reply += 1,
     }
 }

@@ -25,7 +25,7 @@ use self::rule_queue::RuleQueue;
 use crate::connection::{Fact, LineEnd};
 use crate::encode::{Destination, Encoders, NotRewritten, RuleInput, Shape, Tag, Visibility, Why};
 use crate::environment::PortTables;
-use crate::stats::Done;
+use crate::stats::{Done, Level};
 use crate::{FlowType, PortConfig, PortStats};
 
 /// One direction of one connection.
@@ -71,6 +71,9 @@ pub(crate) struct PortRules {
     encoding: Encoding,
     encoders: Encoders,
     done: Done,
+    /// Of this only what connections know is kept: directions that wait or have
+    /// a rule.
+    now: Level,
     capacity: Capacity,
     /// Rules that the card may be asked to create.
     budget: Budget,
@@ -110,6 +113,7 @@ impl PortRules {
             encoding: config.encoding,
             encoders: Encoders::new(config, sizes),
             done: Done::default(),
+            now: Level::default(),
             capacity: Capacity::default(),
             budget,
             clock: None,
@@ -164,19 +168,29 @@ impl PortRules {
         Why::NotEncodable.count(&mut self.done.refused);
     }
 
+    /// A direction of a connection has got (`delta` 1) or left (-1) a rule here,
+    /// or a place in the line.
+    pub(crate) fn count_direction(&mut self, direction: Direction, installed: bool, delta: isize) {
+        let count = match (installed, direction) {
+            (false, _) => &mut self.now.pending,
+            (true, Direction::Forward) => &mut self.now.rules_forward,
+            (true, Direction::Reply) => &mut self.now.rules_reply,
+        };
+        *count = count.saturating_add_signed(delta);
+    }
+
     /// Whether one more may wait for a rule, when `more` come beside it and
-    /// `most` may wait. `waits` says who is in line in earnest.
+    /// `most` may wait. `waits` tells whether an owner in the line still waits.
     pub(crate) fn has_room_in_line(
         &mut self,
         more: usize,
         most: usize,
         waits: impl Fn(Owner) -> bool,
-        now_ms: u64,
     ) -> bool {
-        if self.line.len() + more >= most {
-            self.line.tidy(waits, now_ms);
+        if self.line.len() > self.now.pending {
+            self.line.tidy(waits);
         }
-        let room = self.line.len() + more < most;
+        let room = self.now.pending + more < most;
         self.done.refused.waiting += u64::from(!room);
         room
     }
@@ -200,7 +214,7 @@ impl PortRules {
 
     /// Creations that the card may be asked for beside those in line.
     pub(crate) fn free_budget(&mut self, now_ms: u64) -> usize {
-        self.budget.available(now_ms).saturating_sub(self.line.len())
+        self.budget.available(now_ms).saturating_sub(self.now.pending)
     }
 
     /// Connections whose rules fit in the card, as far as is known: `held` have
@@ -211,7 +225,7 @@ impl PortRules {
             (limit, tags) => limit.or(tags)?,
         };
         let ours = self.capacity.rules().saturating_sub(self.adopted());
-        let each = (ours + self.line.len()).div_ceil(held.max(1)).clamp(1, 2);
+        let each = (ours + self.now.pending).div_ceil(held.max(1)).clamp(1, 2);
         Some(limit.saturating_sub(self.adopted()) / each)
     }
 
@@ -278,11 +292,12 @@ impl PortRules {
         self.read_counters(counted, handle, flows)
     }
 
-    /// The state of its rules, but for what connections know.
+    /// The state of its rules.
     pub(crate) fn stats(&self) -> PortStats {
         let mut stats = PortStats {
             encoding: self.encoding,
             done: self.done,
+            now: self.now,
             capacity_learnt: self.capacity.learnt(),
             queued: self.rule_queue.is_queued(),
             budget: Some(self.budget.per_second())

@@ -271,9 +271,25 @@ impl Model {
         }
     }
 
+    /// The counts are those of a walk over all connections. One that has been
+    /// removed while it waited is counted until its turn comes.
+    fn check_counts(&self, now: &offload::Level) {
+        let (mut in_line, mut rules) = (0, [0; 2]);
+        for slot in self.world.conns.borrow().keys() {
+            let Some(explained) = self.offloader.explain(ConnId::from_raw(*slot)) else { continue };
+            for (rules, place) in rules.iter_mut().zip([explained.forward, explained.reply]) {
+                in_line += usize::from(place == Place::InLine);
+                *rules += usize::from(matches!(place, Place::Hardware | Place::Marked));
+            }
+        }
+        assert_eq!(rules, [now.rules_forward, now.rules_reply]);
+        assert!(in_line <= now.pending, "{in_line} of {} wait", now.pending);
+    }
+
     fn check(&self) {
         let stats = self.offloader.stats();
         assert_eq!(stats.orphaned, 0);
+        self.check_counts(&stats.now());
         for (port, card) in stats.ports.iter().zip(&self.cards) {
             let found_lost = port.done.lost as usize;
             assert_eq!(port.now.rules, card.rules() + card.lost.len() - found_lost);

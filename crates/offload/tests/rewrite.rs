@@ -172,6 +172,26 @@ fn rules_follow_a_next_hop_that_moves_and_go_with_one_that_is_forgotten() {
 }
 
 #[test]
+fn a_gateway_that_moves_takes_a_turn_no_longer_than_any_other() {
+    let mut run = Run::new(CardProfile::ConnectX);
+    (0..2500).for_each(|n| run.open(n));
+    run.pass(10);
+    assert!((0..2500).all(|n| run.world.state(n) == Some(State::Installed)));
+    // The clients' next hop is everybody's.
+    run.world.macs.borrow_mut().insert(1000, Some(9));
+    run.world.hop_changes.set(run.world.hop_changes.get() + 1);
+    let mut withdrawn = vec![0];
+    while *withdrawn.last().unwrap() < 2500 {
+        run.tick(1);
+        withdrawn.push(run.offloader.stats().withdrawn);
+    }
+    assert_eq!(withdrawn, [0, 1024, 2048, 2500]);
+    run.pass(50);
+    assert_eq!(run.offloader.stats().done().rerouted, 2500);
+    assert_eq!(run.in_cards(), 2 * FRAME);
+}
+
+#[test]
 fn a_connection_whose_rules_are_lost_does_not_stay_installed() {
     // By a reset, with everything; or silently.
     for reset in [true, false] {

@@ -18,6 +18,10 @@ use super::{
 use crate::errno;
 use crate::port::Inner;
 
+/// Aged rules that one call reports; the others are reported once these are
+/// destroyed.
+const AGED: usize = 4096;
+
 /// The number of the next rule of any port, so that no handle fits two rules.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
@@ -180,7 +184,8 @@ impl FlowPort for PortFlows {
 
     /// AGE's context is the handle's number.
     fn query_age(&mut self) -> Result<Vec<usize>, FlowError> {
-        let mut aged: Vec<*mut std::ffi::c_void> = vec![std::ptr::null_mut(); self.rules.len()];
+        let room = self.rules.len().min(AGED);
+        let mut aged: Vec<*mut std::ffi::c_void> = vec![std::ptr::null_mut(); room];
         let mut error = no_error();
         let _one = self.port.control();
         let room = u32::try_from(aged.len()).unwrap_or(u32::MAX);

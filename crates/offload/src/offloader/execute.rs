@@ -1,12 +1,16 @@
 //! Carrying out what connections' state machines command.
 use admission::Key;
 use conntrack::ConnId;
+use flow::{Direction, PortId};
 
 use super::Offloader;
 use super::create::Turn;
 use crate::connection::{Command, Event, Fact, Parting};
 use crate::environment::Environment;
 use crate::port::PortRule;
+
+/// See [`Connection::footprint`](crate::connection::Connection::footprint).
+type Footprint = [Option<(PortId, bool)>; 2];
 
 impl<E: Environment> Offloader<E> {
     /// Tells `conn` of `event` and does what follows.
@@ -36,12 +40,30 @@ impl<E: Environment> Offloader<E> {
         while let Some(event) = next.take() {
             let Some(connection) = self.connections.get_mut(&conn) else { return };
             let mut commands = std::mem::take(&mut self.commands);
+            let before = connection.footprint();
             connection.step(event, &mut commands);
+            let after = connection.footprint();
+            self.count_footprint(before, after);
             for command in commands.drain(..) {
                 // Only the last command of a step has an answer.
                 next = self.execute(conn, command, turn.as_deref_mut());
             }
             self.commands = commands;
+        }
+    }
+
+    /// Keeps the ports' counts of rules and waiting directions.
+    fn count_footprint(&mut self, before: Footprint, after: Footprint) {
+        for ((direction, old), new) in Direction::BOTH.into_iter().zip(before).zip(after) {
+            if old == new {
+                continue;
+            }
+            for (place, delta) in [(old, -1), (new, 1)] {
+                let Some((port, installed)) = place else { continue };
+                if let Some(rules) = self.port_mut(port) {
+                    rules.count_direction(direction, installed, delta);
+                }
+            }
         }
     }
 

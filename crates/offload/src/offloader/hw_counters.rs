@@ -16,7 +16,7 @@ const ENTRIES_MS: u64 = 1_000;
 
 impl<E: Environment> Offloader<E> {
     /// Looks after the connections that rules rewrite: the counters of some, by
-    /// turns, those that the cards and the ager call idle, and lost rules.
+    /// turns, a few of those that the cards and the ager call idle, and lost rules.
     pub(super) fn watch(&mut self, flows: &mut [&mut dyn FlowPort]) {
         if !self.ports.iter().any(|rules| rules.rewrites()) {
             return;
@@ -36,7 +36,8 @@ impl<E: Environment> Offloader<E> {
         for (conn, direction) in aged {
             self.step(conn, Event::Aged(direction));
         }
-        for conn in std::mem::take(&mut self.suspects) {
+        for _ in 0..self.config.counted_per_tick {
+            let Some(conn) = self.suspects.pop_first() else { return };
             self.examine(conn, flows);
         }
     }

@@ -13,10 +13,16 @@ use crate::environment::{Environment, NextHop};
 /// new configuration changes interfaces.
 const LOOK_MS: u64 = 1_000;
 
+/// Connections whose rules are taken back in one tick because a next hop has
+/// changed: a gateway is the next hop of any number of them.
+const REROUTED_PER_TICK: usize = 1_024;
+
 /// Where rules send packets, and by which addresses.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     by_destination: BTreeMap<Destination, Route>,
+    /// Connections with rules to next hops that are not what they were.
+    outdated: Vec<BTreeSet<ConnId>>,
     changes: u64,
     looked_ms: u64,
 }
@@ -47,10 +53,25 @@ impl Routes {
 
     /// `conn` has no rule to `to` any more.
     pub(super) fn remove(&mut self, to: Destination, conn: ConnId) {
+        for conns in &mut self.outdated {
+            conns.remove(&conn);
+        }
         if let Some(route) = self.by_destination.get_mut(&to) {
             route.conns.remove(&conn);
             if route.conns.is_empty() {
                 self.by_destination.remove(&to);
+            }
+        }
+    }
+}
+
+impl Routes {
+    /// One of the connections with rules to a next hop that is not what it was.
+    fn next_outdated(&mut self) -> Option<ConnId> {
+        loop {
+            match self.outdated.last_mut()?.pop_first() {
+                None => drop(self.outdated.pop()),
+                conn => return conn,
             }
         }
     }
@@ -63,16 +84,19 @@ impl<E: Environment> Offloader<E> {
     pub(super) fn reroute(&mut self) {
         let changes = self.environment.hop_changes();
         let due = self.now_ms >= self.routes.looked_ms.saturating_add(LOOK_MS);
-        if changes == self.routes.changes && !due {
-            return;
+        if changes != self.routes.changes || due {
+            (self.routes.changes, self.routes.looked_ms) = (changes, self.now_ms);
+            let Self { routes: Routes { by_destination, outdated, .. }, environment, .. } = self;
+            by_destination.retain(|to, route| {
+                let same = route.made_of.is_some() && to.resolve(environment) == route.made_of;
+                if !same {
+                    outdated.push(std::mem::take(&mut route.conns));
+                }
+                same
+            });
         }
-        (self.routes.changes, self.routes.looked_ms) = (changes, self.now_ms);
-        let changed = self.routes.by_destination.iter().filter(|(to, route)| {
-            route.made_of.is_none() || to.resolve(&self.environment) != route.made_of
-        });
-        let conns: Vec<ConnId> =
-            changed.flat_map(|(_, route)| route.conns.iter()).copied().collect();
-        for conn in conns {
+        for _ in 0..REROUTED_PER_TICK {
+            let Some(conn) = self.routes.next_outdated() else { return };
             self.step(conn, Event::NextHopChanged);
         }
     }
