@@ -106,6 +106,6 @@ pub use segment::Segment;
 pub use shares::{EmbryonicLimits, Limit};
 pub use state::{ConnState, Event};
 pub use sweep::Expiry;
-pub use table::{ConnTable, TableStats};
+pub use table::{ConnTable, IterPlace, TableStats};
 pub use time::{DOUBTFUL_MS, TICK_MS, Timeouts};
 pub use view::{Action, ConnView};

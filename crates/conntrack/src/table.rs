@@ -313,9 +313,21 @@ impl ConnTable {
     /// Shows every connection to `visit`. Connections that come or go
     /// meanwhile may or may not be shown; each one shown is whole.
     pub fn iter(&self, now_ms: u64, visit: &mut impl FnMut(ConnId, ConnView)) {
+        self.iter_slice(now_ms, &mut IterPlace::default(), usize::MAX, visit);
+    }
+
+    /// As [`Self::iter`], from `place` on and over at most `budget` records, so that
+    /// a caller can do other work in between. `false` when there are no more.
+    pub fn iter_slice(
+        &self,
+        now_ms: u64,
+        place: &mut IterPlace,
+        budget: usize,
+        visit: &mut impl FnMut(ConnId, ConnView),
+    ) -> bool {
         let now = tick(now_ms);
-        show(&self.v4, now, visit);
-        show(&self.v6, now, visit);
+        let rest = show(&self.v4, &mut place.v4, budget, now, visit);
+        show(&self.v6, &mut place.v6, rest, now, visit) == 0
     }
 
     #[inline]
@@ -359,12 +371,30 @@ where
     (record.life().generation() != 0).then(|| record.content().action(direction))
 }
 
-fn show<const K: usize>(family: &FamilyTable<K>, now: u32, visit: &mut impl FnMut(ConnId, ConnView))
+/// Where [`ConnTable::iter_slice`] goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IterPlace {
+    v4: u32,
+    v6: u32,
+}
+
+/// Shows at most `budget` records from `next` on; how much of the budget is left.
+fn show<const K: usize>(
+    family: &FamilyTable<K>,
+    next: &mut u32,
+    budget: usize,
+    now: u32,
+    visit: &mut impl FnMut(ConnId, ConnView),
+) -> usize
 where
     Key<K>: Family + Halves,
 {
-    for number in 0..family.used() {
-        let Some(record) = family.record(number) else { return };
+    let start = *next;
+    let most = u32::try_from(budget).unwrap_or(u32::MAX);
+    let end = start.saturating_add(most).min(family.used()).max(start);
+    *next = end;
+    for number in start..end {
+        let Some(record) = family.record(number) else { break };
         let seen = record.seen();
         let Some((life, content)) = record.read() else { continue };
         let view = ConnView {
@@ -377,4 +407,5 @@ where
         };
         visit(ConnId::from_raw(number | <Key<K> as Family>::ID_BIT), view);
     }
+    budget - (end - start) as usize
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{binding, hops, segment, table};
-use conntrack::{ConnId, Event, Hit, InsertError, OffloadState};
+use conntrack::{ConnId, Event, Hit, InsertError, IterPlace, OffloadState};
 use flow::Direction;
 use service::Binding;
 use wire::TcpFlags;
@@ -151,5 +151,25 @@ fn any_id_is_answered() {
         assert!(!table.rearm(conn, 0));
         assert!(table.remove(conn).is_none());
         table.prefetch(conn);
+    }
+}
+
+#[test]
+fn a_walk_in_slices_shows_what_a_whole_walk_shows() {
+    let table = table(64, 64);
+    for n in 0..20 {
+        table.insert(&binding(n, n % 3 == 0), hops(1), 0).unwrap();
+    }
+    let (mut whole, mut slices) = (Vec::new(), 0);
+    table.iter(0, &mut |conn, _| whole.push(conn));
+    assert_eq!(whole.len(), 20);
+    for budget in [1, 2, 7, 13, 1000] {
+        let (mut place, mut seen) = (IterPlace::default(), Vec::new());
+        while table.iter_slice(0, &mut place, budget, &mut |conn, _| seen.push(conn)) {
+            assert!(seen.len() <= (slices + 1) * budget, "no slice goes beyond its budget");
+            slices += 1;
+        }
+        assert_eq!(seen, whole, "budget {budget}");
+        slices = 0;
     }
 }

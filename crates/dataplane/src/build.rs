@@ -20,7 +20,8 @@ use crate::keeper_thread::{KeeperOut, KeeperThread, REPORTS, injector};
 use crate::no_flows::NoFlows;
 use crate::offload_thread::OffloadThread;
 use crate::polling::Hands;
-use crate::report::{PortView, Reporter};
+use crate::port_view::PortView;
+use crate::report::Reporter;
 use crate::status_socket::StatusSocket;
 use crate::worker::Injected;
 
@@ -63,21 +64,10 @@ impl Parts<'_> {
         let (offload, desk) = OffloadThread::new(rules, requests, flows, nics);
         let keeper = keeper(config, shared);
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
-        let control = ControlThread {
-            control,
-            reporter: Reporter {
-                shared: Arc::clone(shared),
-                clock,
-                memory,
-                ports,
-                workers: std::mem::take(&mut hands.views),
-                keeper: Arc::clone(&counters),
-                desk,
-                next_look_ms: 0,
-            },
-            socket,
-            announce: Arc::clone(&announce),
-        };
+        let views = (ports, std::mem::take(&mut hands.views));
+        let reporter =
+            Reporter::new(Arc::clone(shared), clock, memory, views, Arc::clone(&counters), desk);
+        let control = ControlThread::new(control, reporter, socket, Arc::clone(&announce));
         let out = KeeperOut { send: injector(injected, pool), reports, counters };
         let wanted = std::mem::take(&mut hands.resolve);
         SlowThreads { keeper: KeeperThread::new(keeper, wanted, out, announce), offload, control }
@@ -108,29 +98,10 @@ type Split = (Vec<Box<dyn FlowPort + Send>>, Vec<Nic>, Vec<PortView>);
 /// What the offload thread programs and advances, and what is reported.
 fn split(config: &Config, devices: Vec<Device>, chosen: &[Chosen]) -> Split {
     let (mut flows, mut nics, mut views) = (Vec::new(), Vec::new(), Vec::new());
-    for ((device, chosen), port) in devices.into_iter().zip(chosen).zip(&config.ports) {
-        flows.push(device.flows.unwrap_or_else(|| Box::new(NoFlows)));
-        let driver = match &device.emulated {
-            Some(emulated) => format!("emulated {}", emulated.nic.profile()),
-            None => device.port.capabilities().map_or_else(|_| "?".to_owned(), |can| can.driver),
-        };
-        let emulated = device.emulated.map(|emulated| {
-            nics.push(emulated.nic.clone());
-            (emulated.nic, emulated.wire, emulated.counters)
-        });
-        views.push(PortView {
-            name: device.name,
-            device: port.device.clone(),
-            driver,
-            encoding: chosen.config.encoding.to_string(),
-            reasons: chosen.reasons.clone(),
-            mac: device.mac.to_string(),
-            port: device.port,
-            emulated,
-            link: None,
-            mtu: port.mtu,
-            link_mtu: None,
-        });
+    for ((mut device, chosen), port) in devices.into_iter().zip(chosen).zip(&config.ports) {
+        flows.push(device.flows.take().unwrap_or_else(|| Box::new(NoFlows)));
+        nics.extend(device.emulated.as_ref().map(|emulated| emulated.nic.clone()));
+        views.push(PortView::new(device, port, chosen));
     }
     (flows, nics, views)
 }

@@ -14,15 +14,26 @@ const REST: Duration = Duration::from_millis(1);
 
 /// Everything the thread owns.
 pub(crate) struct ControlThread {
-    pub(crate) control: Control,
-    pub(crate) reporter: Reporter,
-    pub(crate) socket: StatusSocket,
+    control: Control,
+    reporter: Reporter,
+    socket: StatusSocket,
     /// Set when a link has come up, since switches may have learnt our addresses
     /// elsewhere meanwhile, and when a reload may have brought new addresses.
-    pub(crate) announce: Arc<AtomicBool>,
+    announce: Arc<AtomicBool>,
 }
 
 impl ControlThread {
+    /// The thread that serves `socket`; it sets `announce` when the load balancer's
+    /// addresses are to be announced on every link.
+    pub(crate) const fn new(
+        control: Control,
+        reporter: Reporter,
+        socket: StatusSocket,
+        announce: Arc<AtomicBool>,
+    ) -> Self {
+        Self { control, reporter, socket, announce }
+    }
+
     /// Runs until `stop`.
     pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
@@ -36,9 +47,8 @@ impl ControlThread {
         if reporter.tick(now_ms) {
             announce.store(true, Ordering::Relaxed);
         }
-        socket.serve(now_ms, |request| {
-            let obeyed = control.obey(request);
-            obeyed.unwrap_or_else(|| reporter.answer(request, now_ms))
+        socket.serve(now_ms, |request, search| {
+            control.obey(request).or_else(|| reporter.answer(request, search, now_ms))
         });
         if control.tick(now_ms) {
             announce.store(true, Ordering::Relaxed);

@@ -2,30 +2,52 @@
 use std::net::SocketAddr;
 
 use admission::Standing;
-use conntrack::{ConnId, ConnView};
+use conntrack::{ConnId, ConnView, IterPlace};
 use offload::{Explained, Place};
 use state::Shared;
 
 use crate::offload_thread::RulesDesk;
 use crate::status::{Answer, Explanation};
 
-/// Why each connection of `client` is, or is not, in hardware. Looks at the whole
-/// table, about 20 ms for a million connections.
-pub(crate) fn answer(client: SocketAddr, shared: &Shared, desk: &RulesDesk, now_ms: u64) -> String {
-    let answer = explain_all(client, shared, desk, now_ms);
-    serde_json::to_string(&answer).unwrap_or_else(|error| {
-        tracing::error!(%error, "cannot serialise the answer");
-        "{}".to_owned()
-    })
+/// Records that a search looks at in one turn: some 2 ms.
+const SLICE: usize = 1 << 16;
+
+/// A search for the connections of a client. It goes over the whole table, slice by
+/// slice, so that the control thread does its other work in between.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    place: IterPlace,
+    found: Vec<(ConnId, ConnView)>,
 }
 
-fn explain_all(client: SocketAddr, shared: &Shared, desk: &RulesDesk, now_ms: u64) -> Answer {
-    let mut found: Vec<(ConnId, ConnView)> = Vec::new();
-    shared.table.iter(now_ms, &mut |conn, view| {
-        if view.binding.client == client {
-            found.push((conn, view));
+impl Search {
+    /// Looks at the next slice. Why each connection of `client` is, or is not, in
+    /// hardware, once all have been looked at.
+    pub(crate) fn advance(
+        &mut self,
+        client: SocketAddr,
+        shared: &Shared,
+        desk: &RulesDesk,
+        now_ms: u64,
+    ) -> Option<String> {
+        let Self { place, found } = self;
+        let is_more = shared.table.iter_slice(now_ms, place, SLICE, &mut |conn, view| {
+            if view.binding.client == client {
+                found.push((conn, view));
+            }
+        });
+        if is_more {
+            return None;
         }
-    });
+        let answer = explain_all(found, desk, now_ms);
+        Some(serde_json::to_string(&answer).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot serialise the answer");
+            "{}".to_owned()
+        }))
+    }
+}
+
+fn explain_all(found: &[(ConnId, ConnView)], desk: &RulesDesk, now_ms: u64) -> Answer {
     let Some(explained) = desk.explain(found.iter().map(|(conn, _)| *conn).collect()) else {
         let busy_ms = desk.busy_ms(now_ms);
         let error = format!(

@@ -77,6 +77,7 @@ impl LoadBalancer {
     ) -> Result<(), StartError> {
         let SlowThreads { keeper, offload, control } = slow;
         let threads = &mut self.threads;
+        threads.watch(offload.calls());
         threads.start(Group::Keeper, "keeper", move |stop| {
             pin(core);
             keeper.run(clock, stop);

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dpdk::{Batch, Consumer, Producer, RxQueue, TxQueue};
+use dpdk::Batch;
 use nic::{Disposition, Nic};
 use packet::PacketBuf;
 use state::{CounterSet, counters};
 
 use crate::clock::Clock;
+use crate::device::Ends;
 use crate::idle::{Idle, Waiter};
 
 /// Frames moved at once.
@@ -27,17 +28,11 @@ counters! {
 
 /// Everything the loop owns.
 pub(crate) struct NicThread {
-    pub(crate) nic: Nic,
-    pub(crate) wire_rx: RxQueue,
-    pub(crate) wire_tx: TxQueue,
-    pub(crate) to_host: Vec<Producer>,
-    pub(crate) from_host: Vec<Consumer>,
-    /// The other ports of the NIC's switch, by their numbers.
-    pub(crate) to_ports: Vec<(u16, Producer)>,
-    pub(crate) from_ports: Vec<Consumer>,
-    pub(crate) counters: Arc<CounterSet<NicCounter>>,
-    pub(crate) clock: Clock,
-    pub(crate) idle: Idle,
+    nic: Nic,
+    ends: Ends,
+    counters: Arc<CounterSet<NicCounter>>,
+    clock: Clock,
+    idle: Idle,
 }
 
 /// One frame's place while the burst is sorted into queues.
@@ -51,12 +46,23 @@ struct Sorted {
 }
 
 impl NicThread {
+    /// The loop of `nic` between these ends.
+    pub(crate) const fn new(
+        nic: Nic,
+        ends: Ends,
+        counters: Arc<CounterSet<NicCounter>>,
+        clock: Clock,
+        idle: Idle,
+    ) -> Self {
+        Self { nic, ends, counters, clock, idle }
+    }
+
     /// Runs until `stop`.
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut sorted = Sorted {
             received: Batch::default(),
-            queues: (0..self.to_host.len()).map(|_| Batch::default()).collect(),
-            ports: (0..self.to_ports.len()).map(|_| Batch::default()).collect(),
+            queues: (0..self.ends.to_host.len()).map(|_| Batch::default()).collect(),
+            ports: (0..self.ends.to_ports.len()).map(|_| Batch::default()).collect(),
             sending: Batch::default(),
         };
         let mut waiter = Waiter::new(self.idle);
@@ -68,7 +74,7 @@ impl NicThread {
 
     /// From the wire to the host queues.
     fn receive(&mut self, sorted: &mut Sorted) -> usize {
-        let found = self.wire_rx.rx_burst(&mut sorted.received);
+        let found = self.ends.wire_rx.rx_burst(&mut sorted.received);
         if found == 0 {
             return 0;
         }
@@ -88,7 +94,7 @@ impl NicThread {
                     mbuf.set_mark(disposition.mark);
                     sorted.queues.get_mut(usize::from(disposition.queue))
                 }
-                Some(to) => match self.to_ports.iter().position(|(port, _)| *port == to) {
+                Some(to) => match self.ends.to_ports.iter().position(|(port, _)| *port == to) {
                     Some(at) => sorted.ports.get_mut(at),
                     // The rules name no port outside the switch, so it is this one.
                     None => Some(&mut sorted.sending),
@@ -107,7 +113,7 @@ impl NicThread {
 
     /// To the wires of the other ports.
     fn pass_on(&mut self, sorted: &mut Sorted) {
-        for (batch, (_, ring)) in sorted.ports.iter_mut().zip(&mut self.to_ports) {
+        for (batch, (_, ring)) in sorted.ports.iter_mut().zip(&mut self.ends.to_ports) {
             if batch.is_empty() {
                 continue;
             }
@@ -117,7 +123,7 @@ impl NicThread {
     }
 
     fn deliver(&mut self, sorted: &mut Sorted) {
-        for (batch, ring) in sorted.queues.iter_mut().zip(&mut self.to_host) {
+        for (batch, ring) in sorted.queues.iter_mut().zip(&mut self.ends.to_host) {
             if batch.is_empty() {
                 continue;
             }
@@ -129,9 +135,9 @@ impl NicThread {
     /// From the host and from other ports to the wire.
     fn send(&mut self, sorted: &mut Sorted) -> usize {
         let mut moved = 0;
-        for ring in self.from_host.iter_mut().chain(&mut self.from_ports) {
+        for ring in self.ends.from_host.iter_mut().chain(&mut self.ends.from_ports) {
             moved += ring.dequeue_burst(&mut sorted.sending);
-            self.wire_tx.tx_burst(&mut sorted.sending);
+            self.ends.wire_tx.tx_burst(&mut sorted.sending);
             lose(&mut sorted.sending, &self.counters, NicCounter::WireFull);
         }
         moved
@@ -139,7 +145,7 @@ impl NicThread {
 
     fn transmit(&mut self, batch: &mut Batch<BURST>) {
         if !batch.is_empty() {
-            self.wire_tx.tx_burst(batch);
+            self.ends.wire_tx.tx_burst(batch);
             lose(batch, &self.counters, NicCounter::WireFull);
         }
     }

@@ -12,6 +12,7 @@ use nic::Nic;
 use offload::{Explained, Rules, RulesReport};
 
 use crate::clock::Clock;
+use crate::counted_flows::CountedFlows;
 use crate::outbox::OffloadRequest;
 use crate::rings::drain;
 
@@ -40,6 +41,8 @@ pub(crate) struct OffloadThread {
     nics: Vec<Nic>,
     questions: Receiver<Question>,
     turn_began_ms: Arc<AtomicU64>,
+    /// Calls from which drivers have returned while all rules are taken back.
+    calls: Arc<AtomicU64>,
 }
 
 /// Where others ask the thread about rules.
@@ -67,7 +70,14 @@ impl OffloadThread {
             due: None,
             last: RulesReport::default(),
         };
-        (Self { rules, requests, flows, nics, questions, turn_began_ms }, desk)
+        let calls = Arc::default();
+        (Self { rules, requests, flows, nics, questions, turn_began_ms, calls }, desk)
+    }
+
+    /// The number of calls from which drivers have returned at the end, when all
+    /// rules are taken back.
+    pub(crate) fn calls(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.calls)
     }
 
     /// Runs until `stop`, then takes back every rule from the NICs. The
@@ -81,7 +91,10 @@ impl OffloadThread {
             std::thread::sleep(REST);
         }
         let rules = self.rules.report().connections.now().rules;
-        let left = self.rules.shutdown(&mut by_port(&mut self.flows));
+        let flows = self.flows.iter_mut().map(|flows| &mut **flows as &mut dyn FlowPort);
+        let mut flows: Vec<_> = flows.map(|flows| CountedFlows::new(flows, &self.calls)).collect();
+        let mut flows: Vec<_> = flows.iter_mut().map(|own| own as &mut dyn FlowPort).collect();
+        let left = self.rules.shutdown(&mut flows);
         if left > 0 {
             tracing::error!(left, "rules stay in the NIC: the driver refused to destroy them");
         } else {

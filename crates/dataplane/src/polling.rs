@@ -17,8 +17,8 @@ use crate::nic_thread::NicThread;
 use crate::outbox::{MbufOutbox, OffloadRequest, TxPort};
 use crate::report::WorkerView;
 use crate::threads::{Group, Threads};
-use crate::utilization::{LoopCounters, LoopReading};
-use crate::worker::{self, Injected, PolledQueue, Worker};
+use crate::utilization::LoopCounters;
+use crate::worker::{self, Injected, LoopSettings, PolledQueue, Worker};
 
 /// Next hops that one worker may have asked for at once.
 const HOPS: usize = 1024;
@@ -90,18 +90,8 @@ impl Crew<'_> {
     fn nic_thread(&self, device: &mut Device) -> Option<(NicThread, Option<u16>)> {
         let emulated = device.emulated.as_mut()?;
         let ends = emulated.ends.take()?;
-        let thread = NicThread {
-            nic: emulated.nic.clone(),
-            wire_rx: ends.wire_rx,
-            wire_tx: ends.wire_tx,
-            to_host: ends.to_host,
-            from_host: ends.from_host,
-            to_ports: ends.to_ports,
-            from_ports: ends.from_ports,
-            counters: Arc::clone(&emulated.counters),
-            clock: self.clock,
-            idle: self.idle,
-        };
+        let (nic, counters) = (emulated.nic.clone(), Arc::clone(&emulated.counters));
+        let thread = NicThread::new(nic, ends, counters, self.clock, self.idle);
         Some((thread, emulated.core))
     }
 
@@ -121,14 +111,8 @@ impl Crew<'_> {
         let cycles = Arc::<LoopCounters>::default();
         hands.offload.push(offload_taken);
         hands.resolve.push(resolve_taken);
-        hands.views.push(WorkerView {
-            queues: share.receive.len(),
-            burst,
-            cycles: Arc::clone(&cycles),
-            counters: pipeline.counters(),
-            window: LoopReading::default(),
-            last: LoopReading::default(),
-        });
+        let (queues, counters) = (share.receive.len(), pipeline.counters());
+        hands.views.push(WorkerView::new(queues, burst, Arc::clone(&cycles), counters));
         let outbox = MbufOutbox {
             ports: share.send,
             offload,
@@ -136,17 +120,9 @@ impl Crew<'_> {
             pool: self.pool.clone(),
             counters: pipeline.counters(),
         };
-        let worker = Worker {
-            queues: share.receive,
-            pipeline,
-            outbox,
-            injected,
-            shared: Arc::clone(self.shared),
-            counters: cycles,
-            clock: self.clock,
-            idle: self.idle,
-            burst,
-        };
+        let (shared, clock, idle) = (Arc::clone(self.shared), self.clock, self.idle);
+        let settings = LoopSettings { counters: cycles, clock, idle, burst };
+        let worker = Worker::new(share.receive, pipeline, outbox, injected, shared, settings);
         hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
         Ok(())
     }

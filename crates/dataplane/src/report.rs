@@ -5,19 +5,16 @@ use std::sync::Arc;
 
 use conntrack::TableStats;
 use control::Request;
-use dpdk::Port;
-use nic::Nic;
 use offload::{OffloadStats, RulesReport};
-use state::{CounterSet, Counters, Metric, Shared};
+use state::{Counters, Metric, Shared};
 
 use crate::admission_report;
 use crate::clock::Clock;
-use crate::explain;
-use crate::kernel_interface;
-use crate::nic_thread::NicCounter;
+use crate::explain::Search;
 use crate::offload_thread::RulesDesk;
+use crate::port_view::PortView;
 use crate::services_report;
-use crate::status::{ConnectionStatus, NicStatus, PortStatus, Status, WorkerStatus};
+use crate::status::{ConnectionStatus, NicStatus, Status, WorkerStatus};
 use crate::utilization::{LoopCounters, LoopReading};
 
 /// How long util and util+ are averaged, in milliseconds.
@@ -25,62 +22,46 @@ const WINDOW_MS: u64 = 1000;
 
 /// One worker as the reporter sees it.
 pub(crate) struct WorkerView {
-    pub(crate) queues: usize,
+    queues: usize,
     /// Packets received at once.
-    pub(crate) burst: usize,
-    pub(crate) cycles: Arc<LoopCounters>,
-    pub(crate) counters: Arc<Counters>,
+    burst: usize,
+    cycles: Arc<LoopCounters>,
+    counters: Arc<Counters>,
     /// The reading at the start of the present window.
-    pub(crate) window: LoopReading,
+    window: LoopReading,
     /// What the last whole window counted.
-    pub(crate) last: LoopReading,
-}
-
-/// One port as the reporter sees it.
-pub(crate) struct PortView {
-    pub(crate) name: String,
-    pub(crate) device: String,
-    pub(crate) driver: String,
-    pub(crate) encoding: String,
-    pub(crate) reasons: Vec<String>,
-    pub(crate) mac: String,
-    /// What the workers poll.
-    pub(crate) port: Port,
-    /// The emulated NIC and the wire behind it.
-    pub(crate) emulated: Option<(Nic, Port, Arc<CounterSet<NicCounter>>)>,
-    /// What the last look at the link showed.
-    pub(crate) link: Option<LinkState>,
-    /// As configured.
-    pub(crate) mtu: u16,
-    /// What the last look at the kernel's interface showed, if there is one.
-    pub(crate) link_mtu: Option<u32>,
-}
-
-/// A port's link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkState {
-    Up,
-    Down,
-    /// The device has gone away. It doesn't come back: a driver holds on to
-    /// the one that went.
-    Gone,
+    last: LoopReading,
 }
 
 /// Everything the status is made of.
 pub(crate) struct Reporter {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) clock: Clock,
-    pub(crate) memory: String,
-    pub(crate) ports: Vec<PortView>,
-    pub(crate) workers: Vec<WorkerView>,
+    shared: Arc<Shared>,
+    clock: Clock,
+    /// The memory that DPDK has, in words.
+    memory: String,
+    ports: Vec<PortView>,
+    workers: Vec<WorkerView>,
     /// Counters of what the keeper sends by itself.
-    pub(crate) keeper: Arc<Counters>,
-    pub(crate) desk: RulesDesk,
+    keeper: Arc<Counters>,
+    desk: RulesDesk,
     /// When the window of util ends and the links are looked at again.
-    pub(crate) next_look_ms: u64,
+    next_look_ms: u64,
 }
 
 impl Reporter {
+    /// The reporter of these ports and workers, of the keeper's counters, and of the
+    /// rules that `desk` knows about.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        clock: Clock,
+        memory: String,
+        (ports, workers): (Vec<PortView>, Vec<WorkerView>),
+        keeper: Arc<Counters>,
+        desk: RulesDesk,
+    ) -> Self {
+        Self { shared, clock, memory, ports, workers, keeper, desk, next_look_ms: 0 }
+    }
+
     /// Closes the window of util and looks at the links, once a second.
     /// Whether a link has come up.
     pub(crate) fn tick(&mut self, now_ms: u64) -> bool {
@@ -88,22 +69,24 @@ impl Reporter {
             return false;
         }
         self.next_look_ms = now_ms + WINDOW_MS;
-        for worker in &mut self.workers {
-            let now = worker.cycles.read();
-            worker.last = now.since(worker.window);
-            worker.window = now;
-        }
+        self.workers.iter_mut().for_each(WorkerView::close_window);
         // Not `any`: every port is looked at.
         self.ports.iter_mut().map(PortView::look_at_link).fold(false, |any, came| any | came)
     }
 
-    /// The answer to a question of the status socket, as JSON.
-    pub(crate) fn answer(&mut self, request: &Request, now_ms: u64) -> String {
+    /// The answer to a question of the status socket, as JSON; `None` while the
+    /// question's `search` has not come to its end.
+    pub(crate) fn answer(
+        &mut self,
+        request: &Request,
+        search: &mut Search,
+        now_ms: u64,
+    ) -> Option<String> {
         match request {
             Request::Connection { client } => {
-                explain::answer(*client, &self.shared, &self.desk, now_ms)
+                search.advance(*client, &self.shared, &self.desk, now_ms)
             }
-            _ => self.json(now_ms),
+            _ => Some(self.json(now_ms)),
         }
     }
 
@@ -166,8 +149,8 @@ impl Reporter {
     }
 
     fn waiting_for(&self) -> Vec<String> {
-        let down = self.ports.iter().filter(|port| port.link != Some(LinkState::Up));
-        let links = down.map(|port| format!("link of port {}", port.name));
+        let down = self.ports.iter().filter(|port| !port.is_up());
+        let links = down.map(|port| format!("link of port {}", port.name()));
         let snapshot = self.shared.snapshot.load();
         let backends = snapshot.services.backends().iter().map(|own| own.address);
         let backends: BTreeSet<IpAddr> = backends.collect();
@@ -185,7 +168,7 @@ impl Reporter {
 
     fn nic(&self) -> NicStatus {
         let mut sum = NicStatus::default();
-        for (nic, _, counters) in self.ports.iter().filter_map(|port| port.emulated.as_ref()) {
+        for (nic, counters) in self.ports.iter().filter_map(PortView::emulated) {
             let stats = nic.stats();
             sum.capacity += stats.capacity as u64;
             sum.matched += stats.matched;
@@ -226,6 +209,23 @@ fn offload_counters(stats: &OffloadStats, reconciled: usize) -> BTreeMap<String,
 }
 
 impl WorkerView {
+    /// A worker that polls `queues` queues for at most `burst` packets at once.
+    pub(crate) fn new(
+        queues: usize,
+        burst: usize,
+        cycles: Arc<LoopCounters>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let (window, last) = (LoopReading::default(), LoopReading::default());
+        Self { queues, burst, cycles, counters, window, last }
+    }
+
+    fn close_window(&mut self) {
+        let now = self.cycles.read();
+        self.last = now.since(self.window);
+        self.window = now;
+    }
+
     fn status(&self, worker: usize) -> WorkerStatus {
         let named = |metric: Metric| (metric.name.to_owned(), metric.value);
         WorkerStatus {
@@ -236,92 +236,6 @@ impl WorkerView {
             util_plus: self.last.util_plus(self.queues, self.burst),
             totals: self.cycles.read(),
             counters: self.counters.metrics().map(named).collect(),
-        }
-    }
-}
-
-impl PortView {
-    /// The port whose link is the wire's.
-    fn wire(&self) -> &Port {
-        self.emulated.as_ref().map_or(&self.port, |(_, wire, _)| wire)
-    }
-
-    /// Logs a change of the interface's MTU to less than the port's, and back.
-    fn look_at_mtu(&mut self) {
-        let Some(interface) = kernel_interface::name(&self.device) else { return };
-        let (port, mtu) = (&self.name, self.mtu);
-        let link = kernel_interface::mtu(interface);
-        let before = std::mem::replace(&mut self.link_mtu, link);
-        let short = |link| kernel_interface::is_short(link, mtu);
-        match (link, short(before), short(link)) {
-            (Some(link), false, true) => tracing::error!(
-                port,
-                "the mtu of {interface} is {link}, and [[port]] mtu is {mtu}: longer packets are lost"
-            ),
-            (Some(link), true, false) => {
-                tracing::info!(
-                    port,
-                    "the mtu of {interface} is {link}, as [[port]] mtu = {mtu} needs"
-                );
-            }
-            _ => {}
-        }
-    }
-
-    /// Whether the link has come up since the last look.
-    fn look_at_link(&mut self) -> bool {
-        self.look_at_mtu();
-        let wire = self.wire();
-        let state = match (wire.is_alive(), wire.link_up()) {
-            (false, _) => LinkState::Gone,
-            (true, false) => LinkState::Down,
-            (true, true) => LinkState::Up,
-        };
-        if self.link.replace(state) == Some(state) {
-            return false;
-        }
-        let (port, device) = (&self.name, &self.device);
-        match state {
-            LinkState::Up => tracing::info!(port, device, "the link is up"),
-            LinkState::Down => tracing::error!(
-                port,
-                device,
-                "the link is down: traffic on it stops until it is up again; other ports go on"
-            ),
-            LinkState::Gone => tracing::error!(
-                port,
-                device,
-                "the device is gone: traffic on it stops, other ports go on; to use it again, restart hnlb once it is back"
-            ),
-        }
-        state == LinkState::Up
-    }
-
-    fn status(&self, rules: Option<&offload::PortStats>) -> PortStatus {
-        let past_workers = rules.map_or(0, |rules| rules.done.forwarded_packets);
-        let stats = self.wire().stats();
-        let counters = [
-            ("rx_packets", stats.rx_packets),
-            ("rx_bytes", stats.rx_bytes),
-            ("rx_missed", stats.rx_missed),
-            ("rx_errors", stats.rx_errors),
-            ("rx_no_mbuf", stats.rx_no_mbuf),
-            ("tx_packets", stats.tx_packets),
-            ("tx_bytes", stats.tx_bytes),
-            ("tx_errors", stats.tx_errors),
-            ("past_workers", past_workers),
-        ];
-        PortStatus {
-            name: self.name.clone(),
-            device: self.device.clone(),
-            driver: self.driver.clone(),
-            link_up: self.link == Some(LinkState::Up),
-            mac: self.mac.clone(),
-            mtu: self.mtu,
-            link_mtu: self.link_mtu,
-            encoding: self.encoding.clone(),
-            reasons: self.reasons.clone(),
-            counters: counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
         }
     }
 }

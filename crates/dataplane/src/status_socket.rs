@@ -10,6 +10,7 @@ use control::{Refusal, Request};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Uid;
 
+use crate::explain::Search;
 use crate::patience;
 use crate::socket_file;
 
@@ -109,6 +110,10 @@ struct Client {
     may_change: bool,
     question: Vec<u8>,
     /// `None`: it may still be asking.
+    request: Option<Request>,
+    /// How far its answer has been searched for.
+    search: Search,
+    /// `None`: there is no answer yet.
     report: Option<Vec<u8>>,
     sent: usize,
     /// When it came; when it was answered.
@@ -127,9 +132,14 @@ impl StatusSocket {
         Ok(Self { path: status.socket.clone(), listener, owner, clients: Vec::new() })
     }
 
-    /// Serves everybody who is waiting at `now_ms`, without ever waiting for
-    /// them; `answer` is asked once for each that has made a request.
-    pub fn serve(&mut self, now_ms: u64, mut answer: impl FnMut(&Request) -> String) {
+    /// Serves all clients that wait at `now_ms`, without ever waiting for them.
+    /// `answer` is asked for each that has made a request, in this call and the next
+    /// ones until it gives the answer; the search is the client's own.
+    pub(crate) fn serve(
+        &mut self,
+        now_ms: u64,
+        mut answer: impl FnMut(&Request, &mut Search) -> Option<String>,
+    ) {
         while self.clients.len() < CLIENTS {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if let Err(error) = stream.set_nonblocking(true) {
@@ -138,24 +148,29 @@ impl StatusSocket {
             }
             let peer = getsockopt(&stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()));
             let may_change = peer.is_ok_and(|user| user.is_root() || user == self.owner);
-            let (question, report) = (Vec::new(), None);
             self.clients.push(Client {
                 stream,
                 may_change,
-                question,
-                report,
+                question: Vec::new(),
+                request: None,
+                search: Search::default(),
+                report: None,
                 sent: 0,
                 since_ms: now_ms,
             });
         }
-        for client in &mut self.clients {
-            if client.report.is_none() && client.has_asked(now_ms) {
+        for client in self.clients.iter_mut().filter(|client| client.report.is_none()) {
+            if client.request.is_none() && client.has_asked(now_ms) {
+                match request(&client.question, client.may_change) {
+                    Ok(request) => client.request = Some(request),
+                    Err(text) => client.report = Some(text.into_bytes()),
+                }
+            }
+            if let Some(request) = &client.request {
+                client.report = answer(request, &mut client.search).map(String::into_bytes);
+            }
+            if client.report.is_some() {
                 client.since_ms = now_ms;
-                let text = match request(&client.question, client.may_change) {
-                    Ok(request) => answer(&request),
-                    Err(text) => text,
-                };
-                client.report = Some(text.into_bytes());
             }
         }
         self.clients.retain_mut(|client| client.wants_more(now_ms));
@@ -343,10 +358,13 @@ mod tests {
             let path = path.clone();
             move || read(&path).unwrap()
         });
+        let mut turns = 0;
         while !reader.is_finished() {
-            socket.serve(0, |question| {
+            socket.serve(0, |question, _| {
                 assert_eq!(question, &Request::Status);
-                "{\"ready\":true}".to_owned()
+                // As a search that goes on has no answer at first.
+                turns += 1;
+                (turns > 3).then(|| "{\"ready\":true}".to_owned())
             });
             std::thread::yield_now();
         }
@@ -364,21 +382,21 @@ mod tests {
         let _silent = UnixStream::connect(&path).unwrap();
         // More than any socket's buffer.
         let report = "x".repeat(1 << 22);
-        socket.serve(0, |_| report.clone());
-        socket.serve(QUESTION_PATIENCE_MS - 1, |_| panic!("it may still ask"));
+        socket.serve(0, |_, _| Some(report.clone()));
+        socket.serve(QUESTION_PATIENCE_MS - 1, |_, _| panic!("it may still ask"));
         assert_eq!(socket.clients[0].sent, 0);
         let answered_ms = QUESTION_PATIENCE_MS;
-        socket.serve(answered_ms, |_| report.clone());
+        socket.serve(answered_ms, |_, _| Some(report.clone()));
         assert!(socket.clients[0].sent > 0, "a client that asks nothing gets the report");
         let end_ms = answered_ms + CLIENT_PATIENCE_MS;
         let reader = std::thread::spawn(move || read(&path).unwrap().len());
         while !reader.is_finished() {
-            socket.serve(end_ms - 1, |_| report.clone());
+            socket.serve(end_ms - 1, |_, _| Some(report.clone()));
             std::thread::yield_now();
         }
         assert_eq!(reader.join().unwrap(), 1 << 22);
         assert_eq!(socket.clients.len(), 1, "still served, and we are here");
-        socket.serve(end_ms, |_| report.clone());
+        socket.serve(end_ms, |_, _| Some(report.clone()));
         assert_eq!(socket.clients.len(), 0, "for so long and no longer");
     }
 
@@ -392,10 +410,10 @@ mod tests {
         let mut client = UnixStream::connect(&path).unwrap();
         let parts = [(0, "\"sta"), (500, "tus\""), (QUESTION_PATIENCE_MS - 1, "\n")];
         for (now_ms, part) in parts {
-            socket.serve(now_ms, |request| panic!("{request:?} is not all"));
+            socket.serve(now_ms, |request, _| panic!("{request:?} is not all"));
             client.write_all(part.as_bytes()).unwrap();
         }
-        socket.serve(QUESTION_PATIENCE_MS - 1, |request| format!("about {request:?}"));
+        socket.serve(QUESTION_PATIENCE_MS - 1, |request, _| Some(format!("about {request:?}")));
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "about Status");
@@ -409,8 +427,8 @@ mod tests {
         let reader =
             std::thread::spawn(move || explain(&path, "[fd00::1]:443".parse().unwrap()).unwrap());
         while !reader.is_finished() {
-            socket.serve(0, |request| match request {
-                Request::Connection { client } => format!("about {client}"),
+            socket.serve(0, |request, _| match request {
+                Request::Connection { client } => Some(format!("about {client}")),
                 other => panic!("{other:?}"),
             });
             std::thread::yield_now();
@@ -427,7 +445,7 @@ mod tests {
             let path = path.clone();
             let reader = std::thread::spawn(move || ask(&path, &format!("{line}\n")).unwrap());
             while !reader.is_finished() {
-                socket.serve(0, |request| panic!("{request:?}"));
+                socket.serve(0, |request, _| panic!("{request:?}"));
                 std::thread::yield_now();
             }
             let answer: Result<(), Refusal> =

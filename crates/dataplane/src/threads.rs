@@ -1,12 +1,12 @@
 //! The threads that run, and how they end.
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::error::StartError;
 
-/// How long destroying all rules may take at the end.
+/// How long a driver may take for one call when all rules are destroyed at the end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a thread that is to end is looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -14,12 +14,12 @@ const LOOK: Duration = Duration::from_millis(5);
 /// In which order groups of threads end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// Whoever changes the configuration: first, so that nothing changes any more.
+    /// The thread that changes the configuration: first, so that nothing changes any more.
     Control = 0,
-    /// Whoever calls drivers for rules: while the workers still empty their
+    /// The thread that calls drivers for rules: while the workers still empty their
     /// queues, it takes the rules back. A driver may keep it for ever.
     Offload = 1,
-    /// Whoever ages connections and resolves next hops.
+    /// The thread that ages connections and resolves next hops.
     Keeper = 2,
     /// Emulated NICs and workers.
     Polling = 3,
@@ -30,17 +30,30 @@ const GROUPS: [Group; 4] = [Group::Control, Group::Offload, Group::Keeper, Group
 /// All threads of the load balancer. Ends them when it is dropped.
 pub(crate) struct Threads {
     threads: Vec<(Group, JoinHandle<()>)>,
+    /// Calls from which drivers have returned while [`Group::Offload`] ends.
+    calls: Arc<AtomicU64>,
     stops: [Arc<AtomicBool>; GROUPS.len()],
     patience: Duration,
 }
 
 impl Default for Threads {
     fn default() -> Self {
-        Self { threads: Vec::new(), stops: Default::default(), patience: PATIENCE }
+        Self {
+            threads: Vec::new(),
+            calls: Arc::default(),
+            stops: Default::default(),
+            patience: PATIENCE,
+        }
     }
 }
 
 impl Threads {
+    /// [`Group::Offload`] counts in `calls` the calls from which drivers have
+    /// returned while it ends: it is waited for as long as they do.
+    pub(crate) fn watch(&mut self, calls: Arc<AtomicU64>) {
+        self.calls = calls;
+    }
+
     /// Starts a thread that runs until the flag it is given.
     pub(crate) fn start(
         &mut self,
@@ -80,7 +93,8 @@ impl Threads {
             let (ending, later): (Vec<_>, _) = threads.partition(|(own, _)| *own == group);
             self.threads = later;
             for (_, thread) in ending {
-                all &= join(thread, (group == Group::Offload).then_some(self.patience));
+                let watch = Watch::new(&self.calls, self.patience, Instant::now());
+                all &= join(thread, (group == Group::Offload).then_some(watch));
             }
         }
         all
@@ -97,14 +111,38 @@ fn name(thread: &JoinHandle<()>) -> &str {
     thread.thread().name().unwrap_or("without a name")
 }
 
-/// Waits for the end of `thread`, at most for `patience`. Whether it has ended.
-fn join(thread: JoinHandle<()>, patience: Option<Duration>) -> bool {
+/// Whether a driver gets on: its calls return, one after the other.
+struct Watch<'a> {
+    calls: &'a AtomicU64,
+    patience: Duration,
+    /// The count that was seen last, and when it was first seen.
+    last: u64,
+    since: Instant,
+}
+
+impl<'a> Watch<'a> {
+    fn new(calls: &'a AtomicU64, patience: Duration, now: Instant) -> Self {
+        Self { calls, patience, last: calls.load(Ordering::Relaxed), since: now }
+    }
+
+    /// Whether the count has not moved for as long as the patience lasts.
+    fn has_stalled(&mut self, now: Instant) -> bool {
+        let calls = self.calls.load(Ordering::Relaxed);
+        if calls != self.last {
+            (self.last, self.since) = (calls, now);
+        }
+        now.duration_since(self.since) >= self.patience
+    }
+}
+
+/// Waits for the end of `thread`, with a watch until that has stalled. Whether the
+/// thread has ended.
+fn join(thread: JoinHandle<()>, watch: Option<Watch<'_>>) -> bool {
     let name = name(&thread).to_owned();
-    if let Some(patience) = patience {
-        let began = Instant::now();
+    if let Some(mut watch) = watch {
         while !thread.is_finished() {
-            if began.elapsed() >= patience {
-                let seconds = patience.as_secs();
+            if watch.has_stalled(Instant::now()) {
+                let seconds = watch.patience.as_secs();
                 tracing::error!(
                     thread = name,
                     seconds,
@@ -175,6 +213,21 @@ mod tests {
         assert!(!threads.end(), "the driver still has the thread");
         assert!(ended.load(Ordering::Relaxed), "all others have ended");
         drop(release);
+    }
+
+    #[test]
+    fn a_driver_that_gets_on_is_waited_for() {
+        let calls = AtomicU64::new(0);
+        let began = Instant::now();
+        let after = |seconds| began + Duration::from_secs(seconds);
+        let mut watch = Watch::new(&calls, Duration::from_secs(30), began);
+        for seconds in (29..300).step_by(29) {
+            assert!(!watch.has_stalled(after(seconds)), "{seconds} s");
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+        assert!(!watch.has_stalled(after(300)), "the last call has just returned");
+        assert!(!watch.has_stalled(after(329)));
+        assert!(watch.has_stalled(after(330)));
     }
 
     #[test]

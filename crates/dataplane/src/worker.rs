@@ -26,18 +26,23 @@ pub(crate) struct PolledQueue {
     pub(crate) rx: RxQueue,
 }
 
-/// Everything one worker owns.
-pub(crate) struct Worker {
-    pub(crate) queues: Vec<PolledQueue>,
-    pub(crate) pipeline: Pipeline<Mbuf>,
-    pub(crate) outbox: MbufOutbox,
-    pub(crate) injected: rtrb::Consumer<Injected>,
-    pub(crate) shared: Arc<Shared>,
+/// How a worker's loop runs.
+pub(crate) struct LoopSettings {
     pub(crate) counters: Arc<LoopCounters>,
     pub(crate) clock: Clock,
     pub(crate) idle: Idle,
     /// Packets received at once, at most [`BURST`]: the paper's B for one queue.
     pub(crate) burst: usize,
+}
+
+/// Everything one worker owns.
+pub(crate) struct Worker {
+    queues: Vec<PolledQueue>,
+    pipeline: Pipeline<Mbuf>,
+    outbox: MbufOutbox,
+    injected: rtrb::Consumer<Injected>,
+    shared: Arc<Shared>,
+    settings: LoopSettings,
 }
 
 /// What changes from one iteration to the next.
@@ -50,15 +55,28 @@ struct Turn {
 }
 
 impl Worker {
+    /// A worker that polls `queues`, and sends by `outbox` what comes of their
+    /// packets and what is `injected`.
+    pub(crate) const fn new(
+        queues: Vec<PolledQueue>,
+        pipeline: Pipeline<Mbuf>,
+        outbox: MbufOutbox,
+        injected: rtrb::Consumer<Injected>,
+        shared: Arc<Shared>,
+        settings: LoopSettings,
+    ) -> Self {
+        Self { queues, pipeline, outbox, injected, shared, settings }
+    }
+
     /// Polls its queues round robin until `stop`.
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut turn = Turn {
-            meter: LoopMeter::new(Arc::clone(&self.counters), cycles()),
+            meter: LoopMeter::new(Arc::clone(&self.settings.counters), cycles()),
             ticked_ms: 0,
             received: Batch::default(),
             schedule: PollSchedule::new(self.queues.len()),
         };
-        let mut waiter = Waiter::new(self.idle);
+        let mut waiter = Waiter::new(self.settings.idle);
         while !stop.load(Ordering::Relaxed) {
             self.pipeline.begin();
             turn.schedule.begin();
@@ -76,15 +94,15 @@ impl Worker {
     /// One iteration of algorithm 1, on the queue `at`.
     #[inline]
     fn iterate(&mut self, at: usize, turn: &mut Turn) -> usize {
-        let Self { queues, pipeline, outbox, clock, .. } = self;
+        let Self { queues, pipeline, outbox, settings, .. } = self;
         let Some(PolledQueue { source, rx }) = queues.get_mut(at) else { return 0 };
         let Turn { meter, received, schedule, .. } = turn;
-        let (source, most) = (*source, self.burst);
+        let (source, most) = (*source, settings.burst);
         let found = meter.iterate(cycles, |before| {
             let found = rx.rx_at_most(received, most);
             // Frames of several segments may all have been dropped.
             if !received.is_empty() {
-                pipeline.process(source, received.packets(), clock.at_ms(before), outbox);
+                pipeline.process(source, received.packets(), settings.clock.at_ms(before), outbox);
                 outbox.flush();
             }
             found
@@ -110,7 +128,7 @@ impl Worker {
     }
 
     fn tick(&mut self, turn: &mut Turn) {
-        let now_ms = self.clock.at_ms(turn.meter.last());
+        let now_ms = self.settings.clock.at_ms(turn.meter.last());
         if now_ms != turn.ticked_ms {
             turn.ticked_ms = now_ms;
             self.pipeline.tick(now_ms, &mut self.outbox);

@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 
 use dpdk::flow::{Action, Attributes, FlowPort, Item, Match, Modify, Rule, SetField};
 use dpdk::ring::spsc;
-use dpdk::{Eal, EalConfig, HugePages, Mbuf, Mempool, Port, PortConfig, net_ring};
+use dpdk::{
+    Consumer, Eal, EalConfig, HugePages, Mbuf, Mempool, Port, PortConfig, Producer, net_ring,
+};
 use flow::CardProfile;
 use nic::NicConfig;
 
@@ -30,18 +32,15 @@ fn bench(name: &str, pool: &Mempool) -> Bench {
     let (from_workers, from_host) = ring("w".to_owned());
     let nic =
         Nic::new(&NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 2) });
-    let thread = NicThread {
-        nic: nic.unwrap(),
+    let ends = Ends {
         wire_rx: rx.pop().unwrap(),
         wire_tx: tx.pop().unwrap(),
         to_host,
         from_host: vec![from_host],
         to_ports: vec![],
         from_ports: vec![],
-        counters: Arc::default(),
-        clock: Clock::start(),
-        idle: Idle::Yield,
     };
+    let thread = NicThread::new(nic.unwrap(), ends, Arc::default(), Clock::start(), Idle::Yield);
     let (from_wire, on_wire) = (wire.to_port.pop().unwrap(), wire.from_port.pop().unwrap());
     Bench { thread, from_wire, on_wire, host, from_workers, _wire: wire.port }
 }
@@ -88,7 +87,7 @@ fn round(bench: &mut Bench) {
     let mut sorted = Sorted {
         received: Batch::default(),
         queues: batches(2),
-        ports: batches(bench.thread.to_ports.len()),
+        ports: batches(bench.thread.ends.to_ports.len()),
         sending: Batch::default(),
     };
     bench.thread.receive(&mut sorted);
@@ -102,8 +101,8 @@ fn rewritten_frames_leave_on_the_port_that_the_rule_names() {
     let pool = Mempool::new("pool", 511, 32, 2048).unwrap();
     let (mut a, mut b) = (bench("a", &pool), bench("b", &pool));
     let (to_b, from_a) = spsc("ab", 2).unwrap();
-    a.thread.to_ports.push((1, to_b));
-    b.thread.from_ports.push(from_a);
+    a.thread.ends.to_ports.push((1, to_b));
+    b.thread.ends.from_ports.push(from_a);
     let mut flows = a.thread.nic.flows();
     let rules = [
         rule(1, true, vec![set(1), Action::RepresentedPort(1)]),

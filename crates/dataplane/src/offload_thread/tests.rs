@@ -1,7 +1,6 @@
 use std::net::SocketAddr;
 use std::sync::mpsc;
 
-use config::Config;
 use conntrack::{Hit, OffloadState, Segment};
 use dpdk::flow::{Counters, FlowError, Rule, RuleHandle};
 use flow::{Direction, Encoding, HopId};
@@ -10,16 +9,11 @@ use offload::{OffloadConfig, Offloader, PortConfig};
 use service::{Binding, Forwarding};
 use setup::{PortFacts, Seed};
 use state::{Offload, Shared};
+use testkit::ConfigText;
 use wire::{Mac, TcpFlags, Transport};
 
 use super::*;
 use crate::keeper_thread::{KeeperOut, KeeperThread};
-
-const TEXT: &str = "[[port]]\nname = \"p0\"\ndevice = \"net_null0\"\n\
-    [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\"]\n\
-    [conntrack]\nconnections = 4096\n\
-    [[service]]\nname = \"web\"\nvip = \"10.71.0.100\"\nport = 80\nprotocol = \"tcp\"\n\
-    [[service.backend]]\naddress = \"10.71.0.11\"\n";
 
 /// A driver that is inside each call until it is told to return.
 struct SlowDriver {
@@ -57,14 +51,21 @@ impl FlowPort for SlowDriver {
     }
 }
 
-fn shared() -> Arc<Shared> {
-    let config = Config::parse(TEXT, "test").unwrap();
+fn shared(connections: usize) -> Arc<Shared> {
+    let config = ConfigText::new()
+        .port("p0", "")
+        .interface("p0", &["10.71.0.1/24"], "")
+        .route("0.0.0.0/0", "10.71.0.9")
+        .table("[conntrack]", &format!("connections = {connections}"))
+        .service("web", "10.71.0.100", Some(80), Transport::Tcp, "")
+        .backend("10.71.0.11", None, "")
+        .parse();
     let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
     Arc::new(setup::shared(&config, &facts, true, Seed([1; 32])).unwrap())
 }
 
 /// Opens a connection of client `n`; established if `both` ends have spoken.
-fn open(shared: &Shared, n: u16, both: bool) -> ConnId {
+fn open(shared: &Shared, n: u32, both: bool) -> ConnId {
     let hop = |host: u8| -> HopId {
         let addr = SocketAddr::from(([10, 71, 0, host], 0)).ip();
         let hop = shared.hop_to(addr, 0).unwrap();
@@ -73,7 +74,8 @@ fn open(shared: &Shared, n: u16, both: bool) -> ConnId {
         hop
     };
     let backend = shared.snapshot.load().services.services()[0].backends()[0];
-    let client = SocketAddr::from(([10, 71, 0, 9], 1024 + n));
+    let [a, b, high, low] = n.to_be_bytes();
+    let client = SocketAddr::from(([198, 51 + a, b, 9], u16::from_be_bytes([high, low])));
     let binding = Binding {
         proto: Transport::Tcp,
         service: backend.service,
@@ -105,31 +107,36 @@ fn keeper(shared: &Arc<Shared>) -> (KeeperThread, rtrb::Consumer<OffloadRequest>
     (KeeperThread::new(keeper, Vec::new(), out, Arc::default()), reported)
 }
 
+/// An offload thread with one port of encoding mark, whose driver is `driver`.
+fn offload_thread(
+    shared: &Arc<Shared>,
+    requests: Vec<rtrb::Consumer<OffloadRequest>>,
+    driver: SlowDriver,
+) -> (OffloadThread, RulesDesk) {
+    let port = PortConfig {
+        encoding: Encoding::Mark,
+        queues: vec![0],
+        workers: 1,
+        ..PortConfig::default()
+    };
+    let config = OffloadConfig { ports: vec![port], ..OffloadConfig::default() };
+    let rules = Rules::new(Offloader::new(config, Arc::clone(shared)), Arc::clone(shared));
+    OffloadThread::new(rules, requests, vec![Box::new(driver)], Vec::new())
+}
+
 /// The driver is inside a call, and stays there. Meanwhile a thousand idle
 /// connections are removed and their places given back, the status is answered
 /// for, and the one connection that has a rule stays. Then the driver returns,
 /// and that connection goes like the others.
 #[test]
 fn a_driver_that_does_not_return_stops_nothing_else() {
-    let shared = shared();
+    let shared = shared(4096);
     let (mut keeper, reported) = keeper(&shared);
-    let offload_config = OffloadConfig {
-        ports: vec![PortConfig {
-            encoding: Encoding::Mark,
-            queues: vec![0],
-            workers: 1,
-            ..PortConfig::default()
-        }],
-        ..OffloadConfig::default()
-    };
-    let rules =
-        Rules::new(Offloader::new(offload_config, Arc::clone(&shared)), Arc::clone(&shared));
     let (mut requests, requested) = rtrb::RingBuffer::new(8);
     let (entered, inside) = mpsc::channel();
     let (release, leave) = mpsc::channel();
     let driver = SlowDriver { entered, leave, rules: 0 };
-    let (mut thread, mut desk) =
-        OffloadThread::new(rules, vec![requested, reported], vec![Box::new(driver)], Vec::new());
+    let (mut thread, mut desk) = offload_thread(&shared, vec![requested, reported], driver);
 
     let busy = open(&shared, 0, true);
     (1..=1000).for_each(|n| _ = open(&shared, n, false));
@@ -157,7 +164,7 @@ fn a_driver_that_does_not_return_stops_nothing_else() {
     assert_eq!(shared.table.offloaded(busy), Some(OffloadState::Installed), "this one is not");
     // More than there would be room for if the removed ones' records were lost.
     let more = shared.table.stats().v4.capacity - 900;
-    (0..more).for_each(|n| _ = open(&shared, 2000 + n as u16, false));
+    (0..more).for_each(|n| _ = open(&shared, 2000 + n as u32, false));
     assert_eq!(shared.table.len(), 1 + more, "their memory is in use again");
     assert_eq!(desk.report().connections.done().created, 0, "what was last said");
     assert!(desk.busy_ms(now_ms + 1_000_000) > 0);
@@ -172,4 +179,69 @@ fn a_driver_that_does_not_return_stops_nothing_else() {
     while desk.report().connections.done().destroyed < 2 {}
     stop.store(true, Ordering::Relaxed);
     assert_eq!(offloading.join().unwrap(), 0);
+}
+
+/// How long a turn of each thread for slow work takes, with a million connections
+/// and a driver that takes a second for each call: `cargo test -p dataplane --lib
+/// -- --ignored --nocapture`. The figures are printed, not judged.
+#[test]
+#[ignore = "measures; takes half a minute"]
+fn turns_with_a_million_connections() {
+    const MILLION: u32 = 1 << 20;
+    let shared = shared(MILLION as usize);
+    let (mut keeper, reported) = keeper(&shared);
+    (0..MILLION - 1).for_each(|n| _ = open(&shared, n, false));
+    let busy = open(&shared, MILLION - 1, true);
+    let (mut requests, requested) = rtrb::RingBuffer::new(8);
+    assert!(shared.table.change_offload(busy, OffloadState::None, OffloadState::Wanted));
+    requests.push((busy, Offload::Wanted)).unwrap();
+    let (entered, inside) = mpsc::channel();
+    let (release, leave) = mpsc::channel();
+    let driver = SlowDriver { entered, leave, rules: 0 };
+    let (mut thread, mut desk) = offload_thread(&shared, vec![requested, reported], driver);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let offloading = std::thread::spawn(move || {
+        for turn_ms in (1..).take_while(|_| !stopped.load(Ordering::Relaxed)) {
+            thread.turn(turn_ms);
+        }
+    });
+    inside.recv().unwrap();
+    // The driver returns after a second, and is in its next call at once.
+    let second = std::thread::spawn(move || {
+        while release.send(()).is_ok() {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+    });
+    let measured = |what: &str, times: u32, run: &mut dyn FnMut()| {
+        let all: Vec<_> = (0..times)
+            .map(|_| {
+                let began = std::time::Instant::now();
+                run();
+                began.elapsed()
+            })
+            .collect();
+        let (sum, worst) = (all.iter().sum::<std::time::Duration>(), all.iter().max().unwrap());
+        println!("{what}: {:.3?} on average, {worst:.3?} at worst", sum / times);
+    };
+    let mut now_ms = 1000;
+    measured("a turn of the keeper, none idle", 2000, &mut || {
+        now_ms += 1;
+        keeper.turn(now_ms);
+    });
+    measured("the status of the rules", 20, &mut || _ = desk.report());
+    let client = SocketAddr::from(([198, 51, 0, 9], 1));
+    let mut search = crate::explain::Search::default();
+    measured("a slice of a search for a client", 16, &mut || {
+        _ = search.advance(client, &shared, &desk, now_ms);
+    });
+    now_ms = 1 << 30;
+    measured("a turn of the keeper, all idle", 2000, &mut || {
+        now_ms += 1;
+        keeper.turn(now_ms);
+    });
+    println!("{} connections are left", shared.table.len());
+    stop.store(true, Ordering::Relaxed);
+    offloading.join().unwrap();
+    second.join().unwrap();
 }
