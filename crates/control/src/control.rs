@@ -38,7 +38,7 @@ pub struct Control {
     plan: Plan,
     ids: Ids,
     ports: Vec<PortFact>,
-    /// Snapshots that somebody may still have: they are freed here, when nobody
+    /// Snapshots that a worker may still have: they are freed here, when no thread
     /// has them, and never by a worker.
     old: Vec<Arc<Snapshot>>,
     leaving: Option<Leaving>,
@@ -70,7 +70,7 @@ impl Control {
         &self.plan
     }
 
-    /// Snapshots that are out of force and that somebody still has.
+    /// Snapshots that are out of force and that another thread still has.
     #[must_use]
     pub fn old_snapshots(&self) -> usize {
         self.old.len()
@@ -152,7 +152,7 @@ impl Control {
         Ok(steered(shared, one, applied.moved))
     }
 
-    /// Frees snapshots that nobody has any more, and the ids of departed backends
+    /// Frees snapshots that no other thread has, and the ids of departed backends
     /// to which nothing refers. Called every few milliseconds.
     pub fn tick(&mut self, shared: &Shared, now_ms: u64) {
         self.old.retain_mut(|snapshot| Arc::get_mut(snapshot).is_none());

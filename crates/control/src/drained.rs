@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 /// A backend of a service, on all its ports, that gets no new connections since
-/// somebody said so. The configuration doesn't know of it.
+/// `hnlb backend drain`. The configuration doesn't know of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drained {

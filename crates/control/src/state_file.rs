@@ -92,7 +92,7 @@ impl StateFile {
         Ok(content.drained)
     }
 
-    /// Replaces what is in it: whoever reads it meanwhile, or after a crash, finds
+    /// Replaces what is in it: a process that reads it meanwhile, or after a crash, finds
     /// the old text or the new one. Makes its directory if that is missing.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl Control {
         }
     }
 
-    /// Frees what nobody needs any more. Whether there has been a reload since the
+    /// Frees what no thread uses. Whether there has been a reload since the
     /// last call.
     pub(crate) fn tick(&mut self, now_ms: u64) -> bool {
         self.control.tick(&self.shared, now_ms);
@@ -146,7 +146,7 @@ fn json(answer: &impl Serialize) -> String {
 /// Why a request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Nobody answers.
+    /// No instance answers.
     #[error(transparent)]
     Socket(#[from] StatusSocketError),
     /// It was refused.
@@ -161,7 +161,7 @@ pub enum RequestError {
 /// [`Reloaded`].
 ///
 /// # Errors
-/// Nobody answers there, or the request is refused.
+/// No instance answers there, or the request is refused.
 pub fn ask<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<T, RequestError> {
     let line = serde_json::to_string(request)? + "\n";
     let text = status_socket::ask(path, &line)?;

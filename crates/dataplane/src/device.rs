@@ -25,7 +25,7 @@ pub(crate) struct Device {
     pub(crate) port: Port,
     /// The emulated NIC in front of it.
     pub(crate) emulated: Option<Emulated>,
-    /// Whoever takes its rules; `None`: nobody.
+    /// The driver or emulation that takes its rules; `None`: it takes none.
     pub(crate) flows: Option<Box<dyn FlowPort + Send>>,
     /// The wire's Ethernet address.
     pub(crate) mac: Mac,

@@ -92,7 +92,7 @@ impl LoadBalancer {
         })
     }
 
-    /// The name of a thread that has ended although nobody asked it to: the
+    /// The name of a thread that has ended before it was told to: the
     /// load balancer is not whole any more and should be stopped.
     #[must_use]
     pub fn failed_thread(&self) -> Option<&str> {

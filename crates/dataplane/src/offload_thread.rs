@@ -107,7 +107,7 @@ impl OffloadThread {
         let requests = drain(&mut self.requests, REQUESTS_PER_TURN);
         self.rules.turn(now_ms, requests, &mut by_port(&mut self.flows));
         self.turn_began_ms.store(AT_REST, Ordering::Relaxed);
-        // Whoever has asked may have lost patience.
+        // The thread that has asked may have lost patience.
         for question in self.questions.try_iter() {
             match question {
                 Question::Report(answer) => drop(answer.send(self.rules.report())),

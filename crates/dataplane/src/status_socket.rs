@@ -253,7 +253,7 @@ impl Drop for StatusSocket {
 /// Reads the report of the instance that serves `path`.
 ///
 /// # Errors
-/// Nobody answers there.
+/// No instance answers there.
 pub fn read(path: &Path) -> Result<String, StatusSocketError> {
     ask(path, "")
 }
@@ -262,7 +262,7 @@ pub fn read(path: &Path) -> Result<String, StatusSocketError> {
 /// are not, in hardware: an [`Answer`](crate::status::Answer) as JSON.
 ///
 /// # Errors
-/// Nobody answers there.
+/// No instance answers there.
 pub fn explain(path: &Path, client: SocketAddr) -> Result<String, StatusSocketError> {
     let line = serde_json::to_string(&Request::Connection { client }).unwrap_or_default();
     ask(path, &(line + "\n"))

@@ -76,7 +76,7 @@ impl Threads {
         Ok(())
     }
 
-    /// The name of a thread that has ended although nobody asked it to.
+    /// The name of a thread that has ended before it was told to.
     pub(crate) fn failed(&self) -> Option<&str> {
         let mut all = self.threads.iter().map(|(_, thread)| thread);
         all.find(|thread| thread.is_finished()).map(name)

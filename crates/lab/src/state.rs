@@ -78,7 +78,7 @@ impl State {
         std::fs::rename(&new, &file).map_err(what())
     }
 
-    /// Whether nobody looks after the lab any more.
+    /// Whether the process that set the lab up is gone and the lab is not to be kept.
     pub(crate) fn stale(&self) -> bool {
         !self.keep && !self.owner.alive()
     }

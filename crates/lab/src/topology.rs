@@ -1,4 +1,4 @@
-//! Who is in the lab and at which address.
+//! The hosts of the lab and their addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -207,7 +207,7 @@ pub(crate) fn host_script(host: &Host) -> String {
     )
 }
 
-/// The script for HNLB's namespace: the ports up, and nobody home but HNLB.
+/// The script for HNLB's namespace: the ports up, and no address of the kernel's.
 pub(crate) fn balancer_script() -> String {
     let (offloads, wide) = (no_offloads(PORT), no_offloads(WIDE_PORT));
     format!(

@@ -1,4 +1,4 @@
-//! The `queue` encoding on a driver that nobody here wrote: net_tap, whose
+//! The `queue` encoding on a driver of DPDK's own: net_tap, whose
 //! rte_flow goes to the kernel's tc flower. Runs where the kernel has flower,
 //! which `make test-vm` sees to.
 

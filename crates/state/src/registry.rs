@@ -1,5 +1,5 @@
 //! Counters and levels: each has a name, a kind and a sentence, all given in the
-//! one line that makes it, and whoever reports goes over all of them.
+//! one line that makes it, and a report goes over all of them.
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,7 +12,7 @@ use wire::Mac;
 use crate::{MarkTable, QueueEpochs, QueueTable, Tunnels};
 
 /// The configuration in the form that workers read. Replaced as a whole; a
-/// worker picks a new one up at its loop's top. Whoever replaces it keeps the
+/// worker picks a new one up at its loop's top. The control thread keeps the
 /// old one for a while, so that no worker has to free it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {

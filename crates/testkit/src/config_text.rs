@@ -69,7 +69,7 @@ impl ConfigText {
         self
     }
 
-    /// A port that no frame comes from, if nobody replays one.
+    /// A port from which no frame comes, unless a test replays one.
     #[must_use]
     pub fn port(mut self, name: &str, more: &str) -> Self {
         let device = format!("net_null{}", self.ports);

@@ -1,4 +1,4 @@
-//! Who is compared, and how each is set up in the balancer's namespace.
+//! The balancers that are compared, and how each is set up in the balancer's namespace.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The client of all loads.
 pub(super) const CLIENT: &str = "c1";
 
-/// Who is compared.
+/// A balancer that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contender {
     /// No balancing: the kernel routes packets for the VIP to backends that
@@ -136,7 +136,7 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 /// The VIP at the balancer.
 const VIP_HERE: &str = "ip addr add 10.71.0.100/32 dev hnlb0\n";
 
-/// The namespace as HNLB wants it: nobody home.
+/// The namespace as HNLB wants it: without addresses of the kernel's.
 const BARE: &str = "\
 echo 0 > /proc/sys/net/ipv4/ip_forward
 ip route flush 10.71.0.100

@@ -23,7 +23,7 @@ use crate::{Lab, LabError, LabOptions, Stop, host};
 /// How the comparison is run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Who is compared; [`Contender::ALL`] in a whole comparison.
+    /// The balancers that are compared; [`Contender::ALL`] in a whole comparison.
     pub contenders: Vec<Contender>,
     /// Seconds of each load.
     pub seconds: u64,

@@ -26,7 +26,7 @@ pub fn echo(at: SocketAddr, stop: &Stop) -> Result<bool, LabError> {
     let mut bytes = [0; 2048];
     while stop.check().is_ok() {
         if let Ok((len, from)) = socket.recv_from(&mut bytes) {
-            // The sender is gone: there is nobody to answer.
+            // The sender is gone: there is no one to answer.
             let _ = bytes.get(..len).map(|answer| socket.send_to(answer, from));
         }
     }

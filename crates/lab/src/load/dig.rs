@@ -11,8 +11,8 @@ use crate::{Lab, LabError};
 const PORTS: u16 = 10_000;
 
 /// Asks a VIP who it is, from a source port that nothing has used before; returns
-/// the backend's name. A port that dig chose may have been dnsperf's, and whoever
-/// balances takes the query for one of that connection.
+/// the backend's name. A port that dig chose may have been dnsperf's, and a
+/// load balancer takes the query for one of that connection.
 ///
 /// # Errors
 /// If no answer comes within five seconds (there is no second try).
