@@ -134,6 +134,12 @@ impl Mbuf {
         prefetch_write(self.data());
     }
 
+    /// The same of the mbuf's own first cache line, which has length and mark.
+    #[inline]
+    pub fn prefetch_write_header(&self) {
+        prefetch_write(self.0.as_ptr().cast());
+    }
+
     #[inline]
     fn data(&self) -> *mut u8 {
         // SAFETY: an offset within the segment's buffer, as DPDK and the

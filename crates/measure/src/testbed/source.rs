@@ -78,6 +78,8 @@ struct Run<'g, 'a, 's> {
     /// The cycle from which on latencies count.
     timed: u64,
     interruption: Interruption,
+    /// Whether lengths or marks of the packets differ.
+    varied: bool,
     /// Whether the load balancer is excused while its core is another's.
     excuses: bool,
 }
@@ -125,7 +127,22 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         let staged = generator.rings.to_host.iter().map(|_| Batch::new()).collect();
         let sent = Sent { packet_counts: PacketCounts::default(), cycles: 0, latency: None };
         let interruption = generator.rings.interruption;
-        Self { generator, at: 0, staged, sent, stamp: None, timed: 0, interruption, excuses: false }
+        let (all, first) = (generator.specs, generator.specs.first());
+        let differs = |(one, other): (&FrameSpec, &FrameSpec)| {
+            (one.len(), one.mark()) != (other.len(), other.mark())
+        };
+        let varied = all.iter().zip(first.into_iter().cycle()).any(differs);
+        Self {
+            generator,
+            at: 0,
+            staged,
+            sent,
+            stamp: None,
+            timed: 0,
+            interruption,
+            varied,
+            excuses: false,
+        }
     }
 
     fn done(&self) -> bool {
@@ -138,6 +155,16 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
         let now = cycles();
         self.generator.rings.signals.source.beat(now, self.interruption);
         now
+    }
+
+    /// Asks for what will be written of mbufs that came back: the load balancer's
+    /// core has it.
+    #[inline]
+    fn prefetch(&self, batch: &Batch<BURST>) {
+        batch.iter().for_each(Mbuf::prefetch_write);
+        if self.varied {
+            batch.iter().for_each(Mbuf::prefetch_write_header);
+        }
     }
 
     #[inline]
@@ -171,7 +198,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                 self.count_returned(at, some);
                 // The load balancer has written all of them: while they come
                 // from its cache, those that came before are sent.
-                coming.iter().for_each(Mbuf::prefetch_write);
+                self.prefetch(coming);
                 found += some + there.len();
                 for mbuf in there.drain() {
                     self.emit(mbuf);
@@ -245,7 +272,7 @@ impl<'g, 'a, 's> Run<'g, 'a, 's> {
                 }
                 self.count_returned(at, found);
                 let now = cycles();
-                back.iter().for_each(Mbuf::prefetch_write);
+                self.prefetch(&back);
                 for mbuf in back.drain() {
                     if let Some(times) = &mut self.sent.latency {
                         let Signals { host, source, .. } = self.generator.rings.signals;
