@@ -65,10 +65,12 @@ pub struct Neighbours {
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "1h"))]
     pub refresh: Duration,
+    /// Whether a resolved Ethernet address stays as long as the neighbour answers there, whatever other stations claim.
+    pub pin: bool,
 }
 
 impl Default for Neighbours {
     fn default() -> Self {
-        Self { max: 65536, refresh: Duration::from_secs(30) }
+        Self { max: 65536, refresh: Duration::from_secs(30), pin: false }
     }
 }

@@ -226,6 +226,8 @@ impl Control {
             shared.table.set_timeouts(plan.timeouts);
         }
         shared.table.set_embryonic_limits(plan.embryonic);
+        shared.neighbours.set_refresh(plan.refresh_ms.into());
+        shared.neighbours.set_pinned(plan.pin);
         set_shares(shared, &snapshot, &plan);
         self.publish(shared, snapshot);
         for (interface, at) in before.keys().filter(|key| !after.contains_key(key)) {

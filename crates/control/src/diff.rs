@@ -30,6 +30,12 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
     if old.sample != new.sample {
         steps.push(Step::SetSample(new.sample));
     }
+    if old.refresh_ms != new.refresh_ms {
+        steps.push(Step::SetRefresh(new.refresh_ms));
+    }
+    if old.pin != new.pin {
+        steps.push(Step::SetPin(new.pin));
+    }
     if old.fragment_timeout_ms != new.fragment_timeout_ms {
         steps.push(Step::SetFragmentTimeout(new.fragment_timeout_ms));
     }

@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 
 /// Keys of these sections that may change at run time; all others of theirs may
 /// not.
-const FREE: [(&str, &[&str]); 3] = [
+const FREE: [(&str, &[&str]); 4] = [
     ("fragments", &["timeout"]),
+    ("neighbours", &["refresh", "pin"]),
     ("offload", &["sample"]),
     (
         "conntrack",

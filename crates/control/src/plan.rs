@@ -43,6 +43,10 @@ pub struct Plan {
     pub fragment_timeout_ms: u64,
     /// What is answered to packets that go no further.
     pub answers: config::Answers,
+    /// How long an answer of a neighbour is good for, in milliseconds.
+    pub refresh_ms: u32,
+    /// Whether known Ethernet addresses stay, whatever other stations claim.
+    pub pin: bool,
     /// What is as it was at the start.
     pub fixed: Fixed,
 }
@@ -73,6 +77,8 @@ impl Plan {
             shares: shares.map(|own| (own.name.clone(), own.share)).collect(),
             sample: config.offload.sample,
             fragment_timeout_ms: millis(config.fragments.timeout).into(),
+            refresh_ms: millis(config.neighbours.refresh),
+            pin: config.neighbours.pin,
             answers: config.answers,
             fixed: Fixed::of(config),
         }
@@ -93,6 +99,8 @@ impl Plan {
             shares: BTreeMap::new(),
             sample: self.sample,
             fragment_timeout_ms: self.fragment_timeout_ms,
+            refresh_ms: self.refresh_ms,
+            pin: self.pin,
             answers: self.answers,
             fixed: self.fixed.clone(),
         }
@@ -180,6 +188,8 @@ impl Plan {
                 self.shares.retain(|_, percent| *percent < WHOLE);
             }
             Step::SetSample(sample) => self.sample = *sample,
+            Step::SetRefresh(refresh_ms) => self.refresh_ms = *refresh_ms,
+            Step::SetPin(pin) => self.pin = *pin,
             Step::SetFragmentTimeout(timeout_ms) => self.fragment_timeout_ms = *timeout_ms,
             Step::SetAnswers(answers) => self.answers = *answers,
             Step::Reorder(order) => self.reorder(order),

@@ -97,6 +97,10 @@ pub enum Step {
     SetShare(String, u8),
     /// Of the packets matched by queue, one in so many is looked up.
     SetSample(u32),
+    /// Answers of neighbours are good for so many milliseconds.
+    SetRefresh(u32),
+    /// Known Ethernet addresses stay, whatever other stations claim, or not.
+    SetPin(bool),
     /// Fragments of a datagram are waited for longer or shorter, in milliseconds.
     SetFragmentTimeout(u64),
     /// What is answered to packets that go no further.
@@ -182,6 +186,8 @@ impl fmt::Display for Step {
                 write!(f, "service {service}: may take {percent} % of the connection table")
             }
             Self::SetSample(sample) => write!(f, "offload.sample: {sample}"),
+            Self::SetRefresh(ms) => write!(f, "neighbours.refresh: {ms} ms"),
+            Self::SetPin(pin) => write!(f, "neighbours.pin: {pin}"),
             Self::SetFragmentTimeout(ms) => write!(f, "fragments.timeout: {ms} ms"),
             Self::SetAnswers(config::Answers { closed_ports, per_second }) => {
                 write!(f, "answers: closed_ports {closed_ports}, per_second {per_second}")

@@ -7,7 +7,7 @@ use std::time::Duration;
 use conntrack::ConnId;
 use dpdk::{Mbuf, Mempool};
 use flow::{HopId, PortId};
-use keeper::{Keeper, KeeperOutbox};
+use keeper::{Keeper, KeeperOutbox, LinkNotice};
 use state::{Counter, Counters, Offload};
 
 use crate::clock::Clock;
@@ -92,5 +92,16 @@ impl KeeperOutbox for KeeperOut {
     fn report(&mut self, conn: ConnId, reason: Offload) {
         let told = self.reports.push((conn, reason)).is_ok();
         self.counters.count(if told { Counter::OffloadRequests } else { Counter::OffloadRingFull });
+    }
+
+    fn notice(&mut self, notice: &LinkNotice) {
+        match notice {
+            LinkNotice::Moved { addr, former, mac } => {
+                tracing::warn!(%addr, %former, %mac, "a next hop has another Ethernet address");
+            }
+            LinkNotice::Claimed { addr, station } => {
+                tracing::warn!(%addr, %station, "another station claims an address of ours");
+            }
+        }
     }
 }

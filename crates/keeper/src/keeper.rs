@@ -1,11 +1,11 @@
-//! One turn of slow work, for whoever has a thread and a clock.
+//! One turn of slow work, for a caller with a thread and a clock.
 use std::sync::Arc;
 
 use conntrack::ConnId;
 use flow::{HopId, PortId};
 use state::{Counters, Offload, Shared};
 
-use crate::{Ager, AgerSettings, Resolver, ResolverSettings};
+use crate::{Ager, AgerSettings, LinkNotice, Resolver, ResolverSettings};
 
 /// What a turn gives out.
 pub trait KeeperOutbox {
@@ -15,6 +15,9 @@ pub trait KeeperOutbox {
     /// Tells the offload side that `conn`, which has rules, has expired or
     /// ended. A message that is lost is repeated in the next round.
     fn report(&mut self, conn: ConnId, reason: Offload);
+
+    /// Says what another station has done to the link.
+    fn notice(&mut self, notice: &LinkNotice);
 }
 
 /// Ages connections, gives their memory back, and resolves next hops.
@@ -47,6 +50,7 @@ impl Keeper {
     ) {
         wanted.into_iter().for_each(|hop| self.resolver.want(hop));
         self.resolver.tick(now_ms, &mut |port, frame| out.send(port, frame));
+        self.resolver.take_notices().iter().for_each(|notice| out.notice(notice));
         self.ager.tick(now_ms, &mut |conn, reason| out.report(conn, reason));
     }
 

@@ -12,4 +12,4 @@ mod resolver;
 
 pub use ager::{Ager, AgerSettings};
 pub use keeper::{Keeper, KeeperOutbox};
-pub use resolver::{Resolver, ResolverSettings};
+pub use resolver::{LinkNotice, Resolver, ResolverSettings};

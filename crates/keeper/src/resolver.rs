@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use flow::{HopId, PortId};
-use l3::{Interface, Neighbour, NeighbourState, NeighbourTable};
+use l3::{Change, Interface, Neighbour, NeighbourState, NeighbourTable};
 use state::{Counter, Counters, Shared, Snapshot};
 use wire::numbers::ethertype;
 use wire::{Mac, arp, ndp, vlan};
@@ -17,14 +17,11 @@ pub struct ResolverSettings {
     pub again_ms: u64,
     /// The longest pause between questions.
     pub longest_ms: u64,
-    /// How long an answer is good for.
-    pub reachable_ms: u64,
     /// Questions without an answer after which a stale neighbour is given up.
     pub tries: u32,
     /// How long a neighbour that no packet goes to is remembered.
     pub idle_ms: u64,
-    /// The same for one that has not answered: whoever invents addresses on the
-    /// link must not fill the table for long.
+    /// The same for one that has not answered.
     pub unanswered_ms: u64,
     /// Slots of the neighbour table looked at in one tick.
     pub slots_per_tick: usize,
@@ -35,7 +32,6 @@ impl Default for ResolverSettings {
         Self {
             again_ms: 250,
             longest_ms: 8000,
-            reachable_ms: 30_000,
             tries: 5,
             idle_ms: 600_000,
             unanswered_ms: 10_000,
@@ -43,6 +39,32 @@ impl Default for ResolverSettings {
         }
     }
 }
+
+/// What another station has done to the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkNotice {
+    /// A next hop has another Ethernet address.
+    Moved {
+        /// Its IP address.
+        addr: IpAddr,
+        /// The Ethernet address that it had.
+        former: Mac,
+        /// The one that it has.
+        mac: Mac,
+    },
+    /// A station claims an address of ours.
+    Claimed {
+        /// Our address.
+        addr: IpAddr,
+        /// The Ethernet address that claims it.
+        station: Mac,
+    },
+}
+
+/// The most notices of one turn.
+const NOTICES: usize = 16;
+/// The least time between two reported changes, in milliseconds.
+const NOTICE_MS: u64 = 250;
 
 /// When a slot's hop was last asked for, and how often without an answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,9 +82,12 @@ pub struct Resolver {
     asked: Box<[Asked]>,
     wanted: ArrayVec<HopId, 64>,
     cursor: usize,
-    /// Hops of backends and gateways: never forgotten, and kept fresh without
+    /// Hops of backends and gateways: never forgotten, and asked for without
     /// packets.
     kept: Vec<HopId>,
+    notices: ArrayVec<LinkNotice, NOTICES>,
+    /// From when on a changed address is reported again.
+    notice_ms: u64,
     /// The snapshot that they are from.
     followed: Option<Arc<Snapshot>>,
     counters: Arc<Counters>,
@@ -83,6 +108,8 @@ impl Resolver {
             wanted: ArrayVec::new(),
             cursor: 0,
             kept: Vec::new(),
+            notices: ArrayVec::new(),
+            notice_ms: 0,
             followed: None,
             counters: Arc::default(),
         }
@@ -114,8 +141,34 @@ impl Resolver {
         }
         for _ in 0..self.settings.slots_per_tick.min(self.asked.len()) {
             self.cursor = (self.cursor + 1) % self.asked.len();
+            self.look_for_change(now_ms);
             if let Some(neighbour) = shared.neighbours.entry(self.cursor) {
                 self.attend(&snapshot, &neighbour, now_ms, send);
+            }
+        }
+    }
+
+    /// What other stations have done since the last call.
+    pub fn take_notices(&mut self) -> ArrayVec<LinkNotice, NOTICES> {
+        self.notices.take()
+    }
+
+    /// Notes a changed address of the neighbour where the walk is, and the claims
+    /// to our own addresses when the walk is at its beginning.
+    fn look_for_change(&mut self, now_ms: u64) {
+        let neighbours = &self.shared.neighbours;
+        if let Some(Change { neighbour: Neighbour { addr, mac, .. }, former }) =
+            neighbours.take_change(self.cursor)
+        {
+            if let Some(mac) = mac.filter(|_| now_ms >= self.notice_ms) {
+                self.notice_ms = now_ms + NOTICE_MS;
+                // Without room the counters tell.
+                let _ = self.notices.try_push(LinkNotice::Moved { addr, former, mac });
+            }
+        }
+        if self.cursor == 0 {
+            for (addr, station) in neighbours.defences().take() {
+                let _ = self.notices.try_push(LinkNotice::Claimed { addr, station });
             }
         }
     }
@@ -131,8 +184,10 @@ impl Resolver {
                 let (interface, next) = snapshot.routes.next(addr)?;
                 self.shared.neighbours.hop(interface, next, now_ms)
             };
-            self.kept = all.filter_map(hop).collect();
-            self.kept.sort_unstable();
+            let kept: Vec<HopId> = all.filter_map(hop).collect();
+            let old = std::mem::replace(&mut self.kept, kept);
+            old.iter().for_each(|hop| self.shared.neighbours.keep(*hop, false));
+            self.kept.iter().for_each(|hop| self.shared.neighbours.keep(*hop, true));
             self.followed = Some(Arc::clone(&snapshot));
         }
         snapshot
@@ -175,11 +230,10 @@ impl Resolver {
     ) {
         let shared = Arc::clone(&self.shared);
         let table = &shared.neighbours;
-        let kept = self.kept.binary_search(&neighbour.hop).is_ok();
         let unused_ms = now_ms.saturating_sub(neighbour.used_ms);
         let age_ms = now_ms.saturating_sub(neighbour.confirmed_ms);
-        let in_use = kept || unused_ms < self.settings.reachable_ms;
-        let good_ms = self.settings.reachable_ms;
+        let (kept, good_ms) = (neighbour.kept, table.refresh_ms());
+        let in_use = kept || unused_ms < good_ms;
         match neighbour.state {
             NeighbourState::Static => {}
             NeighbourState::Reachable => {

@@ -6,10 +6,12 @@
 //! [`HopId`](flow::HopId) and, once it is known, its Ethernet address.
 #![forbid(unsafe_code)]
 
+mod defences;
 mod interface;
 mod neighbour;
 mod route;
 
+pub use defences::Defences;
 pub use interface::{Interface, Interfaces};
-pub use neighbour::{Neighbour, NeighbourState, NeighbourTable};
+pub use neighbour::{Change, Learnt, Neighbour, NeighbourState, NeighbourTable};
 pub use route::{Route, RouteTable};

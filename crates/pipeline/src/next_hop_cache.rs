@@ -79,8 +79,8 @@ struct Compiled {
 pub(crate) struct NextHopCache {
     compiled: Box<[Compiled; SIZE]>,
     era: u64,
-    /// What began the era: changes of the neighbour table, and the time.
-    changes: u64,
+    /// What began the era: changes of next hops in use, and the time.
+    moves: u64,
     lease: u64,
     /// Which hop leads to an address.
     towards: ServerHopCache,
@@ -90,7 +90,7 @@ impl Default for NextHopCache {
     fn default() -> Self {
         let hop = NextHop { macs: [0; 12], port: PortId(0), longest: 0, vlan: None };
         let compiled = Box::new([Compiled { id: HopId(0), era: 0, hop }; SIZE]);
-        Self { compiled, era: 1, changes: 0, lease: 0, towards: ServerHopCache::default() }
+        Self { compiled, era: 1, moves: 0, lease: 0, towards: ServerHopCache::default() }
     }
 }
 
@@ -106,13 +106,13 @@ impl NextHopCache {
         self.era
     }
 
-    /// The top of a burst: a new era begins if a neighbour has changed since
+    /// The top of a burst: a new era begins if a next hop in use has changed since
     /// the last one, or the lease is over.
     #[inline]
-    pub(crate) fn begin(&mut self, changes: u64, now_ms: u64) {
+    pub(crate) fn begin(&mut self, moves: u64, now_ms: u64) {
         let lease = now_ms / LEASE_MS;
-        if (changes, lease) != (self.changes, self.lease) {
-            (self.changes, self.lease) = (changes, lease);
+        if (moves, lease) != (self.moves, self.lease) {
+            (self.moves, self.lease) = (moves, lease);
             self.era += 1;
         }
     }

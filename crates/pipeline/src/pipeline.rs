@@ -160,7 +160,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(port) = shared.port(from.port) else { return burst.clear() };
         let mut cx = Context { shared, snapshot, counters, from, queue: false, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
-        stages.next_hops.begin(shared.neighbours.changes(), now_ms);
+        stages.next_hops.begin(shared.neighbours.moves(), now_ms);
         let interfaces = &snapshot.interfaces;
         match interfaces.at(from.port, None) {
             Some((_, own)) if !interfaces.are_tagged() => {

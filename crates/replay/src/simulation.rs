@@ -8,7 +8,7 @@ use conntrack::{ConnId, ReaderError};
 use control::{Applied, Control, Drained, Plan, Refusal, Steered};
 use dpdk::flow::FlowPort;
 use flow::{CardProfile, Encoding, EncodingChoice, PortId};
-use keeper::{AgerSettings, Keeper, KeeperOutbox};
+use keeper::{AgerSettings, Keeper, KeeperOutbox, LinkNotice};
 use nic::{Disposition, Nic, NicConfig, NicError, NicFlows, Reta};
 use offload::{
     OffloadConfig, OffloadStats, Offloader, PortConfig, ProbeInput, ReceiveQueues, Rules,
@@ -358,6 +358,8 @@ impl KeeperOutbox for Link<'_> {
     fn report(&mut self, conn: ConnId, reason: Offload) {
         self.requests.push((conn, reason));
     }
+
+    fn notice(&mut self, _: &LinkNotice) {}
 }
 
 /// The next hops of `config` have addresses.

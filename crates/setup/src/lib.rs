@@ -113,11 +113,7 @@ pub fn shared(
 pub fn resolver_settings(config: &Config) -> ResolverSettings {
     let conntrack = &config.conntrack;
     let longest = conntrack.tcp_established.max(conntrack.udp).max(conntrack.tcp_closing);
-    ResolverSettings {
-        reachable_ms: millis(config.neighbours.refresh).into(),
-        idle_ms: 2 * u64::from(millis(longest)),
-        ..ResolverSettings::default()
-    }
+    ResolverSettings { idle_ms: 2 * u64::from(millis(longest)), ..ResolverSettings::default() }
 }
 
 /// What a worker keeps for itself.

@@ -88,6 +88,7 @@ impl Random {
             text,
             "[conntrack]\nconnections = 1024\nconnections_v6 = 64\ntcp_syn = \"{0}s\"\n\
              embryonic_source = {0}\n\
+             [neighbours]\nrefresh = \"{0}s\"\n\
              [fragments]\ntimeout = \"{0}s\"\n\
              [[interface]]\nport = \"p0\"\naddresses = [\"10.71.0.1/24\"]\n\
              [[interface]]\nport = \"p1\"\naddresses = [\"10.72.0.1/24\"]",

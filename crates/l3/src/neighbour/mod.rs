@@ -6,17 +6,20 @@
 //! that holds address, state and generation, so that a reader sees all of a
 //! change or nothing.
 
+mod displaced;
 mod slot;
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flow::{HopId, InterfaceId};
 use wire::Mac;
 
+use crate::Defences;
+
 use self::slot::{
-    FREE, INCOMPLETE, INDEX_BITS, REACHABLE, STALE, STATIC, Slot, WRITING, generation,
-    generation_of, hop_id, index, key_of, mac_of, number_of, pack, state_of,
+    FREE, INCOMPLETE, INDEX_BITS, KEPT, REACHABLE, STALE, STATIC, Slot, WRITING, generation,
+    generation_of, hop_id, index, is_kept, is_known, key_of, mac_of, number_of, pack, state_of,
 };
 
 /// How sure the table is of an Ethernet address (after RFC 4861 section 7.3.2).
@@ -45,14 +48,40 @@ pub struct Neighbour {
     pub mac: Option<Mac>,
     /// How sure that is.
     pub state: NeighbourState,
+    /// Whether it leads to a backend or is a gateway: then it is never forgotten.
+    pub kept: bool,
     /// When it was last confirmed, in milliseconds.
     pub confirmed_ms: u64,
     /// When a packet last wanted to go there, in milliseconds.
     pub used_ms: u64,
 }
 
+/// What became of a station's claim to have an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learnt {
+    /// The address is no known next hop.
+    Unknown,
+    /// The next hop's Ethernet address was not known, or is the same.
+    Confirmed,
+    /// The next hop had another Ethernet address until then.
+    Changed,
+    /// The next hop's Ethernet address is fixed, or pinned to another one.
+    Refused,
+}
+
+/// A next hop whose Ethernet address has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The next hop, with its present Ethernet address.
+    pub neighbour: Neighbour,
+    /// The Ethernet address that it had when the last change was taken.
+    pub former: Mac,
+}
+
 /// Slots that an address can be in.
 const WINDOW: usize = 16;
+/// Workers note the use of a next hop at least so often, in milliseconds.
+const USE_NOTED_MS: u64 = 2000;
 
 /// Reading takes no lock; see the module's text.
 #[derive(Debug)]
@@ -60,6 +89,10 @@ pub struct NeighbourTable {
     slots: Box<[Slot]>,
     seed: u64,
     changes: AtomicU64,
+    moves: AtomicU64,
+    pinned: AtomicBool,
+    refresh_ms: AtomicU64,
+    defences: Defences,
 }
 
 impl NeighbourTable {
@@ -70,7 +103,15 @@ impl NeighbourTable {
     pub fn new(size: usize, seed: u64) -> Self {
         let size = size.next_power_of_two().clamp(WINDOW, 1 << INDEX_BITS);
         let slots = (0..size).map(|_| Slot::default()).collect();
-        Self { slots, seed, changes: AtomicU64::new(0) }
+        Self {
+            slots,
+            seed,
+            changes: AtomicU64::new(0),
+            moves: AtomicU64::new(0),
+            pinned: AtomicBool::new(false),
+            refresh_ms: AtomicU64::new(30_000),
+            defences: Defences::default(),
+        }
     }
 
     /// The number of `hop`'s slot: two hops share one only if they are never in
@@ -95,6 +136,38 @@ impl NeighbourTable {
         self.changes.load(Ordering::Acquire)
     }
 
+    /// How often a next hop in use has got another Ethernet address or lost its
+    /// own: only that concerns what was compiled from the table. An address that
+    /// becomes known, a new or a forgotten neighbour is none of these.
+    #[inline]
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Acquire)
+    }
+
+    /// Whether a known Ethernet address stays as long as its neighbour answers
+    /// there, whatever other stations claim.
+    pub fn set_pinned(&self, pinned: bool) {
+        self.pinned.store(pinned, Ordering::Relaxed);
+    }
+
+    /// An answer of a neighbour is good for so long.
+    pub fn set_refresh(&self, refresh_ms: u64) {
+        self.refresh_ms.store(refresh_ms, Ordering::Relaxed);
+    }
+
+    /// How long an answer of a neighbour is good for, in milliseconds.
+    #[must_use]
+    pub fn refresh_ms(&self) -> u64 {
+        self.refresh_ms.load(Ordering::Relaxed)
+    }
+
+    /// Claims of other stations to our own addresses.
+    #[must_use]
+    pub const fn defences(&self) -> &Defences {
+        &self.defences
+    }
+
     fn window(&self, key: (u64, u64, u64)) -> impl Iterator<Item = (usize, &Slot)> {
         let mut hash = self.seed;
         for part in [key.0, key.1, key.2] {
@@ -115,21 +188,54 @@ impl NeighbourTable {
         self.window(key).find_map(|(at, slot)| slot.holds(key).map(|word| hop_id(at, word)))
     }
 
-    /// The next hop `addr` on `interface`, entered as incomplete if it is new.
-    /// `None`: there is no room.
+    /// The next hop `addr` on `interface`, entered as incomplete if it is new. If
+    /// there is no room, one that has not answered is forgotten for it, or one
+    /// that no packet has used for long. `None`: all others are in use.
     pub fn hop(&self, interface: InterfaceId, addr: IpAddr, now_ms: u64) -> Option<HopId> {
+        self.enter(interface, addr, now_ms, now_ms)
+    }
+
+    /// As [`Self::hop`], for a neighbour to which no packet goes yet: it is the
+    /// first to make room for another.
+    pub fn hear_of(&self, interface: InterfaceId, addr: IpAddr, now_ms: u64) -> Option<HopId> {
+        self.enter(interface, addr, now_ms, 0)
+    }
+
+    fn enter(
+        &self,
+        interface: InterfaceId,
+        addr: IpAddr,
+        now_ms: u64,
+        used_ms: u64,
+    ) -> Option<HopId> {
         if let Some(hop) = self.find(interface, addr) {
             return Some(hop);
         }
         let key = key_of(interface, addr);
-        self.window(key).find_map(|(at, slot)| slot.claim(key, now_ms).map(|word| hop_id(at, word)))
+        let claim = || {
+            let word = |slot: &Slot| slot.claim(key, now_ms, used_ms);
+            self.window(key).find_map(|(at, slot)| word(slot).map(|word| hop_id(at, word)))
+        };
+        claim().or_else(|| {
+            self.displace(key, now_ms)?;
+            claim()
+        })
+    }
+
+    /// `hop` leads to a backend or is a gateway, or not any more (`kept`).
+    pub fn keep(&self, hop: HopId, kept: bool) {
+        self.change(hop, |word| {
+            let bit = if kept { KEPT } else { 0 };
+            Some(word & !KEPT | bit)
+        });
     }
 
     /// Enters `addr` on `interface` with a fixed Ethernet address. `None`:
     /// there is no room.
     pub fn set_static(&self, interface: InterfaceId, addr: IpAddr, mac: Mac) -> Option<HopId> {
         let hop = self.hop(interface, addr, 0)?;
-        self.change(hop, |_| Some((number_of(mac), STATIC)));
+        self.change(hop, |word| Some(with(word, number_of(mac), STATIC)));
+        self.moves.fetch_add(1, Ordering::Release);
         Some(hop)
     }
 
@@ -139,7 +245,7 @@ impl NeighbourTable {
     pub fn unset_static(&self, interface: InterfaceId, addr: IpAddr) {
         if let Some(hop) = self.find(interface, addr) {
             self.change(hop, |word| {
-                (state_of(word) == STATIC).then(|| (number_of(mac_of(word)), STALE))
+                (state_of(word) == STATIC).then(|| with(word, number_of(mac_of(word)), STALE))
             });
         }
     }
@@ -184,60 +290,95 @@ impl NeighbourTable {
     }
 
     /// Notes that `addr` on `interface` has `mac`: a known next hop becomes
-    /// reachable there, static ones excepted. `false` if it isn't known.
-    pub fn learn(&self, interface: InterfaceId, addr: IpAddr, mac: Mac, now_ms: u64) -> bool {
+    /// reachable there.
+    pub fn learn(&self, interface: InterfaceId, addr: IpAddr, mac: Mac, now_ms: u64) -> Learnt {
         let key = key_of(interface, addr);
-        let mut known = false;
-        for (at, slot) in self.window(key) {
-            if let Some(word) = slot.holds(key) {
-                known = true;
-                let learnt = |state| (state != STATIC).then(|| (number_of(mac), REACHABLE));
-                if self.change(hop_id(at, word), |word| learnt(state_of(word))) {
-                    slot.confirmed_ms.store(now_ms, Ordering::Relaxed);
-                }
-            }
+        let found = self.window(key).find_map(|(at, slot)| Some((at, slot, slot.holds(key)?)));
+        let Some((at, slot, word)) = found else { return Learnt::Unknown };
+        let pinned = self.pinned.load(Ordering::Relaxed);
+        let learnt = |word| {
+            let other = is_known(word) && mac_of(word) != mac;
+            let stays = state_of(word) == STATIC || other && pinned;
+            (!stays).then(|| with(word, number_of(mac), REACHABLE))
+        };
+        let Some(before) = self.change(hop_id(at, word), learnt) else { return Learnt::Refused };
+        slot.confirmed_ms.store(now_ms, Ordering::Relaxed);
+        if !is_known(before) || mac_of(before) == mac {
+            return Learnt::Confirmed;
         }
-        known
+        if slot.used_ms.load(Ordering::Relaxed).saturating_add(USE_NOTED_MS) >= now_ms {
+            self.moves.fetch_add(1, Ordering::Release);
+        }
+        let former = number_of(mac_of(before)) | FORMER;
+        let _ = slot.former.compare_exchange(0, former, Ordering::Relaxed, Ordering::Relaxed);
+        Learnt::Changed
+    }
+
+    /// The change of the Ethernet address in slot `at`, from 0 to
+    /// [`size`](Self::size), that was not taken yet.
+    #[must_use]
+    pub fn take_change(&self, at: usize) -> Option<Change> {
+        let slot = self.slots.get(at)?;
+        if slot.former.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let former = mac_of(slot.former.swap(0, Ordering::Relaxed) << 16);
+        let neighbour = slot.neighbour(at)?;
+        (neighbour.mac != Some(former)).then_some(Change { neighbour, former })
     }
 
     /// A reachable `hop` becomes stale.
     pub fn expire(&self, hop: HopId) {
         self.change(hop, |word| {
-            (state_of(word) == REACHABLE).then(|| (number_of(mac_of(word)), STALE))
+            (state_of(word) == REACHABLE).then(|| with(word, number_of(mac_of(word)), STALE))
         });
     }
 
-    /// A stale `hop` becomes incomplete: nobody answers there any more.
+    /// A stale `hop` becomes incomplete: it has not answered for long.
     pub fn give_up(&self, hop: HopId) {
-        self.change(hop, |word| (state_of(word) == STALE).then_some((0, INCOMPLETE)));
+        let done =
+            self.change(hop, |word| (state_of(word) == STALE).then(|| with(word, 0, INCOMPLETE)));
+        if done.is_some() {
+            self.moves.fetch_add(1, Ordering::Release);
+        }
     }
 
-    /// Forgets a `hop` that is stale or incomplete.
+    /// Forgets a `hop` that is stale or incomplete and not kept.
     pub fn forget(&self, hop: HopId) {
-        self.change(hop, |word| matches!(state_of(word), STALE | INCOMPLETE).then_some((0, FREE)));
+        self.change(hop, |word| {
+            let may = matches!(state_of(word), STALE | INCOMPLETE) && !is_kept(word);
+            may.then(|| pack(0, generation_of(word), FREE))
+        });
     }
 
-    /// Replaces address and state of `hop` as long as it is the same hop.
-    fn change(&self, hop: HopId, to: impl Fn(u64) -> Option<(u64, u64)>) -> bool {
-        let Some(slot) = self.slot(hop) else { return false };
+    /// Replaces the word of `hop` as long as it is the same hop; what it was. Counts
+    /// it if that is a change.
+    fn change(&self, hop: HopId, to: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let slot = self.slot(hop)?;
         let update = |word| {
-            if generation_of(word) != generation(hop) || state_of(word) <= WRITING {
-                return None;
-            }
-            to(word).map(|(mac, state)| pack(mac, generation_of(word), state))
+            let same = generation_of(word) == generation(hop) && state_of(word) > WRITING;
+            same.then(|| to(word)).flatten()
         };
-        let done = slot.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
+        let before = slot.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).ok()?;
         // Confirmations of what is known anyway come often and change nothing.
-        if done.is_ok_and(|before| update(before).is_some_and(|after| after != before)) {
+        if update(before).is_some_and(|after| after & !KEPT != before & !KEPT) {
             self.changes.fetch_add(1, Ordering::Release);
         }
-        done.is_ok()
+        Some(before)
     }
 
     #[inline]
     fn slot(&self, hop: HopId) -> Option<&Slot> {
         self.slots.get(index(hop))
     }
+}
+
+/// Tells an Ethernet address of zeros from none.
+const FORMER: u64 = 1 << 48;
+
+/// `word` with another Ethernet address and state.
+const fn with(word: u64, mac: u64, state: u64) -> u64 {
+    pack(mac, generation_of(word), state | word & KEPT)
 }
 
 #[cfg(test)]
@@ -258,11 +399,11 @@ mod tests {
         let table = NeighbourTable::new(64, 7);
         let six: IpAddr = "fe80::1".parse().unwrap();
         for addr in [ip(1), six] {
-            assert!(!table.learn(IF, addr, MAC, 5), "only known hops are learnt");
+            assert_eq!(table.learn(IF, addr, MAC, 5), Learnt::Unknown, "only known hops");
             let hop = table.hop(IF, addr, 0).unwrap();
             assert_eq!(table.hop(IF, addr, 0), Some(hop));
             assert_eq!(table.resolve(hop, 0), Some((IF, None)));
-            assert!(table.learn(IF, addr, MAC, 5));
+            assert_eq!(table.learn(IF, addr, MAC, 5), Learnt::Confirmed);
             assert_eq!(table.resolve(hop, 10), Some((IF, Some(MAC))));
             table.expire(hop);
             let neighbour = table.get(hop).unwrap();
@@ -274,7 +415,7 @@ mod tests {
             assert_eq!(table.get(hop), None);
             let again = table.hop(IF, addr, 0).unwrap();
             assert_ne!(again, hop, "the name isn't given twice");
-            assert!(table.learn(IF, addr, MAC, 5));
+            assert_eq!(table.learn(IF, addr, MAC, 5), Learnt::Confirmed);
             assert_eq!(table.resolve(hop, 10), None, "the old name means nothing");
         }
     }
@@ -283,20 +424,125 @@ mod tests {
     fn static_entries_stay() {
         let table = NeighbourTable::new(64, 7);
         let hop = table.set_static(IF, ip(9), MAC).unwrap();
-        assert!(table.learn(IF, ip(9), Mac::BROADCAST, 1));
+        assert_eq!(table.learn(IF, ip(9), Mac::BROADCAST, 1), Learnt::Refused);
         table.expire(hop);
         table.forget(hop);
         assert_eq!(table.resolve(hop, 1), Some((IF, Some(MAC))));
     }
 
+    /// A table of one window, full of neighbours that have answered at `now_ms`.
+    fn full(now_ms: u64) -> (NeighbourTable, Vec<HopId>) {
+        let table = NeighbourTable::new(WINDOW, 1);
+        let hops = (0..WINDOW as u32).map(|n| {
+            let hop = table.hop(IF, ip(n), now_ms).unwrap();
+            table.learn(IF, ip(n), Mac([2, 0, 0, 0, 0, n as u8]), now_ms);
+            hop
+        });
+        let hops = hops.collect();
+        (table, hops)
+    }
+
     #[test]
-    fn a_full_table_takes_no_more_and_keeps_what_it_has() {
-        let table = NeighbourTable::new(16, 1);
-        let hops: Vec<_> = (0..17).filter_map(|n| table.hop(IF, ip(n), 0)).collect();
-        assert_eq!(hops.len(), 16);
-        for (n, hop) in hops.iter().enumerate() {
-            assert_eq!(table.get(*hop).unwrap().addr, ip(n as u32));
+    fn neighbours_in_use_make_no_room() {
+        let (table, hops) = full(100_000);
+        assert_eq!(table.hop(IF, ip(99), 100_000), None);
+        // The one that no packet has used for longest makes room once it is idle.
+        for (n, hop) in hops.iter().enumerate().filter(|(n, _)| *n != 7) {
+            let _ = table.resolve(*hop, 120_000 + n as u64);
         }
+        assert_eq!(table.hop(IF, ip(99), 130_000), None);
+        let new = table.hop(IF, ip(99), 130_001).unwrap();
+        assert_eq!((table.get(hops[7]), table.get(new).unwrap().addr), (None, ip(99)));
+        // An unanswered one is the first to go, however young.
+        let newer = table.hop(IF, ip(98), 130_001).unwrap();
+        assert_eq!((table.get(new), table.get(newer).unwrap().addr), (None, ip(98)));
+    }
+
+    #[test]
+    fn the_oldest_unanswered_neighbour_makes_room_of_its_own_interface_first() {
+        let table = NeighbourTable::new(WINDOW, 1);
+        let other = InterfaceId(4);
+        let kept = table.hop(IF, ip(0), 0).unwrap();
+        table.keep(kept, true);
+        let elsewhere = table.hop(other, ip(0), 0).unwrap();
+        for n in 1..200 {
+            assert!(table.hop(IF, ip(n), n.into()).is_some());
+        }
+        assert!(table.get(kept).is_some() && table.get(elsewhere).is_some());
+        let left: Vec<_> = table.iter().filter(|own| own.interface == IF && !own.kept).collect();
+        assert!(left.iter().all(|own| own.addr >= ip(200 - left.len() as u32)));
+        // Another interface displaces those that have none of its own to lose.
+        assert!(table.hop(InterfaceId(5), ip(0), 500).is_some());
+        assert!(table.get(kept).is_some());
+        table.keep(kept, false);
+        (200..240).for_each(|n| assert!(table.hop(IF, ip(n), n.into()).is_some()));
+        assert_eq!(table.get(kept), None);
+    }
+
+    #[test]
+    fn a_station_has_no_more_than_half_a_window_against_others() {
+        let (table, hops) = full(100_000);
+        for n in 0..10 {
+            table.learn(IF, ip(n), MAC, 102_000);
+            let _ = table.resolve(hops[n as usize], 102_000 + u64::from(n));
+        }
+        let new = table.hop(IF, ip(99), 102_500).unwrap();
+        assert_eq!((table.get(hops[0]), table.get(new).unwrap().addr), (None, ip(99)));
+        assert!(hops[10..].iter().all(|hop| table.get(*hop).is_some()));
+    }
+
+    #[test]
+    fn what_was_only_heard_of_is_the_first_to_go() {
+        let (table, _) = full(100_000);
+        let table_of_heard = NeighbourTable::new(WINDOW, 1);
+        for n in 0..5 * WINDOW as u32 {
+            assert!(table_of_heard.hear_of(IF, ip(n), 100_000).is_some());
+            table_of_heard.learn(IF, ip(n), Mac([2, 0, 0, 0, 1, n as u8]), 100_000);
+        }
+        assert_eq!(table.hear_of(IF, ip(99), 100_000), None, "those in use stay");
+    }
+
+    #[test]
+    fn a_change_is_reported_once_and_refused_where_addresses_are_pinned() {
+        let table = NeighbourTable::new(64, 7);
+        let (hop, other) = (table.hop(IF, ip(1), 5000).unwrap(), Mac([2; 6]));
+        assert_eq!(table.learn(IF, ip(1), MAC, 5000), Learnt::Confirmed);
+        let moves = table.moves();
+        let _ = table.resolve(hop, 6000);
+        assert_eq!(table.learn(IF, ip(1), other, 6000), Learnt::Changed);
+        assert_eq!((table.moves(), table.get(hop).unwrap().mac), (moves + 1, Some(other)));
+        let at = NeighbourTable::slot_of(hop);
+        let change = table.take_change(at).unwrap();
+        assert_eq!((change.former, change.neighbour.mac), (MAC, Some(other)));
+        assert_eq!(table.take_change(at), None);
+        table.set_pinned(true);
+        assert_eq!(table.learn(IF, ip(1), MAC, 60_000), Learnt::Refused);
+        assert_eq!(table.learn(IF, ip(1), other, 60_000), Learnt::Confirmed);
+        // Pinned as long as it answers.
+        table.expire(hop);
+        assert_eq!(table.learn(IF, ip(1), MAC, 70_000), Learnt::Refused);
+        table.give_up(hop);
+        assert_eq!(table.learn(IF, ip(1), MAC, 80_000), Learnt::Confirmed);
+    }
+
+    #[test]
+    fn only_changes_of_what_is_in_use_are_moves() {
+        let table = NeighbourTable::new(64, 7);
+        let used = table.hop(IF, ip(1), 10_000).unwrap();
+        table.learn(IF, ip(1), MAC, 10_000);
+        table.expire(used);
+        table.learn(IF, ip(1), MAC, 10_000);
+        let heard = table.hear_of(IF, ip(2), 10_000).unwrap();
+        table.learn(IF, ip(2), MAC, 10_000);
+        table.learn(IF, ip(2), Mac([2; 6]), 12_000);
+        table.expire(heard);
+        table.forget(heard);
+        assert_eq!(table.moves(), 0);
+        table.expire(used);
+        table.give_up(used);
+        assert_eq!(table.moves(), 1);
+        table.set_static(IF, ip(1), MAC);
+        assert_eq!(table.moves(), 2);
     }
 
     /// Threads enter, learn and forget addresses in a crowded table; whoever

@@ -15,17 +15,19 @@ use super::{Neighbour, NeighbourState};
 pub(super) const INDEX_BITS: u32 = 20;
 const GENERATIONS: u64 = 1 << (32 - INDEX_BITS);
 
-/// `word` is the Ethernet address (48 bits), the generation (12) and the
-/// state (4). The key changes only while the state is WRITING.
+/// `word` is the Ethernet address (48 bits), the generation (12), a bit for hops
+/// that are kept, and the state (3). The key changes only while the state is WRITING.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Slot {
     pub(super) word: AtomicU64,
     high: AtomicU64,
     low: AtomicU64,
-    interface: AtomicU64,
+    pub(super) interface: AtomicU64,
     pub(super) confirmed_ms: AtomicU64,
     pub(super) used_ms: AtomicU64,
+    /// The Ethernet address that another one has replaced, until that is reported.
+    pub(super) former: AtomicU64,
 }
 
 pub(super) const FREE: u64 = 0;
@@ -34,10 +36,21 @@ pub(super) const INCOMPLETE: u64 = 2;
 pub(super) const REACHABLE: u64 = 3;
 pub(super) const STALE: u64 = 4;
 pub(super) const STATIC: u64 = 5;
+/// Beside the state: the next hop leads to a backend or is a gateway.
+pub(super) const KEPT: u64 = 8;
 pub(super) const V6: u64 = 1 << 16;
 
 pub(super) const fn state_of(word: u64) -> u64 {
-    word & 0xf
+    word & 7
+}
+
+pub(super) const fn is_kept(word: u64) -> bool {
+    word & KEPT != 0
+}
+
+/// Whether packets can be sent there: the Ethernet address is known.
+pub(super) const fn is_known(word: u64) -> bool {
+    matches!(state_of(word), REACHABLE | STALE | STATIC)
 }
 
 pub(super) const fn generation_of(word: u64) -> u64 {
@@ -109,8 +122,9 @@ impl Slot {
         (same && held == key).then_some(word)
     }
 
-    /// Takes a free slot for `key`; its word then.
-    pub(super) fn claim(&self, key: (u64, u64, u64), now_ms: u64) -> Option<u64> {
+    /// Takes a free slot for `key`, which a packet used last at `used_ms`; its word
+    /// then.
+    pub(super) fn claim(&self, key: (u64, u64, u64), now_ms: u64, used_ms: u64) -> Option<u64> {
         let free = self.word.load(Ordering::Relaxed);
         if state_of(free) != FREE {
             return None;
@@ -124,7 +138,8 @@ impl Slot {
         self.low.store(key.1, Ordering::Relaxed);
         self.interface.store(key.2, Ordering::Relaxed);
         self.confirmed_ms.store(now_ms, Ordering::Relaxed);
-        self.used_ms.store(now_ms, Ordering::Relaxed);
+        self.used_ms.store(used_ms, Ordering::Relaxed);
+        self.former.store(0, Ordering::Relaxed);
         let word = pack(0, generation, INCOMPLETE);
         self.word.store(word, Ordering::Release);
         Some(word)
@@ -153,6 +168,7 @@ impl Slot {
             addr,
             mac: (state != NeighbourState::Incomplete).then(|| mac_of(word)),
             state,
+            kept: is_kept(word),
             confirmed_ms: self.confirmed_ms.load(Ordering::Relaxed),
             used_ms: self.used_ms.load(Ordering::Relaxed),
         })

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, cycles, cycles_per_second};
 use flow::PortId;
-use keeper::{AgerSettings, Keeper, KeeperOutbox, ResolverSettings};
+use keeper::{AgerSettings, Keeper, KeeperOutbox, LinkNotice, ResolverSettings};
 use nic::Disposition;
 use packet::PacketBuf;
 use state::Offload;
@@ -322,6 +322,8 @@ impl KeeperOutbox for Reports<'_> {
     fn report(&mut self, conn: ConnId, reason: Offload) {
         self.0.push((conn, reason));
     }
+
+    fn notice(&mut self, _: &LinkNotice) {}
 }
 
 /// Packets that the load balancer did not take, by port; it is excused while

@@ -1,12 +1,15 @@
 //! ARP (RFC 826): answers for VIPs, pool and interface addresses, and learns.
 use std::net::IpAddr;
 
-use l3::Interface;
+use flow::InterfaceId;
+use l3::{Interface, Learnt};
 use packet::PacketBuf;
 use state::{Counter, Snapshot};
+use wire::Mac;
 use wire::arp::{REQUEST, Repr, reply_in_place};
 
 use crate::Outbox;
+use crate::answer::conflict::claimed;
 use crate::context::{Context, Packet};
 
 /// Answers or learns from an ARP packet.
@@ -19,19 +22,19 @@ pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packe
     };
     let (sender, target) = (IpAddr::V4(asked.sender), IpAddr::V4(asked.target));
     if answers_for(cx.snapshot, interface, sender) {
-        // Somebody else uses an address of ours, or our own frame came back.
-        return cx.count(Counter::BadArp);
+        return claimed(cx, packet, interface, sender, asked.sender_mac);
     }
     let neighbours = &cx.shared.neighbours;
     let for_us = answers_for(cx.snapshot, interface, target);
     if for_us && asked.operation == REQUEST && interface.is_on_link(sender) {
         // It is about to speak to us, so we will need its address. Without
         // room it is asked for later.
-        let _ = neighbours.hop(packet.interface, sender, cx.now_ms);
+        let _ = neighbours.hear_of(packet.interface, sender, cx.now_ms);
     }
-    // A probe (RFC 5227) has no sender to learn.
-    let known = !asked.sender.is_unspecified()
-        && neighbours.learn(packet.interface, sender, asked.sender_mac, cx.now_ms);
+    // A probe (RFC 5227) has no sender to learn, and a sender that is elsewhere is
+    // not believed.
+    let known = interface.is_on_link(sender)
+        && learn(cx, packet.interface, sender, asked.sender_mac) != Learnt::Unknown;
     if for_us && asked.operation == REQUEST {
         if reply_in_place(packet.buf.bytes_mut(), &packet.headers, interface.mac) {
             return cx.reply(packet, Counter::ArpReplied);
@@ -39,6 +42,23 @@ pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packe
         return cx.count(Counter::BadArp);
     }
     cx.count(if known { Counter::ArpLearnt } else { Counter::ArpNotForUs });
+}
+
+/// Learns that `addr` on `interface` has `mac`; counts what came of it, if that is
+/// out of the ordinary.
+pub(crate) fn learn<O>(
+    cx: &Context<'_, O>,
+    interface: InterfaceId,
+    addr: IpAddr,
+    mac: Mac,
+) -> Learnt {
+    let learnt = cx.shared.neighbours.learn(interface, addr, mac, cx.now_ms);
+    match learnt {
+        Learnt::Changed => cx.count(Counter::NeighbourChanged),
+        Learnt::Refused => cx.count(Counter::NeighbourRefused),
+        Learnt::Unknown | Learnt::Confirmed => {}
+    }
+    learnt
 }
 
 /// Whether questions for `addr` on `interface` are ours to answer.

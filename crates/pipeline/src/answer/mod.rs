@@ -2,6 +2,7 @@
 //! reports about tunnels that are too narrow, and refusals.
 
 pub(crate) mod arp;
+mod conflict;
 pub(crate) mod icmp;
 pub(crate) mod ndp;
 pub(crate) mod refusal;

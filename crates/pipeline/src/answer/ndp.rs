@@ -2,13 +2,14 @@
 //! addresses, and learns.
 use std::net::{IpAddr, Ipv6Addr};
 
-use l3::{Interface, NeighbourState};
+use l3::{Interface, Learnt, NeighbourState};
 use packet::PacketBuf;
 use state::Counter;
 use wire::ndp::{self, Advertisement, Repr, Solicitation};
 
 use crate::Outbox;
-use crate::answer::arp::answers_for;
+use crate::answer::arp::{self, answers_for};
+use crate::answer::conflict::claimed;
 use crate::context::{Context, Packet};
 
 /// Answers or learns from a neighbour solicitation or advertisement.
@@ -17,6 +18,13 @@ pub(crate) fn ndp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, packet: P
         Err(_) => cx.count(Counter::BadNdp),
         Ok(Repr::Solicitation(asked)) => solicited(cx, packet, &asked),
         Ok(Repr::Advertisement(said)) => {
+            let target = IpAddr::V6(said.target);
+            let interface = cx.snapshot.interfaces.get(packet.interface);
+            if let (Some(interface), Some(mac)) = (interface, said.target_link) {
+                if answers_for(cx.snapshot, interface, target) {
+                    return claimed(cx, packet, interface, target, mac);
+                }
+            }
             let counter = match learn(cx, &packet, &said) {
                 Some(()) => Counter::NdpLearnt,
                 None => Counter::NdpNotForUs,
@@ -39,12 +47,14 @@ fn solicited<B: PacketBuf, O: Outbox<B>>(
     }
     let source = IpAddr::V6(asked.source);
     if answers_for(cx.snapshot, interface, source) {
-        return cx.count(Counter::BadNdp);
+        return match asked.source_link {
+            Some(mac) => claimed(cx, packet, interface, source, mac),
+            None => cx.count(Counter::BadNdp),
+        };
     }
     if let (Some(mac), true) = (asked.source_link, is_on_link(interface, asked.source)) {
-        let neighbours = &cx.shared.neighbours;
-        let _ = neighbours.hop(packet.interface, source, cx.now_ms);
-        neighbours.learn(packet.interface, source, mac, cx.now_ms);
+        let _ = cx.shared.neighbours.hear_of(packet.interface, source, cx.now_ms);
+        arp::learn(cx, packet.interface, source, mac);
     }
     // The router flag is set: backends have us as their gateway.
     let answer = ndp::advertise(asked, interface.mac, true);
@@ -66,10 +76,14 @@ fn learn<B, O>(cx: &Context<'_, O>, packet: &Packet<B>, said: &Advertisement) ->
         (None, Some(old)) if said.solicited => old,
         (None, _) => return None,
     };
-    if mac.is_group() || known.state == NeighbourState::Static {
+    let interface = cx.arrived(packet)?;
+    if mac.is_group()
+        || known.state == NeighbourState::Static
+        || !is_on_link(interface, said.target)
+    {
         return None;
     }
-    neighbours.learn(packet.interface, target, mac, cx.now_ms).then_some(())
+    (arp::learn(cx, packet.interface, target, mac) != Learnt::Unknown).then_some(())
 }
 
 fn is_on_link(interface: &Interface, addr: Ipv6Addr) -> bool {

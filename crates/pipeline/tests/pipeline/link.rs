@@ -36,7 +36,7 @@ fn an_unresolved_hop_is_asked_for() {
     let neighbour = world.shared.neighbours.get(hop).unwrap();
     assert_eq!((neighbour.interface, neighbour.addr), (InterfaceId(1), ip("10.1.0.11")));
     assert_eq!(world.shared.port_of(hop), Some(INSIDE));
-    assert!(world.shared.neighbours.learn(InterfaceId(1), ip("10.1.0.11"), backend_mac(1), 5));
+    world.shared.neighbours.learn(InterfaceId(1), ip("10.1.0.11"), backend_mac(1), 5);
     let wanted = tcp(Link::to_backend(1), CLIENT, "10.1.0.11:8080", "S", b"");
     assert_eq!(world.one(OUTSIDE, &syn), Some((INSIDE, wanted)));
 }
@@ -86,7 +86,7 @@ fn a_forgotten_hop_is_found_again() {
     world.drops(INSIDE, &answer, Counter::NeighbourUnresolved);
     let table = &world.shared.neighbours;
     assert_ne!(world.out.wanted.last(), Some(&old));
-    assert!(table.learn(InterfaceId(0), ip("10.0.0.77"), GATEWAY, 5));
+    table.learn(InterfaceId(0), ip("10.0.0.77"), GATEWAY, 5);
     let wanted = tcp(Link::TO_CLIENT, VIP, client, "SA", b"");
     assert_eq!(world.one(INSIDE, &answer), Some((OUTSIDE, wanted)));
     assert_eq!(world.count(Counter::Rerouted), 2);

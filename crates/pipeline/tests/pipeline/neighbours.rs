@@ -1,15 +1,15 @@
 //! ARP and neighbour discovery, answered and learnt; the resolver.
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use flow::InterfaceId;
 use keeper::{Resolver, ResolverSettings};
-use l3::NeighbourState;
+use l3::{Learnt, NeighbourState};
 use service::ServiceTable;
 use state::{Counter, Snapshot};
 use wire::{Headers, Mac, arp, ndp};
 
-use crate::world::{INSIDE, LB_IN, LB_OUT, OUTSIDE, Plan, World, backend_mac, ip};
+use crate::world::{INSIDE, LB_IN, LB_OUT, Link, OUTSIDE, Plan, World, backend_mac, ip, tcp};
 
 const HOST: Mac = Mac([2, 0, 0, 0, 9, 9]);
 
@@ -66,7 +66,6 @@ fn arp_teaches_only_what_is_known_already() {
     assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
     // Not on another interface, not for our own addresses, not for static ones.
     world.drops(OUTSIDE, &says(HOST, "10.1.0.11"), Counter::ArpNotForUs);
-    world.drops(INSIDE, &says(HOST, "10.9.0.1"), Counter::BadArp);
     world.one(OUTSIDE, &says(HOST, "10.0.0.254"));
     let gateway = world.shared.neighbours.find(InterfaceId(0), ip("10.0.0.254")).unwrap();
     assert_ne!(world.shared.neighbours.get(gateway).unwrap().mac, Some(HOST));
@@ -148,7 +147,7 @@ fn the_resolver_asks_backs_off_refreshes_and_forgets() {
     let question = arp::request(LB_IN, v4("10.1.0.1"), v4("10.1.0.11"), None);
     assert!(sent.iter().all(|(_, frame)| frame[..] == question[..]));
     // An answer ends the questions until it is old, if it is used then.
-    assert!(table.learn(InterfaceId(1), addr, backend_mac(1), now));
+    assert_eq!(table.learn(InterfaceId(1), addr, backend_mac(1), now), Learnt::Confirmed);
     assert!(run(&mut resolver, &mut now, 20_000).is_empty());
     let _ = table.resolve(hop, now);
     let sent = run(&mut resolver, &mut now, 2600);
@@ -198,4 +197,97 @@ fn kept_hops_are_asked_for_without_packets_and_tags_are_right() {
     let hosts = hosts.collect::<std::collections::BTreeSet<_>>();
     assert_eq!(sent.len(), hosts.len(), "every backend is asked for");
     assert_eq!(resolver.counters().get(Counter::OriginatedPackets), sent.len() as u64);
+}
+
+/// An own address that another station claims is announced, once in ten seconds.
+#[test]
+fn own_addresses_are_defended() {
+    for vlan in [None, Some(7)] {
+        let mut world = World::new(&Plan { vlans: [None, vlan], ..Plan::default() });
+        world.now_ms = 20_000;
+        let claims = [
+            (arp::announcement(HOST, v4("10.9.0.1")).to_vec(), "10.9.0.1"),
+            (arp::announcement(HOST, v4("10.1.0.1")).to_vec(), "10.1.0.1"),
+            (ndp::announcement(HOST, v6("fd09::1"), false).to_vec(), "fd09::1"),
+        ];
+        for (claim, addr) in claims {
+            let claim = tagged(&claim, vlan);
+            let defence = match ip(addr) {
+                IpAddr::V4(addr) => arp::announcement(LB_IN, addr).to_vec(),
+                IpAddr::V6(addr) => ndp::announcement(LB_IN, addr, true).to_vec(),
+            };
+            assert_eq!(world.one(INSIDE, &claim), Some((INSIDE, tagged(&defence, vlan))));
+            world.now_ms += 9_999;
+            world.drops(INSIDE, &claim, Counter::AddressConflict);
+            let claimed: Vec<_> = world.shared.neighbours.defences().take().collect();
+            assert_eq!(claimed, [(ip(addr), HOST)]);
+            world.now_ms += 1;
+            assert_eq!(world.one(INSIDE, &claim), Some((INSIDE, tagged(&defence, vlan))));
+            let _ = world.shared.neighbours.defences().take().count();
+        }
+        assert_eq!(world.count(Counter::AddressDefended), 6);
+        // What an interface of ours has sent is no claim.
+        let own = tagged(&arp::announcement(LB_OUT, v4("10.9.0.1")), vlan);
+        world.drops(INSIDE, &own, Counter::OwnFrame);
+    }
+}
+
+#[test]
+fn a_changed_address_is_counted_and_a_pinned_one_stays() {
+    let mut world = World::new(&Plan { known_backends: false, ..Plan::default() });
+    let neighbours = &world.shared.neighbours;
+    let hop = neighbours.hop(InterfaceId(1), ip("10.1.0.11"), world.now_ms).unwrap();
+    let six = neighbours.hop(InterfaceId(1), ip("fd01::11"), world.now_ms).unwrap();
+    let says = |mac| {
+        let four = arp::announcement(mac, v4("10.1.0.11")).to_vec();
+        [four, ndp::announcement(mac, v6("fd01::11"), false).to_vec()]
+    };
+    for (mac, changed) in [(backend_mac(1), 0), (HOST, 2), (HOST, 2)] {
+        says(mac).iter().for_each(|frame| assert_eq!(world.one(INSIDE, frame), None));
+        assert_eq!(world.count(Counter::NeighbourChanged), changed);
+    }
+    world.shared.neighbours.set_pinned(true);
+    says(backend_mac(1)).iter().for_each(|frame| assert_eq!(world.one(INSIDE, frame), None));
+    assert_eq!(world.count(Counter::NeighbourRefused), 2);
+    for hop in [hop, six] {
+        assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+    }
+}
+
+/// The neighbour of an address that is not on the link of the interface where a
+/// claim comes in, a gateway for instance, is not believed there.
+#[test]
+fn an_address_that_is_not_on_the_link_is_not_believed() {
+    let mut world = World::new(&Plan::default());
+    let hop = world.shared.neighbours.hop(InterfaceId(0), ip("10.1.0.50"), 0).unwrap();
+    let says = arp::announcement(HOST, v4("10.1.0.50"));
+    world.drops(OUTSIDE, &says, Counter::ArpNotForUs);
+    assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, None);
+}
+
+/// SYNs from invented addresses on the link fill the table of 256, and clients on
+/// the link are served all the same.
+#[test]
+fn invented_addresses_on_the_link_do_not_stop_others() {
+    let mut world = World::new(&Plan { connections: 4000, ..Plan::default() });
+    let kept: Vec<_> = world.shared.neighbours.iter().map(|own| own.hop).collect();
+    let syn = |n: u32| {
+        let client = format!("[fd00::1{:x}:{:x}]:5000", n >> 8, n & 255);
+        tcp(Link::CLIENT, &client, "[fd09::1]:80", "S", b"")
+    };
+    for n in 1000..3000 {
+        world.one(OUTSIDE, &syn(n));
+        world.now_ms += 1;
+    }
+    for n in 1..=100_u32 {
+        let client = format!("fd00::7:{n:x}");
+        let frame = tcp(Link::CLIENT, &format!("[{client}]:80"), "[fd09::1]:80", "S", b"");
+        assert!(world.one(OUTSIDE, &frame).is_some(), "client {n}");
+        let answer = ndp::announcement(HOST, v6(&client), false);
+        assert_eq!(world.one(OUTSIDE, &answer), None);
+        let hop = world.shared.neighbours.find(InterfaceId(0), ip(&client)).unwrap();
+        assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+    }
+    assert_eq!(world.count(Counter::NeighbourTableFull), 0);
+    assert!(kept.iter().all(|hop| world.shared.neighbours.get(*hop).is_some()));
 }
