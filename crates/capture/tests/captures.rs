@@ -231,6 +231,26 @@ fn interfaces_have_names_and_units_of_their_own() {
     assert_eq!(reader.interface_name(1), None);
 }
 
+#[test]
+fn a_section_has_only_its_own_interfaces() {
+    let one = [section(), interface(0, &[]), simple(60, 60)].concat();
+    assert_eq!(lengths(&[one.clone(), one.clone()].concat()), [60, 60]);
+    let (frames, error) = read(&[one, section(), simple(60, 60)].concat());
+    assert_eq!(frames.len(), 1);
+    let error = error.unwrap().to_string();
+    assert!(error.contains("behind frame 1: the next frame is of interface 0"), "{error}");
+}
+
+#[test]
+fn time_stamps_have_an_offset_in_seconds() {
+    for (offset, seconds) in [(1000i64, 1005), (-2, 3), (0, 5)] {
+        let option = [&[14, 0, 8, 0][..], &offset.to_le_bytes(), &[0; 4]].concat();
+        let packet = block(6, &[words(&[0, 0, 5_000_000, 14, 14]), vec![7; 14]].concat());
+        let file = [section(), interface(0, &option), packet].concat();
+        assert_eq!(read(&file).0[0].time, Duration::from_secs(seconds), "{offset}");
+    }
+}
+
 /// The file that is read is never written over, whatever it is called.
 #[test]
 fn the_output_is_none_of_the_inputs() {
