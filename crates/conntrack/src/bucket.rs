@@ -5,11 +5,11 @@
 //! slot is written only under its bucket's lock, which is a bit of the first
 //! slot. Readers take no lock. The words of an occupied slot never change, and
 //! an occupation begins with the addresses' word and ends with the other's
-//! becoming empty, so whoever finds the other word the same before and after
+//! becoming empty, so a reader that finds the other word the same before and after
 //! reading the addresses has read words of one occupation ([`Slot::compare`]).
 //!
 //! A bucket also says whether keys whose first bucket it is are in their second
-//! one: "spilled", and how many. Where nothing has spilled nobody looks further.
+//! one: "spilled", and how many. Where nothing has spilled a lookup ends there.
 use flow::Direction;
 use wire::Transport;
 
@@ -276,8 +276,8 @@ impl Bucket {
         (mask != 0).then(|| mask.trailing_zeros() as usize / 4)
     }
 
-    /// Whether a key whose first bucket this is may be in its second. For who
-    /// holds the lock, and for readers who find that nothing has moved: set
+    /// Whether a key whose first bucket this is may be in its second. For the
+    /// holder of the lock, and for readers that find that nothing has moved: set
     /// before such a key is in its second bucket, and not cleared before it has
     /// left it.
     #[inline]
@@ -300,7 +300,7 @@ impl Bucket {
         others.iter().fold(0, |all, slot| all << 2 | digits(slot)) + 1
     }
 
-    /// Only under the lock. Release: who finds that a key has left its second
+    /// Only under the lock. Release: a reader that finds that a key has left its second
     /// bucket finds the count of that move, too.
     fn set_spilled(&self, count: u32) {
         let [first, others @ ..] = &self.slots;
@@ -330,7 +330,7 @@ impl Bucket {
         }
     }
 
-    /// Takes the lock. Nobody else writes the slots until [`Self::unlock`].
+    /// Takes the lock. No other thread writes the slots until [`Self::unlock`].
     #[inline]
     pub(crate) fn lock(&self) {
         let [slot, ..] = &self.slots;

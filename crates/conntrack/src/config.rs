@@ -11,7 +11,7 @@ pub struct TableConfig {
     pub connections: usize,
     /// Most IPv6 connections at a time; may be 0.
     pub connections_v6: usize,
-    /// Chooses the hash. Random in every run, so that nobody can choose
+    /// Chooses the hash. Random in every run, so that no client can choose
     /// 5-tuples that collide; fixed where runs must be equal.
     pub seed: [u8; 32],
     /// How long connections are kept without packets.

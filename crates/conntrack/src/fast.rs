@@ -73,7 +73,7 @@ const fn source_port(ports: u32) -> u16 {
 /// A connection that serves a packet.
 ///
 /// What is done to the packet is read from the record when it is asked for: a
-/// caller who first makes sure of the next hop need not keep it all that long in
+/// caller that first makes sure of the next hop need not keep it all that long in
 /// registers that it needs for other things.
 #[derive(Debug)]
 pub struct Served<'a, const K: usize> {

@@ -1,5 +1,5 @@
-//! The keyed hashes: strongly universal, so that nobody who doesn't know the
-//! seed can choose 5-tuples that collide more often than random ones.
+//! The keyed hashes: strongly universal, so that without knowing
+//! the seed one can't choose 5-tuples that collide more often than random ones.
 //!
 //! MULTILINEAR of Lemire and Kaser ("Strongly universal string hashing is
 //! fast", The Computer Journal 2014) over 64-bit words with 128-bit keys: the

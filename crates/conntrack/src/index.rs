@@ -216,7 +216,7 @@ impl Index {
     }
 
     /// As [`Self::find_surely`], only under the lock of the first bucket: then
-    /// nobody writes a slot that has the key.
+    /// no other thread writes a slot that has the key.
     #[inline]
     pub(crate) fn find_locked(
         &self,

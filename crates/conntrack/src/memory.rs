@@ -144,7 +144,7 @@ mod slab {
 
         fn deref(&self) -> &[T] {
             // SAFETY: `first` is aligned and starts `len` values of zero bytes,
-            // which `Zeroed` declares valid; nobody has a unique reference to
+            // which `Zeroed` declares valid; no unique reference exists to
             // them while the slab is borrowed. With `len` 0 it is dangling and
             // aligned, as an empty slice may be.
             unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }

@@ -8,7 +8,7 @@ pub enum OffloadState {
     /// Only in software.
     #[default]
     None = 0,
-    /// Somebody has asked for rules.
+    /// Rules have been asked for.
     Wanted = 1,
     /// Rules may match its packets.
     Installed = 2,

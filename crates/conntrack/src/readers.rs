@@ -3,8 +3,8 @@
 //!
 //! The keeper takes the removed records and raises the epoch; a worker copies
 //! the epoch at the top of its loop, where it holds no reference. When every
-//! registered worker has copied an epoch raised after the removal, nobody can
-//! have found the records in the index since.
+//! registered worker has copied an epoch raised after the removal, no worker
+//! can have found the records in the index since.
 use std::sync::{Arc, PoisonError};
 
 use crate::sync::{AtomicU64, Mutex, Ordering};

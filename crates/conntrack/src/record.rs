@@ -2,7 +2,8 @@
 //!
 //! Everything but `life`, `seen` and `link` is written only between the
 //! record's taking and its publication, under a new generation, and is read by
-//! whoever holds a reference from the index or finds the generation unchanged.
+//! holders of a reference from the index, and by readers that find the generation
+//! unchanged.
 use flow::{BackendId, Direction, HopId, ServiceId};
 use service::Forwarding;
 use wire::Transport;
@@ -85,8 +86,8 @@ impl<const K: usize> Record<K> {
         }
     }
 
-    /// Writes a connection into a record that nobody else has, and makes it
-    /// live. Readers who came by an old id see the new generation before any
+    /// Writes a connection into a record that no other thread has, and makes
+    /// it live. Readers that came by an old id see the new generation before any
     /// new content (the fence), or the whole content (the release).
     #[inline]
     pub(crate) fn write(&self, content: &Content<K>, life: Life, seen: u32) {
@@ -128,7 +129,7 @@ impl<const K: usize> Record<K> {
         other == 0
     }
 
-    /// The content, for holders of a reference from the index who have not
+    /// The content, for holders of a reference from the index that have not
     /// quiesced since: it doesn't change. Others may get a mixture.
     #[inline]
     pub(crate) fn content(&self) -> Content<K> {
@@ -230,7 +231,7 @@ impl<const K: usize> Record<K> {
         (after.generation() == life.generation()).then_some((life, content))
     }
 
-    /// Generation and state. Acquire: who sees a live one sees its content.
+    /// Generation and state. Acquire: a reader of a live one reads its content.
     #[inline]
     pub(crate) fn life(&self) -> Life {
         Life::from_raw(self.life.load(Ordering::Acquire))

@@ -18,7 +18,7 @@ pub struct Segment {
 }
 
 /// How far a client's RST may be ahead of what the server acknowledged when the
-/// connection began: what the client may have sent since. A forger who doesn't
+/// connection began: what the client may have sent since. A forger that doesn't
 /// see the connection's packets hits that once in 1024 tries at the right ports.
 const SENT: u32 = 1 << 22;
 
@@ -39,7 +39,7 @@ impl Began {
 
     /// Notes what a segment of `direction` says, which has changed the state of a
     /// connection that was not open yet. The client's own word counts where the
-    /// server is not heard. An acknowledgement of 0 says that nobody has read it.
+    /// server is not heard. An acknowledgement of 0 is one that was not read.
     pub(crate) fn note(&self, direction: Direction, segment: &Segment, heard: bool) {
         let acknowledges = segment.flags.any(TcpFlags::ACK) && segment.acknowledgement != 0;
         match direction {

@@ -44,7 +44,7 @@ impl Stack {
         }
     }
 
-    /// How many pops took a record, modulo 2^32, if nobody called [`Self::take`].
+    /// How many pops took a record, modulo 2^32, if [`Self::take`] was not called.
     pub(crate) fn pops(&self) -> u32 {
         (self.head.load(Ordering::Relaxed) >> 32) as u32
     }

@@ -133,7 +133,7 @@ impl Worker {
         }
     }
 
-    /// Somebody else's: it may be there or not, but what is found is whole,
+    /// Another thread's: it may be there or not, but what is found is whole,
     /// and stays so until this thread quiesces.
     fn look_up_other(&mut self) {
         let content = content(self.random.random_range(0..THREADS * OWN + CONTESTED));

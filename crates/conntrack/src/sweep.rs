@@ -107,8 +107,8 @@ const fn has_ended(state: ConnState) -> bool {
     matches!(state, ConnState::Closing | ConnState::Reset)
 }
 
-/// Whether rules of a connection in `offload` are there or asked for, and
-/// nobody takes them back.
+/// Whether rules of a connection in `offload` are there or asked for, and are
+/// not being withdrawn.
 const fn may_have_rules(offload: OffloadState) -> bool {
     matches!(offload, OffloadState::Wanted | OffloadState::Installed)
 }

@@ -101,7 +101,7 @@ const fn workers_ask(admit: AdmissionPolicy) -> bool {
     matches!(admit, AdmissionPolicy::All | AdmissionPolicy::FirstPacket)
 }
 
-/// Asks for rules, unless somebody has done so.
+/// Asks for rules, unless they have been asked for.
 pub(crate) fn want<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId) {
     let table = &cx.shared.table;
     if table.change_offload(conn, OffloadState::None, OffloadState::Wanted)

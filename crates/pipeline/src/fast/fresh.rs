@@ -47,7 +47,7 @@ impl<'a, const K: usize> Candidates<'a, K> {
     }
 }
 
-/// A set of 5-tuples that may say that one is in which isn't. A sender who
+/// A set of 5-tuples that may say that one is in which isn't. A sender that
 /// chooses 5-tuples that agree here makes the burst compare them one by one.
 #[derive(Debug, Default)]
 pub(super) struct Seen([u64; 16]);
