@@ -291,3 +291,30 @@ fn invented_addresses_on_the_link_do_not_stop_others() {
     assert_eq!(world.count(Counter::NeighbourTableFull), 0);
     assert!(kept.iter().all(|hop| world.shared.neighbours.get(*hop).is_some()));
 }
+
+/// A stale next hop is asked for five times in vain, by unicast; with the sixth
+/// question its address is given up.
+#[test]
+fn a_stale_hop_is_given_up_after_so_many_questions() {
+    let world = World::new(&Plan { known_backends: false, ..Plan::default() });
+    let table = &world.shared.neighbours;
+    let settings = ResolverSettings::default();
+    let mut resolver = Resolver::new(Arc::clone(&world.shared), settings);
+    let (mut now, addr) = (1000, ip("10.1.0.11"));
+    let hop = table.hop(InterfaceId(1), addr, now).unwrap();
+    table.learn(InterfaceId(1), addr, backend_mac(1), now);
+    let question = arp::request(LB_IN, v4("10.1.0.1"), v4("10.1.0.11"), Some(backend_mac(1)));
+    let mut asked = 0;
+    loop {
+        let sent = run(&mut resolver, &mut now, 1);
+        match table.get(hop).unwrap().state {
+            NeighbourState::Reachable => {}
+            NeighbourState::Stale => {
+                asked += sent.iter().filter(|(_, frame)| frame[..] == question[..]).count();
+            }
+            _ => break,
+        }
+        assert!(now < 200_000);
+    }
+    assert_eq!(asked, settings.tries as usize);
+}

@@ -155,3 +155,23 @@ fn the_other_workers_decision_counts() {
     assert_eq!(destination(&out.out.sent[0].1), at("10.1.0.12:8080"));
     assert_eq!(world.count(Counter::Installed), 0);
 }
+
+/// Rules may be made at any moment for a connection that waits for them, so an idle
+/// one is reported and stays.
+#[test]
+fn an_idle_connection_that_waits_for_rules_is_not_removed() {
+    let mut world = World::new(&Plan::default());
+    let frame = udp(Link::CLIENT, "9.9.9.9:1000", "10.9.0.1:53", b"q");
+    world.one(OUTSIDE, &frame);
+    let table = &world.shared.table;
+    let flow = wire::Headers::parse(&frame).unwrap().flow(&frame).unwrap();
+    let conn = table.lookup(&flow).unwrap().conn;
+    assert!(table.change_offload(conn, OffloadState::None, OffloadState::Wanted));
+    let mut ager = Ager::new(Arc::clone(&world.shared), AgerSettings::default());
+    let mut reported = Vec::new();
+    for late_ms in [31_000, 60_000] {
+        ager.tick(world.now_ms + late_ms, &mut |conn, why| reported.push((conn, why)));
+    }
+    assert_eq!(reported, [(conn, Offload::Expired); 2], "in every round");
+    assert_eq!((table.len(), ager.removed()), (1, 0));
+}
