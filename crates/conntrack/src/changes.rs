@@ -76,6 +76,21 @@ impl<const K: usize> Record<K> {
         self.life().is_live().then(|| self.see(now))
     }
 
+    /// Makes the state that of a revoked connection, if there are ends to tell and no
+    /// rules.
+    pub(crate) fn revoke(&self) -> Option<()> {
+        let mut life = self.life();
+        while life.is_live() && life.offload() == OffloadState::None {
+            match self
+                .change_life(life, life.with_state(life.state().revoked()?, self.is_one_way()))
+            {
+                Ok(()) => return Some(()),
+                Err(now) => life = now,
+            }
+        }
+        None
+    }
+
     /// Makes the offload state `to` if it is `from`.
     pub(crate) fn change_offload(&self, from: OffloadState, to: OffloadState) -> Option<()> {
         let mut life = self.life();

@@ -27,6 +27,9 @@ pub enum ConnState {
     Closing,
     /// TCP, a RST was the last packet that changed the state.
     Reset,
+    /// TCP, the backend has left the configuration, and the next packet of either
+    /// side is answered by a RST to both.
+    Revoked,
     /// UDP, only the client has sent.
     Unanswered,
     /// UDP, both sides have sent.
@@ -48,6 +51,8 @@ pub enum Event {
     Closing,
     /// A RST came now.
     Reset,
+    /// A packet of a connection that has been [revoked](ConnState::Revoked).
+    Revoked,
     /// A RST came that the client can't have sent, by its sequence number: it
     /// changes nothing, and the server doesn't believe it either.
     ResetDoubted,
@@ -71,7 +76,7 @@ pub(crate) struct TcpState {
     former: ConnState,
 }
 
-const CODES: [ConnState; 11] = [
+const CODES: [ConnState; 12] = [
     ConnState::New,
     ConnState::Syn,
     ConnState::SynAck,
@@ -83,6 +88,7 @@ const CODES: [ConnState; 11] = [
     ConnState::Reset,
     ConnState::Unanswered,
     ConnState::Stream,
+    ConnState::Revoked,
 ];
 
 #[inline]
@@ -99,6 +105,7 @@ const fn code(state: ConnState) -> u8 {
         ConnState::Reset => 8,
         ConnState::Unanswered => 9,
         ConnState::Stream => 10,
+        ConnState::Revoked => 11,
     }
 }
 
@@ -145,6 +152,16 @@ impl TcpState {
         match direction {
             Direction::Forward if !one_way => both | bit(ConnState::Unanswered),
             Direction::Forward | Direction::Reply => both,
+        }
+    }
+
+    /// The state of a connection whose ends are to be told that it has ended; `None`
+    /// if there is nobody to tell: UDP, and TCP that has ended anyway.
+    pub(crate) const fn revoked(self) -> Option<Self> {
+        use ConnState as S;
+        match self.now {
+            S::Closing | S::Reset | S::Revoked | S::Unanswered | S::Stream => None,
+            _ => Some(Self::plain(S::Revoked)),
         }
     }
 
@@ -208,6 +225,9 @@ impl TcpState {
         direction: Direction,
         flags: Option<TcpFlags>,
     ) -> (Self, Event) {
+        if matches!(self.now, ConnState::Revoked) && flags.is_some() {
+            return (self, Event::Revoked);
+        }
         if forwarding.is_one_way() {
             self.after_one_way(proto, direction, flags)
         } else {

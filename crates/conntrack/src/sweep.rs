@@ -20,8 +20,10 @@ const ENDED_TICKS: u32 = 16;
 /// rules in the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// Whether its timeout has passed.
+    /// Whether its timeout has passed, or its backend leaves.
     pub is_over: bool,
+    /// Whether its backend leaves: then packets may still come.
+    pub is_leaving: bool,
     /// The state it is in, whose timeout that is.
     pub state: ConnState,
     /// How far its way into the NIC is: while rules may match its packets, the
@@ -44,7 +46,7 @@ impl ConnTable {
     }
 
     /// As [`Self::sweep`], and reports connections of a backend that `leaves` as if
-    /// their timeout had passed.
+    /// their timeout had passed, but for those that have been [revoked](Self::revoke).
     pub fn sweep_leaving(
         &self,
         now_ms: u64,
@@ -88,15 +90,16 @@ fn check<const K: usize>(
             continue;
         }
         let (state, offload) = (life.state(), life.offload());
-        let is_over = is_over(age, timeouts.of(state, record.is_one_way(), pressure))
-            || leaves(record.backend());
+        let is_late = is_over(age, timeouts.of(state, record.is_one_way(), pressure));
+        let is_leaving = state.now() != ConnState::Revoked && leaves(record.backend());
+        let is_over = is_late || is_leaving;
         if !is_over {
             round.add(record, state);
         }
         let state = state.now();
         if is_over || (age >= ENDED_TICKS && has_ended(state) && may_have_rules(offload)) {
             let idle_ms = u64::from(age) * TICK_MS;
-            let expiry = Expiry { is_over, state, offload, idle_ms };
+            let expiry = Expiry { is_over, is_leaving, state, offload, idle_ms };
             report(ConnId::from_raw(number | <Key<K> as Family>::ID_BIT), expiry);
         }
     }

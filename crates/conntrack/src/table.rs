@@ -113,6 +113,23 @@ impl ConnTable {
         }
     }
 
+    /// Revokes a TCP connection that is in [`OffloadState::None`]: its packets leave
+    /// the fast path, and each of them is an [`Event::Revoked`]. It is kept like one
+    /// after a RST. `false`: it has ended, has rules, or is no TCP connection.
+    pub fn revoke(&self, conn: ConnId, now_ms: u64) -> bool {
+        let (number, now) = (conn.record(), tick(now_ms));
+        let revoked = if conn.is_v6() {
+            self.v6
+                .record(number)
+                .and_then(|record| record.revoke().and_then(|()| record.rearm(now)))
+        } else {
+            self.v4
+                .record(number)
+                .and_then(|record| record.revoke().and_then(|()| record.rearm(now)))
+        };
+        revoked.is_some()
+    }
+
     /// Makes the records of removed connections usable again as far as all
     /// readers have quiesced since; how many. For the keeper, every few
     /// milliseconds: takes locks, but none that a worker's lookups or

@@ -70,7 +70,7 @@ impl Timeouts {
             }
             ConnState::Established | ConnState::HalfClosed(_) => self.established_ms,
             ConnState::Closing => self.closing_ms,
-            ConnState::Reset => self.reset_ms,
+            ConnState::Reset | ConnState::Revoked => self.reset_ms,
             ConnState::Unanswered => self.udp_ms,
             ConnState::Stream => self.udp_stream_ms,
         }

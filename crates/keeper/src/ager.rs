@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use conntrack::{ConnId, Expiry, OffloadState};
+use flow::OnRemove;
 use state::{Offload, Shared};
 
 /// How fast the table is walked.
@@ -24,7 +25,7 @@ impl Default for AgerSettings {
 }
 
 /// Removes connections whose timeout has passed, and those that are to move since
-/// their backend has left the configuration. One with rules in the NIC is
+/// their backend has left the configuration; revokes those that are to be reset. One with rules in the NIC is
 /// reported to the offload side first: its packets may have come unseen. When
 /// the rules are gone and its new timeout passes as well, it is removed.
 ///
@@ -50,23 +51,32 @@ impl Ager {
     /// round until the rules are gone, so a report may be lost.
     pub fn tick(&mut self, now_ms: u64, report: &mut dyn FnMut(ConnId, Offload)) {
         let Self { shared, settings, removed } = self;
+        let snapshot = shared.snapshot.load();
+        let services = &snapshot.services;
+        let is_reset = |conn| {
+            let binding = shared.table.binding(conn);
+            binding.is_some_and(|own| services.on_remove(own.backend) == OnRemove::Reset)
+        };
+        let any = services.departed().iter().any(|own| !services.on_remove(own.id).is_keep());
         let mut swept = |conn: ConnId, expiry: Expiry| match expiry.offload {
+            OffloadState::None
+                if expiry.is_leaving && is_reset(conn) && shared.table.revoke(conn, now_ms) => {}
             OffloadState::None => {
                 if let Some(binding) = shared.table.remove_from_software(conn) {
                     shared.loads.closed(binding.backend);
                     *removed += 1;
                 }
             }
-            OffloadState::Wanted | OffloadState::Installed if expiry.is_over => {
+            // The packets of one that is to leave don't keep its rules.
+            OffloadState::Wanted | OffloadState::Installed
+                if expiry.is_over && !expiry.is_leaving =>
+            {
                 report(conn, Offload::Expired);
             }
             OffloadState::Wanted | OffloadState::Installed => report(conn, Offload::Closing),
             OffloadState::Withdrawing => {}
         };
-        let snapshot = shared.snapshot.load();
-        let services = &snapshot.services;
-        let any = services.departed().iter().any(|own| services.moves_away(own.id));
-        let leaves = |backend| any && services.moves_away(backend);
+        let leaves = |backend| any && !services.on_remove(backend).is_keep();
         shared.table.sweep_leaving(now_ms, settings.records_per_tick, &leaves, &mut swept);
         shared.table.reclaim();
         shared.table.tidy(settings.buckets_per_tick);

@@ -154,7 +154,7 @@ fn remind<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, pac
     let worth_it = match cx.shared.table.state(conn) {
         Some(ConnState::Established | ConnState::Stream) => true,
         Some(ConnState::HalfClosed(Direction::Forward | Direction::Reply)) => true,
-        Some(ConnState::Closing | ConnState::Reset) | None => false,
+        Some(ConnState::Closing | ConnState::Reset | ConnState::Revoked) | None => false,
         Some(_) => cx.snapshot.admit == AdmissionPolicy::FirstPacket,
     };
     match (worth_it, cx.snapshot.admit) {

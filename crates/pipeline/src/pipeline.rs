@@ -13,6 +13,7 @@ use wire::Mac;
 use wire::icmp::MAX_ERROR_LEN;
 
 use crate::Outbox;
+use crate::answer::echo::Echoes;
 use crate::context::Context;
 use crate::fast::Link;
 use crate::fast::classify::classify;
@@ -86,6 +87,7 @@ pub(crate) struct Stages<B> {
     pub(crate) scheduling: Scheduling,
     pub(crate) errors: Errors,
     pub(crate) fragments: Fragments<B>,
+    pub(crate) echoes: Echoes,
 }
 
 impl<B: PacketBuf> Pipeline<B> {
@@ -121,6 +123,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 snapshot.fragment_timeout_ms,
                 settings.seed,
             ),
+            echoes: Echoes::new(snapshot.fragment_timeout_ms, settings.seed),
         };
         let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
         let published = Cache::new(Published(Arc::clone(&shared)));
@@ -144,6 +147,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.scheduling.state.follow(&now.services);
             self.stages.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
             self.stages.fragments.set_timeout(now.fragment_timeout_ms);
+            self.stages.echoes.set_timeout(now.fragment_timeout_ms);
             self.stages.errors.limit = TokenBucket::new(now.answers.per_second);
         }
     }

@@ -321,15 +321,15 @@ impl ServiceTable {
         &self.departed
     }
 
-    /// Whether `backend` has left the configuration, and its connections are to
-    /// move to others.
+    /// What happens to the connections of `backend`, which may have left the
+    /// configuration: they stay where it has not.
     #[must_use]
-    pub fn moves_away(&self, backend: BackendId) -> bool {
+    pub fn on_remove(&self, backend: BackendId) -> OnRemove {
         let place = self.backend_places.get(usize::from(backend.0)).map(|place| *place as usize);
         let departed = place.and_then(|place| place.checked_sub(self.backends.len()));
         let own = departed.and_then(|place| self.departed.get(place));
         let service = own.and_then(|own| self.service(own.service));
-        service.is_some_and(|service| service.on_remove() == OnRemove::Move)
+        service.map_or(OnRemove::Keep, Service::on_remove)
     }
 
     /// Backends of the configuration and departed ones.

@@ -53,7 +53,7 @@ counters! {
         BadNdp "bad_ndp" "Neighbour discovery that RFC 4861 tells to discard.",
         NdpNotForUs "ndp_not_for_us" "Neighbour discovery about addresses that aren't ours and neighbours that aren't known.",
         BadIcmp "bad_icmp" "ICMP with a wrong checksum or a part missing.",
-        IcmpUnsupported "icmp_unsupported" "ICMP to us that is neither an echo request nor an error.",
+        IcmpUnsupported "icmp_unsupported" "ICMP to us that is neither an echo request nor an error, and redirects and source quenches.",
         IcmpUnrelated "icmp_unrelated" "ICMP errors about no connection of ours.",
         ProtocolNotBalanced "protocol_not_balanced" "Neither TCP nor UDP nor ICMP.",
         ClosedPort "closed_port" "To a port of a VIP that no service has, and not answered.",
@@ -79,6 +79,7 @@ counters! {
         FragmentOrphaned "fragment_orphaned" "The first fragment of the datagram wasn't forwarded.",
     }
     Consumed {
+        IcmpPieces "icmp_pieces" "Fragments of ICMP messages to us, kept until the message is whole.",
         ArpLearnt "arp_learnt" "ARP replies and announcements of neighbours.",
         NdpLearnt "ndp_learnt" "Neighbour advertisements of neighbours.",
     }
@@ -106,6 +107,7 @@ counters! {
         Missed "missed" "Not found in the connection table.",
         Installed "installed" "Connections put into the table.",
         ResetDoubted "reset_doubted" "RST with a sequence number that the client can't have reached.",
+        Revoked "revoked" "Packets of connections whose backend is removed and whose service resets them: each became a RST to both sides.",
         Rescheduled "rescheduled" "SYN on a known 5-tuple that went to another backend, as a new connection.",
         Reopened "reopened" "SYN on the 5-tuple of a closed connection.",
         TableFullSeen "table_full_seen" "A connection found the table full.",

@@ -59,9 +59,10 @@ pub fn macs(frame: &[u8]) -> Option<(Mac, Mac)> {
     Some((header.dst(), header.src()))
 }
 
-/// The header of the answer to `frame`, whose addresses change places.
+/// Destination and source of the answer to `frame`: its addresses change places.
+/// `None` if one of them is a group's.
 #[must_use]
-pub(crate) fn answer(frame: &[u8]) -> Option<(Mac, Mac)> {
+pub fn answer(frame: &[u8]) -> Option<(Mac, Mac)> {
     let (dst, src) = macs(frame)?;
     Some((src, dst)).filter(|_| !dst.is_group() && !src.is_group())
 }

@@ -196,6 +196,25 @@ impl Headers {
         })
     }
 
+    /// Where a fragment's data, which begins at `l4`, belongs in its datagram, in
+    /// bytes, and whether more follow; `None` if the packet is whole.
+    #[must_use]
+    pub fn place(&self, frame: &[u8]) -> Option<(usize, bool)> {
+        match (self.fragment, self.net) {
+            (Fragment::Whole, _) => None,
+            (Fragment::First(_), _) => Some((0, true)),
+            (Fragment::Later(_), Net::Ipv4) => {
+                let word = be16(frame, usize::from(self.l3) + 6)?;
+                Some((usize::from(word & 0x1fff) * 8, word & 0x2000 != 0))
+            }
+            // The fragment header is the last in front of the data.
+            (Fragment::Later(_), _) => {
+                let word = be16(frame, usize::from(self.l4).checked_sub(6)?)?;
+                Some((usize::from(word & 0xfff8), word & 1 != 0))
+            }
+        }
+    }
+
     /// The 5-tuple of a whole or first fragment of TCP or UDP. `frame` is the
     /// one that was parsed.
     #[inline]

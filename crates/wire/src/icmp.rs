@@ -3,7 +3,7 @@ use std::borrow::Borrow;
 
 use crate::view::header;
 
-pub use crate::echo::echo_reply_in_place;
+pub use crate::echo::{answer_message, echo_reply_in_place};
 pub use crate::icmp_error::{ErrorKind, MAX_ERROR_LEN, error_about, error_into};
 
 header! {

@@ -72,7 +72,7 @@ impl ErrorKind {
 /// Ethernet source, with its tag. A buffer of [`MAX_ERROR_LEN`] always suffices.
 ///
 /// `None`, and `buf` is as it was, if no error may be sent about the frame: an
-/// ICMP error or redirect, a later fragment, a multicast or broadcast
+/// ICMP error or redirect, a later fragment of IPv4, a multicast or broadcast
 /// destination or source in either layer; and if `from` is of the other family
 /// or `buf` too small.
 #[must_use]
@@ -110,10 +110,13 @@ fn datagram_into(
     kind: ErrorKind,
     from: IpAddr,
 ) -> Option<usize> {
-    if matches!(headers.fragment, Fragment::Later(_)) {
+    // Of a later fragment only IPv6 senders are told (RFC 1122 section 3.2.2; RFC 4443
+    // section 2.4 e has no such rule), unless it may be one of an ICMPv6 error.
+    let is_later = matches!(headers.fragment, Fragment::Later(_));
+    if is_later && headers.net == Net::Ipv4 {
         return None;
     }
-    let message = packet.get(usize::from(headers.l4)).copied();
+    let message = packet.get(usize::from(headers.l4)).copied().filter(|_| !is_later);
     match (headers.net, from, headers.src_addr(packet)?, headers.dst_addr(packet)?) {
         (Net::Ipv4, IpAddr::V4(from), IpAddr::V4(to), IpAddr::V4(about)) => {
             let is_error = headers.proto == protocol::ICMP && message.is_none_or(icmp::is_error);

@@ -25,6 +25,7 @@ pub mod malformed;
 pub mod ndp;
 pub mod numbers;
 mod parse;
+pub mod pieces;
 pub mod quoted;
 pub mod reset;
 pub mod rewrite;

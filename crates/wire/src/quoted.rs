@@ -28,8 +28,7 @@ pub struct Quoted {
 
 impl Quoted {
     /// The packet that `frame` quotes. `None` if the frame isn't a whole ICMP
-    /// error (unreachable, packet too big, time exceeded, parameter problem,
-    /// source quench), or doesn't quote IP header and ports of TCP or UDP in
+    /// error (unreachable, packet too big, time exceeded, parameter problem), or doesn't quote IP header and ports of TCP or UDP in
     /// the same family.
     #[must_use]
     pub fn parse(frame: &[u8], headers: &Headers) -> Option<Self> {
@@ -110,7 +109,6 @@ fn original_length(headers: &Headers, kind: u8, word: u32) -> Option<usize> {
             protocol::ICMP,
             v4::UNREACHABLE | v4::TIME_EXCEEDED | v4::PARAMETER_PROBLEM,
         ) => ((word >> 16) & 0xff) * 4,
-        (Net::Ipv4, protocol::ICMP, v4::SOURCE_QUENCH) => 0,
         (Net::Ipv6, protocol::ICMPV6, v6::UNREACHABLE | v6::TIME_EXCEEDED) => (word >> 24) * 8,
         (Net::Ipv6, protocol::ICMPV6, v6::PACKET_TOO_BIG | v6::PARAMETER_PROBLEM) => 0,
         _ => return None,

@@ -54,7 +54,7 @@ fn an_echo_is_answered_with_its_data() {
         let spec = Spec { tag, ..base(v4, if v4 { 1 } else { 58 }) };
         let (mut frame, headers) = built(&spec);
         let request = frame.clone();
-        assert!(echo_reply_in_place(&mut frame, &headers));
+        assert!(echo_reply_in_place(&mut frame, &headers, 7));
         assert!(is_right(&frame));
         assert_eq!((&frame[..6], &frame[6..12]), (&request[6..12], &request[..6]));
         let answered = Headers::parse(&frame).unwrap();
@@ -76,7 +76,7 @@ fn an_echo_with_anything_unusual_is_not_answered() {
             change(&mut frame);
             let headers = Headers::parse(&frame).unwrap();
             let before = frame.clone();
-            !echo_reply_in_place(&mut frame, &headers) && frame == before
+            !echo_reply_in_place(&mut frame, &headers, 7) && frame == before
         };
         let l4 = usize::from(built(&spec).1.l4);
         assert!(refused(&|frame| frame[l4 + 8] ^= 1), "a wrong checksum");
@@ -94,11 +94,11 @@ fn an_echo_with_anything_unusual_is_not_answered() {
         }
         let with_options = Spec { options: vec![(60, 1)], ..spec.clone() };
         let (mut frame, headers) = built(&with_options);
-        assert!(!echo_reply_in_place(&mut frame, &headers));
+        assert_eq!(echo_reply_in_place(&mut frame, &headers, 7), v4, "options");
         let fragment =
             Spec { fragment: Some((1, 0, true)), payload: vec![0; 8], padding: 0, ..spec };
         let (mut frame, headers) = built(&fragment);
-        assert!(!echo_reply_in_place(&mut frame, &headers));
+        assert!(!echo_reply_in_place(&mut frame, &headers, 7));
     }
 }
 
@@ -154,8 +154,11 @@ fn no_error_is_sent_about_what_must_not_be_told() {
         let mut group = frame.clone();
         group[0] = 0xff;
         assert!(none(&group), "an Ethernet broadcast");
+        // IPv6 senders are told of later fragments, but not if it may be an error's.
         let later = Spec { fragment: Some((1, 5, false)), ..base(v4, 17) };
-        assert!(none(&later.build()), "a later fragment");
+        assert_eq!(none(&later.build()), v4, "a later fragment");
+        let later = Spec { proto: if v4 { 1 } else { 58 }, ..later };
+        assert!(none(&later.build()), "a later fragment of ICMP");
         let sources: &[&str] = if v4 {
             &["0.0.0.0:1", "127.0.0.1:1", "224.0.0.1:1", "255.255.255.255:1", "240.0.0.1:1"]
         } else {

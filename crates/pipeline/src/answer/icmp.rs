@@ -9,6 +9,7 @@ use wire::quoted::{Quoted, Translation, rewrite_quoted};
 use wire::{FlowKey, Fragment, Net, Rewrite, Side, decrement_ttl, icmp, icmpv6};
 
 use crate::Outbox;
+use crate::answer::echo::Echoes;
 use crate::answer::too_long;
 use crate::context::{Context, Decision, Packet};
 use crate::slow::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
@@ -19,7 +20,8 @@ use crate::source::is_host;
 pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     errors: &mut Errors,
-    mut packet: Packet<B>,
+    echoes: &mut Echoes,
+    packet: Packet<B>,
 ) {
     let (frame, headers) = (packet.buf.bytes(), &packet.headers);
     let kind = frame.get(usize::from(headers.l4)).copied();
@@ -29,6 +31,12 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
     let (is_echo, is_error) = match headers.net {
         Net::Ipv4 => (kind == icmp::kind::ECHO_REQUEST, icmp::is_error(kind)),
         _ => (kind == icmpv6::kind::ECHO_REQUEST, icmpv6::is_error(kind)),
+    };
+    // Nothing follows from a source quench (RFC 6633 section 3), and redirects are
+    // for hosts (RFC 1812 section 5.2.7.2).
+    let is_idle = match headers.net {
+        Net::Ipv4 => matches!(kind, icmp::kind::SOURCE_QUENCH | icmp::kind::REDIRECT),
+        _ => kind == icmpv6::kind::REDIRECT,
     };
     if let Err(malformed) = packet.check() {
         return cx.count(malformed.into());
@@ -40,7 +48,10 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
         return cx.count(Counter::BadIcmp);
     }
     let ours = cx.snapshot.is_ours(dst);
-    if headers.fragment != Fragment::Whole || (ours && !is_echo && !is_error) {
+    if headers.fragment != Fragment::Whole && ours {
+        return echoes.answer(cx, packet);
+    }
+    if headers.fragment != Fragment::Whole || (ours && !is_echo && !is_error) || is_idle {
         return cx.count(Counter::IcmpUnsupported);
     }
     if is_error {
@@ -56,10 +67,7 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
     if !ours {
         return cx.count(Counter::NotForUs);
     }
-    if !icmp::echo_reply_in_place(packet.buf.bytes_mut(), &packet.headers) {
-        return cx.count(Counter::BadIcmp);
-    }
-    cx.reply(packet, Counter::EchoReplied);
+    echoes.answer(cx, packet);
 }
 
 /// An error speaks of a packet that we have sent to where the error comes

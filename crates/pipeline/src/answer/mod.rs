@@ -3,7 +3,10 @@
 
 pub(crate) mod arp;
 mod conflict;
+pub(crate) mod echo;
 pub(crate) mod icmp;
 pub(crate) mod ndp;
+mod reassembly;
 pub(crate) mod refusal;
+pub(crate) mod revoked;
 mod too_long;

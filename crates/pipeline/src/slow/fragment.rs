@@ -37,6 +37,16 @@ impl FragmentKey {
         Some(Self { src, dst, id, proto })
     }
 
+    /// As [`Self::of`], and of a whole packet a key that it shares with no fragment
+    /// but those of datagram 0.
+    pub(crate) fn of_any(frame: &[u8], headers: &Headers) -> Option<Self> {
+        let fragment = match headers.fragment {
+            Fragment::Whole => Fragment::First(0),
+            fragment => fragment,
+        };
+        Self::of(frame, &Headers { fragment, ..*headers })
+    }
+
     fn hash(&self, seed: u64) -> usize {
         let ids = u64::from(self.id) << 8 | u64::from(self.proto);
         mixed(seed, words(self.src).into_iter().chain(words(self.dst)).chain([ids]))

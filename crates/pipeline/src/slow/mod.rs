@@ -20,6 +20,7 @@ use crate::answer::arp::arp;
 use crate::answer::icmp::icmp;
 use crate::answer::ndp::ndp;
 use crate::answer::refusal::refuse;
+use crate::answer::revoked::reset_both;
 use crate::context::{Context, Decision, Packet};
 use crate::offload_requests::{decision, notice, segment, touch};
 use crate::pipeline::Stages;
@@ -131,7 +132,7 @@ impl<B: PacketBuf> Stages<B> {
             (Kind::Later(key), _) => self.later_fragment(cx, key, packet),
             (Kind::Arp, _) => arp(cx, packet),
             (Kind::Ndp, _) => ndp(cx, packet),
-            (Kind::Icmp, _) => icmp(cx, &mut self.errors, packet),
+            (Kind::Icmp, _) => icmp(cx, &mut self.errors, &mut self.echoes, packet),
         }
     }
 
@@ -186,6 +187,10 @@ impl<B: PacketBuf> Stages<B> {
         // Only looked at in place: a copy would wait for its making.
         match &cx.shared.table.serve(hit, segment(&packet.headers), cx.now_ms) {
             Some((action, event)) => {
+                if *event == Event::Revoked {
+                    let (delivery, hop) = (&action.delivery, action.hop);
+                    return reset_both(cx, &mut self.errors, packet, delivery, hop);
+                }
                 if *event != Event::None {
                     notice(cx, hit.conn, *event);
                 }

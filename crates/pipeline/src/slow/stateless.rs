@@ -53,17 +53,18 @@ pub(crate) fn sender<O>(cx: &Context<'_, O>, key: &FlowKey) -> IpAddr {
 pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
     let (proto, server, client) = (key.proto(), key.src(), key.dst());
     let one_way = |service: &Service| service.forwarding().is_one_way();
-    if cx.snapshot.services.lookup(&key.reversed()).is_some_and(one_way) {
-        // The backend's own answer, which need not have passed here.
-        return Ok(Decision { delivery: Delivery::Plain, hop: hop_to(cx, client.ip())? });
-    }
-    if cx.snapshot.services.by_backend(proto, server).is_empty() {
+    let is_own = cx.snapshot.services.lookup(&key.reversed()).is_some_and(one_way);
+    if !is_own && cx.snapshot.services.by_backend(proto, server).is_empty() {
         return Err(Counter::NotForUs);
     }
     if !is_client(cx, client.ip()) {
         // Of mode fullnat: without state the client is not known. Or to an address
-        // that no client has.
+        // that no client has: sent to one of our own, the packet would come back.
         return Err(Counter::BackendUnclaimed);
+    }
+    if is_own {
+        // The backend's own answer, which need not have passed here.
+        return Ok(Decision { delivery: Delivery::Plain, hop: hop_to(cx, client.ip())? });
     }
     let binding = binding(cx, key).ok_or(Counter::BackendUnclaimed)?;
     let delivery = binding.delivery(Direction::Reply).ok_or(Counter::NotRewritable)?;

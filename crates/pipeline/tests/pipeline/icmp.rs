@@ -109,6 +109,35 @@ fn packets_too_long_for_the_next_link_are_told_or_dropped() {
     assert_eq!(world.count(Counter::PacketTooBig), 2);
 }
 
+/// RFC 4443 exempts later fragments of IPv6 from nothing.
+#[test]
+fn later_fragments_of_ipv6_too_long_for_the_next_link_are_told() {
+    let mut world = World::new(&Plan { mtus: [1500, 1300], ..Plan::default() });
+    let frame = udp(Link::CLIENT, "[2001:db8::9]:5000", "[fd09::1]:53", &[7; 3000]);
+    let short = crate::fragments::cut(&frame, 7, 1200);
+    let long = crate::fragments::cut(&frame, 7, 1400);
+    assert_eq!(world.one(OUTSIDE, &short[0]).unwrap().0, INSIDE);
+    let (port, sent) = world.one(OUTSIDE, &long[1]).unwrap();
+    assert_eq!(port, OUTSIDE);
+    let parsed = PacketHeaders::from_ethernet_slice(&sent).unwrap();
+    let Some(TransportHeader::Icmpv6(icmp)) = parsed.transport else { panic!("no ICMPv6") };
+    assert_eq!(icmp.icmp_type, Icmpv6Type::PacketTooBig { mtu: 1300 });
+}
+
+/// RFC 6633 asks to discard source quenches, RFC 1812 to ignore redirects.
+#[test]
+fn source_quenches_and_redirects_are_discarded() {
+    let mut world = World::new(&Plan::default());
+    let (client, vip) = ("9.9.9.9:5000", "10.9.0.1:53");
+    let (_, sent) = world.one(OUTSIDE, &udp(Link::CLIENT, client, vip, b"query")).unwrap();
+    for kind in [4, 5] {
+        let quench = Icmpv4Type::Unknown { type_u8: kind, code_u8: 0, bytes5to8: [0; 4] };
+        let error = icmp4(Link::from_backend(1), "10.1.0.11", "9.9.9.9", quench, quote(&sent));
+        world.drops(INSIDE, &error, Counter::IcmpUnsupported);
+    }
+    assert_eq!(world.count(Counter::IcmpTranslated), 0);
+}
+
 /// What an error quotes of a frame.
 fn quote(frame: &[u8]) -> &[u8] {
     &frame[14..]

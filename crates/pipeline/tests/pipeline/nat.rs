@@ -204,6 +204,24 @@ fn answers_that_nobody_or_two_services_claim_are_dropped() {
     world.drops(OUTSIDE, &no_service, Counter::ClosedPort);
 }
 
+/// Answers without a connection to an address of ours would come back to us.
+#[test]
+fn answers_without_a_connection_to_our_own_addresses_are_dropped() {
+    let mut world = World::new(&Plan::default());
+    for own in ["10.1.0.100:40000", "10.0.0.1:9", "10.1.0.1:9"] {
+        for server in ["10.1.0.11:8080", "10.1.0.13:7000", "10.9.0.6:80", "10.9.0.7:80"] {
+            let answer = tcp(Link::from_backend(1), server, own, "A", b"");
+            world.drops(INSIDE, &answer, Counter::BackendUnclaimed);
+        }
+    }
+    for (server, own) in [("[fd01::11]:8080", "[fd01::100]:40000"), ("[fd09::7]:80", "[fd00::1]:9")]
+    {
+        let answer = tcp(Link::from_backend(1), server, own, "A", b"");
+        world.drops(INSIDE, &answer, Counter::BackendUnclaimed);
+    }
+    assert_eq!(world.count(Counter::ForwardedPackets), 0);
+}
+
 #[test]
 fn the_same_client_port_to_two_vips_of_one_backend_takes_another_backend() {
     // Services "twin" and "twin2" share their only backend: no way out.

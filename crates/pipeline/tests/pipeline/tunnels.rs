@@ -259,6 +259,18 @@ fn a_tunnel_too_narrow_further_on_is_told_to_the_client() {
             let mut spoofed = sent[14..300].to_vec();
             spoofed[if outside_v4 { 15 } else { 23 }] ^= 1;
             assert_eq!(world.one(INSIDE, &report(1400, &spoofed)), None);
+            // To another address of ours than the tunnel's source, which alone can
+            // have been told.
+            let translated = world.count(Counter::IcmpTranslated);
+            let elsewhere = if outside_v4 {
+                icmp4(router, "10.1.0.254", "10.0.0.1", needed(1400), &sent[14..300])
+            } else {
+                icmp6(router, "fd01::fe", "fd00::1", too_big(1400), &sent[14..300])
+            };
+            assert_eq!(world.one(INSIDE, &elsewhere), None);
+            assert_eq!(world.count(Counter::IcmpTranslated), translated);
+            // The same report to the source is believed: nothing else was wrong.
+            assert!(world.one(INSIDE, &report(1400, &sent[14..300])).is_some());
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use packet::{HeapPacket, PacketBuf};
-use wire::icmp::{ErrorKind, MAX_ERROR_LEN, echo_reply_in_place, error_into};
+use wire::icmp::{ErrorKind, MAX_ERROR_LEN, answer_message, echo_reply_in_place, error_into};
+use wire::pieces::{Outer, Pieces};
 use wire::quoted::{Quoted, Translation, rewrite_quoted};
-use wire::{Headers, Mac, Net, arp, ndp, vlan};
+use wire::{Headers, Mac, Net, TcpFlags, arp, ndp, reset, vlan};
 
 use super::checks::{news, offsets, only_changed, pseudo, residue};
 
@@ -18,6 +19,25 @@ pub(crate) fn icmp_error(data: &[u8]) {
     }
     echo(data, &headers);
     complain(data, &headers);
+    reset(data, &headers);
+}
+
+/// A RST is a whole segment with right checksums, or nothing has happened.
+fn reset(data: &[u8], headers: &Headers) {
+    for make in [reset::answer_in_place, reset::replace_in_place] {
+        let mut frame = data.to_vec();
+        let Some(length) = make(&mut frame, headers) else {
+            assert!(frame == data);
+            continue;
+        };
+        frame.truncate(length);
+        let made = Headers::parse(&frame).unwrap();
+        let (_, l4, end) = offsets(&made);
+        assert_eq!((end, end - l4), (length, 20));
+        assert!(made.check(&frame, false).is_ok() && made.tcp_flags.any(TcpFlags::RST));
+        assert!(made.transport_checksum_is_right(&frame));
+        assert_eq!(make(&mut frame, &made), None);
+    }
 }
 
 fn translate(data: &[u8], headers: &Headers, quoted: &Quoted) {
@@ -72,7 +92,7 @@ fn translate(data: &[u8], headers: &Headers, quoted: &Quoted) {
 fn echo(data: &[u8], headers: &Headers) {
     let (l3, l4, end) = offsets(headers);
     let mut frame = data.to_vec();
-    if !echo_reply_in_place(&mut frame, headers) {
+    if !echo_reply_in_place(&mut frame, headers, 7) {
         assert!(frame == data);
         return;
     }
@@ -82,7 +102,32 @@ fn echo(data: &[u8], headers: &Headers) {
     assert_eq!(answered.dst_addr(&frame), headers.src_addr(data));
     assert_eq!(answered.src_addr(&frame), headers.dst_addr(data));
     checksums_are_right(&frame, &answered);
-    assert!(!echo_reply_in_place(&mut frame, &answered));
+    assert!(!echo_reply_in_place(&mut frame, &answered, 7));
+    pieces(data, headers, &frame[l4..end]);
+}
+
+/// The answer in pieces carries the same bytes.
+fn pieces(data: &[u8], headers: &Headers, message: &[u8]) {
+    let (_, l4, end) = offsets(headers);
+    let mut apart = data[l4..end].to_vec();
+    let (src, dst) = (headers.src_addr(data).unwrap(), headers.dst_addr(data).unwrap());
+    assert!(answer_message(&mut apart, src, dst) && apart == message);
+    let mtu = 68 + (data[0] & 15) as u16;
+    let outer = Outer { src: dst, dst: src, proto: headers.proto, traffic_class: 0, id: 9, mtu };
+    let mut pieces = Pieces::new(outer, &apart).unwrap();
+    let (mut frame, mut whole) = (data[..12].to_vec(), Vec::new());
+    while let Some(length) = pieces.next_len() {
+        frame.truncate(12);
+        frame.extend(if src.is_ipv4() { [8, 0] } else { [0x86, 0xdd] });
+        frame.resize(14 + length, 0);
+        assert_eq!(pieces.write(&mut frame[14..]), Some(length));
+        assert!(length <= usize::from(mtu));
+        let piece = Headers::parse(&frame).unwrap();
+        let (offset, more) = piece.place(&frame).unwrap_or((0, false));
+        assert_eq!((offset, more), (whole.len(), pieces.next_len().is_some()));
+        whole.extend_from_slice(&frame[usize::from(piece.l4)..]);
+    }
+    assert!(whole == apart);
 }
 
 fn complain(data: &[u8], headers: &Headers) {

@@ -1,0 +1,50 @@
+//! Connections of a removed backend whose service resets them: each packet of either
+//! side becomes a RST to the other side, and its sender gets one, too. Nothing needs
+//! to be remembered for that: a segment says which sequence numbers both sides expect
+//! (RFC 9293 section 3.10.7).
+use packet::PacketBuf;
+use service::Delivery;
+use state::Counter;
+use wire::{Headers, reset};
+
+use crate::Outbox;
+use crate::context::{Context, Packet};
+use crate::slow::act::{self, Errors};
+use flow::HopId;
+
+/// Ends the connection of `packet` for both sides: the packet would be delivered by
+/// `delivery` to `hop`.
+#[cold]
+pub(crate) fn reset_both<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    errors: &mut Errors,
+    mut packet: Packet<B>,
+    delivery: &Delivery,
+    hop: HopId,
+) {
+    cx.count(Counter::Revoked);
+    answer(cx, &packet);
+    let Some(length) = reset::replace_in_place(packet.buf.bytes_mut(), &packet.headers) else {
+        // A RST is for the other side as it is.
+        return act::forward(cx, errors, packet, delivery, hop);
+    };
+    // Cutting can't fail.
+    let _ = packet.buf.resize(length);
+    match Headers::parse(packet.buf.bytes()) {
+        Ok(headers) => act::forward(cx, errors, Packet { headers, ..packet }, delivery, hop),
+        Err(malformed) => cx.count(malformed.into()),
+    }
+}
+
+/// Sends a RST to the sender of `packet`, unless that is one itself or there is no
+/// buffer.
+fn answer<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, packet: &Packet<B>) {
+    let frame = packet.buf.bytes();
+    let Some(mut answer) = cx.out.fresh(frame.len()) else { return };
+    answer.bytes_mut().copy_from_slice(frame);
+    if let Some(length) = reset::answer_in_place(answer.bytes_mut(), &packet.headers) {
+        let _ = answer.resize(length);
+        cx.count(Counter::OriginatedPackets);
+        cx.out.send(cx.from.port, answer);
+    }
+}
