@@ -10,6 +10,10 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use testkit::ConfigText;
 use wire::Transport;
 
+/// What services do with connections of removed backends; `reset_on_remove.rs` has
+/// the third, which answers packets.
+const ON_REMOVE: [OnRemove; 2] = [OnRemove::Keep, OnRemove::Move];
+
 /// VIPs that services may have: each family with each protocol.
 pub(crate) const VIPS: usize = 8;
 /// Names that services may have.
@@ -141,7 +145,7 @@ impl Model {
         hosts.truncate(rng.random_range(1..5));
         let backends = hosts.into_iter().map(|host| (host, rng.random_range(1..4))).collect();
         let scheduler = *SCHEDULERS.choose(rng).unwrap();
-        let on_remove = *OnRemove::ALL.choose(rng).unwrap();
+        let on_remove = *ON_REMOVE.choose(rng).unwrap();
         let service = Service { name: name.clone(), vip: *vip, scheduler, on_remove, backends };
         let place = rng.random_range(0..=self.services.len());
         self.services.insert(place, service);
@@ -185,7 +189,7 @@ impl Model {
             }
             11 => toggle(&mut self.routes, rng.random_range(0..3)),
             12 => self.pool = !self.pool,
-            13 => service.on_remove = *OnRemove::ALL.choose(rng).unwrap(),
+            13 => service.on_remove = *ON_REMOVE.choose(rng).unwrap(),
             14 => {
                 self.losses += u32::from(self.wider);
                 self.wider = !self.wider;
@@ -238,6 +242,8 @@ impl Model {
             .gateways()
             .table("[workers]", "count = 2")
             .table("[offload]", "admission = \"all\"")
+            // What goes nowhere is counted, not answered.
+            .table("[answers]", "closed_ports = \"drop\"")
             .table(
                 "[conntrack]",
                 &format!(
@@ -271,7 +277,7 @@ impl Model {
             let mode = self.mode;
             let mut more = format!(
                 "mode = \"{mode}\"\nscheduler = \"{scheduler}\"\nmaglev_size = 809\n\
-                 on_remove = \"{on_remove}\"\n"
+                 on_remove = \"{on_remove}\"\nrefuse = \"drop\"\n"
             );
             if mode == Mode::FullNat {
                 more += "pool = \"local\"\n";
