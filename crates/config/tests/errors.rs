@@ -101,3 +101,15 @@ fn columns_count_characters() {
     let places: Vec<_> = errors.iter().map(|e| (e.line, e.column, e.key.as_str())).collect();
     assert_eq!(places, [(1, 1, "grüße"), (2, 1, "schön"), (4, 16, "eal.args[1]")]);
 }
+
+/// RFC 3021, RFC 6164.
+#[test]
+fn prefixes_of_one_and_two_addresses_have_no_broadcast_and_network_address() {
+    for address in ["10.73.0.0/31", "10.73.0.1/31", "10.73.0.1/32", "fd73::/127"] {
+        let both = format!("[\"10.72.0.1/24\", \"{address}\"");
+        let text = BASE.replacen("[\"10.72.0.1/24\"", &both, 1);
+        assert_ne!(text, BASE);
+        let parsed = Config::parse(&text, "x.toml");
+        assert!(parsed.is_ok(), "{address}: {parsed:?}");
+    }
+}
