@@ -31,7 +31,9 @@ fn send(simulation: &mut Simulation, port: u16, segment: Segment, now_ms: u64) -
 
 #[test]
 fn a_syn_sent_again_reaches_the_same_backend() {
-    let limits = format!("connections = {CAPACITY}\ntcp_closing = \"1s\"");
+    let limits = format!(
+        "connections = {CAPACITY}\ntcp_closing = \"1s\"\nembryonic_service = 0\nembryonic_source = 0"
+    );
     let config = ConfigText::one_port()
         .web_and_dns("round-robin")
         .table("[workers]", "count = 1")

@@ -11,6 +11,10 @@ pub(crate) const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// The VLAN of some clients.
 pub(crate) const CLIENT_VLAN: u16 = 30;
 
+/// What is embryonic differs where the NIC has taken packets of a connection, and so
+/// would what is limited.
+const UNLIMITED: &str = "embryonic_service = 0\nembryonic_source = 0\n";
+
 /// What differs between networks.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -164,8 +168,9 @@ impl Plan {
         let Self { connections, sample, admit, workers, timeouts, fragment_timeout, .. } = self;
         let [_, mtu] = self.mtus();
         let vlan = if self.flat { "" } else { "vlan = 20" };
-        let tables =
-            format!("connections = {connections}\nconnections_v6 = {connections}\n{timeouts}");
+        let tables = format!(
+            "connections = {connections}\nconnections_v6 = {connections}\n{UNLIMITED}{timeouts}"
+        );
         let fragments = format!("datagrams = 64\ntimeout = \"{fragment_timeout}\"");
         let mut text = ConfigText::two_ports(&format!("mtu = {mtu}"), vlan)
             .interface("outside", &["10.73.0.1/24", "fd73::1/64"], &format!("vlan = {CLIENT_VLAN}"))
