@@ -84,10 +84,10 @@ impl Scheduling {
             Transport::Tcp => calm && stateless::opens(Transport::Tcp, flags),
             Transport::Udp => calm,
         };
-        if begins {
+        if begins && service.scheduler().remembers() {
             service.schedule(flow, &mut self.state, &cx.shared.loads)
         } else {
-            service.hashed(flow)
+            cx.snapshot.services.hashed(service, flow)
         }
     }
 }

@@ -248,6 +248,11 @@ impl Service {
     /// services it is what their classes say.
     #[must_use]
     pub fn hashed(&self, flow: &FlowKey) -> Option<BackendId> {
+        self.hashed_again(flow, 0)
+    }
+
+    /// The backend that hashing gives `flow` when it is asked for the time `again`.
+    pub(crate) fn hashed_again(&self, flow: &FlowKey, again: u64) -> Option<BackendId> {
         if let ModeSpec::Stateless(by) = self.mode {
             let classes = self.classes.as_ref()?;
             return match by {
@@ -256,8 +261,8 @@ impl Service {
             };
         }
         let hash = match self.scheduler {
-            Scheduler::SourceHash => scheduler::source_hash::hash(flow),
-            _ => siphash::flow(FLOW_KEY, flow, 0),
+            Scheduler::SourceHash => scheduler::source_hash::hash(flow, again),
+            _ => siphash::flow(FLOW_KEY, flow, again),
         };
         let place = self.maglev.get(hash)?;
         self.at(place).map(|backend| backend.id)

@@ -1,4 +1,5 @@
 //! All services, compiled: what a worker asks about a packet.
+mod sharing;
 mod steering;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,6 +141,8 @@ pub struct ServiceTable {
     own: Index<()>,
     by_backend: Index<(u32, u32)>,
     pairs: Box<[(ServiceId, BackendId)]>,
+    /// Whether an endpoint has several pairs.
+    shares: bool,
 }
 
 impl ServiceTable {
@@ -218,7 +221,7 @@ impl ServiceTable {
         }
         let backends: Vec<Backend> = own.iter().flat_map(Service::backends).copied().collect();
         let departed: Vec<Backend> = services.iter().flat_map(Service::departed).copied().collect();
-        let (by_backend, pairs) = index_backends(own);
+        let (by_backend, pairs, shares) = index_backends(own);
         let vips = || own.iter().map(Service::vip);
         // Of departed services too: backends answer to these addresses.
         let pools =
@@ -236,6 +239,7 @@ impl ServiceTable {
             backends: backends.into_boxed_slice(),
             departed: departed.into_boxed_slice(),
             lookup,
+            shares,
             by_backend,
             pairs,
         }
@@ -399,10 +403,11 @@ fn addresses(all: impl Iterator<Item = IpAddr>) -> Index<()> {
 }
 
 /// Which services have a backend at an endpoint: ranges of a list of pairs.
-/// An endpoint of a certain port has the pairs of any port behind its own.
+/// An endpoint of a certain port has the pairs of any port behind its own. Also
+/// whether a range has several.
 type Pairs = Box<[(ServiceId, BackendId)]>;
 
-fn index_backends(services: &[Service]) -> (Index<(u32, u32)>, Pairs) {
+fn index_backends(services: &[Service]) -> (Index<(u32, u32)>, Pairs, bool) {
     let mut groups: BTreeMap<(IpAddr, Transport, u16), Vec<_>> = BTreeMap::new();
     // Of one way services no answer comes from a backend's own address.
     for service in services.iter().filter(|service| !service.forwarding().is_one_way()) {
@@ -411,7 +416,7 @@ fn index_backends(services: &[Service]) -> (Index<(u32, u32)>, Pairs) {
             groups.entry(at).or_default().push((service.id(), backend.id));
         }
     }
-    let (mut index, mut pairs) = (Index::default(), Vec::new());
+    let (mut index, mut pairs, mut shares) = (Index::default(), Vec::new(), false);
     for ((address, proto, port), own) in &groups {
         let any = groups.get(&(*address, *proto, 0)).filter(|_| *port != 0);
         let range: Range<usize> = {
@@ -419,9 +424,10 @@ fn index_backends(services: &[Service]) -> (Index<(u32, u32)>, Pairs) {
             pairs.extend(own.iter().chain(any.into_iter().flatten()).copied());
             from..pairs.len()
         };
+        shares |= range.len() > 1;
         // At most every pair twice, so at most 2^17 of them.
         let range = (range.start as u32, range.end as u32);
         index.insert(endpoint(*address, *port, Some(*proto)), range);
     }
-    (index, pairs.into_boxed_slice())
+    (index, pairs.into_boxed_slice(), shares)
 }

@@ -311,6 +311,9 @@ where
         return slow;
     }
     if let Some(why) = refused {
+        if !cx.snapshot.services.claims(service, backend, flow) {
+            return slow;
+        }
         scheduling.refused(service.id(), flow, why, cx.now_ms);
         return Next::Pass(number, why);
     }

@@ -4,23 +4,23 @@
 //! Next: `act`, or a drop.
 use std::net::IpAddr;
 
-use conntrack::{ConnId, Hit, InsertError};
+use conntrack::{ConnId, ConnState, Hit, InsertError};
 use flow::{AdmissionPolicy, BackendId, Direction, HopId};
 use packet::PacketBuf;
 use service::{Binding, ModeSpec, Service};
-use state::Counter;
+use state::{Counter, Offload};
 use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::Outbox;
 use crate::context::{Context, Decision, Packet};
-use crate::offload_requests::{decision, measure, want};
+use crate::offload_requests::{decision, measure, tell, want};
 use crate::refusals::Refused;
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
 use crate::slow::stateless;
 use crate::source::{is_client, is_host};
 
-/// The most backends tried when the reply 5-tuple is another connection's.
+/// Tries at an insertion whose reply 5-tuple is another connection's.
 const TRIES: usize = 8;
 
 /// What is done to a packet that the match stage didn't find.
@@ -209,6 +209,7 @@ fn install<B: PacketBuf, O: Outbox<B>>(
         let there = hop_to(cx, server)?;
         let candidates = scheduling.exhausted.worth(backend, cx.now_ms);
         match try_backend(cx, service, backend, key, ([there, back], candidates)) {
+            Err(InsertError::ReplyConflict(other)) if make_way(cx, other) => continue,
             Err(InsertError::ReplyConflict(_)) => {
                 if candidates > 1 && service.pool().is_some() {
                     scheduling.exhausted.note(backend, cx.now_ms);
@@ -232,6 +233,26 @@ fn install<B: PacketBuf, O: Outbox<B>>(
     }
     let exhausted = service.pool().is_some();
     Err(Refusal::Drop(if exhausted { Counter::PoolExhausted } else { Counter::ReplyConflict }))
+}
+
+/// Removes the connection of another VIP that has the reply 5-tuple of a new one,
+/// if it has ended; whether it is gone. Its client, or a NAT in front, uses the
+/// port again. One that has rules in the NIC must lose them first.
+#[cold]
+fn make_way<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, Hit { conn, .. }: Hit) -> bool {
+    let table = &cx.shared.table;
+    if !matches!(table.state(conn), Some(ConnState::Closing | ConnState::Reset)) {
+        return false;
+    }
+    let gone = table.remove_from_software(conn);
+    match &gone {
+        Some(gone) => {
+            cx.shared.loads.closed(gone.backend);
+            cx.count(Counter::TakenOver);
+        }
+        None => drop(tell(cx, conn, Offload::Closing)),
+    }
+    gone.is_some()
 }
 
 /// The answer will need this hop: by then it should be known.

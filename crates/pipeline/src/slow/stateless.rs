@@ -2,7 +2,7 @@
 //! backends on the way there, the one service that fits on the way back.
 use std::net::IpAddr;
 
-use flow::{BackendId, Direction, InterfaceId, ServiceId};
+use flow::{Direction, InterfaceId};
 use service::{Binding, Delivery, Service};
 use state::Counter;
 use wire::{FlowKey, Transport};
@@ -17,11 +17,15 @@ pub(crate) fn forward<O>(
     service: &Service,
     key: &FlowKey,
 ) -> Result<Decision, Counter> {
-    let backend = service.hashed(key).ok_or(Counter::NoBackend)?;
+    let services = &cx.snapshot.services;
+    let backend = services.hashed(service, key).ok_or(Counter::NoBackend)?;
+    if !services.claims(service, backend, key) {
+        return Err(Counter::BackendShared);
+    }
     // A service of mode fullnat can't do without state.
     let binding = service.bind(backend, key, None).ok_or(Counter::TableFull)?;
     let delivery = binding.delivery(Direction::Forward).ok_or(Counter::NotRewritable)?;
-    let address = cx.snapshot.services.backend(backend).ok_or(Counter::NoBackend)?.address;
+    let address = services.backend(backend).ok_or(Counter::NoBackend)?.address;
     Ok(Decision { delivery, hop: hop_to(cx, address)? })
 }
 
@@ -71,38 +75,11 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
     Ok(Decision { delivery, hop: hop_to(cx, client.ip())? })
 }
 
-/// The binding of the connection of which a backend has sent the packet with `key`,
-/// if one service alone can have it.
+/// The binding of the connection of which a backend has sent the packet with `key`:
+/// of the service that claims it.
 pub(crate) fn binding<O>(cx: &Context<'_, O>, key: &FlowKey) -> Option<Binding> {
-    claimed(cx, cx.snapshot.services.by_backend(key.proto(), key.src()), key)
-}
-
-/// The binding of the only service of mode `nat` among `claims`, or of the
-/// only one whose Maglev would have sent the client to this backend.
-fn claimed<O>(
-    cx: &Context<'_, O>,
-    claims: &[(ServiceId, BackendId)],
-    key: &FlowKey,
-) -> Option<Binding> {
-    let candidates = claims.iter().filter_map(|&(service, backend)| {
-        let service = cx.snapshot.services.service(service)?;
-        let there = towards(service, key)?;
-        let binding = service.bind(backend, &there, None)?;
-        Some((binding, service.hashed(&there) == Some(backend)))
-    });
-    let by_maglev = candidates.clone().filter(|(_, by_maglev)| *by_maglev);
-    only(candidates).or_else(|| only(by_maglev)).map(|(binding, _)| binding)
-}
-
-/// The client's 5-tuple if the packet with `key` is an answer of `service`.
-fn towards(service: &Service, key: &FlowKey) -> Option<FlowKey> {
-    let port = service.port().unwrap_or(key.src().port());
-    FlowKey::new(key.proto(), key.dst(), std::net::SocketAddr::new(service.vip(), port))
-}
-
-fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
-    let first = all.next()?;
-    all.next().is_none().then_some(first)
+    let (service, backend) = cx.snapshot.services.claimant(key)?;
+    service.bind(backend, &service.answered_flow(key)?, None)
 }
 
 /// What would be done to a packet with `key` if no table knew it, in either

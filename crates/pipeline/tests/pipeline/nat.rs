@@ -192,10 +192,11 @@ fn midway_packets_follow_maglev_and_leave_no_trace() {
 }
 
 #[test]
-fn answers_that_nobody_or_two_services_claim_are_dropped() {
+fn answers_of_no_service_are_dropped() {
     let mut world = World::new(&Plan::default());
-    let twin = tcp(Link::from_backend(4), "10.1.0.14:8080", "9.9.9.9:5000", "A", b"");
-    world.drops(INSIDE, &twin, Counter::BackendUnclaimed);
+    // Of mode `fullnat`: an answer without a connection doesn't say which client's it is.
+    let full = tcp(Link::from_backend(1), "10.1.0.11:8081", "9.9.9.9:5000", "A", b"");
+    world.drops(INSIDE, &full, Counter::BackendUnclaimed);
     let elsewhere = tcp(Link::from_backend(1), "10.1.0.11:12345", "9.9.9.9:80", "S", b"");
     world.drops(INSIDE, &elsewhere, Counter::NotForUs);
     let opening = tcp(Link::from_backend(3), "10.1.0.13:12345", "9.9.9.9:80", "S", b"");
@@ -258,6 +259,83 @@ fn a_conflict_gives_a_drained_backend_nothing() {
             let (_, sent) = world.one(OUTSIDE, &syn("9.9.9.9:5000")).unwrap();
             assert_eq!(destination(&sent), at("10.1.0.11:8080"));
         }
+    }
+}
+
+/// faults.md P7: the client's port is used again, for the other VIP.
+#[test]
+fn a_new_connection_takes_the_place_of_an_ended_one_of_another_vip() {
+    let (client, server) = ("9.9.9.9:5000", "10.1.0.14:8080");
+    for (from_client, from_server) in [("FA", "FA"), ("", "R")] {
+        let mut world = World::new(&Plan::default());
+        let sends = |vip, flags| tcp(Link::CLIENT, client, vip, flags, b"");
+        let answers = |flags| tcp(Link::from_backend(4), server, client, flags, b"");
+        let (one, other) = ("10.9.0.4:80", "10.9.0.5:80");
+        assert!(world.one(OUTSIDE, &sends(one, "S")).is_some());
+        assert!(world.one(INSIDE, &answers("SA")).is_some());
+        assert!(world.one(OUTSIDE, &sends(one, "A")).is_some());
+        world.drops(OUTSIDE, &sends(other, "S"), Counter::ReplyConflict);
+        if !from_client.is_empty() {
+            assert!(world.one(OUTSIDE, &sends(one, from_client)).is_some());
+        }
+        assert!(world.one(INSIDE, &answers(from_server)).is_some());
+        let (_, sent) = world.one(OUTSIDE, &sends(other, "S")).unwrap();
+        assert_eq!(destination(&sent).to_string(), server);
+        assert_eq!(world.count(Counter::TakenOver), 1);
+        let (_, back) = world.one(INSIDE, &answers("SA")).unwrap();
+        assert_eq!(source(&back).to_string(), other);
+        let backend = world
+            .shared
+            .snapshot
+            .load()
+            .services
+            .by_backend(wire::Transport::Tcp, server.parse().unwrap())[1];
+        assert_eq!(world.shared.loads.connections(backend.1), 1);
+        assert_eq!(world.shared.table.len(), 1);
+    }
+}
+
+/// A connection that has ended but has rules in the NIC keeps its place until they
+/// are withdrawn, and the offload side is told.
+#[test]
+fn a_connection_with_rules_does_not_make_way() {
+    let mut world = World::new(&Plan::default());
+    let client = "9.9.9.9:5000";
+    let answers = |flags| tcp(Link::from_backend(4), "10.1.0.14:8080", client, flags, b"");
+    let sends = |vip, flags| tcp(Link::CLIENT, client, vip, flags, b"");
+    assert!(world.one(OUTSIDE, &sends("10.9.0.4:80", "S")).is_some());
+    assert!(world.one(INSIDE, &answers("SA")).is_some());
+    assert!(world.one(OUTSIDE, &sends("10.9.0.4:80", "A")).is_some());
+    let mut conns = Vec::new();
+    world.shared.table.iter(world.now_ms, &mut |conn, _| conns.push(conn));
+    let (from, to) = (conntrack::OffloadState::None, conntrack::OffloadState::Installed);
+    assert!(world.shared.table.change_offload(conns[0], from, to));
+    assert!(world.one(OUTSIDE, &sends("10.9.0.4:80", "FA")).is_some());
+    assert!(world.one(INSIDE, &answers("FA")).is_some());
+    let told = world.out.offload.len();
+    world.drops(OUTSIDE, &sends("10.9.0.5:80", "S"), Counter::ReplyConflict);
+    assert!(world.shared.table.is_live(conns[0]));
+    assert!(world.out.offload.len() > told, "the offload side was not told");
+}
+
+/// faults.md O2: with the table full, services that share a backend at one address
+/// and port serve as far as their answers can be told apart.
+#[test]
+fn services_that_share_a_backend_are_served_without_state() {
+    let plan = Plan { connections: 4, ..Plan::default() };
+    let mut world = World::new(&plan);
+    let fill = |n: u16| tcp(Link::CLIENT, &format!("9.9.9.8:{n}"), "10.9.0.1:80", "S", b"");
+    (0..20).for_each(|n| drop(world.one(OUTSIDE, &fill(1000 + n))));
+    for n in 0..40 {
+        let client = format!("9.9.9.9:{}", 1000 + n);
+        let first = tcp(Link::CLIENT, &client, "10.9.0.4:80", "S", b"");
+        assert!(world.one(OUTSIDE, &first).is_some());
+        let answer = tcp(Link::from_backend(4), "10.1.0.14:8080", &client, "SA", b"");
+        let wanted = tcp(Link::TO_CLIENT, "10.9.0.4:80", &client, "SA", b"");
+        assert_eq!(world.one(INSIDE, &answer), Some((OUTSIDE, wanted)));
+        // There is no other backend for this one, whose answers would look the same.
+        let second = tcp(Link::CLIENT, &client, "10.9.0.5:80", "S", b"");
+        world.drops(OUTSIDE, &second, Counter::BackendShared);
     }
 }
 
