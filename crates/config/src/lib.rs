@@ -32,7 +32,7 @@ pub use network::{Interface, Neighbour, Neighbours, Route};
 pub use offload::Offload;
 pub use services::{Backend, Pool, Service};
 pub use status::Status;
-pub use tables::{Conntrack, Fragments};
+pub use tables::{Conntrack, Fragments, Timeouts};
 pub use text::{BadDuration, format_duration, parse_duration};
 pub use tree::Key;
 pub use warnings::{Warning, no_rewrite};

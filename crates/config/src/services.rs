@@ -6,6 +6,7 @@ use flow::{Mode, OnRemove, Refuse, Scheduler, StatelessKey, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tables::Timeouts;
 use crate::text;
 
 /// Source addresses for services in mode `fullnat`.
@@ -86,6 +87,9 @@ pub struct Service {
     /// The answer to packets that no backend takes: all are drained, the pool is exhausted, or another connection has the 5-tuple.
     #[serde(default, skip_serializing_if = "Refuse::is_reset")]
     pub refuse: Refuse,
+    /// How long the service's connections are kept without packets.
+    #[serde(default, skip_serializing_if = "Timeouts::is_default")]
+    pub timeouts: Timeouts,
     /// A server behind the service. At least one is needed.
     #[serde(rename = "backend", default)]
     #[schemars(length(min = 1))]

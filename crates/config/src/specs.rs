@@ -36,6 +36,8 @@ impl Config {
             maglev_size: service.maglev_size,
             on_remove: service.on_remove,
             refuse: service.refuse,
+            timeouts: (!service.timeouts.is_default())
+                .then(|| self.conntrack.timeouts(&service.timeouts)),
             backends: backends
                 .map(|b| BackendSpec { address: b.address, port: b.port, weight: b.weight })
                 .collect(),

@@ -252,6 +252,29 @@ pub(crate) mod mode {
     }
 }
 
+/// The same, of a key that may be left out.
+pub(crate) mod optional_duration {
+    use std::time::Duration;
+
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => super::duration::serialize(value, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        super::duration::deserialize(from).map(Some)
+    }
+}
+
 /// Ranges of ports, as `"1024-65535"`.
 pub(crate) mod port_range {
     use std::ops::RangeInclusive;

@@ -32,6 +32,7 @@ fn every_field_arrives() {
         maglev_size: 65537,
         on_remove: OnRemove::Keep,
         refuse: Refuse::Reset,
+        timeouts: None,
         backends: backend("10.72.0.11", Some(8080), 7),
     };
     let dns = ServiceSpec {
@@ -44,6 +45,7 @@ fn every_field_arrives() {
         maglev_size: 65537,
         on_remove: OnRemove::Keep,
         refuse: Refuse::Reset,
+        timeouts: None,
         backends: backend("fd72::11", None, 1),
     };
     assert_eq!(specs, [web, dns]);
@@ -102,4 +104,23 @@ fn a_tunnel_leads_to_either_family_and_must_be_wide_enough_for_ipv6() {
         assert_eq!(errors.is_none(), wide, "{errors:?}");
         assert!(errors.is_none_or(|text| text.contains("an mtu of at least 1304")));
     }
+}
+
+/// Each idle time is that of the service, or else that of `[conntrack]`.
+#[test]
+fn a_services_timeouts_count_before_the_general_ones() {
+    let with = |text: &str| Config::parse(&BASE.replace("weight = 1", text), "x.toml").unwrap();
+    let plain = with("weight = 1");
+    assert_eq!(plain.service_specs()[0].timeouts, None);
+    let general = plain.conntrack.timeouts(&config::Timeouts::default());
+    assert_eq!((general.established_ms, general.udp_ms), (3_600_000, 60_000), "as in the base");
+    let own = BASE.replace(
+        "protocol = \"tcp\"",
+        "protocol = \"tcp\"\ntimeouts = { tcp_established = \"10s\", udp = \"5s\" }",
+    );
+    let own = Config::parse(&own, "x.toml").unwrap().service_specs()[0].timeouts.unwrap();
+    let (closing, syn) = (general.closing_ms, general.syn_ms);
+    assert_eq!((own.established_ms, own.closing_ms, own.syn_ms), (10_000, closing, syn));
+    // What follows from others is at most these.
+    assert_eq!((own.doubtful_ms, own.udp_ms, own.udp_stream_ms), (closing, 5000, 5000));
 }

@@ -1,5 +1,5 @@
 //! How large a table is made.
-use crate::time::Timeouts;
+use service::Timeouts;
 
 /// Most connections of one family: a record's number has 27 bits.
 pub(crate) const MOST: usize = (1 << 27) - 1;

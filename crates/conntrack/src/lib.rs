@@ -107,5 +107,5 @@ pub use shares::{EmbryonicLimits, Limit};
 pub use state::{ConnState, Event};
 pub use sweep::Expiry;
 pub use table::{ConnTable, IterPlace, TableStats};
-pub use time::{DOUBTFUL_MS, TICK_MS, Timeouts};
+pub use time::TICK_MS;
 pub use view::{Action, ConnView};

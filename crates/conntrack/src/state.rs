@@ -69,7 +69,7 @@ pub enum Event {
 /// it exactly. If any other packet follows, from either side, the endpoints have
 /// not believed it, and the connection gets its former state back; otherwise a
 /// single forged packet would cost a live connection its backend. An open
-/// connection that is silent is kept for [`crate::Timeouts::doubtful_ms`].
+/// connection that is silent is kept for [`service::Timeouts::doubtful_ms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TcpState {
     now: ConnState,

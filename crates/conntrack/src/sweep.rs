@@ -1,5 +1,6 @@
 //! Lazy ageing: an endless walk over all records, a slice at a time.
 use flow::BackendId;
+use service::ServiceTimeouts;
 
 use crate::family::FamilyTable;
 use crate::id::ConnId;
@@ -8,7 +9,7 @@ use crate::offload::OffloadState;
 use crate::shares::Round;
 use crate::state::ConnState;
 use crate::table::ConnTable;
-use crate::time::{TICK_MS, Timeouts, age, is_over, tick};
+use crate::time::{TICK_MS, age, is_over, tick, timeout_of};
 use crate::walk::Slice;
 
 /// How long after both ends have ended a connection it is reported if it still
@@ -74,7 +75,7 @@ impl ConnTable {
 fn check<const K: usize>(
     family: &FamilyTable<K>,
     Slice { start, count, .. }: Slice,
-    (now, timeouts): (u32, &Timeouts),
+    (now, timeouts): (u32, &ServiceTimeouts),
     leaves: &impl Fn(BackendId) -> bool,
     mut round: Round<'_>,
     report: &mut impl FnMut(ConnId, Expiry),
@@ -90,7 +91,8 @@ fn check<const K: usize>(
             continue;
         }
         let (state, offload) = (life.state(), life.offload());
-        let is_late = is_over(age, timeouts.of(state, record.is_one_way(), pressure));
+        let timeouts = timeouts.of(record.service());
+        let is_late = is_over(age, timeout_of(timeouts, state, record.is_one_way(), pressure));
         let is_leaving = state.now() != ConnState::Revoked && leaves(record.backend());
         let is_over = is_late || is_leaving;
         if !is_over {

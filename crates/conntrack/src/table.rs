@@ -1,8 +1,8 @@
 //! The connection table of both families.
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use flow::Direction;
-use service::Binding;
+use service::{Binding, ServiceTimeouts};
 use wire::{FlowKey, TcpFlags};
 
 use crate::changes::DECISIVE;
@@ -19,7 +19,7 @@ use crate::record::Record;
 use crate::segment::Segment;
 use crate::shares::Shares;
 use crate::state::{ConnState, Event};
-use crate::time::{PresentTimeouts, TICK_MS, Timeouts, age, tick};
+use crate::time::{TICK_MS, age, tick, timeout_of};
 use crate::view::{Action, ConnView};
 use crate::walk::Walk;
 
@@ -32,7 +32,8 @@ use crate::walk::Walk;
 pub struct ConnTable {
     pub(crate) v4: FamilyTable<1>,
     pub(crate) v6: FamilyTable<4>,
-    pub(crate) timeouts: PresentTimeouts,
+    /// Replaced as a whole; no worker reads them for a packet.
+    timeouts: RwLock<Arc<ServiceTimeouts>>,
     /// How far the walks over records and buckets are.
     pub(crate) swept: Walk,
     pub(crate) tidied: Walk,
@@ -72,7 +73,7 @@ impl ConnTable {
         Ok(Self {
             v4: family(config.connections, &config.seed)?,
             v6: family(config.connections_v6, &config.seed)?,
-            timeouts: PresentTimeouts::new(config.timeouts),
+            timeouts: RwLock::new(Arc::new(config.timeouts.into())),
             swept: Walk::new(),
             tidied: Walk::new(),
             readers: Arc::new(Readers::new()),
@@ -219,12 +220,14 @@ impl ConnTable {
     #[must_use]
     pub fn timeout_ms(&self, conn: ConnId) -> Option<u32> {
         let state = self.life(conn)?.state();
-        let (one_way, pressure) = if conn.is_v6() {
-            (self.v6.record(conn.record())?.is_one_way(), self.v6.pressure())
+        let (one_way, service, pressure) = if conn.is_v6() {
+            let record = self.v6.record(conn.record())?;
+            (record.is_one_way(), record.service(), self.v6.pressure())
         } else {
-            (self.v4.record(conn.record())?.is_one_way(), self.v4.pressure())
+            let record = self.v4.record(conn.record())?;
+            (record.is_one_way(), record.service(), self.v4.pressure())
         };
-        Some(self.timeouts().of(state, one_way, pressure))
+        Some(timeout_of(self.timeouts().of(service), state, one_way, pressure))
     }
 
     /// The connection's state; `None` if there is no such connection.
@@ -303,14 +306,14 @@ impl ConnTable {
 
     /// The timeouts in force.
     #[must_use]
-    pub fn timeouts(&self) -> Timeouts {
-        self.timeouts.get()
+    pub fn timeouts(&self) -> Arc<ServiceTimeouts> {
+        Arc::clone(&self.timeouts.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Connections live so long without packets from now on, those that are there
-    /// too.
-    pub fn set_timeouts(&self, timeouts: Timeouts) {
-        self.timeouts.set(timeouts);
+    /// Connections live so long without packets from this call on, those that are
+    /// in the table too.
+    pub fn set_timeouts(&self, timeouts: ServiceTimeouts) {
+        *self.timeouts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(timeouts);
     }
 
     /// Counts, as they are in passing.

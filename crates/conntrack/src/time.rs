@@ -1,80 +1,29 @@
 //! Time: how long what is kept, and the compact clock of the records.
-use std::sync::atomic::{AtomicU32, Ordering};
+use service::Timeouts;
 
 use crate::state::{ConnState, TcpState};
 
-/// How long a connection is kept without packets, by its state, in
-/// milliseconds. Connections may be reported up to two ticks of 64 ms late,
-/// never early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Unfinished TCP handshakes, and TCP connections picked up midway that
-    /// the server hasn't confirmed.
-    pub syn_ms: u32,
-    /// Open TCP connections, half-closed ones included: the open half may
-    /// still carry data for as long as it likes.
-    pub established_ms: u32,
-    /// TCP connections closed from both sides: retransmissions of the last
-    /// FIN and ACK (TIME-WAIT, RFC 9293 section 3.6).
-    pub closing_ms: u32,
-    /// TCP connections after a RST.
-    pub reset_ms: u32,
-    /// TCP connections that one packet has ended, as far as one can tell: open
-    /// ones after a RST, and those whose answers go past the load balancer after
-    /// the client's FIN. The packet may have been forged, or the server may still
-    /// be thinking. Applies while the table has room (see [`ConnTable::sweep`]).
-    ///
-    /// [`ConnTable::sweep`]: crate::ConnTable::sweep
-    pub doubtful_ms: u32,
-    /// UDP, as long as the server hasn't answered.
-    pub udp_ms: u32,
-    /// UDP, answered.
-    pub udp_stream_ms: u32,
-}
-
-impl Default for Timeouts {
-    /// 30 s for handshakes, 15 min for open connections, 60 s for closed ones,
-    /// 10 s after a RST, 4 min if that or a single FIN may not have been the end
-    /// (RFC 7857 section 2.2, RFC 5382 REQ-5), UDP 30 s and, answered, 120 s.
-    fn default() -> Self {
-        Self {
-            syn_ms: 30_000,
-            established_ms: 900_000,
-            closing_ms: 60_000,
-            reset_ms: 10_000,
-            doubtful_ms: DOUBTFUL_MS,
-            udp_ms: 30_000,
-            udp_stream_ms: 120_000,
-        }
+/// The timeout of a connection in milliseconds.
+pub(crate) fn timeout_of(
+    timeouts: &Timeouts,
+    state: TcpState,
+    one_way: bool,
+    pressure: Pressure,
+) -> u32 {
+    if pressure.has_room() && state.is_doubtful(one_way) {
+        return timeouts.doubtful_ms;
     }
-}
-
-/// How long NATs are to keep a connection after a RST, or between FIN and FIN:
-/// 4 min (RFC 7857 section 2.2, RFC 5382 REQ-5).
-pub const DOUBTFUL_MS: u32 = 240_000;
-
-impl Timeouts {
-    /// The timeout of a connection in milliseconds.
-    pub(crate) fn of(&self, state: TcpState, one_way: bool, pressure: Pressure) -> u32 {
-        if pressure.has_room() && state.is_doubtful(one_way) {
-            return self.doubtful_ms;
+    let calm_ms = match state.now() {
+        ConnState::New | ConnState::Syn | ConnState::SynAck | ConnState::PickedUp => {
+            timeouts.syn_ms
         }
-        let calm_ms = self.of_state(state.now());
-        if state.is_embryonic() { pressure.shorten(calm_ms) } else { calm_ms }
-    }
-
-    const fn of_state(&self, state: ConnState) -> u32 {
-        match state {
-            ConnState::New | ConnState::Syn | ConnState::SynAck | ConnState::PickedUp => {
-                self.syn_ms
-            }
-            ConnState::Established | ConnState::HalfClosed(_) => self.established_ms,
-            ConnState::Closing => self.closing_ms,
-            ConnState::Reset | ConnState::Revoked => self.reset_ms,
-            ConnState::Unanswered => self.udp_ms,
-            ConnState::Stream => self.udp_stream_ms,
-        }
-    }
+        ConnState::Established | ConnState::HalfClosed(_) => timeouts.established_ms,
+        ConnState::Closing => timeouts.closing_ms,
+        ConnState::Reset | ConnState::Revoked => timeouts.reset_ms,
+        ConnState::Unanswered => timeouts.udp_ms,
+        ConnState::Stream => timeouts.udp_stream_ms,
+    };
+    if state.is_embryonic() { pressure.shorten(calm_ms) } else { calm_ms }
 }
 
 /// How full a family's table is: so often has the free half of it been halved.
@@ -98,47 +47,6 @@ impl Pressure {
     /// are kept as long as there is room.
     fn shorten(self, calm_ms: u32) -> u32 {
         (calm_ms >> self.0).max(SHORTEST_MS.min(calm_ms))
-    }
-}
-
-/// Timeouts that may change while they are read.
-#[derive(Debug)]
-pub(crate) struct PresentTimeouts([AtomicU32; 7]);
-
-impl PresentTimeouts {
-    pub(crate) fn new(timeouts: Timeouts) -> Self {
-        let present = Self(std::array::from_fn(|_| AtomicU32::new(0)));
-        present.set(timeouts);
-        present
-    }
-
-    pub(crate) fn set(&self, timeouts: Timeouts) {
-        let Timeouts {
-            syn_ms,
-            established_ms,
-            closing_ms,
-            reset_ms,
-            doubtful_ms,
-            udp_ms,
-            udp_stream_ms,
-        } = timeouts;
-        let all =
-            [syn_ms, established_ms, closing_ms, reset_ms, doubtful_ms, udp_ms, udp_stream_ms];
-        self.0.iter().zip(all).for_each(|(own, value)| own.store(value, Ordering::Relaxed));
-    }
-
-    pub(crate) fn get(&self) -> Timeouts {
-        let [syn_ms, established_ms, closing_ms, reset_ms, doubtful_ms, udp_ms, udp_stream_ms] =
-            self.0.each_ref().map(|own| own.load(Ordering::Relaxed));
-        Timeouts {
-            syn_ms,
-            established_ms,
-            closing_ms,
-            reset_ms,
-            doubtful_ms,
-            udp_ms,
-            udp_stream_ms,
-        }
     }
 }
 

@@ -262,9 +262,44 @@ fn the_server_says_where_the_client_is() {
     assert_eq!(touch(Forward, RST, 2, 2), E::Reset);
 }
 
+/// The sweep and the rules' timeouts go by the connection's service.
+#[test]
+fn each_service_has_its_timeouts() {
+    let table = table(64, 64);
+    let all: Vec<_> = (0..40)
+        .flat_map(|n| [false, true].map(|v6| (n, v6)))
+        .filter(|(n, _)| n % 5 < 3 && n % 2 == 0)
+        .map(|(n, v6)| {
+            let conn = table.insert(&binding(n, v6), hops(n), 0).unwrap();
+            for (direction, flags) in [(Forward, SYN), (Reply, SYN | ACK), (Forward, ACK)] {
+                table.touch(Hit { conn, direction }, Some(segment(flags)), 0);
+            }
+            (conn, binding(n, v6).service.0)
+        })
+        .collect();
+    let general = service::Timeouts { established_ms: 50_000, ..Default::default() };
+    let own = |n: u16| 1000 * u32::from(1 + n);
+    let timeouts = common::timeouts(general, &|n| {
+        (n % 2 == 0).then(|| service::Timeouts { established_ms: own(n), ..general })
+    });
+    table.set_timeouts(timeouts);
+    for &(conn, service) in &all {
+        let wanted = if service % 2 == 0 { own(service) } else { 50_000 };
+        assert_eq!(table.timeout_ms(conn), Some(wanted));
+        let due = |now_ms: u32| {
+            let mut due = false;
+            table.sweep(now_ms.into(), usize::MAX, &mut |found, _| due |= found == conn);
+            due
+        };
+        assert!(!due(wanted - 1) && due(wanted + 130), "service {service}");
+    }
+    table.set_timeouts(general.into());
+    assert_eq!(expired(&table, 40_000), 0, "those that are there, too");
+}
+
 #[test]
 fn doubtful_ends_are_kept_as_long_as_there_is_room() {
-    let timeouts = conntrack::Timeouts::default();
+    let timeouts = service::Timeouts::default();
     let kept = |n: u32, packets: &[(flow::Direction, u8)], others: u32| {
         let table = table(16, 0);
         let conn = opened(&table, n, 0);
@@ -353,7 +388,7 @@ fn what_has_rules_is_not_removed_from_software() {
 
 #[test]
 fn the_timeout_follows_the_state() {
-    let timeouts = conntrack::Timeouts::default();
+    let timeouts = service::Timeouts::default();
     type Packets<'a> = &'a [(flow::Direction, u8)];
     let cases: [(u32, Packets, u32); 7] = [
         (0, &[], timeouts.syn_ms),

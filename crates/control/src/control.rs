@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use config::{Config, ConfigError};
-use service::{Backend, Moved, Service};
+use service::{Backend, Moved, Service, ServiceTimeouts};
 use state::{Shared, Snapshot};
 
 use crate::compile::{CompileError, Ids, PortFact, compile, neighbours};
@@ -222,9 +222,7 @@ impl Control {
         for ((interface, at), mac) in &after {
             shared.neighbours.set_static(*interface, *at, *mac);
         }
-        if steps.iter().any(|step| matches!(step, Step::SetTimeouts(_))) {
-            shared.table.set_timeouts(plan.timeouts);
-        }
+        shared.table.set_timeouts(ServiceTimeouts::new(plan.timeouts, &snapshot.services));
         shared.table.set_embryonic_limits(plan.embryonic);
         shared.neighbours.set_refresh(plan.refresh_ms.into());
         shared.neighbours.set_pinned(plan.pin);

@@ -17,6 +17,7 @@ const FREE: [(&str, &[&str]); 4] = [
             "tcp_established",
             "tcp_closing",
             "udp",
+            "udp_unanswered",
             "embryonic_service",
             "embryonic_source",
         ],

@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use config::Config;
-use conntrack::{DOUBTFUL_MS, EmbryonicLimits, Timeouts};
-use service::{BackendSpec, ServiceSpec};
+use conntrack::EmbryonicLimits;
+use service::{BackendSpec, ServiceSpec, Timeouts};
 use wire::Mac;
 
 use crate::step::{BackendKey, Order, Step};
@@ -30,7 +30,8 @@ pub struct Plan {
     pub routes: Vec<config::Route>,
     /// Neighbours whose Ethernet addresses are given.
     pub neighbours: BTreeMap<IpAddr, Mac>,
-    /// How long connections live without packets.
+    /// How long connections live without packets, of services without timeouts of
+    /// their own.
     pub timeouts: Timeouts,
     /// How many connections may be embryonic.
     pub embryonic: EmbryonicLimits,
@@ -69,7 +70,7 @@ impl Plan {
             interfaces: config.interfaces.clone(),
             routes,
             neighbours: neighbours.map(|given| (given.address, given.mac)).collect(),
-            timeouts: timeouts(&config.conntrack),
+            timeouts: config.conntrack.timeouts(&config::Timeouts::default()),
             embryonic: EmbryonicLimits {
                 service_percent: config.conntrack.embryonic_service,
                 source_percent: config.conntrack.embryonic_source,
@@ -233,22 +234,6 @@ pub(crate) fn keys(service: &ServiceSpec) -> impl Iterator<Item = BackendKey> {
 fn place_of(service: &mut ServiceSpec, key: BackendKey) -> Option<&mut BackendSpec> {
     let place = keys(service).position(|own| own == key)?;
     service.backends.get_mut(place)
-}
-
-/// The timeouts of `[conntrack]`.
-fn timeouts(conntrack: &config::Conntrack) -> Timeouts {
-    let closing_ms = millis(conntrack.tcp_closing);
-    // As long as for a NAT, but no longer than an open connection.
-    let doubtful_ms = DOUBTFUL_MS.min(millis(conntrack.tcp_established)).max(closing_ms);
-    Timeouts {
-        syn_ms: millis(conntrack.tcp_syn),
-        established_ms: millis(conntrack.tcp_established),
-        closing_ms,
-        reset_ms: closing_ms,
-        doubtful_ms,
-        udp_ms: millis(conntrack.udp),
-        udp_stream_ms: millis(conntrack.udp),
-    }
 }
 
 fn millis(time: std::time::Duration) -> u32 {

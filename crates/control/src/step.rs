@@ -3,8 +3,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use config::{Interface, Route};
-use conntrack::{EmbryonicLimits, Timeouts};
-use service::{BackendSpec, ServiceSpec};
+use conntrack::EmbryonicLimits;
+use service::{BackendSpec, ServiceSpec, Timeouts};
 use wire::Mac;
 
 use crate::{Drained, InterfaceKey};

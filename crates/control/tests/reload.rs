@@ -21,15 +21,12 @@ fn dump(shared: &Shared) -> String {
     let Snapshot { services, interfaces, routes, tunnels, admit, sample, answers, .. } =
         &**snapshot;
     let waits = snapshot.fragment_timeout_ms;
-    let mut text =
-        format!("{admit:?} {sample} {waits} {answers:?} {:?}\n", shared.table.timeouts());
+    let mut text = format!("{admit:?} {sample} {waits} {answers:?}\n");
     for service in services.services() {
         let own = (service.name(), service.vip(), service.port(), service.scheduler());
-        text += &format!(
-            "{own:?} {:?} {:?}\n",
-            service.forwarding(),
-            (service.on_remove(), service.refuse())
-        );
+        let timeouts = shared.table.timeouts();
+        let settings = (service.on_remove(), service.refuse(), *timeouts.of(service.id()));
+        text += &format!("{own:?} {:?} {settings:?}\n", service.forwarding());
         if let Some(pool) = service.pool() {
             text += &format!("  pool {:?}\n", pool.addresses());
         }

@@ -192,8 +192,7 @@ impl<B: PacketBuf> Pipeline<B> {
 
 /// How long a UDP flow may be silent.
 fn longest_udp_ms(shared: &Shared) -> u64 {
-    let timeouts = shared.table.timeouts();
-    timeouts.udp_ms.max(timeouts.udp_stream_ms).into()
+    shared.table.timeouts().longest_udp_ms().into()
 }
 
 impl<B: PacketBuf> Stages<B> {

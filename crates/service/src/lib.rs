@@ -25,6 +25,7 @@ mod slots;
 mod spec;
 mod succession;
 mod table;
+mod timeouts;
 
 pub use binding::Binding;
 pub use classes::{Classes, Entry, Moved, Precision, Share};
@@ -37,3 +38,4 @@ pub use scheduler::WorkerScheduleState;
 pub use service::{Backend, Service};
 pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 pub use table::{ServiceTable, SteerError, TableError};
+pub use timeouts::{DOUBTFUL_MS, ServiceTimeouts, Timeouts};

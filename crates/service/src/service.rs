@@ -14,7 +14,8 @@ use crate::scheduler::{self, Members};
 use crate::siphash::{self, Key};
 use crate::spec::Identity;
 use crate::{
-    Binding, Classes, Forwarding, ModeSpec, Moved, Pool, ServiceSpec, TableError, check_maglev_size,
+    Binding, Classes, Forwarding, ModeSpec, Moved, Pool, ServiceSpec, TableError, Timeouts,
+    check_maglev_size,
 };
 
 // Fixed, so that several load balancers with the same backends agree.
@@ -53,6 +54,7 @@ pub struct Service {
     revision: u64,
     on_remove: OnRemove,
     refuse: Refuse,
+    timeouts: Option<Timeouts>,
     name: String,
     vip: IpAddr,
     port: Option<u16>,
@@ -96,6 +98,7 @@ impl Service {
             revision: revision(spec.scheduler, &backends),
             on_remove: spec.on_remove,
             refuse: spec.refuse,
+            timeouts: spec.timeouts,
             name: spec.name.clone(),
             vip: spec.vip,
             port: spec.port,
@@ -165,6 +168,12 @@ impl Service {
     #[must_use]
     pub const fn refuse(&self) -> Refuse {
         self.refuse
+    }
+
+    /// How long its connections are kept without packets, if not as all others.
+    #[must_use]
+    pub const fn timeouts(&self) -> Option<&Timeouts> {
+        self.timeouts.as_ref()
     }
 
     pub(crate) fn identity(&self) -> Identity<'_> {

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use flow::{OnRemove, Refuse, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
+use crate::Timeouts;
+
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
 pub const MAGLEV_DEFAULT: u32 = 65537;
@@ -30,6 +32,8 @@ pub struct ServiceSpec {
     pub on_remove: OnRemove,
     /// The answer to packets that no backend takes.
     pub refuse: Refuse,
+    /// How long its connections are kept without packets, if not as all others.
+    pub timeouts: Option<Timeouts>,
     /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
 }

@@ -111,9 +111,13 @@ pub fn shared(
 /// connection that may be using it.
 #[must_use]
 pub fn resolver_settings(config: &Config) -> ResolverSettings {
-    let conntrack = &config.conntrack;
-    let longest = conntrack.tcp_established.max(conntrack.udp).max(conntrack.tcp_closing);
-    ResolverSettings { idle_ms: 2 * u64::from(millis(longest)), ..ResolverSettings::default() }
+    let own = config.services.iter().map(|service| config.conntrack.timeouts(&service.timeouts));
+    let longest = |own: service::Timeouts| {
+        own.established_ms.max(own.udp_stream_ms).max(own.closing_ms).max(own.doubtful_ms)
+    };
+    let general = config.conntrack.timeouts(&config::Timeouts::default());
+    let longest = own.map(longest).fold(longest(general), u32::max);
+    ResolverSettings { idle_ms: 2 * u64::from(longest), ..ResolverSettings::default() }
 }
 
 /// What a worker keeps for itself.

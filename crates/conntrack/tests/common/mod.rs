@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use conntrack::{ConnTable, Segment, TableConfig, Timeouts};
+use conntrack::{ConnTable, Segment, TableConfig};
 use flow::{BackendId, HopId, ServiceId};
 use service::{Binding, Forwarding};
 use wire::{TcpFlags, Transport};
@@ -16,7 +16,7 @@ pub fn seeded(connections: usize, connections_v6: usize, seed: u8) -> ConnTable 
         connections,
         connections_v6,
         seed: [seed; 32],
-        timeouts: Timeouts::default(),
+        timeouts: service::Timeouts::default(),
     })
     .unwrap()
 }
@@ -64,4 +64,27 @@ pub fn segment(flags: u8) -> Segment {
 
 pub fn hops(n: u32) -> [HopId; 2] {
     [HopId(n), HopId(!n)]
+}
+
+/// `general` for all services but those that `own` gives some of their own.
+pub fn timeouts(
+    general: service::Timeouts,
+    own: &dyn Fn(u16) -> Option<service::Timeouts>,
+) -> service::ServiceTimeouts {
+    let spec = |n: u16| service::ServiceSpec {
+        name: n.to_string(),
+        vip: Ipv4Addr::from_bits(0x0a00_0000 | u32::from(n)).into(),
+        port: None,
+        proto: Transport::Tcp,
+        mode: service::ModeSpec::Nat,
+        scheduler: flow::Scheduler::Maglev,
+        maglev_size: 101,
+        on_remove: flow::OnRemove::Keep,
+        refuse: flow::Refuse::Reset,
+        timeouts: own(n),
+        backends: Vec::new(),
+    };
+    let specs: Vec<_> = (0..7).map(spec).collect();
+    let table = service::ServiceTable::compile(&specs, [0, 0]).unwrap();
+    service::ServiceTimeouts::new(general, &table)
 }

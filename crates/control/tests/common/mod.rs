@@ -60,6 +60,8 @@ pub(crate) struct RandomService {
     mode: &'static str,
     port: u16,
     scheduler: &'static str,
+    /// `tcp_established` in seconds, if the service has one of its own.
+    timeout: Option<u8>,
     /// By host: the weight.
     hosts: Vec<(u8, u16)>,
 }
@@ -128,7 +130,7 @@ impl Random {
 
 impl RandomService {
     fn write(&self, number: u8, text: &mut String) {
-        let Self { mode, port, scheduler, hosts } = self;
+        let Self { mode, port, scheduler, timeout, hosts } = self;
         let stateless = *mode == "stateless";
         let _ = writeln!(
             text,
@@ -141,6 +143,9 @@ impl RandomService {
         );
         if stateless {
             text.push_str("stateless = true\n");
+        }
+        if let Some(seconds) = timeout {
+            let _ = writeln!(text, "timeouts = {{ tcp_established = \"{seconds}s\" }}");
         }
         if *mode == "fullnat" {
             text.push_str("pool = \"snat\"\n");
@@ -165,8 +170,16 @@ pub(crate) fn random() -> impl Strategy<Value = Random> {
     let modes =
         prop::sample::select(vec!["nat", "nat", "dsr", "ipip", "gre", "fullnat", "stateless"]);
     let schedulers = prop::sample::select(vec!["round-robin", "weighted-round-robin", "maglev"]);
-    let service = (modes, 80_u16..82, schedulers, hosts)
-        .prop_map(|(mode, port, scheduler, hosts)| RandomService { mode, port, scheduler, hosts });
+    let timeout = prop::option::of(1_u8..3);
+    let service = (modes, 80_u16..82, schedulers, timeout, hosts).prop_map(
+        |(mode, port, scheduler, timeout, hosts)| RandomService {
+            mode,
+            port,
+            scheduler,
+            timeout,
+            hosts,
+        },
+    );
     let services = (prop::collection::btree_map(1_u8..6, service, 0..5), any::<bool>()).prop_map(
         |(services, backwards)| {
             let mut services: Vec<(u8, RandomService)> = services.into_iter().collect();

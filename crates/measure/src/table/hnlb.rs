@@ -2,7 +2,7 @@
 use std::hint::black_box;
 
 use arrayvec::ArrayVec;
-use conntrack::{ConnTable, Hit, Key, TableConfig, TableError, Timeouts};
+use conntrack::{ConnTable, Hit, Key, TableConfig, TableError};
 use flow::{Direction, HopId};
 use service::Binding;
 use wire::FlowKey;
@@ -30,7 +30,7 @@ impl Hnlb {
             connections: connections as usize,
             connections_v6: 0,
             seed: [0x5a; 32],
-            timeouts: Timeouts::default(),
+            timeouts: service::Timeouts::default(),
         };
         Ok(Self { table: ConnTable::new(&config)? })
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
+use conntrack::{ConnId, ConnTable, TableConfig};
 use dpdk::flow::FlowPort;
 use etherparse::PacketBuilder;
 use flow::{AdmissionPolicy, CardProfile, Encoding, HopId, InterfaceId, PortId, Scheduler};
@@ -187,7 +187,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         connections: 1024,
         connections_v6: 0,
         seed: [7; 32],
-        timeouts: Timeouts::default(),
+        timeouts: service::Timeouts::default(),
     });
     let interface = |port: usize, net: &str| Interface {
         name: net.to_owned(),
@@ -211,6 +211,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         maglev_size: 1009,
         on_remove: flow::OnRemove::Keep,
         refuse: flow::Refuse::Reset,
+        timeouts: None,
         backends: vec![backend(1), backend(2)],
     };
     let route = Route {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use conntrack::{ConnId, ConnTable, TableConfig, Timeouts};
+use conntrack::{ConnId, ConnTable, TableConfig};
 use etherparse::{PacketBuilder, PacketBuilderStep, TcpHeaderSlice};
 use flow::{AdmissionPolicy, HopId, InterfaceId, PortId, Refuse, Scheduler};
 use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
@@ -134,7 +134,7 @@ impl World {
             connections: plan.connections,
             connections_v6: plan.connections,
             seed: [7; 32],
-            timeouts: Timeouts::default(),
+            timeouts: service::Timeouts::default(),
         });
         let neighbours = NeighbourTable::new(256, 1);
         let snapshot = snapshot(plan);
@@ -255,6 +255,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         maglev_size: 1009,
         on_remove: flow::OnRemove::Keep,
         refuse: plan.refuse,
+        timeouts: None,
         backends: backends
             .iter()
             .zip(std::iter::once(u16::from(!plan.drained)).chain(std::iter::repeat(1)))

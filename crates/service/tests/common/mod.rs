@@ -29,6 +29,7 @@ pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpe
         maglev_size: 1009,
         on_remove: OnRemove::Keep,
         refuse: Refuse::Reset,
+        timeouts: None,
         backends: Vec::new(),
     }
 }
