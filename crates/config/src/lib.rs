@@ -30,7 +30,7 @@ pub use device::{Eal, HugePages, Nic, Port};
 pub use error::{ConfigError, ConfigErrors};
 pub use network::{Interface, Neighbour, Neighbours, Route};
 pub use offload::Offload;
-pub use services::{Backend, Pool, Service};
+pub use services::{Backend, Pool, Quic, Service};
 pub use status::Status;
 pub use tables::{Conntrack, Fragments, Timeouts};
 pub use text::{BadDuration, format_duration, parse_duration};

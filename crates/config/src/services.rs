@@ -2,9 +2,10 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{Mode, OnRemove, Refuse, Scheduler, StatelessKey, Transport};
+use flow::{Affinity, Mode, OnRemove, Refuse, Scheduler, StatelessKey, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use service::{QuicKey, ServerId};
 
 use crate::tables::Timeouts;
 use crate::text;
@@ -87,6 +88,12 @@ pub struct Service {
     /// The answer to packets that no backend takes: all are drained, the pool is exhausted, or another connection has the 5-tuple.
     #[serde(default, skip_serializing_if = "Refuse::is_reset")]
     pub refuse: Refuse,
+    /// What keeps a client at its backend.
+    #[serde(default, skip_serializing_if = "Affinity::is_five_tuple")]
+    pub affinity: Affinity,
+    /// How the backends of a service with the affinity `quic-cid` make connection ids; one for each value of `rotation` in use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quic: Vec<Quic>,
     /// How long the service's connections are kept without packets.
     #[serde(default, skip_serializing_if = "Timeouts::is_default")]
     pub timeouts: Timeouts,
@@ -131,6 +138,29 @@ pub struct Backend {
     #[serde(default = "weight")]
     #[schemars(range(min = 0, max = 65535))]
     pub weight: u16,
+    /// The server ids that it writes into QUIC connection ids, in hexadecimal; one for each length in the service's `quic`. Only with the affinity `quic-cid`.
+    #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<text::ServerIdText>")]
+    pub server_ids: Vec<ServerId>,
+}
+
+/// How backends make QUIC connection ids (draft-ietf-quic-load-balancers): a first byte, a server id and a nonce.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Quic {
+    /// The first three bits of connection ids that are made this way.
+    #[schemars(range(min = 0, max = 6))]
+    pub rotation: u8,
+    /// The number of bytes of server ids.
+    #[schemars(range(min = 1, max = 15))]
+    pub server_id_length: u8,
+    /// The number of bytes of the nonce behind the server id; both are 19 at most.
+    #[schemars(range(min = 4, max = 18))]
+    pub nonce_length: u8,
+    /// The AES-128 key that server id and nonce are encrypted with: 32 hexadecimal digits. Without a key they are in the clear, and anybody can choose a client's backend and see which clients share one.
+    #[serde(default, with = "text::optional", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "quic-key"), with = "Option<String>")]
+    pub key: Option<QuicKey>,
 }
 
 const fn weight() -> u16 {

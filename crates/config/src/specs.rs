@@ -1,8 +1,10 @@
 //! From the file's services to the service table.
 use flow::Mode;
-use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable, TableError, TunnelSpec};
+use service::{
+    BackendSpec, ModeSpec, PoolSpec, QuicIds, ServiceSpec, ServiceTable, TableError, TunnelSpec,
+};
 
-use crate::{Config, Service};
+use crate::{Config, Quic, Service};
 
 /// Hops that an outer packet may take if nothing is given.
 const TTL: u8 = 64;
@@ -38,8 +40,14 @@ impl Config {
             refuse: service.refuse,
             timeouts: (!service.timeouts.is_default())
                 .then(|| self.conntrack.timeouts(&service.timeouts)),
+            quic: service.quic.iter().map(quic_ids).collect(),
             backends: backends
-                .map(|b| BackendSpec { address: b.address, port: b.port, weight: b.weight })
+                .map(|b| BackendSpec {
+                    address: b.address,
+                    port: b.port,
+                    weight: b.weight,
+                    server_ids: b.server_ids.clone(),
+                })
                 .collect(),
         }
     }
@@ -62,4 +70,8 @@ impl Config {
             .map_or((Vec::new(), 1..=65535), |pool| (pool.addresses.clone(), pool.ports.clone()));
         ModeSpec::FullNat { pool: PoolSpec { name, addresses, ports } }
     }
+}
+
+const fn quic_ids(&Quic { rotation, server_id_length, nonce_length, key }: &Quic) -> QuicIds {
+    QuicIds { rotation, server_id_length, nonce_length, key }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use service::{QuicKey, ServerId};
 
 use crate::device::{check_device, check_name};
 
@@ -85,6 +86,8 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
             bad("an IP address; write it without prefix length and port, as 10.71.0.100 or fd71::100")
         }),
         "prefix" => check_prefix(text),
+        "server-id" => text.parse::<ServerId>().map(drop).map_err(|e| BadText(e.to_string())),
+        "quic-key" => text.parse::<QuicKey>().map(drop).map_err(|e| BadText(e.to_string())),
         "interface-address" => text.parse::<IpNet>().map(drop).map_err(|_| {
             bad("an address with prefix length; write it as 10.71.0.1/24 or fd71::1/64")
         }),
@@ -117,6 +120,8 @@ pub(crate) fn example(format: &str) -> Option<&'static str> {
         "ip" => "10.71.0.100",
         "prefix" => "10.72.0.0/24",
         "interface-address" => "10.71.0.1/24",
+        "server-id" => "ed793a",
+        "quic-key" => "8f95f09245765f80256934e50c66207f",
         _ => return None,
     })
 }
@@ -152,6 +157,23 @@ impl JsonSchema for InterfaceAddress {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "format": "interface-address" })
+    }
+}
+
+/// The schema of a server id in a list.
+pub(crate) struct ServerIdText;
+
+impl JsonSchema for ServerIdText {
+    fn schema_name() -> Cow<'static, str> {
+        "ServerId".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "server-id" })
     }
 }
 
@@ -219,6 +241,28 @@ pub(crate) mod optional {
         D: Deserializer<'de>,
     {
         super::plain::deserialize(from).map(Some)
+    }
+}
+
+/// A list of texts by `Display` and `FromStr`.
+pub(crate) mod list {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(all: &[impl Display], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(all.iter().map(ToString::to_string))
+    }
+
+    pub(crate) fn deserialize<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let all = Vec::<String>::deserialize(from)?;
+        all.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
     }
 }
 

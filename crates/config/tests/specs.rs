@@ -15,7 +15,12 @@ fn every_field_arrives() {
         .replace("protocol = \"tcp\"", "protocol = \"tcp\"\nmode = \"fullnat\"\npool = \"snat\"");
     let specs = Config::parse(&text, "x.toml").unwrap().service_specs();
     let backend = |address: &str, port, weight| {
-        vec![BackendSpec { address: address.parse().unwrap(), port, weight }]
+        vec![BackendSpec {
+            address: address.parse().unwrap(),
+            port,
+            weight,
+            server_ids: Vec::new(),
+        }]
     };
     let pool = PoolSpec {
         name: "snat".to_owned(),
@@ -33,6 +38,7 @@ fn every_field_arrives() {
         on_remove: OnRemove::Keep,
         refuse: Refuse::Reset,
         timeouts: None,
+        quic: Vec::new(),
         backends: backend("10.72.0.11", Some(8080), 7),
     };
     let dns = ServiceSpec {
@@ -46,6 +52,7 @@ fn every_field_arrives() {
         on_remove: OnRemove::Keep,
         refuse: Refuse::Reset,
         timeouts: None,
+        quic: Vec::new(),
         backends: backend("fd72::11", None, 1),
     };
     assert_eq!(specs, [web, dns]);

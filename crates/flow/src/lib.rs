@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod affinity;
 mod card;
 mod direction;
 mod encoding;
@@ -21,6 +22,7 @@ mod transport;
 mod word;
 
 pub use admission::AdmissionPolicy;
+pub use affinity::Affinity;
 pub use card::{CardProfile, Entries};
 pub use direction::Direction;
 pub use encoding::{Encoding, EncodingChoice};

@@ -7,8 +7,9 @@ use flow::{BackendId, OnRemove, Refuse, Scheduler, ServiceId, StatelessKey};
 use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 use wire::{FlowKey, Transport};
 
-use self::compile::{backends, by_id, classes, eligible, maglev, pool, revision};
+use self::compile::{backends, by_id, classes, eligible, maglev, pool, quic, revision};
 use crate::maglev::Maglev;
+use crate::quic_lb::QuicAffinity;
 use crate::registry::Lent;
 use crate::scheduler::{self, Members};
 use crate::siphash::{self, Key};
@@ -73,6 +74,8 @@ pub struct Service {
     by_id: Box<[(BackendId, u16)]>,
     /// By place: what the weight is while the backend isn't drained.
     configured: Box<[u16]>,
+    /// Of a service whose connection ids name backends.
+    quic: Option<QuicAffinity>,
     /// Of a stateless service with a backend that takes clients.
     classes: Option<Classes>,
 }
@@ -109,6 +112,7 @@ impl Service {
             maglev: filled
                 .map_or_else(|| maglev(&backends, spec.maglev_size), |old| old.maglev.clone()),
             maglev_size: spec.maglev_size,
+            quic: quic(spec, &backends),
             classes: classes(spec, &backends)?,
             configured: backends.iter().map(|backend| backend.weight).collect(),
             eligible: eligible(&backends),
@@ -130,6 +134,7 @@ impl Service {
             by_id: Box::default(),
             maglev: maglev(&[], self.maglev_size),
             classes: None,
+            quic: None,
             ..self.clone()
         }
     }
@@ -281,6 +286,19 @@ impl Service {
     #[must_use]
     pub const fn is_stateless(&self) -> bool {
         matches!(self.mode, ModeSpec::Stateless(_))
+    }
+
+    /// Whether connection ids may name the backend of an unknown 5-tuple.
+    #[must_use]
+    pub const fn reads_connection_ids(&self) -> bool {
+        self.quic.is_some()
+    }
+
+    /// The backend that the QUIC connection id in `packet`, a client's UDP payload,
+    /// names, drained or not; `None` if it names none.
+    #[must_use]
+    pub fn named_by_connection_id(&self, packet: &[u8]) -> Option<BackendId> {
+        self.quic.as_ref()?.backend(packet)
     }
 
     /// What a stateless service gives to which backend; `None` if it isn't one,

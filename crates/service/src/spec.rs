@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use flow::{OnRemove, Refuse, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
-use crate::Timeouts;
+use crate::{QuicIds, ServerId, Timeouts};
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
@@ -34,6 +34,8 @@ pub struct ServiceSpec {
     pub refuse: Refuse,
     /// How long its connections are kept without packets, if not as all others.
     pub timeouts: Option<Timeouts>,
+    /// How connection ids name the backends of a QUIC service; empty: they don't.
+    pub quic: Vec<QuicIds>,
     /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
 }
@@ -49,6 +51,8 @@ pub struct BackendSpec {
     pub port: Option<u16>,
     /// Its share of new connections; 0: drained, it gets none.
     pub weight: u16,
+    /// What names it in connection ids of a QUIC service.
+    pub server_ids: Vec<ServerId>,
 }
 
 /// How packets of a service get to its backends.

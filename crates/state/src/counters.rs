@@ -118,6 +118,7 @@ counters! {
         ShareUsed "share_used" "A connection found that its service's share of the table is used up.",
         TakenUp "taken_up" "Connections put into the table by an answer of their server: older than the table, or not let in before.",
         PoolTried "pool_tried" "Local endpoints of pools tried for new connections.",
+        QuicNamed "quic_named" "Packets of unknown 5-tuples whose QUIC connection id named their backend.",
         Stateless "stateless" "Packets to a VIP served by Maglev alone.",
         ByAddress "by_address" "Packets of stateless services, balanced by the client's address.",
         StatelessReply "stateless_reply" "Packets from a backend translated back without a connection.",

@@ -4,6 +4,7 @@ mod devices;
 mod findings;
 mod interfaces;
 mod pools;
+mod quic;
 mod reach;
 mod routes;
 mod services;

@@ -8,7 +8,7 @@ use service::{MaglevSizeError, check_maglev_size};
 use crate::Service;
 use crate::tree::Way;
 
-use super::{Findings, tunnels};
+use super::{Findings, quic, tunnels};
 
 /// Ids of services and backends have 16 bits.
 const MOST: usize = 65534;
@@ -43,6 +43,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
         check_pool(findings, &way, service);
         tunnels::check(findings, &way, service);
         check_maglev(findings, &way, service);
+        quic::check(findings, &way, service);
     }
 }
 

@@ -82,6 +82,7 @@ pub fn timeouts(
         on_remove: flow::OnRemove::Keep,
         refuse: flow::Refuse::Reset,
         timeouts: own(n),
+        quic: Vec::new(),
         backends: Vec::new(),
     };
     let specs: Vec<_> = (0..7).map(spec).collect();

@@ -199,8 +199,12 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
     };
     let interfaces =
         Interfaces::new(vec![interface(0, "10.0.0.1/24"), interface(1, "10.1.0.1/24")]);
-    let backend =
-        |n: u8| BackendSpec { address: ip(&format!("10.1.0.1{n}")), port: Some(8080), weight: 1 };
+    let backend = |n: u8| BackendSpec {
+        address: ip(&format!("10.1.0.1{n}")),
+        port: Some(8080),
+        weight: 1,
+        server_ids: Vec::new(),
+    };
     let web = ServiceSpec {
         name: "web".to_owned(),
         vip: ip("10.9.0.1"),
@@ -212,6 +216,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         on_remove: flow::OnRemove::Keep,
         refuse: flow::Refuse::Reset,
         timeouts: None,
+        quic: Vec::new(),
         backends: vec![backend(1), backend(2)],
     };
     let route = Route {

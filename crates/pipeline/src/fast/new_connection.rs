@@ -151,7 +151,8 @@ impl NewConnections {
         let service = cx.snapshot.services.lookup(&flow)?;
         let client = flow.src().ip();
         let is_usual =
-            matches!(service.mode(), ModeSpec::Nat | ModeSpec::Dsr | ModeSpec::Tunnel(_));
+            matches!(service.mode(), ModeSpec::Nat | ModeSpec::Dsr | ModeSpec::Tunnel(_))
+                && !service.reads_connection_ids();
         if !is_usual || !is_client(cx, client) {
             return None;
         }

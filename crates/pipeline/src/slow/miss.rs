@@ -9,7 +9,7 @@ use flow::{AdmissionPolicy, BackendId, Direction, HopId};
 use packet::PacketBuf;
 use service::{Binding, ModeSpec, Service};
 use state::{Counter, Offload};
-use wire::{FlowKey, Headers, TcpFlags, Transport};
+use wire::{FlowKey, Fragment, Headers, TcpFlags, Transport};
 
 use crate::Outbox;
 use crate::context::{Context, Decision, Packet};
@@ -22,6 +22,9 @@ use crate::source::{is_client, is_host};
 
 /// Tries at an insertion whose reply 5-tuple is another connection's.
 const TRIES: usize = 8;
+
+/// Bytes of a UDP header.
+const UDP_HEADER: usize = 8;
 
 /// What is done to a packet that the match stage didn't find.
 pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
@@ -78,14 +81,18 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         return opens_nothing(cx, service, key, headers);
     }
     if waits_for_answer(service, key, headers) {
-        return by_maglev(cx, service, key);
+        return by_maglev(cx, service, key, None);
     }
-    match install(cx, scheduling, service, key, headers) {
+    let named = named(service, headers, packet.buf.bytes());
+    if named.is_some() {
+        cx.count(Counter::QuicNamed);
+    }
+    match install(cx, scheduling, service, key, (headers, named)) {
         Ok(hit) => decision(cx, hit, headers).ok_or(Counter::NotRewritable),
         Err(Refusal::ByTable(why)) => {
             scheduling.refused(service.id(), key, why, cx.now_ms);
             cx.count(why.counter());
-            by_maglev(cx, service, key)
+            by_maglev(cx, service, key, named)
         }
         Err(Refusal::Drop(counter)) => Err(counter),
     }
@@ -105,15 +112,17 @@ fn opens_nothing<O>(
     if headers.tcp_flags.any(TcpFlags::SYN) || service.pool().is_some() {
         return Err(Counter::UnknownConnection);
     }
-    by_maglev(cx, service, key)
+    by_maglev(cx, service, key, None)
 }
 
+/// To the backend `named` by the packet, or else to the one that hashing gives.
 fn by_maglev<O>(
     cx: &Context<'_, O>,
     service: &Service,
     key: &FlowKey,
+    named: Option<BackendId>,
 ) -> Result<Decision, Counter> {
-    let decision = stateless::forward(cx, service, key)?;
+    let decision = stateless::forward(cx, service, key, named)?;
     cx.count(Counter::Stateless);
     Ok(decision)
 }
@@ -169,9 +178,19 @@ fn without_state<O>(
     if headers.ttl <= 1 {
         return Err(Counter::TtlExpired);
     }
-    let decision = stateless::forward(cx, service, key)?;
+    let decision = stateless::forward(cx, service, key, None)?;
     cx.count(Counter::ByAddress);
     Ok(decision)
+}
+
+/// The backend that the packet's QUIC connection id names: its client has the
+/// connection already, and a new address or port.
+fn named(service: &Service, headers: &Headers, frame: &[u8]) -> Option<BackendId> {
+    if !service.reads_connection_ids() || headers.fragment != Fragment::Whole {
+        return None;
+    }
+    let payload = frame.get(usize::from(headers.l4) + UDP_HEADER..usize::from(headers.end))?;
+    service.named_by_connection_id(payload)
 }
 
 /// Why a connection isn't put into the table.
@@ -193,11 +212,11 @@ fn install<B: PacketBuf, O: Outbox<B>>(
     scheduling: &mut Scheduling,
     service: &Service,
     key: &FlowKey,
-    headers: &Headers,
+    (headers, named): (&Headers, Option<BackendId>),
 ) -> Result<Hit, Refusal> {
     let back = hop_to(cx, key.src().ip())?;
     ask_for(cx, back);
-    let chosen = scheduling.backend(cx, service, key, headers.tcp_flags);
+    let chosen = named.or_else(|| scheduling.backend(cx, service, key, headers.tcp_flags));
     let first = chosen.ok_or(Counter::NoBackend)?;
     let mut backend = first;
     for _ in 0..TRIES {
@@ -226,7 +245,7 @@ fn install<B: PacketBuf, O: Outbox<B>>(
                 return Err(Refusal::Drop(Counter::BadSource));
             }
         }
-        backend = match after(service, backend) {
+        backend = match after(service, backend).filter(|_| named.is_none()) {
             Some(next) if next != first => next,
             _ => break,
         };

@@ -2,7 +2,7 @@
 //! backends on the way there, the one service that fits on the way back.
 use std::net::IpAddr;
 
-use flow::{Direction, InterfaceId};
+use flow::{BackendId, Direction, InterfaceId};
 use service::{Binding, Delivery, Service};
 use state::Counter;
 use wire::{FlowKey, Transport};
@@ -11,14 +11,15 @@ use crate::context::{Context, Decision};
 use crate::slow::act::hop_to;
 use crate::source::is_client;
 
-/// To a VIP: the backend that Maglev gives.
+/// To a VIP: the backend `named` by the packet, or else the one that hashing gives.
 pub(crate) fn forward<O>(
     cx: &Context<'_, O>,
     service: &Service,
     key: &FlowKey,
+    named: Option<BackendId>,
 ) -> Result<Decision, Counter> {
     let services = &cx.snapshot.services;
-    let backend = services.hashed(service, key).ok_or(Counter::NoBackend)?;
+    let backend = named.or_else(|| services.hashed(service, key)).ok_or(Counter::NoBackend)?;
     if !services.claims(service, backend, key) {
         return Err(Counter::BackendShared);
     }
@@ -86,7 +87,7 @@ pub(crate) fn binding<O>(cx: &Context<'_, O>, key: &FlowKey) -> Option<Binding> 
 /// direction: for ICMP errors about such packets.
 pub(crate) fn either<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
     match cx.snapshot.services.lookup(key) {
-        Some(service) => forward(cx, service, key),
+        Some(service) => forward(cx, service, key, None),
         None => reply(cx, key),
     }
 }

@@ -19,6 +19,7 @@ mod odd;
 mod one_way;
 mod pings;
 mod queues;
+mod quic;
 mod refusals;
 mod revoked;
 mod tunnels;

@@ -10,7 +10,9 @@ use flow::{AdmissionPolicy, HopId, InterfaceId, PortId, Refuse, Scheduler};
 use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Outbox, Pipeline, Settings};
-use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable, TunnelSpec};
+use service::{
+    BackendSpec, ModeSpec, PoolSpec, QuicIds, ServerId, ServiceSpec, ServiceTable, TunnelSpec,
+};
 use state::{
     Answers, Counter, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot,
     Source, Tunnels,
@@ -256,10 +258,16 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         on_remove: flow::OnRemove::Keep,
         refuse: plan.refuse,
         timeouts: None,
+        quic: Vec::new(),
         backends: backends
             .iter()
             .zip(std::iter::once(u16::from(!plan.drained)).chain(std::iter::repeat(1)))
-            .map(|(&(address, port), weight)| BackendSpec { address: ip(address), port, weight })
+            .map(|(&(address, port), weight)| BackendSpec {
+                address: ip(address),
+                port,
+                weight,
+                server_ids: Vec::new(),
+            })
             .collect(),
     };
     let pool = PoolSpec {
@@ -273,6 +281,14 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
     // A given source is an IPv4 address.
     let across = ModeSpec::Tunnel(TunnelSpec { source: None, ..plan.tunnel });
     let as_it_is = |spec: ServiceSpec, mode: &ModeSpec| ServiceSpec { mode: mode.clone(), ..spec };
+    let quic = |mut spec: ServiceSpec| {
+        let ids = QuicIds { rotation: 0, server_id_length: 2, nonce_length: 4, key: None };
+        spec.quic.push(ids);
+        for (own, n) in spec.backends.iter_mut().zip(1..) {
+            own.server_ids.extend(ServerId::new(&[n, n]));
+        }
+        spec
+    };
     let (b1, b2) = ("10.1.0.11", "10.1.0.12");
     let (s1, s2) = ("fd01::11", "fd01::12");
     use Transport::{Tcp, Udp};
@@ -296,6 +312,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         // The other family outside.
         as_it_is(spec("tun46", "10.9.0.8", Some(80), Tcp, &[(s1, None)]), &across),
         as_it_is(spec("tun64", "fd09::8", Some(80), Tcp, &[(b1, None)]), &across),
+        quic(spec("quic", "10.9.0.9", Some(443), Udp, &[(b1, None), (b2, None)])),
     ]
 }
 

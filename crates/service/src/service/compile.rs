@@ -3,6 +3,7 @@ use flow::{BackendId, Scheduler};
 
 use super::{Backend, FLOW_KEY};
 use crate::maglev::{Maglev, Member};
+use crate::quic_lb::QuicAffinity;
 use crate::registry::Lent;
 use crate::siphash::{self, Key};
 use crate::{BackendSpec, Classes, ModeSpec, Pool, Precision, ServiceSpec, TableError, TunnelSpec};
@@ -106,6 +107,13 @@ pub(super) fn classes(
     let weights: Vec<u16> = sorted.iter().map(|own| own.weight).collect();
     let classes = Classes::assign(&ids, &weights, Precision::default());
     classes.map(Some).ok_or_else(|| TableError::TooManyShares { service: spec.name.clone() })
+}
+
+/// Which backends connection ids name, if they name any.
+pub(super) fn quic(spec: &ServiceSpec, backends: &[Backend]) -> Option<QuicAffinity> {
+    let named = spec.backends.iter().zip(backends);
+    let named = named.flat_map(|(one, own)| one.server_ids.iter().map(|id| (*id, own.id)));
+    (!spec.quic.is_empty()).then(|| QuicAffinity::new(&spec.quic, named.collect()))
 }
 
 /// The pool of a full-NAT service.

@@ -15,7 +15,7 @@ pub(crate) fn socket(text: &str) -> SocketAddr {
 }
 
 pub(crate) fn backend(address: &str, port: Option<u16>, weight: u16) -> BackendSpec {
-    BackendSpec { address: ip(address), port, weight }
+    BackendSpec { address: ip(address), port, weight, server_ids: Vec::new() }
 }
 
 pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpec {
@@ -30,6 +30,7 @@ pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpe
         on_remove: OnRemove::Keep,
         refuse: Refuse::Reset,
         timeouts: None,
+        quic: Vec::new(),
         backends: Vec::new(),
     }
 }
