@@ -1,4 +1,5 @@
 //! What is possible, but perhaps not meant.
+use std::collections::HashMap;
 use std::fmt;
 
 use flow::{CardProfile, Encoding, EncodingChoice, Mode, Scheduler, StatelessKey, alternatives};
@@ -34,6 +35,7 @@ impl Config {
         for service in &self.services {
             self.service_warnings(service, &mut warnings);
         }
+        self.sharing_warnings(&mut warnings);
         self.queue_warnings(&mut warnings);
         self.rewrite_warnings(&mut warnings);
         for pool in &self.pools {
@@ -52,16 +54,8 @@ impl Config {
         if service.backends.iter().all(|backend| backend.weight == 0) {
             add("backend", "all backends have weight 0; new connections are refused".to_owned());
         }
-        let mut weights = service.backends.iter().map(|own| own.weight).filter(|own| *own > 0);
-        if service.scheduler == Scheduler::RoundRobin && !service.stateless {
-            if let Some(first) = weights.next().filter(|first| weights.any(|own| own != *first)) {
-                add(
-                    "scheduler",
-                    format!(
-                        "round-robin gives every backend the same share, whatever its weight, and the weights differ (the first is {first}); take weighted-round-robin"
-                    ),
-                );
-            }
+        if !service.stateless {
+            scheduler_warnings(service, &mut add);
         }
         if self.reach(service.vip) == Reach::Routed {
             add(
@@ -116,6 +110,40 @@ impl Config {
         }
     }
 
+    /// Of services of mode `nat` whose answers can't be told apart without a
+    /// connection: they come from the same address and port.
+    fn sharing_warnings(&self, warnings: &mut Vec<Warning>) {
+        let mut first = HashMap::new();
+        for service in self.services.iter().filter(|service| service.mode == Mode::Nat) {
+            let other = service.backends.iter().find_map(|own| {
+                let at = |port| (own.address, service.protocol, port);
+                let port = own.port.or(service.port);
+                // A service of any port has an answer from each.
+                let ports = [port, None, Some(0)];
+                let ports = if port.is_none() { &ports[2..] } else { &ports[..2] };
+                ports.iter().find_map(|port| first.get(&at(*port)).map(|other| (own, *other)))
+            });
+            if let Some((own, other)) = other {
+                let other: &Service = other;
+                let text = format!(
+                    "service '{}' has the backend {} at the same port: while the connection table is full, clients whose answers would be taken for those of the other service are refused ({} the last), and a client's port serves one of both at a time; give each service a port of its own at the backend, or use the mode fullnat",
+                    other.name,
+                    own.address,
+                    later(service, other)
+                );
+                let key = format!("service.{}.backend", service.name);
+                warnings.push(warning(key, text));
+            }
+            for own in &service.backends {
+                let port = own.port.or(service.port);
+                let at = (own.address, service.protocol, port);
+                first.entry(at).or_insert(service);
+                // That a service of some port is there, for those of any.
+                first.entry((own.address, service.protocol, Some(0))).or_insert(service);
+            }
+        }
+    }
+
     /// With the encoding `queue` each backend of each service needs a queue,
     /// and so do each service's answers if they pass here, besides every
     /// worker's default queue.
@@ -159,6 +187,35 @@ pub fn no_rewrite(card: CardProfile) -> Option<String> {
             alternatives(able)
         )
     })
+}
+
+/// Of two services whose answers look the same, the name of that which gives way.
+fn later<'a>(one: &'a Service, other: &'a Service) -> &'a str {
+    let rank = |own: &Service| (own.port.is_none(), own.vip, own.port);
+    if rank(one) > rank(other) { &one.name } else { &other.name }
+}
+
+/// What the scheduler of a service with connections forgets or ignores.
+fn scheduler_warnings(service: &Service, add: &mut impl FnMut(&str, String)) {
+    let scheduler = service.scheduler;
+    if scheduler.remembers() {
+        let steady = Scheduler::ALL.iter().filter(|other| !other.remembers());
+        let text = format!(
+            "{scheduler} depends on what happened before: connections that are not in the table, after a restart, after their timeout or while the table is full, mostly go to another backend, which resets them; {} choose the same one again",
+            alternatives(steady)
+        );
+        add("scheduler", text);
+    }
+    let mut weights = service.backends.iter().map(|own| own.weight).filter(|weight| *weight > 0);
+    let first = weights.next();
+    if !scheduler.weighs() && weights.any(|weight| Some(weight) != first) {
+        let weighing = Scheduler::ALL.iter().filter(|other| other.weighs());
+        let text = format!(
+            "{scheduler} gives all backends with a weight the same share; use {}",
+            alternatives(weighing)
+        );
+        add("scheduler", text);
+    }
 }
 
 fn warning(key: String, text: impl Into<String>) -> Warning {

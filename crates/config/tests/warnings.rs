@@ -11,7 +11,10 @@ fn warnings(edits: &[(&str, &str)]) -> Vec<String> {
         text = text.replacen(old, new, 1);
     }
     let config = Config::parse(&text, "lab.toml").unwrap_or_else(|errors| panic!("{errors}"));
-    config.warnings().iter().map(ToString::to_string).collect()
+    let all = config.warnings();
+    // Of the base's service dns; tested on its own.
+    let remembers = |key: &str| key == "service.dns.scheduler";
+    all.iter().filter(|own| !remembers(&own.key)).map(ToString::to_string).collect()
 }
 
 const UNUSED: &str = "pool.snat: no service uses this pool";
@@ -97,20 +100,62 @@ fn a_card_that_cannot_rewrite_is_named() {
     assert_eq!(warnings(&able), [UNUSED]);
 }
 
+fn scheduler_warnings(scheduler: &str, second_weight: u16) -> Vec<String> {
+    let second = format!(
+        "weight = 1\n[[service.backend]]\naddress = \"10.72.0.12\"\nweight = {second_weight}\n"
+    );
+    let text = BASE.replacen("weight = 1", &second, 1);
+    let text = text.replacen(
+        "protocol = \"tcp\"",
+        &format!("protocol = \"tcp\"\nscheduler = \"{scheduler}\""),
+        1,
+    );
+    let config = Config::parse(&text, "lab.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let all = config.warnings();
+    let own = all.iter().filter(|own| own.key == "service.web.scheduler");
+    own.map(|own| own.text.clone()).collect()
+}
+
 #[test]
-fn weights_that_round_robin_ignores_are_named() {
-    let two = |weight| {
-        format!("weight = 1\n[[service.backend]]\naddress = \"10.72.0.12\"\nweight = {weight}")
-    };
-    for (weight, scheduler, ignored) in [
-        (2, "round-robin", true),
-        (1, "round-robin", false),
-        (0, "round-robin", false),
-        (2, "maglev", false),
-    ] {
-        let scheduler = format!("protocol = \"tcp\"\nscheduler = \"{scheduler}\"");
-        let found = warnings(&[("weight = 1", &two(weight)), ("protocol = \"tcp\"", &scheduler)]);
-        let named = found.iter().any(|line| line.contains("take weighted-round-robin"));
-        assert_eq!(named, ignored, "{weight} {scheduler}: {found:?}");
+fn what_schedulers_forget_or_ignore_is_said() {
+    for scheduler in ["maglev", "source-hash"] {
+        assert!(scheduler_warnings(scheduler, 3).is_empty(), "{scheduler}");
     }
+    for scheduler in ["weighted-round-robin", "least-connections", "least-latency"] {
+        let found = scheduler_warnings(scheduler, 3);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with(&format!("{scheduler} depends on what happened before")));
+        assert!(found[0].ends_with("maglev or source-hash choose the same one again"));
+    }
+    // A weight of 0 is not ignored: that backend gets nothing.
+    assert_eq!(scheduler_warnings("round-robin", 1).len(), 1);
+    assert_eq!(scheduler_warnings("round-robin", 0).len(), 1);
+    assert_eq!(
+        scheduler_warnings("round-robin", 3)[1],
+        "round-robin gives all backends with a weight the same share; use weighted-round-robin, least-connections, maglev, source-hash or least-latency"
+    );
+}
+
+/// Another service with the first one's backend, of this port and backend's port.
+fn sharing(port: &str, backend_port: &str, protocol: &str, mode: &str) -> Vec<String> {
+    let more = format!(
+        "{BASE}\n[[service]]\nname = \"twin\"\nvip = \"10.71.0.101\"\nport = {port}\nprotocol = \"{protocol}\"\n{mode}\n[[service.backend]]\naddress = \"10.72.0.11\"\n{backend_port}\n"
+    );
+    let config = Config::parse(&more, "lab.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let all = config.warnings();
+    all.iter().filter(|own| own.key == "service.twin.backend").map(|own| own.text.clone()).collect()
+}
+
+#[test]
+fn services_with_the_same_backend_are_named() {
+    for (port, backend_port, last) in [("80", "port = 8080", "twin"), ("\"any\"", "", "twin")] {
+        let found = sharing(port, backend_port, "tcp", "");
+        assert_eq!(found.len(), 1, "{port}");
+        assert!(found[0].starts_with("service 'web' has the backend 10.72.0.11"), "{found:?}");
+        assert!(found[0].contains(&format!("({last} the last)")), "{found:?}");
+    }
+    assert!(sharing("80", "port = 8081", "tcp", "").is_empty(), "another port");
+    assert!(sharing("80", "port = 8080", "udp", "").is_empty(), "another protocol");
+    let full = "mode = \"fullnat\"\npool = \"snat\"";
+    assert!(sharing("80", "port = 8080", "tcp", full).is_empty(), "answers go to the pool");
 }
