@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 use crate::classes::Block;
 use crate::shares::Part;
 
-/// Cuts `free` so that everybody gets its part, counted in classes of `bits`
+/// Cuts `free` so that each backend gets its part, counted in classes of `bits`
 /// bits. Largest pieces first, each from the smallest block that has room for
 /// it, so that as few blocks as possible are cut.
 pub(crate) fn give(mut free: Vec<Block>, bits: u8, parts: &[Part]) -> Vec<Block> {

@@ -10,7 +10,7 @@
 //!
 //! When a backend fails only the blocks that it serves change their backend,
 //! spread over the others by their weights; when it comes back it gets the same
-//! ones again. Who serves what depends only on who is drained, not on the order
+//! ones again. Which backend serves a class depends only on which are drained, not on the order
 //! in which that happened.
 use std::net::IpAddr;
 
@@ -39,7 +39,7 @@ impl Default for Precision {
     }
 }
 
-/// All addresses whose lowest `bits` bits are `value`, and who serves them.
+/// All addresses whose lowest `bits` bits are `value`, and the backend that serves them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Entry {
     /// The low bits.
@@ -99,7 +99,7 @@ pub struct Moved {
 pub(crate) struct Block {
     pub(crate) value: u32,
     pub(crate) bits: u8,
-    /// Whose it is; `None`: nobody's.
+    /// The backend's place; `None`: no backend has it.
     pub(crate) owner: Option<u16>,
 }
 
@@ -126,9 +126,9 @@ pub struct Classes {
     weights: Box<[u16]>,
     drained: Box<[bool]>,
     precision: Precision,
-    /// With whom every class is while nobody is drained.
+    /// The backend of every class while none is drained.
     home: Vec<Block>,
-    /// With whom it is now.
+    /// The backend of every class at present.
     blocks: Vec<Block>,
     /// Low bits that [`Self::owners`] is indexed by.
     bits: u8,
@@ -175,7 +175,7 @@ impl Classes {
         self.of_bits(low)
     }
 
-    /// The backend of all whose bits end as `low`, an address's or a hash's.
+    /// The backend of all addresses, or hashes, whose bits end as `low`.
     #[inline]
     #[must_use]
     pub fn of_bits(&self, low: u32) -> Option<BackendId> {
@@ -255,7 +255,7 @@ impl Classes {
         Some(Moved { share, before, after: self.blocks.len() })
     }
 
-    /// Who serves what: in pieces as small as there are entries for.
+    /// The backend of every class, in pieces as small as there are entries for.
     fn served(&self) -> Vec<Block> {
         let mut bits = self.precision.bits;
         loop {
@@ -272,7 +272,7 @@ impl Classes {
         own.map(Block::share).sum()
     }
 
-    /// `None` for nobody.
+    /// `None` for no backend.
     #[inline]
     fn id(&self, place: u16) -> Option<BackendId> {
         self.ids.get(usize::from(place)).copied()

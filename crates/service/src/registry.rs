@@ -1,4 +1,4 @@
-//! Who has which id, over all configurations of a process.
+//! The ids of services and backends, over all configurations of a process.
 //!
 //! Records, marks, queue meanings and tunnels name services and backends by
 //! their ids, for longer than a configuration lasts. So an id belongs to one

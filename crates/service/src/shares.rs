@@ -2,7 +2,7 @@
 //! and as few blocks as possible.
 use crate::classes::Block;
 
-/// Whoever can take classes.
+/// A backend that can take classes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
     pub(crate) place: u16,

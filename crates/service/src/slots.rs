@@ -13,7 +13,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// A number that nobody has, and its generation; `None` if all are lent.
+    /// A number that is not lent, and its generation; `None` if all are lent.
     pub(crate) fn take(&mut self) -> Option<(u16, u32)> {
         let number = match self.free.pop_front() {
             Some(number) => number,

@@ -1,4 +1,4 @@
-//! Who serves the classes of drained backends: a function of who is drained,
+//! Which backends serve the classes of drained ones: a function of which are drained,
 //! not of the order in which that happened.
 //!
 //! Every class has, in principle, an order of all backends; the first that isn't
@@ -28,9 +28,9 @@ const PIECE: f64 = 1.0 / 32.0;
 /// Drained backends, the number first, so that small sets come first.
 type Set = (usize, Vec<u16>);
 
-/// The blocks of `home` with those who serve them: `drained` ones are served by
-/// others. Blocks are cut to no more than `bits` bits. `None` as an owner: nobody
-/// is left.
+/// The blocks of `home` with the backends that serve them: those of `drained`
+/// backends are served by others. Blocks are cut to no more than `bits` bits. `None`
+/// as an owner: all backends are drained.
 pub(crate) fn succeed(home: &[Block], weights: &[u16], drained: &[bool], bits: u8) -> Vec<Block> {
     let gone = |place: u16| drained.get(usize::from(place)).is_some_and(|gone| *gone);
     let mut lost: BTreeMap<Set, Vec<Block>> = BTreeMap::new();
@@ -75,7 +75,7 @@ fn divide(
     if members.is_empty() {
         return lost;
     }
-    // Whom the rounding favours must not be the same in all sets.
+    // Rounding must not favour the same backend in all sets.
     let seed = set.iter().fold(0, |seed, place| siphash::hash(KEY, &[seed, u64::from(*place)]));
     members.sort_by_key(|member| siphash::hash(KEY, &[seed, u64::from(member.place)]));
     let classes: u32 = lost.iter().map(|block| 1 << bits.saturating_sub(block.bits)).sum();

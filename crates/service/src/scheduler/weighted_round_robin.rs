@@ -1,7 +1,7 @@
 //! Smooth weighted round robin: as often as the weight says, and spread over
 //! the cycle rather than in a row.
 //!
-//! The method is that of nginx: everyone's credit grows by its weight, the
+//! The method is that of nginx: the credit of each backend grows by its weight, the
 //! richest is chosen and pays the sum of all weights. After a cycle of as many
 //! choices as the sum of the weights, all credits are zero again and each
 //! backend was chosen as often as its weight says.
