@@ -8,7 +8,7 @@ use crate::checks::{self, Findings};
 use crate::shape;
 use crate::tree::Tree;
 use crate::{
-    Answers, ConfigError, ConfigErrors, Conntrack, Eal, Fragments, Interface, Neighbour,
+    Answers, ConfigError, ConfigErrors, Conntrack, Eal, Fleet, Fragments, Interface, Neighbour,
     Neighbours, Offload, Pool, Port, Route, Service, Status, Workers,
 };
 
@@ -50,6 +50,8 @@ pub struct Config {
     pub services: Vec<Service>,
     /// Where a running load balancer is asked, and told what to change.
     pub status: Status,
+    /// What load balancers that serve the same VIPs have in common.
+    pub fleet: Fleet,
 }
 
 impl Config {

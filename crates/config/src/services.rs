@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use flow::{Affinity, Mode, OnRemove, Refuse, Scheduler, StatelessKey, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use service::{QuicKey, ServerId};
+use service::{Key128, ServerId};
 
 use crate::tables::Timeouts;
 use crate::text;
@@ -71,7 +71,7 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub tunnel_port: Option<u16>,
-    /// How the backend of a new connection is chosen.
+    /// How the backend of a new connection is chosen. Packets of connections that are not in the table (after a restart, after their timeout, or because it is full) go where hashing says: with `maglev` and `source-hash` to the same backend as before, with all others mostly to another, which resets a TCP connection.
     #[serde(default)]
     pub scheduler: Scheduler,
     /// Slots of the service's Maglev table: a prime, at least 100 times the number of backends.
@@ -159,8 +159,8 @@ pub struct Quic {
     pub nonce_length: u8,
     /// The AES-128 key that server id and nonce are encrypted with: 32 hexadecimal digits. Without a key they are in the clear, and anybody can choose a client's backend and see which clients share one.
     #[serde(default, with = "text::optional", skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("format" = "quic-key"), with = "Option<String>")]
-    pub key: Option<QuicKey>,
+    #[schemars(extend("format" = "key"), with = "Option<String>")]
+    pub key: Option<Key128>,
 }
 
 const fn weight() -> u16 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use service::{QuicKey, ServerId};
+use service::{Key128, ServerId};
 
 use crate::device::{check_device, check_name};
 
@@ -87,7 +87,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
         }),
         "prefix" => check_prefix(text),
         "server-id" => text.parse::<ServerId>().map(drop).map_err(|e| BadText(e.to_string())),
-        "quic-key" => text.parse::<QuicKey>().map(drop).map_err(|e| BadText(e.to_string())),
+        "key" => text.parse::<Key128>().map(drop).map_err(|e| BadText(e.to_string())),
         "interface-address" => text.parse::<IpNet>().map(drop).map_err(|_| {
             bad("an address with prefix length; write it as 10.71.0.1/24 or fd71::1/64")
         }),
@@ -121,7 +121,7 @@ pub(crate) fn example(format: &str) -> Option<&'static str> {
         "prefix" => "10.72.0.0/24",
         "interface-address" => "10.71.0.1/24",
         "server-id" => "ed793a",
-        "quic-key" => "8f95f09245765f80256934e50c66207f",
+        "key" => "8f95f09245765f80256934e50c66207f",
         _ => return None,
     })
 }

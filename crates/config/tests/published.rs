@@ -51,16 +51,16 @@ fn the_examples_are_right() {
 }
 
 #[test]
-fn only_the_lab_has_a_warning_and_it_is_about_ipv6() {
+fn only_the_lab_has_warnings_and_they_are_about_ipv6_and_schedulers() {
     for (name, expected) in
-        [("minimal", 0), ("nic", 0), ("fullnat", 0), ("stateless", 0), ("lab", 2)]
+        [("minimal", 0), ("nic", 0), ("fullnat", 0), ("stateless", 0), ("lab", 4)]
     {
         let path = root().join(format!("examples/{name}.toml"));
         let warnings = Config::load(path).unwrap().warnings();
         assert_eq!(warnings.len(), expected, "{name}: {warnings:?}");
-        assert!(
-            warnings.iter().all(|w| w.to_string().contains("6.vip: the x550 matches IPv4 only"))
-        );
+        let known = ["6.vip: the x550 matches IPv4 only", "depends on what happened before"];
+        let is_known = |text: String| known.iter().any(|known| text.contains(known));
+        assert!(warnings.iter().all(|warning| is_known(warning.to_string())));
     }
 }
 

@@ -76,6 +76,15 @@ impl Fixed {
             let running = self.0.get(section).unwrap_or(&Value::Null);
             if section == "port" {
                 ports(running, value, &mut found);
+            } else if section == "fleet" {
+                // Its key is a secret, which no message shows.
+                let way = vec![Key::Name(section.clone()), Key::Name("key".to_owned())];
+                let (running, wanted) = ("another key".to_owned(), "this one".to_owned());
+                found.extend((self.0.get(section) != Some(value)).then_some(Difference {
+                    way,
+                    running,
+                    wanted,
+                }));
             } else {
                 let mut way = vec![Key::Name(section.clone())];
                 compare(running, value, &mut way, &mut found);

@@ -11,17 +11,14 @@ use aes::Aes128;
 use aes::cipher::{BlockDecrypt, BlockEncrypt, KeyInit};
 use flow::BackendId;
 
+use crate::hex::{BadHex, Key128, hex};
+
 /// Bytes of a server id at most: 19 less the shortest nonce.
 const LONGEST_ID: usize = 15;
 
 /// QUIC versions 1 (RFC 9000) and 2 (RFC 9369).
 const V1: u32 = 1;
 const V2: u32 = 0x6b33_43cf;
-
-/// Text that is no server id or key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not {1}")]
-pub struct BadHex(String, &'static str);
 
 /// What names a server in connection ids: 1 to 15 bytes, written as hexadecimal
 /// digits.
@@ -53,7 +50,9 @@ impl FromStr for ServerId {
 
     fn from_str(text: &str) -> Result<Self, BadHex> {
         let bad = || {
-            BadHex(text.to_owned(), "a server id; write 1 to 15 bytes in hexadecimal, as ed793a")
+            BadHex(format!(
+                "'{text}' is not a server id; write 1 to 15 bytes in hexadecimal, as ed793a"
+            ))
         };
         Self::new(&hex(text).ok_or_else(bad)?).ok_or_else(bad)
     }
@@ -63,40 +62,6 @@ impl fmt::Display for ServerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.bytes.iter().take(self.len()).try_for_each(|byte| write!(f, "{byte:02x}"))
     }
-}
-
-/// The key that server ids are encrypted with. It isn't printed with `{:?}`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct QuicKey(pub [u8; 16]);
-
-impl FromStr for QuicKey {
-    type Err = BadHex;
-
-    fn from_str(text: &str) -> Result<Self, BadHex> {
-        // The text may be a secret with a slip in it.
-        let bad =
-            || BadHex("the text".to_owned(), "a key of 16 bytes; write 32 hexadecimal digits");
-        hex(text).and_then(|key| key.try_into().ok()).map(Self).ok_or_else(bad)
-    }
-}
-
-impl fmt::Display for QuicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for QuicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("QuicKey(..)")
-    }
-}
-
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|c| u8::try_from(c.to_digit(16)?).ok()).collect();
-    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
-    Some(digits.chunks_exact(2).map(|two| two.iter().fold(0, |byte, d| byte << 4 | d)).collect())
 }
 
 /// How servers make connection ids: one configuration of the draft.
@@ -110,7 +75,7 @@ pub struct QuicIds {
     /// Bytes of the nonce behind it, 4 to 18; both are 19 at most.
     pub nonce_length: u8,
     /// What both are encrypted with; `None`: they are in the clear.
-    pub key: Option<QuicKey>,
+    pub key: Option<Key128>,
 }
 
 /// Reads server ids from connection ids of one configuration.

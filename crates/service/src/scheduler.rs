@@ -3,7 +3,6 @@
 mod least_connections;
 mod least_latency;
 mod round_robin;
-pub(crate) mod source_hash;
 mod weighted_round_robin;
 
 use flow::{BackendId, Scheduler};

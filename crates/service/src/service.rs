@@ -11,16 +11,13 @@ use self::compile::{backends, by_id, classes, eligible, maglev, pool, quic, revi
 use crate::maglev::Maglev;
 use crate::quic_lb::QuicAffinity;
 use crate::registry::Lent;
-use crate::scheduler::{self, Members};
-use crate::siphash::{self, Key};
+use crate::scheduler::Members;
+use crate::siphash::{self, Key, Keys};
 use crate::spec::Identity;
 use crate::{
     Binding, Classes, Forwarding, ModeSpec, Moved, Pool, ServiceSpec, TableError, Timeouts,
     check_maglev_size,
 };
-
-// Fixed, so that several load balancers with the same backends agree.
-const FLOW_KEY: Key = [0x4d61_676c_6576_2066, 0x6c6f_7720_6b65_7931];
 
 /// The hash by which stateless services are spread. Its key is stated, so that
 /// several load balancers agree, and a NIC that is given it.
@@ -68,6 +65,8 @@ pub struct Service {
     departed: Departed,
     /// Places in `backends` of those that have a weight.
     eligible: Box<[u16]>,
+    /// Of the hash by which the Maglev table is looked up.
+    hash_key: Key,
     maglev: Maglev,
     maglev_size: u32,
     /// Ids and places of the backends, by id.
@@ -87,7 +86,7 @@ impl Service {
     pub(crate) fn compile(
         spec: &ServiceSpec,
         lent: Lent,
-        pool_key: Key,
+        keys: &Keys,
         old: Option<&Self>,
     ) -> Result<Self, TableError> {
         let backends = backends(spec, &lent)?;
@@ -107,8 +106,12 @@ impl Service {
             port: spec.port,
             proto: spec.proto,
             mode: spec.mode.clone(),
-            pool: pool(spec, pool_key)?,
+            pool: pool(spec, keys.pool)?,
             scheduler: spec.scheduler,
+            hash_key: match spec.scheduler {
+                Scheduler::SourceHash => keys.client,
+                _ => keys.flow,
+            },
             maglev: filled
                 .map_or_else(|| maglev(&backends, spec.maglev_size), |old| old.maglev.clone()),
             maglev_size: spec.maglev_size,
@@ -122,7 +125,7 @@ impl Service {
         })
     }
 
-    /// What is left of it when it leaves the configuration: the way to the
+    /// The service when it has left the configuration: only the way to the
     /// backends of its connections.
     pub(crate) fn depart(&self) -> Self {
         let all = self.backends.iter().chain(&self.departed);
@@ -275,8 +278,8 @@ impl Service {
             };
         }
         let hash = match self.scheduler {
-            Scheduler::SourceHash => scheduler::source_hash::hash(flow, again),
-            _ => siphash::flow(FLOW_KEY, flow, again),
+            Scheduler::SourceHash => siphash::address(self.hash_key, flow.src().ip(), again),
+            _ => siphash::flow(self.hash_key, flow, again),
         };
         let place = self.maglev.get(hash)?;
         self.at(place).map(|backend| backend.id)

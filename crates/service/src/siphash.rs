@@ -6,8 +6,41 @@ use std::net::IpAddr;
 use siphasher::sip::SipHasher13;
 use wire::FlowKey;
 
+use crate::Key128;
+
 /// A 128-bit key, as two little-endian words.
 pub(crate) type Key = [u64; 2];
+
+/// The keys of a process, which its service table has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys {
+    /// Of the choice of full NAT's endpoints.
+    pub(crate) pool: Key,
+    /// Of 5-tuples, for Maglev.
+    pub(crate) flow: Key,
+    /// Of clients' addresses, for Maglev.
+    pub(crate) client: Key,
+}
+
+impl Keys {
+    /// Those of a fleet with `fleet`, or the public ones, by which several load
+    /// balancers agree without being told a key.
+    pub(crate) fn new(pool: Key, fleet: Option<Key128>) -> Self {
+        let mut keys = Self {
+            pool,
+            flow: [0x4d61_676c_6576_2066, 0x6c6f_7720_6b65_7931],
+            client: [0x736f_7572_6365_2068, 0x6173_6820_6b65_7931],
+        };
+        if let Some(Key128(fleet)) = fleet {
+            let bits = u128::from_le_bytes(fleet);
+            let fleet = [bits as u64, (bits >> 64) as u64];
+            for own in [&mut keys.flow, &mut keys.client] {
+                *own = [hash(fleet, &[own[0], own[1], 0]), hash(fleet, &[own[0], own[1], 1])];
+            }
+        }
+        keys
+    }
+}
 
 /// The hash of the bytes of `words` in little-endian order.
 pub(crate) fn hash(key: Key, words: &[u64]) -> u64 {

@@ -11,7 +11,8 @@ use wire::{FlowKey, Transport};
 
 pub use self::steering::SteerError;
 use crate::index::{Endpoint, Index};
-use crate::{Backend, MaglevSizeError, Registry, Service, ServiceSpec};
+use crate::siphash::Keys;
+use crate::{Backend, Key128, MaglevSizeError, Registry, Service, ServiceSpec};
 
 /// Why specs cannot be compiled to a [`ServiceTable`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -119,7 +120,7 @@ pub enum TableError {
 /// All services. Immutable: a change of the configuration compiles another.
 #[derive(Clone, Debug)]
 pub struct ServiceTable {
-    pool_key: [u64; 2],
+    keys: Keys,
     /// Those of the configuration first, in its order, then departed ones.
     services: Box<[Service]>,
     /// How many of them are of the configuration.
@@ -153,13 +154,15 @@ impl ServiceTable {
     /// # Errors
     /// The first thing that is wrong with a spec.
     pub fn compile(specs: &[ServiceSpec], pool_key: [u64; 2]) -> Result<Self, TableError> {
-        Self::empty(pool_key).successor(specs, &mut Registry::default())
+        Self::empty(pool_key, None).successor(specs, &mut Registry::default())
     }
 
-    /// A table without services, to which others succeed.
+    /// A table without services, to which others succeed. `pool_key` is that of
+    /// [`Self::compile`]; `fleet` is the key of the hash that chooses backends, the
+    /// same on all load balancers of a fleet, or `None` for a public one.
     #[must_use]
-    pub fn empty(pool_key: [u64; 2]) -> Self {
-        Self::index(Vec::new(), 0, pool_key)
+    pub fn empty(pool_key: [u64; 2], fleet: Option<Key128>) -> Self {
+        Self::index(Vec::new(), 0, Keys::new(pool_key, fleet))
     }
 
     /// The table of `specs` that takes the place of this one. What is in both
@@ -184,14 +187,14 @@ impl ServiceTable {
             let named = by_name.get(spec.name.as_str()).into_iter().flatten();
             let old = named.copied().find(|old| spec.identity().succeeds(&old.identity()));
             let lent = lender.lend(spec, old)?;
-            services.push(Service::compile(spec, lent, self.pool_key, old)?);
+            services.push(Service::compile(spec, lent, &self.keys, old)?);
         }
         check_distinct(&services)?;
         let configured = services.len();
         let kept: BTreeSet<ServiceId> = services.iter().map(Service::id).collect();
         let gone = self.all_services().filter(|old| !kept.contains(&old.id()));
         services.extend(gone.map(Service::depart));
-        let mut table = Self::index(services, configured, self.pool_key);
+        let mut table = Self::index(services, configured, self.keys);
         table.keep_drained(self);
         *registry = lender;
         Ok(table)
@@ -208,11 +211,11 @@ impl ServiceTable {
             place += 1;
             place <= self.configured || !service.departed().is_empty()
         });
-        Self::index(services, self.configured, self.pool_key)
+        Self::index(services, self.configured, self.keys)
     }
 
     /// Makes everything by which `services` are found.
-    fn index(services: Vec<Service>, configured: usize, pool_key: [u64; 2]) -> Self {
+    fn index(services: Vec<Service>, configured: usize, keys: Keys) -> Self {
         let own = services.get(..configured).unwrap_or_default();
         let mut lookup = Index::default();
         for service in own {
@@ -227,7 +230,7 @@ impl ServiceTable {
         let pools =
             || services.iter().filter_map(Service::pool).flat_map(|pool| pool.addresses()).copied();
         Self {
-            pool_key,
+            keys,
             configured,
             any_port: own.iter().any(|service| service.port().is_none()),
             vips: addresses(vips()),

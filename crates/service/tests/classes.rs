@@ -260,7 +260,7 @@ fn a_service_table_steers_clients() {
     let name = own.name.clone();
     let other = spec("10.71.0.101", Some(53), Transport::Udp);
     let (specs, mut registry) = ([own, other.clone()], Registry::default());
-    let table = ServiceTable::empty([1, 2]).successor(&specs, &mut registry).unwrap();
+    let table = ServiceTable::empty([1, 2], None).successor(&specs, &mut registry).unwrap();
     let flow = common::flow(Transport::Udp, "192.0.2.7:5", "10.71.0.100:53");
     let at = |table: &ServiceTable| {
         table.backend(table.lookup(&flow).unwrap().hashed(&flow).unwrap()).unwrap().address

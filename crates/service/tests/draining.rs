@@ -81,7 +81,7 @@ proptest! {
 fn what_is_drained_stays_so_in_another_configuration() {
     let mut registry = Registry::default();
     let specs = [web(Scheduler::Maglev, &[1, 2, 3, 4])];
-    let mut old = ServiceTable::empty([1, 2]).successor(&specs, &mut registry).unwrap();
+    let mut old = ServiceTable::empty([1, 2], None).successor(&specs, &mut registry).unwrap();
     let name = old.services()[0].name().to_owned();
     for place in [0, 1, 3] {
         old = old.steer(&name, address(place), true).unwrap().0;

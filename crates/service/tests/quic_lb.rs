@@ -8,7 +8,7 @@ use aes::cipher::{BlockEncrypt, KeyInit};
 use common::{backend, flow, spec, table};
 use flow::BackendId;
 use proptest::prelude::*;
-use service::{BackendSpec, QuicDecoder, QuicIds, QuicKey, ServerId, ServiceSpec, ServiceTable};
+use service::{BackendSpec, Key128, QuicDecoder, QuicIds, ServerId, ServiceSpec, ServiceTable};
 use wire::Transport::Udp;
 
 fn bytes(text: &str) -> Vec<u8> {
@@ -20,7 +20,7 @@ fn bytes(text: &str) -> Vec<u8> {
 
 fn ids(rotation: u8, lengths: (usize, usize), key: Option<[u8; 16]>) -> QuicIds {
     let (server_id_length, nonce_length) = (lengths.0 as u8, lengths.1 as u8);
-    QuicIds { rotation, server_id_length, nonce_length, key: key.map(QuicKey) }
+    QuicIds { rotation, server_id_length, nonce_length, key: key.map(Key128) }
 }
 
 /// Appendix B of draft-ietf-quic-load-balancers-21 and the example of its section
@@ -180,7 +180,7 @@ fn short_headers_and_handshakes_name_the_backend() {
 fn a_key_is_not_printed_among_other_things() {
     let ids = ids(0, (3, 13), Some([0xab; 16]));
     assert!(!format!("{ids:?}").to_lowercase().contains("abab"), "{ids:?}");
-    assert_eq!("ab".repeat(16).parse(), Ok(QuicKey([0xab; 16])));
-    let wrong = "ab".repeat(15).parse::<QuicKey>().unwrap_err().to_string();
+    assert_eq!("ab".repeat(16).parse(), Ok(Key128([0xab; 16])));
+    let wrong = "ab".repeat(15).parse::<Key128>().unwrap_err().to_string();
     assert!(!wrong.contains("abab"), "{wrong}");
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{client, flow, table, web};
 use flow::{BackendId, Scheduler};
 use proptest::prelude::*;
-use service::{BackendLoads, WorkerScheduleState};
+use service::{BackendLoads, Key128, Registry, ServiceTable, WorkerScheduleState};
 use wire::Transport;
 
 /// The places of `count` choices by worker `worker`.
@@ -282,4 +282,28 @@ fn an_answer_is_measured_once_and_only_of_its_own_connection() {
     loads.asked((9, 1), BackendId(8), 65_530);
     loads.answered((9, 1), 65_540);
     assert_eq!(loads.latency(BackendId(8)), 10 * 256);
+}
+
+/// Without the key nobody can tell where a flow goes; with it all load balancers
+/// agree, also after a reload.
+#[test]
+fn a_fleet_agrees_by_its_key() {
+    let at = |fleet: Option<Key128>, scheduler| {
+        let specs = [web(scheduler, &[1; 8])];
+        let mut registry = Registry::default();
+        let empty = ServiceTable::empty([u64::from(fleet.is_some()), 7], fleet);
+        let first = empty.successor(&[], &mut registry).unwrap();
+        let table = first.successor(&specs, &mut registry).unwrap();
+        let choose = |n| table.hashed(&table.services()[0], &client(n)).unwrap().0;
+        (0..2000).map(choose).collect::<Vec<_>>()
+    };
+    let keys = [None, Some(Key128([1; 16])), Some(Key128([2; 16]))];
+    for scheduler in [Scheduler::Maglev, Scheduler::SourceHash] {
+        let all = keys.map(|key| at(key, scheduler));
+        assert_eq!(all, keys.map(|key| at(key, scheduler)));
+        for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+            let same = all[one].iter().zip(&all[other]).filter(|(a, b)| a == b).count();
+            assert!((100..450).contains(&same), "{scheduler}: {same} of 2000 the same");
+        }
+    }
 }

@@ -131,3 +131,27 @@ fn the_first_of_two_services_with_one_backend_is_served() {
     let table = shared([&[11]; 2], [Some(80); 2]);
     assert_eq!((share_served(&table, 0, 80), share_served(&table, 1, 80)), (1000, 0));
 }
+
+/// A packet to the port of one service never reaches the other of the same VIP, which
+/// takes any port, so an answer is never that one's.
+#[test]
+fn answers_belong_to_the_service_that_a_packet_reaches() {
+    let web = ServiceSpec {
+        backends: vec![backend("10.72.0.11", Some(8080), 1)],
+        ..spec("10.71.0.100", Some(8080), Transport::Tcp)
+    };
+    let any = ServiceSpec {
+        backends: vec![backend("10.72.0.11", None, 1), backend("10.72.0.12", None, 1)],
+        ..spec("10.71.0.100", None, Transport::Tcp)
+    };
+    let other = ServiceSpec {
+        backends: vec![backend("10.72.0.12", None, 1)],
+        ..spec("10.71.0.101", Some(8080), Transport::Tcp)
+    };
+    let table = table(&[any, web, other]);
+    assert_eq!((share_served(&table, 1, 8080), share_served(&table, 2, 8080)), (1000, 1000));
+    for n in 0..1000 {
+        let answer = FlowKey::new(Transport::Tcp, "10.72.0.12:8080".parse().unwrap(), client(n));
+        assert_eq!(table.claimant(&answer.unwrap()).unwrap().0.id(), ServiceId(2));
+    }
+}

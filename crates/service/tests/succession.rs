@@ -9,7 +9,10 @@ use std::net::IpAddr;
 use common::{backend, client, ip, pool, spec, table, web};
 use flow::{BackendId, Scheduler, ServiceId};
 use proptest::prelude::*;
-use service::{BackendLoads, ModeSpec, Registry, ServiceSpec, ServiceTable, WorkerScheduleState};
+use service::{
+    BackendLoads, ModeSpec, Registry, ServiceSpec, ServiceTable, ServiceTimeouts, Timeouts,
+    WorkerScheduleState,
+};
 use wire::Transport;
 
 /// Tables one after the other, with the registry that lends their ids.
@@ -20,7 +23,8 @@ struct Tables {
 
 impl Tables {
     fn new(specs: &[ServiceSpec]) -> Self {
-        let mut tables = Self { now: ServiceTable::empty([1, 2]), registry: Registry::default() };
+        let mut tables =
+            Self { now: ServiceTable::empty([1, 2], None), registry: Registry::default() };
         tables.change(specs);
         tables
     }
@@ -281,4 +285,23 @@ fn the_order_in_the_file_moves_no_client_of_a_stateless_service() {
     let before = entries(&tables);
     tables.change(&[one(&[(3, 1), (1, 1), (2, 2)])]);
     assert_eq!(entries(&tables), before);
+}
+
+/// The connections of a service that has left the configuration go on by its times.
+#[test]
+fn a_departed_service_keeps_its_timeouts() {
+    let own = Timeouts { established_ms: 1, udp_stream_ms: 900_000, ..Timeouts::default() };
+    let special = ServiceSpec { timeouts: Some(own), ..service(1, Scheduler::Maglev, &[(1, 1)]) };
+    let plain = service(2, Scheduler::Maglev, &[(2, 1)]);
+    let mut tables = Tables::new(&[special, plain.clone()]);
+    let ids: Vec<ServiceId> = tables.now.services().iter().map(service::Service::id).collect();
+    let general = Timeouts::default();
+    for _ in 0..2 {
+        let timeouts = ServiceTimeouts::new(general, &tables.now);
+        assert_eq!((timeouts.of(ids[0]), timeouts.of(ids[1])), (&own, &general));
+        assert_eq!(timeouts.longest_udp_ms(), 900_000);
+        tables.change(&[plain.clone()]);
+    }
+    tables.forget(&|_| true);
+    assert_eq!(ServiceTimeouts::new(general, &tables.now), ServiceTimeouts::from(general));
 }

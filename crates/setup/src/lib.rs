@@ -66,7 +66,7 @@ pub fn start(
     let table = ConnTable::new(&table_config(config, seed))?;
     let neighbours = NeighbourTable::new(config.neighbours.max as usize, seed.number(0));
     let nothing = Snapshot {
-        services: ServiceTable::empty([seed.number(1), seed.number(2)]),
+        services: ServiceTable::empty([seed.number(1), seed.number(2)], config.fleet.key),
         interfaces: Interfaces::default(),
         routes: RouteTable::default(),
         tunnels: Tunnels::default(),

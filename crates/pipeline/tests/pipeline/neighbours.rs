@@ -132,7 +132,7 @@ fn run(resolver: &mut Resolver, now: &mut u64, ms: u64) -> Vec<(u64, Vec<u8>)> {
 fn the_resolver_asks_backs_off_refreshes_and_forgets() {
     let world = World::new(&Plan { known_backends: false, ..Plan::default() });
     // Backends would never be forgotten.
-    let services = ServiceTable::empty([1, 2]);
+    let services = ServiceTable::empty([1, 2], None);
     let old = world.shared.snapshot.load_full();
     world.shared.snapshot.store(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
     let table = &world.shared.neighbours;

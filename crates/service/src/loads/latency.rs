@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use flow::BackendId;
 
 /// New connections whose first answer is waited for at a time; one that falls
-/// on another's place takes it, and the other's answer is not measured.
+/// on another's place takes it, and the answer to the other is not measured.
 const PENDING: u32 = 1 << 14;
 
 /// A mean's units in a millisecond.

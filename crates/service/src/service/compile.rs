@@ -1,7 +1,7 @@
 //! The parts of a service, from its spec.
 use flow::{BackendId, Scheduler};
 
-use super::{Backend, FLOW_KEY};
+use super::Backend;
 use crate::maglev::{Maglev, Member};
 use crate::quic_lb::QuicAffinity;
 use crate::registry::Lent;
@@ -34,7 +34,7 @@ pub(super) fn revision(scheduler: Scheduler, backends: &[Backend]) -> u64 {
         u64::from(own.generation) << 32 | u64::from(own.id.0) << 16 | u64::from(own.weight)
     };
     let words: Vec<u64> = [scheduler as u64].into_iter().chain(backends.iter().map(own)).collect();
-    siphash::hash(FLOW_KEY, &words).max(1)
+    siphash::hash([0, 0], &words).max(1)
 }
 
 /// The places of those that have a weight.
@@ -100,7 +100,7 @@ pub(super) fn classes(
     if !stateless || backends.iter().all(|own| own.weight == 0) {
         return Ok(None);
     }
-    // Who has which class must not depend on the order in the file.
+    // Which backend has which class must not depend on the order in the file.
     let mut sorted: Vec<&Backend> = backends.iter().collect();
     sorted.sort_by_key(|own| own.address);
     let ids: Vec<BackendId> = sorted.iter().map(|own| own.id).collect();
