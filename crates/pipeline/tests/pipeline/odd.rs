@@ -212,3 +212,18 @@ fn an_error_with_a_wrong_checksum_is_translated_for_no_one() {
     world.drops(INSIDE, &bad, Counter::BadSource);
     assert!(world.one(INSIDE, &error).is_some());
 }
+
+/// A later fragment that its receiver would drop neither waits nor goes on.
+#[test]
+fn a_later_fragment_with_a_wrong_header_checksum_is_dropped() {
+    let mut world = World::new(&Plan::default());
+    let datagram = udp(Link::CLIENT, CLIENT, "10.9.0.1:53", &[1; 200]);
+    let pieces = crate::fragments::cut(&datagram, 5, 64);
+    let mut bad = pieces[1].clone();
+    bad[24] ^= 1;
+    world.drops(OUTSIDE, &bad, Counter::BadHeaderChecksum);
+    assert_eq!(world.count(Counter::FragmentsHeld), 0);
+    world.one(OUTSIDE, &pieces[0]).unwrap();
+    world.drops(OUTSIDE, &bad, Counter::BadHeaderChecksum);
+    assert!(world.one(OUTSIDE, &pieces[1]).is_some());
+}
