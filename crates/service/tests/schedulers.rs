@@ -294,7 +294,11 @@ fn a_fleet_agrees_by_its_key() {
         let empty = ServiceTable::empty([u64::from(fleet.is_some()), 7], fleet);
         let first = empty.successor(&[], &mut registry).unwrap();
         let table = first.successor(&specs, &mut registry).unwrap();
-        let choose = |n| table.hashed(&table.services()[0], &client(n)).unwrap().0;
+        let choose = |n: u32| {
+            let from = format!("10.{}.{}.7:1000", n / 250, n % 250);
+            let flow = flow(Transport::Tcp, &from, "10.71.0.100:80");
+            table.hashed(&table.services()[0], &flow).unwrap().0
+        };
         (0..2000).map(choose).collect::<Vec<_>>()
     };
     let keys = [None, Some(Key128([1; 16])), Some(Key128([2; 16]))];
