@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use common::{backend, spec, table};
-use flow::ServiceId;
+use flow::{Scheduler, ServiceId};
 use proptest::prelude::*;
 use service::{ServiceSpec, ServiceTable};
 use wire::{FlowKey, Transport};
@@ -126,6 +126,21 @@ fn two_services_with_the_same_backends_are_both_served() {
     assert!(second > 900, "{second}");
 }
 
+/// By the client's address alone both services would choose the same backend.
+#[test]
+fn services_with_source_hash_take_different_backends() {
+    let hosts: &[u8] = &[11, 12, 13, 14];
+    let own = |n: u8| ServiceSpec {
+        scheduler: Scheduler::SourceHash,
+        backends: hosts.iter().map(|h| backend(&format!("10.72.0.{h}"), Some(8080), 1)).collect(),
+        ..spec(&format!("10.71.0.{n}"), Some(80), Transport::Tcp)
+    };
+    let table = table(&[own(100), own(101)]);
+    assert_eq!(share_served(&table, 0, 80), 1000);
+    let second = share_served(&table, 1, 80);
+    assert!(second > 750, "{second}");
+}
+
 #[test]
 fn the_first_of_two_services_with_one_backend_is_served() {
     let table = shared([&[11]; 2], [Some(80); 2]);
@@ -145,7 +160,7 @@ fn answers_belong_to_the_service_that_a_packet_reaches() {
         ..spec("10.71.0.100", None, Transport::Tcp)
     };
     let other = ServiceSpec {
-        backends: vec![backend("10.72.0.12", None, 1)],
+        backends: vec![backend("10.72.0.12", None, 1), backend("10.72.0.13", None, 1)],
         ..spec("10.71.0.101", Some(8080), Transport::Tcp)
     };
     let table = table(&[any, web, other]);

@@ -305,3 +305,19 @@ fn a_departed_service_keeps_its_timeouts() {
     tables.forget(&|_| true);
     assert_eq!(ServiceTimeouts::new(general, &tables.now), ServiceTimeouts::from(general));
 }
+
+/// Ids stay while places change, so that neither says the other.
+#[test]
+fn backends_are_found_by_their_ids_in_any_order() {
+    let mut tables = Tables::new(&[service(1, Scheduler::Maglev, &[(1, 1), (2, 1), (3, 1)])]);
+    for hosts in [&[(3, 1), (1, 1), (2, 1)][..], &[(2, 1), (5, 1), (3, 1), (4, 1)], &[(4, 1)]] {
+        tables.change(&[service(1, Scheduler::Maglev, hosts)]);
+        let own = &tables.now.services()[0];
+        for backend in own.backends() {
+            let server = own.server(backend.id, 80).unwrap();
+            assert_eq!((server.ip(), server.port()), (backend.address, 80));
+        }
+        let gone = tables.now.departed().iter();
+        assert!(gone.map(|gone| own.server(gone.id, 80)).all(|server| server.is_none()));
+    }
+}
