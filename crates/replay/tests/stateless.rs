@@ -282,7 +282,8 @@ fn hardware_and_software_do_the_same() {
             assert_eq!(seen["stateless"], 0);
         }
     }
-    assert!(in_hardware * 4 > sent as u64, "{in_hardware} of {sent}");
+    // What is sent are answers to refused packets, too.
+    assert!(in_hardware * 5 > sent as u64, "{in_hardware} of {sent}");
 }
 
 /// By a hash: what the NIC's own Toeplitz hash says, and evenly.

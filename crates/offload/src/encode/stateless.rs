@@ -96,11 +96,13 @@ pub(crate) fn guards(
         items.push(Item::Vlan(Match::Present));
     }
     if v4 {
-        let nets = [(0, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (u32::MAX, 32)];
-        items.extend(nets.map(|(net, len)| from_v4(net, !(u32::MAX >> (len - 1) >> 1))));
+        // Unspecified, loopback, link-local; groups and what is reserved behind them.
+        let nets = [(0, 8), (0x7f00_0000, 8), (0xa9fe_0000, 16), (0xe000_0000, 3)];
+        items.extend(nets.map(|(net, len)| from_v4(net, !(u32::MAX >> len))));
     } else {
-        let nets = [(0xff_u128 << 120, 0xff_u128 << 120), (0, u128::MAX), (1, u128::MAX)];
-        items.extend(nets.map(|(net, mask)| from_v6(net, mask)));
+        // Groups, link-local, IPv4-mapped, unspecified, loopback.
+        let nets = [(0xff << 120, 8), (0xfe80 << 112, 10), (0xffff << 32, 96), (0, 128), (1, 128)];
+        items.extend(nets.map(|(net, len)| from_v6(net, !u128::MAX.checked_shr(len).unwrap_or(0))));
     }
     items.extend(ours(snapshot, v4).into_iter().map(|own| match own {
         IpAddr::V4(own) => from_v4(own.to_bits(), u32::MAX),
@@ -109,13 +111,18 @@ pub(crate) fn guards(
     items.into_iter().map(|item| to_software(group, Some(item))).collect()
 }
 
-/// The load balancer's own addresses, from which no client speaks.
+/// The load balancer's own addresses, and the network and broadcast addresses of its
+/// networks, from which no client speaks.
 fn ours(snapshot: &Snapshot, v4: bool) -> Vec<IpAddr> {
     let services = snapshot.services.services();
     let vips = services.iter().map(Service::vip);
     let pools = services.iter().filter_map(Service::pool).flat_map(|p| p.addresses()).copied();
     let interfaces = snapshot.interfaces.iter();
-    let own = interfaces.flat_map(|(_, own)| &own.addresses).map(|net| net.addr());
+    let own = interfaces.flat_map(|(_, own)| &own.addresses).flat_map(|net| {
+        let has_broadcast = net.addr().is_ipv4() && net.prefix_len() < 31;
+        let ends = has_broadcast.then(|| [net.network(), net.broadcast()]);
+        std::iter::once(net.addr()).chain(ends.into_iter().flatten())
+    });
     let mut all: Vec<IpAddr> =
         vips.chain(pools).chain(own).filter(|own| own.is_ipv4() == v4).collect();
     all.sort_unstable();

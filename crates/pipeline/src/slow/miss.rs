@@ -17,6 +17,7 @@ use crate::offload_requests::{decision, measure, tell, want};
 use crate::refusals::Refused;
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
+use crate::slow::matching::DECISIVE;
 use crate::slow::stateless;
 use crate::source::{is_client, is_host};
 
@@ -35,18 +36,20 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
 ) -> Result<Decision, Counter> {
     let headers = &packet.headers;
     if let Some(service) = cx.snapshot.services.lookup(key).filter(|found| found.is_stateless()) {
-        packet.check()?;
         return without_state(cx, service, key, headers);
     }
     // A packet before this one in the burst, or another worker, may have
     // brought the connection in.
     if let Some(hit) = cx.shared.table.lookup(key) {
+        cx.count(Counter::LookedUp);
+        if headers.tcp_flags.any(DECISIVE) {
+            packet.check()?;
+        }
         if hit.direction == Direction::Reply
             && stateless::is_misplaced(cx, key.src().ip(), packet.interface)
         {
             return Err(Counter::WrongSide);
         }
-        cx.count(Counter::LookedUp);
         return decision(cx, hit, headers).ok_or(Counter::NotRewritable);
     }
     packet.check()?;

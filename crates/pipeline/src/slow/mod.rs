@@ -13,7 +13,7 @@ use flow::{BackendId, Direction};
 use packet::PacketBuf;
 use state::Counter;
 use wire::icmp::ErrorKind;
-use wire::{FlowKey, Fragment};
+use wire::{FlowKey, Fragment, Headers};
 
 use crate::Outbox;
 use crate::answer::arp::arp;
@@ -49,13 +49,25 @@ fn parsed<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<SlowPacket> {
         Some((headers, interface, key)) => Ok((headers, interface, Kind::Flow(key))),
         None => parse(cx, buf.bytes()),
     };
-    let found = found.and_then(|(headers, interface, kind)| {
-        if headers.tcp_flags.any(DECISIVE) && headers.fragment == Fragment::Whole {
-            headers.check(buf.bytes(), buf.has_verified_header())?;
-        }
-        Ok(SlowPacket { headers, interface, kind, mark, verdict, sample })
+    let found = found.map(|(headers, interface, kind)| SlowPacket {
+        headers,
+        interface,
+        kind,
+        mark,
+        verdict,
+        sample,
     });
     found.map_err(|counter| cx.count(counter)).ok()
+}
+
+/// Whether a packet is checked before anything is done to it: what it says is noted
+/// of its datagram's other pieces, or of its connection. One of no known connection
+/// is checked before it opens one; what opens none, as those to stateless services,
+/// is forwarded as the card would forward it.
+fn must_be_sound(headers: &Headers, verdict: Verdict) -> bool {
+    headers.fragment != Fragment::Whole
+        || headers.tcp_flags.any(DECISIVE)
+            && matches!(verdict, Verdict::Marked(_) | Verdict::Found(_))
 }
 
 impl<B: PacketBuf> Stages<B> {
@@ -109,7 +121,7 @@ impl<B: PacketBuf> Stages<B> {
         let packet = Packet { buf, headers, interface };
         match (kind, verdict) {
             (Kind::Flow(_), _)
-                if packet.headers.fragment != Fragment::Whole && packet.check().is_err() =>
+                if must_be_sound(&packet.headers, verdict) && packet.check().is_err() =>
             {
                 self.drop_unsound(cx, packet);
             }
@@ -136,7 +148,7 @@ impl<B: PacketBuf> Stages<B> {
         }
     }
 
-    /// Drops a first fragment that [`Packet::check`] refuses, and those behind it.
+    /// Drops a packet that [`Packet::check`] refuses, and the fragments behind it.
     #[cold]
     fn drop_unsound<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>) {
         if let Err(malformed) = packet.check() {

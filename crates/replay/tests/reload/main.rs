@@ -59,7 +59,7 @@ enum Place {
     /// takes connections.
     Moving(u8),
     /// To any backend that takes connections: a TCP packet of a forgotten
-    /// connection enters nothing in the table.
+    /// connection enters nothing in the table where answers pass, too.
     Loose,
 }
 
@@ -245,7 +245,7 @@ impl World {
         }
         assert!(eligible.contains(&host), "{host} of {eligible:?}: {own:?}");
         let (_, proto) = endpoint(own.vip);
-        if own.place == Place::New || proto == Transport::Udp {
+        if own.place == Place::New || proto == Transport::Udp || self.mode.is_one_way() {
             Place::At(self.model.identity(own.vip).unwrap(), host)
         } else {
             Place::Loose
