@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc;
 
 use conntrack::{Hit, OffloadState, Segment};
@@ -52,16 +52,23 @@ impl FlowPort for SlowDriver {
 }
 
 fn shared(connections: usize) -> Arc<Shared> {
+    let limits = "embryonic_service = 0\nembryonic_source = 0";
     let config = ConfigText::new()
         .port("p0", "")
         .interface("p0", &["10.71.0.1/24"], "")
         .route("0.0.0.0/0", "10.71.0.9")
-        .table("[conntrack]", &format!("connections = {connections}"))
+        .table("[conntrack]", &format!("connections = {connections}\n{limits}"))
         .service("web", "10.71.0.100", Some(80), Transport::Tcp, "")
         .backend("10.71.0.11", None, "")
         .parse();
     let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
     Arc::new(setup::shared(&config, &facts, true, Seed([1; 32])).unwrap())
+}
+
+/// The address and port of client `n`.
+fn client(n: u32) -> SocketAddr {
+    let address = Ipv4Addr::from_bits(0xc612_0000 + n / 8);
+    SocketAddr::new(address.into(), 1024 + (n % 8) as u16)
 }
 
 /// Opens a connection of client `n`; established if `both` ends have spoken.
@@ -74,8 +81,7 @@ fn open(shared: &Shared, n: u32, both: bool) -> ConnId {
         hop
     };
     let backend = shared.snapshot.load().services.services()[0].backends()[0];
-    let [a, b, high, low] = n.to_be_bytes();
-    let client = SocketAddr::from(([198, 51 + a, b, 9], u16::from_be_bytes([high, low])));
+    let client = client(n);
     let binding = Binding {
         proto: Transport::Tcp,
         service: backend.service,
@@ -230,7 +236,7 @@ fn turns_with_a_million_connections() {
         keeper.turn(now_ms);
     });
     measured("the status of the rules", 20, &mut || _ = desk.report());
-    let client = SocketAddr::from(([198, 51, 0, 9], 1));
+    let client = client(1);
     let mut search = crate::explain::Search::default();
     measured("a slice of a search for a client", 16, &mut || {
         _ = search.advance(client, &shared, &desk, now_ms);
