@@ -8,9 +8,16 @@ const HEADROOM: usize = 128;
 pub struct HeapPacket {
     memory: Vec<u8>,
     start: usize,
-    mark: Option<u32>,
-    verified: bool,
+    mark: u32,
+    /// [`MARKED`] and [`VERIFIED`], in one word: the benchmark that counts
+    /// instructions counts the moves of every field.
+    said: u32,
 }
+
+/// What the NIC has said of a packet: the mark is one.
+const MARKED: u32 = 1;
+/// The IPv4 header checksum is right.
+const VERIFIED: u32 = 2;
 
 impl HeapPacket {
     /// A copy of `frame`, without a mark.
@@ -18,20 +25,21 @@ impl HeapPacket {
     pub fn new(frame: &[u8]) -> Self {
         let mut memory = vec![0; HEADROOM + frame.len()];
         memory[HEADROOM..].copy_from_slice(frame);
-        Self { memory, start: HEADROOM, mark: None, verified: false }
+        Self { memory, start: HEADROOM, mark: 0, said: 0 }
     }
 
     /// The same frame with the mark of a matched rule.
     #[must_use]
     pub fn with_mark(mut self, mark: Option<u32>) -> Self {
-        self.mark = mark;
+        self.said = self.said & !MARKED | if mark.is_some() { MARKED } else { 0 };
+        self.mark = mark.unwrap_or(0);
         self
     }
 
     /// The same frame as from a NIC that has found the IPv4 header checksum right.
     #[must_use]
     pub fn verified(mut self) -> Self {
-        self.verified = true;
+        self.said |= VERIFIED;
         self
     }
 }
@@ -46,11 +54,11 @@ impl PacketBuf for HeapPacket {
     }
 
     fn mark(&self) -> Option<u32> {
-        self.mark
+        (self.said & MARKED != 0).then_some(self.mark)
     }
 
     fn has_verified_header(&self) -> bool {
-        self.verified
+        self.said & VERIFIED != 0
     }
 
     fn prepend(&mut self, n: usize) -> bool {
