@@ -27,6 +27,10 @@ const PATIENCE_MS: u64 = 20_000;
 /// The same for one that both ends have closed.
 const CLOSING_PATIENCE_MS: u64 = 1500;
 
+/// The same for one that is embryonic: in a full table it is kept for a second.
+/// A UDP flow that the full table lets in late is embryonic at any packet.
+const EMBRYONIC_PATIENCE_MS: u64 = 900;
+
 /// The table is too small for all open connections.
 const TABLES: &str = "
 [offload]
@@ -54,9 +58,18 @@ struct Conversation {
     last_ms: u64,
 }
 
-/// Whether both ends may have sent their FIN.
-fn conversation_ends(conversation: &Conversation) -> bool {
-    conversation.packets + 1 >= conversation.life
+impl Conversation {
+    /// How long it may be idle and is surely not forgotten.
+    fn patience_ms(&self) -> u64 {
+        if self.proto == Transport::Udp || self.packets < 4 {
+            EMBRYONIC_PATIENCE_MS
+        } else if self.packets + 1 >= self.life {
+            // Both ends may have sent their FIN.
+            CLOSING_PATIENCE_MS
+        } else {
+            PATIENCE_MS
+        }
+    }
 }
 
 /// What the order of things is drawn from: 17, or `HNLB_SEED`.
@@ -142,8 +155,7 @@ impl World {
         let drawn = self.rng.random_range(0..self.numbers.len());
         let number = self.numbers[drawn];
         let idle = self.now_ms() - self.open[&number].last_ms;
-        let ending = conversation_ends(&self.open[&number]);
-        if idle > if ending { CLOSING_PATIENCE_MS } else { PATIENCE_MS } {
+        if idle > self.open[&number].patience_ms() {
             self.numbers.swap_remove(drawn);
             self.open.remove(&number);
             return;
@@ -238,7 +250,7 @@ impl World {
                 self.connect();
             }
             self.step();
-            self.now_us += self.rng.random_range(0..600);
+            self.now_us += self.rng.random_range(0..200);
             if self.now_ms() != kept_ms {
                 kept_ms = self.now_ms();
                 self.simulation.keep(kept_ms);
