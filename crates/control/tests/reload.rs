@@ -213,7 +213,7 @@ fn id(balancer: &Balancer, host: u8) -> Option<BackendId> {
 }
 
 #[test]
-fn a_drain_outlives_a_reload_and_ends_with_its_backend() {
+fn a_drain_outlives_a_reload_and_ends_with_its_backend_or_weight() {
     let mut balancer = Balancer::new(&web("1 2 3"));
     balancer.drain("web", "10.71.0.2", true);
     let weight = |balancer: &Balancer| {
@@ -231,6 +231,12 @@ fn a_drain_outlives_a_reload_and_ends_with_its_backend() {
     assert!(balancer.control.plan().drained.is_empty());
     balancer.reload(&web("3 2")).unwrap();
     assert_eq!(weight(&balancer), Some(1));
+    // Weight 0 in the file says the same, and the drain ends with it.
+    balancer.drain("web", "10.71.0.2", true);
+    balancer.reload(&web("3 2:0")).unwrap();
+    assert!(balancer.control.plan().drained.is_empty());
+    balancer.reload(&web("3 2:5")).unwrap();
+    assert_eq!(weight(&balancer), Some(5));
     assert!(diff(balancer.control.plan(), balancer.control.plan()).is_empty());
 }
 

@@ -187,6 +187,46 @@ fn a_driver_that_does_not_return_stops_nothing_else() {
     assert_eq!(offloading.join().unwrap(), 0);
 }
 
+/// A search goes over the whole table, however many turns that takes, and no turn
+/// looks at all of it.
+#[test]
+fn a_search_finds_a_client_behind_many_others() {
+    let count = 100_000;
+    let shared = shared(1 << 17);
+    let (_, requested) = rtrb::RingBuffer::new(8);
+    let (entered, inside) = mpsc::channel();
+    let (release, leave) = mpsc::channel();
+    drop((inside, release));
+    let driver = SlowDriver { entered, leave, rules: 0 };
+    let (mut thread, desk) = offload_thread(&shared, vec![requested], driver);
+    (0..count).for_each(|n| _ = open(&shared, n, false));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let offloading = std::thread::spawn(move || {
+        for turn_ms in (1..).take_while(|_| !stopped.load(Ordering::Relaxed)) {
+            thread.turn(turn_ms);
+        }
+    });
+    for n in [0, count - 1] {
+        let (mut search, mut turns) = (crate::explain::Search::default(), 1);
+        let answer = loop {
+            match search.advance(client(n), &shared, &desk, 1) {
+                Some(answer) => break answer,
+                None => turns += 1,
+            }
+        };
+        assert_eq!(turns, 2, "65,536 records in each");
+        let answer: crate::status::Answer = serde_json::from_str(&answer).unwrap();
+        // A busy machine may keep the other thread from answering in time.
+        if answer.error.is_none() {
+            let clients = answer.connections.iter().map(|own| own.client.clone());
+            assert_eq!(clients.collect::<Vec<_>>(), [client(n).to_string()]);
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    offloading.join().unwrap();
+}
+
 /// How long a turn of each thread for slow work takes, with a million connections
 /// and a driver that takes a second for each call: `cargo test -p dataplane --lib
 /// -- --ignored --nocapture`. The figures are printed, not judged.
