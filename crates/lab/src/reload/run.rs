@@ -13,6 +13,7 @@ use super::traffic;
 use crate::config::LabRun;
 use crate::load;
 use crate::progress::Progress;
+use crate::status::Status;
 use crate::topology::{BACKENDS, Family, vip};
 use crate::{Balancer, Lab, LabError, Stop};
 
@@ -55,6 +56,8 @@ pub(super) struct Report {
     pub(super) seen: Seen,
     /// The NIC's rules at the end.
     pub(super) rules: u64,
+    /// Everything that HNLB has counted until then, for a run with failures.
+    counted: String,
 }
 
 impl Report {
@@ -67,7 +70,11 @@ impl Report {
         let none = counts.into_iter().filter(|(_, count)| *count == 0);
         let none: Vec<_> = none.map(|(what, _)| format!("{name}: no {what} at all")).collect();
         let wrong: Vec<_> = wrong.iter().map(|what| format!("{name}: {what}")).collect();
-        none.into_iter().chain(wrong)
+        let mut all = [none, wrong].concat();
+        if !all.is_empty() {
+            all.push(format!("{name}: hnlb counted {}", self.counted));
+        }
+        all.into_iter()
     }
 }
 
@@ -99,6 +106,7 @@ pub(super) fn run(
         steered: 0,
         seen: Seen::default(),
         rules: 0,
+        counted: String::new(),
     };
     let mut changes = Changes { lab, balancer: &balancer, file: &file, model, rng, report };
     let end = Stop::default();
@@ -114,11 +122,20 @@ pub(super) fn run(
     let seen = seen?;
     report.seen = Seen { wrong: [report.seen.wrong, seen.wrong].concat(), ..seen };
     balancer.check(lab)?;
-    report.rules = balancer.status(lab)?.nic.rules;
+    let status = balancer.status(lab)?;
+    (report.rules, report.counted) = (status.nic.rules, counted(&status));
     if !balancer.end(lab) {
         report.seen.wrong.push("hnlb had to be killed, it did not end on SIGTERM".into());
     }
     Ok(report)
+}
+
+/// The counters of workers, devices and emulated NICs that are not 0.
+fn counted(status: &Status) -> String {
+    let devices = status.ports.iter().map(|port| &port.counters);
+    let all = [&status.counters, &status.nic.drops].into_iter().chain(devices).flatten();
+    let all = all.filter(|(_, count)| **count > 0).map(|(name, count)| format!("{name} {count}"));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// The changes of a running HNLB.

@@ -61,8 +61,12 @@ pub(super) fn run(lab: &Lab, end: &Stop) -> Result<Seen, LabError> {
             seen.downloads += whole + wrong.len() as u64;
             seen.wrong.extend(wrong);
         }
-        http.into_iter().try_for_each(|result| Ok(seen.http(&result?)))?;
-        dns.into_iter().try_for_each(|result| Ok(seen.dns(&result?)))?;
+        for result in http {
+            seen.http(&result?);
+        }
+        for result in dns {
+            seen.dns(&result?);
+        }
         Ok(seen)
     })
 }
