@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The asynchronous rte_flow calls are experimental in every release. */
+#define ALLOW_EXPERIMENTAL_API
+
 #include <errno.h>
 #include <net/if.h>
 #include <pthread.h>
@@ -101,6 +104,57 @@ void hnlb_modify_mask(struct rte_flow_action_modify_field *to)
 {
 	memset(to, 0xff, sizeof(*to));
 	memset(to->src.value, 0, sizeof(to->src.value));
+}
+
+/* ---- tables of rules by index ------------------------------------------- */
+
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+_Static_assert((int)HNLB_TABLE_HASH_LINEAR == (int)RTE_FLOW_TABLE_HASH_FUNC_LINEAR, "linear");
+_Static_assert((int)HNLB_TABLE_HASH_CRC32 == (int)RTE_FLOW_TABLE_HASH_FUNC_CRC32, "crc32");
+_Static_assert((int)HNLB_TABLE_HASH_CRC16 == (int)RTE_FLOW_TABLE_HASH_FUNC_CRC16, "crc16");
+#endif
+
+int hnlb_table_by_index(struct rte_flow_template_table_attr *attr, uint32_t hash)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	attr->insertion_type = RTE_FLOW_TABLE_INSERTION_TYPE_INDEX;
+	attr->hash_func = (enum rte_flow_table_hash_func)hash;
+	return 0;
+#else
+	(void)attr;
+	(void)hash;
+	return -ENOTSUP;
+#endif
+}
+
+struct rte_flow *hnlb_create_by_index(uint16_t port, uint32_t queue,
+				      const struct rte_flow_op_attr *op,
+				      struct rte_flow_template_table *table, uint32_t index,
+				      const struct rte_flow_action *actions, void *user,
+				      struct rte_flow_error *error)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	return rte_flow_async_create_by_index(port, queue, op, table, index, actions, 0, user,
+					      error);
+#else
+	(void)port, (void)queue, (void)op, (void)table, (void)index, (void)actions, (void)user;
+	rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL,
+			   "rules by index need DPDK 23.03");
+	return NULL;
+#endif
+}
+
+int hnlb_table_hash(uint16_t port, const struct rte_flow_template_table *table,
+		    const struct rte_flow_item *pattern, uint32_t *hash,
+		    struct rte_flow_error *error)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
+	return rte_flow_calc_table_hash(port, table, pattern, 0, hash, error);
+#else
+	(void)port, (void)table, (void)pattern, (void)hash;
+	return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, NULL,
+				  "the hash of a table needs DPDK 23.11");
+#endif
 }
 
 /* ---- EAL and threads ---------------------------------------------------- */

@@ -128,6 +128,28 @@ unsigned int hnlb_ring_dequeue(struct rte_ring *ring, void **objects, unsigned i
 unsigned int hnlb_ring_count(const struct rte_ring *ring);
 unsigned int hnlb_ring_capacity(const struct rte_ring *ring);
 
+/* Tables of rules by index, which DPDK has since 23.03. Below that release, and
+ * where the driver cannot do it, the answer is ENOTSUP. The hash is one of
+ * enum hnlb_table_hash.
+ */
+enum hnlb_table_hash {
+	HNLB_TABLE_HASH_LINEAR = 1,
+	HNLB_TABLE_HASH_CRC32 = 2,
+	HNLB_TABLE_HASH_CRC16 = 3,
+};
+
+/* Makes a table one of rules by index; 0 or a negative errno. */
+int hnlb_table_by_index(struct rte_flow_template_table_attr *attr, uint32_t hash);
+struct rte_flow *hnlb_create_by_index(uint16_t port, uint32_t queue,
+				      const struct rte_flow_op_attr *op,
+				      struct rte_flow_template_table *table, uint32_t index,
+				      const struct rte_flow_action *actions, void *user,
+				      struct rte_flow_error *error);
+/* The hash of a packet with the pattern's values (since 23.11); 0 or a negative errno. */
+int hnlb_table_hash(uint16_t port, const struct rte_flow_template_table *table,
+		    const struct rte_flow_item *pattern, uint32_t *hash,
+		    struct rte_flow_error *error);
+
 /* The default mask of an item type that the shim knows, else NULL. */
 const void *hnlb_item_default_mask(uint32_t type);
 

@@ -52,7 +52,7 @@ fn every_form_of_a_word_has_the_same_text() {
     );
     check(AdmissionPolicy::ALL, "heavy all first-packet off");
     check(CardProfile::ALL, "x550 xl710 e810 connectx bluefield3");
-    check(StatelessKey::ALL, "source hash");
+    check(StatelessKey::ALL, "source hash crc32");
     check(Transport::ALL, "tcp udp");
 }
 

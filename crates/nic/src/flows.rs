@@ -3,12 +3,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use dpdk::flow::{
-    Completion, Counters, FlowError, FlowErrorKind, FlowPort, QueueConfig, RawRule, Rule,
-    RuleHandle, TableHandle, Template, decode,
+    Action, Completion, Counters, FlowError, FlowErrorKind, FlowPort, Item, QueueConfig, RawRule,
+    Rule, RuleHandle, TableHandle, Template, decode,
 };
 
 use crate::card::Nic;
 use crate::profile::{Parsed, refuse};
+use crate::steering::{HeaderKey, Place};
 
 /// The rules of an emulated NIC, as a driver offers them. Several may exist
 /// for one NIC; a handle is good for all of them.
@@ -42,13 +43,34 @@ impl NicFlows {
 /// The asynchronous side; only steering cards have it.
 impl NicFlows {
     /// With hardware steering (`dv_flow_en=2`) the driver of DPDK 22.11 makes
-    /// rules through queues only.
+    /// rules through queues only, that of 24.11 one by one, too.
     fn check_not_configured(&self) -> Result<(), FlowError> {
-        if self.nic.with_queues(|queues, _| queues.configured()) {
+        if !self.nic.card().rules_by_index && self.nic.with_queues(|queues, _| queues.configured())
+        {
             let message = "the port's rules are created through its queues";
             return Err(refuse(FlowErrorKind::Unspecified, FlowError::NOT_SUPPORTED, message));
         }
         Ok(())
+    }
+
+    /// Puts the creation of `rule` in line, once `place` has found its place.
+    fn enqueue(
+        &self,
+        (queue, table, token): (u16, u64, u64),
+        rule: &Rule,
+        place: impl FnOnce(&mut Place),
+    ) -> Result<RuleHandle, FlowError> {
+        let parsed = self.parse(rule, true);
+        let mut parsed =
+            parsed.inspect_err(|_| self.nic.with_rules(|rules| rules.refused_by_parser()))?;
+        if let Parsed::Steering(flow) = &mut parsed {
+            place(&mut flow.place);
+        }
+        self.nic.with_queues(|queues, rules| {
+            let id = rules.next_id();
+            queues.enqueue_create(queue, table, (id, parsed), token)?;
+            Ok(RuleHandle::from_port(id as usize))
+        })
     }
 
     fn check_steering(&self) -> Result<(), FlowError> {
@@ -85,6 +107,10 @@ impl FlowPort for NicFlows {
         let id = handle.port_value() as u64;
         if let Err(error) = self.check_not_configured() {
             return Err((handle, error));
+        }
+        if self.nic.with_queues(|queues, _| queues.made(id)) {
+            let message = "a rule is destroyed as it was made: at once, or through a queue";
+            return Err((handle, refuse(FlowErrorKind::Handle, FlowError::INVALID, message)));
         }
         self.nic.with_rules(|rules| rules.destroy(id)).map_err(|error| (handle, error))
     }
@@ -130,7 +156,8 @@ impl FlowPort for NicFlows {
             pattern: template.pattern.clone(),
             actions: template.actions.clone(),
         };
-        let made = self.nic.with_queues(|queues, _| queues.create_table(template));
+        let profile = self.nic.card();
+        let made = self.nic.with_queues(|queues, _| queues.create_table(template, profile));
         let table = made?;
         if let Err(error) = self.parse(&rule, true) {
             // It was empty: nothing can keep it.
@@ -158,14 +185,34 @@ impl FlowPort for NicFlows {
         self.check_steering()?;
         let table = table.port_value() as u64;
         self.nic.with_queues(|queues, _| queues.check_rule(table, rule))?;
-        let parsed = self.parse(rule, true);
-        let parsed =
-            parsed.inspect_err(|_| self.nic.with_rules(|rules| rules.refused_by_parser()))?;
-        self.nic.with_queues(|queues, rules| {
-            let id = rules.next_id();
-            queues.enqueue_create(queue, table, (id, parsed), token)?;
-            Ok(RuleHandle::from_port(id as usize))
+        self.enqueue((queue, table, token), rule, |_| {})
+    }
+
+    fn enqueue_create_by_index(
+        &mut self,
+        queue: u16,
+        table: &TableHandle,
+        index: u32,
+        actions: &[Action],
+        token: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        self.check_steering()?;
+        let table = table.port_value() as u64;
+        let found = self.nic.with_queues(|queues, _| queues.rule_by_index(table, index, actions));
+        let (rule, rows) = found?;
+        self.enqueue((queue, table, token), &rule, |place| {
+            (place.rows, place.value) = (Some(rows), HeaderKey::of_index(index));
         })
+    }
+
+    fn table_hash(&mut self, table: &TableHandle, pattern: &[Item]) -> Result<u32, FlowError> {
+        self.check_steering()?;
+        let table = table.port_value() as u64;
+        let rule = self.nic.with_queues(|queues, _| queues.rule_to_hash(table, pattern))?;
+        match self.parse(&rule, true)? {
+            Parsed::Steering(flow) => Ok(flow.place.value.crc32(&flow.place.mask)),
+            Parsed::Director(_) => self.check_steering().map(|()| 0),
+        }
     }
 
     fn enqueue_destroy(

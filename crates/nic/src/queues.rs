@@ -2,10 +2,11 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use dpdk::flow::{
-    Completion, FlowError, FlowErrorKind, Item, Match, QueueConfig, Rule, RuleHandle, Template,
+    Action, Completion, FlowError, FlowErrorKind, Item, Match, Modify, QueueConfig, Rule,
+    RuleHandle, Template,
 };
 
-use crate::profile::{Parsed, check_template, refuse};
+use crate::profile::{Parsed, Profile, check_template, refuse};
 use crate::rules::Rules;
 
 /// Tables of a port at most.
@@ -58,6 +59,11 @@ impl Queues {
         !self.queues.is_empty()
     }
 
+    /// Whether rule `id` was made through a queue.
+    pub(crate) fn made(&self, id: u64) -> bool {
+        self.table_of.contains_key(&id)
+    }
+
     pub(crate) fn configure(&mut self, config: &QueueConfig) -> Result<(), FlowError> {
         if config.queues == 0 || config.depth == 0 {
             let message = "invalid queue attributes: at least one queue of one operation";
@@ -72,9 +78,14 @@ impl Queues {
         Ok(())
     }
 
-    pub(crate) fn create_table(&mut self, template: &Template) -> Result<u64, FlowError> {
+    pub(crate) fn create_table(
+        &mut self,
+        template: &Template,
+        profile: &Profile,
+    ) -> Result<u64, FlowError> {
+        // What the driver hasn't got it says before it looks at the port.
+        check_template(template, profile)?;
         self.check_configured()?;
-        check_template(template)?;
         if template.rules == 0 {
             return Err(unspecified(FlowError::INVALID, "number of flows must be non-zero"));
         }
@@ -103,22 +114,46 @@ impl Queues {
     pub(crate) fn check_rule(&self, table: u64, rule: &Rule) -> Result<(), FlowError> {
         let found = self.tables.get(&table).ok_or_else(no_such_table)?;
         let template = &found.template;
+        if template.hash.is_some() {
+            return Err(unspecified(FlowError::INVALID, "the table's rules are inserted by index"));
+        }
         let same_items = rule.pattern.len() == template.pattern.len()
             && rule.pattern.iter().zip(&template.pattern).all(|(a, b)| masks(a) == masks(b));
         if rule.attributes != template.attributes || !same_items {
             let message = "the rule's attributes, items and masks are not its table's";
             return Err(refuse(FlowErrorKind::Item, FlowError::INVALID, message));
         }
-        let same_actions = rule.actions.len() == template.actions.len()
-            && rule.actions.iter().zip(&template.actions).all(|(a, b)| same_kind(a, b));
-        if !same_actions {
-            let message = "the rule's actions are not its table's";
-            return Err(refuse(FlowErrorKind::Action, FlowError::INVALID, message));
-        }
+        check_actions(&rule.actions, template)?;
         if found.rules >= template.rules {
             return Err(unspecified(NO_MEMORY, "fail to create rte flow: the table is full"));
         }
         Ok(())
+    }
+
+    /// The rule in full with `actions` at row `index` of `table`, and how many
+    /// rows there are.
+    pub(crate) fn rule_by_index(
+        &self,
+        table: u64,
+        index: u32,
+        actions: &[Action],
+    ) -> Result<(Rule, u32), FlowError> {
+        let template = &self.tables.get(&table).ok_or_else(no_such_table)?.template;
+        let rows = template.rules.next_power_of_two();
+        if template.hash.is_none() || index >= rows {
+            let message = "the table has no rules by index, or not so many rows";
+            return Err(unspecified(FlowError::INVALID, message));
+        }
+        check_actions(actions, template)?;
+        let (attributes, pattern) = (template.attributes, template.pattern.clone());
+        Ok((Rule { attributes, pattern, actions: actions.to_vec() }, rows))
+    }
+
+    /// A rule of `table` with the values of `pattern`, for its hash.
+    pub(crate) fn rule_to_hash(&self, table: u64, pattern: &[Item]) -> Result<Rule, FlowError> {
+        let template = &self.tables.get(&table).ok_or_else(no_such_table)?.template;
+        let (attributes, actions) = (template.attributes, template.actions.clone());
+        Ok(Rule { attributes, pattern: pattern.to_vec(), actions })
     }
 
     /// Puts the creation of `parsed` in line, as rule `id`.
@@ -249,6 +284,16 @@ impl Queues {
     }
 }
 
+fn check_actions(actions: &[Action], template: &Template) -> Result<(), FlowError> {
+    let same = actions.len() == template.actions.len()
+        && actions.iter().zip(&template.actions).all(|(a, b)| same_kind(a, b));
+    if same {
+        return Ok(());
+    }
+    let message = "the rule's actions are not its table's";
+    Err(refuse(FlowErrorKind::Action, FlowError::INVALID, message))
+}
+
 fn no_such_table() -> FlowError {
     refuse(FlowErrorKind::Handle, FlowError::NOT_FOUND, "no such table")
 }
@@ -290,8 +335,7 @@ fn ports(fields: &mut dpdk::flow::PortFields) {
 }
 
 /// Whether two actions differ at most in their values.
-fn same_kind(a: &dpdk::flow::Action, b: &dpdk::flow::Action) -> bool {
-    use dpdk::flow::{Action, Modify};
+fn same_kind(a: &Action, b: &Action) -> bool {
     use std::mem::discriminant;
     match (a, b) {
         (Action::ModifyField(Modify::Set(a)), Action::ModifyField(Modify::Set(b))) => {

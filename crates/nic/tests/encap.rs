@@ -112,7 +112,7 @@ fn into_tunnel(v6: bool, headers: Vec<u8>) -> Rule {
 
 fn template(rule: &Rule) -> Template {
     let Rule { attributes, pattern, actions } = rule.clone();
-    Template { attributes, pattern, actions, rules: 4 }
+    Template { attributes, pattern, actions, rules: 4, hash: None }
 }
 
 /// A NIC with `rule`, to which all that arrives is sent.

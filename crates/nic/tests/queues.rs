@@ -6,11 +6,11 @@ mod common;
 
 use common::{EXACT, nth, receive, receive_at, rule};
 use dpdk::flow::{
-    Action, Attributes, Completion, FlowError, FlowErrorKind, FlowPort, QueueConfig, Rule,
-    RuleHandle, TableHandle, Template,
+    Action, Attributes, Completion, FlowError, FlowErrorKind, FlowPort, Item, Match, QueueConfig,
+    Rule, RuleHandle, TableHandle, TableHash, Template,
 };
 use flow::CardProfile;
-use nic::{Fault, Nic, NicConfig, NicFlows};
+use nic::{DropReason, Fault, Nic, NicConfig, NicFlows};
 
 const CONFIG: QueueConfig = QueueConfig { queues: 2, depth: 4, counters: 100, aging: 100 };
 
@@ -23,7 +23,7 @@ fn rule_of(n: u32) -> Rule {
 
 fn template(rules: u32) -> Template {
     let Rule { attributes, pattern, actions } = rule_of(9);
-    Template { attributes, pattern, actions, rules }
+    Template { attributes, pattern, actions, rules, hash: None }
 }
 
 fn setup(config: NicConfig) -> (Nic, NicFlows, TableHandle) {
@@ -184,4 +184,86 @@ fn completions_come_in_the_cards_time() {
     nic.reset();
     assert_eq!(nic.stats().rules, 0);
     let _ = flows.enqueue_create(0, &table, &rule_of(1), 9).unwrap();
+}
+
+fn switch(profile: CardProfile) -> NicFlows {
+    let config = NicConfig { switch: vec![0], ..NicConfig::new(profile, 4) };
+    let mut flows = Nic::new(&config).unwrap().flows();
+    flows.configure_queues(&CONFIG).unwrap();
+    flows
+}
+
+/// A table of rules by index in group 1 of the receive side.
+fn by_hash(rows: u32, hash: TableHash) -> Template {
+    let group = Attributes { group: 1, ..template(rows).attributes };
+    Template { attributes: group, hash: Some(hash), ..template(rows) }
+}
+
+#[test]
+fn a_table_of_rules_by_index_finds_them_by_the_hash_of_the_masked_fields() {
+    let nic = Nic::new(&NicConfig::new(CardProfile::BlueField3, 4)).unwrap();
+    let mut flows = nic.flows();
+    flows.configure_queues(&QueueConfig { depth: 64, ..CONFIG }).unwrap();
+    // The driver with such tables makes rules one by one as well.
+    let jump = Rule {
+        attributes: Attributes { ingress: true, ..Attributes::default() },
+        pattern: vec![Item::Eth(Match::Present)],
+        actions: vec![Action::Jump(1)],
+    };
+    let _ = flows.create(&jump).unwrap();
+    let table = flows.create_table(&by_hash(16, TableHash::Crc32)).unwrap();
+    let actions = |row: u32| [Action::Mark(row), Action::Queue(1)];
+    let rows: Vec<_> = (0..15)
+        .map(|row| flows.enqueue_create_by_index(0, &table, row, &actions(row), 0).unwrap())
+        .collect();
+    flows.push(0).unwrap();
+    let mut seen = [0; 16];
+    for n in 0..400 {
+        let packet = nth(n);
+        let row = packet.flow().crc32() & 15;
+        seen[row as usize] += 1;
+        let got = receive(&nic, &packet);
+        let expected =
+            if row < 15 { (Some(row), None) } else { (None, Some(DropReason::Unmatched)) };
+        assert_eq!((got.mark, got.dropped), expected, "{packet:?}");
+        let told = flows.table_hash(&table, &rule_of(n).pattern).unwrap();
+        assert_eq!(told, packet.flow().crc32());
+    }
+    assert!(seen.iter().all(|packets| *packets > 5), "{seen:?}");
+    assert_eq!(pulled(&mut flows, 0).len(), 15);
+    for row in rows {
+        flows.enqueue_destroy(0, row, 1).unwrap();
+    }
+    flows.push(0).unwrap();
+    assert!(pulled(&mut flows, 0).iter().all(|(_, done)| *done));
+    assert_eq!(receive(&nic, &nth(0)).dropped, Some(DropReason::Unmatched));
+    flows.destroy_table(table).unwrap();
+}
+
+#[test]
+fn rules_by_index_are_refused_where_the_driver_has_none() {
+    let refused = |profile, template: Template| {
+        let error = switch(profile).create_table(&template).unwrap_err();
+        assert_eq!(error.errno, FlowError::NOT_SUPPORTED);
+        error.message
+    };
+    let crc = by_hash(16, TableHash::Crc32);
+    assert_eq!(refused(CardProfile::ConnectX, crc.clone()), "rules by index need DPDK 23.03");
+    let bluefield = |template| refused(CardProfile::BlueField3, template);
+    let crc16 = bluefield(by_hash(16, TableHash::Crc16));
+    assert_eq!(crc16, "16-bit checksum hash type is not supported");
+    assert!(bluefield(by_hash(16, TableHash::Linear)).starts_with("linear"));
+    let root = Template { hash: crc.hash, ..template(16) };
+    assert_eq!(bluefield(root), "the root table has no rules by index");
+    // A table takes rules one way only, and as many as it has rows.
+    let mut flows = switch(CardProfile::BlueField3);
+    let by_index = flows.create_table(&by_hash(9, TableHash::Crc32)).unwrap();
+    let by_value = flows.create_table(&template(9)).unwrap();
+    let actions = rule_of(0).actions;
+    let _ = flows.enqueue_create_by_index(0, &by_index, 15, &actions, 0).unwrap();
+    assert!(flows.enqueue_create_by_index(0, &by_index, 16, &actions, 0).is_err());
+    assert!(flows.enqueue_create_by_index(0, &by_index, 0, &[Action::Drop], 0).is_err());
+    assert!(flows.enqueue_create_by_index(0, &by_value, 0, &actions, 0).is_err());
+    let in_group = Rule { attributes: crc.attributes, ..rule_of(0) };
+    assert!(flows.enqueue_create(0, &by_index, &in_group, 0).is_err());
 }

@@ -4,7 +4,7 @@ mod destroy;
 mod entry_rules;
 mod line;
 mod quarantine;
-mod rule_queue;
+pub(crate) mod rule_queue;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;

@@ -10,6 +10,7 @@
 //! Before the first rule is made, what a predecessor has left in the card is
 //! destroyed: its gates first.
 mod fixed_rules;
+mod hash_rows;
 mod leftovers;
 mod pipe;
 mod plan;
@@ -136,10 +137,10 @@ impl StatelessRules {
             side.pipes.iter().map(move |(service, pipe)| (PortId(port), *service, pipe))
         });
         pipes.flat_map(|(port, service, pipe)| {
-            pipe.entries.iter().map(move |installed| {
-                let Installed { entry, counters, .. } = *installed;
-                Held { port, service, entry, counters }
-            })
+            let entries =
+                pipe.entries.iter().map(|Installed { entry, counters, .. }| (*entry, *counters));
+            let held = entries.chain(pipe.rows.entries());
+            held.map(move |(entry, counters)| Held { port, service, entry, counters })
         })
     }
 
@@ -164,7 +165,7 @@ impl StatelessRules {
         let mut progress = Progress::Done;
         let services = || snapshot.services.services().iter().filter(|s| s.is_stateless());
         for (port, (side, flows)) in (0..).map(PortId).zip(sides.iter_mut().zip(flows.iter_mut())) {
-            let (gone, begun) = side.begin(services(), *flows);
+            let (gone, begun) = side.begin(services(), *flows, now_ms);
             *reconciled += gone;
             if begun > Progress::Done {
                 progress = progress.max(begun);

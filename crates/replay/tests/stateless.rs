@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use config::Config;
 use control::Drained;
-use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
+use dpdk::flow::{
+    Counters, FlowError, FlowPort, Item, QueueConfig, Rule, RuleHandle, TableHandle, Template,
+};
 use flow::{CardProfile, Encoding, PortId};
 use nic::{Disposition, Fault, Nic, NicConfig, NicFlows};
 use offload::StatelessRules;
@@ -41,7 +43,7 @@ fn network() -> Config {
         .table("[workers]", "count = 1")
         .table("[offload]", "admission = \"all\"")
         .table("[fragments]", "timeout = \"20s\"");
-    let services: [Row; 6] = [
+    let services: [Row; 8] = [
         (
             "dns4",
             "10.71.0.100",
@@ -53,10 +55,16 @@ fn network() -> Config {
         ("any4", "10.71.0.101", None, Tcp, &[("10.72.0.11", 3), ("10.72.0.14", 1)]),
         ("any6", "fd71::101", None, Tcp, &[("fd72::11", 1), ("fd72::14", 0)]),
         ("hashed", "10.71.0.103", Some(53), Udp, &[("10.72.0.11", 1), ("10.71.0.13", 2)]),
+        ("crc4", "10.71.0.104", Some(53), Udp, &[("10.72.0.11", 1), ("10.71.0.13", 2)]),
+        ("crc6", "fd71::104", None, Tcp, &[("fd72::11", 3), ("fd71::12", 1)]),
         ("tagged", "10.71.0.102", Some(53), Udp, &[("10.73.0.11", 1), ("10.73.0.12", 1)]),
     ];
     for (name, vip, port, proto, backends) in services {
-        let by = if name == "hashed" { "by = \"hash\"" } else { "" };
+        let by = match name {
+            "hashed" => "by = \"hash\"",
+            "crc4" | "crc6" => "by = \"crc32\"",
+            _ => "",
+        };
         let more = format!("mode = \"dsr\"\nstateless = true\n{by}");
         text = text.service(name, vip, port, proto, &more);
         for (address, weight) in backends {
@@ -68,7 +76,7 @@ fn network() -> Config {
         .parse()
 }
 
-const BACKENDS: [(&str, &str); 10] = [
+const BACKENDS: [(&str, &str); 12] = [
     ("dns4", "10.72.0.11"),
     ("dns4", "10.72.0.12"),
     ("dns4", "10.71.0.13"),
@@ -79,6 +87,8 @@ const BACKENDS: [(&str, &str); 10] = [
     ("any6", "fd72::11"),
     ("tagged", "10.73.0.11"),
     ("hashed", "10.71.0.13"),
+    ("crc4", "10.71.0.13"),
+    ("crc6", "fd72::11"),
 ];
 
 /// Simulations given the same frames.
@@ -174,9 +184,9 @@ fn source(rng: &mut StdRng, v6: bool) -> IpAddr {
 fn datagram(rng: &mut StdRng) -> Vec<Vec<u8>> {
     let v6 = rng.random_ratio(1, 3);
     let vips: &[&str] = if v6 {
-        &["fd71::100", "fd71::101"]
+        &["fd71::100", "fd71::101", "fd71::104"]
     } else {
-        &["10.71.0.100", "10.71.0.101", "10.71.0.102", "10.71.0.103"]
+        &["10.71.0.100", "10.71.0.101", "10.71.0.102", "10.71.0.103", "10.71.0.104"]
     };
     let vip: IpAddr = vips[rng.random_range(0..vips.len())].parse().unwrap();
     let proto = if rng.random_ratio(1, 3) { Transport::Tcp } else { Transport::Udp };
@@ -491,4 +501,135 @@ fn a_service_has_a_group_of_its_own_as_long_as_the_card_has_some() {
     simulation.keep(1502);
     assert_eq!(carried(&simulation).0.len(), 12);
     assert_eq!(simulation.shutdown(), 0);
+}
+
+/// One service that is balanced by the hash of the card's tables, and two backends.
+fn by_crc32() -> Config {
+    ConfigText::new()
+        .port("p0", "")
+        .interface("p0", &["10.71.0.1/24"], "")
+        .table("[workers]", "count = 1")
+        .service(
+            "dns",
+            "10.71.0.100",
+            Some(53),
+            Transport::Udp,
+            "mode = \"dsr\"\nstateless = true\nby = \"crc32\"",
+        )
+        .backend("10.71.0.11", None, "")
+        .backend("10.71.0.12", None, "weight = 3")
+        .parse()
+}
+
+fn query(flow: u16) -> (wire::FlowKey, Vec<u8>) {
+    // Clients that are one by their addresses' low bits.
+    let client = Ipv4Addr::from_bits(0x0a00_0007 | u32::from(flow) << 8);
+    let src = SocketAddr::new(client.into(), 4000);
+    let dst: SocketAddr = "10.71.0.100:53".parse().unwrap();
+    let bytes = frames::transport(Transport::Udp, src, dst, 0, b"query", Sum::Right);
+    let link = Link { src: PEER, dst: OWN, vlan: None };
+    let shape = Shape { ttl: 64, ..Shape::default() };
+    let frame = frames::ip(link, [src.ip(), dst.ip()], 17, &bytes, &shape, None);
+    (wire::FlowKey::new(Transport::Udp, src, dst).unwrap(), frame)
+}
+
+/// What XenoFlow leaves to future work: the card balances by a hash.
+#[test]
+fn the_card_balances_by_its_hash_and_as_software_does() {
+    let nic = Some(CardProfile::BlueField3);
+    let options = Options { nic, encoding: Encoding::Off, ..Options::default() };
+    let mut simulation = Simulation::new(&by_crc32(), &options).unwrap();
+    simulation.keep(1);
+    let (carried, reasons) = carried(&simulation);
+    assert_eq!((carried.len(), reasons), (1, vec![]));
+    let mut now_ms = 2;
+    for (away, least) in [(None, 400), (Some("10.71.0.12"), 1000), (None, 400)] {
+        for (backend, drain) in away.map_or([("10.71.0.12", false)], |one| [(one, true)]) {
+            let _ = simulation.steer(&drained("dns", backend), drain);
+        }
+        now_ms += 2;
+        simulation.keep(now_ms);
+        simulation.keep(now_ms + 1);
+        let before = simulation.nic(PortId(0)).unwrap().stats().forwarded;
+        let mut first = 0;
+        for flow in 0..1000 {
+            let (key, frame) = query(flow);
+            assert!(simulation.arrive(PortId(0), &frame, now_ms * 1_000_000));
+            let snapshot = simulation.shared().snapshot.load_full();
+            let backend = snapshot.services.lookup(&key).unwrap().hashed(&key).unwrap();
+            let address = snapshot.services.backend(backend).unwrap().address;
+            let hop = simulation.shared().hop_to(address, now_ms).unwrap();
+            let mac = simulation.shared().neighbours.get(hop).unwrap().mac.unwrap();
+            let sent = simulation.take_sent();
+            let (to, _) = wire::ethernet::macs(sent[0].packet.bytes()).unwrap();
+            assert_eq!((sent.len(), to), (1, mac), "flow {flow}");
+            first += u32::from(address == IpAddr::from([10, 71, 0, 11]));
+        }
+        let in_card = simulation.nic(PortId(0)).unwrap().stats().forwarded - before;
+        assert_eq!(in_card, 1000, "no worker has seen a packet");
+        // A quarter of the classes, or all of them.
+        assert!(if least == 1000 { first == 1000 } else { (200..300).contains(&first) }, "{first}");
+    }
+    assert_eq!(simulation.shutdown(), 0);
+    assert_eq!(simulation.nic(PortId(0)).unwrap().stats().rules, 0);
+}
+
+/// A card that would answer by another hash than software does.
+struct OtherHash(NicFlows);
+
+impl FlowPort for OtherHash {
+    fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
+        self.0.validate(rule)
+    }
+    fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
+        self.0.create(rule)
+    }
+    fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
+        self.0.destroy(handle)
+    }
+    fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError> {
+        self.0.query(handle)
+    }
+    fn configure_queues(&mut self, config: &QueueConfig) -> Result<(), FlowError> {
+        self.0.configure_queues(config)
+    }
+    fn create_table(&mut self, template: &Template) -> Result<TableHandle, FlowError> {
+        self.0.create_table(template)
+    }
+    fn destroy_table(&mut self, table: TableHandle) -> Result<(), (TableHandle, FlowError)> {
+        self.0.destroy_table(table)
+    }
+    fn table_hash(&mut self, table: &TableHandle, pattern: &[Item]) -> Result<u32, FlowError> {
+        self.0.table_hash(table, pattern).map(u32::swap_bytes)
+    }
+}
+
+#[test]
+fn a_card_without_softwares_hash_leaves_the_service_to_software() {
+    let config = by_crc32();
+    let facts = vec![PortFacts { mac: Mac(OWN), queues: 1, ring: 64 }];
+    let reason = |flows: &mut dyn FlowPort| {
+        let shared: Arc<Shared> =
+            Arc::new(setup::shared(&config, &facts, false, Seed([3; 32])).unwrap());
+        for (host, address) in (1..).zip(["10.71.0.11", "10.71.0.12"]) {
+            let hop = shared.hop_to(address.parse().unwrap(), 0).unwrap();
+            let found = shared.neighbours.get(hop).unwrap();
+            shared.neighbours.learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, host]), 0);
+        }
+        let mut rules = StatelessRules::new(Arc::clone(&shared));
+        rules.tick(1, &mut [flows]);
+        let id = shared.snapshot.load().services.services()[0].id();
+        let stats = rules.stats();
+        assert_eq!(stats.rules, 0, "without rows there is no gate");
+        stats.ports(id)[0].1.clone().unwrap_err()
+    };
+    let flows = |profile, switch: &[u16]| {
+        let config = NicConfig { switch: switch.to_vec(), ..NicConfig::new(profile, 1) };
+        Nic::new(&config).unwrap().flows()
+    };
+    let other = reason(&mut OtherHash(flows(CardProfile::BlueField3, &[0])));
+    assert!(other.starts_with("the card's hash is not the CRC-32"), "{other}");
+    let old = reason(&mut flows(CardProfile::ConnectX, &[0]));
+    assert!(old.starts_with("rules by index need DPDK 23.03"), "{old}");
+    let _ = reason(&mut flows(CardProfile::E810, &[]));
 }

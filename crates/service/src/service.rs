@@ -275,6 +275,7 @@ impl Service {
             return match by {
                 StatelessKey::Source => classes.backend(flow.src().ip()),
                 StatelessKey::Hash => classes.of_bits(RSS.flow(flow)),
+                StatelessKey::Crc32 => classes.of_bits(flow.crc32()),
             };
         }
         let hash = match self.scheduler {

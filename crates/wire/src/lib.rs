@@ -12,6 +12,7 @@ mod echo;
 pub mod encap;
 pub mod ethernet;
 pub mod fast_header;
+pub mod flow_hash;
 pub mod flow_key;
 pub mod headers;
 pub mod icmp;

@@ -1,6 +1,7 @@
 //! The Toeplitz hash with which NICs spread packets over their receive queues
 //! (Microsoft, "RSS hashing types" and "Verifying the RSS hash calculation").
 use crate::FlowKey;
+use crate::flow_hash::INPUT_LEN;
 
 /// Length of an RSS key in bytes.
 pub const RSS_KEY_LEN: usize = 40;
@@ -11,9 +12,6 @@ pub const MICROSOFT_KEY: [u8; RSS_KEY_LEN] = [
     0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
-
-/// Two IPv6 addresses and two ports: the longest input.
-const INPUT_LEN: usize = 36;
 
 /// The Toeplitz hash of one key, tabulated per input byte.
 pub struct Toeplitz {
@@ -61,23 +59,8 @@ impl Toeplitz {
     /// destination port.
     #[must_use]
     pub fn flow(&self, flow: &FlowKey) -> u32 {
-        let mut input = [0; INPUT_LEN];
-        match flow {
-            FlowKey::V4(f) => {
-                input[..4].copy_from_slice(&f.src.octets());
-                input[4..8].copy_from_slice(&f.dst.octets());
-                input[8..10].copy_from_slice(&f.sport.to_be_bytes());
-                input[10..12].copy_from_slice(&f.dport.to_be_bytes());
-                self.hash(&input[..12])
-            }
-            FlowKey::V6(f) => {
-                input[..16].copy_from_slice(&f.src.octets());
-                input[16..32].copy_from_slice(&f.dst.octets());
-                input[32..34].copy_from_slice(&f.sport.to_be_bytes());
-                input[34..].copy_from_slice(&f.dport.to_be_bytes());
-                self.hash(&input)
-            }
-        }
+        let mut room = [0; INPUT_LEN];
+        self.hash(flow.hash_input(&mut room))
     }
 }
 

@@ -58,7 +58,7 @@ fn endpoint((vip, port, protocol): (IpAddr, Option<u16>, Transport)) -> String {
 const MOST_SHARES: usize = 4096;
 
 fn check_stateless(findings: &mut Findings<'_>, way: &Way, service: &Service) {
-    if !service.stateless && service.by == StatelessKey::Hash {
+    if !service.stateless && service.by != StatelessKey::Source {
         let text = "only a stateless service is balanced by a hash alone; set stateless = true, or leave by out (a scheduler may hash, too)";
         findings.wrong(&way.key("by"), text);
     }

@@ -19,7 +19,7 @@ pub use action::{Action, HopField, Modify, SetField};
 pub use decode::{decode, decode_raw};
 pub use error::{FlowError, FlowErrorKind};
 pub use port::PortFlows;
-pub use queues::{Completion, QueueConfig, TableHandle, Template};
+pub use queues::{Completion, QueueConfig, TableHandle, TableHash, Template};
 pub use raw::RawRule;
 pub use rule::{
     Attributes, Counters, EthFields, Field, GroupUse, Ipv4Fields, Ipv6Fields, Item, Match,
@@ -119,6 +119,33 @@ pub trait FlowPort {
         token: u64,
     ) -> Result<RuleHandle, FlowError> {
         let _ = (queue, table, rule, token);
+        Err(queues::no_queues())
+    }
+
+    /// As [`Self::enqueue_create`], for rule `index` of a table whose rules are
+    /// found by a [`TableHash`].
+    ///
+    /// # Errors
+    /// The driver's reason; nothing was put in line then.
+    fn enqueue_create_by_index(
+        &mut self,
+        queue: u16,
+        table: &TableHandle,
+        index: u32,
+        actions: &[Action],
+        token: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        let _ = (queue, table, index, actions, token);
+        Err(queues::no_queues())
+    }
+
+    /// The hash by which `table` finds the rule of packets with the values of
+    /// `pattern`; the index is its low bits.
+    ///
+    /// # Errors
+    /// The driver's reason; ENOTSUP, as here, if it does not tell.
+    fn table_hash(&mut self, table: &TableHandle, pattern: &[Item]) -> Result<u32, FlowError> {
+        let _ = (table, pattern);
         Err(queues::no_queues())
     }
 

@@ -235,6 +235,21 @@ impl FlowPort for PortFlows {
         self.do_enqueue_create(queue, table, rule, token)
     }
 
+    fn enqueue_create_by_index(
+        &mut self,
+        queue: u16,
+        table: &TableHandle,
+        index: u32,
+        actions: &[Action],
+        token: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        self.do_enqueue_create_by_index(queue, table, index, actions, token)
+    }
+
+    fn table_hash(&mut self, table: &TableHandle, pattern: &[Item]) -> Result<u32, FlowError> {
+        self.do_table_hash(table, pattern)
+    }
+
     fn enqueue_destroy(
         &mut self,
         queue: u16,

@@ -9,8 +9,8 @@ use super::port::{Installed, PortFlows, complete, explain, next_number, no_error
 use super::raw::RawRule;
 use super::raw_action::RawActions;
 use super::{
-    Completion, FlowError, FlowErrorKind, GroupUse, QueueConfig, Rule, RuleHandle, TableHandle,
-    Template,
+    Action, Attributes, Completion, FlowError, FlowErrorKind, GroupUse, Item, QueueConfig, Rule,
+    RuleHandle, TableHandle, Template,
 };
 use crate::errno;
 
@@ -28,6 +28,7 @@ pub(super) struct Queues {
 
 #[derive(Debug)]
 struct Table {
+    attributes: Attributes,
     table: NonNull<sys::rte_flow_template_table>,
     pattern: NonNull<sys::rte_flow_pattern_template>,
     actions: NonNull<sys::rte_flow_actions_template>,
@@ -50,6 +51,24 @@ fn postponed() -> sys::rte_flow_op_attr {
     let mut attr: sys::rte_flow_op_attr = unsafe { std::mem::zeroed() };
     attr.set_postpone(1);
     attr
+}
+
+/// Makes the table one of rules by index, if the template says so. A DPDK that
+/// has none says so here, whatever the port.
+fn by_index(
+    table: &mut sys::rte_flow_template_table_attr,
+    template: &Template,
+) -> Result<(), FlowError> {
+    let Some(hash) = template.hash else { return Ok(()) };
+    // SAFETY: writes members of the attributes.
+    match unsafe { sys::hnlb_table_by_index(table, hash as u32) } {
+        0 => Ok(()),
+        code => Err(FlowError {
+            kind: FlowErrorKind::Unspecified,
+            errno: code.wrapping_abs(),
+            message: "rules by index need DPDK 23.03".to_owned(),
+        }),
+    }
 }
 
 impl PortFlows {
@@ -89,6 +108,8 @@ impl PortFlows {
             actions: template.actions.clone(),
         };
         complete(&rule)?;
+        // SAFETY: numbers only: zero is valid.
+        by_index(&mut unsafe { std::mem::zeroed() }, template)?;
         let raw = RawRule::lower(&rule);
         let masks = RawActions::template_mask(&template.actions);
         let _one = self.port.control();
@@ -99,8 +120,8 @@ impl PortFlows {
         let table = self.template_table(&raw, template, pattern, actions).inspect_err(|_| {
             self.drop_templates(Some(pattern), Some(actions));
         })?;
-        let number = next_number();
-        self.queues.tables.insert(number, Table { table, pattern, actions });
+        let (number, attributes) = (next_number(), template.attributes);
+        self.queues.tables.insert(number, Table { attributes, table, pattern, actions });
         Ok(TableHandle::from_port(number))
     }
 
@@ -168,6 +189,7 @@ impl PortFlows {
         // SAFETY: `raw` holds the attributes.
         table.flow_attr = unsafe { *attr };
         table.nb_flows = template.rules;
+        by_index(&mut table, template)?;
         let (mut patterns, mut lists) = ([pattern.as_ptr()], [actions.as_ptr()]);
         let mut error = no_error();
         // SAFETY: the port exists; one template of each kind, of this port.
@@ -262,11 +284,90 @@ impl PortFlows {
             )
         };
         drop(guard);
+        self.created(flow, op, number, GroupUse::of(rule), &error)
+    }
+
+    pub(super) fn do_enqueue_create_by_index(
+        &mut self,
+        queue: u16,
+        table: &TableHandle,
+        index: u32,
+        actions: &[Action],
+        token: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        self.check_queue(queue)?;
+        let rule = Rule {
+            attributes: self.table(table)?.attributes,
+            pattern: Vec::new(),
+            actions: actions.to_vec(),
+        };
+        complete(&rule)?;
+        let table = self.table(table)?.table;
+        let number = next_number();
+        let raw = RawRule::lower_for(&rule, number);
+        let (_, _, actions) = raw.as_ptrs();
+        let (op, user) = self.operation(token, None);
+        let (postponed, mut error) = (postponed(), no_error());
+        let guard = self.port.control();
+        // SAFETY: queue and table are this port's; the actions are complete and
+        // END-terminated, and the driver reads them before it returns.
+        let flow = unsafe {
+            sys::hnlb_create_by_index(
+                self.port.id,
+                u32::from(queue),
+                &raw const postponed,
+                table.as_ptr(),
+                index,
+                actions,
+                user,
+                &raw mut error,
+            )
+        };
+        drop(guard);
+        self.created(flow, op, number, GroupUse::of(&rule), &error)
+    }
+
+    pub(super) fn do_table_hash(
+        &mut self,
+        table: &TableHandle,
+        pattern: &[Item],
+    ) -> Result<u32, FlowError> {
+        let found = self.table(table)?;
+        let rule =
+            Rule { attributes: found.attributes, pattern: pattern.to_vec(), actions: Vec::new() };
+        complete(&rule)?;
+        let raw = RawRule::lower(&rule);
+        let (_, items, _) = raw.as_ptrs();
+        let (mut hash, mut error) = (0, no_error());
+        let _one = self.port.control();
+        // SAFETY: the table is this port's; the items are complete and
+        // END-terminated; a number can be written.
+        let code = unsafe {
+            sys::hnlb_table_hash(
+                self.port.id,
+                found.table.as_ptr(),
+                items,
+                &raw mut hash,
+                &raw mut error,
+            )
+        };
+        if code == 0 { Ok(hash) } else { Err(explain(code, &error)) }
+    }
+
+    /// What has come of operation `op`, the creation of rule `number`.
+    fn created(
+        &mut self,
+        flow: *mut sys::rte_flow,
+        op: usize,
+        number: usize,
+        groups: GroupUse,
+        error: &sys::rte_flow_error,
+    ) -> Result<RuleHandle, FlowError> {
         let Some(flow) = NonNull::new(flow) else {
             self.queues.operations.remove(&op);
-            return Err(explain(errno::last(), &error));
+            return Err(explain(errno::last(), error));
         };
-        self.rules.insert(number, Installed { flow, queued: true, groups: GroupUse::of(rule) });
+        self.rules.insert(number, Installed { flow, queued: true, groups });
         Ok(RuleHandle::from_port(number))
     }
 

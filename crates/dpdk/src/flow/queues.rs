@@ -28,6 +28,22 @@ pub struct Template {
     pub actions: Vec<Action>,
     /// Rules the table holds at most.
     pub rules: u32,
+    /// By which hash of a packet's fields, those that the items mask, the table
+    /// finds its rule: rules are inserted by index then. `None`: by their items'
+    /// values.
+    pub hash: Option<TableHash>,
+}
+
+/// How a table finds the index of a packet's rule (`rte_flow_table_hash_func`,
+/// since DPDK 23.03).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableHash {
+    /// The fields' bits themselves.
+    Linear = 1,
+    /// CRC-32.
+    Crc32 = 2,
+    /// CRC-16.
+    Crc16 = 3,
 }
 
 /// A table of a port. Its holder gives it back to the same port.

@@ -1,7 +1,7 @@
 //! Rules at a real driver.
 use dpdk::flow::{
     Action, FlowError, FlowErrorKind, FlowPort, Item, Modify, PortFlows, QueueConfig, Rule,
-    RuleHandle, SetField, TableHandle, Template,
+    RuleHandle, SetField, TableHandle, TableHash, Template,
 };
 use dpdk::{Mempool, Port, PortConfig, PortError};
 use wire::{FlowKey, Transport};
@@ -72,13 +72,21 @@ fn no_queues(flows: &mut PortFlows) {
         pattern: rule.pattern.clone(),
         actions: rule.actions.clone(),
         rules: 64,
+        hash: None,
     };
     clean(flows.create_table(&template).unwrap_err());
+    for hash in [TableHash::Linear, TableHash::Crc32, TableHash::Crc16] {
+        let by_index = Template { hash: Some(hash), ..template.clone() };
+        clean(flows.create_table(&by_index).unwrap_err());
+    }
     clean(flows.query_age().unwrap_err());
     clean(flows.push(0).unwrap_err());
     clean(flows.pull(0, &mut Vec::new()).unwrap_err());
     let table = TableHandle::from_port(usize::MAX);
     clean(flows.enqueue_create(0, &table, &rule, 1).unwrap_err());
+    clean(flows.enqueue_create_by_index(0, &table, 1, &rule.actions, 1).unwrap_err());
+    let error = flows.table_hash(&table, &rule.pattern).unwrap_err();
+    assert_eq!(error.errno, FlowError::NOT_FOUND, "{error}");
     let (handle, error) = flows.enqueue_destroy(0, RuleHandle::from_port(1), 2).unwrap_err();
     assert_eq!(handle.port_value(), 1);
     clean(error);

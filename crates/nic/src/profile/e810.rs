@@ -15,6 +15,7 @@ pub(crate) static PROFILE: Profile = Profile {
     one_mask: false,
     counts: true,
     highest_group: 0,
+    rules_by_index: false,
     rates: Rates::UNKNOWN,
     rx_buffer_kib: |_| None,
     parse: |rule, port| parse(rule, port.queues).map(Parsed::Director),

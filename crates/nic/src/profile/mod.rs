@@ -6,7 +6,7 @@ mod mlx5;
 mod x550;
 mod xl710;
 
-use dpdk::flow::{FlowError, FlowErrorKind, Rule, Template};
+use dpdk::flow::{FlowError, FlowErrorKind, Rule};
 use flow::CardProfile;
 
 use crate::key::{FlowType, Key};
@@ -160,6 +160,9 @@ pub(crate) struct Profile {
     pub(crate) counts: bool,
     /// The highest group of each domain; 0: there is the root alone.
     pub(crate) highest_group: u32,
+    /// Whether the driver is that of DPDK 24.11: it has tables of rules by index,
+    /// and makes rules one by one beside those of its queues.
+    pub(crate) rules_by_index: bool,
     /// How fast the real one is.
     pub(crate) rates: Rates,
     /// The receive buffer in KiB that `capacity` filters leave.
@@ -184,13 +187,7 @@ pub(crate) struct Words {
     pub(crate) soft_id: &'static str,
 }
 
-/// Rules that the receive side's root group holds at most.
-pub(crate) use mlx5::ROOT_RULES;
-
-/// What a table's template must not say, beside what a rule must not.
-pub(crate) fn check_template(template: &Template) -> Result<(), FlowError> {
-    mlx5::check_template(template)
-}
+pub(crate) use mlx5::{ROOT_RULES, check_template};
 
 /// A refusal with `errno`.
 pub(crate) fn refuse(kind: FlowErrorKind, errno: i32, message: impl Into<String>) -> FlowError {

@@ -21,6 +21,7 @@ pub(crate) static PROFILE: Profile = Profile {
     one_mask: true,
     counts: false,
     highest_group: 0,
+    rules_by_index: false,
     rates: Rates::UNKNOWN,
     // 64 KiB for 2048 perfect filters: 32 bytes each.
     rx_buffer_kib: |capacity| {

@@ -17,6 +17,7 @@ pub(crate) static PROFILE: Profile = Profile {
     one_mask: false,
     counts: false,
     highest_group: 0,
+    rules_by_index: false,
     rates: Rates::UNKNOWN,
     rx_buffer_kib: |_| None,
     parse: |rule, port| parse(rule, port.queues).map(Parsed::Director),

@@ -38,6 +38,9 @@ pub(crate) struct Place {
     pub(crate) group: u32,
     /// 0 is looked at first.
     pub(crate) priority: u32,
+    /// The rows of a table of rules by index; the rule is found by a hash of the
+    /// bits in `mask` then, and `value` holds its index.
+    pub(crate) rows: Option<u32>,
     /// The bits that must agree.
     pub(crate) mask: HeaderKey,
     /// With this value.

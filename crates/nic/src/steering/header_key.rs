@@ -138,6 +138,25 @@ impl HeaderKey {
         }
     }
 
+    /// The place of row `index` in a table of rules by index.
+    pub(crate) fn of_index(index: u32) -> Self {
+        Self { src: index.into(), ..Self::default() }
+    }
+
+    /// The CRC-32 of the addresses and ports that `mask` selects, as they are on
+    /// the wire: the hash of a table of rules by index. Addresses have the length
+    /// of the family that the mask's rule is for.
+    pub(crate) fn crc32(&self, mask: &Self) -> u32 {
+        let key = self.masked(mask);
+        let skip = if mask.kinds() & kind::V4 != 0 { 12 } else { 0 };
+        let mut crc = crc32fast::Hasher::new();
+        for address in [key.src, key.dst] {
+            crc.update(address.to_be_bytes().get(skip..).unwrap_or_default());
+        }
+        crc.update(&((key.ports >> 16) as u32).to_be_bytes());
+        crc.finalize()
+    }
+
     /// What RSS sees; of fragments and other protocols that is the addresses.
     pub(crate) fn frame(&self) -> FrameKey {
         let kinds = self.kinds();

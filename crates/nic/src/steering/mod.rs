@@ -30,10 +30,12 @@ struct Entry {
     last_hit_ns: u64,
 }
 
-/// The rules of one group with one priority and mask.
+/// The rules of one group with one priority and mask, found by the masked
+/// header or, in a table of so many rows, by its hash.
 #[derive(Debug)]
 struct Tuple {
     priority: u32,
+    rows: Option<u32>,
     mask: HeaderKey,
     by_value: HashMap<HeaderKey, usize, fold::Fold>,
     /// Accepted rules, those not yet or no more in the hardware included.
@@ -129,7 +131,8 @@ impl Steering {
         }
         let at = tuples.partition_point(|tuple| tuple.priority <= place.priority);
         let by_value = HashMap::default();
-        tuples.insert(at, Tuple { priority: place.priority, mask: place.mask, by_value, held: 1 });
+        let Place { priority, rows, mask, .. } = *place;
+        tuples.insert(at, Tuple { priority, rows, mask, by_value, held: 1 });
     }
 
     /// Counts a rule out.
@@ -272,7 +275,7 @@ impl Steering {
 
     fn find(&self, domain: Domain, group: u32, key: &HeaderKey) -> Option<usize> {
         let tuples = self.groups.get(&(domain, group))?;
-        tuples.iter().find_map(|tuple| tuple.by_value.get(&key.masked(&tuple.mask))).copied()
+        tuples.iter().find_map(|tuple| tuple.by_value.get(&tuple.key_of(key))).copied()
     }
 
     /// Forgets all rules.
@@ -285,7 +288,14 @@ impl Steering {
 
 impl Tuple {
     fn is(&self, place: &Place) -> bool {
-        self.priority == place.priority && self.mask == place.mask
+        self.priority == place.priority && self.rows == place.rows && self.mask == place.mask
+    }
+
+    fn key_of(&self, key: &HeaderKey) -> HeaderKey {
+        match self.rows {
+            None => key.masked(&self.mask),
+            Some(rows) => HeaderKey::of_index(key.crc32(&self.mask) & rows.saturating_sub(1)),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use dpdk::flow::{
     Action, EthFields, Field, Ipv4Fields, Ipv6Fields, Item, Match, PortFields, Rule, SetField,
-    VlanFields,
+    TableHash, Template, VlanFields,
 };
 use flow::PortId;
 use l3::Interface;
@@ -22,6 +22,7 @@ use wire::{Mac, Transport};
 
 use super::forward::{self, WHOLE};
 use super::rewrite::Style;
+use crate::FlowType;
 use crate::groups::{self, GATE_PRIORITY, to_software};
 
 /// Where an entry's packets go.
@@ -151,11 +152,33 @@ pub(crate) fn entry(
     } else {
         from_v6(entry.value.into(), entry.mask().into())
     };
-    let Target { to, from, port } = *target;
-    let macs = [SetField::MacDst(to), SetField::MacSrc(from)];
-    let mut actions = macs.map(|set| forward::write(set, style)).to_vec();
-    actions.push(forward::decrement(!v4, style));
-    actions.extend(forward::send(style, None, port.0));
+    let actions = actions(v4, target, style);
     let pattern = vec![Item::Eth(Match::Present), net];
     Rule { attributes: groups::transfer(group, priority), pattern, actions }
+}
+
+/// What is done to packets on their way to `target`.
+pub(crate) fn actions(v4: bool, target: &Target, style: Style) -> Vec<Action> {
+    let macs = [SetField::MacDst(target.to), SetField::MacSrc(target.from)];
+    let mut actions = macs.map(|set| forward::write(set, style)).to_vec();
+    actions.push(forward::decrement(!v4, style));
+    actions.extend(forward::send(style, None, target.port.0));
+    actions
+}
+
+/// The table of rules by index of a service in `group`, behind its guards: the
+/// CRC-32 of addresses and ports finds the row, and each row has a target of its
+/// own. `None`: the service is of neither family.
+pub(crate) fn hash_table(
+    service: &Service,
+    group: u32,
+    rows: u32,
+    target: &Target,
+) -> Option<Template> {
+    let ipv6 = service.vip().is_ipv6();
+    let key = FlowType { ipv6, proto: service.proto() }.example()?;
+    let Rule { pattern, .. } = Rule::five_tuple(&key, Vec::new());
+    let attributes = groups::transfer(group, groups::GUARD_PRIORITY + 1);
+    let actions = actions(!ipv6, target, Style::BEST);
+    Some(Template { attributes, pattern, actions, rules: rows, hash: Some(TableHash::Crc32) })
 }

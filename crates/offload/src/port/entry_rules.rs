@@ -3,7 +3,7 @@
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
 use wire::Mac;
 
-use super::rule_queue::{Destroy, Finished, RuleQueue};
+use super::rule_queue::{Finished, destroy_once};
 use super::{Owner, PortRules};
 use crate::backoff::{Backoff, Waits};
 use crate::encode::Shape;
@@ -241,22 +241,13 @@ impl PortRules {
     }
 }
 
-/// Destroys a rule that is nobody's, by the way it was made; whether it is gone.
+/// Destroys a rule that no connection has, however it was made; whether it is gone.
 fn destroy_by_force(flows: &mut dyn FlowPort, mut handle: RuleHandle) -> bool {
-    let mut queue = RuleQueue::<()>::queued();
     for _ in 0..RECOVER_TRIES {
-        handle = match flows.destroy(handle) {
+        match destroy_once(flows, handle) {
             Ok(()) => return true,
-            Err((back, _)) => back,
-        };
-        handle = match queue.destroy(flows, handle, (), 0) {
-            Destroy::Done(()) => return true,
-            Destroy::Failed((), back, _) => back,
-            Destroy::InLine => match queue.finish(flows).pop() {
-                Some(Finished::NotDestroyed((), back)) => back,
-                _ => return true,
-            },
-        };
+            Err(back) => handle = back,
+        }
     }
     // It stays in a group that no entry leads to.
     let _ = handle;

@@ -2,15 +2,17 @@
 use std::collections::{BTreeMap, HashMap};
 
 use dpdk::flow::{
-    Completion, FlowError, FlowPort, QueueConfig, Rule, RuleHandle, TableHandle, Template,
+    Action, Completion, FlowError, FlowPort, QueueConfig, Rule, RuleHandle, TableHandle, Template,
 };
 
 use crate::encode::Shape;
 
 /// Operations that the queue holds.
 const DEPTH: u32 = 1024;
-/// The queue's number.
-const QUEUE: u16 = 0;
+/// The queue of connections' rules.
+const CONNECTIONS: u16 = 0;
+/// The queue of stateless services' rules.
+pub(crate) const STATELESS: u16 = 1;
 /// Rules that one table holds at most, and counters and ages the port has.
 const TABLE_RULES: u32 = 1 << 18;
 /// ENOMEM: the answer of a queue, or a table, that has no room.
@@ -23,7 +25,7 @@ const OVERDUE_MS: u64 = 5_000;
 
 /// What came of an operation that was put in line; `T` labels a rule.
 #[derive(Debug)]
-pub(super) enum Finished<T> {
+pub(crate) enum Finished<T> {
     /// The rule is in the card.
     Created,
     /// The rule could not be created. Its handle must be destroyed.
@@ -36,7 +38,7 @@ pub(super) enum Finished<T> {
 
 /// What came of a request to destroy a rule.
 #[derive(Debug)]
-pub(super) enum Destroy<T> {
+pub(crate) enum Destroy<T> {
     /// It is gone.
     Done(T),
     /// It will be: see [`RuleQueue::finish`].
@@ -54,6 +56,7 @@ enum Operation<T> {
 
 #[derive(Debug)]
 struct Queued<T> {
+    number: u16,
     tables: HashMap<Shape, TableHandle>,
     in_line: BTreeMap<u64, Operation<T>>,
     last_token: u64,
@@ -64,7 +67,7 @@ struct Queued<T> {
 
 /// One port's way of making rules.
 #[derive(Debug)]
-pub(super) struct RuleQueue<T> {
+pub(crate) struct RuleQueue<T> {
     queued: Option<Queued<T>>,
 }
 
@@ -77,10 +80,8 @@ impl<T> Default for RuleQueue<T> {
 impl<T: Clone> RuleQueue<T> {
     /// Takes the port's queues into use, if it has any. Before the first rule,
     /// or on a port whose queues somebody has set up before.
-    pub(super) fn set_up(&mut self, flows: &mut dyn FlowPort, probe: &Rule) {
-        let config =
-            QueueConfig { queues: 1, depth: DEPTH, counters: TABLE_RULES, aging: TABLE_RULES };
-        let configured = flows.configure_queues(&config).is_ok();
+    pub(crate) fn set_up(&mut self, flows: &mut dyn FlowPort, probe: &Rule) {
+        let configured = configure(flows).is_ok();
         // A port keeps its queues as long as it has tables of a predecessor.
         let template = template(probe, 1);
         let takes = flows.create_table(&template);
@@ -89,19 +90,20 @@ impl<T: Clone> RuleQueue<T> {
         } else if !configured {
             return;
         }
-        *self = Self::queued();
+        *self = Self::queued(CONNECTIONS);
     }
 
     /// Whether the port takes a table for rules like `rule`.
-    pub(super) fn takes(&self, flows: &mut dyn FlowPort, rule: &Rule) -> bool {
+    pub(crate) fn takes(&self, flows: &mut dyn FlowPort, rule: &Rule) -> bool {
         let table = flows.create_table(&template(rule, 1));
         table.map(|table| flows.destroy_table(table)).is_ok()
     }
 
-    /// One whose port has its queues already.
-    pub(super) fn queued() -> Self {
+    /// Queue `number` of a port that has its queues already.
+    pub(crate) fn queued(number: u16) -> Self {
         Self {
             queued: Some(Queued {
+                number,
                 tables: HashMap::new(),
                 in_line: BTreeMap::new(),
                 last_token: 0,
@@ -112,19 +114,19 @@ impl<T: Clone> RuleQueue<T> {
     }
 
     /// Whether rules go through a queue.
-    pub(super) fn is_queued(&self) -> bool {
+    pub(crate) fn is_queued(&self) -> bool {
         self.queued.is_some()
     }
 
     /// Rules whose destruction is in line.
-    pub(super) fn destroying(&self) -> usize {
+    pub(crate) fn destroying(&self) -> usize {
         let in_line = self.queued.iter().flat_map(|queued| queued.in_line.values());
         in_line.filter(|operation| matches!(operation, Operation::Destroy(..))).count()
     }
 
     /// Creates `rule`, which has `shape`. Through a queue it may still turn out
     /// that it could not be.
-    pub(super) fn create(
+    pub(crate) fn create(
         &mut self,
         flows: &mut dyn FlowPort,
         (rule, shape): (&Rule, Shape),
@@ -140,14 +142,35 @@ impl<T: Clone> RuleQueue<T> {
             }
         };
         let token = queued.last_token + 1;
-        let handle = flows.enqueue_create(QUEUE, table, rule, token).map_err(full)?;
+        let handle = flows.enqueue_create(queued.number, table, rule, token).map_err(full)?;
         queued.last_token = token;
         queued.in_line.insert(token, Operation::Create(label.clone(), now_ms));
         Ok(handle)
     }
 
+    /// Creates a rule with `actions` at row `index` of `table`; it may still turn
+    /// out that it could not be.
+    pub(crate) fn create_by_index(
+        &mut self,
+        flows: &mut dyn FlowPort,
+        (table, index): (&TableHandle, u32),
+        actions: &[Action],
+        label: T,
+        now_ms: u64,
+    ) -> Result<RuleHandle, FlowError> {
+        let Some(queued) = &mut self.queued else { return Err(busy("the port has no queues")) };
+        queued.make_room(flows)?;
+        let token = queued.last_token + 1;
+        let number = queued.number;
+        let handle = flows.enqueue_create_by_index(number, table, index, actions, token);
+        let handle = handle.map_err(full)?;
+        queued.last_token = token;
+        queued.in_line.insert(token, Operation::Create(label, now_ms));
+        Ok(handle)
+    }
+
     /// Destroys the rule of `handle`.
-    pub(super) fn destroy(
+    pub(crate) fn destroy(
         &mut self,
         flows: &mut dyn FlowPort,
         handle: RuleHandle,
@@ -164,7 +187,7 @@ impl<T: Clone> RuleQueue<T> {
             return Destroy::Failed(label, handle, error);
         }
         let token = queued.last_token + 1;
-        match flows.enqueue_destroy(QUEUE, handle, token) {
+        match flows.enqueue_destroy(queued.number, handle, token) {
             Ok(()) => {
                 queued.last_token = token;
                 queued.in_line.insert(token, Operation::Destroy(label, now_ms));
@@ -175,12 +198,12 @@ impl<T: Clone> RuleQueue<T> {
     }
 
     /// Hands to the card what is in line, and reports what it has completed.
-    pub(super) fn finish(&mut self, flows: &mut dyn FlowPort) -> Vec<Finished<T>> {
+    pub(crate) fn finish(&mut self, flows: &mut dyn FlowPort) -> Vec<Finished<T>> {
         let Some(queued) = &mut self.queued else { return Vec::new() };
         if queued.in_line.is_empty() {
             return Vec::new();
         }
-        let _ = flows.push(QUEUE);
+        let _ = flows.push(queued.number);
         queued.pull(flows);
         let completions = std::mem::take(&mut queued.completions);
         completions.into_iter().filter_map(|one| queued.complete(one)).collect()
@@ -190,7 +213,7 @@ impl<T: Clone> RuleQueue<T> {
     /// last. They stay in line: a card that is only slow may still match the
     /// rule it was to destroy, so its 5-tuple and tag must not be used again
     /// before it says that the rule is gone.
-    pub(super) fn became_overdue(&mut self, now_ms: u64) -> u64 {
+    pub(crate) fn became_overdue(&mut self, now_ms: u64) -> u64 {
         let Some(queued) = &mut self.queued else { return 0 };
         let is_overdue = |operation: &Operation<T>| {
             let (Operation::Create(_, since) | Operation::Destroy(_, since)) = operation;
@@ -207,14 +230,14 @@ impl<T: Clone> RuleQueue<T> {
     }
 
     /// Operations in line that are overdue.
-    pub(super) fn overdue(&self) -> usize {
+    pub(crate) fn overdue(&self) -> usize {
         let queued = self.queued.as_ref();
         queued.map_or(0, |queued| queued.in_line.range(..=queued.last_overdue).count())
     }
 
     /// The port was reset: no rule is left, and nothing in line will ever be
     /// completed. Returns those that were to be destroyed.
-    pub(super) fn reset(&mut self) -> Vec<T> {
+    pub(crate) fn reset(&mut self) -> Vec<T> {
         let in_line = self.queued.iter_mut().flat_map(|queued| {
             queued.completions.clear();
             std::mem::take(&mut queued.in_line)
@@ -233,14 +256,12 @@ impl<T> Queued<T> {
         if self.has_room() {
             return Ok(());
         }
-        flows.push(QUEUE)?;
+        flows.push(self.number)?;
         self.pull(flows);
         if self.has_room() {
             return Ok(());
         }
-        let message = "the operations in line take longer than usual".to_owned();
-        let kind = dpdk::flow::FlowErrorKind::Unspecified;
-        Err(FlowError { kind, errno: BUSY, message })
+        Err(busy("the operations in line take longer than usual"))
     }
 
     fn has_room(&self) -> bool {
@@ -248,7 +269,7 @@ impl<T> Queued<T> {
     }
 
     fn pull(&mut self, flows: &mut dyn FlowPort) {
-        while flows.pull(QUEUE, &mut self.completions).is_ok_and(|found| found > 0) {}
+        while flows.pull(self.number, &mut self.completions).is_ok_and(|found| found > 0) {}
     }
 
     fn complete(&mut self, one: Completion) -> Option<Finished<T>> {
@@ -263,10 +284,35 @@ impl<T> Queued<T> {
     }
 }
 
+/// Sets up the queues of a port, before its first rule.
+pub(crate) fn configure(flows: &mut dyn FlowPort) -> Result<(), FlowError> {
+    let (counters, aging) = (TABLE_RULES, TABLE_RULES);
+    flows.configure_queues(&QueueConfig { queues: 2, depth: DEPTH, counters, aging })
+}
+
+/// Tries once to destroy a rule of which it is not known how it was made.
+pub(crate) fn destroy_once(flows: &mut dyn FlowPort, handle: RuleHandle) -> Result<(), RuleHandle> {
+    let Err((handle, _)) = flows.destroy(handle) else { return Ok(()) };
+    let mut queue = RuleQueue::<()>::queued(CONNECTIONS);
+    match queue.destroy(flows, handle, (), 0) {
+        Destroy::Done(()) => Ok(()),
+        Destroy::Failed((), back, _) => Err(back),
+        Destroy::InLine => match queue.finish(flows).pop() {
+            Some(Finished::NotDestroyed((), back)) => Err(back),
+            _ => Ok(()),
+        },
+    }
+}
+
+fn busy(message: &str) -> FlowError {
+    let kind = dpdk::flow::FlowErrorKind::Unspecified;
+    FlowError { kind, errno: BUSY, message: message.to_owned() }
+}
+
 /// What rules like `rule` have in common.
 fn template(rule: &Rule, rules: u32) -> Template {
     let Rule { attributes, pattern, actions } = rule.clone();
-    Template { attributes, pattern, actions, rules }
+    Template { attributes, pattern, actions, rules, hash: None }
 }
 
 /// A table without room says ENOMEM; so does a queue, but that has room.

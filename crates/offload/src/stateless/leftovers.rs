@@ -7,6 +7,7 @@
 use dpdk::flow::{FlowPort, RuleHandle};
 
 use crate::groups;
+use crate::port::rule_queue::destroy_once;
 
 /// Rules in our groups, or into them, that nobody here has made.
 #[derive(Debug, Default)]
@@ -53,8 +54,6 @@ fn destroy(rules: &mut Vec<RuleHandle>, budget: &mut usize, flows: &mut dyn Flow
             continue;
         }
         *budget -= 1;
-        if let Err((handle, _)) = flows.destroy(handle) {
-            rules.push(handle);
-        }
+        rules.extend(destroy_once(flows, handle).err());
     }
 }

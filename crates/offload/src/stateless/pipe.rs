@@ -1,8 +1,10 @@
 //! The rules of one service on one port, and how they are exchanged: each is
 //! made before the one it replaces is broken.
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
+use flow::ServiceId;
 use service::Entry;
 
+use super::hash_rows::{Card, HashRows};
 use super::plan::Plan;
 use super::side::Past;
 use crate::encode::rewrite::Style;
@@ -29,6 +31,8 @@ pub(crate) struct Pipe {
     pub(super) gates: FixedRules,
     pub(super) guards: FixedRules,
     pub(super) entries: Vec<Installed>,
+    /// In the place of entries, of a service by a hash.
+    pub(super) rows: HashRows,
 }
 
 /// A port's card, how it is spoken to, and how many rules may still be made.
@@ -36,7 +40,7 @@ pub(super) type RuleMaker<'a> = (&'a mut dyn FlowPort, &'a mut Style, &'a mut us
 
 impl Pipe {
     pub(crate) fn rules(&self) -> usize {
-        self.gates.len() + self.guards.len() + self.entries.len()
+        self.gates.len() + self.guards.len() + self.entries.len() + self.rows.len()
     }
 
     pub(crate) fn first_entry(&self, v4: bool, plan: &Plan, style: Style) -> Option<Rule> {
@@ -104,10 +108,18 @@ impl Pipe {
         }
     }
 
-    /// Destroys all rules, those first through which packets come here.
-    pub(crate) fn empty(&mut self, flows: &mut dyn FlowPort, past: &mut Past) {
+    /// Destroys all rules, those first through which packets come here. Rows are
+    /// gone once the card has said so.
+    pub(crate) fn empty(
+        &mut self,
+        service: ServiceId,
+        (flows, queue): Card<'_>,
+        now_ms: u64,
+        past: &mut Past,
+    ) {
         self.gates.remove(&[], flows);
         self.remove_entries(&Plan::default(), flows, past);
+        self.rows.empty(service, (flows, queue), now_ms);
         self.guards.remove(&[], flows);
     }
 }

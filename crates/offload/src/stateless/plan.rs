@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(super) gates: Vec<Rule>,
     pub(super) guards: Vec<Rule>,
     pub(super) entries: Vec<(Entry, Target)>,
+    /// Of a service by a hash: a row for each class, by its value.
+    pub(super) rows: Vec<(Entry, Target)>,
 }
 
 /// What the cards must hold for `service`, for packets that arrive at `port`;
@@ -31,7 +33,7 @@ pub(crate) fn plan(
     let mut plan = Plan::default();
     let Some(classes) = service.classes() else { return Ok(plan) };
     if matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Hash)) {
-        return Err("it is balanced by a hash, which no rule can match".to_owned());
+        return Err("it is balanced by the Toeplitz hash, which no rule can match".to_owned());
     }
     let mtu = shared.port(port).map_or(0, |port| port.mtu);
     let mut ways = BTreeMap::new();
@@ -65,6 +67,14 @@ pub(crate) fn plan(
         classes.entries().filter_map(|entry| Some((entry, ways.get(&entry.backend)?.0))).collect();
     if plan.entries.is_empty() || same.is_empty() {
         return Ok(Plan::default());
+    }
+    if matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Crc32)) {
+        let bits = classes.bits();
+        let of = |(entry, target): (Entry, Target)| {
+            let values = (entry.value..1 << bits).step_by(1 << entry.bits);
+            values.map(move |value| (Entry { value, bits, ..entry }, target))
+        };
+        plan.rows = std::mem::take(&mut plan.entries).into_iter().flat_map(of).collect();
     }
     plan.group = group()?;
     plan.guards = encode::guards(snapshot, service, vlan, plan.group);

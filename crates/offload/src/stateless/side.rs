@@ -5,12 +5,14 @@ use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
 use flow::{BackendId, ServiceId, StatelessKey};
 use service::{Entry, ModeSpec, Service};
 
+use super::hash_rows::{self, RowQueue, row_queue};
 use super::leftovers::Leftovers;
 use super::pipe::Pipe;
 use super::plan::Plan;
 use crate::encode::rewrite::Style;
 use crate::encode::stateless::Target;
 use crate::groups;
+use crate::port::rule_queue::Finished;
 
 /// Rules made in one tick on a port, or a predecessor's destroyed: a card may
 /// take 305 µs for each.
@@ -43,6 +45,10 @@ pub(crate) struct Side {
     reasons: BTreeMap<ServiceId, String>,
     /// What is left of [`BUDGET`] in this tick.
     budget: usize,
+    now_ms: u64,
+    /// Queues have been asked for.
+    queues_asked: bool,
+    queue: RowQueue,
 }
 
 /// What rules that are gone had counted.
@@ -59,6 +65,9 @@ impl Default for Side {
             pipes: BTreeMap::new(),
             reasons: BTreeMap::new(),
             budget: 0,
+            now_ms: 0,
+            queues_asked: false,
+            queue: row_queue(),
         }
     }
 }
@@ -86,8 +95,9 @@ impl Side {
         &mut self,
         services: impl Iterator<Item = &'a Service>,
         flows: &mut dyn FlowPort,
+        now_ms: u64,
     ) -> (usize, Progress) {
-        self.budget = BUDGET;
+        (self.budget, self.now_ms) = (BUDGET, now_ms);
         let gone = self.leftovers.clear(&mut self.budget, flows);
         let left = self.leftovers.len();
         if left == 0 {
@@ -106,7 +116,10 @@ impl Side {
 
     /// The services that have no rule in the card.
     pub(crate) fn without_rules(&self) -> impl Iterator<Item = ServiceId> {
-        self.pipes.iter().filter(|(_, pipe)| pipe.rules() == 0).map(|(service, _)| *service)
+        self.pipes
+            .iter()
+            .filter(|(_, pipe)| pipe.rules() == 0 && pipe.rows.is_gone())
+            .map(|(service, _)| *service)
     }
 
     /// Brings what `plans` say into the card, or why they can't be said. Services
@@ -123,20 +136,30 @@ impl Side {
         let by_address = |(service, _): &(&Service, _)| {
             matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Source))
         };
+        let by_hash =
+            |service: &Service| matches!(service.mode(), ModeSpec::Stateless(StatelessKey::Crc32));
+        let hashed = plans.iter().map(|(service, _)| *service).find(|service| by_hash(service));
+        if let (false, Some(service)) = (self.queues_asked, hashed) {
+            self.queues_asked = true;
+            hash_rows::set_up(service, flows);
+        }
         if self.seat.is_none() && plans.iter().any(by_address) {
             self.seat = flows.create(&groups::seat()).ok();
         }
+        self.finish(flows, past);
         let mut progress = Progress::Done;
         for (service, pipe) in &mut self.pipes {
-            if !plans.iter().any(|(planned, _)| planned.id() == *service) {
-                pipe.empty(flows, past);
-                self.reasons.remove(service);
-                progress = progress.max(if pipe.rules() == 0 {
-                    Progress::Done
-                } else {
-                    Progress::Refused
-                });
+            if plans.iter().any(|(planned, _)| planned.id() == *service) {
+                continue;
             }
+            pipe.empty(*service, (flows, &mut self.queue), self.now_ms, past);
+            self.reasons.remove(service);
+            let waits = !pipe.rows.is_gone();
+            progress = progress.max(match (pipe.rules(), waits) {
+                (_, true) => Progress::Tired,
+                (0, false) => Progress::Done,
+                _ => Progress::Refused,
+            });
         }
         for (service, plan) in plans {
             let (plan, reason) = match plan {
@@ -145,10 +168,13 @@ impl Side {
             };
             let outcome = self.fulfil(service, &plan, flows, past);
             let refused = outcome.as_ref().err().map(ToString::to_string);
-            if self.budget == 0 || !self.is_as(service.id(), &plan) {
+            // That a card has no such tables does not pass, and keeps nothing else.
+            let lasting = |error: &FlowError| error.errno == FlowError::NOT_SUPPORTED;
+            let lasting = by_hash(service) && outcome.is_err_and(|error| lasting(&error));
+            if !lasting && (self.budget == 0 || !self.is_as(service.id(), &plan)) {
                 progress = progress.max(Progress::Tired);
             }
-            if refused.is_some() && self.unsupported.is_none() {
+            if refused.is_some() && self.unsupported.is_none() && !lasting {
                 progress = Progress::Refused;
             }
             match reason.or(refused) {
@@ -156,7 +182,23 @@ impl Side {
                 None => self.reasons.remove(&service.id()),
             };
         }
+        self.finish(flows, past);
         progress
+    }
+
+    /// Takes note of what the card has completed of rows.
+    fn finish(&mut self, flows: &mut dyn FlowPort, past: &mut Past) {
+        for finished in self.queue.finish(flows) {
+            let service = match &finished {
+                Finished::Created => continue,
+                Finished::NotCreated((service, _))
+                | Finished::Destroyed((service, _))
+                | Finished::NotDestroyed((service, _), _) => service,
+            };
+            if let Some(pipe) = self.pipes.get_mut(service) {
+                pipe.rows.finished(finished, (flows, &mut self.queue), self.now_ms, past);
+            }
+        }
     }
 
     /// Reads what the rules have counted.
@@ -166,14 +208,19 @@ impl Side {
                 installed.counters = counters;
             }
         }
+        self.pipes.values_mut().for_each(|pipe| pipe.rows.count(flows));
     }
 
     /// Destroys every rule.
     pub(crate) fn shutdown(&mut self, flows: &mut dyn FlowPort, past: &mut Past) {
         let mut all = usize::MAX;
         self.leftovers.clear(&mut all, flows);
-        for pipe in self.pipes.values_mut() {
-            pipe.empty(flows, past);
+        // Once for the rows, and once for the tables that have none any more.
+        for _ in 0..2 {
+            for (service, pipe) in &mut self.pipes {
+                pipe.empty(*service, (flows, &mut self.queue), self.now_ms, past);
+            }
+            self.finish(flows, past);
         }
         if let Some(Err((handle, _))) = self.seat.take().map(|seat| flows.destroy(seat)) {
             self.seat = Some(handle);
@@ -189,13 +236,20 @@ impl Side {
         past: &mut Past,
     ) -> Result<(), FlowError> {
         let v4 = service.vip().is_ipv4();
-        let Self { style, pipes, budget, unsupported, .. } = self;
+        let now_ms = self.now_ms;
+        let Self { style, pipes, budget, unsupported, queue, .. } = self;
         let pipe = pipes.entry(service.id()).or_default();
         if plan.gates.is_empty() {
-            pipe.empty(flows, past);
+            pipe.empty(service.id(), (flows, queue), now_ms, past);
             return Ok(());
         }
-        let mut outcome = pipe.add_entries(v4, plan, (flows, style, budget));
+        let rows = pipe.rows.bring(service, plan, (flows, queue), budget, now_ms);
+        if rows.is_err() && pipe.rows.len() == 0 {
+            // Without a row software does it all.
+            pipe.empty(service.id(), (flows, queue), now_ms, past);
+            return rows;
+        }
+        let mut outcome = rows.and(pipe.add_entries(v4, plan, (flows, style, budget)));
         if let (Err(error), true) = (&outcome, pipe.rules() == 0) {
             // It is not for want of room, or a passing refusal.
             if pipe.first_entry(v4, plan, *style).is_some_and(|rule| flows.validate(&rule).is_err())
@@ -219,11 +273,12 @@ impl Side {
 
     /// Whether the card holds what the plan says, and nothing else.
     fn is_as(&self, service: ServiceId, plan: &Plan) -> bool {
-        let Some(pipe) = self.pipes.get(&service) else { return plan.entries.is_empty() };
+        let Some(pipe) = self.pipes.get(&service) else { return plan.gates.is_empty() };
         let served = |(entry, target): &(Entry, Target)| {
             pipe.entries.iter().any(|own| own.serves(entry, target))
         };
-        pipe.entries.len() == plan.entries.len()
+        pipe.rows.is_as(plan)
+            && pipe.entries.len() == plan.entries.len()
             && plan.entries.iter().all(served)
             && pipe.gates.len() == plan.gates.len()
             && pipe.guards.len() == plan.guards.len()

@@ -5,7 +5,7 @@ mod actions;
 mod pattern;
 mod reformat;
 
-use dpdk::flow::{FlowError, FlowErrorKind, Rule, Template};
+use dpdk::flow::{FlowError, FlowErrorKind, Rule, TableHash, Template};
 use flow::CardProfile;
 
 use super::{Parsed, PortFacts, Profile, Rates, Words, refuse};
@@ -41,6 +41,7 @@ const PROFILE: Profile = Profile {
     one_mask: false,
     counts: true,
     highest_group: HIGHEST_GROUP,
+    rules_by_index: false,
     rates: RATES,
     rx_buffer_kib: |_| None,
     parse,
@@ -56,11 +57,12 @@ const PROFILE: Profile = Profile {
 /// ConnectX-6 Dx and later.
 pub(crate) static CONNECTX: Profile = PROFILE;
 
-/// The steering of BlueField-3 is that of a ConnectX-7.
+/// The steering of BlueField-3 is that of a ConnectX-7, by a later driver.
 pub(crate) static BLUEFIELD3: Profile = Profile {
     profile: CardProfile::BlueField3,
     rates: BLUEFIELD3_RATES,
     highest_group: BLUEFIELD3_HIGHEST_GROUP,
+    rules_by_index: true,
     ..PROFILE
 };
 
@@ -116,14 +118,25 @@ fn check_group(group: u32, port: &PortFacts<'_>) -> Result<(), FlowError> {
     Err(refuse(FlowErrorKind::Attribute, FlowError::INVALID, "group index not supported"))
 }
 
-/// What an actions template takes: with hardware steering the legacy SET_*,
-/// DEC_TTL and PORT_ID are unknown (`mlx5_flow_hw_actions_validate`).
-pub(crate) fn check_template(template: &Template) -> Result<(), FlowError> {
+/// What a table's template may say: with hardware steering the legacy SET_*,
+/// DEC_TTL and PORT_ID are unknown (`mlx5_flow_hw_actions_validate`). A table of
+/// rules by index hashes by CRC-32 and is not in the root (`flow_hw_table_create`,
+/// `mlx5dr_matcher` of DPDK 24.11); a linear one is not modelled.
+pub(crate) fn check_template(template: &Template, profile: &Profile) -> Result<(), FlowError> {
+    let no = |kind, message| Err(refuse(kind, FlowError::NOT_SUPPORTED, message));
     if template.actions.iter().any(actions::is_legacy) {
-        let message = "action not supported in template API";
-        return Err(refuse(FlowErrorKind::Action, FlowError::NOT_SUPPORTED, message));
+        return no(FlowErrorKind::Action, "action not supported in template API");
     }
-    Ok(())
+    let root = template.attributes.group == 0 && !template.attributes.transfer;
+    let message = match template.hash {
+        None => return Ok(()),
+        Some(_) if !profile.rules_by_index => "rules by index need DPDK 23.03",
+        Some(TableHash::Crc16) => "16-bit checksum hash type is not supported",
+        Some(TableHash::Linear) => "linear distribution is not modelled",
+        Some(TableHash::Crc32) if root => "the root table has no rules by index",
+        Some(TableHash::Crc32) => return Ok(()),
+    };
+    no(FlowErrorKind::Unspecified, message)
 }
 
 /// A place that a pattern and the attributes fill.
@@ -132,6 +145,7 @@ fn nowhere() -> Place {
         domain: Domain::Receive,
         group: 0,
         priority: 0,
+        rows: None,
         mask: Default::default(),
         value: Default::default(),
     }
