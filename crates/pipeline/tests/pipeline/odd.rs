@@ -101,7 +101,7 @@ fn opens_nothing(bad: &[u8], counter: Counter) {
     let mut world = World::new(&Plan::default());
     world.drops(OUTSIDE, bad, counter);
     let good = |n: u16| tcp(Link::CLIENT, &format!("9.9.9.8:{n}"), "10.9.0.1:80", "S", b"");
-    let burst = [&good(1), bad, &good(2)].map(|frame| HeapPacket::new(frame));
+    let burst = [&good(1), bad, &good(2)].map(HeapPacket::new);
     assert_eq!(world.burst(OUTSIDE, burst.into()).len(), 2);
     assert_eq!(world.count(counter), 2, "{}", counter.name());
     assert_eq!(world.count(Counter::Installed), 2);

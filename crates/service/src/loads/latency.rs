@@ -48,7 +48,7 @@ impl Default for Latencies {
 /// the generation the answer to a connection in a record that has been reused
 /// would be taken for that of the record's last one, which never got any.
 const fn tag((id, generation): (u32, u32)) -> u32 {
-    id / PENDING * PENDING | generation % PENDING
+    (id / PENDING * PENDING) | (generation % PENDING)
 }
 
 impl Latencies {
