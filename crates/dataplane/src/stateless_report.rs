@@ -28,7 +28,7 @@ pub(crate) fn of(service: &Service, rules: &StatelessStats) -> Option<StatelessS
         found.map_or_else(String::new, |backend| backend.address.to_string())
     };
     status.by_hash =
-        matches!(service.mode(), ModeSpec::Stateless(by) if by != StatelessKey::Source);
+        matches!(service.mode(), ModeSpec::Stateless(by) if *by != StatelessKey::Source);
     (status.bits, status.deviation) = (classes.bits(), classes.deviation());
     let sent: BTreeMap<BackendId, _> =
         classes.shares().map(|share| (share.backend, rules.sent_to(share.backend))).collect();

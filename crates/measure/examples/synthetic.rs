@@ -1,6 +1,6 @@
 //! Writes a report of invented rows, to look at: `cargo run -p measure --example synthetic DIR`.
 #![forbid(unsafe_code)]
-#![allow(clippy::expect_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;

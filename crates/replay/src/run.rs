@@ -37,7 +37,7 @@ pub type Tell<'a> = &'a mut dyn FnMut(&Trace);
 /// The output can't be written.
 pub fn replay(
     simulation: &mut Simulation,
-    arrivals: Arrivals,
+    mut arrivals: Arrivals,
     mut writer: CaptureWriter,
     mut tell: Option<Tell<'_>>,
 ) -> Result<Replayed, CaptureError> {
@@ -45,7 +45,7 @@ pub fn replay(
     let mut start = None;
     let mut now_ms = 0;
     let mut last = Duration::ZERO;
-    for Arrival { port, captured } in arrivals {
+    for Arrival { port, captured } in arrivals.by_ref() {
         let start = *start.get_or_insert(captured.time);
         // A capture's frames can be out of order by a little; time never goes back.
         last = last.max(captured.time.saturating_sub(start));
