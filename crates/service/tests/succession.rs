@@ -300,7 +300,7 @@ fn a_departed_service_keeps_its_timeouts() {
         let timeouts = ServiceTimeouts::new(general, &tables.now);
         assert_eq!((timeouts.of(ids[0]), timeouts.of(ids[1])), (&own, &general));
         assert_eq!(timeouts.longest_udp_ms(), 900_000);
-        tables.change(&[plain.clone()]);
+        tables.change(std::slice::from_ref(&plain));
     }
     tables.forget(&|_| true);
     assert_eq!(ServiceTimeouts::new(general, &tables.now), ServiceTimeouts::from(general));
