@@ -45,7 +45,7 @@ pub struct Testbed {
 
 impl Testbed {
     /// Starts DPDK and makes the ports. Huge pages are used for all tables and
-    /// packets or for none: see [`Memory`].
+    /// packets, or for none.
     ///
     /// # Errors
     /// DPDK ran in this process before, or has no memory; the machine has one
