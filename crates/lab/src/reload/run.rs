@@ -36,9 +36,10 @@ pub(super) struct Seen {
     pub(super) requests: u64,
     pub(super) failed: u64,
     pub(super) downloads: u64,
-    /// DNS queries sent and answered.
+    /// DNS queries sent, answered, and lost.
     pub(super) queries: u64,
     pub(super) answered: u64,
+    pub(super) lost: u64,
     /// What was not as it should be.
     pub(super) wrong: Vec<String>,
 }

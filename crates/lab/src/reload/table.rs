@@ -3,7 +3,7 @@
 use super::run::Report;
 
 /// Headings and widths of the columns.
-const COLUMNS: [(&str, usize); 11] = [
+const COLUMNS: [(&str, usize); 12] = [
     ("mode", 8),
     ("encoding", 9),
     ("reloads", 9),
@@ -14,6 +14,7 @@ const COLUMNS: [(&str, usize); 11] = [
     ("downloads", 11),
     ("dns sent", 10),
     ("answered", 10),
+    ("lost", 6),
     ("rules", 7),
 ];
 
@@ -31,6 +32,7 @@ pub(super) fn render(reports: &[Report]) -> String {
             seen.downloads,
             seen.queries,
             seen.answered,
+            seen.lost,
             report.rules,
         ];
         let names = [report.mode.name().to_owned(), report.encoding.name().to_owned()];
