@@ -45,22 +45,27 @@ impl HeapPacket {
 }
 
 impl PacketBuf for HeapPacket {
+    #[inline]
     fn bytes(&self) -> &[u8] {
         &self.memory[self.start..]
     }
 
+    #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..]
     }
 
+    #[inline]
     fn mark(&self) -> Option<u32> {
         (self.said & MARKED != 0).then_some(self.mark)
     }
 
+    #[inline]
     fn has_verified_header(&self) -> bool {
         self.said & VERIFIED != 0
     }
 
+    #[inline]
     fn prepend(&mut self, n: usize) -> bool {
         if n > self.start {
             return false;
@@ -69,6 +74,7 @@ impl PacketBuf for HeapPacket {
         true
     }
 
+    #[inline]
     fn cut_front(&mut self, n: usize) -> bool {
         if n > self.bytes().len() {
             return false;
@@ -77,6 +83,7 @@ impl PacketBuf for HeapPacket {
         true
     }
 
+    #[inline]
     fn resize(&mut self, len: usize) -> bool {
         self.memory.resize(self.start + len, 0);
         true
