@@ -34,18 +34,18 @@ pub trait PacketBuf {
     #[inline]
     fn prefetch(&self) {}
 
-    /// Grows the frame by `n` bytes in front. `false`, and nothing happens, if
+    /// Grows the frame by `n` bytes in front. Returns `false` and changes nothing if
     /// there is no headroom. The new bytes have no defined value.
     #[must_use]
     fn prepend(&mut self, n: usize) -> bool;
 
-    /// Cuts `n` bytes off the front. `false`, and nothing happens, if the frame
+    /// Cuts `n` bytes off the front. Returns `false` and changes nothing if the frame
     /// is shorter than that.
     #[must_use]
     fn cut_front(&mut self, n: usize) -> bool;
 
-    /// Makes the frame `len` bytes long, by cutting or growing its end. `false`,
-    /// and nothing happens, if there is no tailroom. New bytes have no defined
+    /// Makes the frame `len` bytes long, by cutting or growing its end. Returns
+    /// `false` and changes nothing if there is no tailroom. New bytes have no defined
     /// value.
     #[must_use]
     fn resize(&mut self, len: usize) -> bool;
