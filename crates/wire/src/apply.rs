@@ -12,7 +12,7 @@ impl Rewrite {
     /// becomes 0xffff (RFC 768). In a later fragment only addresses and the
     /// IPv4 header checksum change.
     ///
-    /// `false`, and nothing happens, if the packet is of the other family, is
+    /// Returns `false` and changes nothing if the packet is of the other family, is
     /// neither TCP nor UDP, or if `headers` isn't of this frame.
     #[inline]
     #[must_use]
@@ -75,7 +75,7 @@ fn parts<'a>(frame: &'a mut [u8], headers: &Headers) -> Option<(&'a mut [u8], &'
     datagram.split_at_mut_checked(l4.checked_sub(l3)?)
 }
 
-/// Ports and checksum of TCP and UDP; `None`, and nothing happens, for others.
+/// Ports and checksum of TCP and UDP. Returns `None` and changes nothing for others.
 #[inline(always)]
 fn write_transport(
     transport: &mut [u8],

@@ -98,7 +98,7 @@ impl Repr {
     }
 }
 
-/// Asks who has `target`: everybody, or only `known`, to learn whether it still
+/// Asks who has `target`: everybody, or only `known`, to learn whether `known` still
 /// has it (RFC 1122 section 2.3.2.1).
 #[must_use]
 pub fn request(
@@ -118,9 +118,9 @@ pub fn announcement(mac: Mac, address: Ipv4Addr) -> [u8; FRAME_LEN] {
     request(mac, address, address, None)
 }
 
-/// Turns a request into the answer that its target is at `mac`. The caller has
-/// seen that the target is its own. `false`, and nothing happens, if the frame
-/// isn't a proper request.
+/// Turns a request into the answer that its target is at `mac`. The caller has seen
+/// that the target is its own. Returns `false` and changes nothing if the frame isn't
+/// a proper request.
 #[must_use]
 pub fn reply_in_place(frame: &mut [u8], headers: &Headers, mac: Mac) -> bool {
     let Some(asked) = Repr::parse(frame, headers) else { return false };

@@ -1,4 +1,4 @@
-//! What forwarding does not look at, but opening, ending and answering does.
+//! Checks that forwarding leaves out, and that opening, ending and answering need.
 //!
 //! A packet of a known connection is sent on with the checksums, lengths and
 //! control bits that it came with: its receiver checks them anyway. A packet that

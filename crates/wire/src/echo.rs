@@ -17,10 +17,9 @@ const TTL: u8 = 64;
 /// `clock_ms`, other options become no operation (RFC 1122 section 3.2.2.6, RFC 791
 /// section 3.1). The caller has seen that the destination is its own.
 ///
-/// `false`, and nothing happens, unless the frame is a whole echo request
-/// without IPv6 extension headers, from unicast to unicast addresses
-/// in both layers, with right checksums (RFC 1122 section 3.2.2.6, RFC 4443
-/// section 4.2).
+/// Returns `false` and changes nothing unless the frame is a whole echo request
+/// without IPv6 extension headers, from unicast to unicast addresses in both layers,
+/// with right checksums (RFC 1122 section 3.2.2.6, RFC 4443 section 4.2).
 #[must_use]
 pub fn echo_reply_in_place(frame: &mut [u8], headers: &Headers, clock_ms: u64) -> bool {
     let Some((dst, src)) = ethernet::answer(frame) else { return false };
@@ -37,8 +36,8 @@ pub fn echo_reply_in_place(frame: &mut [u8], headers: &Headers, clock_ms: u64) -
     answered.is_some() && ethernet::set_macs(frame, dst, src)
 }
 
-/// Turns the message of an echo request from `src` to `dst` into that of its
-/// answer. `false`, and nothing happens, unless it is an echo request with a right
+/// Turns the message of an echo request from `src` to `dst` into that of its answer.
+/// Returns `false` and changes nothing unless it is an echo request with a right
 /// checksum between unicast addresses.
 #[must_use]
 pub fn answer_message(message: &mut [u8], src: IpAddr, dst: IpAddr) -> bool {

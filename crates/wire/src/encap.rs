@@ -142,13 +142,14 @@ impl Tunnel {
     }
 }
 
-/// One tunnel's outer header, compiled: what depends on the packet is filled
-/// in for each one. [`Self::of_flow`] is what hardware needs for doing the same.
+/// One tunnel's outer header, compiled: fields that depend on the packet are filled
+/// in for each packet. [`Self::of_flow`] gives hardware what it needs for the same
+/// header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encap {
     tunnel: Tunnel,
     ipv6: bool,
-    /// IP header and what follows it; zero where the packet decides.
+    /// The IP header and the headers behind it; zero where the packet decides.
     header: [u8; MOST],
     /// The sum over an IPv4 header.
     sum: u32,
@@ -201,7 +202,8 @@ impl Encap {
     }
 
     /// The packet inside one of this tunnel's, whose outer IP header `headers`
-    /// describe; it may be cut off. `None` if that is not one of [`Self`]'s kind.
+    /// describe; it may be cut off. `None` if the outer packet is not of [`Self`]'s
+    /// kind.
     #[must_use]
     pub fn carried<'a>(&self, packet: &'a [u8], headers: &Headers) -> Option<&'a [u8]> {
         carried(packet, headers.proto, headers.l4.into(), &[self.tunnel])
@@ -213,23 +215,23 @@ impl Encap {
         self.tunnel.overhead(self.ipv6)
     }
 
-    /// The outer header of whole packets of `flow` whose traffic class is 0, in
-    /// front of which [`Self::apply`] puts the same. Only what follows from the
-    /// length is missing, and zero: the length fields and IPv4's checksum.
+    /// The outer header of whole packets of `flow` whose traffic class is 0, in front
+    /// of which [`Self::apply`] puts the same. Only the fields that follow from the
+    /// length are zero: the length fields and IPv4's checksum.
     #[must_use]
     pub fn of_flow(&self, flow: &FlowKey) -> Vec<u8> {
         let header = self.front(&Inner::of_flow(flow));
         header.get(..usize::from(self.overhead())).unwrap_or(&header).to_vec()
     }
 
-    /// Puts the IP packet of a frame into the tunnel and makes `headers` those
-    /// of the outer packet. DSCP and congestion marks are copied out (RFC 2983
-    /// section 3.1, RFC 6040 section 4.1); IPv6 outside gets a flow label from
-    /// the inner flow (RFC 6438). Padding behind the datagram goes. The inner
-    /// packet stays as it is; its TTL is the caller's affair.
+    /// Puts the IP packet of a frame into the tunnel and makes `headers` those of the
+    /// outer packet. DSCP and congestion marks are copied out (RFC 2983 section 3.1,
+    /// RFC 6040 section 4.1); IPv6 outside gets a flow label from the inner flow (RFC
+    /// 6438). Padding behind the datagram goes. The inner packet stays as it is; the
+    /// caller is responsible for its TTL.
     ///
-    /// `false`, and nothing happens, without headroom, if the frame isn't IP
-    /// or too long then, or if `headers` isn't of this frame.
+    /// Returns `false` and changes nothing without headroom, if the frame isn't IP or
+    /// too long then, or if `headers` isn't of this frame.
     #[must_use]
     pub fn apply<P: PacketBuf>(&self, packet: &mut P, headers: &mut Headers) -> bool {
         let Some(inner) = Inner::of(packet.bytes(), headers) else { return false };
@@ -265,8 +267,8 @@ impl Encap {
         inner.is_some_and(|inner| self.put(packet, l3, &inner).is_some())
     }
 
-    /// Puts the outer header of `inner` in front of it, `l3` bytes into the frame;
-    /// where the frame ends then.
+    /// Puts the outer header of `inner` in front of it, `l3` bytes into the frame,
+    /// and returns where the frame ends then.
     #[inline]
     fn put<P: PacketBuf>(&self, packet: &mut P, l3: usize, inner: &Inner) -> Option<u16> {
         let grown = usize::from(self.overhead());
@@ -306,7 +308,7 @@ impl Encap {
         Some(header)
     }
 
-    /// All of the outer header that doesn't follow from the length.
+    /// The outer header except the fields that follow from the length.
     fn front(&self, inner: &Inner) -> [u8; MOST] {
         let mut header = self.header;
         let next = self.tunnel.protocol(inner.ipv6);

@@ -41,7 +41,8 @@ impl Repr {
     }
 }
 
-/// Writes both addresses of `frame`. `false`, and nothing happens, if it is too short.
+/// Writes both addresses of `frame`. Returns `false` and changes nothing if it is too
+/// short.
 #[inline]
 #[must_use]
 pub fn set_macs(frame: &mut [u8], dst: Mac, src: Mac) -> bool {

@@ -3,10 +3,10 @@
 //! UDP, tagged or not.
 //!
 //! [`FastHeader`] reads what the fast path matches in a few wide loads;
-//! [`FastRewrite`] writes all that changes behind the Ethernet addresses in one
-//! pass. Together they do what [`Headers::common`](crate::Headers::common),
-//! [`Rewrite`](crate::Rewrite) and [`decrement_ttl`](crate::decrement_ttl) do
-//! one after the other; every other frame is left to those.
+//! [`FastRewrite`] writes all that changes behind the Ethernet addresses in one pass.
+//! Together they do what [`Headers::common`](crate::Headers::common),
+//! [`Rewrite`](crate::Rewrite) and [`decrement_ttl`](crate::decrement_ttl) do one
+//! after the other; those functions serve every other frame.
 //!
 //! `K` is the number of 64-bit words of both addresses: 1 of IPv4, 4 of IPv6.
 //! `tag` is the length of the 802.1Q tag in front of the EtherType, 0 or 4
@@ -70,9 +70,9 @@ impl<const K: usize> FastHeader<K> {
     const FLAGS: usize = Self::TRANSPORT + 13;
     const TCP_SUM: usize = Self::TRANSPORT + 16;
     const UDP_SUM: usize = Self::TRANSPORT + 6;
-    /// Bytes from the EtherType on that every fast frame has. Ethernet pads an
-    /// IPv4 UDP packet to more than a TCP header, so that its flags can be read
-    /// without a question; an IPv6 UDP packet may end before them.
+    /// Bytes from the EtherType on that every fast frame has. Ethernet pads an IPv4
+    /// UDP packet to more than a TCP header, so that its flags can be read without a
+    /// test; an IPv6 UDP packet may end before them.
     const HEAD: usize = if Self::IS_V4 { Self::TRANSPORT + 20 } else { Self::TRANSPORT + 8 };
 }
 
@@ -87,8 +87,8 @@ impl<const K: usize> FastHeader<K> {
     }
 
     /// As [`Self::of`], and also of a packet that opens a TCP connection: of SYN,
-    /// ACK, FIN and RST it has SYN alone. Whether it does is told with the header:
-    /// it is the outcome of a question that is asked anyway.
+    /// ACK, FIN and RST it has SYN alone. The result says whether it does, since that
+    /// follows from a test that is made anyway.
     #[inline(always)]
     #[must_use]
     pub fn or_opening(frame: &[u8], tag: usize) -> Option<(Self, bool)> {
@@ -110,7 +110,7 @@ impl<const K: usize> FastHeader<K> {
         Some(Self::read(packet, proto))
     }
 
-    /// What leaves the packet as it is but for the hop.
+    /// The rewrite that leaves a packet as it is except for the hop.
     #[inline(always)]
     #[must_use]
     pub const fn unchanged(&self) -> FastRewrite<K> {
@@ -157,12 +157,11 @@ impl<const K: usize> FastHeader<K> {
         }
     }
 
-    /// The header, if `is_usual` takes its TCP flags.
+    /// The header, if `is_usual` accepts its TCP flags.
     ///
-    /// Each question is a branch of its own. Branches that nearly never go the
-    /// other way cost one comparison with memory, fused with its jump; or-ing
-    /// all differences into one word costs a load, an exclusive or and an or
-    /// each.
+    /// Each test is a branch of its own. Branches that are hardly ever taken cost one
+    /// comparison with memory, fused with its jump; or-ing all differences into one
+    /// word costs a load, an exclusive or and an or each.
     #[inline(always)]
     fn verified(
         frame: &[u8],
@@ -175,13 +174,13 @@ impl<const K: usize> FastHeader<K> {
         }
         let header = Self::read(packet, Transport::Udp);
         let (end, len) = ((MACS + 2 + tag) as u64 + u64::from(header.length), frame.len() as u64);
-        // The packet is whole, and nothing is behind it that isn't padding, in
-        // one question.
+        // One test covers both: the packet is whole, and nothing but padding is
+        // behind it.
         if end.max(len.min(MIN_FRAME)) != len {
             return None;
         }
         let least = |transport| header.length >= (Self::TRANSPORT - 2 + transport) as u32;
-        // The protocol is told apart once: a packet of TCP isn't asked for UDP.
+        // The protocol is told apart once: a TCP packet is not tested for UDP.
         let proto = match packet[Self::PROTO] {
             protocol::TCP if is_usual(header.flags) && least(20) => Transport::Tcp,
             protocol::UDP if least(8) => Transport::Udp,
@@ -296,8 +295,8 @@ pub fn mac_pair(destination: Mac, source: Mac) -> [u8; MACS] {
 #[inline(always)]
 #[must_use]
 pub fn is_for(frame: &[u8], Mac([a, b, c, d, e, f]): Mac) -> bool {
-    // A frame without a whole header is refused first, as it is for the header:
-    // then the questions for the addresses need not ask for its length again.
+    // A frame without a whole header is refused first, as by the header, so that the
+    // tests of the addresses need not compare its length again.
     frame.len() >= SHORTEST
         && word(frame, 0) == u32::from_ne_bytes([a, b, c, d])
         && half(frame, 4) == u16::from_ne_bytes([e, f])

@@ -88,7 +88,7 @@ pub struct Headers {
     pub tcp_flags: TcpFlags,
     /// The TCP sequence number; 0 unless a TCP header is there.
     pub sequence: u32,
-    /// The TCP acknowledgement number; the same.
+    /// The TCP acknowledgement number; 0 unless a TCP header is there.
     pub acknowledgement: u32,
     /// Whether the packet is a fragment.
     pub fragment: Fragment,
@@ -104,11 +104,11 @@ pub(crate) const fn numbers(tcp: &[u8; 20]) -> [u32; 2] {
 impl Headers {
     /// Parses `frame`, from the first byte of the Ethernet header.
     ///
-    /// What is there afterwards: `end` is at most the frame's length; `l3` to
-    /// `l4` hold the network header with its options or extension headers;
-    /// `l4` to `end` hold at least 20 bytes for TCP, 8 for UDP, ICMP and
-    /// ICMPv6, unless the packet is a later fragment. The TCP data offset, the
-    /// UDP length and the IPv4 header checksum are left to [`Self::check`].
+    /// The headers then hold for the frame: `end` is at most the frame's length; `l3`
+    /// to `l4` hold the network header with its options or extension headers; `l4` to
+    /// `end` hold at least 20 bytes for TCP, 8 for UDP, ICMP and ICMPv6, unless the
+    /// packet is a later fragment. The TCP data offset, the UDP length and the IPv4
+    /// header checksum are left to [`Self::check`].
     ///
     /// # Errors
     /// [`Malformed`] says what makes the frame unfit for forwarding.
@@ -134,9 +134,9 @@ impl Headers {
     /// options and not fragmented or IPv6 without extension headers, TCP or
     /// UDP. `None` for all others, also if they are well-formed.
     ///
-    /// Inlined for certain: what comes out then stays in registers. As a value
-    /// in memory it would be written field by field and read whole at once,
-    /// for which processors wait until all writes are done.
+    /// Inlined for certain, so that the result stays in registers. In memory it would
+    /// be written field by field and read at once as a whole, and the processor would
+    /// wait until all writes are done.
     #[inline(always)]
     #[must_use]
     pub fn common(frame: &[u8]) -> Option<Self> {

@@ -40,7 +40,7 @@ pub mod kind {
 /// The code of [`UNREACHABLE`](kind::UNREACHABLE) that asks for smaller packets (RFC 1191).
 pub const FRAGMENTATION_NEEDED: u8 = 4;
 
-/// Whether messages of this type are about another packet, and none may be
+/// Whether messages of this type are about another packet, so that no error may be
 /// sent about them (RFC 1122 section 3.2.2).
 #[must_use]
 pub const fn is_error(kind: u8) -> bool {

@@ -93,9 +93,9 @@ pub fn error_into(
     ethernet::set_macs(buf, dst, src).then_some(l3 + len)
 }
 
-/// As [`error_into`], about an IP packet without a link header that may be cut
-/// off, as errors quote them; an IP packet without a link header is written,
-/// to whoever sent the other.
+/// As [`error_into`], about an IP packet without a link header that may be cut off,
+/// as errors quote them. The error is an IP packet without a link header, to the
+/// sender of the other packet.
 #[must_use]
 pub fn error_about(buf: &mut [u8], packet: &[u8], kind: ErrorKind, from: IpAddr) -> Option<usize> {
     let headers = parse::quoted(packet).ok()?;
@@ -110,8 +110,8 @@ fn datagram_into(
     kind: ErrorKind,
     from: IpAddr,
 ) -> Option<usize> {
-    // Of a later fragment only IPv6 senders are told (RFC 1122 section 3.2.2; RFC 4443
-    // section 2.4 e has no such rule), unless it may be one of an ICMPv6 error.
+    // Only IPv6 senders are told of a later fragment (RFC 1122 section 3.2.2; RFC
+    // 4443 section 2.4 e has no such rule), unless it may be one of an ICMPv6 error.
     let is_later = matches!(headers.fragment, Fragment::Later(_));
     if is_later && headers.net == Net::Ipv4 {
         return None;

@@ -12,8 +12,8 @@ pub(crate) struct Inner {
     /// Header and data, in bytes.
     pub(crate) length: u16,
     pub(crate) traffic_class: u8,
-    /// A hash of the flow. All fragments of a datagram have the same, which is
-    /// why ports count in whole packets only.
+    /// A hash of the flow. All fragments of a datagram have one hash, which is why
+    /// ports count in whole packets only.
     pub(crate) entropy: u32,
 }
 

@@ -70,7 +70,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Of the bytes behind the header's fixed part.
+    /// The options in the bytes behind the header's fixed part.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }

@@ -94,7 +94,7 @@ impl Invalid {
 pub enum Repr {
     /// Asks for the target's link-layer address.
     Solicitation(Solicitation),
-    /// Says the target's link-layer address.
+    /// States the target's link-layer address.
     Advertisement(Advertisement),
 }
 
@@ -114,7 +114,7 @@ pub struct Solicitation {
 /// A valid neighbour advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advertisement {
-    /// Whose link-layer address is said.
+    /// The address whose link-layer address the message states.
     pub target: Ipv6Addr,
     /// The target is a router.
     pub router: bool,
@@ -236,8 +236,8 @@ pub const fn group_mac(group: Ipv6Addr) -> Mac {
     Mac([0x33, 0x33, a, b, c, d])
 }
 
-/// Asks who has `target`: its group, or only `known`, to learn whether it
-/// still has it (RFC 4861 section 7.3.3).
+/// Asks who has `target`: its group, or only `known`, to learn whether `known` still
+/// has it (RFC 4861 section 7.3.3).
 #[must_use]
 pub fn solicit(
     mac: Mac,

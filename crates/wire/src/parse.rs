@@ -8,7 +8,7 @@ use crate::numbers::{ethertype, protocol};
 /// The length of an ARP packet for Ethernet and IPv4 (RFC 826).
 const ARP_LEN: usize = 28;
 
-/// Parses any frame; [`Headers::parse`] comes here with what isn't common.
+/// Parses any frame; [`Headers::parse`] calls it for layouts that aren't common.
 #[inline(never)]
 pub(crate) fn general(frame: &[u8]) -> Result<Headers, Malformed> {
     if frame.len() > usize::from(u16::MAX) {
@@ -71,7 +71,7 @@ pub(crate) fn quoted(packet: &[u8]) -> Result<Headers, Malformed> {
     })
 }
 
-/// What a walk finds; offsets count from the network header.
+/// The result of a walk; offsets count from the network header.
 struct Walk {
     net: Net,
     l4: usize,
@@ -270,7 +270,7 @@ fn extension(datagram: &[u8], walk: &mut Walk) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// An IPv6 atomic fragment (RFC 6946) is as good as whole.
+/// An IPv6 atomic fragment (RFC 6946) counts as whole.
 const fn fragment(place: (usize, bool), id: u32) -> Fragment {
     match place {
         (0, false) => Fragment::Whole,

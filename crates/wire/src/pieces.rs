@@ -6,7 +6,7 @@ use crate::checksum;
 use crate::numbers::protocol;
 use crate::{ipv4, ipv6};
 
-/// The time to live and hop limit of what is sent.
+/// The time to live and hop limit of the packets.
 const TTL: u8 = 64;
 /// The IPv6 fragment header's length.
 const FRAGMENT: usize = 8;
@@ -33,7 +33,8 @@ pub struct Outer {
 #[derive(Clone, Debug)]
 pub struct Pieces<'a> {
     outer: Outer,
-    /// Of the IP header and, where there are several pieces, the fragment header.
+    /// Bytes of the IP header and, where there are several pieces, of the fragment
+    /// header.
     front: usize,
     /// Payload of each piece but the last: a multiple of 8 bytes.
     step: usize,
@@ -43,7 +44,7 @@ pub struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     /// The packets for `payload`; `None` if the addresses are of different families
-    /// or no datagram is as long.
+    /// or the payload is longer than any datagram's.
     #[must_use]
     pub fn new(outer: Outer, payload: &'a [u8]) -> Option<Self> {
         let v4 = outer.src.is_ipv4();
@@ -66,8 +67,8 @@ impl<'a> Pieces<'a> {
         Some(self.front + rest.min(self.step))
     }
 
-    /// Writes the next packet to the front of `buf`, which has room for it; its
-    /// length.
+    /// Writes the next packet to the front of `buf`, which has room for it, and
+    /// returns its length.
     #[must_use]
     pub fn write(&mut self, buf: &mut [u8]) -> Option<usize> {
         let length = self.next_len()?;

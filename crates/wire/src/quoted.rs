@@ -65,7 +65,8 @@ impl Quoted {
 pub struct TooBig<'a> {
     /// The link's MTU in bytes; 0 from routers that don't tell (RFC 792).
     pub mtu: u16,
-    /// The front of the packet, from its IP header, of whatever protocol.
+    /// The front of the packet, from its IP header on; the packet may be of any
+    /// protocol.
     pub packet: &'a [u8],
     /// Where its parts are.
     pub headers: Headers,
@@ -98,9 +99,9 @@ impl<'a> TooBig<'a> {
     }
 }
 
-/// How many bytes the quote has at most, given the message's type and second
-/// word: RFC 4884 says its length where an extension follows it. `None` if the
-/// message quotes nothing, or what NAT doesn't translate.
+/// How many bytes the quote has at most, given the message's type and second word:
+/// RFC 4884 says its length where an extension follows it. `None` if the message
+/// quotes nothing, or something that NAT doesn't translate.
 fn original_length(headers: &Headers, kind: u8, word: u32) -> Option<usize> {
     use {icmp::kind as v4, icmpv6::kind as v6};
     let length = match (headers.net, headers.proto, kind) {
@@ -116,7 +117,7 @@ fn original_length(headers: &Headers, kind: u8, word: u32) -> Option<usize> {
     Some(if length == 0 { usize::MAX } else { length as usize })
 }
 
-/// What becomes of an ICMP error on its way through NAT. What is `None` stays.
+/// The changes that NAT makes to an ICMP error. A part that is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Translation {
     /// New source of the quoted packet.
@@ -134,7 +135,7 @@ pub struct Translation {
 /// checksums. Right checksums stay right, wrong ones wrong. Nothing behind the
 /// quote is touched.
 ///
-/// `false`, and nothing happens, if an address is of the other family or
+/// Returns `false` and changes nothing if an address is of the other family or
 /// `headers` and `quoted` aren't of this frame.
 #[must_use]
 pub fn rewrite_quoted(

@@ -9,12 +9,12 @@ use crate::{ipv4, ipv6, tcp};
 const TTL: u8 = 64;
 
 /// Turns a whole TCP segment into the RST that answers it (RFC 9293 section
-/// 3.10.7.1): addresses of all layers and ports change places; the sequence number
-/// is what the segment acknowledges, and without ACK the RST acknowledges the
-/// segment. The frame's new length; what lies behind it has no meaning.
+/// 3.10.7.1): addresses of all layers and ports change places; the sequence number is
+/// what the segment acknowledges, and without ACK the RST acknowledges the segment.
+/// Returns the frame's new length; bytes behind it have no meaning.
 ///
-/// `None`, and nothing happens, if the packet is no whole TCP segment, is a RST, has
-/// a data offset beyond the packet, or an Ethernet address is a group's.
+/// Returns `None` and changes nothing if the packet is no whole TCP segment, is a
+/// RST, has a data offset beyond the packet, or an Ethernet address is a group's.
 #[must_use]
 pub fn answer_in_place(frame: &mut [u8], headers: &Headers) -> Option<usize> {
     let (dst, src) = ethernet::answer(frame)?;
@@ -32,12 +32,11 @@ pub fn answer_in_place(frame: &mut [u8], headers: &Headers) -> Option<usize> {
     ethernet::set_macs(frame, dst, src).then_some(length)
 }
 
-/// Turns a whole TCP segment into a RST from its sender, which its receiver
-/// believes if the segment is the next that it expects (RFC 9293 section 3.10.7.4,
-/// RFC 5961 section 3.2). The frame's new length; what lies behind it has no
-/// meaning.
+/// Turns a whole TCP segment into a RST from its sender, which its receiver believes
+/// if the segment is the next that it expects (RFC 9293 section 3.10.7.4, RFC 5961
+/// section 3.2). Returns the frame's new length; bytes behind it have no meaning.
 ///
-/// `None`, and nothing happens, as for [`answer_in_place`].
+/// Returns `None` and changes nothing, as for [`answer_in_place`].
 #[must_use]
 pub fn replace_in_place(frame: &mut [u8], headers: &Headers) -> Option<usize> {
     let old = segment(frame, headers)?;
@@ -58,7 +57,7 @@ fn segment(frame: &[u8], headers: &Headers) -> Option<tcp::Repr> {
     (!repr.flags.any(TcpFlags::RST)).then_some(repr)
 }
 
-/// The sequence number behind the segment: SYN and FIN have one each.
+/// The sequence number behind the segment: SYN and FIN take one each.
 fn end_of(frame: &[u8], headers: &Headers, segment: &tcp::Repr) -> Option<u32> {
     let bytes = frame.get(headers.l4.into()..headers.end.into())?;
     let data = u32::try_from(tcp::Segment::parse(bytes).ok()?.data.len()).ok()?;
@@ -67,8 +66,8 @@ fn end_of(frame: &[u8], headers: &Headers, segment: &tcp::Repr) -> Option<u32> {
     Some(segment.sequence.wrapping_add(data).wrapping_add(syn + fin))
 }
 
-/// Writes `reset` over the packet, without options and extension headers, towards
-/// the packet's source if it `answers`; the frame's new length.
+/// Writes `reset` over the packet, without options and extension headers, towards the
+/// packet's source if it `answers`; returns the frame's new length.
 fn write(frame: &mut [u8], headers: &Headers, reset: &tcp::Repr, answers: bool) -> Option<usize> {
     const LEN: u16 = tcp::LEN as u16;
     let l3 = usize::from(headers.l3);

@@ -109,9 +109,9 @@ impl Rewrite {
         Self::compile(Side::Destination, None, (old, old), (new, new))
     }
 
-    /// The general plan: replaces the addresses that `side` names and the ports
-    /// that `port_side` names, each given as (source, destination). What isn't
-    /// named is not looked at, but must be of the same family; `None` if not.
+    /// The general plan: replaces the addresses that `side` names and the ports that
+    /// `port_side` names, each given as (source, destination). Parts that are not
+    /// named are not read, but must be of the same family; `None` if they are not.
     #[must_use]
     pub fn compile(
         side: Side,

@@ -1,11 +1,11 @@
-//! The hop that forwarding takes.
+//! The TTL of IPv4 and the hop limit of IPv6.
 use crate::checksum;
 use crate::headers::{Headers, Net};
 
 /// Takes one off the time to live or hop limit, with the IPv4 header checksum
 /// (RFC 1812 section 5.3.1, RFC 1624).
 ///
-/// `false`, and nothing happens, if the packet may not go on because at most
+/// Returns `false` and changes nothing if the packet may not go on because at most
 /// one hop is left, if it isn't IP, or if `headers` isn't of this frame.
 #[inline]
 #[must_use]

@@ -8,9 +8,8 @@ use crate::numbers::ethertype;
 /// The length of a tag in bytes.
 pub const LEN: usize = 4;
 
-/// Puts a tag with VLAN `id` (12 bits) and priority 0 in front of the
-/// EtherType. `false`, and nothing happens, without headroom or a whole
-/// Ethernet header.
+/// Puts a tag with VLAN `id` (12 bits) and priority 0 in front of the EtherType.
+/// Returns `false` and changes nothing without headroom or a whole Ethernet header.
 #[must_use]
 pub fn push<P: PacketBuf>(packet: &mut P, id: u16) -> bool {
     if packet.bytes().len() < 14 || !packet.prepend(LEN) {
@@ -23,7 +22,7 @@ pub fn push<P: PacketBuf>(packet: &mut P, id: u16) -> bool {
     true
 }
 
-/// Takes the tag away. `false`, and nothing happens, if there is none.
+/// Takes the tag away. Returns `false` and changes nothing if there is none.
 #[must_use]
 pub fn pop<P: PacketBuf>(packet: &mut P) -> bool {
     if tag(packet.bytes()).is_none() {
@@ -34,8 +33,8 @@ pub fn pop<P: PacketBuf>(packet: &mut P) -> bool {
     packet.cut_front(LEN)
 }
 
-/// Exchanges the tag's VLAN id and keeps its priority. `false`, and nothing
-/// happens, if there is no tag.
+/// Exchanges the tag's VLAN id and keeps its priority. Returns `false` and changes
+/// nothing if there is no tag.
 #[must_use]
 pub fn replace(frame: &mut [u8], id: u16) -> bool {
     let Some(old) = tag(frame) else { return false };
@@ -44,9 +43,9 @@ pub fn replace(frame: &mut [u8], id: u16) -> bool {
     true
 }
 
-/// Makes the packet leave with the tag `id`, or without one, and keeps
-/// `headers` true. `false`, and nothing happens, without headroom for a tag or
-/// if `headers` isn't of this packet.
+/// Makes the packet leave with the tag `id`, or without one, and keeps `headers`
+/// true. Returns `false` and changes nothing without headroom for a tag or if
+/// `headers` isn't of this packet.
 #[must_use]
 pub fn set<P: PacketBuf>(packet: &mut P, headers: &mut Headers, id: Option<u16>) -> bool {
     let moved = LEN as u16;
