@@ -4,17 +4,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::Mac;
 
-/// Addresses remembered; those whose hashes agree share a memory.
+/// Number of remembered addresses; addresses with equal hashes share a cell.
 const CELLS: usize = 64;
 /// How often an address is defended at most (RFC 5227 section 2.4,
 /// DEFEND_INTERVAL), in milliseconds.
 const INTERVAL_MS: u64 = 10_000;
-/// Tells a claim that was not taken yet from none.
+/// Tells a claim that was not taken yet from no claim.
 const CLAIMED: u64 = 1 << 63;
 
-/// When addresses were defended last, and against whose claim. Only the thread that
-/// may defend an address writes the claim, and no other may for
-/// the interval.
+/// When addresses were defended last, and against which claim. Only the thread that
+/// may defend an address writes the claim, and no other thread may for the interval.
 #[derive(Debug)]
 pub struct Defences(Box<[Cell]>);
 

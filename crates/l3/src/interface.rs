@@ -65,11 +65,13 @@ impl OwnV4 {
 pub struct Interfaces {
     /// By id; ids that no interface has are left out.
     all: Vec<Option<Interface>>,
-    /// Port, VLAN and id of each, close together: searched for every packet.
+    /// Port, VLAN and id of each interface, close together in memory: they are
+    /// searched for every packet.
     places: Vec<(PortId, Option<u16>, InterfaceId)>,
-    /// The IPv4 addresses of all, close together: searched for every client.
+    /// The IPv4 addresses of all interfaces, close together in memory: they are
+    /// searched for every client.
     own: Vec<OwnV4>,
-    /// Whether any is tagged.
+    /// Whether any interface is tagged.
     tagged: bool,
 }
 
@@ -80,7 +82,7 @@ impl Interfaces {
         Self::with_ids((0..).map(InterfaceId).zip(all).collect())
     }
 
-    /// The table of `given`, each under its own id. Two must not have the same.
+    /// The table of `given`, each under its own id. No two may have one id.
     #[must_use]
     pub fn with_ids(given: Vec<(InterfaceId, Interface)>) -> Self {
         let places = given.iter().map(|(id, own)| (own.port, own.vlan, *id)).collect();
@@ -156,7 +158,7 @@ impl Interfaces {
         })
     }
 
-    /// All with their ids.
+    /// All interfaces with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (InterfaceId, &Interface)> {
         (0..).map(InterfaceId).zip(&self.all).filter_map(|(id, own)| Some((id, own.as_ref()?)))
     }

@@ -23,13 +23,13 @@ pub struct RouteTable {
     /// Longest prefix first, so that the first match is the right one.
     v4: Vec<Route>,
     v6: Vec<Route>,
-    /// Of each route in `v4`, network and mask.
+    /// Network and mask of each route in `v4`.
     prefixes: Vec<(u32, u32)>,
 }
 
 impl RouteTable {
-    /// The configured `routes` and one for each interface's own networks. Of
-    /// two routes for the same prefix the configured one wins, and of those
+    /// The configured `routes` and one for each interface's own networks. Of two
+    /// routes for the same prefix a configured one wins, and of two configured ones
     /// the first.
     #[must_use]
     pub fn new(routes: &[Route], interfaces: &Interfaces) -> Self {

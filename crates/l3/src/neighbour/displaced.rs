@@ -15,18 +15,18 @@ const IDLE_MS: u64 = 30_000;
 enum Reason {
     /// It has not answered: an invented address never does.
     Unanswered,
-    /// No packet has used it, or not for long.
+    /// No packet has ever used it, or none for long.
     Idle,
     /// Its station has more than half of the places.
     Crowding,
 }
 
 impl NeighbourTable {
-    /// Frees a slot for `key`, if any neighbour that could be there may go: of those
-    /// with the same reason one on the interface of `key`, and of these the one
-    /// that a packet used the longest ago. Backends, gateways and static
-    /// neighbours stay, so a flood of addresses displaces other invented ones,
-    /// and first those of its own interface.
+    /// Frees a slot for `key`, if any neighbour that could be in its place may go. Of
+    /// neighbours with the same reason, one on the interface of `key` goes first, and
+    /// of those the one that no packet has used for longest. Backends, gateways and
+    /// static neighbours stay, so a flood of addresses displaces other invented
+    /// addresses, and first those of its own interface.
     #[cold]
     pub(super) fn displace(&self, key: (u64, u64, u64), now_ms: u64) -> Option<()> {
         let (_, slot, word) = self

@@ -1,10 +1,9 @@
 //! Neighbours: the next hops and their Ethernet addresses.
 //!
-//! A table of fixed size without locks. Workers read it for every packet and
-//! write to it when they learn an address; the [`Resolver`](keeper::Resolver)
-//! ages it. Whoever writes a slot does so with one compare-and-swap of the word
-//! that holds address, state and generation, so that a reader sees all of a
-//! change or nothing.
+//! A table of fixed size without locks. Workers read it for every packet and write to
+//! it when they learn an address; the [`Resolver`](keeper::Resolver) ages it. A
+//! writer changes a slot by one compare-and-swap of the word that holds address,
+//! state and generation, so that a reader sees all of a change or nothing.
 
 mod displaced;
 mod slot;
@@ -38,7 +37,8 @@ pub enum NeighbourState {
 /// One next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its name; not given to another next hop for a long time after it is forgotten.
+    /// Its id, which no other next hop gets for a long time after this one is
+    /// forgotten.
     pub hop: HopId,
     /// The interface it is on.
     pub interface: InterfaceId,
@@ -46,7 +46,7 @@ pub struct Neighbour {
     pub addr: IpAddr,
     /// Its Ethernet address; `None` while incomplete.
     pub mac: Option<Mac>,
-    /// How sure that is.
+    /// How sure the Ethernet address is.
     pub state: NeighbourState,
     /// Whether it leads to a backend or is a gateway: then it is never forgotten.
     pub kept: bool,
@@ -80,7 +80,8 @@ pub struct Change {
 
 /// Slots that an address can be in.
 const WINDOW: usize = 16;
-/// Workers note the use of a next hop at least so often, in milliseconds.
+/// While packets use a next hop, workers note that at least this often, in
+/// milliseconds.
 const USE_NOTED_MS: u64 = 2000;
 
 /// Reading takes no lock; see the module's text.
@@ -128,17 +129,17 @@ impl NeighbourTable {
         self.slots.len()
     }
 
-    /// How often an address or a state has changed. Who sees a count sees all
-    /// changes that it counts.
+    /// The number of changes of addresses and states. A thread that sees a count sees
+    /// all changes that it counts.
     #[inline]
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// How often a next hop in use has got another Ethernet address or lost its
-    /// own: only that concerns what was compiled from the table. An address that
-    /// becomes known, a new or a forgotten neighbour is none of these.
+    /// The number of changes that concern compiled hops: a next hop in use has got
+    /// another Ethernet address or lost its own. An address that becomes known, and a
+    /// new or forgotten neighbour, do not count.
     #[inline]
     #[must_use]
     pub fn moves(&self) -> u64 {
@@ -151,12 +152,12 @@ impl NeighbourTable {
         self.pinned.store(pinned, Ordering::Relaxed);
     }
 
-    /// An answer of a neighbour is good for so long.
+    /// Sets how long a neighbour's answer is valid, in milliseconds.
     pub fn set_refresh(&self, refresh_ms: u64) {
         self.refresh_ms.store(refresh_ms, Ordering::Relaxed);
     }
 
-    /// How long an answer of a neighbour is good for, in milliseconds.
+    /// How long a neighbour's answer is valid, in milliseconds.
     #[must_use]
     pub fn refresh_ms(&self) -> u64 {
         self.refresh_ms.load(Ordering::Relaxed)
@@ -189,14 +190,14 @@ impl NeighbourTable {
     }
 
     /// The next hop `addr` on `interface`, entered as incomplete if it is new. If
-    /// there is no room, one that has not answered is forgotten for it, or one
+    /// there is no room, the table forgets a neighbour that has not answered, or one
     /// that no packet has used for long. `None`: all others are in use.
     pub fn hop(&self, interface: InterfaceId, addr: IpAddr, now_ms: u64) -> Option<HopId> {
         self.enter(interface, addr, now_ms, now_ms)
     }
 
-    /// As [`Self::hop`], for a neighbour to which no packet goes yet: it is the
-    /// first to make room for another.
+    /// As [`Self::hop`], for a neighbour that no packet needs yet: it is the first to
+    /// make room for another one.
     pub fn hear_of(&self, interface: InterfaceId, addr: IpAddr, now_ms: u64) -> Option<HopId> {
         self.enter(interface, addr, now_ms, 0)
     }
@@ -222,7 +223,7 @@ impl NeighbourTable {
         })
     }
 
-    /// `hop` leads to a backend or is a gateway, or not any more (`kept`).
+    /// Notes whether `hop` leads to a backend or is a gateway (`kept`).
     pub fn keep(&self, hop: HopId, kept: bool) {
         self.change(hop, |word| {
             let bit = if kept { KEPT } else { 0 };
@@ -239,9 +240,9 @@ impl NeighbourTable {
         Some(hop)
     }
 
-    /// The Ethernet address of `addr` on `interface` is given no more: it is
-    /// confirmed as soon as a packet goes there. Nothing happens to a neighbour
-    /// that isn't static.
+    /// Ends the fixed Ethernet address of `addr` on `interface`: the address is
+    /// confirmed as soon as a packet goes there. Nothing happens to a neighbour that
+    /// isn't static.
     pub fn unset_static(&self, interface: InterfaceId, addr: IpAddr) {
         if let Some(hop) = self.find(interface, addr) {
             self.change(hop, |word| {
@@ -258,7 +259,7 @@ impl NeighbourTable {
     pub fn resolve(&self, hop: HopId, now_ms: u64) -> Option<(InterfaceId, Option<Mac>)> {
         let slot = self.slot(hop)?;
         let (interface, word) = slot.read(generation(hop))?;
-        // Seconds are enough, and spare the cache line.
+        // Seconds are precise enough, and spare the cache line.
         if slot.used_ms.load(Ordering::Relaxed).saturating_add(1000) <= now_ms {
             slot.used_ms.store(now_ms, Ordering::Relaxed);
         }
@@ -272,19 +273,19 @@ impl NeighbourTable {
         self.slot(hop)?.read(generation(hop)).map(|(interface, _)| interface)
     }
 
-    /// All about `hop`; `None` if it has been forgotten.
+    /// What the table knows of `hop`; `None` if the hop has been forgotten.
     #[must_use]
     pub fn get(&self, hop: HopId) -> Option<Neighbour> {
         self.entry(index(hop)).filter(|neighbour| neighbour.hop == hop)
     }
 
-    /// What is in slot `at`, from 0 to [`size`](Self::size).
+    /// The neighbour in slot `at`, from 0 to [`size`](Self::size).
     #[must_use]
     pub fn entry(&self, at: usize) -> Option<Neighbour> {
         self.slots.get(at)?.neighbour(at)
     }
 
-    /// Everything in the table.
+    /// All neighbours in the table.
     pub fn iter(&self) -> impl Iterator<Item = Neighbour> {
         self.slots.iter().enumerate().filter_map(|(at, slot)| slot.neighbour(at))
     }
@@ -327,14 +328,14 @@ impl NeighbourTable {
         (neighbour.mac != Some(former)).then_some(Change { neighbour, former })
     }
 
-    /// A reachable `hop` becomes stale.
+    /// Makes a reachable `hop` stale.
     pub fn expire(&self, hop: HopId) {
         self.change(hop, |word| {
             (state_of(word) == REACHABLE).then(|| with(word, number_of(mac_of(word)), STALE))
         });
     }
 
-    /// A stale `hop` becomes incomplete: it has not answered for long.
+    /// Makes a stale `hop` incomplete: it has not answered for long.
     pub fn give_up(&self, hop: HopId) {
         let done =
             self.change(hop, |word| (state_of(word) == STALE).then(|| with(word, 0, INCOMPLETE)));
@@ -351,8 +352,8 @@ impl NeighbourTable {
         });
     }
 
-    /// Replaces the word of `hop` as long as it is the same hop; what it was. Counts
-    /// it if that is a change.
+    /// Replaces the word of `hop` while the slot holds that hop, counts a change, and
+    /// returns the old word.
     fn change(&self, hop: HopId, to: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         let slot = self.slot(hop)?;
         let update = |word| {
@@ -360,7 +361,7 @@ impl NeighbourTable {
             same.then(|| to(word)).flatten()
         };
         let before = slot.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).ok()?;
-        // Confirmations of what is known anyway come often and change nothing.
+        // Confirmations of known addresses come often and change nothing.
         if update(before).is_some_and(|after| after & !KEPT != before & !KEPT) {
             self.changes.fetch_add(1, Ordering::Release);
         }

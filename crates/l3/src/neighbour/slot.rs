@@ -1,7 +1,7 @@
 //! One slot of the neighbour table.
 //!
-//! A sequence lock: whoever takes a free slot makes its state WRITING under a
-//! new generation, writes the key and then makes it INCOMPLETE. A reader that
+//! A sequence lock: the thread that takes a free slot makes its state WRITING under a
+//! new generation, writes the key and then makes the state INCOMPLETE. A reader that
 //! finds the same generation before and after reading the key has read one key.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -26,7 +26,7 @@ pub(super) struct Slot {
     pub(super) interface: AtomicU64,
     pub(super) confirmed_ms: AtomicU64,
     pub(super) used_ms: AtomicU64,
-    /// The Ethernet address that another one has replaced, until that is reported.
+    /// The Ethernet address before the last change, until that change is reported.
     pub(super) former: AtomicU64,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn number_of(mac: Mac) -> u64 {
     mac.0.iter().fold(0, |number, &byte| (number << 8) | u64::from(byte))
 }
 
-/// The key as it lies in a slot.
+/// The key in the form that a slot holds.
 pub(super) fn key_of(interface: InterfaceId, addr: IpAddr) -> (u64, u64, u64) {
     match addr {
         IpAddr::V4(v4) => (0, u64::from(v4.to_bits()), u64::from(interface.0)),
@@ -122,8 +122,8 @@ impl Slot {
         (same && held == key).then_some(word)
     }
 
-    /// Takes a free slot for `key`, which a packet used last at `used_ms`; its word
-    /// then.
+    /// Takes a free slot for `key`, which a packet used last at `used_ms`; returns
+    /// the slot's new word.
     pub(super) fn claim(&self, key: (u64, u64, u64), now_ms: u64, used_ms: u64) -> Option<u64> {
         let free = self.word.load(Ordering::Relaxed);
         if state_of(free) != FREE {
@@ -132,7 +132,8 @@ impl Slot {
         let generation = generation_of(free) + 1;
         let writing = pack(0, generation, WRITING);
         self.word.compare_exchange(free, writing, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        // Who reads any of the key below sees WRITING when it reads the word again.
+        // A thread that reads any of the key below sees WRITING when it reads the
+        // word again.
         fence(Ordering::Release);
         self.high.store(key.0, Ordering::Relaxed);
         self.low.store(key.1, Ordering::Relaxed);

@@ -161,7 +161,7 @@ fn only_changes_of_what_is_in_use_are_moves() {
     assert_eq!(table.moves(), 2);
 }
 
-/// Threads enter, learn and forget addresses in a crowded table; whoever
+/// Threads enter, learn and forget addresses in a crowded table; a thread that
 /// resolves a hop that was found for an address gets that address's own
 /// Ethernet address or none.
 #[test]
