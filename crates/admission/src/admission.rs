@@ -1,4 +1,4 @@
-//! The policy: who goes in, who comes out.
+//! The policy: which connections get an entry, and which ones lose theirs.
 use std::collections::HashMap;
 
 use flow::AdmissionPolicy;
@@ -8,10 +8,11 @@ use crate::held::{Held, Stage};
 use crate::order::Order;
 use crate::{CardRefusal, Key, Meter, Reason, Settings, Sketch, Standing};
 
-/// Samples without which a rate is not known.
+/// Number of samples below which a rate is not known.
 const SAMPLES: u64 = 3;
 
-/// Milliseconds without which it isn't either: nobody gets an entry for one burst.
+/// Milliseconds of measurement below which a rate is not known either: one burst
+/// earns no entry.
 const MEASURED_MS: u64 = 250;
 
 /// A sample in the sketch weighs 1/e of what it did after this time.
@@ -24,7 +25,7 @@ const REFRESHED_IN: usize = 32;
 /// Entries whose worth is brought up to date in one decision at most.
 const REFRESHED: usize = 256;
 
-/// Candidates or entries looked at again in one decision beyond those chosen.
+/// Candidates or entries examined again in one decision, beyond those chosen.
 const LOOKS: usize = 64;
 
 /// Entries given up in one decision, if the card holds fewer than before.
@@ -36,37 +37,38 @@ const REFUSED_MS: u64 = 10_000;
 /// Refused connections that are remembered.
 const REFUSED: usize = 1 << 16;
 
-/// Over this time the share of matched packets is taken, in milliseconds.
+/// The time over which the share of matched packets is taken, in milliseconds.
 const WINDOW_MS: u64 = 1_000;
 
 /// What the card allows at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Connections that it holds at most; `None`: nobody knows, it has never
-    /// been full.
+    /// Connections that it holds at most; `None`: unknown, since it has never been
+    /// full.
     pub entries: Option<usize>,
     /// Connections that may be chosen now.
     pub budget: usize,
 }
 
-/// Who is to go in and who is to come out, in the order of importance.
+/// Which connections go in and which come out, in the order of importance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
-    /// Those that get an entry.
+    /// Connections that get an entry.
     pub admit: Vec<Key>,
-    /// Those whose rules are to be taken back.
+    /// Connections whose rules are to be taken back.
     pub evict: Vec<Key>,
 }
 
-/// Measures connections. With the policy [`AdmissionPolicy::Heavy`] it decides
-/// which of them have an entry; with `All` and `FirstPacket` the caller decides
-/// and this keeps the record.
+/// Measures connections. With the policy [`AdmissionPolicy::Heavy`] it decides which
+/// of them have an entry; with `All` and `FirstPacket` the caller decides and this
+/// type keeps the record.
 #[derive(Clone, Debug)]
 pub struct Admission {
     settings: Settings,
     sketch: Sketch,
-    /// Those in the sketch that are measured well enough, by the rate they have
-    /// at least, as of their last sample. It only falls until the next.
+    /// The connections in the sketch that are measured well enough, by the rate they
+    /// have at least, as of their last sample. The rate only falls until the next
+    /// sample.
     candidates: Order,
     scores: HashMap<Key, f64>,
     held: Held,
@@ -87,7 +89,7 @@ struct Window {
 }
 
 impl Admission {
-    /// With no connections.
+    /// An admission without connections.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -103,14 +105,14 @@ impl Admission {
         }
     }
 
-    /// How it is set up.
+    /// Its settings.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// A sample, which stands for `packets` packets, of an established
-    /// connection, in software or in hardware.
+    /// Takes a sample of an established connection, in software or in hardware, which
+    /// stands for `packets` packets.
     pub fn seen(&mut self, key: Key, packets: u32, now_ms: u64) {
         self.counters.samples += 1;
         self.packets = packets;
@@ -141,9 +143,9 @@ impl Admission {
         }
     }
 
-    /// Who goes in and who comes out now. Those are taken to be in line and
-    /// leaving from now on; the caller tells when they are [`installed`],
-    /// [`refused`] or [`ended`], or have [`left`]; and whom to [`forget`].
+    /// The connections that go in and that come out now. From now on they count as in
+    /// line or as leaving; the caller reports when they are [`installed`],
+    /// [`refused`] or [`ended`], or have [`left`], and which ones to [`forget`].
     ///
     /// [`installed`]: Self::installed
     /// [`refused`]: Self::refused
@@ -180,14 +182,14 @@ impl Admission {
         self.counters.threshold = match self.threshold(room, now_ms) {
             Threshold::Free => 0.0,
             Threshold::Taken { needed, .. } => needed,
-            // As it was: all spare entries are on their way.
+            // The threshold stays: all spare entries are on their way.
             Threshold::NoEntry => self.counters.threshold,
         };
         decisions
     }
 
-    /// `key` is given an entry without having been chosen: it was asked for, or
-    /// another instance did.
+    /// Notes that `key` is given an entry without having been chosen: it was asked
+    /// for, or another instance gave it.
     pub fn admit(&mut self, key: Key, now_ms: u64) {
         if self.held.get(key).is_some() {
             return;
@@ -199,17 +201,17 @@ impl Admission {
         self.counters.admitted += 1;
     }
 
-    /// A rule of `key` is in the card.
+    /// Notes that a rule of `key` is in the card.
     pub fn installed(&mut self, key: Key, now_ms: u64) {
         self.held.advance(key, Stage::Hardware, now_ms);
     }
 
-    /// The rules of `key` are being taken back, whoever wanted that.
+    /// Notes that the rules of `key` are being taken back, for whatever reason.
     pub fn leaving(&mut self, key: Key, now_ms: u64) {
         self.held.advance(key, Stage::Leaving, now_ms);
     }
 
-    /// `key` has no rules any more, and is measured in software again.
+    /// Notes that `key` has no rules any more, and is measured in software again.
     pub fn left(&mut self, key: Key, now_ms: u64) {
         let Some(entry) = self.held.remove(key) else { return };
         if entry.meter.samples() == 0 || self.settings.policy == AdmissionPolicy::Off {
@@ -222,7 +224,8 @@ impl Admission {
         self.score(key, score);
     }
 
-    /// The card has refused the rules of `key`, which is served in software.
+    /// Notes that the card has refused the rules of `key`, which is served in
+    /// software.
     pub fn refused(&mut self, key: Key, why: CardRefusal, now_ms: u64) {
         self.counters.refused_by_card += 1;
         if self.refused.len() >= REFUSED {
@@ -234,13 +237,13 @@ impl Admission {
         self.left(key, now_ms);
     }
 
-    /// `key` was chosen and is gone, or not established.
+    /// Notes that `key` was chosen but is gone, or not established.
     pub fn ended(&mut self, key: Key) {
         self.counters.ended += 1;
         self.forget(key);
     }
 
-    /// `key` has no rules any more, and what was measured of it is over.
+    /// Forgets what was measured of `key`, which has no rules any more.
     pub fn forget(&mut self, key: Key) {
         self.held.remove(key);
         self.score(key, None);
@@ -271,7 +274,7 @@ impl Admission {
         }
     }
 
-    /// What has been decided so far.
+    /// The decisions so far, in numbers.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
@@ -317,14 +320,14 @@ impl Admission {
         self.refused.get(&key).is_some_and(|(_, until_ms)| *until_ms > now_ms)
     }
 
-    /// The rate that `key` has at least, if that is known well enough.
+    /// The rate that `key` has at least; `None`: it is not known well enough.
     fn measured(&self, key: Key, now_ms: u64) -> Option<f64> {
         let meter = &self.sketch.get(key)?.meter;
         let enough = meter.samples() >= SAMPLES && meter.span_ms(now_ms) >= MEASURED_MS;
         (enough && !meter.has_ended(now_ms)).then(|| meter.at_least(now_ms))
     }
 
-    /// Makes `score` that of `key` among the candidates; `None`: it is none.
+    /// Sets the score of `key` among the candidates; `None`: it is no candidate.
     fn score(&mut self, key: Key, score: Option<f64>) {
         let before = match score {
             Some(score) => self.scores.insert(key, score),
@@ -351,7 +354,7 @@ impl Admission {
         self.candidates.last().map(|(score, key)| (key, score))
     }
 
-    /// What a newcomer needs.
+    /// What keeps a newcomer out, and the rate that it needs.
     fn threshold(&mut self, room: Room, now_ms: u64) -> Threshold {
         let Some(entries) = room.entries else { return Threshold::Free };
         if self.held.len() < entries - self.reserve(entries) {
@@ -360,7 +363,8 @@ impl Admission {
         if self.held.len() >= entries {
             return Threshold::NoEntry;
         }
-        // Fewer than it seems stay: the entries of the others are free soon.
+        // Fewer entries stay than it seems: those of the leaving connections are free
+        // soon.
         if self.held.staying() < entries - self.reserve(entries) {
             return Threshold::Free;
         }
@@ -373,14 +377,14 @@ impl Admission {
         }
     }
 
-    /// Entries kept free of so many.
+    /// The number of entries kept free out of so many.
     fn reserve(&self, entries: usize) -> usize {
         let reserve = entries * usize::from(self.settings.reserve_percent) / 100;
         reserve.max(1).min(entries / 2)
     }
 
-    /// The card holds fewer than there are: those that are not in it yet give
-    /// up their turn, then the least worth leave.
+    /// The card holds fewer connections than there are: connections that are not in
+    /// it yet give up their turn, then those of the least worth leave.
     fn give_up(&mut self, room: Room, now_ms: u64, decisions: &mut Decisions) {
         let Some(entries) = room.entries else { return };
         let level = entries - self.reserve(entries);
@@ -416,11 +420,11 @@ impl Admission {
     }
 }
 
-/// What stands before a newcomer.
+/// What keeps a newcomer out.
 enum Threshold {
     /// Nothing.
     Free,
-    /// This one, until the newcomer's rate is so much.
+    /// The entry of this connection, until the newcomer's rate is so much.
     Taken { victim: Key, needed: f64 },
     /// No entry is free now.
     NoEntry,

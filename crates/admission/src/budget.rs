@@ -1,8 +1,8 @@
-//! How many rules a card may be asked to create in a second: what is
-//! configured, less if it is slow, less if it refuses.
+//! How many rules a card may be asked to create in a second: the configured number,
+//! fewer if the card is slow, fewer if it refuses.
 
-/// Of the time of the core that programs the card, the part that creations may
-/// take: the rest is for destroying rules, ageing and everything else.
+/// The part of the time of the core that programs the card which creations may take:
+/// the rest is for destroying rules, ageing and everything else.
 const SHARE: f64 = 0.25;
 
 /// A card that refuses is still asked this often a second.
@@ -12,14 +12,15 @@ const LEAST: f64 = 10.0;
 /// the caller, not a burst that stalls the card.
 const SAVED: f64 = 0.01;
 
-/// New costs weigh this much.
+/// The weight of a new cost.
 const NEW_COST: f64 = 1.0 / 16.0;
 
-/// How often the card's refusals are looked at, in milliseconds.
+/// How often the card's refusals are examined, in milliseconds.
 const LOOK_MS: u64 = 100;
 
-/// When it has refused more than one in so many, it is asked half as often;
-/// else a quarter more. A refusal now and then says nothing of the rate.
+/// A card that has refused more than one creation in so many is asked half as often;
+/// any other a quarter more often. A refusal now and then says nothing about the
+/// rate.
 const TOO_MANY: u64 = 8;
 
 /// A token bucket whose rate follows the card: "per-connection updates at a
@@ -37,7 +38,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// At most so many a second; `None`: as many as one likes.
+    /// A budget of at most so many creations a second; `None`: no limit.
     #[must_use]
     pub fn new(per_second: Option<u32>) -> Self {
         let most = per_second.map_or(f64::INFINITY, f64::from);
@@ -60,7 +61,7 @@ impl Budget {
         self.allowed.min(affordable).max(LEAST.min(self.most))
     }
 
-    /// What one creation takes, in nanoseconds; `None`: not measured.
+    /// The time that one creation takes, in nanoseconds; `None`: not measured.
     #[must_use]
     pub fn cost_ns(&self) -> Option<f64> {
         self.cost_ns
@@ -80,19 +81,20 @@ impl Budget {
         self.tokens as usize
     }
 
-    /// The card was asked, which took `cost_ns`; `None` if nobody measures.
+    /// Notes that the card was asked, which took `cost_ns`; `None`: the time is not
+    /// measured.
     pub fn asked(&mut self, cost_ns: Option<u64>) {
         self.asked += 1;
         self.tokens = (self.tokens - 1.0).max(0.0);
         if let Some(cost) = cost_ns {
-            // Nothing takes no time at all.
+            // Even the fastest creation takes some time.
             let cost = cost.max(1) as f64;
             self.cost_ns =
                 Some(self.cost_ns.map_or(cost, |before| before + (cost - before) * NEW_COST));
         }
     }
 
-    /// It has refused, not because it is full or can't.
+    /// Notes a refusal, though the card is not full and can make such rules.
     pub fn refused(&mut self) {
         self.refused += 1;
     }

@@ -1,14 +1,14 @@
-//! Those that have an entry: their rates, and who is the least worth.
+//! Connections that have an entry: their rates, and which one is worth least.
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::order::Order;
 use crate::{Key, Meter};
 
-/// How far one is.
+/// The stage of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Chosen; its rules are not in the card yet.
+    /// The connection is chosen; its rules are not in the card yet.
     InLine,
     /// Its rules are in the card.
     Hardware,
@@ -23,15 +23,15 @@ pub(crate) struct Entry {
     pub(crate) stage: Stage,
     /// When it came to this stage.
     pub(crate) since_ms: u64,
-    /// Its number in the order of the worth; `None`: not in it.
+    /// Its number in the order of the worth; `None`: it is not in that order.
     worth: Option<f64>,
 }
 
-/// All of them.
+/// All connections with an entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     entries: BTreeMap<Key, Entry>,
-    /// Those that may be evicted, by what they are worth at most.
+    /// Connections that may be evicted, by the most that they can be worth.
     by_worth: Order,
     leaving: usize,
     /// The last one whose worth was brought up to date in turn.
@@ -39,12 +39,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Those in line, in the card and leaving it.
+    /// The number of connections in line, in the card and leaving it.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Those not leaving.
+    /// The number of connections that are not leaving.
     pub(crate) fn staying(&self) -> usize {
         self.entries.len() - self.leaving
     }
@@ -53,7 +53,7 @@ impl Held {
         self.entries.get(&key)
     }
 
-    /// A sample of `key`; whether it is one of these.
+    /// Takes a sample of `key`; returns whether `key` has an entry.
     pub(crate) fn add(&mut self, key: Key, packets: u32, now_ms: u64) -> bool {
         let entry = self.entries.get_mut(&key);
         entry.map(|entry| entry.meter.add(1, packets, now_ms)).is_some()
@@ -93,7 +93,7 @@ impl Held {
         Some(entry)
     }
 
-    /// Brings the worth of the next `budget` in turn up to date. Those that
+    /// Brings the worth of the next `budget` in turn up to date. Connections that
     /// came less than `stay_ms` ago can't be evicted yet.
     pub(crate) fn refresh(&mut self, budget: usize, stay_ms: u64, now_ms: u64) {
         let from = self.refreshed.map_or(Bound::Unbounded, Bound::Excluded);
@@ -107,8 +107,8 @@ impl Held {
         self.refreshed = last;
     }
 
-    /// The one that is worth least among those that may be evicted, and what
-    /// it is worth at most. Looks again at `looks` of them at most.
+    /// The connection that is worth least among those that may be evicted, and the
+    /// most that it can be worth. Examines at most `looks` of them again.
     pub(crate) fn least(&mut self, looks: usize, now_ms: u64) -> Option<(Key, f64)> {
         for _ in 0..looks {
             let (worth, key) = self.by_worth.first()?;
@@ -122,7 +122,7 @@ impl Held {
         self.by_worth.first().map(|(worth, key)| (key, worth))
     }
 
-    /// One at this stage. Looks at all of them.
+    /// A connection at this stage. The search visits all connections.
     pub(crate) fn at(&self, stage: Stage) -> Option<Key> {
         self.entries.iter().find(|(_, entry)| entry.stage == stage).map(|(&key, _)| key)
     }

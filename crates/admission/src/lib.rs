@@ -1,10 +1,10 @@
-//! Who deserves a hardware entry.
+//! Which connections deserve a hardware entry.
 //!
-//! Entries are few and insertions are slow, so a connection gets one when it is
-//! worth it: "only a subset of the connections causes a large share of the rate"
-//! (HNLB paper, section VIII). Workers tell of one packet in so many; from these
-//! samples [`Admission`] measures rates, of connections in software and in
-//! hardware alike, and says who goes in and who comes out.
+//! Entries are few and insertions are slow, so a connection gets one when it is worth
+//! it: "only a subset of the connections causes a large share of the rate" (HNLB
+//! paper, section VIII). Workers report one packet in so many; from these samples
+//! [`Admission`] measures the rates of connections in software and in hardware alike,
+//! and says which ones go in and which come out.
 //!
 //! Pure logic: no threads, no clock, no card. Times are milliseconds passed in.
 #![forbid(unsafe_code)]

@@ -7,19 +7,20 @@ const STEPS: usize = 16;
 /// the root of n, and more would only make it slower to notice a change.
 const SAMPLES: u64 = 256;
 
-/// The newer steps have another rate than the older ones when their samples are
-/// so many standard deviations off; many splits are looked at, so this is not few.
+/// The newer steps have another rate than the older ones when their numbers of
+/// samples are so many standard deviations apart; many splits are examined, so this
+/// is not few.
 const CHANGED: f64 = 4.0;
 
-/// How many standard deviations the bounds of a rate are away.
+/// The distance of a rate's bounds from it, in standard deviations.
 const SURE: f64 = 1.0;
 
 /// Samples that come within this time share a step, so that a heavy connection
 /// is measured over half a second.
 const STEP_MS: u64 = 32;
 
-/// A rate over less time than this is one over this time: two samples that
-/// happen to come together are no high rate.
+/// A rate over a shorter time counts as one over this time: two samples that happen
+/// to come together are no high rate.
 const SHORTEST_MS: u64 = 250;
 
 /// Without a sample for a time t, the rate is below 3 / t with 95 % confidence:
@@ -27,8 +28,8 @@ const SHORTEST_MS: u64 = 250;
 /// everything all right?, JAMA 249(13), 1983).
 const LIKELY_BELOW: f64 = 3.0;
 
-/// And below 5 / t with 99 %, so that among thousands of connections the one
-/// silent for longest is not at once taken for idle.
+/// And below 5 / t with 99 %, so that the longest silence among thousands of
+/// connections is not at once taken for the end of one.
 const SURELY_BELOW: f64 = 5.0;
 
 /// The last samples of a connection. The rate is their number over the time
@@ -62,7 +63,7 @@ impl Step {
 }
 
 impl Meter {
-    /// One that has had its first sample, which stands for `packets` packets.
+    /// A meter that has had its first sample, which stands for `packets` packets.
     #[must_use]
     pub fn new(packets: u32, now_ms: u64) -> Self {
         let mut meter = Self::unseen(now_ms);
@@ -70,13 +71,13 @@ impl Meter {
         meter
     }
 
-    /// One without a sample, for a connection that got its entry unmeasured.
+    /// A meter without a sample, for a connection that got its entry unmeasured.
     #[must_use]
     pub fn unseen(now_ms: u64) -> Self {
         Self { steps: [Step::default(); STEPS], used: 0, samples: 0, last_ms: now_ms, packets: 1 }
     }
 
-    /// So many more samples of `packets` packets each.
+    /// Adds so many samples of `packets` packets each.
     pub fn add(&mut self, samples: u32, packets: u32, now_ms: u64) {
         self.packets = packets.max(1);
         self.last_ms = now_ms;
@@ -97,8 +98,8 @@ impl Meter {
         }
     }
 
-    /// Makes room for a step: forgets what does not hold any more, or the
-    /// oldest step, or joins the two neighbours with the fewest samples.
+    /// Makes room for a step: forgets steps that don't hold any more, or the oldest
+    /// step, or joins the two neighbours with the fewest samples.
     fn make_room(&mut self, now_ms: u64) {
         let gone = self.changed_after(now_ms).or((self.samples > SAMPLES).then_some(1));
         if let Some(gone) = gone {
@@ -108,7 +109,7 @@ impl Meter {
             self.used = (STEPS - gone) as u8;
             return;
         }
-        // The newest ones stay apart: in them a change shows first.
+        // The newest steps stay apart: a change shows in them first.
         let pairs = self.steps.windows(2).take(STEPS / 2).map(|pair| samples(pair) as u64);
         let least = pairs.enumerate().min_by_key(|&(_, samples)| samples).map_or(0, |(at, _)| at);
         if let Some([kept, joined, ..]) = self.steps.get_mut(least..) {
@@ -120,13 +121,13 @@ impl Meter {
         self.used = (STEPS - 1) as u8;
     }
 
-    /// How many of the oldest steps had another rate than those after them.
+    /// The number of oldest steps that had another rate than the steps after them.
     fn changed_after(&self, now_ms: u64) -> Option<usize> {
         let (all, span) = (samples(&self.steps), self.span_ms(now_ms) as f64);
         let surprise = |at: usize| {
             let newer = self.steps.get(at..)?;
             let part = newer.first()?.age_ms(now_ms) as f64 / span;
-            // Of so many events in all, those in a part of the time.
+            // The events that fall into a part of the time, of so many in all.
             let expected = all * part;
             let deviation = (expected * (1.0 - part)).sqrt();
             Some(((samples(newer) - expected).abs() - 1.0) / deviation)
@@ -136,7 +137,7 @@ impl Meter {
         most.filter(|&(_, surprise)| surprise > CHANGED).map(|(at, _)| at)
     }
 
-    /// Samples remembered.
+    /// Number of remembered samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
@@ -154,9 +155,9 @@ impl Meter {
         now_ms.saturating_sub(self.last_ms)
     }
 
-    /// Whether its silence says that it has probably ended: it is longer than a
-    /// second and than five times the mean time between samples, which happens
-    /// to a live one with less than 1 %.
+    /// Whether the connection has probably ended: it has been silent for longer than
+    /// a second and than five times the mean time between samples, which happens to a
+    /// live connection in less than 1 %.
     #[must_use]
     pub fn has_ended(&self, now_ms: u64) -> bool {
         let silence = self.silence_ms(now_ms);
@@ -197,7 +198,7 @@ impl Meter {
         events * f64::from(self.packets) * 1000.0 / span as f64
     }
 
-    /// What the silence allows.
+    /// The bound that the silence sets.
     fn below(&self, events: f64, now_ms: u64) -> f64 {
         let silence = self.silence_ms(now_ms).max(1);
         events * f64::from(self.packets) * 1000.0 / silence as f64

@@ -26,7 +26,7 @@ impl Order {
         self.0.last().map(|&(bits, key)| (f64::from_bits(bits), key))
     }
 
-    /// How many keys have a larger number than `value`. Looks at all of them.
+    /// How many keys have a larger number than `value`. The count visits all keys.
     pub(crate) fn above(&self, value: f64) -> usize {
         self.0.iter().rev().take_while(|(other, _)| *other > bits(value)).count()
     }

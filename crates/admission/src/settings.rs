@@ -4,7 +4,7 @@ use flow::AdmissionPolicy;
 /// The settings of [`Admission`](crate::Admission).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Who gets an entry.
+    /// Which connections get an entry.
     pub policy: AdmissionPolicy,
     /// Rules that a port may be asked to create in a second; `None`: as many as
     /// the card takes. See [`Budget`](crate::Budget).
@@ -14,7 +14,7 @@ pub struct Settings {
     /// and never more than half of them.
     pub reserve_percent: u8,
     /// A newcomer's rate must be at least so many percent of the rate of the
-    /// one that goes for it; 100 or more.
+    /// connection that makes room; 100 or more.
     pub factor_percent: u32,
     /// A connection that has got an entry keeps it so long, in milliseconds,
     /// and is measured meanwhile.

@@ -26,9 +26,9 @@ const LARGEST_POWER: f64 = 200.0;
 pub struct Tracked {
     /// Its samples since it got the counter.
     pub meter: Meter,
-    /// When it got it.
+    /// When it got the counter.
     pub since_ms: u64,
-    /// In weights of the landmark.
+    /// The decayed count, in weights of the landmark.
     count: f64,
     error: f64,
 }
@@ -58,7 +58,7 @@ impl Sketch {
         }
     }
 
-    /// A sample of `packets` packets. Returns the key that lost its counter.
+    /// Takes a sample of `packets` packets. Returns the key that lost its counter.
     pub fn add(&mut self, key: Key, packets: u32, now_ms: u64) -> Option<(Key, Tracked)> {
         let weight = self.weight(now_ms);
         if let Some(tracked) = self.tracked.get_mut(&key) {
@@ -72,7 +72,7 @@ impl Sketch {
         self.put(key, Tracked { meter, since_ms: now_ms, count: weight, error: 0.0 })
     }
 
-    /// Gives `key` a counter again, which was measured elsewhere meanwhile.
+    /// Gives a counter again to `key`, which was measured elsewhere meanwhile.
     /// Returns the key that lost its own.
     pub fn restore(&mut self, key: Key, meter: Meter, now_ms: u64) -> Option<(Key, Tracked)> {
         let weight = self.weight(now_ms);
@@ -110,13 +110,13 @@ impl Sketch {
         least.map_or(0.0, |(count, _)| count * self.scale(now_ms))
     }
 
-    /// Keys with a counter.
+    /// Number of keys with a counter.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tracked.len()
     }
 
-    /// Whether no key has one.
+    /// Whether no key has a counter.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tracked.is_empty()

@@ -4,11 +4,11 @@ use std::fmt;
 /// Why the card didn't take a connection's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CardRefusal {
-    /// It can't, or the encoding can't express it.
+    /// It can't take them, or the encoding can't express them.
     Unsupported,
-    /// It would not, after several tries.
+    /// It refused them after several tries.
     Failed,
-    /// Too many were in line.
+    /// Too many rules were in line.
     Crowded,
 }
 
@@ -19,8 +19,8 @@ pub enum Reason {
     Off,
     /// Its handshake is not complete, or it is ending.
     NotEstablished,
-    /// With the policy `all`: it has not asked since its rules went, or the line
-    /// was too long.
+    /// With the policy `all`: no worker has asked for it since its rules went, or the
+    /// line was too long.
     NotAsked,
     /// None of its packets was sampled lately, or others were sampled more.
     Unseen {
