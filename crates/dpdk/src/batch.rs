@@ -9,8 +9,8 @@ use crate::mbuf::Mbuf;
 /// The usual size of a [`Batch`].
 pub const BURST: usize = 64;
 
-/// Up to `N` mbufs in order, without allocating. Dereferences to a slice.
-/// What is in it when it is dropped goes back to the pools.
+/// Up to `N` mbufs in order, without allocating. Dereferences to a slice. Mbufs that
+/// it holds when it is dropped go back to their pools.
 pub struct Batch<const N: usize = BURST>(ArrayVec<Mbuf, N>);
 
 impl<const N: usize> Batch<N> {
@@ -20,7 +20,7 @@ impl<const N: usize> Batch<N> {
         Self(ArrayVec::new_const())
     }
 
-    /// The mbufs themselves, for who takes packets of any kind.
+    /// The mbufs themselves, for functions that take packets of any kind.
     #[inline]
     pub fn packets(&mut self) -> &mut ArrayVec<Mbuf, N> {
         &mut self.0
@@ -55,15 +55,15 @@ impl<const N: usize> Batch<N> {
         self.0.pop()
     }
 
-    /// Takes all, first one first. What is not taken when the iterator is
-    /// dropped goes back to the pools.
+    /// Takes all, first one first. Mbufs that are not taken when the iterator is
+    /// dropped go back to their pools.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_, Mbuf, N> {
         self.0.drain(..)
     }
 
-    /// Keeps those for which `keep` says so, in order; the others go back to
-    /// the pools.
+    /// Keeps the mbufs for which `keep` says so, in order; the others go back to
+    /// their pools.
     pub fn retain(&mut self, keep: impl FnMut(&mut Mbuf) -> bool) {
         self.0.retain(keep);
     }

@@ -54,7 +54,7 @@ impl Default for EalConfig {
 /// EAL was not started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EalError {
-    /// A second start.
+    /// EAL was started a second time.
     #[error("DPDK's environment (EAL) can be started once per process, and was")]
     Again,
     /// Huge pages were required.
@@ -140,7 +140,7 @@ impl Eal {
 
 impl Drop for Eal {
     fn drop(&mut self) {
-        // What is in use at the end of the process goes with the process.
+        // Handles that are in use at the end of the process go with the process.
         let _ = live::end();
     }
 }

@@ -89,7 +89,7 @@ impl Mbuf {
         self.nb_segs() == 1
     }
 
-    /// Moves all segments into the first. `false`, and nothing happens, if it
+    /// Moves all segments into the first. Returns `false` and changes nothing if it
     /// has no room for them.
     #[must_use]
     pub fn linearize(&mut self) -> bool {
@@ -134,7 +134,8 @@ impl Mbuf {
         prefetch_write(self.data());
     }
 
-    /// The same of the mbuf's own first cache line, which has length and mark.
+    /// Asks for the mbuf's own first cache line, which has length and mark, in order
+    /// to write it.
     #[inline]
     pub fn prefetch_write_header(&self) {
         prefetch_write(self.0.as_ptr().cast());

@@ -114,8 +114,8 @@ impl Mempool {
         unsafe { Mbuf::from_raw(sys::hnlb_mbuf_alloc(self.as_ptr())) }
     }
 
-    /// Appends `n` empty mbufs to `batch`: all, or none if the pool or the batch
-    /// has not that many left. How many.
+    /// Appends `n` empty mbufs to `batch`: all, or none if the pool or the batch has
+    /// fewer left. Returns how many.
     pub fn alloc_burst<const N: usize>(&self, batch: &mut Batch<N>, n: usize) -> usize {
         let Ok(count) = u32::try_from(n) else { return 0 };
         if n > batch.room() {

@@ -130,14 +130,14 @@ impl Ring {
     }
 
     /// Moves as many as fit into the ring; the rest stays in `batch`, in order.
-    /// How many were moved.
+    /// Returns how many were moved.
     #[inline]
     pub fn enqueue_burst<const N: usize>(&self, batch: &mut Batch<N>) -> usize {
         // SAFETY: the ring is multi-producer.
         unsafe { self.0.enqueue(batch) }
     }
 
-    /// Appends as many to `batch` as are there and fit. How many.
+    /// Appends as many to `batch` as are there and fit. Returns how many.
     #[inline]
     pub fn dequeue_burst<const N: usize>(&self, batch: &mut Batch<N>) -> usize {
         // SAFETY: the ring is multi-consumer.
@@ -183,7 +183,7 @@ pub fn spsc(name: &str, size: u32) -> Result<(Producer, Consumer), RingError> {
 
 impl Producer {
     /// Moves as many as fit into the ring; the rest stays in `batch`, in order.
-    /// How many were moved.
+    /// Returns how many were moved.
     #[inline]
     pub fn enqueue_burst<const N: usize>(&mut self, batch: &mut Batch<N>) -> usize {
         // SAFETY: there is one Producer, and it is borrowed exclusively.
@@ -225,7 +225,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Appends as many to `batch` as are there and fit. How many.
+    /// Appends as many to `batch` as are there and fit. Returns how many.
     #[inline]
     pub fn dequeue_burst<const N: usize>(&mut self, batch: &mut Batch<N>) -> usize {
         // SAFETY: there is one Consumer, and it is borrowed exclusively.

@@ -65,7 +65,7 @@ pub(crate) struct Inner {
     pub(super) rx_taken: Vec<AtomicBool>,
     pub(super) tx_taken: Vec<AtomicBool>,
     pub(crate) flows_taken: AtomicBool,
-    /// One control operation at a time: drivers don't promise more.
+    /// One control operation at a time, since drivers promise no more.
     control: Mutex<()>,
     /// Receive queues fill themselves from it.
     pub(super) pool: Mempool,

@@ -61,7 +61,7 @@ impl RxQueue {
         self.queue
     }
 
-    /// Appends what has arrived to `batch`, as far as it fits. How many the driver
+    /// Appends what has arrived to `batch`, as far as it fits. Returns how many the driver
     /// gave.
     ///
     /// Some drivers hand out only multiples of 4 or 8, so have at least 8 free
@@ -72,7 +72,7 @@ impl RxQueue {
         self.rx_at_most(batch, N)
     }
 
-    /// As [`RxQueue::rx_burst`], and no more than `most`. How many the driver gave:
+    /// As [`RxQueue::rx_burst`], and no more than `most`. Returns how many the driver gave:
     /// of frames of several segments `batch` may hold fewer.
     #[inline]
     pub fn rx_at_most<const N: usize>(&mut self, batch: &mut Batch<N>, most: usize) -> usize {
@@ -136,8 +136,8 @@ impl TxQueue {
         self.queue
     }
 
-    /// Sends from the front of `batch`; what the device has no room for stays
-    /// in it, in order. How many were sent.
+    /// Sends from the front of `batch`; what the device has no room for stays in it,
+    /// in order. Returns how many were sent.
     #[inline]
     pub fn tx_burst<const N: usize>(&mut self, batch: &mut Batch<N>) -> usize {
         let send = |mbufs: *mut *mut sys::rte_mbuf, n: usize| {

@@ -103,7 +103,7 @@ pub(super) fn info(port: &Inner) -> Result<sys::rte_eth_dev_info, PortError> {
         .map_err(|code| PortError::driver(&port.device, "describe", errno::text(code)))
 }
 
-/// Whether the device can what is asked, so that errors name numbers.
+/// Checks whether the device can do what is asked, so that errors name numbers.
 fn check(device: &str, info: &sys::rte_eth_dev_info, config: &PortConfig) -> Result<(), PortError> {
     let device = device.to_owned();
     for (direction, asked, most) in [
