@@ -1,4 +1,4 @@
-//! The NIC itself: what shares the match table between wire and host.
+//! The NIC itself, which shares the match table between wire and host.
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::CardProfile;
@@ -27,7 +27,7 @@ pub enum DropReason {
     Rule,
     /// The port is stopped.
     Stopped,
-    /// A rule sent it on to a group of which no rule matched.
+    /// A rule sent the frame on to a group of which no rule matched.
     Unmatched,
 }
 
@@ -51,8 +51,8 @@ pub struct Disposition {
 }
 
 impl Disposition {
-    /// Makes of `packet` what the NIC makes of it. `false`: there is no room in
-    /// front for the new headers.
+    /// Changes `packet` as the NIC does. `false`: there is no room in front for the
+    /// new headers.
     #[must_use]
     #[inline]
     pub fn change<P: PacketBuf>(&self, packet: &mut P) -> bool {
@@ -103,7 +103,7 @@ impl Nic {
     /// A started NIC without rules.
     ///
     /// # Errors
-    /// [`NicError`] says what the card hasn't.
+    /// [`NicError`] says what the card does not have.
     pub fn new(config: &NicConfig) -> Result<Self, NicError> {
         let card = Profile::of(config.profile);
         let capacity = config.checked_capacity()?;
@@ -175,8 +175,8 @@ impl Nic {
         }
     }
 
-    /// RSS hashes what the rules have made of the packet, as its place is
-    /// behind all tables.
+    /// RSS hashes the packet as the rules have changed it, since its place is behind
+    /// all tables.
     fn steer(&self, steering: &mut Steering, frame: &[u8], now_ns: u64) -> Disposition {
         let rss = &self.shared.rss;
         let decision = steering.decide(frame, now_ns);
@@ -221,8 +221,8 @@ impl Nic {
         self.lock().rules.order_fault(fault);
     }
 
-    /// Ends all faults. What they have promised for later still happens then,
-    /// and lost rules stay lost.
+    /// Ends all faults. Delayed effects that they have caused still happen, and lost
+    /// rules stay lost.
     pub fn clear_faults(&self) {
         self.lock().rules.clear_faults();
     }
@@ -284,7 +284,7 @@ impl Nic {
         PortFacts { queues: *queues, switch, queued, highest_group: self.card().highest_group }
     }
 
-    /// What inserting a rule takes, if that is played.
+    /// The time that inserting a rule takes, if the NIC plays it.
     pub(crate) fn insertion(&self) -> Rates {
         let rates = self.card().rates;
         if self.shared.play_insertion {

@@ -7,8 +7,7 @@ use crate::profile::Profile;
 /// Where RSS sends the frames that no rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reta {
-    /// To the first so many queues in turn, in the smallest table that the card
-    /// has.
+    /// To the first so many queues in turn, in the smallest table that the card has.
     Queues(u16),
     /// By this table.
     Table(Vec<u16>),
@@ -106,9 +105,9 @@ pub enum NicError {
     Capacity {
         /// The profile.
         profile: CardProfile,
-        /// What was asked for.
+        /// The number asked for.
         capacity: usize,
-        /// What there is.
+        /// The numbers that the card can have.
         sizes: &'static [usize],
     },
     /// More filters than the card has, or none.
@@ -116,9 +115,9 @@ pub enum NicError {
     CapacityRange {
         /// The profile.
         profile: CardProfile,
-        /// What was asked for.
+        /// The number asked for.
         capacity: usize,
-        /// What there is.
+        /// The most that the card has.
         max: usize,
     },
     /// More queues than the card has, or none.
@@ -126,22 +125,22 @@ pub enum NicError {
     Queues {
         /// The profile.
         profile: CardProfile,
-        /// What was asked for.
+        /// The number asked for.
         queues: u16,
-        /// What there is.
+        /// The most that the card has.
         max: u16,
     },
     /// RSS over no queue.
     #[error("frames that match no rule need at least one default queue")]
     NoDefaultQueue,
-    /// A redirection table of a size that the card hasn't.
+    /// A redirection table of a size that the card does not have.
     #[error("{profile} has a redirection table of {sizes:?} entries, not {size}")]
     RetaSize {
         /// The profile.
         profile: CardProfile,
-        /// What was asked for.
+        /// The size asked for.
         size: usize,
-        /// What there is.
+        /// The sizes that the card can have.
         sizes: &'static [usize],
     },
     /// The redirection table names a queue that isn't there.

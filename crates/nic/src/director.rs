@@ -61,7 +61,7 @@ impl Director {
         &mut family[kind as usize]
     }
 
-    /// Whether the mask that `filter` needs is set, or none is.
+    /// Whether the mask that `filter` needs is set, or no mask is.
     pub(crate) fn agrees_with_mask(&mut self, filter: &Filter) -> bool {
         let held = self.mask_use(filter);
         held.rules == 0 || held.mask == Some(filter.mask)
@@ -91,7 +91,7 @@ impl Director {
         }
     }
 
-    /// Counts `filter` out; after the last one the mask may change.
+    /// Counts `filter` out; after the last user the mask may change.
     pub(crate) fn release_mask(&mut self, filter: &Filter) {
         let held = self.mask_use(filter);
         held.rules = held.rules.saturating_sub(1);
@@ -148,7 +148,7 @@ impl Director {
         self.free.push(index);
     }
 
-    /// What the filter of rule `id` has seen; nothing while it isn't there.
+    /// The counts of the filter of rule `id`; zero while it isn't there.
     pub(crate) fn counters(&self, id: u64, key: Key) -> Counters {
         self.entry(key, id).map_or_else(Counters::default, |(_, entry)| entry.counters)
     }

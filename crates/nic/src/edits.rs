@@ -1,11 +1,11 @@
-//! What the NIC changes in a frame before it passes it on.
+//! Changes that the NIC makes in a frame before it passes the frame on.
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use dpdk::flow::{HopField, Modify, SetField};
 use wire::{Fragment, Headers, Mac, Net, Transport, checksum};
 
-/// Changes of header fields, to be applied to the frame in place. Of fields
-/// that the frame hasn't nothing is changed.
+/// Changes of header fields, to be applied to the frame in place. A field that the
+/// frame does not have changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
     mac_src: Option<Mac>,

@@ -22,12 +22,12 @@ impl Encap {
         Self(header.into())
     }
 
-    /// Takes the Ethernet header and tags off `packet` and puts the new headers
-    /// in front. Their length fields and an IPv4 checksum become right; all
-    /// else, a UDP checksum too, is as the rule says. What lies behind the inner
-    /// IP packet stays and isn't counted.
+    /// Takes the Ethernet header and tags off `packet` and puts the new headers in
+    /// front. Their length fields and an IPv4 checksum are made right; everything
+    /// else, also a UDP checksum, is as the rule says. Bytes behind the inner IP
+    /// packet stay and are not counted.
     ///
-    /// `false`, and nothing happens: there is no room in front.
+    /// Returns `false` and changes nothing: there is no room in front.
     #[must_use]
     pub fn apply<P: PacketBuf>(&self, packet: &mut P) -> bool {
         let frame = packet.bytes();
@@ -50,8 +50,8 @@ impl Encap {
     }
 }
 
-/// Writes what follows from the length of the `inner` packet into `front`.
-/// Headers that nobody knows are left as they are.
+/// Writes the fields that follow from the length of the `inner` packet into `front`.
+/// Unknown headers stay as they are.
 fn fill(front: &mut [u8], inner: usize) {
     let word = |bytes: &[u8], at: usize| {
         bytes.get(at..at + 2)?.first_chunk().map(|word| u16::from_be_bytes(*word))

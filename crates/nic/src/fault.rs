@@ -1,4 +1,5 @@
-//! Faults on order: what a card does wrong, so that software can be seen to cope.
+//! Faults on order: each makes the card misbehave in one way, so that tests can show
+//! how software copes.
 
 /// A fault to order. Each kind can be in force at the same time as the others;
 /// ordering one again replaces it. Shares are drawn from their own seeded
@@ -7,7 +8,7 @@
 pub enum Fault {
     /// Refuses the next `count` creates.
     RefuseCreates {
-        /// How many.
+        /// The number of refusals.
         count: u64,
     },
     /// Refuses `per_mille` of 1000 creates.
@@ -52,7 +53,7 @@ pub enum Fault {
     },
     /// Refuses the next `count` destroys.
     RefuseDestroys {
-        /// How many.
+        /// The number of refusals.
         count: u64,
     },
 }
@@ -81,16 +82,16 @@ pub(crate) struct Faults {
     refuse_share: Option<Share>,
     /// Full with so many rules.
     pub(crate) full_at: Option<usize>,
-    /// A full table doesn't say so.
+    /// Whether a full table takes rules without an error.
     pub(crate) silently_full: bool,
     /// Delay of creation.
     pub(crate) late_create_ns: u64,
     /// Delay of destruction.
     pub(crate) late_destroy_ns: u64,
     silent_loss: Option<Share>,
-    /// What a create takes.
+    /// The time that a create takes.
     pub(crate) slow_create_ns: u64,
-    /// Whether it takes that of the caller's time.
+    /// Whether a create takes so much of the caller's time.
     pub(crate) sleep: bool,
     refuse_destroys: u64,
 }

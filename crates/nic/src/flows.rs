@@ -160,7 +160,7 @@ impl FlowPort for NicFlows {
         let made = self.nic.with_queues(|queues, _| queues.create_table(template, profile));
         let table = made?;
         if let Err(error) = self.parse(&rule, true) {
-            // It was empty: nothing can keep it.
+            // The table was empty, so nothing can keep it.
             let _ = self.nic.with_queues(|queues, _| queues.destroy_table(table));
             return Err(error);
         }

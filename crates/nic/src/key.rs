@@ -46,7 +46,7 @@ pub(crate) const fn ports(rest: u64) -> u32 {
 
 /// What a hash table can be keyed by.
 pub(crate) trait TableKey: Copy + Eq + Default {
-    /// A hash whose high bits are good.
+    /// A hash with good high bits.
     fn hash(self) -> u64;
     /// The bits of the key that `mask` selects.
     fn masked(self, mask: Self) -> Self;

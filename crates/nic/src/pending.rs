@@ -1,4 +1,4 @@
-//! What has been promised and takes effect later.
+//! Changes that are accepted and take effect later.
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -33,7 +33,7 @@ impl Pending {
         Some((id, change))
     }
 
-    /// Forgets all.
+    /// Forgets all changes.
     pub(crate) fn clear(&mut self) {
         self.changes.clear();
     }

@@ -31,7 +31,7 @@ struct Table {
     rules: u32,
 }
 
-/// What `rte_flow_configure` has set up.
+/// The setup made by `rte_flow_configure`.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     depth: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Queues {
     tables: HashMap<u64, Table>,
     /// The table of each rule made through a queue.
     table_of: HashMap<u64, u64>,
-    /// What is to be created when it is pushed.
+    /// Rules to be created by the next push.
     waiting: HashMap<u64, Parsed>,
     /// Handles of rules that could not be created.
     failed: HashSet<u64>,
@@ -83,7 +83,7 @@ impl Queues {
         template: &Template,
         profile: &Profile,
     ) -> Result<u64, FlowError> {
-        // What the driver hasn't got it says before it looks at the port.
+        // The driver says what it lacks before it looks at the port.
         check_template(template, profile)?;
         self.check_configured()?;
         if template.rules == 0 {
@@ -197,7 +197,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Carries out what waits in `queue`.
+    /// Carries out the operations that wait in `queue`.
     pub(crate) fn push(
         &mut self,
         queue: u16,
@@ -238,7 +238,7 @@ impl Queues {
         true
     }
 
-    /// Appends what is done by `now_ns`, in order.
+    /// Appends the operations that are done by `now_ns`, in order.
     pub(crate) fn pull(
         &mut self,
         queue: u16,
@@ -260,7 +260,7 @@ impl Queues {
         Ok(found)
     }
 
-    /// The port stops: no rule is left, nothing is in line; tables stay.
+    /// Stops the port: no rule is left, nothing is in line; tables stay.
     pub(crate) fn stop(&mut self) {
         self.queues.iter_mut().for_each(VecDeque::clear);
         self.tables.values_mut().for_each(|table| table.rules = 0);
@@ -346,7 +346,7 @@ fn same_kind(a: &Action, b: &Action) -> bool {
             a == b
         }
         (Action::ModifyField(_), Action::ModifyField(_)) => false,
-        // Of one length: the template's.
+        // Both have the length of the template.
         (Action::RawEncap(a), Action::RawEncap(b)) | (Action::RawDecap(a), Action::RawDecap(b)) => {
             a.len() == b.len()
         }

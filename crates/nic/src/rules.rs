@@ -15,7 +15,7 @@ use crate::tables::Tables;
 /// mlx5's words for a query of a rule without COUNT (`flow_dv_query_count`).
 const NO_COUNTER: &str = "counters are not available";
 
-/// Rules whose timeouts one query looks at.
+/// Rules whose timeouts one query examines.
 const LOOKED_AT: usize = 8192;
 
 /// An accepted rule.
@@ -46,7 +46,7 @@ pub(crate) struct Rules {
     installed: BTreeMap<u64, Installed>,
     /// Rules whose timeout has passed.
     aged: BTreeSet<u64>,
-    /// From which rule on timeouts are looked at next.
+    /// The rule from which on timeouts are examined next.
     look_next: u64,
     by_identity: HashMap<Identity, u64>,
     soft_ids: HashSet<u32>,
@@ -107,7 +107,8 @@ impl Rules {
         self.faults = Faults::default();
     }
 
-    /// The clock goes to `now_ns`, never back; what is due by then happens.
+    /// Moves the clock to `now_ns`, never back, and carries out the changes that are
+    /// due by then.
     #[inline]
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
@@ -186,7 +187,7 @@ impl Rules {
         Ok(cost)
     }
 
-    /// What speaks against `rule` besides the room.
+    /// The objection to `rule`, apart from the room.
     fn admit(&mut self, rule: &Parsed) -> Result<(), FlowError> {
         if !self.running {
             self.refused.stopped += 1;
@@ -234,8 +235,8 @@ impl Rules {
         (done.saturating_add(late), Cost { ns, done_ns: done, sleep: self.faults.sleep })
     }
 
-    /// A new mask re-initialises the hardware: what still lingers under the
-    /// old one is gone at once.
+    /// A new mask re-initialises the hardware: filters that still linger under the
+    /// old mask are gone at once.
     fn flush_leaving(&mut self, rule: &Parsed) {
         let Parsed::Director(new) = rule else { return };
         let is_v4 = |key: Key| matches!(key, Key::V4(_));
@@ -299,9 +300,9 @@ impl Rules {
         Ok(self.tables.counters(id, rule))
     }
 
-    /// The rules whose AGE timeout has passed without a packet, as far as they
-    /// have been looked at: a call looks at [`LOOKED_AT`] rules, by turns. What is
-    /// aged stays so until it is destroyed, also if packets come then.
+    /// The rules whose AGE timeout has passed without a packet, as far as they have
+    /// been examined: a call examines [`LOOKED_AT`] rules, by turns. An aged rule
+    /// stays aged until it is destroyed, even if packets come.
     pub(crate) fn aged(&mut self) -> Vec<u64> {
         let Self { tables, aged, now_ns, .. } = self;
         let mut looked = 0;
@@ -355,7 +356,7 @@ impl Rules {
         self.refused.unsupported += 1;
     }
 
-    /// The port stops: all rules are gone, their handles void.
+    /// Stops the port: all rules are gone, their handles void.
     pub(crate) fn stop(&mut self) {
         self.running = false;
         self.tables.clear();
@@ -369,7 +370,7 @@ impl Rules {
         self.busy_until_ns = 0;
     }
 
-    /// The port starts, without rules.
+    /// Starts the port, without rules.
     pub(crate) fn start(&mut self) {
         self.running = true;
     }

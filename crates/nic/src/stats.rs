@@ -1,4 +1,4 @@
-//! What the NIC has done.
+//! Counts of the NIC.
 
 /// Creates and destroys that were refused, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

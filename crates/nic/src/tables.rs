@@ -33,7 +33,7 @@ impl Tables {
         }
     }
 
-    /// Whether `rule` sets a new mask, so that all that lingers goes.
+    /// Whether `rule` sets a new mask, so that all lingering filters go.
     pub(crate) fn is_first_of_mask(&mut self, rule: &Parsed) -> bool {
         match (self, rule) {
             (Self::Director(tables), Parsed::Director(filter)) => tables.is_first_of_mask(filter),

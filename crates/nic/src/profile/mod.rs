@@ -68,7 +68,7 @@ pub(crate) enum Parsed {
     Steering(Box<Flow>),
 }
 
-/// What no two rules of a port share.
+/// The identity of a rule: no two rules of a port share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
     /// A filter's masked key.
@@ -169,7 +169,7 @@ pub(crate) struct Profile {
     pub(crate) rx_buffer_kib: fn(usize) -> Option<u32>,
     /// Checks a rule's format for a port.
     pub(crate) parse: fn(&Rule, &PortFacts<'_>) -> Result<Parsed, FlowError>,
-    /// What is only found when the rule is created.
+    /// The check that is only made when the rule is created.
     pub(crate) program: fn(&Parsed) -> Result<(), FlowError>,
     /// The driver's words for the refusals that depend on the other rules.
     pub(crate) words: Words,

@@ -87,7 +87,7 @@ enum End {
     At(usize),
     /// No rule of the root, or of the first group, matched.
     Missed,
-    /// No rule of this group, or going round.
+    /// No rule of this group matched, or the jumps went round.
     Lost,
 }
 
@@ -299,7 +299,7 @@ impl Tuple {
     }
 }
 
-/// A fast hash of words; nobody who could choose keys for it is served here.
+/// A fast hash of words; no attacker chooses its keys.
 mod fold {
     use std::hash::{BuildHasher, Hasher};
 
