@@ -16,7 +16,7 @@ impl Waits {
     }
 }
 
-/// When something that failed may be tried again: each failure in a row
+/// The time at which something that failed may be tried again: each failure in a row
 /// doubles the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Backoff {
@@ -32,24 +32,24 @@ impl Backoff {
         Self { waits, wait_ms: waits.first_ms, until_ms: None }
     }
 
-    /// It failed at `now_ms`.
+    /// Notes a failure at `now_ms`.
     pub(crate) fn failed(&mut self, now_ms: u64) {
         self.until_ms = Some(now_ms.saturating_add(self.wait_ms));
         self.wait_ms = self.wait_ms.saturating_mul(2).min(self.waits.longest_ms);
     }
 
-    /// It worked.
+    /// Notes a success.
     pub(crate) fn worked(&mut self) {
         *self = Self::new(self.waits);
     }
 
-    /// From when on it may be tried.
+    /// When the next try is allowed.
     #[must_use]
     pub(crate) fn until_ms(&self) -> u64 {
         self.until_ms.unwrap_or(0)
     }
 
-    /// Whether it may be tried at `now_ms`.
+    /// Whether a try is allowed at `now_ms`.
     #[must_use]
     pub(crate) fn may_try(&self, now_ms: u64) -> bool {
         now_ms >= self.until_ms()

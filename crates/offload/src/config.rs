@@ -77,7 +77,7 @@ pub struct OffloadConfig {
     /// Directions of connections that may wait for a rule of one port; more
     /// are served in software for good.
     pub waiting: usize,
-    /// Who gets rules, and how many a port may be asked for in a second.
+    /// Which connections get rules, and how many a port may be asked for in a second.
     pub admission: admission::Settings,
 }
 

@@ -27,10 +27,9 @@
 //! ([`Command::Forget`]). Between the two, [`Command::Rearm`] starts the
 //! connection's timeout anew if packets may have passed the workers by.
 //!
-//! The machine knows neither cards nor tables. Whoever drives it carries out
-//! its commands in their order and passes it what comes of them; a rule `R`
-//! that is handed in by [`Event::Created`] comes back in one
-//! [`Command::Destroy`].
+//! The machine knows neither cards nor tables. The offloader carries out its commands
+//! in their order and passes their results back; a rule `R` that is handed in by
+//! [`Event::Created`] comes back in one [`Command::Destroy`].
 mod activity;
 mod creation;
 mod event;
@@ -61,21 +60,21 @@ pub(crate) struct Connection<R> {
     /// Packets may have passed the workers by: its timeout starts anew when it
     /// is let go.
     unseen: bool,
-    /// Its rules were taken back.
+    /// Whether its rules were taken back.
     withdrawn: bool,
-    /// It lacks a rule for a passing reason: workers may ask again.
+    /// Whether it lacks a rule for a passing reason: workers may ask again.
     may_ask: bool,
-    /// How often a rule of it was refused for once.
+    /// How often a rule of it was refused for a passing reason.
     failures: u8,
-    /// As whom the admission knows it.
+    /// The admission's key for it.
     key: Option<Key>,
-    /// It has no packets.
+    /// Whether it has no packets.
     idle: bool,
     /// Why one of its rules was refused for good.
     refusal: Option<CardRefusal>,
     activity: Activity,
-    /// The card has called a rule idle whose connection was not: it isn't
-    /// believed any more.
+    /// Whether the card has called a rule idle whose connection was not: then the
+    /// card isn't believed any more.
     age_spent: bool,
 }
 
@@ -103,7 +102,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Takes note of `event` and appends what is to be done about it. An event
+    /// Takes note of `event` and appends the commands that follow from it. An event
     /// that doesn't fit the stage of its direction changes nothing.
     pub(crate) fn step(&mut self, event: Event<R>, commands: &mut Commands<R>) {
         match event {
@@ -178,7 +177,7 @@ impl<R> Connection<R> {
         self.side(direction).not_rewritten
     }
 
-    /// As whom the admission knows it.
+    /// The admission's key for it.
     pub(crate) const fn key(&self) -> Option<Key> {
         self.key
     }
@@ -188,7 +187,7 @@ impl<R> Connection<R> {
         self.refusal
     }
 
-    /// What its rules have counted.
+    /// The counts of its rules.
     pub(crate) const fn hardware(&self) -> Counters {
         self.activity.total()
     }
@@ -219,7 +218,7 @@ impl<R> Connection<R> {
         self.activity.is_due(now_ms, every_ms) && self.is_unseen()
     }
 
-    /// Ends the record, whatever rules there are. Whether packets may have
+    /// Ends the record, whatever rules there are. Returns whether packets may have
     /// passed the workers by.
     pub(crate) fn into_unseen(self) -> bool {
         self.unseen
@@ -285,8 +284,8 @@ impl<R> Connection<R> {
         self.linger_ms = None;
     }
 
-    /// Takes both directions out of their lines and their rules out of the
-    /// card. `unseen`: packets may have come since that nobody has counted.
+    /// Takes both directions out of their lines and their rules out of the card.
+    /// `unseen`: packets may have come since without being counted.
     fn withdraw(&mut self, unseen: bool, commands: &mut Commands<R>) {
         if !self.withdrawn {
             commands.push(Command::Count(Fact::Withdrawn));

@@ -1,6 +1,6 @@
-//! Encodings: how a rule is made from one direction of a connection, and by
-//! what the worker knows the rule's packets. Each encoding is a file below
-//! that implements [`Encoder`], and one line of [`encoders`].
+//! Encodings: how a rule is made from one direction of a connection, and how the
+//! worker recognises the rule's packets. Each encoding is a file below that
+//! implements [`Encoder`], and one line of [`encoders`].
 pub(crate) mod forward;
 pub(crate) mod mark;
 mod not_rewritten;
@@ -29,11 +29,11 @@ use crate::{FlowType, PortConfig};
 /// Which packets of a rule the workers see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// All of them, each known as its connection's.
+    /// Workers see all packets, each known as its connection's.
     All,
-    /// All of them, of which a sample is known as the connection's.
+    /// Workers see all packets, of which a sample is known as the connection's.
     Sampled,
-    /// None: the card sends them out itself.
+    /// Workers see none: the card sends the packets out itself.
     None,
 }
 
@@ -75,12 +75,13 @@ pub(crate) trait Encoder: Debug + Send {
         None
     }
 
-    /// Writes what there is to tell of its tags.
+    /// Writes the report on its tags.
     fn describe(&self, stats: &mut PortStats);
 }
 
-/// The encoders of a port, the preferred one first: what it can't express, the
-/// next is asked for. The one place that knows which encoding has which.
+/// The encoders of a port, the preferred one first; the next encoder gets the
+/// directions that it can't express. Only this function knows which encoders an
+/// encoding has.
 fn encoders(config: &PortConfig, marks: usize, tags: Range<u16>) -> Vec<Box<dyn Encoder>> {
     let mark = || Box::new(MarkEncoder::new(marks, config.queues.clone()));
     match config.encoding {
@@ -94,17 +95,17 @@ fn encoders(config: &PortConfig, marks: usize, tags: Range<u16>) -> Vec<Box<dyn 
     }
 }
 
-/// A rule, and what is to be known of it.
+/// A rule, and what the port must know about it.
 pub(crate) struct Encoded {
     rule: Rule,
     shape: Shape,
     tag: u32,
 }
 
-/// What a rule gives its packets, by which workers know them.
+/// The tag that a rule gives its packets, by which workers recognise them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
-    /// Which encoder's it is.
+    /// The rank of its encoder.
     rank: usize,
     number: u32,
 }
@@ -142,7 +143,7 @@ pub(crate) enum Why {
 }
 
 impl Why {
-    /// Counts it.
+    /// Counts the reason.
     pub(crate) fn count(self, refused: &mut Refused) {
         use NotRewritten::{Failed, Mtu, NoOutput, Tagged, Unmatched, Unsupported};
         let counter = match self {
@@ -169,13 +170,13 @@ struct Ranked {
     unsupported: Unsupported,
 }
 
-/// The encoders of one port. Rank 0 is the preferred one, rank 1 what a
-/// direction falls back on that it can't express.
+/// The encoders of one port. Rank 0 is the preferred one, rank 1 the fallback of
+/// directions that rank 0 can't express.
 #[derive(Debug)]
 pub(crate) struct Encoders(Vec<Ranked>);
 
 impl Encoders {
-    /// Those for `config`, on a port whose tables have room for `marks` marks
+    /// The encoders for `config`, on a port whose tables have room for `marks` marks
     /// and the `tags` behind the queues.
     pub(crate) fn new(config: &PortConfig, (marks, tags): (usize, Range<u16>)) -> Self {
         let ranked = |encoder| Ranked { encoder, unsupported: Unsupported::default() };
@@ -187,7 +188,7 @@ impl Encoders {
         self.0.is_empty()
     }
 
-    /// Whether there is another encoder for what the first can't express.
+    /// Whether there is another encoder for directions that the first can't express.
     pub(crate) fn has_fallback(&self) -> bool {
         self.0.len() > 1
     }
@@ -219,8 +220,8 @@ impl Encoders {
         }
     }
 
-    /// The card refused a rule of `rank` and type `kind`. Whether it means that
-    /// it can't do the type.
+    /// The card refused a rule of `rank` and type `kind`. Returns whether that means
+    /// that the card can't do the type.
     pub(crate) fn refused(
         &mut self,
         rank: usize,

@@ -1,4 +1,4 @@
-//! What the offload side must know, and tell, of connections and ports.
+//! What the offload side reads from, and tells, connections and ports.
 use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use service::Binding;
@@ -26,7 +26,7 @@ pub struct NextHop {
     pub vlan: Option<u16>,
     /// Our own Ethernet address there.
     pub source: Mac,
-    /// The next hop's; `None` while nobody knows it.
+    /// The next hop's; `None` while it is not known.
     pub mac: Option<Mac>,
     /// The longest IP packet that may be sent there, in bytes.
     pub mtu: u16,
@@ -58,9 +58,9 @@ pub trait Connections {
     /// Whether both ends of `conn` have spoken and neither has finished.
     fn is_established(&self, conn: ConnId) -> bool;
 
-    /// Marks `conn` as one that rules are asked for, as a worker would, so that
-    /// it is not removed behind our back. `false` if there is no such
-    /// connection, or it has rules.
+    /// Marks `conn` as one that rules are asked for, as a worker would, so that the
+    /// ager does not remove it meanwhile. `false` if there is no such connection, or
+    /// it has rules.
     fn claim(&self, conn: ConnId) -> bool;
 
     /// Keeps `conn` from being removed, since rules for it are about to be
@@ -75,8 +75,8 @@ pub trait Connections {
     /// because it is waiting for a rule or the NIC doesn't take it.
     fn let_go(&self, conn: ConnId, ask_again: bool);
 
-    /// The timeout of `conn` starts anew, as if a packet had come now: nobody
-    /// can know whether one has, while the NIC had the connection.
+    /// The timeout of `conn` starts anew, as if a packet had come now: while the NIC
+    /// had the connection, no worker saw whether one came.
     fn rearm(&self, conn: ConnId, now_ms: u64);
 
     /// How long `conn` may be without a packet, in milliseconds, in the state
@@ -117,7 +117,7 @@ pub trait Ports {
     fn station(&self, port: PortId) -> Option<(Mac, u16)>;
 }
 
-/// All that the offload side must know, and tell, of the rest of the process.
+/// All that the offload side reads from, and tells, the rest of the process.
 pub trait Environment: Connections + NextHops + Ports {}
 
 impl<T: Connections + NextHops + Ports> Environment for T {}

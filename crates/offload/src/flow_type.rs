@@ -57,14 +57,14 @@ impl fmt::Display for FlowType {
 }
 
 /// A refused flow type is tried again after 1 s, since the refusal may have had
-/// another cause, then ever more seldom up to an hour.
+/// another cause, then at growing intervals of up to an hour.
 const ASK_AGAIN: Waits = Waits::new(1_000, 3_600_000);
 
 /// Refusals in a row that it takes to believe that a card can't do what it has
 /// done before. Drivers say EINVAL for many things.
 const DOUBTS: u32 = 8;
 
-/// What one port says of one flow type.
+/// The answers of one port about one flow type.
 #[derive(Clone, Copy, Debug)]
 struct Verdict {
     was_taken: bool,
@@ -93,8 +93,8 @@ impl Unsupported {
         self.types.get(kind.index()).is_some_and(|verdict| verdict.again.may_try(now_ms))
     }
 
-    /// The card refused a rule of type `kind` with `error`. Whether it means
-    /// that the card can't do the type, rather than not this rule or not now.
+    /// The card refused a rule of type `kind` with `error`. Returns whether that
+    /// means that the card can't do the type, rather than not this rule or not now.
     pub(crate) fn refused(&mut self, kind: FlowType, error: &FlowError, now_ms: u64) -> bool {
         let Some(verdict) = self.types.get_mut(kind.index()) else { return true };
         if !matches!(error.errno, FlowError::NOT_SUPPORTED | FlowError::INVALID) {

@@ -17,7 +17,7 @@ use flow::{PortId, ServiceId};
 pub(crate) const ROOT: u32 = 0;
 /// The rules of connections that are rewritten.
 pub(crate) const CONNECTIONS: u32 = 1;
-/// A group without rules: what is sent there reaches the host.
+/// A group without rules: packets that are sent there reach the host.
 pub(crate) const EMPTY: u32 = 2;
 /// The group of [`seat`].
 const SEAT: u32 = 3;
@@ -46,9 +46,9 @@ pub(crate) fn transfer(group: u32, priority: u32) -> Attributes {
     Attributes { group, priority, transfer: true, ..Attributes::default() }
 }
 
-/// A rule in a group that nothing leads to. A port has either rules that are
-/// made one by one, as those of stateless services are, or queues of operations:
-/// as long as this rule is there, it is the former.
+/// A rule in a group that no rule leads to. A port either has rules that are made one
+/// by one, as stateless services need, or queues of operations; as long as this rule
+/// is there, its rules are made one by one.
 pub(crate) fn seat() -> Rule {
     to_software(SEAT, None)
 }
@@ -102,7 +102,7 @@ impl ServiceGroups {
         Some(group)
     }
 
-    /// No rule of `owner` is left in the card: its group is free.
+    /// Frees the group of `owner`, which has no rule left in the card.
     pub(crate) fn release(&mut self, owner: (PortId, ServiceId)) {
         self.taken.remove(&owner);
     }

@@ -31,9 +31,9 @@ const SHUTDOWN_TRIES: usize = 8;
 /// Connections compared with the connection table in one tick.
 const AUDITED_PER_TICK: usize = 32;
 
-/// Owns every rule of the process. It knows no threads: somebody calls
-/// [`tick`](Self::tick) about once a millisecond on a core of its own, because
-/// a card may take hundreds of microseconds for one rule.
+/// Owns every rule of the process. It knows no threads: its owner calls
+/// [`tick`](Self::tick) about once a millisecond on a core of its own, because a card
+/// may take hundreds of microseconds for one rule.
 #[derive(Debug)]
 pub struct Offloader<E = Arc<Shared>> {
     environment: E,
@@ -41,20 +41,20 @@ pub struct Offloader<E = Arc<Shared>> {
     connections: BTreeMap<ConnId, Connection<PortRule>>,
     ports: Vec<PortRules>,
     admission: Admission,
-    /// Where rules send packets, of whose packets workers see nothing.
+    /// Next hops of rules whose packets workers don't see.
     routes: Routes,
     unmatched: Unmatched,
     /// Connections that may be idle: their counters are to be read.
     suspects: BTreeSet<ConnId>,
     /// When the rules of connections that have ended go.
     lingering: VecDeque<(u64, ConnId)>,
-    /// Up to where connections have been compared with the table in this round.
+    /// How far this round has compared connections with the table.
     audited: Option<ConnId>,
-    /// Up to where counters have been read in this round.
+    /// How far this round has read counters.
     counted: Option<ConnId>,
-    /// When the ports' entry rules were last looked at.
+    /// When the ports' entry rules were last examined.
     entries_ms: u64,
-    /// What a connection's step has left to do; empty between two steps.
+    /// Commands that are left of a connection's step; empty between two steps.
     commands: Vec<Command<PortRule>>,
     now_ms: u64,
     requests: u64,
@@ -111,17 +111,18 @@ impl<E: Environment> Offloader<E> {
         }
     }
 
-    /// It is `now_ms`, by which requests are judged until the next tick.
+    /// Sets the time to `now_ms`, by which requests are judged until the next tick.
     pub(crate) fn begin(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
     }
 
-    /// What a worker or the keeper has to say of `conn`.
+    /// Takes a message of a worker or the keeper about `conn`.
     pub fn request(&mut self, conn: ConnId, reason: Offload) {
         self.requests += u64::from(!matches!(reason, Offload::Seen(_) | Offload::Expired));
         match reason {
             Offload::Expired if self.is_expired(conn) => self.withdraw(conn),
-            // A packet has come since, or the id is another connection's by now.
+            // A packet has come since, or the id belongs to another connection by
+            // now.
             Offload::Expired => {}
             Offload::Seen(packets) => self.seen(conn, packets),
             Offload::Wanted => self.want(conn),
@@ -160,7 +161,7 @@ impl<E: Environment> Offloader<E> {
         self.end_lingering();
         self.audit();
         self.settle();
-        // What is put in line in this turn the card has only at its end.
+        // The card gets the rules that this turn puts in line only at the turn's end.
         self.watch(flows);
         self.reroute();
         for (rules, port) in self.ports.iter_mut().zip(flows.iter_mut()) {
@@ -207,7 +208,7 @@ impl<E: Environment> Offloader<E> {
         self.ports.iter().map(PortRules::doomed).sum()
     }
 
-    /// What there is and what has been done.
+    /// The present state, and the counts since the start.
     #[must_use]
     pub fn stats(&self) -> OffloadStats {
         OffloadStats {

@@ -1,4 +1,4 @@
-//! The rules of one port: what they need, and creating them.
+//! The rules of one port: what they need, and how they are created.
 mod capacity;
 mod destroy;
 mod entry_rules;
@@ -50,29 +50,29 @@ impl PortRule {
     }
 }
 
-/// What became of a rule that was to be created.
+/// The result of trying to create a rule.
 #[derive(Debug)]
 pub(crate) enum Attempt {
     /// The rule is in the card.
     Created(PortRule, Visibility),
     /// There is no room now.
     NoRoom,
-    /// It failed for once: it may be tried again. The card was asked or not.
+    /// The creation failed, and may be tried again. `asked`: the card was asked.
     Failed { asked: bool },
-    /// The card doesn't take it, or the encoding can't express it. `fallback`:
-    /// why, if the port's next encoding may do. The card was asked or not.
+    /// The card doesn't take the rule, or the encoding can't express it. `asked`: the
+    /// card was asked. `fallback`: why, if the port's next encoding may do.
     Refused { asked: bool, fallback: Option<NotRewritten> },
 }
 
-/// One port's rules and all they need.
+/// One port's rules and everything that they need.
 #[derive(Debug)]
 pub(crate) struct PortRules {
     id: PortId,
     encoding: Encoding,
     encoders: Encoders,
     done: Done,
-    /// Of this only what connections know is kept: directions that wait or have
-    /// a rule.
+    /// Of these counts only those that connections know are kept: directions that
+    /// wait or have a rule.
     now: Level,
     capacity: Capacity,
     /// Rules that the card may be asked to create.
@@ -92,11 +92,11 @@ pub(crate) struct PortRules {
     /// time is certainly later than the last of them was destroyed.
     fresh: Vec<(Owner, Tag)>,
     settling: VecDeque<Batch>,
-    /// Whose rules are in the card of whose packets workers see nothing, by the
-    /// numbers of their handles.
+    /// The owners of rules whose packets workers don't see, by the numbers of the
+    /// rules' handles.
     by_handle: HashMap<usize, Owner>,
-    /// What the rules of a port that rewrites match: in a queue of operations
-    /// one can't tell a duplicate from a full table.
+    /// What the rules of a rewriting port match: in a queue of operations a duplicate
+    /// can't be told from a full table.
     keys: HashSet<FlowKey>,
 }
 
@@ -247,7 +247,7 @@ impl PortRules {
             return Attempt::Refused { asked: false, fallback: self.unsupported(rank) };
         }
         if self.keys.contains(&key) {
-            // Two connections are the same to the card.
+            // The card can't tell two connections apart, so only one gets a rule.
             self.done.refused.other += 1;
             return Attempt::Failed { asked: false };
         }
@@ -363,7 +363,8 @@ impl PortRules {
         if error.is_full() {
             self.done.refused.full += 1;
             if rank > 0 {
-                // Those who can be rewritten don't wait for it: it is another table.
+                // Directions that can be rewritten don't wait for it: their rules are
+                // in another table.
                 return Attempt::Refused { asked: true, fallback: None };
             }
             self.capacity.refused(now_ms);

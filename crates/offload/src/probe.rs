@@ -1,4 +1,4 @@
-//! What a card can: asked at the start with rules that harm nobody.
+//! The capabilities of a card, found at the start with rules that do no harm.
 pub(crate) mod rewrite;
 
 use dpdk::flow::{Action, FlowError, FlowPort, Rule, RuleHandle};
@@ -7,15 +7,15 @@ use flow::{Encoding, EncodingChoice};
 use crate::probe::rewrite::ask_rewrite;
 use crate::{FlowType, RewriteCapabilities};
 
-/// How often a rule of the probe is tried to be destroyed before it is handed
-/// to the caller.
+/// How often the probe tries to destroy one of its rules before it hands the rule to
+/// the caller.
 const DESTROY_TRIES: usize = 8;
 
 /// The mark the probe's rules carry: the last soft id, which the offloader
 /// comes to use last.
 const PROBE_MARK: u32 = 65_535;
 
-/// What a card can, and what follows from it.
+/// The capabilities of a card, and what follows from them.
 #[derive(Debug)]
 pub struct Probe {
     /// The encoding to use.
@@ -51,7 +51,7 @@ impl Probe {
     }
 }
 
-/// What is known of a card before it is asked.
+/// What is known of a card before the probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProbeInput<'a> {
     /// Its receive queues.
@@ -74,7 +74,7 @@ pub fn probe(
     probe_card(flows, &ProbeInput { queues, mark_arrives, outputs: &[] }, wanted)
 }
 
-/// Asks a card what it can and picks the encoding.
+/// Finds out what a card can do, and picks the encoding.
 ///
 /// The rules match addresses reserved for documentation (RFC 5737, RFC 3849)
 /// and are destroyed again; rules of others are not touched.
@@ -152,7 +152,8 @@ pub(crate) fn ask(
     flows.validate(rule)?;
     let mut handle = match flows.create(rule) {
         Ok(handle) => handle,
-        // A rule of an earlier probe is there: so the card takes it. It isn't ours.
+        // A rule of an earlier probe is there, so the card takes such rules. That
+        // rule isn't ours.
         Err(error) if error.errno == FlowError::EXISTS => return Ok(()),
         Err(error) => return Err(error),
     };

@@ -9,16 +9,16 @@ use state::{Offload, Shared};
 use crate::stateless::StatelessStats;
 use crate::{Explained, OffloadStats, Offloader, StatelessRules};
 
-/// The one owner of all rules. It knows no thread and no clock: whoever has the
-/// drivers calls [`turn`](Self::turn). A driver may take its time for each call,
-/// so nothing else should wait for a turn.
+/// The one owner of all rules. It knows no thread and no clock: the thread that has
+/// the drivers calls [`turn`](Self::turn). A driver may take long for each call, so
+/// no other work should wait for a turn.
 #[derive(Debug)]
 pub struct Rules {
     connections: Offloader,
     stateless: StatelessRules,
 }
 
-/// What there is to say of all rules at one moment.
+/// The state of all rules at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RulesReport {
     /// Of the rules of connections.
@@ -63,7 +63,7 @@ impl Rules {
         self.connections.explain(conn)
     }
 
-    /// What there is now, and what has been done.
+    /// The present state, and the counts since the start.
     #[must_use]
     pub fn report(&self) -> RulesReport {
         RulesReport { connections: self.connections.stats(), stateless: self.stateless.stats() }

@@ -59,7 +59,8 @@ impl Connections for Arc<Shared> {
         if ask_again {
             change(self, conn, None);
         } else if !self.table.change_offload(conn, Installed, Wanted) {
-            // One that was never held is still as the worker that asked left it.
+            // A connection that was never held is still as the worker that asked left
+            // it.
             self.table.change_offload(conn, Withdrawing, Wanted);
         }
     }

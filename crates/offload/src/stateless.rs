@@ -1,14 +1,13 @@
-//! The owner of the rules of stateless services: what the classes of a service
-//! say is brought into every NIC that can carry it out.
+//! The owner of the rules of stateless services: it brings the classes of a service
+//! into every NIC that can carry them out.
 //!
-//! When a backend fails its entries are replaced one by one, each made before
-//! the old one is broken: old and new match the same clients on different
-//! levels (priorities), so that at every moment a packet goes to the old
-//! backend or the new one. What no entry covers reaches software, which does
-//! the same.
+//! When a backend fails its entries are replaced one by one, each made before the old
+//! one is broken: old and new match the same clients on different levels
+//! (priorities), so that at every moment a packet goes to the old backend or the new
+//! one. Packets that no entry covers reach software, which does the same to them.
 //!
-//! Before the first rule is made, what a predecessor has left in the card is
-//! destroyed: its gates first.
+//! Before it makes the first rule, it destroys the rules that a predecessor has left
+//! in the card: the gates first.
 mod fixed_rules;
 mod hash_rows;
 mod leftovers;
@@ -54,13 +53,13 @@ pub struct Held {
 #[derive(Debug)]
 pub struct StatelessRules {
     shared: Arc<Shared>,
-    /// What the rules were last made for.
+    /// The snapshot and the changes of next hops that the rules were last made for.
     seen: Option<(Arc<Snapshot>, u64)>,
     retry_ms: Option<u64>,
     next_count_ms: u64,
     sides: Vec<Side>,
     groups: ServiceGroups,
-    /// What rules that are gone had counted.
+    /// The counts of rules that are gone.
     past: Past,
     reconciled: usize,
 }
@@ -82,8 +81,8 @@ impl StatelessRules {
         }
     }
 
-    /// Brings what has changed since, services or next hops, into the cards.
-    /// `flows` by [`PortId`]; a port that is missing there is left alone.
+    /// Brings changed services and next hops into the cards. `flows` by [`PortId`]; a
+    /// port that is missing there is left alone.
     pub fn tick(&mut self, now_ms: u64, flows: &mut [&mut dyn FlowPort]) {
         let snapshot = self.shared.snapshot.load_full();
         let changes = self.shared.neighbours.changes();
@@ -113,7 +112,7 @@ impl StatelessRules {
         self.rules()
     }
 
-    /// What there is now, and what the cards have counted.
+    /// The present state, and the counts of the cards.
     #[must_use]
     pub fn stats(&self) -> StatelessStats {
         let snapshot = self.shared.snapshot.load();
@@ -154,7 +153,7 @@ impl StatelessRules {
             .collect()
     }
 
-    /// Whether everything is as it should be.
+    /// Whether every card holds what it should.
     fn bring(
         &mut self,
         snapshot: &Snapshot,

@@ -46,7 +46,7 @@ metrics! {
 }
 
 metrics! {
-    /// What there is now, on one port or on all.
+    /// The present state, on one port or on all.
     pub struct Level: usize {
         Level {
             rules "rules" "Rules in the card, those to be destroyed included.",
@@ -114,9 +114,9 @@ pub struct PortStats {
 /// The state of all rules.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OffloadStats {
-    /// Who may have rules.
+    /// Which connections may have rules.
     pub policy: AdmissionPolicy,
-    /// What the policy has decided.
+    /// The decisions of the policy.
     pub admission: admission::Counters,
     /// Connections with a rule, or waiting for one.
     pub connections: usize,

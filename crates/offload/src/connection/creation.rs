@@ -1,5 +1,4 @@
-//! From the wish for a rule to the rule: getting in line, and what comes of the
-//! turn.
+//! From the wish for a rule to the rule: the line, and the result of the turn.
 use admission::CardRefusal;
 use flow::{Direction, PortId};
 use service::Binding;
@@ -7,7 +6,7 @@ use service::Binding;
 use super::{Command, Commands, Connection, Fact, Installed, LineEnd, Placement, Stage};
 use crate::encode::{NotRewritten, Visibility};
 
-/// Refusals for once that a connection may have.
+/// Refusals for a passing reason that a connection may have.
 const FAILURES: u8 = 4;
 
 impl<R> Connection<R> {
@@ -113,8 +112,8 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Waits for a rule of the port's next encoding. `false`: this was about
-    /// one of those already.
+    /// Waits for a rule of the port's next encoding. `false`: the refused rule was of
+    /// that encoding already.
     pub(super) fn fall_back(
         &mut self,
         direction: Direction,

@@ -68,7 +68,7 @@ pub(crate) enum Event<R> {
     Audited { binding: Option<Binding> },
 }
 
-/// What is to be done.
+/// Something to be done for a connection.
 #[derive(Debug)]
 pub(crate) enum Command<R> {
     /// Puts `direction` in the line of `port`.

@@ -400,7 +400,7 @@ fn a_reopened_connection_keeps_only_rules_whose_packets_workers_see() {
     }
 }
 
-/// Whoever may have missed packets of a connection starts its timeout anew.
+/// The timeout of a connection starts anew if packets of it may have been missed.
 #[test]
 fn the_timeout_starts_anew_only_if_packets_may_have_come_unseen() {
     for (visibility, step, anew) in [

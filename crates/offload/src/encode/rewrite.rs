@@ -76,11 +76,12 @@ pub struct RewriteCapabilities {
     pub tunnels: [bool; TunnelType::COUNT],
 }
 
-/// Makes rules that rewrite. They have no tag: nobody sees their packets.
+/// Makes rules that rewrite. They have no tag, since no worker sees their packets.
 #[derive(Debug)]
 pub(super) struct RewriteEncoder {
     card: Option<RewriteCapabilities>,
-    /// Tunnels that the card takes by the way the port's rules are made.
+    /// Tunnel types that the card takes by the way in which the port's rules are
+    /// made.
     tunnels: [bool; TunnelType::COUNT],
 }
 

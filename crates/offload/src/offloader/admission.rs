@@ -1,4 +1,4 @@
-//! The policy at work: samples in, decisions out, and what one asks about them.
+//! The policy at work: it takes samples, decides, and explains its decisions.
 use admission::{Key, Reason, Room, Standing};
 use conntrack::ConnId;
 use dpdk::flow::Counters;
@@ -79,7 +79,7 @@ impl<E: Environment> Offloader<E> {
         })
     }
 
-    /// As whom the policy knows `conn`.
+    /// The policy's key for `conn`.
     pub(super) fn key(&self, conn: ConnId) -> Option<Key> {
         let generation = self.environment.generation(conn)?;
         Some(Key { conn: conn.raw(), generation })
@@ -91,8 +91,8 @@ impl<E: Environment> Offloader<E> {
         }
     }
 
-    /// Puts those in line that have come to deserve it, and takes the rules of
-    /// those that don't any more, as if they were idle: their connections stay
+    /// Puts connections in line that have come to deserve rules, and takes back the
+    /// rules of those that don't any more, as if they were idle: the connections stay
     /// as they are.
     pub(super) fn decide(&mut self) {
         if self.config.admission.policy == AdmissionPolicy::Off {
@@ -113,8 +113,8 @@ impl<E: Environment> Offloader<E> {
         }
     }
 
-    /// `key` was chosen by its rate. Whoever is not established (any more), or
-    /// is another connection by now, gets nothing.
+    /// `key` was chosen by its rate. A connection that is not established (any more),
+    /// or is another one by now, gets nothing.
     fn line_up_chosen(&mut self, key: Key) {
         let conn = ConnId::from_raw(key.conn);
         if self.connections.contains_key(&conn) {

@@ -1,4 +1,4 @@
-//! Whose turn it is to get a rule, and making it.
+//! The turn of a direction to get a rule, and the creation of the rule.
 use dpdk::flow::FlowPort;
 use service::Binding;
 
@@ -27,7 +27,7 @@ impl<E: Environment> Offloader<E> {
     /// Creates rules of port `at` for those first in line.
     pub(super) fn create(&mut self, at: usize, flows: &mut dyn FlowPort) {
         let budget = self.config.creations_per_tick;
-        // Who goes to the end of the line waits for the next tick.
+        // A direction that goes to the end of the line waits for the next tick.
         let in_line = self.ports.get(at).map_or(0, |rules| rules.in_line());
         let mut turn = Turn { at, flows, asked: 0, is_full: false };
         for _ in 0..budget.saturating_mul(LOOKS_PER_CREATION).min(in_line) {

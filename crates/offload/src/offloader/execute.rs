@@ -1,4 +1,4 @@
-//! Carrying out what connections' state machines command.
+//! Carries out the commands of connections' state machines.
 use admission::Key;
 use conntrack::ConnId;
 use flow::{Direction, PortId};
@@ -13,13 +13,13 @@ use crate::port::PortRule;
 type Footprint = [Option<(PortId, bool)>; 2];
 
 impl<E: Environment> Offloader<E> {
-    /// Tells `conn` of `event` and does what follows.
+    /// Tells `conn` of `event` and carries out the commands that follow.
     pub(super) fn step(&mut self, conn: ConnId, event: Event<PortRule>) {
         self.step_at(conn, event, None);
     }
 
-    /// As [`step`](Self::step); what has no rules and waits for none may be
-    /// removed.
+    /// As [`step`](Self::step); a connection that has no rules and waits for none may
+    /// be removed.
     pub(super) fn step_or_let_go(&mut self, conn: ConnId, event: Event<PortRule>) {
         if self.connections.contains_key(&conn) {
             self.step(conn, event);
@@ -76,7 +76,7 @@ impl<E: Environment> Offloader<E> {
     ) -> Option<Event<PortRule>> {
         match command {
             Command::Hold(direction) => {
-                // In this order: what is read from then on stays true.
+                // The order matters: values read from then on stay true.
                 let held = self.environment.hold(conn);
                 let binding = if held { self.environment.binding(conn) } else { None };
                 return Some(Event::Held(direction, binding));
@@ -130,7 +130,7 @@ impl<E: Environment> Offloader<E> {
         None
     }
 
-    /// As whom the admission knew `conn` when it asked for rules.
+    /// The admission's key for `conn` when it asked for rules.
     pub(super) fn admission_key(&self, conn: ConnId) -> Option<Key> {
         self.connections.get(&conn)?.key()
     }

@@ -65,8 +65,8 @@ impl<E: Environment> Offloader<E> {
         self.step(conn, Event::Examined { reading, idle_ms, timeout_ms });
     }
 
-    /// Reads the counters of `conn`'s rules. Next hops of those that have moved
-    /// are in use.
+    /// Reads the counters of `conn`'s rules. The next hop of a rule whose counter has
+    /// moved is in use.
     fn read(&mut self, conn: ConnId, flows: &mut [&mut dyn FlowPort]) -> Option<Reading> {
         let Self { environment, connections, ports, now_ms, .. } = self;
         let now_ms = *now_ms;

@@ -1,4 +1,5 @@
-//! Rules carry their next hop's Ethernet address: they go when it changes.
+//! Withdraws rules whose next hop has another Ethernet address, which the rules
+//! carry.
 use std::collections::{BTreeMap, BTreeSet};
 
 use conntrack::ConnId;
@@ -29,13 +30,14 @@ pub(super) struct Routes {
 
 #[derive(Debug)]
 struct Route {
-    /// What the rules were made from; `None`: not all from the same.
+    /// The address that the rules were made from; `None`: they were made from
+    /// several.
     made_of: Option<(NextHop, Option<Encap>)>,
     conns: BTreeSet<ConnId>,
 }
 
 impl Routes {
-    /// A rule of `conn`, made of `made_of`, sends packets to `to`.
+    /// Notes that a rule of `conn`, made of `made_of`, sends packets to `to`.
     pub(super) fn add(
         &mut self,
         to: Destination,
@@ -46,12 +48,12 @@ impl Routes {
         let route = self.by_destination.entry(to).or_insert(new);
         route.conns.insert(conn);
         if route.made_of != made_of {
-            // Made from two addresses: the next look ends them all.
+            // The rules are made from two addresses: the next look ends them all.
             route.made_of = None;
         }
     }
 
-    /// `conn` has no rule to `to` any more.
+    /// Notes that `conn` has no rule to `to` any more.
     pub(super) fn remove(&mut self, to: Destination, conn: ConnId) {
         for conns in &mut self.outdated {
             conns.remove(&conn);

@@ -20,7 +20,7 @@ impl Unmatched {
         self.0.insert(conn, generation);
     }
 
-    /// Whether that is so of `conn` now. Of an id used again it is forgotten.
+    /// Whether `conn` is remembered now. An id that is used again is forgotten.
     pub(crate) fn is_known(&mut self, conn: ConnId, generation: u32) -> bool {
         let known = self.0.get(&conn) == Some(&generation);
         if !known {

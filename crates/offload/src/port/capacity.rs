@@ -3,8 +3,8 @@
 //! programs and with the driver's own rules.
 use crate::backoff::{Backoff, Waits};
 
-/// A full card is asked again after 1 s, then ever more seldom up to 60 s: other
-/// programs' rules may have gone without our knowing.
+/// A full card is asked again after 1 s, then at growing intervals of up to 60 s:
+/// other programs' rules may have gone without our knowing.
 const ASK_AGAIN: Waits = Waits::new(1_000, 60_000);
 
 /// After a refusal at `n` rules, the card is asked again once 1/16 of them are

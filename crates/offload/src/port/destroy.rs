@@ -8,8 +8,8 @@ use crate::backoff::{Backoff, Waits};
 use crate::encode::{Tag, Visibility};
 use crate::environment::PortTables;
 
-/// A rule that the card won't destroy is tried again after 10 ms, then ever
-/// more seldom up to 10 s.
+/// A rule that the card won't destroy is tried again after 10 ms, then at growing
+/// intervals of up to 10 s.
 const DESTROY_AGAIN: Waits = Waits::new(10, 10_000);
 
 /// A rule as far as it concerns its end. Adopted ones have neither owner nor tag.
@@ -89,7 +89,7 @@ impl PortRules {
         let Doomed { mut label, handle } = doomed;
         let visibility = label.owner.map(|(_, tag)| self.encoders.visibility(tag));
         if visibility == Some(Visibility::None) {
-            // What came since nobody reads later.
+            // Packets that come from now on are in no later reading.
             self.read_counters(&mut label.counted, &handle, flows);
         }
         match self.rule_queue.destroy(flows, handle, label, now_ms) {
@@ -103,7 +103,7 @@ impl PortRules {
         }
     }
 
-    /// The card would not destroy a rule: again later.
+    /// Notes that the card would not destroy a rule, which is tried again later.
     pub(super) fn not_destroyed(&mut self, mut label: RuleLabel, handle: RuleHandle, now_ms: u64) {
         self.done.retries += 1;
         label.backoff.failed(now_ms);

@@ -1,5 +1,5 @@
-//! What leads packets to the connections' rules of a port that rewrites, what
-//! the rules there have counted, and what the card says of them later.
+//! Rules that lead packets to the connections' rules of a port that rewrites, the
+//! counts of the rules there, and later reports of the card about them.
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
 use wire::Mac;
 
@@ -10,8 +10,8 @@ use crate::encode::Shape;
 use crate::encode::rewrite::{entry, guards};
 use crate::groups;
 
-/// A card that takes no entry and guards is tried again after 50 ms, then ever
-/// more seldom up to 1 s.
+/// A card that takes no entry and guards is tried again after 50 ms, then at growing
+/// intervals of up to 1 s.
 const AGAIN: Waits = Waits::new(50, 1_000);
 /// How often a predecessor's rule is tried to be destroyed at once.
 const RECOVER_TRIES: usize = 8;
@@ -20,7 +20,8 @@ const FULL_AFTER: u32 = 4;
 /// How often the card is asked for idle rules.
 const AGED_MS: u64 = 250;
 
-/// What leads packets to the connections' rules, and what keeps some from them.
+/// Rules that lead packets to the connections' rules, and guards that keep some
+/// packets from them.
 #[derive(Debug)]
 pub(super) struct EntryRules {
     /// Whether connections' rules have AGE.
@@ -44,7 +45,7 @@ pub(super) struct EntryRules {
 }
 
 impl EntryRules {
-    /// None yet. `ages`: whether connections' rules have AGE.
+    /// No rules yet. `ages`: whether connections' rules have AGE.
     pub(super) fn new(ages: bool) -> Self {
         Self {
             ages,
@@ -162,8 +163,8 @@ impl PortRules {
         self.entry_rules.astray = astray;
     }
 
-    /// Destroys what is in our groups although we have made nothing yet: the
-    /// rules of an offloader that ended without taking them back.
+    /// Destroys rules that are in our groups before we have made any: the rules of an
+    /// offloader that ended without taking them back.
     fn reconcile(&mut self, flows: &mut dyn FlowPort) {
         for handle in flows.recover(groups::OF_CONNECTIONS) {
             self.done.reconciled += u64::from(destroy_by_force(flows, handle));

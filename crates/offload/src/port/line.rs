@@ -65,7 +65,8 @@ mod tests {
             steps in prop::collection::vec((0u8..4, 0usize..32), 0..300),
         ) {
             let mut line = Line::default();
-            // What waits, first to last; whoever is not in it has left.
+            // The waiting directions, first to last; a direction that is not among
+            // them has left.
             let (mut model, mut next) = (VecDeque::new(), 0);
             for (step, at) in steps {
                 match step {

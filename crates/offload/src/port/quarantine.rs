@@ -1,4 +1,4 @@
-//! From a rule's end to the end of its tag: what packets may still carry.
+//! From a rule's end to the end of its tag: packets may still carry the tag.
 use state::Ticket;
 
 use super::{Owner, PortRules};
@@ -13,7 +13,7 @@ pub(super) struct Batch {
     tags: Vec<(Owner, Tag)>,
 }
 
-/// What is gone of a rule.
+/// The part of a rule that is gone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gone {
     /// The rule is out of the card.
@@ -23,10 +23,10 @@ pub(crate) enum Gone {
 }
 
 impl PortRules {
-    /// Begins to settle what the last tick destroyed, and frees the tags that
-    /// no packet can carry any more: the card had `settle_ms` to let go of the
-    /// rule, and all packets that were in the receive queues then have been
-    /// processed. Adds to `gone` whose.
+    /// Begins to settle what the last tick destroyed, and frees the tags that no
+    /// packet can carry any more: the card had `settle_ms` to let go of the rule, and
+    /// all packets that were in the receive queues then have been processed. Adds the
+    /// owners to `gone`.
     pub(crate) fn settle(
         &mut self,
         tables: PortTables<'_>,

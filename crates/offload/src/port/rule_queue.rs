@@ -23,7 +23,7 @@ const BUSY: i32 = 16;
 /// card is very slow, or the port was reset.
 const OVERDUE_MS: u64 = 5_000;
 
-/// What came of an operation that was put in line; `T` labels a rule.
+/// The result of an operation that was put in line; `T` labels a rule.
 #[derive(Debug)]
 pub(crate) enum Finished<T> {
     /// The rule is in the card.
@@ -36,7 +36,7 @@ pub(crate) enum Finished<T> {
     NotDestroyed(T, RuleHandle),
 }
 
-/// What came of a request to destroy a rule.
+/// The result of a request to destroy a rule.
 #[derive(Debug)]
 pub(crate) enum Destroy<T> {
     /// It is gone.
@@ -47,7 +47,7 @@ pub(crate) enum Destroy<T> {
     Failed(T, RuleHandle, FlowError),
 }
 
-/// What is in line, by token; since when.
+/// The operations in line, by token, and since when they wait.
 #[derive(Debug)]
 enum Operation<T> {
     Create(T, u64),

@@ -1,4 +1,5 @@
-//! Whether a card can rewrite packets and send them on, and in which words.
+//! Whether a card can rewrite packets and send them on, and in which words its driver
+//! takes such rules.
 use dpdk::flow::RuleHandle;
 use dpdk::flow::{FlowError, FlowPort};
 use wire::{Mac, Transport};

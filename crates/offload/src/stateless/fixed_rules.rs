@@ -1,4 +1,4 @@
-//! Rules without counters, as many and such as are wanted.
+//! Rules without counters, kept equal to a wanted set.
 use dpdk::flow::{FlowError, FlowPort, Rule, RuleHandle};
 
 /// Rules of one port that are in the card, each once.

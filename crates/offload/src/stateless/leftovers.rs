@@ -1,9 +1,10 @@
-//! What a predecessor that ended without taking its rules back has left in a
-//! card: found once, at the start, and destroyed before anything is made.
+//! Rules that a predecessor has left in a card because it ended without taking
+//! them back: they are found once, at the start, and destroyed before any rule is
+//! made.
 //!
-//! A gate that stays could lead clients of another service into a group that
-//! means something else now; so nothing is made until nothing is left, and
-//! software does all meanwhile.
+//! A gate that stays could lead clients of another service into a group that means
+//! something else now; so no rule is made while one of them remains, and software
+//! serves all packets meanwhile.
 use dpdk::flow::{FlowPort, RuleHandle};
 
 use crate::groups;
@@ -14,8 +15,8 @@ use crate::port::rule_queue::destroy_once;
 pub(crate) struct Leftovers {
     /// The card has been asked.
     asked: bool,
-    /// Gates first, then entries: what such a rule doesn't take any more reaches
-    /// software.
+    /// Gates first, then entries: packets that such a rule doesn't take any more
+    /// reach software.
     ways: Vec<RuleHandle>,
     /// Guards and the seat: as long as an entry can be reached, so must these be.
     guards: Vec<RuleHandle>,

@@ -51,7 +51,7 @@ pub(crate) struct Side {
     queue: RowQueue,
 }
 
-/// What rules that are gone had counted.
+/// The counts of rules that are gone.
 pub(crate) type Past = BTreeMap<BackendId, Counters>;
 
 impl Default for Side {
@@ -89,7 +89,7 @@ impl Side {
         }
     }
 
-    /// Destroys what a predecessor has left. How many rules are gone, and whether
+    /// Destroys what a predecessor has left. Returns how many rules are gone, and whether
     /// nothing is left; else `services` get a reason.
     pub(crate) fn begin<'a>(
         &mut self,
@@ -122,7 +122,7 @@ impl Side {
             .map(|(service, _)| *service)
     }
 
-    /// Brings what `plans` say into the card, or why they can't be said. Services
+    /// Brings `plans` into the card, or notes why that can't be done. Services
     /// without a plan have left the configuration: their rules go.
     pub(crate) fn bring(
         &mut self,
@@ -168,7 +168,8 @@ impl Side {
             };
             let outcome = self.fulfil(service, &plan, flows, past);
             let refused = outcome.as_ref().err().map(ToString::to_string);
-            // That a card has no such tables does not pass, and keeps nothing else.
+            // A card without such tables stays without them, and that keeps no other
+            // service waiting.
             let lasting = |error: &FlowError| error.errno == FlowError::NOT_SUPPORTED;
             let lasting = by_hash(service) && outcome.is_err_and(|error| lasting(&error));
             if !lasting && (self.budget == 0 || !self.is_as(service.id(), &plan)) {
@@ -227,7 +228,7 @@ impl Side {
         }
     }
 
-    /// Makes what is missing, then destroys what is not wanted any more.
+    /// Makes the missing rules, then destroys those that are not wanted any more.
     fn fulfil(
         &mut self,
         service: &Service,
@@ -245,13 +246,13 @@ impl Side {
         }
         let rows = pipe.rows.bring(service, plan, (flows, queue), budget, now_ms);
         if rows.is_err() && pipe.rows.len() == 0 {
-            // Without a row software does it all.
+            // Without a row software serves all packets.
             pipe.empty(service.id(), (flows, queue), now_ms, past);
             return rows;
         }
         let mut outcome = rows.and(pipe.add_entries(v4, plan, (flows, style, budget)));
         if let (Err(error), true) = (&outcome, pipe.rules() == 0) {
-            // It is not for want of room, or a passing refusal.
+            // The reason is neither a lack of room nor a passing refusal.
             if pipe.first_entry(v4, plan, *style).is_some_and(|rule| flows.validate(&rule).is_err())
             {
                 *unsupported = Some(error.to_string());

@@ -1,4 +1,4 @@
-//! What there is to say of the rules of stateless services.
+//! The state of the rules of stateless services.
 use std::collections::BTreeMap;
 
 use dpdk::flow::Counters;

@@ -1,4 +1,4 @@
-//! Which receive queue of a port means what, and which mark in a shared one.
+//! The meaning of each receive queue of a port, and of each mark in a shared one.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! What leads packets to the connections' rules, and what keeps some from them.
+//! Rules that lead packets to the connections' rules, and guards that keep some
+//! packets from them.
 use dpdk::flow::{Action, EthFields, Field, Item, Match, Rule};
 use wire::Mac;
 
@@ -16,7 +17,7 @@ pub(crate) fn entry(station: Mac) -> Rule {
     }
 }
 
-/// What is for software whatever rule matches it: frames with a tag, packets
+/// Items that are for software whatever rule matches them: frames with a tag, packets
 /// that must not go any further.
 pub(crate) fn guards() -> [Rule; 3] {
     [Item::Vlan(Match::Present), last_hop(false), last_hop(true)]

@@ -1,4 +1,4 @@
-//! Rules for packets that nobody sends: what a card takes of them, it takes of
+//! Rules for packets that nobody sends: a card that takes them takes such rules for
 //! others.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
