@@ -24,10 +24,11 @@ impl Default for AgerSettings {
     }
 }
 
-/// Removes connections whose timeout has passed, and those that are to move since
-/// their backend has left the configuration; revokes those that are to be reset. One with rules in the NIC is
-/// reported to the offload side first: its packets may have come unseen. When
-/// the rules are gone and its new timeout passes as well, it is removed.
+/// Removes connections whose timeout has passed, and those that must move because
+/// their backend has left the configuration; revokes those that must be reset. A
+/// connection with rules in the NIC is reported to the offload side first, since its
+/// packets may have come unseen; it is removed when the rules are gone and its new
+/// timeout has passed as well.
 ///
 /// The offload side may be a thread of its own, and may be asked for rules by a
 /// worker at any moment: only a connection in [`OffloadState::None`] is removed,
@@ -46,8 +47,8 @@ impl Ager {
         Self { shared, settings, removed: 0 }
     }
 
-    /// Walks on; called about once a millisecond by one thread. `report` gets
-    /// the connections with rules that have expired or ended, again in every
+    /// Continues the walk; one thread calls it about once a millisecond. `report`
+    /// gets the connections with rules that have expired or ended, again in every
     /// round until the rules are gone, so a report may be lost.
     pub fn tick(&mut self, now_ms: u64, report: &mut dyn FnMut(ConnId, Offload)) {
         let Self { shared, settings, removed } = self;
@@ -67,7 +68,7 @@ impl Ager {
                     *removed += 1;
                 }
             }
-            // The packets of one that is to leave don't keep its rules.
+            // Packets of a connection that is to leave don't keep its rules.
             OffloadState::Wanted | OffloadState::Installed
                 if expiry.is_over && !expiry.is_leaving =>
             {

@@ -16,14 +16,14 @@ pub trait KeeperOutbox {
     /// ended. A message that is lost is repeated in the next round.
     fn report(&mut self, conn: ConnId, reason: Offload);
 
-    /// Says what another station has done to the link.
+    /// Reports what another station has done to the link.
     fn notice(&mut self, notice: &LinkNotice);
 }
 
 /// Ages connections, gives their memory back, and resolves next hops.
 ///
-/// What takes a driver's time is not here but in the offload side's turn
-/// (`offload::Rules`), so that the two may run in threads of their own.
+/// Work that takes a driver's time belongs to the offload side's turn
+/// (`offload::Rules`), so that each turn can have a thread of its own.
 #[derive(Debug)]
 pub struct Keeper {
     ager: Ager,
@@ -40,8 +40,8 @@ impl Keeper {
         }
     }
 
-    /// One turn, about once a millisecond. `wanted`: next hops that workers have
-    /// packets for and don't know the Ethernet address of.
+    /// One turn, about once a millisecond. `wanted` are next hops for which workers
+    /// have packets but no Ethernet address.
     pub fn turn(
         &mut self,
         now_ms: u64,

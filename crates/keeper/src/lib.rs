@@ -1,9 +1,8 @@
 //! Slow work on the state that all threads share: connections age, and next
 //! hops are resolved and kept fresh.
 //!
-//! [`Keeper::turn`] does all of it. Nothing here knows a thread, a clock or a
-//! driver: time is an argument, and what a turn gives out goes to a
-//! [`KeeperOutbox`].
+//! [`Keeper::turn`] does all of it. The crate knows no thread, clock or driver: time
+//! is an argument, and the results of a turn go to a [`KeeperOutbox`].
 #![forbid(unsafe_code)]
 
 mod ager;

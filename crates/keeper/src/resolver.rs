@@ -13,7 +13,8 @@ use wire::{Mac, arp, ndp, vlan};
 /// The resolver's times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolverSettings {
-    /// Between the first two questions; doubled up to `longest_ms`.
+    /// The pause between the first two questions; the next pauses double up to
+    /// `longest_ms`.
     pub again_ms: u64,
     /// The longest pause between questions.
     pub longest_ms: u64,
@@ -21,7 +22,7 @@ pub struct ResolverSettings {
     pub tries: u32,
     /// How long a neighbour that no packet goes to is remembered.
     pub idle_ms: u64,
-    /// The same for one that has not answered.
+    /// How long a neighbour that has not answered is remembered.
     pub unanswered_ms: u64,
     /// Slots of the neighbour table looked at in one tick.
     pub slots_per_tick: usize,
@@ -74,7 +75,8 @@ struct Asked {
     times: u32,
 }
 
-/// Asks for and refreshes next hops. One per process; knows no threads.
+/// Asks for next hops and keeps them fresh. A process has one resolver, which knows
+/// no threads.
 #[derive(Debug)]
 pub struct Resolver {
     shared: Arc<Shared>,
@@ -82,13 +84,13 @@ pub struct Resolver {
     asked: Box<[Asked]>,
     wanted: ArrayVec<HopId, 64>,
     cursor: usize,
-    /// Hops of backends and gateways: never forgotten, and asked for without
-    /// packets.
+    /// Hops of backends and gateways, which are never forgotten and are asked for
+    /// without packets.
     kept: Vec<HopId>,
     notices: ArrayVec<LinkNotice, NOTICES>,
-    /// From when on a changed address is reported again.
+    /// From when on the next changed address is reported.
     notice_ms: u64,
-    /// The snapshot that they are from.
+    /// The snapshot that `kept` is from.
     followed: Option<Arc<Snapshot>>,
     counters: Arc<Counters>,
 }
@@ -115,10 +117,11 @@ impl Resolver {
         }
     }
 
-    /// A worker has a packet for `hop`, whose Ethernet address isn't known.
+    /// Notes that a worker has a packet for `hop`, whose Ethernet address isn't
+    /// known.
     pub fn want(&mut self, hop: HopId) {
         if !self.wanted.contains(&hop) {
-            // If there is no room, the walk over the table finds it.
+            // If there is no room, the walk over the table finds the hop.
             let _ = self.wanted.try_push(hop);
         }
     }
@@ -129,7 +132,7 @@ impl Resolver {
         Arc::clone(&self.counters)
     }
 
-    /// Asks what is due, at most a few hundred questions; called about once a
+    /// Sends the questions that are due, at most a few hundred; called about once a
     /// millisecond. `send` gets whole frames.
     pub fn tick(&mut self, now_ms: u64, send: &mut dyn FnMut(PortId, &[u8])) {
         let shared = Arc::clone(&self.shared);
@@ -162,7 +165,7 @@ impl Resolver {
         {
             if let Some(mac) = mac.filter(|_| now_ms >= self.notice_ms) {
                 self.notice_ms = now_ms + NOTICE_MS;
-                // Without room the counters tell.
+                // A notice without room is still in the counters.
                 let _ = self.notices.try_push(LinkNotice::Moved { addr, former, mac });
             }
         }
@@ -237,7 +240,7 @@ impl Resolver {
         match neighbour.state {
             NeighbourState::Static => {}
             NeighbourState::Reachable => {
-                // Asking early keeps what is in use from ever being stale.
+                // An early question keeps an address in use from ever being stale.
                 if age_ms > good_ms {
                     table.expire(neighbour.hop);
                     self.answered(neighbour.hop);
@@ -263,8 +266,8 @@ impl Resolver {
         }
     }
 
-    /// Asks for `neighbour` unless that was done not long ago; how often it
-    /// has been asked for in vain.
+    /// Asks for `neighbour` unless a question went out not long ago; returns how many
+    /// questions have had no answer.
     fn ask(
         &mut self,
         snapshot: &Snapshot,
@@ -303,8 +306,8 @@ fn slot(asked: &mut [Asked], hop: HopId) -> Option<&mut Asked> {
     asked.get_mut(NeighbourTable::slot_of(hop))
 }
 
-/// The frame that asks for `neighbour`: everybody, or only itself if its
-/// Ethernet address is known.
+/// The frame that asks for `neighbour`: to everybody, or to the neighbour alone if
+/// its Ethernet address is known.
 fn question(snapshot: &Snapshot, neighbour: &Neighbour) -> Option<(PortId, ArrayVec<u8, FRAME>)> {
     let interface = snapshot.interfaces.get(neighbour.interface)?;
     let known: Option<Mac> = neighbour.mac;
