@@ -1,4 +1,4 @@
-//! What every stage has at hand while one burst is processed.
+//! What every stage uses while the pipeline processes one burst.
 use flow::{HopId, InterfaceId};
 use l3::Interface;
 use packet::PacketBuf;
@@ -14,7 +14,7 @@ pub(crate) struct Context<'a, O> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) counters: &'a Counters,
     pub(crate) from: Source,
-    /// Whether the receive queue says something of its packets.
+    /// Whether the number of the receive queue says something about its packets.
     pub(crate) queue: bool,
     pub(crate) now_ms: u64,
     pub(crate) out: &'a mut O,
@@ -37,7 +37,7 @@ impl<B: PacketBuf> Packet<B> {
     }
 }
 
-/// What is done to a packet: the end of matching, the beginning of acting.
+/// What the act stage does to a packet: the result of matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) delivery: Delivery,
@@ -55,8 +55,8 @@ impl<O> Context<'_, O> {
         self.snapshot.interfaces.get(packet.interface)
     }
 
-    /// Sends an answer, complete but for its tag, back to where the packet
-    /// that it was made of came from.
+    /// Sends an answer, which is complete except for its tag, back to where the
+    /// packet came from that it was made from.
     pub(crate) fn reply<B: PacketBuf>(&mut self, packet: Packet<B>, counter: Counter)
     where
         O: Outbox<B>,
@@ -78,8 +78,8 @@ impl<O> Context<'_, O> {
         tag.is_none_or(|id| vlan::push(&mut packet.buf, id))
     }
 
-    /// Gives `packet` the tag and Ethernet addresses of its way over
-    /// `interface` and sends it.
+    /// Writes the tag and the Ethernet addresses of the path over `interface` into
+    /// `packet` and sends it.
     #[inline]
     pub(crate) fn send<B: PacketBuf>(
         &mut self,

@@ -1,14 +1,16 @@
 //! Backends for which a pool was found without a free local endpoint.
 use flow::BackendId;
 
-/// Backends remembered; those that agree modulo this take each other's place.
+/// Number of remembered backends; a backend takes the place of one whose id agrees
+/// modulo this number.
 const CELLS: usize = 64;
 /// How long an exhausted pool is remembered.
 const REMEMBERED_MS: u64 = 1000;
 
-/// One worker's memory of exhausted pools: as a full table is not tried again for
-/// each SYN of a flood, neither are all candidates of a pool. One is, so that
-/// an endpoint that becomes free is found before the memory ends.
+/// One worker's memory of exhausted pools. A full table is not tried again for each
+/// SYN of a flood, and neither are all candidates of an exhausted pool. One candidate
+/// is tried, so that the worker finds an endpoint that becomes free before the memory
+/// ends.
 #[derive(Debug)]
 pub(crate) struct ExhaustedPools(Box<[Option<(BackendId, u64)>; CELLS]>);
 

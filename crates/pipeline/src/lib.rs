@@ -1,8 +1,8 @@
 //! Packets in batches: read what the NIC reported, look up, decide, serve.
 //!
-//! The fast path takes packets that are only rewritten and
-//! sent; all others take the slow path, which parses, matches, decides and acts
-//! packet by packet and does the same to the packets that both can take.
+//! The fast path takes packets that are only rewritten and sent; all others take the
+//! slow path, which parses, matches, decides and acts packet by packet and gives the
+//! same bytes for every packet that both paths can serve.
 //!
 //! # Fast path
 //! ```text
@@ -21,10 +21,10 @@
 //!        └─ ICMP ─► echoes answered, errors translated ────────────────► out
 //! ```
 //!
-//! One [`Pipeline`] a worker; all of them share one [`Shared`](state::Shared).
-//! Nothing here knows a driver, a thread or a clock: packets come as
-//! [`PacketBuf`](packet::PacketBuf)s, time as milliseconds, and what goes out
-//! is given to an [`Outbox`].
+//! Each worker has one [`Pipeline`]; all pipelines share one
+//! [`Shared`](state::Shared). The crate knows no driver, thread or clock: packets
+//! come as [`PacketBuf`](packet::PacketBuf)s, time as milliseconds, and outgoing
+//! packets go to an [`Outbox`].
 #![forbid(unsafe_code)]
 
 mod answer;

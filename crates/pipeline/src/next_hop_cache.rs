@@ -1,6 +1,6 @@
-//! Next hops as one worker needs them: compiled once, used until anything about
-//! them may have changed. Two comparisons per packet stand in for the sequence
-//! lock of the neighbour table.
+//! Next hops in the form that one worker needs: each is compiled once and used until
+//! anything about it may have changed. Two comparisons per packet replace the
+//! sequence lock of the neighbour table.
 use std::net::IpAddr;
 
 use flow::{HopId, PortId};
@@ -16,11 +16,11 @@ use crate::server_hop_cache::ServerHopCache;
 /// Bytes of an Ethernet header without a tag.
 pub(crate) const ETHERNET: usize = 14;
 
-/// Compiled hops kept at once; those whose numbers agree modulo this take each
-/// other's place.
+/// Number of compiled hops kept at once; a hop takes the place of one whose id agrees
+/// modulo this number.
 const SIZE: usize = 512;
-/// A compiled hop is used at most so long, so that the neighbour table learns
-/// that it is in use.
+/// The longest use of a compiled hop without the neighbour table, which so learns
+/// that the hop is in use.
 const LEASE_MS: u64 = 512;
 
 /// What a packet needs to leave by a hop.
@@ -36,8 +36,8 @@ pub(crate) struct NextHop {
 }
 
 impl NextHop {
-    /// Whether a frame of `len` bytes, not counting its tag, isn't too long.
-    /// Padding is the part of frames too short for any limit.
+    /// Whether a frame of `len` bytes, not counting its tag, is short enough. Only
+    /// frames that are too short for any limit have padding.
     #[inline(always)]
     pub(crate) fn takes(&self, len: usize) -> bool {
         len <= usize::from(self.longest)
@@ -51,8 +51,9 @@ impl NextHop {
         }
     }
 
-    /// Exchanges the frame's tag of `tag` bytes for the hop's; how long that is.
-    /// `None`, and nothing happens: there is no room for it.
+    /// Exchanges the frame's tag of `tag` bytes for the hop's and returns the length
+    /// of the new tag. `None`, with the frame untouched: there is no room for the
+    /// tag.
     #[inline]
     pub(crate) fn retag<B: PacketBuf>(&self, buf: &mut B, tag: usize) -> Option<usize> {
         let done = match (tag, self.vlan) {
@@ -68,18 +69,18 @@ impl NextHop {
 #[derive(Clone, Copy, Debug)]
 struct Compiled {
     id: HopId,
-    /// In which era it was compiled; 0: never.
+    /// The era in which the hop was compiled; 0: never.
     era: u64,
     hop: NextHop,
 }
 
-/// One worker's compiled hops. The slow way compiles, the fast way compares one
-/// number and goes.
+/// One worker's compiled hops. The slow path compiles hops; the fast path compares
+/// one number and uses them.
 #[derive(Debug)]
 pub(crate) struct NextHopCache {
     compiled: Box<[Compiled; SIZE]>,
     era: u64,
-    /// What began the era: changes of next hops in use, and the time.
+    /// The changes of next hops in use, and the time, at which the era began.
     moves: u64,
     lease: u64,
     /// Which hop leads to an address.
@@ -95,19 +96,19 @@ impl Default for NextHopCache {
 }
 
 impl NextHopCache {
-    /// Forgets everything: there is a new configuration.
+    /// Forgets all hops, because the configuration is new.
     pub(crate) fn forget(&mut self) {
         self.era += 1;
     }
 
-    /// What was compiled in another era must be compiled anew.
+    /// The present era: hops compiled in another one must be compiled anew.
     #[inline]
     pub(crate) const fn era(&self) -> u64 {
         self.era
     }
 
-    /// The top of a burst: a new era begins if a next hop in use has changed since
-    /// the last one, or the lease is over.
+    /// Begins a burst: a new era begins if a next hop in use has changed since the
+    /// last burst, or if the lease is over.
     #[inline]
     pub(crate) fn begin(&mut self, moves: u64, now_ms: u64) {
         let lease = now_ms / LEASE_MS;
@@ -148,7 +149,7 @@ fn compile<O>(cx: &Context<'_, O>, id: HopId) -> Option<NextHop> {
     let (interface, mac) = cx.shared.neighbours.resolve(id, cx.now_ms)?;
     let interface = snapshot.interfaces.get(interface)?;
     let (vlan, longest) = (interface.vlan, interface.mtu.saturating_add(ETHERNET as u16));
-    // With a tag the frame's length must still be a 16-bit number.
+    // The length of a frame with a tag must still fit 16 bits.
     let longest = longest.min(u16::MAX - vlan::LEN as u16);
     Some(NextHop { macs: mac_pair(mac?, interface.mac), port: interface.port, longest, vlan })
 }

@@ -1,5 +1,5 @@
-//! Packets of known connections: their state is kept, and the offload side is
-//! told what concerns it.
+//! Packets of known connections: each one updates its connection's state, and events
+//! that concern the offload side are reported to it.
 use conntrack::{ConnId, ConnState, Event, Hit, OffloadState, Segment};
 use flow::{AdmissionPolicy, BackendId, Direction};
 use packet::PacketBuf;
@@ -10,14 +10,15 @@ use crate::Outbox;
 use crate::context::{Context, Decision};
 use crate::sampler::Sampler;
 
-/// One packet in so many of those whose connection is known is an occasion to
-/// ask for rules again: after a full ring, and for connections whose rules were
-/// taken back. The busiest connections ask soonest. Where the offload side
-/// chooses, it is a sample for it, whether the NIC matched the packet or not.
+/// One packet in so many of those whose connection is known is an occasion to ask for
+/// rules again: the ring may have been full, and rules may have been taken back. The
+/// busiest connections ask soonest this way. Where the offload side chooses the
+/// connections, each occasion is a sample for it, whether the NIC matched the packet
+/// or not.
 const REMIND: u32 = 64;
 
-/// What is done to a packet of connection `hit`; `None` if the connection has
-/// just gone.
+/// What the act stage does to a packet of connection `hit`; `None` if the connection
+/// has just been removed.
 #[inline]
 pub(crate) fn decision<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
@@ -55,8 +56,8 @@ pub(crate) fn segment(headers: &Headers) -> Option<Segment> {
     })
 }
 
-/// The new connection `conn` waits for the first answer of `backend`, which is
-/// measured.
+/// Notes that the new connection `conn` waits for the first answer of `backend`,
+/// whose delay is measured.
 pub(crate) fn measure<O>(cx: &Context<'_, O>, conn: ConnId, backend: BackendId) {
     if let Some(generation) = cx.shared.table.generation(conn) {
         cx.shared.loads.asked((conn.raw(), generation), backend, cx.now_ms);
@@ -101,13 +102,13 @@ const fn workers_ask(admit: AdmissionPolicy) -> bool {
     matches!(admit, AdmissionPolicy::All | AdmissionPolicy::FirstPacket)
 }
 
-/// Asks for rules, unless they have been asked for.
+/// Asks for rules, unless a request is pending.
 pub(crate) fn want<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId) {
     let table = &cx.shared.table;
     if table.change_offload(conn, OffloadState::None, OffloadState::Wanted)
         && !tell(cx, conn, Offload::Wanted)
     {
-        // Free to be asked for again.
+        // The connection can be asked for again.
         table.change_offload(conn, OffloadState::Wanted, OffloadState::None);
     }
 }
@@ -127,7 +128,7 @@ pub(crate) fn tell<B: PacketBuf, O: Outbox<B>>(
 pub(crate) struct Reminder(pub(crate) Sampler);
 
 impl Reminder {
-    /// A packet is of connection `hit`.
+    /// Takes note of a packet of connection `hit`.
     #[inline]
     pub(crate) fn found<B: PacketBuf, O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, hit: Hit) {
         if self.0.takes(REMIND) {
@@ -141,7 +142,7 @@ impl Reminder {
         self.0.next(from, end, REMIND)
     }
 
-    /// A packet of connection `hit` is an occasion.
+    /// Takes a packet of connection `hit` as an occasion.
     pub(crate) fn remind<B: PacketBuf, O: Outbox<B>>(&self, cx: &mut Context<'_, O>, hit: Hit) {
         if cx.snapshot.admit != AdmissionPolicy::Off {
             remind(cx, hit.conn, REMIND);

@@ -9,12 +9,12 @@ pub trait Outbox<B> {
     /// Sends `packet` on `port`.
     fn send(&mut self, port: PortId, packet: B);
 
-    /// A buffer of `len` bytes, whose values are not defined, for a packet
-    /// that originates here; `None` if there is none.
+    /// A buffer of `len` bytes, whose values are not defined, for a packet that
+    /// originates here; `None` if no buffer is free.
     fn fresh(&mut self, len: usize) -> Option<B>;
 
-    /// Passes `reason` for `conn` on to the offload side. `false` if the ring
-    /// is full: it is counted, and tried again at a later packet.
+    /// Passes `reason` for `conn` on to the offload side. `false`: the ring is full;
+    /// the lost message is counted, and a later packet repeats it.
     fn offload(&mut self, conn: ConnId, reason: Offload) -> bool;
 
     /// Asks for `hop` to be resolved soon.

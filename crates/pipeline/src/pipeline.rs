@@ -1,5 +1,5 @@
-//! One worker's pipeline: what the NIC reported is read, packets are looked up,
-//! then each is served, in the order in which they came.
+//! One worker's pipeline: it reads what the NIC reported, looks packets up, and
+//! serves each packet in the order of arrival.
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -52,17 +52,18 @@ impl Default for Settings {
     }
 }
 
-/// One worker's way of packets from a port to the next.
+/// Takes one worker's packets from the port on which they arrive to the port on which
+/// they leave.
 pub struct Pipeline<B: PacketBuf> {
     shared: Arc<Shared>,
     snapshot: Arc<Snapshot>,
-    /// Where a new one comes; asked every round, so it is asked cheaply.
+    /// Where a new snapshot appears. Every round asks for it, so asking is cheap.
     published: Cache<Published, Arc<Snapshot>>,
     counters: Arc<Counters>,
     reader: Reader,
     stages: Stages<B>,
-    /// Of the burst in work. Kept, since filling it anew costs a small burst as
-    /// much as its packets.
+    /// State of the present burst. It is kept between bursts: filling it anew would
+    /// cost a small burst as much as its packets.
     verdicts: Box<Verdicts>,
 }
 
@@ -130,14 +131,14 @@ impl<B: PacketBuf> Pipeline<B> {
         Ok(Self { shared, snapshot, published, counters, reader, stages, verdicts })
     }
 
-    /// This worker's counters; they outlive the pipeline.
+    /// This worker's counters, which outlive the pipeline.
     #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
 
-    /// The loop's top: nothing of earlier bursts is referred to any more, and
-    /// a new configuration is picked up, without allocating.
+    /// Begins a round of the worker's loop: the pipeline keeps no reference from
+    /// earlier bursts, and picks up a new configuration without allocating.
     pub fn begin(&mut self) {
         self.reader.quiesce();
         let now = self.published.load();
@@ -178,7 +179,7 @@ impl<B: PacketBuf> Pipeline<B> {
         }
     }
 
-    /// What has to happen without packets: giving up on fragments. Called
+    /// Does the work that needs no packets: it gives up on old fragments. Called
     /// about once a millisecond.
     pub fn tick(&mut self, now_ms: u64, out: &mut impl Outbox<B>) {
         let _ = out;
@@ -223,8 +224,8 @@ impl<B: PacketBuf> Stages<B> {
         self.serve(cx, link, mixed, burst.drain(..), verdicts, &mut slow);
     }
 
-    /// Looks up the packets of which nothing is known, and prepares the new
-    /// connections among them. Of how many packets something is known then.
+    /// Looks up the packets that have no verdict yet, and prepares the new
+    /// connections among them. Returns how many packets have a verdict then.
     #[inline]
     fn look_up<const TAGGED: bool, O>(
         &mut self,
@@ -246,7 +247,7 @@ impl<B: PacketBuf> Stages<B> {
         found + verdicts.iter().filter(opens).count()
     }
 
-    /// Some packets of known connections are an occasion to ask for rules.
+    /// Takes some packets of known connections as occasions to ask for rules.
     #[inline(always)]
     fn remind<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, len: usize, verdicts: &Verdicts) {
         let mut from = 0;

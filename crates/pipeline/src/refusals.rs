@@ -4,11 +4,11 @@ use flow::ServiceId;
 use state::Counter;
 use wire::FlowKey;
 
-/// Services and source networks remembered; those that agree modulo this share
-/// their memory.
+/// Number of remembered services and source networks; those that agree modulo this
+/// number share a cell.
 const CELLS: usize = 256;
 
-/// Why the table took a connection that Maglev can serve without it.
+/// Why the table refused a connection, which Maglev can serve without an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
     /// No record is free.
@@ -18,7 +18,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// What counts such connections.
+    /// The counter of such connections.
     pub(crate) const fn counter(self) -> Counter {
         match self {
             Self::Full => Counter::TableFullSeen,
@@ -32,14 +32,14 @@ impl Refused {
 /// The last refusals that one worker has seen.
 #[derive(Debug)]
 pub(crate) struct Refusals {
-    /// By family: each has records of its own, and connections of one say nothing
-    /// about those of the other.
+    /// By family: each family has records of its own, so a refusal in one says
+    /// nothing about the other.
     full_ms: [Option<u64>; 2],
-    /// The last for a limit.
+    /// The last refusal because of a limit.
     limited_ms: Option<u64>,
-    /// By service; one more than the time, or 0.
+    /// By service: the time of the last refusal plus one, or 0.
     services: Box<[u64; CELLS]>,
-    /// By the client's network.
+    /// By the client's network: the time of the last refusal plus one, or 0.
     sources: Box<[u64; CELLS]>,
 }
 
@@ -70,7 +70,7 @@ impl Refusals {
             })
     }
 
-    /// The connection of `flow` to `service` has been refused.
+    /// Notes that the connection of `flow` to `service` has been refused.
     pub(crate) fn note(
         &mut self,
         (service, flow): (ServiceId, &FlowKey),

@@ -1,7 +1,7 @@
 //! Chooses one packet in so many.
 
-/// Takes packets at random distances, the same in every run: regular ones
-/// would always meet the same of a few connections that send in turn.
+/// Takes packets at random distances, which are alike in every run. Regular distances
+/// would always meet the same few of some connections that send in turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Sampler {
     left: u32,
@@ -27,8 +27,8 @@ impl Sampler {
         true
     }
 
-    /// The next packet taken among the places `from` to `end` of a burst: what
-    /// [`Self::takes`] would say of one after the other, at once.
+    /// The next packet taken among the places `from` to `end` of a burst: the answers
+    /// of [`Self::takes`] for one place after the other, at once.
     #[inline]
     pub(crate) fn next(&mut self, from: usize, end: usize, one_in: u32) -> Option<usize> {
         let (left, packets) = (self.left as usize, end.saturating_sub(from));

@@ -1,5 +1,5 @@
-//! Which backend a new connection is given: the policy of the fast and the slow
-//! path alike.
+//! The choice of a new connection's backend: one policy for the fast and the slow
+//! path.
 use flow::{BackendId, ServiceId};
 use service::{Service, WorkerScheduleState};
 use wire::{FlowKey, TcpFlags, Transport};
@@ -12,13 +12,13 @@ use crate::slow::stateless;
 /// What one worker's choices depend on besides the packet.
 #[derive(Debug)]
 pub(crate) struct Scheduling {
-    /// Of the schedulers; belongs to the present service table.
+    /// State of the schedulers, which belongs to the present service table.
     pub(crate) state: WorkerScheduleState,
-    /// What the connection table has refused.
+    /// The last refusals of the connection table.
     refusals: Refusals,
     /// Pools without a free local endpoint.
     pub(crate) exhausted: ExhaustedPools,
-    /// How long flows stay where they were served without state.
+    /// How long a flow that was served without state stays at its backend.
     pub(crate) udp_timeout_ms: u64,
     /// The backend of the packet that is about to take the slow path, if the
     /// fast path has chosen it already.
@@ -31,14 +31,14 @@ impl Scheduling {
         Self { state, refusals, exhausted, udp_timeout_ms, chosen: None }
     }
 
-    /// Whether no flow is about that the table refused for a reason that holds for
+    /// Whether the table has refused no flow lately for a reason that holds for
     /// `flow` to `service`, too.
     #[inline]
     pub(crate) fn is_calm(&self, service: ServiceId, flow: &FlowKey, now_ms: u64) -> bool {
         self.refusals.is_calm((service, flow), now_ms, self.udp_timeout_ms)
     }
 
-    /// The table has refused the connection of `flow` to `service`.
+    /// Notes that the table has refused the connection of `flow` to `service`.
     pub(crate) fn refused(
         &mut self,
         service: ServiceId,
@@ -49,14 +49,14 @@ impl Scheduling {
         self.refusals.note((service, flow), why, now_ms);
     }
 
-    /// Hands `backend` on to the slow path: the next choice is that one. `None`
+    /// Hands `backend` on to the slow path, whose next choice it becomes. `None`
     /// takes it back.
     pub(crate) const fn hand_on(&mut self, backend: Option<BackendId>) {
         self.chosen = backend;
     }
 
-    /// The backend for the connection that a packet with `flags` opens: the one
-    /// handed on, or else [`Self::choose`]'s.
+    /// The backend for the connection that a packet with `flags` opens: the backend
+    /// handed on, or else the result of [`Self::choose`].
     pub(crate) fn backend<O>(
         &mut self,
         cx: &Context<'_, O>,
@@ -67,11 +67,10 @@ impl Scheduling {
         self.chosen.take().or_else(|| self.choose(cx, service, flow, flags))
     }
 
-    /// A TCP connection begins with SYN, and a scheduler may choose. Any other
-    /// packet may be of a connection that was served before, by this load
-    /// balancer or another, and Maglev is what they agree on. So may a UDP
-    /// packet, and a SYN sent again, while connections are about that the table
-    /// refused.
+    /// A TCP connection begins with SYN, and a scheduler may choose. Any other packet
+    /// may belong to a connection that this load balancer or another one served
+    /// before; all of them agree on Maglev's choice. So may a UDP packet or a
+    /// repeated SYN while connections are alive that the table refused.
     pub(crate) fn choose<O>(
         &mut self,
         cx: &Context<'_, O>,

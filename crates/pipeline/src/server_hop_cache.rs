@@ -1,5 +1,5 @@
-//! Which next hop leads to an address, as one worker remembers it: routes and
-//! neighbours are searched again when anything about them may have changed.
+//! Which next hop leads to an address, as one worker remembers it. The worker
+//! searches routes and neighbours again when anything about them may have changed.
 use std::net::IpAddr;
 
 use flow::{HopId, InterfaceId};
@@ -7,14 +7,14 @@ use flow::{HopId, InterfaceId};
 use crate::context::Context;
 use crate::slow::act::hop_to;
 
-/// Addresses remembered of each kind; those whose hashes agree take each
-/// other's place.
+/// Number of remembered addresses of each kind; an address takes the place of one
+/// whose hash agrees modulo this number.
 const SIZE: usize = 256;
 
 /// An address and the hop that leads there.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// In which era of the [`NextHopCache`](crate::next_hop_cache::NextHopCache)
+    /// The era of the [`NextHopCache`](crate::next_hop_cache::NextHopCache) in which
     /// it was found; 0: never.
     era: u64,
     interface: InterfaceId,
@@ -28,7 +28,7 @@ struct Known {
 pub(crate) struct ServerHopCache {
     /// By server.
     servers: Box<[Known; SIZE]>,
-    /// By neighbour; clients are many, gateways few.
+    /// By neighbour, since clients are many and gateways few.
     neighbours: Box<[Known; SIZE]>,
 }
 

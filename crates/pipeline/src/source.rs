@@ -1,11 +1,11 @@
-//! Which addresses a packet that opens something or is answered can come from.
+//! Source addresses from which a packet may open a connection or be answered.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::context::Context;
 
-/// Whether a client behind routers can have this address: its packets are
-/// forwarded. Link-local addresses are believed on their link only (RFC 4291
-/// section 2.5.6, RFC 3927 section 2.7).
+/// Whether a client behind routers can have this address, so that its packets are
+/// forwarded. Link-local addresses are valid on their link only (RFC 4291 section
+/// 2.5.6, RFC 3927 section 2.7).
 #[inline]
 pub(crate) fn is_client<O>(cx: &Context<'_, O>, ip: IpAddr) -> bool {
     let link_local = match ip {
@@ -40,7 +40,8 @@ const fn is_reserved_v4(ip: Ipv4Addr) -> bool {
 #[inline]
 const fn is_reserved_v6(ip: Ipv6Addr) -> bool {
     let [first, ..] = ip.octets();
-    // All of them but multicast begin with a zero byte, which nearly no other does.
+    // All of these addresses except multicast begin with a zero byte, which hardly
+    // any other address does.
     first == 0xff || (first == 0 && is_special_v6(ip))
 }
 

@@ -7,14 +7,15 @@ use crate::pipeline::BURST;
 /// stays in its burst, so that the burst keeps its order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verdict {
-    /// Nothing: the packet is looked up, and then goes the slow path.
+    /// The stages know nothing of the packet: it is looked up, and then takes the
+    /// slow path.
     Unknown,
     /// The NIC's mark names this connection. The mark may be stale, so the
     /// packet's key is compared with the connection's.
     Marked(Hit),
     /// The connection table has found this connection.
     Found(Hit),
-    /// The receive queue means a backend.
+    /// The receive queue stands for a backend.
     Queued,
     /// Several backends share the receive queue, and the mark carries this tag,
     /// which means one of them.
@@ -28,6 +29,6 @@ pub(crate) enum Verdict {
     Dropped,
 }
 
-/// Of all packets of a burst, in order; those behind the burst's last count for
-/// nothing.
+/// The verdicts on all packets of a burst, in order; verdicts behind the burst's last
+/// packet have no meaning.
 pub(crate) type Verdicts = [Verdict; BURST];

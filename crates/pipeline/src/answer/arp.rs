@@ -1,4 +1,5 @@
-//! ARP (RFC 826): answers for VIPs, pool and interface addresses, and learns.
+//! ARP (RFC 826): answers for VIPs, pool addresses and interface addresses, and
+//! learns neighbours.
 use std::net::IpAddr;
 
 use flow::InterfaceId;
@@ -27,11 +28,11 @@ pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packe
     let neighbours = &cx.shared.neighbours;
     let for_us = answers_for(cx.snapshot, interface, target);
     if for_us && asked.operation == REQUEST && interface.is_on_link(sender) {
-        // It is about to speak to us, so we will need its address. Without
-        // room it is asked for later.
+        // The sender is about to speak to us, so its address will be needed. Without
+        // room in the table it is asked for later.
         let _ = neighbours.hear_of(packet.interface, sender, cx.now_ms);
     }
-    // A probe (RFC 5227) has no sender to learn, and a sender that is elsewhere is
+    // A probe (RFC 5227) has no sender to learn, and a sender on another network is
     // not believed.
     let known = interface.is_on_link(sender)
         && learn(cx, packet.interface, sender, asked.sender_mac) != Learnt::Unknown;
@@ -44,8 +45,8 @@ pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packe
     cx.count(if known { Counter::ArpLearnt } else { Counter::ArpNotForUs });
 }
 
-/// Learns that `addr` on `interface` has `mac`; counts what came of it, if that is
-/// out of the ordinary.
+/// Learns that `addr` on `interface` has `mac`, and counts a result that is out of
+/// the ordinary.
 pub(crate) fn learn<O>(
     cx: &Context<'_, O>,
     interface: InterfaceId,
@@ -61,7 +62,7 @@ pub(crate) fn learn<O>(
     learnt
 }
 
-/// Whether questions for `addr` on `interface` are ours to answer.
+/// Whether the load balancer answers questions for `addr` on `interface`.
 pub(crate) fn answers_for(snapshot: &Snapshot, interface: &Interface, addr: IpAddr) -> bool {
     snapshot.services.is_vip(addr)
         || snapshot.services.is_pool_address(addr)

@@ -1,6 +1,6 @@
-//! Another station claims an address of ours: it is defended by saying at once
-//! where the address is (RFC 5227 section 2.4 (b) for IPv4, RFC 4861 section 7.2.6
-//! for IPv6), at most every ten seconds.
+//! Defence of our addresses: if another station claims one, the load balancer
+//! announces at once where the address is (RFC 5227 section 2.4 (b) for IPv4, RFC
+//! 4861 section 7.2.6 for IPv6), at most every ten seconds.
 use std::net::IpAddr;
 
 use l3::Interface;
@@ -11,8 +11,8 @@ use wire::{Mac, arp, ndp};
 use crate::Outbox;
 use crate::context::{Context, Packet};
 
-/// `packet`, in which `station` claims our `addr`, becomes the announcement that
-/// defends it, or is dropped.
+/// Turns `packet`, in which `station` claims our `addr`, into the announcement that
+/// defends the address, or drops it.
 #[cold]
 pub(crate) fn claimed<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,

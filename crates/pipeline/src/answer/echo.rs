@@ -16,17 +16,17 @@ use crate::slow::fragment::FragmentKey;
 #[derive(Debug)]
 pub(crate) struct Echoes {
     reassembly: Reassembly,
-    /// Of the next answer in pieces.
+    /// The id of the next answer in pieces.
     id: u32,
 }
 
 impl Echoes {
-    /// Pieces of one request come within `timeout_ms`; `seed` begins the ids.
+    /// Pieces of one request come within `timeout_ms`; the ids begin at `seed`.
     pub(crate) fn new(timeout_ms: u64, seed: u64) -> Self {
         Self { reassembly: Reassembly::new(timeout_ms), id: (seed >> 32) as u32 }
     }
 
-    /// From now on pieces of one request come within `timeout_ms`.
+    /// Sets the time within which the pieces of one request come.
     pub(crate) const fn set_timeout(&mut self, timeout_ms: u64) {
         self.reassembly.timeout_ms = timeout_ms;
     }
@@ -52,7 +52,8 @@ impl Echoes {
         }
         match self.pieces(cx, &packet, mtu) {
             Ok(0) => cx.count(Counter::IcmpPieces),
-            // One packet came and one is its reply; the others are more than came.
+            // One packet came, so the first packet of the reply answers it; the
+            // others originate here.
             Ok(sent) => {
                 cx.count(Counter::EchoReplied);
                 cx.counters.add(Counter::OriginatedPackets, sent - 1);
@@ -61,8 +62,8 @@ impl Echoes {
         }
     }
 
-    /// Adds a piece and sends the answer, if the request is whole; how many packets
-    /// that took.
+    /// Adds a piece and sends the answer once the request is whole; returns how many
+    /// packets the answer took.
     fn pieces<B: PacketBuf, O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
@@ -88,7 +89,7 @@ impl Echoes {
     }
 }
 
-/// Sends `pieces` back to where `frame` came from; how many there were.
+/// Sends `pieces` back to where `frame` came from, and returns how many there were.
 fn send<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     frame: &[u8],

@@ -1,5 +1,5 @@
-//! ICMP and ICMPv6: echoes answered, errors translated to the connection they
-//! speak of.
+//! ICMP and ICMPv6: echoes are answered, and errors translated to the connection that
+//! they speak of.
 use std::net::SocketAddr;
 
 use packet::PacketBuf;
@@ -70,10 +70,9 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
     echoes.answer(cx, packet);
 }
 
-/// An error speaks of a packet that we have sent to where the error comes
-/// from. Its receiver's way is that of the packets that answer it. In one way
-/// modes that packet may have gone past us; its receiver is the backend then,
-/// and needs the error as it is.
+/// An error speaks of a packet that we have sent to where the error comes from, and
+/// goes where the packets go that answer that one. In one-way modes that packet may
+/// not have passed us; then the error is for the backend, which needs it unchanged.
 fn error<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     mut packet: Packet<B>,
@@ -113,7 +112,7 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     Ok(())
 }
 
-/// What is done to packets with key `answers`.
+/// The decision on packets with key `answers`.
 fn receiver<O>(cx: &Context<'_, O>, answers: &FlowKey) -> Result<Decision, Counter> {
     let table = &cx.shared.table;
     if let Some(action) = table.lookup(answers).and_then(|hit| table.action(hit)) {

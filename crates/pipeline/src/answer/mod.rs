@@ -1,5 +1,5 @@
-//! What the load balancer answers itself: ARP, neighbour discovery, ICMP echoes,
-//! reports about tunnels that are too narrow, and refusals.
+//! Packets that the load balancer answers itself: ARP, neighbour discovery, ICMP
+//! echoes, reports about tunnels that are too narrow, and refusals.
 
 pub(crate) mod arp;
 mod conflict;

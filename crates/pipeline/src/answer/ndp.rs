@@ -1,5 +1,5 @@
-//! Neighbour discovery (RFC 4861): answers for VIPs, pool and interface
-//! addresses, and learns.
+//! Neighbour discovery (RFC 4861): answers for VIPs, pool addresses and interface
+//! addresses, and learns neighbours.
 use std::net::{IpAddr, Ipv6Addr};
 
 use l3::{Interface, Learnt, NeighbourState};
@@ -56,7 +56,7 @@ fn solicited<B: PacketBuf, O: Outbox<B>>(
         let _ = cx.shared.neighbours.hear_of(packet.interface, source, cx.now_ms);
         arp::learn(cx, packet.interface, source, mac);
     }
-    // The router flag is set: backends have us as their gateway.
+    // The router flag is set because backends have us as their gateway.
     let answer = ndp::advertise(asked, interface.mac, true);
     if !Context::<O>::replace(&mut packet, &answer) {
         return cx.count(Counter::NoRoom);
@@ -64,8 +64,8 @@ fn solicited<B: PacketBuf, O: Outbox<B>>(
     cx.reply(packet, Counter::NdpReplied);
 }
 
-/// RFC 4861 section 7.2.5, without the difference between reachable and stale
-/// that unsolicited advertisements make. `None`: it says nothing new to us.
+/// RFC 4861 section 7.2.5, without the difference between reachable and stale that
+/// unsolicited advertisements make. `None`: the advertisement says nothing new.
 fn learn<B, O>(cx: &Context<'_, O>, packet: &Packet<B>, said: &Advertisement) -> Option<()> {
     let target = IpAddr::V6(said.target);
     let neighbours = &cx.shared.neighbours;

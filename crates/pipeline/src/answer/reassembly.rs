@@ -1,6 +1,6 @@
-//! ICMP messages to the load balancer that come in pieces, put together (RFC 1122
+//! Reassembly of ICMP messages to the load balancer that come in pieces (RFC 1122
 //! section 3.3.2, RFC 8200 section 4.5): a fixed number of places, each for the
-//! longest datagram. When all are taken, the oldest datagram is given up.
+//! longest datagram. When all places are taken, the oldest datagram is given up.
 use crate::slow::fragment::FragmentKey;
 
 /// Datagrams put together at a time: half a megabyte.
@@ -22,10 +22,10 @@ struct Place {
     key: Option<FragmentKey>,
     since_ms: u64,
     bytes: Box<[u8]>,
-    /// A bit for each block that is there.
+    /// A bit for each block that has arrived.
     blocks: Box<[u64]>,
     present: usize,
-    /// The datagram's length, once its last piece is there.
+    /// The datagram's length, once its last piece has arrived.
     length: Option<usize>,
 }
 
@@ -51,8 +51,8 @@ impl Reassembly {
         Self { places: (0..DATAGRAMS).map(|_| place()).collect(), timeout_ms }
     }
 
-    /// Adds a piece of the datagram `key`; the whole datagram, once it is complete.
-    /// Pieces that contradict each other end the datagram (RFC 5722).
+    /// Adds a piece of the datagram `key`; returns the whole datagram once it is
+    /// complete. Pieces that contradict each other end the datagram (RFC 5722).
     pub(crate) fn add(
         &mut self,
         key: FragmentKey,
@@ -62,7 +62,8 @@ impl Reassembly {
         let timeout_ms = self.timeout_ms;
         let is_old = |place: &Place| now_ms.saturating_sub(place.since_ms) > timeout_ms;
         let known = |place: &Place| place.key == Some(key) && !is_old(place);
-        // The place of the datagram, else a free one, else the oldest.
+        // The place of the datagram, or else a free one, or else that of the oldest
+        // datagram.
         let age = |place: &&mut Place| match place.key {
             _ if known(place) => 0,
             None => 1,
@@ -115,7 +116,7 @@ impl Place {
         let target = self.bytes.get_mut(offset..end)?;
         let there = blocks.clone().filter(|block| has(&self.blocks, *block)).count();
         if there > 0 {
-            // The same piece again changes nothing.
+            // A repeated piece changes nothing.
             return (there == blocks.len() && target == data).then_some(None);
         }
         target.copy_from_slice(data);
@@ -174,7 +175,7 @@ mod tests {
             }
             let made = reassembly.add(key(1), last, 6).map(|found| found.to_vec());
             prop_assert_eq!(made, Some(whole.clone()));
-            // And then begins anew.
+            // Then the datagram begins anew.
             let alone = pieces.is_empty();
             prop_assert_eq!(reassembly.add(key(1), last, 6).is_some(), alone);
         }

@@ -1,4 +1,5 @@
-//! Refusals: what a client is told whose packet no service or no backend takes.
+//! Refusals: what the load balancer tells a client whose packet no service or backend
+//! takes.
 use flow::Refuse;
 use packet::PacketBuf;
 use state::Counter;
@@ -11,8 +12,8 @@ use crate::context::{Context, Packet};
 use crate::slow::act::{self, Errors};
 use crate::source::is_host;
 
-/// Drops `packet` for `reason`, and tells its sender as the service that it is for
-/// has it, or, if there is none, as configured for closed ports.
+/// Drops `packet` for `reason`, and answers its sender as its service is configured
+/// to or, without a service, as closed ports are.
 #[cold]
 pub(crate) fn refuse<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
@@ -34,8 +35,9 @@ pub(crate) fn refuse<B: PacketBuf, O: Outbox<B>>(
     }
 }
 
-/// How a packet that is dropped for `reason` is refused, and the counter of those
-/// that are; `None`: it is not, since the sender's next try may find room.
+/// How the load balancer refuses a packet that is dropped for `reason`, and the
+/// counter of such refusals; `None`: it sends nothing, since the sender's next try
+/// may find room.
 fn policy<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     packet: &Packet<B>,
@@ -54,7 +56,8 @@ fn policy<B: PacketBuf, O>(
     Some((how, refused))
 }
 
-/// Answers a TCP segment by a RST; `false`: it is dropped, and counted as `reason`.
+/// Answers a TCP segment with a RST; `false`: the segment is dropped, and counted as
+/// `reason`.
 fn reset<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     errors: &mut Errors,

@@ -1,7 +1,7 @@
 //! Connections of a removed backend whose service resets them: each packet of either
-//! side becomes a RST to the other side, and its sender gets one, too. Nothing needs
-//! to be remembered for that: a segment says which sequence numbers both sides expect
-//! (RFC 9293 section 3.10.7).
+//! side becomes a RST to the other side, and its sender gets a RST, too. That takes
+//! no memory: a segment says which sequence numbers both sides expect (RFC 9293
+//! section 3.10.7).
 use packet::PacketBuf;
 use service::Delivery;
 use state::Counter;
@@ -12,8 +12,8 @@ use crate::context::{Context, Packet};
 use crate::slow::act::{self, Errors};
 use flow::HopId;
 
-/// Ends the connection of `packet` for both sides: the packet would be delivered by
-/// `delivery` to `hop`.
+/// Ends the connection of `packet`, which `delivery` would have taken to `hop`, for
+/// both sides.
 #[cold]
 pub(crate) fn reset_both<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
@@ -25,7 +25,7 @@ pub(crate) fn reset_both<B: PacketBuf, O: Outbox<B>>(
     cx.count(Counter::Revoked);
     answer(cx, &packet);
     let Some(length) = reset::replace_in_place(packet.buf.bytes_mut(), &packet.headers) else {
-        // A RST is for the other side as it is.
+        // A RST goes to the other side unchanged.
         return act::forward(cx, errors, packet, delivery, hop);
     };
     // Cutting can't fail.
@@ -36,8 +36,8 @@ pub(crate) fn reset_both<B: PacketBuf, O: Outbox<B>>(
     }
 }
 
-/// Sends a RST to the sender of `packet`, unless that is one itself or there is no
-/// buffer.
+/// Sends a RST to the sender of `packet`, unless `packet` is a RST itself or there is
+/// no buffer.
 fn answer<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, packet: &Packet<B>) {
     let frame = packet.buf.bytes();
     let Some(mut answer) = cx.out.fresh(frame.len()) else { return };

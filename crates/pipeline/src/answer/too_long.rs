@@ -1,8 +1,8 @@
-//! Tunnels that are narrower than the way to them: a router between here and
-//! the backend says that an outer packet was too long, and the client learns
-//! what fits (RFC 2003 section 4.1, RFC 2473 section 8.1). Nothing is kept:
-//! outer packets are never fragmented, so every one that is too long brings
-//! another report.
+//! Tunnels that are narrower than the path to them: a router between here and the
+//! backend reports that an outer packet was too long, and the client learns which
+//! length fits (RFC 2003 section 4.1, RFC 2473 section 8.1). No state is kept: outer
+//! packets are never fragmented, so every packet that is too long causes another
+//! report.
 use std::net::IpAddr;
 
 use packet::PacketBuf;
@@ -25,8 +25,8 @@ pub(crate) struct Report {
     length: usize,
 }
 
-/// What the client must be told if `packet` reports that one of our outer
-/// packets was too long; `None`: it doesn't, or the client can't help it.
+/// The report to the client if `packet` reports that one of our outer packets was too
+/// long; `None`: it reports something else, or the client can't help it.
 #[cold]
 pub(crate) fn report<B: PacketBuf, O>(
     cx: &Context<'_, O>,
@@ -48,7 +48,7 @@ pub(crate) fn report<B: PacketBuf, O>(
     {
         return None;
     }
-    // What every host must be able to send (RFC 791, RFC 8200 section 5).
+    // The length that every host must be able to send (RFC 791, RFC 8200 section 5).
     let least = if v4 { 68 } else { 1280 };
     let mtu = mtu.checked_sub(tunnel.overhead())?.max(least);
     let client = key.src().ip();
@@ -59,7 +59,7 @@ pub(crate) fn report<B: PacketBuf, O>(
     Some(Report { client, length })
 }
 
-/// Sends the report in the buffer of the one that it was made of.
+/// Sends the report in the buffer of the one that it was made from.
 #[cold]
 pub(crate) fn send<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,

@@ -10,9 +10,9 @@ use crate::context::Context;
 use crate::fast::queue::Meaning;
 use crate::verdict::{Verdict, Verdicts};
 
-/// Reads mark and queue of each packet. Touches no frame, but fetches the frames
-/// and the connections that marks name, which the third pass reads, a burst's
-/// time later. Of how many packets nothing is known afterwards.
+/// Reads mark and queue of each packet. This pass touches no frame, but fetches the
+/// frames and the connections that marks name, which the third pass reads a burst's
+/// time later. Returns how many packets have no verdict.
 #[inline(always)]
 pub(crate) fn classify<B: PacketBuf, O>(
     cx: &Context<'_, O>,

@@ -12,9 +12,9 @@ use crate::pipeline::Stages;
 use crate::verdict::Verdict;
 
 impl<B: PacketBuf> Stages<B> {
-    /// Serves packets with marks that mean a connection of one family, as many as
-    /// follow each other; if `MIXED`, with those among them that the table has
-    /// found. The keys of all of them are compared. How many were served.
+    /// Serves packets whose marks name a connection of one family, as many as follow
+    /// each other; if `MIXED`, also those among them that the table has found. The
+    /// keys of all of them are compared. Returns how many were served.
     #[inline(never)]
     pub(crate) fn serve_marked<const K: usize, const MIXED: bool, const TAGGED: bool, O>(
         &mut self,
@@ -45,7 +45,8 @@ impl<B: PacketBuf> Stages<B> {
             });
             match outcome {
                 Outcome::Forwarded(port) => {
-                    // Asked earlier it would become a branch that can't be predicted.
+                    // Tested earlier, this would become a branch that can't be
+                    // predicted.
                     let by_mark = u64::from(matches!(verdict, Verdict::Marked(_)));
                     tally.marked += by_mark;
                     tally.looked_up += 1 - by_mark;
@@ -57,9 +58,10 @@ impl<B: PacketBuf> Stages<B> {
         verdicts.len() - rest.len()
     }
 
-    /// Serves packets of one family that the connection table has found, as many
-    /// as follow each other. Their frames have been verified, and of IPv4 the index
-    /// holds the key whole, so it is not compared again. How many were served.
+    /// Serves packets of one family that the connection table has found, as many as
+    /// follow each other. Their frames have been verified, and of IPv4 the index
+    /// holds the key whole, so it is not compared again. Returns how many were
+    /// served.
     #[inline(never)]
     pub(crate) fn serve_found<const K: usize, const TAGGED: bool, O>(
         &mut self,
@@ -100,8 +102,8 @@ impl<B: PacketBuf> Stages<B> {
         done
     }
 
-    /// Takes a packet that its loop has left as it was: if its connection's packets
-    /// go in a tunnel, it does; if not, it takes the slow path. Apart from the
+    /// Serves a packet that its loop has left untouched: in a tunnel if its
+    /// connection has one, else by the slow path. This function is apart from the
     /// loops, and cold, so that the compiler keeps their registers for packets
     /// without a tunnel.
     #[cold]

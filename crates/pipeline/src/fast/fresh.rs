@@ -1,5 +1,5 @@
-//! The packets of a burst that may open connections, in order, and which of them
-//! are the first of theirs.
+//! The packets of a burst that may open connections, in order, and which of them are
+//! the first of their connections.
 //!
 //! Next: `new_connection`.
 use arrayvec::ArrayVec;
@@ -29,9 +29,9 @@ impl<'a, const K: usize> Candidates<'a, K> {
         Self { all, next: 0 }
     }
 
-    /// The fresh packet at `place` of the burst; `None`: it is not of these.
-    /// `Some(None)`: the packet is the second of its connection, which is a known
-    /// one by then.
+    /// The fresh packet at `place` of the burst; `None`: the packet there is not
+    /// fresh. `Some(None)`: the packet is the second of its connection, which is
+    /// known by then.
     #[inline(always)]
     pub(super) fn at(
         &mut self,
@@ -47,13 +47,13 @@ impl<'a, const K: usize> Candidates<'a, K> {
     }
 }
 
-/// A set of 5-tuples that may say that one is in which isn't. A sender that
-/// chooses 5-tuples that agree here makes the burst compare them one by one.
+/// A set of 5-tuples that may report a 5-tuple that it does not have. A sender that
+/// chooses 5-tuples with equal hashes makes the burst compare them one by one.
 #[derive(Debug, Default)]
 pub(super) struct Seen([u64; 16]);
 
 impl Seen {
-    /// Whether the 5-tuple may have been here before.
+    /// Whether the 5-tuple may have been inserted before.
     #[inline]
     fn maybe<const K: usize>(&mut self, key: &Key<K>) -> bool {
         let ports = u64::from(key.ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -31,9 +31,9 @@ struct Gathered {
     opening: u64,
 }
 
-/// Looks up the `unknown` packets of which nothing is known; of how many the
-/// connection is found. Packets without a fast header are left as they are, and
-/// packets that are not found and may open a connection are noted in `fresh`.
+/// Looks up the `unknown` packets, which have no verdict, and returns how many have a
+/// connection. Packets without a fast header are left untouched, and packets that are
+/// not found and may open a connection are noted in `fresh`.
 pub(crate) fn look_up<const TAGGED: bool, B: PacketBuf, O>(
     cx: &Context<'_, O>,
     link: Link<'_, TAGGED>,
@@ -69,7 +69,7 @@ impl Gathered {
     ) {
         for place in places {
             let Some(buf) = burst.get(usize::from(place)) else { break };
-            // What the NIC reported may be stale: the slow path counts that.
+            // The NIC's report may be stale: the slow path counts that.
             if buf.mark().is_some() || cx.queue {
                 continue;
             }
@@ -133,10 +133,9 @@ impl<const K: usize> Lookups<K> {
     }
 }
 
-/// The places of the packets of which nothing is known; those behind them count
-/// for nothing. Without a branch: where the NIC knows a part of the connections,
-/// whether it knows that of the next packet can't be predicted, and to be wrong
-/// costs as much as half a packet.
+/// The places of the packets without a verdict; places behind them have no meaning.
+/// The loop has no branch: where the NIC knows a part of the connections, the branch
+/// can't be predicted, and a wrong prediction costs as much as half a packet.
 #[inline(always)]
 fn places_of_unknown(verdicts: &[Verdict]) -> [u8; BURST] {
     let (mut places, mut len) = ([0; BURST], 0_usize);
@@ -149,8 +148,8 @@ fn places_of_unknown(verdicts: &[Verdict]) -> [u8; BURST] {
     places
 }
 
-/// Notes a packet of no known connection, if it may open one. The slow path drops
-/// one that is not sound.
+/// Notes a packet of no known connection if it may open one. The slow path drops a
+/// packet that is not sound.
 #[inline(never)]
 fn note<const TAGGED: bool, const K: usize, B: PacketBuf>(
     link: Link<'_, TAGGED>,

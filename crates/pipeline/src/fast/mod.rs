@@ -16,8 +16,8 @@
 //! memory that the next one reads in wider words: the processor would wait until
 //! all the narrow stores are done.
 //!
-//! A packet that is not as usual is left as it is to the slow path, which does
-//! the same to the packets that the fast path takes.
+//! The fast path leaves every other packet untouched to the slow path, which gives
+//! the same bytes for the packets that the fast path serves.
 use flow::{BackendId, PortId};
 use l3::Interfaces;
 use packet::PacketBuf;
@@ -36,25 +36,25 @@ pub(crate) mod new_connection;
 pub(crate) mod queue;
 pub(crate) mod serve;
 
-/// What became of a packet.
+/// What the fast path did with a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
     /// The packet is ready to be sent on this port.
     Forwarded(PortId),
-    /// The packet is left as it was to the slow path; if it opens a connection,
-    /// then to this backend, which has been chosen.
+    /// The packet is left untouched to the slow path; if it opens a connection, this
+    /// backend has been chosen for it.
     Left(Option<BackendId>),
 }
 
-/// Whose frames are taken: those for the Ethernet address of the interface on
-/// which they came. Where no interface of the configuration is `TAGGED`, that is
-/// one address for the whole port and no frame is asked for a tag.
+/// Which frames are taken: those for the Ethernet address of the interface on which
+/// they came. Where no interface of the configuration is `TAGGED`, that is one
+/// address for the whole port, and no frame is tested for a tag.
 #[derive(Clone, Copy)]
 pub(crate) struct Link<'a, const TAGGED: bool> {
     interfaces: &'a Interfaces,
     tunnels: &'a Tunnels,
     port: PortId,
-    /// Of the port's untagged interface; of meaning where nothing is `TAGGED`.
+    /// The address of the port's untagged interface; used where nothing is `TAGGED`.
     station: Mac,
 }
 
@@ -93,12 +93,12 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
         Some((FastHeader::again(frame, tag)?, tag))
     }
 
-    /// Forwards a packet whose header is what `read` gives, the way that
-    /// `decide` says, given the header and the frame's length without a tag. If
-    /// one of them gives nothing, the packet is left as it is.
+    /// Forwards a packet: `read` gives its header, and `decide` says how, from the
+    /// header and the frame's length without a tag. If either gives `None`, the
+    /// packet stays untouched.
     ///
-    /// With [`Self::enter_tunnel`] the one place where the fast path writes to a
-    /// frame.
+    /// This function and [`Self::enter_tunnel`] are the only places where the fast
+    /// path writes to a frame.
     #[inline(always)]
     pub(crate) fn forward<'h, B: PacketBuf, const K: usize>(
         &self,
@@ -111,8 +111,8 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
         let Some((rewrite, hop)) = decide(&header, frame.len() - tag) else {
             return Outcome::Left(None);
         };
-        // Where nothing is tagged, the frame is not asked for a second time:
-        // that would read the buffer's own fields again.
+        // Where nothing is tagged, the frame is not tested a second time: the test
+        // would read the buffer's own fields again.
         let (frame, tag) = if TAGGED {
             let Some(tag) = hop.retag(buf, tag) else { return Outcome::Left(None) };
             (buf.bytes_mut(), tag)
@@ -124,9 +124,9 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
         Outcome::Forwarded(hop.port)
     }
 
-    /// Forwards a packet, whose header and length of tag these are, in the tunnel to
-    /// `backend` over `hop`. It is left as it is without room for the outer header,
-    /// or if it is too long then.
+    /// Forwards a packet with this header and length of tag in the tunnel to
+    /// `backend` over `hop`. The packet stays untouched if there is no room for the
+    /// outer header or if it is too long then.
     #[inline(never)]
     pub(crate) fn enter_tunnel<B: PacketBuf, const K: usize>(
         &self,
@@ -137,7 +137,8 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
     ) -> Outcome {
         let Some(encap) = self.tunnels.get(backend) else { return Outcome::Left(None) };
         let grown = usize::from(encap.overhead());
-        // Also for a new tag: once the outer header is there, nothing may fail.
+        // The room must do for a new tag, too: once the outer header is there,
+        // nothing may fail.
         let most = grown + vlan::LEN;
         let has_room = |buf: &mut B| !TAGGED || buf.prepend(most) && buf.cut_front(most);
         if !hop.takes(ETHERNET + header.length as usize + grown)

@@ -1,15 +1,15 @@
 //! Packets that open a connection of a service of any mode but `fullnat`: those
 //! with a fast header, SYN or UDP, whose connection the burst's lookup did not find.
 //!
-//! Backends are chosen ahead, so that the cache lines of a burst's insertions
-//! are fetched together; insertion, rewriting and sending are one step in the
-//! third pass. That a key is new is what the insertion itself finds out under
-//! its lock: nothing is looked up again. A packet that is not as usual is left
-//! to the slow path, with the backend that was chosen for it.
+//! Backends are chosen ahead, so that the cache lines of a burst's insertions are
+//! fetched together; insertion, rewriting and sending are one step in the third pass.
+//! The insertion itself finds out under its lock whether a key is new; there is no
+//! second lookup. Every other packet is left to the slow path, with the backend that
+//! was chosen for it.
 //!
 //! Schedulers that remember are asked in the order of the packets. So a packet that
-//! may come to be scheduled on the slow path is a bar: choices behind it wait until
-//! it has gone.
+//! the slow path may have to schedule is a bar: choices behind it wait until that
+//! packet has been served.
 //!
 //! Next: out, or the slow path.
 use arrayvec::ArrayVec;
@@ -32,7 +32,7 @@ use crate::scheduling::Scheduling;
 use crate::source::is_client;
 use crate::verdict::Verdict;
 
-/// How many insertions ahead their first cache lines are there, most likely.
+/// How many insertions ahead the first cache lines of one are there, most likely.
 const NEAR: usize = 8;
 
 /// A connection that is about to be opened.
@@ -45,16 +45,16 @@ struct NewConnection {
     /// The first packet's IP length and TCP flags.
     length: u32,
     flags: TcpFlags,
-    /// Whether a packet between the new connection before and this one may come
-    /// to be scheduled.
+    /// Whether the slow path may have to schedule a packet between the previous new
+    /// connection and this one.
     barred: bool,
     /// Whether its first answer is measured.
     measured: bool,
     next: Next,
 }
 
-/// What comes next for a connection that is about to be opened. Choices are
-/// numbered within their family.
+/// The next step for a connection that is about to be opened. Choices are numbered
+/// within their family.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     /// A backend is to be chosen.
@@ -62,7 +62,7 @@ enum Next {
     /// The choice with this number is inserted.
     Insert(u8),
     /// The table refuses the connection: the packet is sent as the choice with this
-    /// number says, which is not inserted.
+    /// number says, without an insertion.
     Pass(u8, Refused),
     /// The packet takes the slow path, with the backend that was chosen.
     Slow(Option<BackendId>),
@@ -77,14 +77,15 @@ struct Choice<const K: usize> {
 
 type Choices<const K: usize> = ArrayVec<Choice<K>, BURST>;
 
-/// The new connections of a burst, and what their opening keeps between bursts.
+/// The new connections of a burst, and the state that their opening keeps between
+/// bursts.
 #[derive(Debug, Default)]
 pub(crate) struct NewConnections {
     all: ArrayVec<NewConnection, BURST>,
     choices_v4: Choices<1>,
     choices_v6: Choices<4>,
-    /// Whether a packet of this burst has taken the slow path: then it may have
-    /// opened the connection that another is about to open.
+    /// Whether a packet of this burst has taken the slow path, which may have opened
+    /// the connection that another packet is about to open.
     disturbed: bool,
 }
 
@@ -128,14 +129,14 @@ impl NewConnections {
         }
     }
 
-    /// A packet has taken the slow path.
+    /// Notes that a packet has taken the slow path.
     #[inline]
     pub(crate) const fn disturb(&mut self) {
         self.disturbed = true;
     }
 
-    /// Takes one packet, if it opens a connection in the usual way; its number,
-    /// and how its backend is chosen.
+    /// Takes one packet if it opens a connection in the usual way; returns its
+    /// number, and how its backend is chosen.
     #[inline]
     fn take<const K: usize, O>(
         &mut self,
@@ -157,7 +158,7 @@ impl NewConnections {
             return None;
         }
         let back = next_hops.client(cx, client)?;
-        // Its Ethernet address is known, so there is nothing to ask for.
+        // The hop's Ethernet address is known, so no request is needed.
         next_hops.get(cx, back)?;
         let number = u8::try_from(self.all.len()).ok()?;
         let (service, scheduler) = (service.id(), service.scheduler());
@@ -169,8 +170,8 @@ impl NewConnections {
     }
 
     /// Chooses the backend of new connection `at`, and fetches what its insertion
-    /// needs. `false`: it takes the slow path, and other choices wait until it has
-    /// gone.
+    /// needs. `false`: the packet takes the slow path, and other choices wait until
+    /// it has been served.
     #[inline]
     fn choose<O>(
         &mut self,
@@ -215,7 +216,7 @@ impl NewConnections {
         }
     }
 
-    /// Opens connection number `at` and makes its first packet, `buf`, what the
+    /// Opens connection number `at` and turns its first packet, `buf`, into what the
     /// server gets.
     #[inline]
     fn open<const TAGGED: bool, B: PacketBuf, O: Outbox<B>>(
@@ -262,7 +263,7 @@ impl NewConnections {
     }
 }
 
-/// What is done with a new connection, its backend once chosen.
+/// What happens to a new connection once its backend is chosen.
 #[inline(always)]
 fn decide<const K: usize, O>(
     cx: &Context<'_, O>,
@@ -282,8 +283,8 @@ where
     if disturbed && cx.shared.table.lookup(&key).is_some() {
         return none;
     }
-    // Once insertions have been refused, only Maglev chooses, for a while:
-    // then there is no need to try one in order to be refused.
+    // For a while after a refused insertion only Maglev chooses, so that no insertion
+    // is tried just to be refused.
     let refused = match scheduling.is_calm(service.id(), flow, cx.now_ms) {
         true => None,
         false => refusal(cx, service.id(), &key),
@@ -318,12 +319,12 @@ where
         scheduling.refused(service.id(), flow, why, cx.now_ms);
         return Next::Pass(number, why);
     }
-    // Counted at once: the next packet's choice may depend on it.
+    // The connection is counted at once: the next packet's choice may depend on it.
     cx.shared.loads.opened(backend);
     Next::Insert(number)
 }
 
-/// Why the table would not take the connection of a client with `key`.
+/// Why the table would refuse the connection of a client with `key`.
 #[cold]
 fn refusal<const K: usize, O>(
     cx: &Context<'_, O>,
@@ -356,7 +357,8 @@ where
     let Some(Choice { conn, hop }) = choices.get(usize::from(number)) else {
         return Outcome::Left(None);
     };
-    // What is near is looked at now: more of the table may be needed for it.
+    // The first cache lines of a choice this near have arrived, and may point to more
+    // of the table.
     if let Some(near) = choices.get(usize::from(number) + NEAR) {
         cx.shared.table.prefetch_further(&near.conn);
     }
@@ -381,7 +383,7 @@ where
     }
 }
 
-/// Puts the connection into the table; `false`: there was something in the way.
+/// Puts the connection into the table; `false`: another entry was in the way.
 #[inline]
 fn insert<const K: usize, B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
@@ -421,8 +423,8 @@ where
 }
 
 impl<B: PacketBuf> Stages<B> {
-    /// Serves packets that open connections, as many as follow each other. How
-    /// many were served.
+    /// Serves packets that open connections, as many as follow each other. Returns
+    /// how many were served.
     #[inline(never)]
     pub(crate) fn serve_opening<const TAGGED: bool, O: Outbox<B>>(
         &mut self,

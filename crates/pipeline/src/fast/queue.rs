@@ -19,21 +19,23 @@ use crate::offload_requests::touch;
 use crate::pipeline::Stages;
 use crate::verdict::Verdict;
 
-/// A queue's action, compiled. It doesn't depend on the connection, so what it
-/// leaves of a packet is told by masks. Words are as packets have them in memory.
+/// A queue's action, compiled. It doesn't depend on the connection, so masks say
+/// which parts of a packet stay. Words are in the order in which packets have them in
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueRewrite<const K: usize> {
     proto: Transport,
-    /// What its packets carry, and which bits of that must agree.
+    /// The addresses and ports that the packets carry, and which bits of them must
+    /// agree.
     addresses: ([u64; K], [u64; K]),
     ports: (u32, u32),
-    /// What they get, and which bits they keep.
+    /// The addresses and ports that the packets get, and which bits they keep.
     new_addresses: ([u64; K], [u64; K]),
     new_ports: (u32, u32),
     net_delta: u16,
     transport_delta: u16,
     hop: NextHop,
-    /// The backend to which they go in a tunnel, if they do.
+    /// The backend whose tunnel the packets enter, if they enter one.
     tunnel: Option<BackendId>,
 }
 
@@ -47,7 +49,7 @@ struct Plan<'a> {
     port_side: Option<Side>,
 }
 
-/// Of packets that stay as they are.
+/// The parts for packets that stay as they are.
 const UNCHANGED: Plan<'_> = Plan {
     addresses: &[0; 32],
     ports: [0; 4],
@@ -121,8 +123,8 @@ impl<const K: usize> QueueRewrite<K> {
         }
     }
 
-    /// Whether the packet is one that the queue's rules may have matched: then
-    /// software would do the same to it.
+    /// Whether the queue's rules may have matched the packet: then software would do
+    /// the same to it.
     #[inline(always)]
     fn carries(&self, header: &FastHeader<K>) -> bool {
         let ((addresses, compared), (ports, compared_ports)) = (&self.addresses, &self.ports);
@@ -157,12 +159,12 @@ fn ports(mask: [u8; 32]) -> [u8; 4] {
 /// A queue's action for the fast path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Rewrites {
-    /// The fast path does not carry it out.
+    /// The slow path alone carries the action out.
     #[default]
     None,
-    /// Of IPv4 packets.
+    /// An action for IPv4 packets.
     V4(QueueRewrite<1>),
-    /// Of IPv6 packets.
+    /// An action for IPv6 packets.
     V6(QueueRewrite<4>),
 }
 
@@ -203,7 +205,7 @@ impl Rewrites {
     }
 }
 
-/// What a tag says of its packets.
+/// What a tag says about its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// Nothing.
@@ -222,7 +224,8 @@ pub(crate) struct QueueRewrites {
     compiled: Box<[Compiled]>,
 }
 
-/// When an action was compiled: the era of the hops, and the changes of the table.
+/// When an action was compiled: the era of the hops, and the changes of the table by
+/// then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stamp {
     port: u16,
@@ -248,8 +251,8 @@ impl Default for QueueRewrites {
 }
 
 impl QueueRewrites {
-    /// What `tag` says of its packets; its action is compiled if it was not since
-    /// anything about it may have changed.
+    /// What `tag` says about its packets; its action is compiled again if anything
+    /// about it may have changed since.
     #[inline]
     pub(crate) fn meaning<O>(
         &mut self,
@@ -277,7 +280,7 @@ impl QueueRewrites {
         place.meaning
     }
 
-    /// The action of `tag`, of which [`Self::meaning`] was asked last.
+    /// The action of `tag`, which was the last argument of [`Self::meaning`].
     #[inline]
     pub(crate) fn rewrites(&self, tag: u16) -> &Rewrites {
         self.compiled.get(usize::from(tag) % SIZE).map_or(&Rewrites::None, |place| &place.rewrites)
@@ -286,7 +289,7 @@ impl QueueRewrites {
 
 impl<B: PacketBuf> Stages<B> {
     /// Serves packets of a queue whose action is `rewrite`, as many as follow each
-    /// other. How many were served.
+    /// other. Returns how many were served.
     #[inline(always)]
     pub(crate) fn serve_queued<const K: usize, const TAGGED: bool, O: Outbox<B>>(
         &mut self,
@@ -307,7 +310,7 @@ impl<B: PacketBuf> Stages<B> {
         }
     }
 
-    /// The same of a queue whose packets go in a `TUNNEL`, or don't.
+    /// Serves packets of a queue whose packets go in a `TUNNEL`, or don't.
     #[inline(never)]
     fn serve_run<const K: usize, const TAGGED: bool, const TUNNEL: bool, O: Outbox<B>>(
         &mut self,
@@ -444,9 +447,9 @@ impl<B: PacketBuf> Stages<B> {
     }
 }
 
-/// Looks up the connection of a packet that was matched by queue, to see what it
-/// does. Takes the header by value, so that it stays in registers where nothing is
-/// sampled.
+/// Looks up the connection of a packet that was matched by queue, to see what the
+/// connection does. The function takes the header by value, so that it stays in
+/// registers where nothing is sampled.
 #[cold]
 #[inline(never)]
 fn sampled<const K: usize, B: PacketBuf, O: Outbox<B>>(
@@ -458,7 +461,7 @@ fn sampled<const K: usize, B: PacketBuf, O: Outbox<B>>(
     cx.count(Counter::Sampled);
     if let Some(hit) = cx.shared.table.lookup(&Key::from(&header)) {
         let is_tcp = header.proto == Transport::Tcp;
-        // Without SYN, FIN and RST: the numbers say nothing.
+        // Without SYN, FIN and RST the sequence numbers say nothing.
         let segment = Segment { flags: header.flags, ..Segment::default() };
         touch(cx, hit, is_tcp.then_some(segment));
     }

@@ -1,4 +1,4 @@
-//! Third pass: every packet goes its way, in order.
+//! Third pass: every packet is served, in order.
 //!
 //! Next: `connection`, `queue` or `new_connection` for the fast path, the end of
 //! the slow path for packets that it has parsed.
@@ -14,20 +14,20 @@ use crate::pipeline::{BURST, Stages};
 use crate::slow::SlowPackets;
 use crate::verdict::{Verdict, Verdicts};
 
-/// If one packet in so many is marked, it costs less to compare the keys of
+/// If one packet in so many is marked, it costs less to compare the keys of the
 /// packets that the table has found once more than to predict wrongly which kind
-/// comes next. Below that, comparing costs more than it spares.
+/// comes next. Below that share, comparing costs more than it saves.
 const MARKED_SHARE: usize = 4;
 
-/// Whether a burst of `len` packets, of which so many were found and so many are
-/// marked, has both kinds served by one loop.
+/// Whether one loop serves both kinds of a burst of `len` packets, of which so many
+/// were found and so many are marked.
 pub(crate) const fn is_mixed(len: usize, marked: usize, found: usize) -> bool {
     found > 0 && marked * MARKED_SHARE >= len
 }
 
 impl<B: PacketBuf> Stages<B> {
-    /// Serves the burst. Packets of the same kind mostly come together, and each
-    /// kind has a loop of its own, so that what it needs stays in registers.
+    /// Serves the burst. Packets of the same kind mostly come together, and each kind
+    /// has a loop of its own, so that its values stay in registers.
     #[inline(never)]
     pub(crate) fn serve<const TAGGED: bool, O: Outbox<B>>(
         &mut self,
@@ -78,7 +78,8 @@ impl<B: PacketBuf> Stages<B> {
                     }
                     1
                 }
-                // Counted already. A packet is unknown no longer.
+                // A dropped packet has been counted, and no packet is unknown any
+                // longer.
                 Verdict::Dropped | Verdict::Unknown => {
                     drop(packets.next());
                     1

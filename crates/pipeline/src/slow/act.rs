@@ -1,4 +1,5 @@
-//! Last stage: what the mode does to the packet, TTL, next hop, out.
+//! Last stage: it applies the mode's change, decrements the TTL, finds the next hop
+//! and sends.
 use std::net::IpAddr;
 
 use flow::{HopId, InterfaceId};
@@ -24,13 +25,13 @@ pub(crate) struct Errors {
     pub(crate) scratch: [u8; MAX_ERROR_LEN],
 }
 
-/// Does `delivery` to `packet` and sends it to `hop`. A packet that may not go
-/// on is turned into the ICMP error that says so.
+/// Applies `delivery` to `packet` and sends it to `hop`. A packet that must not be
+/// forwarded becomes the ICMP error that says why.
 ///
-/// Every mode takes one off the TTL, also `dsr`, which changes nothing else of
-/// the IP packet: the load balancer takes it from one link and decides by its
-/// addresses where it goes next, as a router does (RFC 1812 section 5.3.1), and
-/// should two of them take each other for backends, that ends the loop.
+/// Every mode decrements the TTL, also `dsr`, which changes nothing else in the IP
+/// packet: the load balancer forwards packets between links by their addresses, as a
+/// router does (RFC 1812 section 5.3.1). The TTL also ends the loop of two load
+/// balancers that have each other as backends.
 #[inline]
 pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
@@ -60,7 +61,7 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
         return;
     }
     let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
-    // A NIC that sends a frame on as it is can't cut it either.
+    // A NIC that forwards the frame by itself can't cut it either.
     if !matches!(delivery, Delivery::Direct(_)) {
         trim(&mut packet);
     }
@@ -91,10 +92,10 @@ pub(crate) fn tunnel<'a, O>(
     cx.snapshot.tunnels.get(*backend).map(Some).ok_or(Counter::NoRoute)
 }
 
-/// The longest packet that goes out over `interface`, in a tunnel or not. Who
-/// sends longer ones is told: that is the one means against outer packets that
-/// don't fit. Lowering the client's MSS would not help, which says what the
-/// server may send, past here; and the server's own is never seen.
+/// The longest packet that leaves over `interface`, in a tunnel or not. The sender of
+/// a longer packet is told, which is the only means against outer packets that don't
+/// fit. To lower the client's MSS would not help: it limits what the server sends,
+/// which does not pass here; and the server's own MSS is never seen.
 #[inline]
 pub(crate) fn inner_mtu(interface: &Interface, tunnel: Option<&Encap>) -> u16 {
     interface.mtu.saturating_sub(tunnel.map_or(0, Encap::overhead))
@@ -106,8 +107,8 @@ pub(crate) fn enter<B: PacketBuf>(tunnel: Option<&Encap>, packet: &mut Packet<B>
     tunnel.is_none_or(|tunnel| tunnel.apply(&mut packet.buf, &mut packet.headers))
 }
 
-/// The interface and Ethernet address of the decision's next hop. Asks for
-/// what isn't known.
+/// The interface and Ethernet address of the decision's next hop. Asks for an address
+/// that isn't known.
 #[inline]
 pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
@@ -128,7 +129,8 @@ pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
     Ok(found)
 }
 
-/// The next hop of an old connection has been forgotten since: look again.
+/// The next hop of an old connection has been forgotten since, so the route is looked
+/// up again.
 #[cold]
 fn rerouted<B: PacketBuf, O>(
     cx: &Context<'_, O>,
@@ -169,7 +171,7 @@ fn destination(rewrite: &Rewrite, frame: &[u8], headers: &Headers) -> Option<IpA
     }
 }
 
-/// Cuts what lies behind the datagram and is more than padding, so that the
+/// Cuts bytes that lie behind the datagram and are more than padding, so that the
 /// frame is as short as its IP packet says.
 #[inline]
 pub(crate) fn trim<B: PacketBuf>(packet: &mut Packet<B>) {
@@ -181,7 +183,7 @@ pub(crate) fn trim<B: PacketBuf>(packet: &mut Packet<B>) {
 }
 
 /// Turns `packet` into the ICMP error `kind` about itself and sends it back. `false`:
-/// none may be sent, and the packet is counted, mostly as `dropped`.
+/// no error may be sent, and the packet is counted, mostly as `dropped`.
 #[cold]
 pub(crate) fn refuse<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
@@ -214,8 +216,8 @@ pub(crate) fn refuse<B: PacketBuf, O: Outbox<B>>(
     true
 }
 
-/// Writes the error into the scratch memory; its length. `None` if there may
-/// be none.
+/// Writes the error into the scratch memory and returns its length. `None` if no
+/// error may be sent.
 fn write_error<B: PacketBuf, O>(
     cx: &Context<'_, O>,
     errors: &mut Errors,
@@ -229,8 +231,8 @@ fn write_error<B: PacketBuf, O>(
     }
     let sender = headers.src_addr(frame).filter(|sender| is_host(cx, *sender))?;
     let own = cx.arrived(packet).and_then(|interface| interface.source_for(sender));
-    // A closed port is the VIP's. Of what happens on the way the load balancer
-    // tells as a router, as long as it has an address of its own.
+    // The VIP reports its closed port. What happens on the way is reported by the
+    // load balancer as a router, if it has an address of its own.
     let own = own.filter(|_| kind != ErrorKind::PortUnreachable);
     let from = own.or_else(|| headers.dst_addr(frame))?;
     error_into(&mut errors.scratch, frame, headers, kind, from)

@@ -1,12 +1,12 @@
-//! Fragments: what was decided for the first fragment of a datagram holds for
-//! the later ones, which have no ports.
+//! Fragments: the decision for the first fragment of a datagram holds for the later
+//! fragments, which have no ports.
 //!
-//! This is virtual reassembly: later fragments that come before the first are
-//! held until it comes, and each fragment is sent on by itself. Overlapping
-//! fragments are not looked for: the end host reassembles and decides. All
-//! fragments of a datagram must reach the same worker; RSS hashes them by their
-//! addresses alone. One table serves both directions, because addresses and
-//! datagram ids name one direction only.
+//! This is virtual reassembly: later fragments that come before the first are held
+//! until it comes, and each fragment is sent on by itself. The worker does not search
+//! for overlapping fragments: the end host reassembles and decides. All fragments of
+//! a datagram must reach the same worker; RSS hashes them by their addresses alone.
+//! One table serves both directions, because addresses and datagram ids name one
+//! direction only.
 use std::net::IpAddr;
 
 use wire::{Fragment, Headers, Net};
@@ -21,7 +21,7 @@ pub(crate) struct FragmentKey {
     src: IpAddr,
     dst: IpAddr,
     id: u32,
-    /// 0 in IPv6, where later fragments needn't know it.
+    /// 0 in IPv6, whose later fragments need not state it.
     proto: u8,
 }
 
@@ -37,8 +37,8 @@ impl FragmentKey {
         Some(Self { src, dst, id, proto })
     }
 
-    /// As [`Self::of`], and of a whole packet a key that it shares with no fragment
-    /// but those of datagram 0.
+    /// As [`Self::of`]; a whole packet gets a key that it shares with no fragment
+    /// except those of datagram 0.
     pub(crate) fn of_any(frame: &[u8], headers: &Headers) -> Option<Self> {
         let fragment = match headers.fragment {
             Fragment::Whole => Fragment::First(0),
@@ -74,12 +74,12 @@ fn mixed(seed: u64, words: impl IntoIterator<Item = u64>) -> usize {
     words.into_iter().fold(seed, mix) as usize
 }
 
-/// What is known of a datagram.
+/// The state of a datagram.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     /// The first fragment has not come.
     Open,
-    /// What the first fragment's connection does.
+    /// The first fragment's connection has this decision.
     Decided(Decision),
     /// The first fragment was dropped.
     Dropped,
@@ -89,15 +89,16 @@ enum Fate {
 struct Datagram {
     key: FragmentKey,
     since_ms: u64,
-    /// Its number in the order in which datagrams came: many come in a millisecond.
+    /// The datagram's number in the order of arrival: many datagrams come in one
+    /// millisecond.
     number: u64,
     fate: Fate,
     held: PendingQueue,
 }
 
 impl Datagram {
-    /// How much there is to lose with the datagram: of a set, that with the least
-    /// makes room first, and among its equals the oldest.
+    /// The cost of losing the datagram. In a set the datagram with the least worth
+    /// makes room first, and among equals the oldest.
     const fn worth(&self, now_ms: u64, timeout_ms: u64) -> Worth {
         match self.fate {
             _ if now_ms.saturating_sub(self.since_ms) > timeout_ms => Worth::Nothing,
@@ -111,17 +112,17 @@ impl Datagram {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
     Nothing,
-    /// Without it later fragments are held instead of dropped.
+    /// Without the datagram's state, later fragments are held instead of dropped.
     Dropped,
-    /// Anybody can send later fragments whose first one never comes.
+    /// Anybody can send later fragments whose first fragment never comes.
     Open,
-    /// Later fragments of a datagram of which the first has been sent on.
+    /// Later fragments of a datagram whose first fragment has been sent on.
     Decided,
 }
 
 /// What becomes of a later fragment.
 pub(crate) enum Later<B> {
-    /// It is sent on like the first.
+    /// It is forwarded like the first fragment.
     Forward(Packet<B>, Decision),
     /// It waits here.
     Held,
@@ -138,11 +139,11 @@ const PER_TICK: usize = 64;
 
 /// The datagrams in pieces that one worker follows, and the pieces it holds.
 ///
-/// Forged fragments cost others as little as can be. A first fragment always
-/// finds a place, if need be that of the oldest datagram whose first has not
-/// come; forged later ones never displace a datagram whose first has come. Held
-/// pieces make room for newer ones, oldest first, and a source address has one
-/// share of the room ([`PendingFragments`]).
+/// Forged fragments harm other datagrams as little as possible. A first fragment
+/// always finds a place, if need be that of the oldest datagram whose first fragment
+/// has not come; forged later fragments never displace a datagram whose first
+/// fragment has come. Held fragments make room for newer ones, oldest first, and a
+/// source address has one share of the room ([`PendingFragments`]).
 pub(crate) struct Fragments<B> {
     datagrams: Box<[Option<Datagram>]>,
     waiting: PendingFragments<Packet<B>>,
@@ -171,17 +172,17 @@ impl<B> Fragments<B> {
         }
     }
 
-    /// Fragments of a datagram belong together for so long from now on.
+    /// Sets the time for which fragments of a datagram belong together.
     pub(crate) const fn set_timeout(&mut self, timeout_ms: u64) {
         self.timeout_ms = timeout_ms;
     }
 
-    /// How many held pieces have made room for others since the last call.
+    /// How many held fragments have made room for others since the last call.
     pub(crate) const fn take_displaced(&mut self) -> u64 {
         std::mem::replace(&mut self.displaced, 0)
     }
 
-    /// A later fragment.
+    /// Decides on a later fragment.
     pub(crate) fn later(&mut self, key: FragmentKey, packet: Packet<B>, now_ms: u64) -> Later<B> {
         let Some(place) = self.place(&key, Worth::Open, now_ms) else { return Later::Overflow };
         let number = self.next_number();
@@ -203,8 +204,8 @@ impl<B> Fragments<B> {
         }
     }
 
-    /// The first fragment has come; `decision` is `None` if it is dropped.
-    /// [`release`](Self::release) then gives those that waited for it.
+    /// Notes that the first fragment has come; `decision` is `None` if it is dropped.
+    /// [`release`](Self::release) then returns the fragments that waited for it.
     pub(crate) fn first(&mut self, key: FragmentKey, decision: Option<Decision>, now_ms: u64) {
         let most = if decision.is_some() { Worth::Decided } else { Worth::Dropped };
         let Some(place) = self.place(&key, most, now_ms) else { return };
@@ -215,15 +216,15 @@ impl<B> Fragments<B> {
         *slot = Some(Datagram { key, since_ms: now_ms, number, fate, held });
     }
 
-    /// The next fragment, in the order they came, that waited for the first.
+    /// The next fragment, in the order of arrival, that waited for the first one.
     pub(crate) fn release(&mut self, key: &FragmentKey) -> Option<Packet<B>> {
         let place = self.find(key)?;
         let datagram = self.datagrams.get_mut(place)?.as_mut()?;
         self.waiting.pop(&mut datagram.held)
     }
 
-    /// Gives up on datagrams that are too old, a part of the table at a time;
-    /// how many held fragments were dropped.
+    /// Gives up on datagrams that are too old, a part of the table at a time, and
+    /// returns how many held fragments were dropped.
     pub(crate) fn expire(&mut self, now_ms: u64) -> u64 {
         let mut dropped = 0;
         for _ in 0..PER_TICK.min(self.datagrams.len()) {
@@ -238,8 +239,8 @@ impl<B> Fragments<B> {
         dropped
     }
 
-    /// Holds a piece of the datagram at `place`; the oldest that was held for the
-    /// same share of sources makes room.
+    /// Holds a fragment of the datagram at `place`; the oldest fragment that was held
+    /// for the same share of sources makes room.
     fn hold(&mut self, place: usize, source: usize, packet: Packet<B>) {
         let oldest = self.waiting.displaced_by(source);
         if let Some(Some(oldest)) = oldest.and_then(|at| self.datagrams.get_mut(at)) {
@@ -261,9 +262,9 @@ impl<B> Fragments<B> {
         )
     }
 
-    /// Where the datagram is, or where it can be: a free place or that of the
-    /// datagram with the least worth, and at most `most`. `None`: all are worth
-    /// more.
+    /// The place of the datagram, or a place for it: a free one, or that of the
+    /// datagram with the least worth, which is at most `most`. `None`: every datagram
+    /// there is worth more.
     fn place(&mut self, key: &FragmentKey, most: Worth, now_ms: u64) -> Option<usize> {
         if let Some(place) = self.find(key) {
             return Some(place);

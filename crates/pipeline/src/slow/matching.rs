@@ -1,5 +1,5 @@
-//! Which connection or backend a packet belongs to: as the NIC's mark or the
-//! receive queue tells, or as the connection table finds.
+//! Which connection or backend a packet belongs to: as the NIC's mark, the receive
+//! queue or the connection table says.
 //!
 //! Next: `act` for packets that are matched, `miss` for all others.
 use arrayvec::ArrayVec;
@@ -20,12 +20,12 @@ pub(crate) struct SlowPacket {
     pub(crate) headers: Headers,
     pub(crate) interface: InterfaceId,
     pub(crate) kind: Kind,
-    /// What the NIC reported with it.
+    /// What the NIC reported with the packet.
     pub(crate) mark: Option<u32>,
-    /// Of TCP and UDP packets what they were matched by: a connection that a mark
-    /// named or the table has, a queue, or nothing.
+    /// What a TCP or UDP packet was matched by: a connection that a mark named or
+    /// that the table has, a queue, or nothing.
     pub(crate) verdict: Verdict,
-    /// Of a packet matched by queue and chosen as a sample the connection.
+    /// The connection of a packet that was matched by queue and chosen as a sample.
     pub(crate) sample: Option<Hit>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) type SlowPackets = ArrayVec<SlowPacket, BURST>;
 /// Packets that change a connection's state are always looked up.
 pub(crate) const DECISIVE: u8 = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
 
-/// Matches all flows among `packets`. Those that the NIC has not told anything about are
+/// Matches all flows among `packets`. Packets that the NIC reported nothing about are
 /// looked up together, so that their cache misses overlap.
 pub(crate) fn match_burst<O>(
     cx: &Context<'_, O>,
@@ -72,7 +72,7 @@ pub(crate) fn match_burst<O>(
         match (&mut packet.verdict, hit) {
             (Verdict::Queued | Verdict::Shared(_), hit) => packet.sample = hit,
             (verdict, Some(hit)) => {
-                // The lookup did not read the record; what comes next does.
+                // The lookup did not read the record; the next stage does.
                 cx.shared.table.prefetch(hit.conn);
                 cx.count(Counter::LookedUp);
                 *verdict = Verdict::Found(hit);
@@ -82,7 +82,7 @@ pub(crate) fn match_burst<O>(
     }
 }
 
-/// What mark or queue say, not yet compared with the connection.
+/// What mark or queue say, before the key is compared with the connection's.
 #[inline]
 fn told_by_nic<O>(
     cx: &Context<'_, O>,
@@ -101,7 +101,7 @@ fn told_by_nic<O>(
     match told_action(cx, port, mark) {
         Some(action) if fits(&action, key) => return Verdict::Queued,
         Some(_) => cx.count(Counter::QueueStale),
-        // With encoding `queue` some cards report a mark all the same, 0.
+        // With encoding `queue` some cards report the mark 0 all the same.
         None if mark.is_some() => cx.count(Counter::MarkStale),
         None => {}
     }
@@ -118,8 +118,8 @@ pub(crate) fn told_action<O>(
     port.queues.get(tag.unwrap_or(cx.from.queue))
 }
 
-/// Whether the packet is one that the queue's rules may have matched: then
-/// software would do the same to it.
+/// Whether the queue's rules may have matched the packet: then software would do the
+/// same to it.
 #[inline]
 fn fits(action: &QueueAction, key: &FlowKey) -> bool {
     let carried = match action.direction {
@@ -132,7 +132,8 @@ fn fits(action: &QueueAction, key: &FlowKey) -> bool {
         && (port == 0 || port == carried.port())
 }
 
-/// Checks what the NIC has told; whether the connection table must be asked.
+/// Checks what the NIC reported, and returns whether the connection table must be
+/// asked.
 #[inline]
 fn to_look_up<O>(
     cx: &Context<'_, O>,

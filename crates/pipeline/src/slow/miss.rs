@@ -21,13 +21,13 @@ use crate::slow::matching::DECISIVE;
 use crate::slow::stateless;
 use crate::source::{is_client, is_host};
 
-/// Tries at an insertion whose reply 5-tuple is another connection's.
+/// Tries at an insertion whose reply 5-tuple belongs to another connection.
 const TRIES: usize = 8;
 
 /// Bytes of a UDP header.
 const UDP_HEADER: usize = 8;
 
-/// What is done to a packet that the match stage didn't find.
+/// Decides on a packet for which the match stage found no connection.
 pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     scheduling: &mut Scheduling,
@@ -38,8 +38,8 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     if let Some(service) = cx.snapshot.services.lookup(key).filter(|found| found.is_stateless()) {
         return without_state(cx, service, key, headers);
     }
-    // A packet before this one in the burst, or another worker, may have
-    // brought the connection in.
+    // An earlier packet of the burst, or another worker, may have inserted the
+    // connection.
     if let Some(hit) = cx.shared.table.lookup(key) {
         cx.count(Counter::LookedUp);
         if headers.tcp_flags.any(DECISIVE) {
@@ -77,7 +77,7 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         return Err(Counter::BadSource);
     }
     if headers.ttl <= 1 {
-        // It goes no further, so it opens nothing.
+        // The packet goes no further, so it opens no connection.
         return Err(Counter::TtlExpired);
     }
     if headers.tcp_flags.any(TcpFlags::RST | TcpFlags::SYN) && !headers.tcp_flags.opens() {
@@ -101,10 +101,9 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     }
 }
 
-/// What is done to a RST, or a SYN with ACK, of no known connection. The connection
-/// of a RST may be one that a full table had no room for, or that was there before
-/// the load balancer: its backend must know that it has ended. A client never
-/// answers a SYN.
+/// Decides on a RST, or a SYN with ACK, of no known connection. A RST may belong to a
+/// connection that a full table refused, or that is older than the load balancer: the
+/// backend must learn that the connection has ended. A client never answers a SYN.
 #[cold]
 fn opens_nothing<O>(
     cx: &Context<'_, O>,
@@ -118,7 +117,8 @@ fn opens_nothing<O>(
     by_maglev(cx, service, key, None)
 }
 
-/// To the backend `named` by the packet, or else to the one that hashing gives.
+/// The decision for the backend `named` by the packet, or else for the one that
+/// hashing gives.
 fn by_maglev<O>(
     cx: &Context<'_, O>,
     service: &Service,
@@ -130,10 +130,11 @@ fn by_maglev<O>(
     Ok(decision)
 }
 
-/// Whether a packet of an unknown TCP connection goes where Maglev says and is put
-/// into the table by the server's answer: anybody can send one that is no SYN, and
-/// a server answers it only if it has the connection. Needs no entry meanwhile in
-/// mode `nat`, since answers are sent on without one, too.
+/// Whether a packet of an unknown TCP connection goes to Maglev's choice, and the
+/// server's answer puts the connection into the table: anybody can send a packet that
+/// is no SYN, and a server answers it only if it has the connection. In mode `nat`
+/// the connection needs no entry meanwhile, since answers are forwarded without one,
+/// too.
 fn waits_for_answer(service: &Service, key: &FlowKey, headers: &Headers) -> bool {
     matches!(service.mode(), ModeSpec::Nat)
         && key.proto() == Transport::Tcp
@@ -147,8 +148,8 @@ fn is_of_open_connection(headers: &Headers) -> bool {
     headers.proto == Transport::Tcp.number() && flags.any(TcpFlags::ACK) && !flags.any(others)
 }
 
-/// Puts the connection into the table of which a server has sent the packet with
-/// `key`: it is older than the table, or was not let in. `back` leads to the client.
+/// Inserts the connection in which a server has sent the packet with `key`: it is
+/// older than the table, or the table refused it. `back` leads to the client.
 fn take_up<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     key: &FlowKey,
@@ -167,8 +168,8 @@ fn take_up<B: PacketBuf, O: Outbox<B>>(
     }
 }
 
-/// What is done to a packet of a stateless service: what the entries in the NIC
-/// do to those that get so far.
+/// Decides on a packet of a stateless service as the NIC's entries do on packets that
+/// reach them.
 fn without_state<O>(
     cx: &Context<'_, O>,
     service: &Service,
@@ -186,8 +187,8 @@ fn without_state<O>(
     Ok(decision)
 }
 
-/// The backend that the packet's QUIC connection id names: its client has the
-/// connection already, and a new address or port.
+/// The backend that the packet's QUIC connection id names: the connection exists
+/// already, and its client has a new address or port.
 fn named(service: &Service, headers: &Headers, frame: &[u8]) -> Option<BackendId> {
     if !service.reads_connection_ids() || headers.fragment != Fragment::Whole {
         return None;
@@ -196,7 +197,7 @@ fn named(service: &Service, headers: &Headers, frame: &[u8]) -> Option<BackendId
     service.named_by_connection_id(payload)
 }
 
-/// Why a connection isn't put into the table.
+/// Why the table gets no entry for a connection.
 enum Refusal {
     ByTable(Refused),
     Drop(Counter),
@@ -208,8 +209,8 @@ impl From<Counter> for Refusal {
     }
 }
 
-/// Chooses a backend and puts the connection into the table. If another worker
-/// was faster, its connection counts.
+/// Chooses a backend and puts the connection into the table. If another worker has
+/// been faster, its connection is the one that counts.
 fn install<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     scheduling: &mut Scheduling,
@@ -225,7 +226,7 @@ fn install<B: PacketBuf, O: Outbox<B>>(
     for _ in 0..TRIES {
         let server = server_of(cx, backend).ok_or(Counter::NoBackend)?;
         if matches!(service.mode(), ModeSpec::Nat) && server == key.src().ip() {
-            // It would get its own packet, from its own address.
+            // The backend would get its own packet, from its own address.
             return Err(Refusal::Drop(Counter::Hairpin));
         }
         let there = hop_to(cx, server)?;
@@ -243,7 +244,7 @@ fn install<B: PacketBuf, O: Outbox<B>>(
             Err(InsertError::Limited(limit)) => {
                 return Err(Refusal::ByTable(Refused::Limited(limit)));
             }
-            // Client and server are one: nothing sensible can come of it.
+            // Client and server are one address, so no useful connection can result.
             Err(InsertError::Loop | InsertError::MixedFamilies) => {
                 return Err(Refusal::Drop(Counter::BadSource));
             }
@@ -257,9 +258,9 @@ fn install<B: PacketBuf, O: Outbox<B>>(
     Err(Refusal::Drop(if exhausted { Counter::PoolExhausted } else { Counter::ReplyConflict }))
 }
 
-/// Removes the connection of another VIP that has the reply 5-tuple of a new one,
-/// if it has ended; whether it is gone. Its client, or a NAT in front, uses the
-/// port again. One that has rules in the NIC must lose them first.
+/// Removes the ended connection of another VIP that has the reply 5-tuple of a new
+/// one, since its client, or a NAT in front, uses the port again. Returns whether it
+/// is gone; a connection with rules in the NIC must lose them first.
 #[cold]
 fn make_way<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, Hit { conn, .. }: Hit) -> bool {
     let table = &cx.shared.table;
@@ -277,7 +278,7 @@ fn make_way<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, Hit { conn, .. 
     gone.is_some()
 }
 
-/// The answer will need this hop: by then it should be known.
+/// The answer will need this hop, whose address should be known by then.
 fn ask_for<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hop: HopId) {
     if let Some((_, None)) = cx.shared.neighbours.resolve(hop, cx.now_ms) {
         cx.count(Counter::ResolveAsked);
@@ -289,7 +290,7 @@ fn server_of<O>(cx: &Context<'_, O>, backend: BackendId) -> Option<IpAddr> {
     cx.snapshot.services.backend(backend).map(|own| own.address)
 }
 
-/// The next backend that takes connections, in a circle.
+/// The next backend that accepts connections, in a circle.
 fn after(service: &Service, backend: BackendId) -> Option<BackendId> {
     let all = service.backends();
     let place = all.iter().position(|b| b.id == backend)?;
@@ -298,8 +299,8 @@ fn after(service: &Service, backend: BackendId) -> Option<BackendId> {
     Some(next.id)
 }
 
-/// Inserts the connection with this backend; in mode fullnat with the first
-/// local endpoint that is free, of at most so many candidates.
+/// Inserts the connection with this backend. In mode fullnat it gets the first free
+/// local endpoint of at most `candidates`.
 fn try_backend<O>(
     cx: &Context<'_, O>,
     service: &Service,

@@ -1,5 +1,5 @@
-//! The slow path: packets that the fast path leaves, and the beginning of answers
-//! and errors.
+//! The slow path: it serves the packets that the fast path leaves, and is where
+//! answers and errors begin.
 //!
 //! ```text
 //! parse ─┬─ TCP, UDP ─► matching ─┬─ mark, queue or table knows it ─► act ─► out
@@ -60,10 +60,10 @@ fn parsed<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<SlowPacket> {
     found.map_err(|counter| cx.count(counter)).ok()
 }
 
-/// Whether a packet is checked before anything is done to it: what it says is noted
-/// of its datagram's other pieces, or of its connection. One of no known connection
-/// is checked before it opens one; what opens none, as those to stateless services,
-/// is forwarded as the card would forward it.
+/// Whether a packet is checked before anything is done to it, because it decides on
+/// its datagram's other fragments or on its connection. A packet of no known
+/// connection is checked before it opens one; a packet that opens none, for instance
+/// to a stateless service, is forwarded as the card would forward it.
 fn must_be_sound(headers: &Headers, verdict: Verdict) -> bool {
     headers.fragment != Fragment::Whole
         || headers.tcp_flags.any(DECISIVE)
@@ -71,7 +71,7 @@ fn must_be_sound(headers: &Headers, verdict: Verdict) -> bool {
 }
 
 impl<B: PacketBuf> Stages<B> {
-    /// Parses and matches the packets of which nothing is known.
+    /// Parses and matches the packets that have no verdict.
     pub(crate) fn parse_and_match<O>(
         &mut self,
         cx: &Context<'_, O>,
@@ -92,8 +92,8 @@ impl<B: PacketBuf> Stages<B> {
         match_burst(cx, &mut self.sampler, packets);
     }
 
-    /// Takes a packet that the fast path has left. If it opens a connection, then
-    /// to the backend that is chosen.
+    /// Serves a packet that the fast path has left. If it opens a connection, the
+    /// connection gets the backend that is already chosen.
     #[cold]
     #[inline(never)]
     pub(crate) fn slow<O: Outbox<B>>(
@@ -109,7 +109,7 @@ impl<B: PacketBuf> Stages<B> {
         self.scheduling.hand_on(None);
     }
 
-    /// Takes a packet that has been parsed and matched to where it goes.
+    /// Serves a packet that has been parsed and matched.
     pub(crate) fn finish<O: Outbox<B>>(
         &mut self,
         cx: &mut Context<'_, O>,
@@ -156,8 +156,8 @@ impl<B: PacketBuf> Stages<B> {
         }
     }
 
-    /// Whether a packet that would change its connection's state says that it is
-    /// from the backend, but came in elsewhere.
+    /// Whether a packet that would change its connection's state claims to be from
+    /// the backend, but came in elsewhere.
     #[inline]
     fn is_forged<O>(
         &self,
@@ -173,7 +173,7 @@ impl<B: PacketBuf> Stages<B> {
             && is_misplaced(cx, sender(cx, key), packet.interface)
     }
 
-    /// A SYN on the 5-tuple of a known connection.
+    /// Serves a SYN on the 5-tuple of a known connection.
     #[cold]
     fn reopen<O: Outbox<B>>(
         &mut self,
@@ -192,11 +192,11 @@ impl<B: PacketBuf> Stages<B> {
         decision
     }
 
-    /// Takes a whole packet of a known connection to where it goes.
+    /// Serves a whole packet of a known connection.
     #[inline]
     fn pass<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, hit: Hit) {
         self.reminder.found(cx, hit);
-        // Only looked at in place: a copy would wait for its making.
+        // The packet is only read in place: a copy would wait for its own stores.
         match &cx.shared.table.serve(hit, segment(&packet.headers), cx.now_ms) {
             Some((action, event)) => {
                 if *event == Event::Revoked {
@@ -212,7 +212,7 @@ impl<B: PacketBuf> Stages<B> {
         }
     }
 
-    /// What is done to the packet with `key`, or why it is dropped.
+    /// The decision on the packet with `key`, or the reason for its drop.
     #[inline]
     fn decide<O: Outbox<B>>(
         &mut self,
@@ -288,7 +288,7 @@ impl<B: PacketBuf> Stages<B> {
         }
     }
 
-    /// A later fragment goes the way of the first.
+    /// Forwards a later fragment like the first one.
     #[cold]
     fn later_fragment<O: Outbox<B>>(
         &mut self,

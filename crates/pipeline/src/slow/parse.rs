@@ -21,8 +21,8 @@ pub(crate) enum Kind {
     Icmp,
 }
 
-/// A whole TCP or UDP packet for our station, as nearly all are; `None`: see
-/// [`parse`]. Inlined for certain, for the reason of [`Headers::common`].
+/// Parses a whole TCP or UDP packet for our station, which nearly all packets are;
+/// `None`: see [`parse`]. Inlined for certain, for the reason of [`Headers::common`].
 #[inline(always)]
 pub(crate) fn parse_common<O>(
     cx: &Context<'_, O>,
@@ -35,7 +35,7 @@ pub(crate) fn parse_common<O>(
     (dst == own.mac).then_some((headers, interface, key))
 }
 
-/// Parses a frame. A counter instead is the reason for its drop.
+/// Parses a frame. The error is the counter of its drop.
 pub(crate) fn parse<O>(
     cx: &Context<'_, O>,
     frame: &[u8],
@@ -52,7 +52,7 @@ pub(crate) fn parse<O>(
     Ok((headers, interface, kind))
 }
 
-/// Everything without ports.
+/// Parses frames without ports.
 fn other(frame: &[u8], headers: &Headers) -> Result<Kind, Counter> {
     match (headers.net, headers.proto) {
         (Net::Other(_), _) => return Err(Counter::UnknownEtherType),
@@ -62,7 +62,7 @@ fn other(frame: &[u8], headers: &Headers) -> Result<Kind, Counter> {
         _ => {}
     }
     match headers.fragment {
-        // In IPv6 a later fragment needn't say what the datagram carries.
+        // A later IPv6 fragment need not state what the datagram carries.
         Fragment::Later(_) if headers.net == Net::Ipv6 || is_balanced(headers.proto) => {
             FragmentKey::of(frame, headers).map(Kind::Later).ok_or(Counter::Truncated)
         }
@@ -81,8 +81,8 @@ fn is_ndp(frame: &[u8], headers: &Headers) -> bool {
         && matches!(message, Some(NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT))
 }
 
-/// A port may be promiscuous, and switches flood: only what is sent to our
-/// station counts. Groups are for ARP and neighbour discovery.
+/// A port may be promiscuous, and switches flood: only frames to our station count.
+/// Group addresses are for ARP and neighbour discovery.
 #[inline]
 fn check_station(dst: Mac, own: Mac, kind: &Kind) -> Result<(), Counter> {
     if dst == own {

@@ -1,4 +1,4 @@
-//! Fragments that wait for the first one of their datagram: a fixed number of
+//! Fragments that wait for the first fragment of their datagram: a fixed number of
 //! places, in a queue for each datagram.
 //!
 //! The places are divided into shares, and the source address says which share
@@ -94,7 +94,7 @@ impl<T> PendingFragments<T> {
         Some(pending.packet)
     }
 
-    /// Drops all of `queue`; how many.
+    /// Drops all packets of `queue` and returns how many there were.
     pub(crate) fn clear(&mut self, queue: &mut PendingQueue) -> u64 {
         let mut dropped = 0;
         while self.pop(queue).is_some() {
@@ -115,8 +115,8 @@ mod tests {
 
     use super::*;
 
-    /// What came of a source, in order: number and datagram of each packet, and
-    /// whether it has been taken.
+    /// The packets of one source in order of arrival: number and datagram of each,
+    /// and whether it has been taken.
     type Came = Vec<(u32, usize, bool)>;
 
     proptest! {

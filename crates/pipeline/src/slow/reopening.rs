@@ -39,12 +39,9 @@ pub(crate) fn reopened(headers: &Headers, verdict: Verdict) -> Option<Hit> {
     }
 }
 
-/// Whether the SYN with `key` goes on to the connection `hit`, or to none: then
-/// that has been removed, and `scheduling` has been handed the backend that serves
-/// the new one.
-///
-/// # Errors
-/// Why the SYN is dropped.
+/// Decides whether the SYN with `key` goes on to the connection `hit`, or to no
+/// connection: then `hit` has been removed, and `scheduling` has been handed the
+/// backend that serves the new one.
 #[cold]
 #[inline(never)]
 pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
@@ -86,7 +83,8 @@ pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
             scheduling.hand_on(Some(chosen));
             Ok(Verdict::Unknown)
         }
-        // Its rules are being withdrawn, and its backend is as good as any.
+        // The connection's rules are being withdrawn, and its backend is as good as
+        // any.
         _ if takes => Ok(Verdict::Found(hit)),
         _ => {
             tell(cx, hit.conn, Offload::Closing);

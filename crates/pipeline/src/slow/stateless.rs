@@ -1,5 +1,5 @@
-//! What is done to packets of connections that no table knows: Maglev over the
-//! backends on the way there, the one service that fits on the way back.
+//! Decisions on packets of connections that no table has: Maglev over the backends on
+//! the way there, the one service that fits on the way back.
 use std::net::IpAddr;
 
 use flow::{BackendId, Direction, InterfaceId};
@@ -11,7 +11,8 @@ use crate::context::{Context, Decision};
 use crate::slow::act::hop_to;
 use crate::source::is_client;
 
-/// To a VIP: the backend `named` by the packet, or else the one that hashing gives.
+/// The decision on a packet to a VIP: the backend `named` by the packet, or else the
+/// one that hashing gives.
 pub(crate) fn forward<O>(
     cx: &Context<'_, O>,
     service: &Service,
@@ -23,16 +24,16 @@ pub(crate) fn forward<O>(
     if !services.claims(service, backend, key) {
         return Err(Counter::BackendShared);
     }
-    // A service of mode fullnat can't do without state.
+    // A service of mode fullnat needs state.
     let binding = service.bind(backend, key, None).ok_or(Counter::TableFull)?;
     let delivery = binding.delivery(Direction::Forward).ok_or(Counter::NotRewritable)?;
     let address = services.backend(backend).ok_or(Counter::NoBackend)?.address;
     Ok(Decision { delivery, hop: hop_to(cx, address)? })
 }
 
-/// Whether a packet that says it is from the server at `address` came in on
-/// another interface than the one that leads there. A client's forged packet
-/// would otherwise go out as from the VIP.
+/// Whether a packet that claims to be from the server at `address` came in on another
+/// interface than the one that leads there. A client's forged packet would otherwise
+/// leave as from the VIP.
 pub(crate) fn is_misplaced<O>(
     cx: &Context<'_, O>,
     address: IpAddr,
@@ -43,8 +44,8 @@ pub(crate) fn is_misplaced<O>(
 }
 
 /// The address of the server that has sent the answer with `key`. A backend that
-/// answers as the VIP is known by none, so one of its service speaks for all: the
-/// one that Maglev gives.
+/// answers as the VIP can't be told from the others, so one backend of its service
+/// stands for all: the one that Maglev gives.
 pub(crate) fn sender<O>(cx: &Context<'_, O>, key: &FlowKey) -> IpAddr {
     let services = &cx.snapshot.services;
     let towards = key.reversed();
@@ -53,8 +54,8 @@ pub(crate) fn sender<O>(cx: &Context<'_, O>, key: &FlowKey) -> IpAddr {
     backend.map_or(key.src().ip(), |backend| backend.address)
 }
 
-/// From a backend: back through the VIP of the service that claims it. `key`
-/// is the packet's.
+/// The decision on a packet from a backend: back through the VIP of the service that
+/// claims it. `key` is the packet's.
 pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
     let (proto, server, client) = (key.proto(), key.src(), key.dst());
     let one_way = |service: &Service| service.forwarding().is_one_way();
@@ -63,12 +64,12 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
         return Err(Counter::NotForUs);
     }
     if !is_client(cx, client.ip()) {
-        // Of mode fullnat: without state the client is not known. Or to an address
-        // that no client has: sent to one of our own, the packet would come back.
+        // In mode fullnat the client is not known without state. A packet to an
+        // address that no client has, for instance one of our own, would come back.
         return Err(Counter::BackendUnclaimed);
     }
     if is_own {
-        // The backend's own answer, which need not have passed here.
+        // The packet is the backend's own answer, which need not have passed here.
         return Ok(Decision { delivery: Delivery::Plain, hop: hop_to(cx, client.ip())? });
     }
     let binding = binding(cx, key).ok_or(Counter::BackendUnclaimed)?;
@@ -76,15 +77,15 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
     Ok(Decision { delivery, hop: hop_to(cx, client.ip())? })
 }
 
-/// The binding of the connection of which a backend has sent the packet with `key`:
-/// of the service that claims it.
+/// The binding of the connection in which a backend has sent the packet with `key`:
+/// that of the service that claims it.
 pub(crate) fn binding<O>(cx: &Context<'_, O>, key: &FlowKey) -> Option<Binding> {
     let (service, backend) = cx.snapshot.services.claimant(key)?;
     service.bind(backend, &service.answered_flow(key)?, None)
 }
 
-/// What would be done to a packet with `key` if no table knew it, in either
-/// direction: for ICMP errors about such packets.
+/// The decision on a packet with `key`, in either direction, if no table has its
+/// connection: for ICMP errors about such packets.
 pub(crate) fn either<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
     match cx.snapshot.services.lookup(key) {
         Some(service) => forward(cx, service, key, None),
