@@ -109,7 +109,10 @@ impl Worker {
         });
         schedule.polled(at, found, most);
         if let Some(port) = self.shared.ports.get(usize::from(source.port.0)) {
-            port.queue_epochs.polled(source.queue, found);
+            match found {
+                0 => port.queue_epochs.polled_nothing(source.queue, || rx.was_empty()),
+                _ => port.queue_epochs.polled(source.queue, found),
+            }
         }
         found
     }

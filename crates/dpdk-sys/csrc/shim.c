@@ -301,6 +301,11 @@ uint16_t hnlb_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 	return rte_eth_rx_burst(port, queue, mbufs, n);
 }
 
+int hnlb_rx_queue_count(uint16_t port, uint16_t queue)
+{
+	return rte_eth_rx_queue_count(port, queue);
+}
+
 uint16_t hnlb_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
 	return rte_eth_tx_burst(port, queue, mbufs, n);

@@ -107,6 +107,8 @@ int hnlb_mbuf_linearize(struct rte_mbuf *mbuf);
 
 /* Ports. */
 uint16_t hnlb_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
+/* Packets in a receive queue, or a negative errno. */
+int hnlb_rx_queue_count(uint16_t port, uint16_t queue);
 uint16_t hnlb_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 /* RSS on addresses and ports of TCP and UDP. */
 uint64_t hnlb_rss_five_tuple(void);

@@ -42,6 +42,7 @@ fn wrappers_hold_what_they_promise() {
         ("what can't be sent stays, in order", ring::unsent_tail_stays),
         ("net_ring's limits", ring::net_ring_limits),
         ("net_null opens, receives, sends", port::net_null),
+        ("an empty poll without mbufs", port::an_empty_poll_without_mbufs),
         ("queue handles exist once", port::handles_exist_once),
         ("RSS over chosen queues", port::rss),
         ("errors say what is wrong", port::errors),

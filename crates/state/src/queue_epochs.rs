@@ -17,7 +17,8 @@ pub struct Ticket(u64);
 /// old one can come any more: destroy the rule, take a [`ticket`](Self::ticket),
 /// wait until it has [`passed`](Self::passed).
 ///
-/// A queue has been emptied when a poll brought nothing, or when as many packets
+/// A queue has been emptied when a poll brought nothing and the queue held nothing
+/// ([`polled_nothing`](Self::polled_nothing)), or when as many packets
 /// have been polled as the ring and the driver's own stage hold. A poll that
 /// brought fewer packets than were asked for says nothing: drivers round the
 /// number down to multiples of 4 or 8, hand out what they have staged before they
@@ -91,6 +92,18 @@ impl QueueEpochs {
         let epoch = self.epoch.load(Ordering::Acquire);
         if slot.seen.load(Ordering::Relaxed) != epoch {
             slot.advance(epoch, got, self.capacity);
+        }
+    }
+
+    /// As [`Self::polled`], for a poll that brought nothing: it counts only if
+    /// `is_empty` says that the queue held nothing. The driver may have found no mbuf
+    /// for a packet instead. Asks `is_empty` only while a ticket is open.
+    #[inline]
+    pub fn polled_nothing(&self, queue: u16, is_empty: impl FnOnce() -> bool) {
+        let Some(slot) = self.queues.get(usize::from(queue)) else { return };
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if slot.seen.load(Ordering::Relaxed) != epoch && is_empty() {
+            slot.advance(epoch, 0, self.capacity);
         }
     }
 

@@ -15,7 +15,8 @@ const STAGE: usize = 32;
 enum Step {
     /// Packets come in from the wire, classified by the present rules.
     Arrive { queue: usize, packets: usize },
-    /// A worker asks for `burst` packets; the driver has `mbufs` to give.
+    /// A worker asks for `burst` packets; the driver has `mbufs` to give. Without any
+    /// it returns nothing, whatever the ring holds.
     Poll { queue: usize, burst: usize, mbufs: usize },
     /// It has processed them, but for those that it has handed over.
     Report { queue: usize, handed: usize },
@@ -30,7 +31,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0..2usize, 1..50usize).prop_map(|(queue, packets)| Step::Arrive { queue, packets }),
-        6 => (0..2usize, 8..40usize, 1..40usize)
+        6 => (0..2usize, 8..40usize, prop_oneof![1 => Just(0), 3 => 1..40usize])
             .prop_map(|(queue, burst, mbufs)| Step::Poll { queue, burst, mbufs }),
         6 => (0..2usize, 0..20usize).prop_map(|(queue, handed)| Step::Report { queue, handed }),
         3 => (0..2usize, 0..20usize).prop_map(|(ring, packets)| Step::Take { ring, packets }),
@@ -53,10 +54,13 @@ impl Queue {
     /// the ring; stops early where mbufs are scarce.
     fn poll(&mut self, burst: usize, mbufs: usize) -> Vec<usize> {
         if self.stage.is_empty() {
+            if mbufs == 0 {
+                return Vec::new();
+            }
             let staged = self.ring.len().min(STAGE);
             self.stage.extend(self.ring.drain(..staged));
         }
-        let most = (burst / 4 * 4).min(mbufs).min(self.stage.len());
+        let most = (burst / 4 * 4).min(mbufs.max(1)).min(self.stage.len());
         self.stage.drain(..most).collect()
     }
 }
@@ -116,7 +120,12 @@ impl Port {
         let handed = handed.min(polled.len());
         self.rings[queue].packets.extend(&polled[..handed]);
         self.epochs.handed(queue, handed as u64);
-        self.epochs.polled(queue as u16, polled.len());
+        if polled.is_empty() {
+            let ring = &self.queues[queue].ring;
+            self.epochs.polled_nothing(queue as u16, || ring.is_empty());
+        } else {
+            self.epochs.polled(queue as u16, polled.len());
+        }
     }
 
     /// The oldest packet that is anywhere.

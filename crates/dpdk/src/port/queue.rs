@@ -6,7 +6,7 @@ use dpdk_sys as sys;
 
 use super::error::PortError;
 use super::inner::Inner;
-use crate::batch::Batch;
+use crate::batch::{BURST, Batch};
 
 /// A receive queue. Can move to another thread, but not be shared.
 #[derive(Debug)]
@@ -103,6 +103,22 @@ impl RxQueue {
             *counter += 1;
             joined
         });
+    }
+
+    /// Whether the queue held no packet when its last poll brought none: drivers also
+    /// return nothing when they find no mbuf for a packet. A driver that does not
+    /// count its packets is believed if the pool has mbufs for a whole burst.
+    #[cold]
+    #[must_use]
+    pub fn was_empty(&self) -> bool {
+        // SAFETY: the port is started and can't stop while this handle lives, which is
+        // the only one of the queue; the call reads the ring.
+        let count = unsafe { sys::hnlb_rx_queue_count(self.port.id, self.queue) };
+        if count >= 0 {
+            return count == 0;
+        }
+        let mut spare = Batch::<BURST>::new();
+        self.port.pool.alloc_burst(&mut spare, BURST) == BURST
     }
 
     /// Frames of several segments that were copied into one.

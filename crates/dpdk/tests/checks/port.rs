@@ -1,5 +1,5 @@
 //! Ports of virtual devices.
-use dpdk::{Batch, Mempool, Port, PortConfig, PortError, Rss};
+use dpdk::{Batch, Mbuf, Mempool, Port, PortConfig, PortError, Rss};
 
 pub(crate) fn net_null(pool: &Mempool) {
     let config = PortConfig { rx_queues: 2, tx_queues: 2, ..PortConfig::default() };
@@ -29,6 +29,20 @@ pub(crate) fn net_null(pool: &Mempool) {
         assert_eq!(able.driver, "net_null");
         assert!(able.max_rx_queues >= 2 && able.reta_size > 0 && able.max_mtu >= 1500);
     }
+}
+
+/// net_null always has packets, takes their mbufs from the pool, and counts none.
+pub(crate) fn an_empty_poll_without_mbufs(pool: &Mempool) {
+    let mut port = Port::open("net_null2", &PortConfig::default(), pool).unwrap();
+    port.start().unwrap();
+    let mut rx = port.rx_queue(0).unwrap();
+    let mut batch = Batch::<8>::new();
+    let taken: Vec<Mbuf> = std::iter::from_fn(|| pool.alloc()).collect();
+    assert_eq!(rx.rx_burst(&mut batch), 0, "no mbuf is left");
+    assert!(!rx.was_empty(), "packets wait for mbufs");
+    drop(taken);
+    assert!(rx.was_empty(), "a poll would have found mbufs");
+    assert_eq!(rx.rx_burst(&mut batch), 8);
 }
 
 pub(crate) fn handles_exist_once(pool: &Mempool) {
