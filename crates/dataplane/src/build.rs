@@ -6,7 +6,7 @@ use config::Config;
 use dpdk::Mempool;
 use dpdk::flow::FlowPort;
 use flow::PortId;
-use keeper::{AgerSettings, Keeper};
+use keeper::{AgerSettings, Keeper, ResolverSettings};
 use nic::Nic;
 use offload::{OffloadConfig, Offloader, Rules};
 use state::Shared;
@@ -62,7 +62,8 @@ impl Parts<'_> {
         requests.push(reported);
         let rules = Rules::new(offloader(config, shared, chosen), Arc::clone(shared));
         let (offload, desk) = OffloadThread::new(rules, requests, flows, nics);
-        let keeper = keeper(config, shared);
+        let (ager, resolver) = (AgerSettings::default(), ResolverSettings::default());
+        let keeper = Keeper::new(shared, ager, resolver);
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
         let views = (ports, std::mem::take(&mut hands.views));
         let reporter =
@@ -85,12 +86,6 @@ fn offloader(config: &Config, shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offl
         offloader.adopt(PortId(at as u16), chosen.owned);
     }
     offloader
-}
-
-/// A keeper that keeps the next hops of backends and gateways fresh.
-fn keeper(config: &Config, shared: &Arc<Shared>) -> Keeper {
-    let settings = setup::resolver_settings(config);
-    Keeper::new(shared, AgerSettings::default(), settings)
 }
 
 type Split = (Vec<Box<dyn FlowPort + Send>>, Vec<Nic>, Vec<PortView>);

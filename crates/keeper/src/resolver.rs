@@ -20,8 +20,6 @@ pub struct ResolverSettings {
     pub longest_ms: u64,
     /// Questions without an answer after which a stale neighbour is given up.
     pub tries: u32,
-    /// How long a neighbour that no packet goes to is remembered.
-    pub idle_ms: u64,
     /// How long a neighbour that has not answered is remembered.
     pub unanswered_ms: u64,
     /// Slots of the neighbour table looked at in one tick.
@@ -34,7 +32,6 @@ impl Default for ResolverSettings {
             again_ms: 250,
             longest_ms: 8000,
             tries: 5,
-            idle_ms: 600_000,
             unanswered_ms: 10_000,
             slots_per_tick: 256,
         }
@@ -92,6 +89,9 @@ pub struct Resolver {
     notice_ms: u64,
     /// The snapshot that `kept` is from.
     followed: Option<Arc<Snapshot>>,
+    /// How long a neighbour that no packet goes to is remembered, in milliseconds:
+    /// longer than any connection that may be using it.
+    idle_ms: u64,
     counters: Arc<Counters>,
 }
 
@@ -113,6 +113,7 @@ impl Resolver {
             notices: ArrayVec::new(),
             notice_ms: 0,
             followed: None,
+            idle_ms: 0,
             counters: Arc::default(),
         }
     }
@@ -191,6 +192,7 @@ impl Resolver {
             let old = std::mem::replace(&mut self.kept, kept);
             old.iter().for_each(|hop| self.shared.neighbours.keep(*hop, false));
             self.kept.iter().for_each(|hop| self.shared.neighbours.keep(*hop, true));
+            self.idle_ms = 2 * u64::from(self.shared.table.timeouts().longest_ms());
             self.followed = Some(Arc::clone(&snapshot));
         }
         snapshot
@@ -252,7 +254,7 @@ impl Resolver {
             }
             NeighbourState::Stale | NeighbourState::Incomplete => {
                 let remembered_ms = match neighbour.mac {
-                    Some(_) => self.settings.idle_ms,
+                    Some(_) => self.idle_ms,
                     None => self.settings.unanswered_ms,
                 };
                 if !kept && unused_ms > remembered_ms {

@@ -8,7 +8,7 @@ use conntrack::{ConnId, ReaderError};
 use control::{Applied, Control, Drained, Plan, Refusal, Steered};
 use dpdk::flow::FlowPort;
 use flow::{CardProfile, Encoding, EncodingChoice, PortId};
-use keeper::{AgerSettings, Keeper, KeeperOutbox, LinkNotice};
+use keeper::{AgerSettings, Keeper, KeeperOutbox, LinkNotice, ResolverSettings};
 use nic::{Disposition, Nic, NicConfig, NicError, NicFlows, Reta};
 use offload::{
     OffloadConfig, OffloadStats, Offloader, PortConfig, ProbeInput, ReceiveQueues, Rules,
@@ -160,7 +160,7 @@ impl Simulation {
                 Offloader::new(offload_config, Arc::clone(&shared)),
                 Arc::clone(&shared),
             ),
-            keeper: Keeper::new(&shared, AGEING, setup::resolver_settings(config)),
+            keeper: Keeper::new(&shared, AGEING, ResolverSettings::default()),
             shared,
             control,
             ports,

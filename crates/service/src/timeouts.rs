@@ -49,6 +49,15 @@ impl Default for Timeouts {
     }
 }
 
+impl Timeouts {
+    /// The longest of them, in milliseconds.
+    #[must_use]
+    pub fn longest_ms(&self) -> u32 {
+        let tcp = self.syn_ms.max(self.established_ms).max(self.closing_ms).max(self.reset_ms);
+        tcp.max(self.doubtful_ms).max(self.udp_ms).max(self.udp_stream_ms)
+    }
+}
+
 /// How long NATs are to keep a connection after a RST, or between FIN and FIN:
 /// 4 min (RFC 7857 section 2.2, RFC 5382 REQ-5).
 pub const DOUBTFUL_MS: u32 = 240_000;
@@ -82,6 +91,13 @@ impl ServiceTimeouts {
     #[must_use]
     pub fn of(&self, service: ServiceId) -> &Timeouts {
         self.own.get(&service).unwrap_or(&self.default)
+    }
+
+    /// The longest time that a connection of any service is kept, in milliseconds.
+    #[must_use]
+    pub fn longest_ms(&self) -> u32 {
+        let all = std::iter::once(&self.default).chain(self.own.values());
+        all.map(Timeouts::longest_ms).max().unwrap_or(0)
     }
 
     /// The longest time that a UDP flow of any service is kept, in milliseconds.

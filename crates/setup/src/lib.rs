@@ -13,7 +13,6 @@ use config::Config;
 use conntrack::{ConnTable, TableConfig};
 use control::{Control, Plan, PortFact, Start};
 use flow::AdmissionPolicy;
-use keeper::ResolverSettings;
 use l3::{Interfaces, NeighbourTable, RouteTable};
 use pipeline::Settings;
 use service::ServiceTable;
@@ -105,19 +104,6 @@ pub fn shared(
     seed: Seed,
 ) -> Result<Shared, SetupError> {
     start(config, facts, offloading, seed).map(|(shared, _)| shared)
-}
-
-/// How next hops are asked for. A hop is remembered for longer than any
-/// connection that may be using it.
-#[must_use]
-pub fn resolver_settings(config: &Config) -> ResolverSettings {
-    let own = config.services.iter().map(|service| config.conntrack.timeouts(&service.timeouts));
-    let longest = |own: service::Timeouts| {
-        own.established_ms.max(own.udp_stream_ms).max(own.closing_ms).max(own.doubtful_ms)
-    };
-    let general = config.conntrack.timeouts(&config::Timeouts::default());
-    let longest = own.map(longest).fold(longest(general), u32::max);
-    ResolverSettings { idle_ms: 2 * u64::from(longest), ..ResolverSettings::default() }
 }
 
 /// What a worker keeps for itself.

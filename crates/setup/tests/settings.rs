@@ -1,6 +1,6 @@
 //! From the configuration to the shared state: what services say of their own counts.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-use setup::{PortFacts, Seed, resolver_settings, shared};
+use setup::{PortFacts, Seed, shared};
 use testkit::ConfigText;
 use wire::{FlowKey, Mac, Transport};
 
@@ -13,16 +13,6 @@ fn config(service: &str, more: &str) -> config::Config {
         text = text.backend(format!("10.72.0.{host}"), None, "");
     }
     text.table(more, "").parse()
-}
-
-/// A next hop is remembered for longer than any connection that may be using it.
-#[test]
-fn next_hops_are_kept_for_the_longest_timeout_of_any_service() {
-    let idle_ms = |service| resolver_settings(&config(service, "")).idle_ms;
-    assert_eq!(idle_ms(""), 2 * 7_440_000);
-    assert_eq!(idle_ms("timeouts = { tcp_established = \"10h\" }"), 2 * 36_000_000);
-    assert_eq!(idle_ms("timeouts = { udp = \"9h\" }"), 2 * 32_400_000);
-    assert_eq!(idle_ms("timeouts = { tcp_established = \"1s\" }"), 2 * 7_440_000);
 }
 
 /// The fleet's key alone decides: the seed, which is of one process, does not.

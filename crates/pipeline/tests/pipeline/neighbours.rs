@@ -168,6 +168,30 @@ fn the_resolver_asks_backs_off_refreshes_and_forgets() {
     assert_eq!(table.get(hop), None);
 }
 
+/// A neighbour without packets is remembered for longer than any connection that may
+/// be using it, by the timeouts that are in force now.
+#[test]
+fn an_unused_neighbour_is_remembered_by_the_timeouts_in_force() {
+    let world = World::new(&Plan { known_backends: false, ..Plan::default() });
+    let shared = &world.shared;
+    let mut resolver = Resolver::new(Arc::clone(shared), ResolverSettings::default());
+    let (mut now, addr) = (1000, ip("10.2.0.77"));
+    for hours in [3, 1, 5] {
+        let established_ms = hours * 3_600_000;
+        let timeouts = service::Timeouts { established_ms, ..service::Timeouts::default() };
+        shared.table.set_timeouts(timeouts.into());
+        let snapshot = Snapshot::clone(&shared.snapshot.load_full());
+        shared.snapshot.store(Arc::new(snapshot));
+        let hop = shared.neighbours.hop(InterfaceId(1), addr, now).unwrap();
+        shared.neighbours.learn(InterfaceId(1), addr, backend_mac(1), now);
+        now += 2 * u64::from(established_ms) - 1000;
+        run(&mut resolver, &mut now, 500);
+        assert!(shared.neighbours.get(hop).is_some(), "{hours} h");
+        run(&mut resolver, &mut now, 1500);
+        assert_eq!(shared.neighbours.get(hop), None, "{hours} h");
+    }
+}
+
 #[test]
 fn announcements_name_what_is_on_the_link() {
     let world = World::new(&Plan { vlans: [None, Some(7)], ..Plan::default() });
