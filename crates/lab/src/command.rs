@@ -6,6 +6,7 @@ use clap::Subcommand;
 use flow::{CardProfile, EncodingChoice, Mode};
 
 use crate::config::{Device, LabRun};
+use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
     Balancer, Lab, LabError, LabOptions, Stop, demo, dns, latency, reload, topology, vm_check,
 };
@@ -46,7 +47,7 @@ pub enum LabCommand {
         #[arg(long, default_value = "lab")]
         name: String,
     },
-    /// Run a program on a host of a lab (c1, c2, b1 to b4, lb, sw)
+    /// Run a program on a host of a lab (c1, c2, x1, b1 to b4, lb, sw)
     Exec {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
@@ -81,6 +82,27 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
         encoding: Vec<EncodingChoice>,
     },
+    /// Attack HNLB beside real clients: each flood alone, and all at once; no established connection may be lost
+    Flood {
+        /// Seconds of each flood
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Frames a second of each attack
+        #[arg(long, default_value_t = 10_000)]
+        rate: u32,
+        /// Run only these attacks; may be given several times
+        #[arg(long, value_enum, default_values = ["syn", "udp", "rst", "fragments", "arp", "neighbours"])]
+        attack: Vec<Attack>,
+        /// How packets get to the backends
+        #[arg(long, value_enum, default_value = "nat")]
+        mode: Mode,
+        /// How the NIC tells the worker what it matched
+        #[arg(long, value_enum, default_value = "mark")]
+        encoding: EncodingChoice,
+        /// Print a JSON object a run instead of the table
+        #[arg(long)]
+        json: bool,
+    },
     /// Balance DNS entirely in an emulated BlueField-3, and drain a backend meanwhile (the case of the XenoFlow paper)
     Dns,
     /// Echo UDP packets: the other end of `ping`
@@ -97,6 +119,15 @@ pub enum LabCommand {
         /// How often
         count: u32,
     },
+    /// Send frames with forged sources: the other side of `flood`
+    #[command(hide = true)]
+    Attack(Attacker),
+    /// Hold idle connections, and use them at the end
+    #[command(hide = true)]
+    Hold(Holder),
+    /// Open new connections at a steady pace
+    #[command(hide = true)]
+    Visit(Visitor),
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
     VmCheck,
 }
@@ -142,6 +173,13 @@ impl LabCommand {
                 let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
                 reload::run(binary, &stop, &reload::Options { reloads, seed, modes, encodings })
             }
+            Self::Flood { seconds, rate, attack: attacks, mode, encoding, json } => {
+                let options = flood::Options { seconds, rate, attacks, mode, encoding, json };
+                flood::run(binary, &stop, &options)
+            }
+            Self::Attack(attacker) => attacker.run(&stop),
+            Self::Hold(holder) => holder.run(&stop),
+            Self::Visit(visitor) => visitor.run(&stop),
             Self::VmCheck => vm_check::run(binary, &stop),
         }
     }

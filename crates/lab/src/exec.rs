@@ -11,6 +11,9 @@ use crate::{LabError, Stop};
 
 /// How long a command that has been interrupted may go on before the next SIGINT.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How long it may take to end after the first SIGINT. wrk never ends by itself
+/// while it has had no answer at all.
+const WIND_UP: Duration = Duration::from_secs(75);
 
 /// What a command that ran to its end left.
 #[derive(Debug, Clone)]
@@ -87,7 +90,8 @@ pub(crate) fn run_until(
         .stderr(err.try_clone().map_err(what())?)
         .process_group(0);
     let mut group = Group(command.spawn().map_err(what())?, false);
-    let deadline = Instant::now() + limit;
+    let begin = Instant::now();
+    let mut deadline = begin + limit;
     let (mut pause, mut interrupted) = (Duration::from_millis(1), None::<Instant>);
     let status = loop {
         if let Some(status) = group.0.try_wait().map_err(what())? {
@@ -98,10 +102,13 @@ pub(crate) fn run_until(
         let asked = interrupted.is_none_or(|at| at.elapsed() >= AGAIN);
         if asked && interrupt.is_some_and(Stop::requested) {
             proc::signal(&[group.0.id()], Signal::Int, true);
+            if interrupted.is_none() {
+                deadline = deadline.min(Instant::now() + WIND_UP);
+            }
             interrupted = Some(Instant::now());
         }
         if Instant::now() >= deadline {
-            let seconds = limit.as_secs();
+            let seconds = begin.elapsed().as_secs();
             return Err(LabError::Timeout {
                 what: format!("the end of `{text}`"),
                 seconds,

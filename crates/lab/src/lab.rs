@@ -14,7 +14,7 @@ use crate::load::Length;
 use crate::proc::{self, ProcessId, Signal};
 use crate::state::{self, Record, State};
 use crate::topology::{
-    self, BACKENDS, BALANCER, CLIENTS, NAMESPACES, PORT, SWITCH, WIDE_BALANCER, WIDE_PORT,
+    self, ATTACKER, BACKENDS, BALANCER, CLIENTS, NAMESPACES, PORT, SWITCH, WIDE_BALANCER, WIDE_PORT,
 };
 use crate::{LabError, Opener, Stop, host, netns, servers, tunnels};
 
@@ -111,7 +111,7 @@ impl Lab {
             netns::add(&self.netns(host), &self.stop)?;
         }
         let switch = self.netns(SWITCH);
-        let hosts: Vec<_> = CLIENTS.iter().chain(&BACKENDS).collect();
+        let hosts: Vec<_> = CLIENTS.iter().chain([&ATTACKER]).chain(&BACKENDS).collect();
         let mut ports: Vec<&str> = hosts.iter().map(|host| host.name).collect();
         let mut links = String::new();
         for host in &hosts {

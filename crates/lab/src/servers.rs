@@ -6,7 +6,7 @@ use crate::LabError;
 use crate::topology::{DNS_BACKEND_PORT, DNS_PORT, Host, VIP4, VIP6, WEB_BACKEND_PORT, WEB_PORT};
 
 /// Size of `/big`, in bytes.
-const BIG: usize = 1 << 20;
+pub(crate) const BIG: usize = 1 << 20;
 
 /// A server's command line and the ports it must listen on.
 pub(crate) struct Server {
@@ -68,7 +68,7 @@ events {{ worker_connections 8192; multi_accept on; }}
 http {{
   access_log off;
   server_tokens off;
-  keepalive_timeout 120s;
+  keepalive_timeout 3600s;
   keepalive_requests 1000000000;
   client_body_temp_path {dir}/body;
   proxy_temp_path {dir}/proxy;

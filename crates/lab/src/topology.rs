@@ -9,6 +9,8 @@ pub enum Role {
     Client,
     /// Runs the servers.
     Backend,
+    /// Sends what nobody wants to receive.
+    Attacker,
 }
 
 /// One client or backend.
@@ -67,6 +69,9 @@ pub const BACKENDS: [Host; 4] = [
     host("b4", Role::Backend, 72, 14),
 ];
 
+/// A host on the clients' link that means harm.
+pub const ATTACKER: Host = host("x1", Role::Attacker, 71, 66);
+
 /// HNLB's namespace.
 pub const BALANCER: &str = "lb";
 /// The switch's namespace.
@@ -83,7 +88,7 @@ pub const WIDE_BALANCER: &str = "lb1";
 pub const WIDE_MTU: u16 = 1600;
 
 /// Every namespace's short name.
-pub const NAMESPACES: [&str; 8] = [SWITCH, BALANCER, "c1", "c2", "b1", "b2", "b3", "b4"];
+pub const NAMESPACES: [&str; 9] = [SWITCH, BALANCER, "c1", "c2", "x1", "b1", "b2", "b3", "b4"];
 
 /// HNLB's own addresses: gateway of the clients' and the backends' subnets.
 pub const BALANCER_ADDRESSES: [&str; 4] =
@@ -193,7 +198,7 @@ pub(crate) fn host_script(host: &Host) -> String {
     let offloads = no_offloads("eth0");
     let (one_way, mtu) = match host.role {
         Role::Backend => (one_way_script(), WIDE_MTU),
-        Role::Client => (String::new(), 1500),
+        Role::Client | Role::Attacker => (String::new(), 1500),
     };
     format!(
         "{SYSCTL}{offloads}ip -batch - <<EOF\n\

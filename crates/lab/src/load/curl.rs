@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::wrk::url;
 use crate::servers;
 use crate::topology::WEB_PORT;
-use crate::{Lab, LabError};
+use crate::{Lab, LabError, Stop};
 
 /// One request on a connection of its own; returns the backend's name.
 ///
@@ -79,6 +79,29 @@ pub fn download(
     let output = lab.exec_for(client, &argv, Duration::from_secs(90))?.success()?;
     let bytes = std::fs::read(file.path()).map_err(what())?;
     downloaded(&output.stdout, &bytes)
+}
+
+/// One [`download`] after the other until `end`: how many were whole, and what was
+/// wrong with the others.
+///
+/// # Errors
+/// The lab is to stop.
+pub(crate) fn downloads(
+    lab: &Lab,
+    client: &str,
+    vip: IpAddr,
+    rate: &str,
+    end: &Stop,
+) -> Result<(u64, Vec<String>), LabError> {
+    let (mut whole, mut wrong) = (0, Vec::new());
+    while !end.requested() {
+        match download(lab, client, vip, Some(rate)) {
+            Ok(_) => whole += 1,
+            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+            Err(error) => wrong.push(format!("download from {vip} at {client}: {error}")),
+        }
+    }
+    Ok((whole, wrong))
 }
 
 fn downloaded(stdout: &str, bytes: &[u8]) -> Result<String, LabError> {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::Stop;
 
+pub(crate) use curl::downloads;
 pub use curl::{download, get, get_keep_alive};
 pub use dig::who;
 pub use dnsperf::{DnsResult, dns, dns_from};

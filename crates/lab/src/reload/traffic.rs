@@ -1,10 +1,9 @@
 //! The load during reloads: both clients, both families, every kind of
 //! connection, from before the first reload until after the last.
 
-use std::net::IpAddr;
-
 use super::run::Seen;
 use crate::load::{self, Connections, DnsResult, HttpLoad, HttpResult, Length};
+use crate::threads::join;
 use crate::topology::{Family, vip};
 use crate::{Lab, LabError, Stop};
 
@@ -51,8 +50,9 @@ pub(super) fn run(lab: &Lab, end: &Stop) -> Result<Seen, LabError> {
             scope.spawn(http("c1", Family::V6, Connections::Short)),
         ];
         let dns = [scope.spawn(dns("c1", Family::V4)), scope.spawn(dns("c2", Family::V6))];
-        let downloads = [("c1", Family::V4), ("c2", Family::V6)]
-            .map(|(client, family)| scope.spawn(move || downloads(lab, client, vip(family), end)));
+        let downloads = [("c1", Family::V4), ("c2", Family::V6)].map(|(client, family)| {
+            scope.spawn(move || load::downloads(lab, client, vip(family), RATE, end))
+        });
         let mut seen = Seen::default();
         // All are joined before the first error is given back.
         let http = http.map(join);
@@ -69,29 +69,6 @@ pub(super) fn run(lab: &Lab, end: &Stop) -> Result<Seen, LabError> {
         }
         Ok(seen)
     })
-}
-
-fn join<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// One download after the other: how many were whole, and what was wrong with
-/// the others.
-fn downloads(
-    lab: &Lab,
-    client: &str,
-    vip: IpAddr,
-    end: &Stop,
-) -> Result<(u64, Vec<String>), LabError> {
-    let (mut whole, mut wrong) = (0, Vec::new());
-    while !end.requested() {
-        match load::download(lab, client, vip, Some(RATE)) {
-            Ok(_) => whole += 1,
-            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
-            Err(error) => wrong.push(format!("download from {vip} at {client}: {error}")),
-        }
-    }
-    Ok((whole, wrong))
 }
 
 impl Seen {
