@@ -36,7 +36,7 @@ for mode in dsr ipip gue gre; do
     "$1" lab demo --mode "$mode" --encoding mark
 done
 "$1" lab reload --reloads 4
-"$1" lab flood --seconds 3
+"$1" lab flood --seconds 3 --rate 2000
 left=
 for namespace in $(remains); do
     # What a run left that was killed earlier is cleaned up by the next.
