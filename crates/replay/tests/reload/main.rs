@@ -1,10 +1,11 @@
 //! Random changes of the configuration between packets, in every encoding and
 //! in modes of every kind: a packet of a known connection goes to its backend,
 //! whatever else changes; one of a connection that is to move goes to that
-//! backend until it has moved, and then to others; a new one goes to a backend
-//! that the configuration in force has and that takes connections; what is sent
-//! nowhere is counted under a name; and nothing that has left the configuration
-//! is kept for ever.
+//! backend until it has moved, and then to others; one of a connection that is to be
+//! reset goes to that backend until it has become a RST to each side; a new one goes
+//! to a backend that the configuration in force has and that takes connections; what
+//! is sent nowhere is counted under a name; and nothing that has left the
+//! configuration is kept for ever.
 //!
 //! `HNLB_SEQUENCES` sequences (50) of changes for each of the cases;
 //! `make soak-reload` runs a thousand. `HNLB_SEED` is where the seeds begin.
@@ -15,7 +16,7 @@ mod model;
 use std::net::{IpAddr, SocketAddr};
 
 use control::Drained;
-use flow::{CardProfile, Encoding, Mode, PortId};
+use flow::{CardProfile, Encoding, Mode, OnRemove, PortId};
 use nic::Fault;
 use packet::PacketBuf;
 use rand::rngs::StdRng;
@@ -24,7 +25,7 @@ use rand::{Rng, SeedableRng};
 use replay::{Options, Sent, Simulation};
 use state::CounterKind;
 use testkit::segments::{Segment, frame, seen};
-use wire::Transport;
+use wire::{TcpFlags, Transport};
 
 use model::{Identity, Model, VIPS, backend, endpoint};
 
@@ -46,6 +47,8 @@ struct Connection {
     local: SocketAddr,
     /// Packets on their way: of the client, and of the backend.
     waiting: [u32; 2],
+    /// RSTs that have come instead: to the backend, and to the client.
+    resets: [u32; 2],
 }
 
 /// Where a connection's packets go.
@@ -55,9 +58,10 @@ enum Place {
     New,
     /// To this backend of this service.
     At(Identity, u8),
-    /// To its old backend until HNLB has forgotten it; then to any backend that
-    /// takes connections.
-    Moving(u8),
+    /// To its old backend until HNLB has dealt with it as the files since its
+    /// backend's removal have said: if it `moves`, to any backend that takes
+    /// connections; if it `resets`, to nobody, and both sides get a RST.
+    Leaving { of: Identity, host: u8, moves: bool, resets: bool },
     /// To any backend that takes connections: a TCP packet of a forgotten
     /// connection enters nothing in the table where answers pass, too.
     Loose,
@@ -67,7 +71,7 @@ impl Place {
     const fn host(&self) -> Option<u8> {
         match self {
             Self::At(_, host) => Some(*host),
-            Self::New | Self::Moving(_) | Self::Loose => None,
+            Self::New | Self::Leaving { .. } | Self::Loose => None,
         }
     }
 }
@@ -84,6 +88,8 @@ struct World {
     dropped: u64,
     /// Connections that were to move.
     moved: u64,
+    /// Packets that became RSTs.
+    reset: u64,
 }
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -107,6 +113,7 @@ impl World {
             kept_ms: 0,
             dropped: 0,
             moved: 0,
+            reset: 0,
         }
     }
 
@@ -126,12 +133,19 @@ impl World {
         done.unwrap_or_else(|refusal| panic!("{refusal}"));
         self.model.in_force();
         for own in &mut self.connections {
-            if let Place::At(service, host) = &own.place {
-                if self.model.moves_away(service, *host) {
-                    own.place = Place::Moving(*host);
-                    self.moved += 1;
-                }
-            }
+            let (of, host, moved, reset) = match &own.place {
+                Place::At(of, host) => (of.clone(), *host, false, false),
+                Place::Leaving { of, host, moves, resets } => (of.clone(), *host, *moves, *resets),
+                Place::New | Place::Loose => continue,
+            };
+            let is_tcp = endpoint(own.vip).1 == Transport::Tcp;
+            let (moves, resets) = match self.model.leaves(&of, host) {
+                None | Some(OnRemove::Keep) => continue,
+                Some(OnRemove::Reset) if is_tcp => (moved, true),
+                Some(OnRemove::Move | OnRemove::Reset) => (true, reset),
+            };
+            self.moved += u64::from(!moved && moves);
+            own.place = Place::Leaving { of, host, moves, resets };
         }
     }
 
@@ -157,8 +171,8 @@ impl World {
             let ip: IpAddr =
                 if vip % 2 == 1 { "2001:db8::5" } else { "198.51.100.5" }.parse().unwrap();
             let client = SocketAddr::new(ip, 1024 + self.connections.len() as u16);
-            let (place, waiting) = (Place::New, [0; 2]);
-            self.connections.push(Connection { client, vip, place, local: client, waiting });
+            let (place, local, waiting, resets) = (Place::New, client, [0; 2], [0; 2]);
+            self.connections.push(Connection { client, vip, place, local, waiting, resets });
         }
         let id = self.rng.random_range(0..self.connections.len());
         let own = &mut self.connections[id];
@@ -199,6 +213,10 @@ impl World {
         self.simulation.poll(self.now_ms());
         for sent in self.simulation.take_sent() {
             let bytes = sent.packet.bytes();
+            if self.mode != Mode::Ipip && is_reset(bytes) {
+                self.note_reset(&sent);
+                continue;
+            }
             let id = u32::from_be_bytes(bytes[bytes.len() - 4..].try_into().unwrap());
             let own = &self.connections[id as usize];
             let answer = sent.port == OUTSIDE;
@@ -220,13 +238,35 @@ impl World {
             *waiting = waiting.checked_sub(1).unwrap_or_else(|| panic!("twice: connection {id}"));
         }
         for (id, own) in self.connections.iter_mut().enumerate() {
-            let lost: u32 = own.waiting.iter().sum();
+            // Each packet that becomes a RST to its receiver brings one to its sender.
+            let [there, back] = std::mem::take(&mut own.resets);
+            assert_eq!(there, back, "RSTs of connection {id}: {own:?}");
+            let lost = own.waiting.iter().sum::<u32>() - there;
+            self.reset += u64::from(there);
             let served = own.place.host().is_some() || !self.model.eligible(own.vip).is_empty();
             assert!(lost == 0 || !served, "{lost} packets of connection {id} are lost: {own:?}");
             self.dropped += u64::from(lost);
             own.waiting = [0; 2];
         }
         self.check_books();
+    }
+
+    /// A RST goes to a side of a connection that is to be reset.
+    fn note_reset(&mut self, sent: &Sent) {
+        let seen = seen(sent.packet.bytes()).unwrap();
+        let back = sent.port == OUTSIDE;
+        let host = (!back).then(|| self.host(sent));
+        let mut all = self.connections.iter_mut();
+        let own = all.find(|own| match host {
+            None => (seen.src, seen.dst) == (endpoint(own.vip).0, own.client),
+            Some(to) => {
+                let is_own = seen.src == own.local;
+                is_own && matches!(own.place, Place::Leaving { host, .. } if host == to)
+            }
+        });
+        let own = own.unwrap_or_else(|| panic!("a RST of no connection: {seen:?}"));
+        assert!(matches!(own.place, Place::Leaving { resets: true, .. }), "{own:?}");
+        own.resets[usize::from(back)] += 1;
     }
 
     /// Where `own` is after a packet of its client went to `host`.
@@ -237,7 +277,11 @@ impl World {
                 assert_eq!(host, known, "{own:?}");
                 false
             }
-            Place::Moving(old) => host != old,
+            Place::Leaving { host: old, .. } if host == old => false,
+            Place::Leaving { moves, .. } => {
+                assert!(moves, "{host}: {own:?}");
+                true
+            }
             Place::New | Place::Loose => true,
         };
         if !is_new {
@@ -339,6 +383,10 @@ impl World {
     }
 }
 
+fn is_reset(bytes: &[u8]) -> bool {
+    wire::Headers::parse(bytes).is_ok_and(|headers| headers.tcp_flags.any(TcpFlags::RST))
+}
+
 fn last(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(v4) => v4.octets()[3],
@@ -359,7 +407,7 @@ fn check(mode: Mode) {
         (Encoding::Rewrite, Some(ConnectX)),
     ];
     for card in cards {
-        let (mut told, mut moved) = (0, 0);
+        let (mut told, mut moved, mut reset) = (0, 0, 0);
         let (first, sequences) = (number("HNLB_SEED", 1), number("HNLB_SEQUENCES", 50));
         for seed in first..first + sequences {
             // What fails says which case it was.
@@ -372,15 +420,17 @@ fn check(mode: Mode) {
                 let nics = [OUTSIDE, INSIDE].iter().filter_map(|port| world.simulation.nic(*port));
                 let by_card: u64 = nics.map(|nic| nic.stats().forwarded).sum();
                 let told = counters["matched_by_mark"] + counters["matched_by_queue"] + by_card;
-                (told, world.moved)
+                (told, world.moved, world.reset)
             });
-            let (by_card, away) = failed.unwrap_or_else(|_| panic!("{case}"));
-            (told, moved) = (told + by_card, moved + away);
+            let (by_card, away, ended) = failed.unwrap_or_else(|_| panic!("{case}"));
+            (told, moved, reset) = (told + by_card, moved + away, reset + ended);
         }
         println!(
-            "{mode}, {card:?}: {told} packets by mark, queue or card; {moved} connections moved"
+            "{mode}, {card:?}: {told} packets by mark, queue or card; {moved} connections moved; \
+             {reset} packets became RSTs"
         );
         assert!(moved > 0, "{mode}, {card:?}: no connection moved");
+        assert_eq!(reset > 0, mode != Mode::Ipip, "{mode}, {card:?}: {reset} packets");
         let enough = told > 40 * sequences;
         // A queue can't name a connection's local endpoint.
         let tells = card.1.is_some() && (mode, card.0) != (Mode::FullNat, Encoding::Queue);

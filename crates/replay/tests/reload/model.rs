@@ -10,9 +10,13 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use testkit::ConfigText;
 use wire::Transport;
 
-/// What services do with connections of removed backends; `reset_on_remove.rs` has
-/// the third, which answers packets.
-const ON_REMOVE: [OnRemove; 2] = [OnRemove::Keep, OnRemove::Move];
+/// What services do with connections of removed backends. RSTs in a tunnel are left to
+/// `reset_on_remove.rs`.
+fn any_on_remove(mode: Mode, rng: &mut StdRng) -> OnRemove {
+    let mut choices = vec![OnRemove::Keep, OnRemove::Move];
+    choices.extend((mode != Mode::Ipip).then_some(OnRemove::Reset));
+    *choices.choose(rng).unwrap()
+}
 
 /// VIPs that services may have: each family with each protocol.
 pub(crate) const VIPS: usize = 8;
@@ -126,12 +130,12 @@ impl Model {
         self.service(vip).map(|service| (service.name.clone(), vip, losses))
     }
 
-    /// Whether the connections of backend `host` of the service `of` are to move
-    /// to others.
-    pub(crate) fn moves_away(&self, of: &Identity, host: u8) -> bool {
+    /// What is to become of the connections of backend `host` of the service `of`, if
+    /// that has left the file.
+    pub(crate) fn leaves(&self, of: &Identity, host: u8) -> Option<OnRemove> {
         let stays = self.identity(of.1).as_ref() == Some(of)
             && self.service(of.1).unwrap().backends.iter().any(|(own, _)| *own == host);
-        !stays && self.on_remove[of] == OnRemove::Move
+        (!stays).then(|| self.on_remove[of])
     }
 
     fn add_service(&mut self, rng: &mut StdRng) {
@@ -145,7 +149,7 @@ impl Model {
         hosts.truncate(rng.random_range(1..5));
         let backends = hosts.into_iter().map(|host| (host, rng.random_range(1..4))).collect();
         let scheduler = *SCHEDULERS.choose(rng).unwrap();
-        let on_remove = *ON_REMOVE.choose(rng).unwrap();
+        let on_remove = any_on_remove(self.mode, rng);
         let service = Service { name: name.clone(), vip: *vip, scheduler, on_remove, backends };
         let place = rng.random_range(0..=self.services.len());
         self.services.insert(place, service);
@@ -189,7 +193,7 @@ impl Model {
             }
             11 => toggle(&mut self.routes, rng.random_range(0..3)),
             12 => self.pool = !self.pool,
-            13 => service.on_remove = *ON_REMOVE.choose(rng).unwrap(),
+            13 => service.on_remove = any_on_remove(self.mode, rng),
             14 => {
                 self.losses += u32::from(self.wider);
                 self.wider = !self.wider;
