@@ -160,7 +160,9 @@ impl<R> Connection<R> {
             Event::Examined { reading, idle_ms, timeout_ms } => {
                 self.examined(&reading, idle_ms, timeout_ms, commands);
             }
-            Event::Audited { binding } => self.audit(binding, commands),
+            Event::Audited { binding, established } => {
+                self.audit(binding, established, commands);
+            }
             Event::PathChanged(..) => {}
         }
         self.finish(commands);
@@ -310,13 +312,17 @@ impl<R> Connection<R> {
     }
 
     /// A connection with rules should never be gone or be another's. One in
-    /// line may be gone, and leaves the line.
-    fn audit(&mut self, binding: Option<Binding>, commands: &mut Commands<R>) {
+    /// line may be gone, and leaves the line. One whose packets pass the workers by is
+    /// established or ends; any other has been opened anew, and the message that said
+    /// so was lost.
+    fn audit(&mut self, binding: Option<Binding>, established: bool, commands: &mut Commands<R>) {
         if self.held.is_some() && self.held != binding {
             if !self.withdrawn {
                 commands.push(Command::Count(Fact::Orphaned));
             }
             self.withdraw(false, commands);
+        } else if self.is_unseen() && !established && self.linger_ms.is_none() {
+            self.reopen(binding, commands);
         } else if binding.is_none() {
             Direction::BOTH.into_iter().for_each(|direction| self.leave_line(direction, commands));
         }

@@ -294,7 +294,8 @@ impl<E: Environment> Offloader<E> {
         self.audited = some.last().copied();
         for conn in some {
             let binding = self.environment.binding(conn);
-            self.step(conn, Event::Audited { binding });
+            let established = self.environment.is_established(conn);
+            self.step(conn, Event::Audited { binding, established });
         }
     }
 

@@ -64,8 +64,9 @@ pub(crate) enum Event<R> {
         /// The connection's timeout; 0 if it is gone.
         timeout_ms: u64,
     },
-    /// The connection table has this binding under the connection's id.
-    Audited { binding: Option<Binding> },
+    /// The connection table has this binding under the connection's id, of a
+    /// connection that is `established` or not.
+    Audited { binding: Option<Binding>, established: bool },
 }
 
 /// Something to be done for a connection.

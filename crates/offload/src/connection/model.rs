@@ -67,6 +67,7 @@ enum Step {
     Examined([u8; 2], u64),
     Audited {
         same: bool,
+        established: bool,
     },
 }
 
@@ -115,7 +116,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => direction().prop_map(Step::Aged),
         2 => (moved(), any::<bool>()).prop_map(|(moved, touched)| Step::Counted(moved, touched)),
         1 => (moved(), 0u64..20_000).prop_map(|(moved, idle)| Step::Examined(moved, idle)),
-        1 => prop::bool::weighted(0.8).prop_map(|same| Step::Audited { same }),
+        1 => (prop::bool::weighted(0.8), prop::bool::weighted(0.8))
+            .prop_map(|(same, established)| Step::Audited { same, established }),
     ]
 }
 
@@ -288,7 +290,9 @@ impl World {
                 idle_ms: Some(idle_ms),
                 timeout_ms: 10_000,
             },
-            Step::Audited { same } => Event::Audited { binding: other(same) },
+            Step::Audited { same, established } => {
+                Event::Audited { binding: other(same), established }
+            }
         };
         self.step(event, None, true);
     }
@@ -398,6 +402,31 @@ fn a_reopened_connection_keeps_only_rules_whose_packets_workers_see() {
         assert!(matches!(stage, Stage::Destroying), "another backend's rules go");
         end(&mut world);
     }
+}
+
+/// A connection that has been opened anew, without a message that says so, loses its
+/// rules at the next comparison with the table, if workers see none of its packets.
+#[test]
+fn a_lost_message_of_a_reopened_connection_is_made_up_for() {
+    let stays =
+        |world: &World| matches!(world.connection.stage(Direction::Forward), Stage::Installed(_));
+    for (visibility, keeps) in
+        [(Visibility::All, true), (Visibility::Sampled, true), (Visibility::None, false)]
+    {
+        let mut world = installed(visibility);
+        world.run(Step::Audited { same: true, established: true });
+        assert!(stays(&world), "{visibility:?}");
+        world.run(Step::Audited { same: true, established: false });
+        assert_eq!(stays(&world), keeps, "{visibility:?}");
+    }
+    // One that has ended keeps its rules until its time has come.
+    let mut world = installed(Visibility::None);
+    world.run(Step::Closing);
+    world.run(Step::Audited { same: true, established: false });
+    assert!(stays(&world));
+    world.run(Step::Lingered);
+    assert!(!stays(&world));
+    end(&mut world);
 }
 
 /// The timeout of a connection starts anew if packets of it may have been missed.
