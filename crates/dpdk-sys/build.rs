@@ -90,6 +90,7 @@ fn generate_bindings(flags: &[String]) {
         .allowlist_function("rte_pktmbuf_(pool_create|free_bulk)|rte_mempool_(avail|in_use)_count")
         .allowlist_function("rte_ring_(create|free)|rte_eth_from_rings")
         .allowlist_function("rte_hash_(create|free|add_key|del_key|lookup|lookup_bulk|free_key_with_position)")
+        .allowlist_function("rte_mempool_free|rte_cryptodev_sym_session_free")
         .allowlist_function("rte_dev_(probe|remove|name)")
         .allowlist_function("rte_eth_dev_(info_get|configure|start|stop|close|get_port_by_name|is_valid_port|adjust_nb_rx_tx_desc|callback_register|socket_id)")
         .allowlist_function("rte_eth_(rx|tx)_queue_setup|rte_eth_promiscuous_enable|rte_eth_macaddr_get")
@@ -107,7 +108,7 @@ fn generate_bindings(flags: &[String]) {
         // Packed and aligned at once or reached only by pointer: their bytes
         // are enough.
         .opaque_type("rte_arp_hdr|rte_arp_ipv4|rte_l2tpv2_.*|rte_gtp_psc_.*|rte_ether_hdr")
-        .opaque_type("rte_mbuf|rte_mempool|rte_ring|rte_device|rte_hash");
+        .opaque_type("rte_mbuf|rte_mempool|rte_ring|rte_device|rte_hash|rte_crypto_op");
     let out = match std::env::var("OUT_DIR") {
         Ok(out) => PathBuf::from(out),
         Err(error) => stop(&format!("cargo did not set OUT_DIR: {error}")),

@@ -391,3 +391,120 @@ unsigned int hnlb_ring_capacity(const struct rte_ring *ring)
 {
 	return rte_ring_get_capacity(ring);
 }
+
+/* ---- crypto devices ------------------------------------------------------- */
+
+/* Behind an operation and its symmetric part: the nonce. */
+#define NONCE_OFFSET (sizeof(struct rte_crypto_op) + sizeof(struct rte_crypto_sym_op))
+
+int hnlb_crypto_start(const char *device, uint32_t descriptors)
+{
+	struct rte_cryptodev_config config = { .socket_id = SOCKET_ID_ANY, .nb_queue_pairs = 1 };
+	struct rte_cryptodev_qp_conf pair = { .nb_descriptors = descriptors };
+	int id, code = rte_dev_probe(device);
+
+	if (code < 0)
+		return code;
+	id = rte_cryptodev_get_dev_id(device);
+	if (id < 0)
+		return -ENODEV;
+	code = rte_cryptodev_configure(id, &config);
+	if (code == 0)
+		code = rte_cryptodev_queue_pair_setup(id, 0, &pair, SOCKET_ID_ANY);
+	if (code == 0)
+		code = rte_cryptodev_start(id);
+	if (code < 0) {
+		hnlb_crypto_stop(id);
+		return code;
+	}
+	return id;
+}
+
+void hnlb_crypto_stop(uint8_t device)
+{
+	struct rte_cryptodev_info info;
+
+	memset(&info, 0, sizeof(info));
+	rte_cryptodev_info_get(device, &info);
+	rte_cryptodev_stop(device);
+	rte_cryptodev_close(device);
+	if (info.device != NULL)
+		rte_dev_remove(info.device);
+}
+
+struct rte_mempool *hnlb_crypto_sessions(uint8_t device, const char *name, uint32_t n)
+{
+	uint32_t size = rte_cryptodev_sym_get_private_session_size(device);
+
+	return rte_cryptodev_sym_session_pool_create(name, n, size, 0, 0, SOCKET_ID_ANY);
+}
+
+void *hnlb_crypto_session(uint8_t device, struct rte_mempool *sessions, enum hnlb_aead aead,
+			  bool seal, const uint8_t *key, uint16_t key_len)
+{
+	struct rte_crypto_sym_xform xform = {
+		.type = RTE_CRYPTO_SYM_XFORM_AEAD,
+		.aead = {
+			.op = seal ? RTE_CRYPTO_AEAD_OP_ENCRYPT : RTE_CRYPTO_AEAD_OP_DECRYPT,
+			.algo = aead == HNLB_AEAD_AES_GCM ? RTE_CRYPTO_AEAD_AES_GCM
+							  : RTE_CRYPTO_AEAD_CHACHA20_POLY1305,
+			.key = { .data = key, .length = key_len },
+			.iv = { .offset = NONCE_OFFSET, .length = HNLB_RECORD_NONCE },
+			.digest_length = HNLB_RECORD_TAG,
+			.aad_length = HNLB_RECORD_HEADER,
+		},
+	};
+
+	return rte_cryptodev_sym_session_create(device, &xform, sessions);
+}
+
+struct rte_mempool *hnlb_crypto_ops(const char *name, uint32_t n)
+{
+	return rte_crypto_op_pool_create(name, RTE_CRYPTO_OP_TYPE_SYMMETRIC, n, 0, 16,
+					 SOCKET_ID_ANY);
+}
+
+bool hnlb_crypto_ops_take(struct rte_mempool *pool, struct rte_crypto_op **ops, uint16_t n)
+{
+	return rte_crypto_op_bulk_alloc(pool, RTE_CRYPTO_OP_TYPE_SYMMETRIC, ops, n) == n;
+}
+
+void hnlb_crypto_op_free(struct rte_crypto_op *op)
+{
+	rte_crypto_op_free(op);
+}
+
+void hnlb_crypto_op_record(struct rte_crypto_op *op, void *session, struct rte_mbuf *record,
+			   const uint8_t *nonce)
+{
+	uint32_t text = record->data_len - HNLB_RECORD_HEADER - HNLB_RECORD_TAG;
+	uint32_t tag = HNLB_RECORD_HEADER + text;
+	struct rte_crypto_sym_op *sym = op->sym;
+
+	rte_crypto_op_attach_sym_session(op, session);
+	op->status = RTE_CRYPTO_OP_STATUS_NOT_PROCESSED;
+	sym->m_src = record;
+	sym->m_dst = NULL;
+	sym->aead.data.offset = HNLB_RECORD_HEADER;
+	sym->aead.data.length = text;
+	sym->aead.digest.data = rte_pktmbuf_mtod_offset(record, uint8_t *, tag);
+	sym->aead.digest.phys_addr = rte_pktmbuf_iova_offset(record, tag);
+	sym->aead.aad.data = rte_pktmbuf_mtod(record, uint8_t *);
+	sym->aead.aad.phys_addr = rte_pktmbuf_iova(record);
+	memcpy(rte_crypto_op_ctod_offset(op, uint8_t *, NONCE_OFFSET), nonce, HNLB_RECORD_NONCE);
+}
+
+bool hnlb_crypto_op_done(const struct rte_crypto_op *op)
+{
+	return op->status == RTE_CRYPTO_OP_STATUS_SUCCESS;
+}
+
+uint16_t hnlb_crypto_enqueue(uint8_t device, struct rte_crypto_op **ops, uint16_t n)
+{
+	return rte_cryptodev_enqueue_burst(device, 0, ops, n);
+}
+
+uint16_t hnlb_crypto_dequeue(uint8_t device, struct rte_crypto_op **ops, uint16_t n)
+{
+	return rte_cryptodev_dequeue_burst(device, 0, ops, n);
+}

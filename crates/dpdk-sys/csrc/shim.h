@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rte_crypto.h>
+#include <rte_cryptodev.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -151,6 +153,41 @@ struct rte_flow *hnlb_create_by_index(uint16_t port, uint32_t queue,
 int hnlb_table_hash(uint16_t port, const struct rte_flow_template_table *table,
 		    const struct rte_flow_item *pattern, uint32_t *hash,
 		    struct rte_flow_error *error);
+
+/* Crypto devices. A record is one of TLS 1.3 (RFC 8446, 5.2): a header of
+ * HNLB_RECORD_HEADER bytes, which is authenticated, the text, and a tag of
+ * HNLB_RECORD_TAG bytes behind it; the nonce has HNLB_RECORD_NONCE bytes.
+ */
+enum hnlb_record_layout {
+	HNLB_RECORD_HEADER = 5,
+	HNLB_RECORD_TAG = 16,
+	HNLB_RECORD_NONCE = 12,
+};
+
+enum hnlb_aead {
+	HNLB_AEAD_AES_GCM = 1,
+	HNLB_AEAD_CHACHA20_POLY1305 = 2,
+};
+
+/* Starts a device of one queue pair; its number or a negative errno. */
+int hnlb_crypto_start(const char *device, uint32_t descriptors);
+/* Stops the device and detaches it. */
+void hnlb_crypto_stop(uint8_t device);
+/* NULL, and the reason in rte_errno, if the device does not know the algorithm. */
+void *hnlb_crypto_session(uint8_t device, struct rte_mempool *sessions, enum hnlb_aead aead,
+			  bool seal, const uint8_t *key, uint16_t key_len);
+struct rte_mempool *hnlb_crypto_sessions(uint8_t device, const char *name, uint32_t n);
+struct rte_mempool *hnlb_crypto_ops(const char *name, uint32_t n);
+/* Takes n operations from the pool; false: it has fewer, and none was taken. */
+bool hnlb_crypto_ops_take(struct rte_mempool *pool, struct rte_crypto_op **ops, uint16_t n);
+void hnlb_crypto_op_free(struct rte_crypto_op *op);
+/* Tells the operation the record in the mbuf's first segment. */
+void hnlb_crypto_op_record(struct rte_crypto_op *op, void *session, struct rte_mbuf *record,
+			   const uint8_t *nonce);
+/* Whether the operation ended well. */
+bool hnlb_crypto_op_done(const struct rte_crypto_op *op);
+uint16_t hnlb_crypto_enqueue(uint8_t device, struct rte_crypto_op **ops, uint16_t n);
+uint16_t hnlb_crypto_dequeue(uint8_t device, struct rte_crypto_op **ops, uint16_t n);
 
 /* The default mask of an item type that the shim knows, else NULL. */
 const void *hnlb_item_default_mask(uint32_t type);

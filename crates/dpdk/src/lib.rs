@@ -9,6 +9,7 @@
 //! - while anything of DPDK is alive, EAL is not cleaned up.
 
 pub mod batch;
+pub mod crypto;
 pub mod eal;
 mod errno;
 pub mod flow;

@@ -32,6 +32,11 @@ impl Mbuf {
         NonNull::new(mbuf).map(Self)
     }
 
+    /// The mbuf, for a call that has it only as long as it lasts.
+    pub(crate) fn as_raw(&mut self) -> *mut sys::rte_mbuf {
+        self.0.as_ptr()
+    }
+
     /// Gives up ownership. To be taken over again with [`Mbuf::from_raw`].
     #[inline]
     #[must_use]

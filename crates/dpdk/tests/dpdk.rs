@@ -5,6 +5,8 @@
 
 #[path = "checks/batch.rs"]
 mod batch;
+#[path = "checks/crypto.rs"]
+mod crypto;
 #[path = "checks/flow.rs"]
 mod flow;
 #[path = "checks/hash.rs"]
@@ -50,6 +52,8 @@ fn wrappers_hold_what_they_promise() {
         ("rte_hash against a model", hash::against_a_model),
         ("rte_hash reuses places without readers only", hash::places_wait_for_readers),
         ("rte_hash between threads", hash::between_threads),
+        ("crypto devices against another implementation", crypto::against_another),
+        ("crypto devices refuse what they can't do", crypto::refusals),
         ("threads register and pin", thread::register_and_pin),
     ] {
         println!("{name}");
