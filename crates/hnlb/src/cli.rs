@@ -205,6 +205,9 @@ pub(crate) enum BenchCommand {
     /// Figures 4 to 8 of the XenoFlow paper: rates from a model of the card, added
     /// latency from the lab (needs root).
     Xenoflow(BenchXenoflowArgs),
+    /// Figure 4 of the LB-NIC paper: TLS handshakes and records a second of one core,
+    /// and what records lose to handshakes on the same core and on another.
+    Crypto(BenchCryptoArgs),
 }
 
 /// The flags that all measurements of the paper's evaluation have.
@@ -319,6 +322,24 @@ pub(crate) struct BenchXenoflowArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print one JSON object per row instead of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb bench crypto`
+#[derive(Debug, Args)]
+pub(crate) struct BenchCryptoArgs {
+    /// Measure fewer and shorter points: a functional check, not a measurement.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Use ordinary memory pages for the crypto devices' records. By default huge
+    /// pages are used, and reserved for the run where HNLB may do so.
+    #[arg(long)]
+    pub(crate) ordinary_pages: bool,
+    /// Write crypto.json, the plots and crypto.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per row instead of the tables.
     #[arg(long)]
     pub(crate) json: bool,
 }

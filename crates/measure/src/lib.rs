@@ -4,7 +4,8 @@
 //! 4 to 8), all systems side by side in one run, with latency, new connections
 //! and churn beside it. [`table`] compares the connection table with DPDK's
 //! `rte_hash`, [`admission`] compares the policies that give out hardware
-//! entries, and [`xenoflow`] models stateless services in a card. [`report`]
+//! entries, [`xenoflow`] models stateless services in a card, and [`crypto`] measures
+//! the work of TLS. [`report`]
 //! turns rows into medians, plots, goals and one HTML page.
 //!
 //! The evaluation runs on two cores. One is traffic source and NIC at once: it
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod crypto;
 mod error;
 mod evaluation;
 mod machine;

@@ -186,3 +186,40 @@ fn churn(rows: &[&Value]) {
     let some = |name: &str| rows.iter().any(|row| number(row, name) > 0.0);
     assert!(some("removed_per_second") && some("rules_undone_per_second"), "{rows:?}");
 }
+
+#[test]
+fn crypto_measures_handshakes_records_and_the_split() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        eprintln!("skipped: measurements need two processors");
+        return;
+    }
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let dir = tempfile::tempdir().unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_hnlb"))
+        .args(["bench", "crypto", "--quick", "--ordinary-pages", "--json", "--out"])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let out = String::from_utf8_lossy(&run.stdout);
+    let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |what: &str| -> Vec<Value> {
+        rows.iter().filter(|row| text(row, "what") == what).cloned().collect()
+    };
+    let handshakes = of("handshake");
+    assert_eq!(set(&handshakes, "algorithm").len(), 3 * 2 * 2, "key, key exchange, resumed");
+    let symmetric = of("symmetric");
+    for engine in ["rustls", "aws-lc-rs", "crypto_openssl"] {
+        assert!(set(&symmetric, "engine").contains(engine), "{engine}");
+    }
+    let split = of("split");
+    assert_eq!(set(&split, "engine").len(), 2, "{split:?}");
+    assert!(split.iter().any(|row| number(row, "handshakes_per_s") > 0.0));
+    for row in &rows {
+        assert!(number(row, "per_s") > 0.0, "{row}");
+        assert_eq!(row["gbps"].is_null(), text(row, "what") == "handshake", "{row}");
+        assert!(number(row, "p50_us") <= number(row, "p999_us"), "{row}");
+    }
+    assert!(dir.path().join("crypto.html").is_file());
+}

@@ -8,11 +8,11 @@ mod figures;
 mod goals;
 pub(crate) mod html;
 mod machine;
-mod plot;
+pub(crate) mod plot;
 mod points;
 mod rows;
-mod run;
-mod style;
+pub(crate) mod run;
+pub(crate) mod style;
 mod tables;
 mod xenoflow;
 
