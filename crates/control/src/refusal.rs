@@ -4,10 +4,11 @@ use std::net::IpAddr;
 
 use crate::fixed::Difference;
 use config::{ConfigError, ConfigErrors};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One thing that is wrong with a file, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// The file.
     pub file: String,
@@ -56,7 +57,7 @@ impl fmt::Display for Problem {
 }
 
 /// Why a request was refused. Nothing has changed then.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// The request isn't one.
@@ -64,7 +65,7 @@ pub enum Refusal {
     Malformed(String),
     /// The client's user may only ask.
     #[error(
-        "only root and the owner of the status socket ([status] owner) may drain, restore or reload; other users may ask for the status"
+        "only root and the owner of the status socket ([status] owner) may change anything; other users may only ask"
     )]
     Forbidden,
     /// The configuration is wrong.
@@ -76,6 +77,9 @@ pub enum Refusal {
     /// The configuration is right by itself, and can't be brought about.
     #[error("nothing has changed: {0}")]
     Impossible(String),
+    /// What is asked can't be said now.
+    #[error("{0}; ask again")]
+    Busy(String),
     /// No service has the name.
     #[error("there is no service '{0}'")]
     NoService(String),

@@ -2,11 +2,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Problem;
 
-/// A request, one line of JSON.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -40,17 +41,8 @@ pub enum Request {
     },
 }
 
-impl Request {
-    /// Whether it changes something, or reads a file of the client's choice, and not
-    /// only asks.
-    #[must_use]
-    pub const fn changes(&self) -> bool {
-        !matches!(self, Self::Status | Self::Connection { .. })
-    }
-}
-
 /// What a drain or a restore did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steered {
     /// The part of all client addresses that changed their backend.
     pub moved: f64,
@@ -65,7 +57,7 @@ pub struct Steered {
 }
 
 /// What a reload did, or would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reloaded {
     /// The file that was read.
     pub file: PathBuf,

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use offload::OffloadStats;
 
-use crate::status::AdmissionStatus;
+use status::AdmissionStatus;
 
 /// The policy's counts and numbers.
 pub(crate) fn admission(stats: &OffloadStats) -> AdmissionStatus {

@@ -17,12 +17,12 @@ use crate::control_thread::ControlThread;
 use crate::device::Device;
 use crate::encoding::Chosen;
 use crate::keeper_thread::{KeeperOut, KeeperThread, REPORTS, injector};
+use crate::link::Links;
 use crate::no_flows::NoFlows;
 use crate::offload_thread::OffloadThread;
 use crate::polling::Hands;
 use crate::port_view::PortView;
 use crate::report::Reporter;
-use crate::status_socket::StatusSocket;
 use crate::worker::Injected;
 
 /// What there is before the threads.
@@ -32,7 +32,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) clock: Clock,
     /// The memory that DPDK has, in words.
     pub(crate) memory: String,
-    pub(crate) socket: StatusSocket,
+    pub(crate) links: Links,
     pub(crate) control: Control,
     /// The keeper's way to the worker that sends for it.
     pub(crate) injected: rtrb::Producer<Injected>,
@@ -55,7 +55,7 @@ impl Parts<'_> {
         chosen: Vec<Chosen>,
         hands: &mut Hands,
     ) -> SlowThreads {
-        let Self { config, shared, clock, memory, socket, control, injected, pool } = self;
+        let Self { config, shared, clock, memory, links, control, injected, pool } = self;
         let (flows, nics, ports) = split(config, devices, &chosen);
         let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
         let mut requests = std::mem::take(&mut hands.offload);
@@ -68,7 +68,7 @@ impl Parts<'_> {
         let views = (ports, std::mem::take(&mut hands.views));
         let reporter =
             Reporter::new(Arc::clone(shared), clock, memory, views, Arc::clone(&counters), desk);
-        let control = ControlThread::new(control, reporter, socket, Arc::clone(&announce));
+        let control = ControlThread::new(control, reporter, links, Arc::clone(&announce));
         let out = KeeperOut { send: injector(injected, pool), reports, counters };
         let wanted = std::mem::take(&mut hands.resolve);
         SlowThreads { keeper: KeeperThread::new(keeper, wanted, out, announce), offload, control }

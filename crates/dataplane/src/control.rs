@@ -1,4 +1,4 @@
-//! What the status socket is told to do: backends are drained and serve again, and
+//! What the control thread is told to do: backends are drained and serve again, and
 //! the configuration is read again.
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use config::Config;
 use control::{Drained, Plan, Refusal, Reloaded, Request, StateFile, StateFileError, Steered};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::value::to_raw_value;
 use state::Shared;
 
-use crate::status_socket::{self, StatusSocketError};
+use crate::link::Outcome;
 
 /// The side that obeys.
 #[derive(Debug)]
@@ -37,19 +37,21 @@ impl Control {
         control
     }
 
-    /// Obeys `request`, and says what came of it as JSON; `None` if it only asks.
-    pub(crate) fn obey(&mut self, request: &Request) -> Option<String> {
+    /// Obeys `request`, and says what came of it; `None` if it only asks.
+    pub(crate) fn obey(&mut self, request: &Request) -> Option<Outcome> {
         match request {
             Request::Status | Request::Connection { .. } => None,
             Request::Drain { service, backend } => {
                 let one = Drained { service: service.clone(), backend: *backend };
-                Some(json(&self.steer(&one, true)))
+                Some(outcome(self.steer(&one, true)))
             }
             Request::Restore { service, backend } => {
                 let one = Drained { service: service.clone(), backend: *backend };
-                Some(json(&self.steer(&one, false)))
+                Some(outcome(self.steer(&one, false)))
             }
-            Request::Reload { file, dry_run } => Some(json(&self.reload(file.as_ref(), *dry_run))),
+            Request::Reload { file, dry_run } => {
+                Some(outcome(self.reload(file.as_ref(), *dry_run)))
+            }
         }
     }
 
@@ -136,41 +138,14 @@ impl Control {
     }
 }
 
-fn json(answer: &impl Serialize) -> String {
-    serde_json::to_string(answer).unwrap_or_else(|error| {
-        tracing::error!(%error, "cannot serialise the answer");
-        "{}".to_owned()
-    })
-}
-
-/// Why a request got no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum RequestError {
-    /// No instance answers.
-    #[error(transparent)]
-    Socket(#[from] StatusSocketError),
-    /// It was refused.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// What came back is no answer.
-    #[error("the answer is not understood: {0}; is another version of hnlb running?")]
-    Answer(#[from] serde_json::Error),
-}
-
-/// Asks the instance that serves `path` to change something: a [`Steered`] or a
-/// [`Reloaded`].
-///
-/// # Errors
-/// No instance answers there, or the request is refused.
-pub fn ask<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<T, RequestError> {
-    let line = serde_json::to_string(request)? + "\n";
-    let text = status_socket::ask(path, &line)?;
-    let answer: Result<T, Refusal> = serde_json::from_str(&text)?;
-    Ok(answer?)
+/// `done` as JSON.
+pub(crate) fn outcome(done: Result<impl Serialize, Refusal>) -> Outcome {
+    to_raw_value(&done?).map_err(|error| Refusal::Impossible(error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::de::DeserializeOwned;
     use setup::{PortFacts, Seed};
     use wire::Mac;
 
@@ -215,8 +190,8 @@ mod tests {
 
     impl Running {
         fn told<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Refusal> {
-            let answer = self.control.obey(request).unwrap();
-            serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+            let answer = self.control.obey(request).unwrap()?;
+            Ok(serde_json::from_str(answer.get()).unwrap())
         }
 
         fn steer(&mut self, words: &str) -> Result<Steered, Refusal> {
@@ -242,9 +217,9 @@ mod tests {
     #[test]
     fn backends_are_drained_and_come_back() {
         let mut running = start(written(TEXT));
-        assert_eq!(running.control.obey(&Request::Status), None);
+        assert!(running.control.obey(&Request::Status).is_none());
         let client = "192.0.2.1:5".parse().unwrap();
-        assert_eq!(running.control.obey(&Request::Connection { client }), None);
+        assert!(running.control.obey(&Request::Connection { client }).is_none());
         let drained = running.steer("drain dns 10.71.0.11").unwrap();
         assert_eq!((drained.moved, drained.connections, drained.serving), (0.5, None, 1));
         for (words, reason) in [

@@ -1,13 +1,12 @@
-//! The thread that answers the status socket, obeys its commands and watches
-//! the links.
+//! The thread that answers requests, obeys commands and watches the ports' links.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::control::Control;
+use crate::link::Links;
 use crate::report::Reporter;
-use crate::status_socket::StatusSocket;
 
 /// How long the thread rests between two turns.
 const REST: Duration = Duration::from_millis(1);
@@ -16,22 +15,22 @@ const REST: Duration = Duration::from_millis(1);
 pub(crate) struct ControlThread {
     control: Control,
     reporter: Reporter,
-    socket: StatusSocket,
+    links: Links,
     /// Set when a link has come up, since switches may have learnt our addresses
     /// elsewhere meanwhile, and when a reload may have brought new addresses.
     announce: Arc<AtomicBool>,
 }
 
 impl ControlThread {
-    /// The thread that serves `socket`; it sets `announce` when the load balancer's
+    /// The thread that serves `links`; it sets `announce` when the load balancer's
     /// addresses are to be announced on every link.
     pub(crate) const fn new(
         control: Control,
         reporter: Reporter,
-        socket: StatusSocket,
+        links: Links,
         announce: Arc<AtomicBool>,
     ) -> Self {
-        Self { control, reporter, socket, announce }
+        Self { control, reporter, links, announce }
     }
 
     /// Runs until `stop`.
@@ -43,11 +42,11 @@ impl ControlThread {
     }
 
     fn turn(&mut self, now_ms: u64) {
-        let Self { control, reporter, socket, announce } = self;
+        let Self { control, reporter, links, announce } = self;
         if reporter.tick(now_ms) {
             announce.store(true, Ordering::Relaxed);
         }
-        socket.serve(now_ms, |request, search| {
+        links.serve(|request, search| {
             control.obey(request).or_else(|| reporter.answer(request, search, now_ms))
         });
         if control.tick(now_ms) {

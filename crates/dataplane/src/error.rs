@@ -4,8 +4,6 @@ use std::io;
 use dpdk::{EalError, PortError};
 use setup::SetupError;
 
-use crate::status_socket::StatusSocketError;
-
 /// Nothing starts half-way: whatever of this happens, everything that was
 /// opened is closed again.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +143,4 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// The status socket can't be served.
-    #[error(transparent)]
-    Status(#[from] StatusSocketError),
 }

@@ -3,11 +3,12 @@ use std::net::SocketAddr;
 
 use admission::Standing;
 use conntrack::{ConnId, ConnView, IterPlace};
+use control::Refusal;
 use offload::{Explained, Place};
 use state::Shared;
 
 use crate::offload_thread::RulesDesk;
-use crate::status::{Answer, Explanation};
+use status::{ClientConnections, Explanation};
 
 /// Records that a search visits in one turn: 1 to 5 ms, since each may be a cache miss.
 pub(crate) const SLICE: usize = 1 << 14;
@@ -29,7 +30,7 @@ impl Search {
         shared: &Shared,
         desk: &RulesDesk,
         now_ms: u64,
-    ) -> Option<String> {
+    ) -> Option<Result<ClientConnections, Refusal>> {
         let Self { place, found } = self;
         let is_more = shared.table.iter_slice(now_ms, place, SLICE, &mut |conn, view| {
             if view.binding.client == client {
@@ -39,26 +40,25 @@ impl Search {
         if is_more {
             return None;
         }
-        let answer = explain_all(found, desk, now_ms);
-        Some(serde_json::to_string(&answer).unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot serialise the answer");
-            "{}".to_owned()
-        }))
+        Some(explain_all(found, desk, now_ms))
     }
 }
 
-fn explain_all(found: &[(ConnId, ConnView)], desk: &RulesDesk, now_ms: u64) -> Answer {
+fn explain_all(
+    found: &[(ConnId, ConnView)],
+    desk: &RulesDesk,
+    now_ms: u64,
+) -> Result<ClientConnections, Refusal> {
     let Some(explained) = desk.explain(found.iter().map(|(conn, _)| *conn).collect()) else {
         let busy_ms = desk.busy_ms(now_ms);
-        let error = format!(
-            "the thread that makes rules has been busy with a driver for {busy_ms} ms; ask again"
-        );
-        return Answer { error: Some(error), connections: Vec::new() };
+        return Err(Refusal::Busy(format!(
+            "the thread that makes rules has been busy with a driver for {busy_ms} ms"
+        )));
     };
     let all = found.iter().zip(&explained).filter_map(|((_, view), explained)| {
         explained.as_ref().map(|explained| explain(view, explained, now_ms))
     });
-    Answer { error: None, connections: all.collect() }
+    Ok(ClientConnections { connections: all.collect() })
 }
 
 fn explain(view: &ConnView, explained: &Explained, now_ms: u64) -> Explanation {

@@ -3,14 +3,14 @@
 //! [`LoadBalancer`] opens the ports and starts the threads: workers, emulated
 //! NICs, and three for slow work. `keeper` ages connections and resolves next
 //! hops, `offload` makes rules and is the only one that a driver may keep
-//! waiting, `control` answers the status socket. What is done to a packet is in
+//! waiting, `control` answers requests over links. What is done to a packet is in
 //! the crate `pipeline`, slow work in `keeper` and `offload`.
 #![forbid(unsafe_code)]
 
 mod admission_report;
 mod build;
 mod clock;
-pub mod control;
+mod control;
 mod control_thread;
 mod counted_flows;
 mod default_queue;
@@ -22,6 +22,7 @@ mod explain;
 mod idle;
 mod keeper_thread;
 mod kernel_interface;
+pub mod link;
 mod load_balancer;
 mod memory;
 mod nic_thread;
@@ -35,10 +36,7 @@ mod port_view;
 mod report;
 mod rings;
 mod services_report;
-mod socket_file;
 mod stateless_report;
-pub mod status;
-pub mod status_socket;
 mod threads;
 pub mod utilization;
 mod worker;

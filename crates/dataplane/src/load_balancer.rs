@@ -1,5 +1,6 @@
 //! The load balancer as a whole: built from the configuration, started,
 //! stopped.
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,16 +17,17 @@ use crate::encoding;
 use crate::error::StartError;
 use crate::idle::Idle;
 use crate::keeper_thread::INJECTED;
+use crate::link::{Connector, Links};
 use crate::memory::{self, Needs};
 use crate::patience::PATIENCE;
 use crate::polling::{self, Crew, pin};
-use crate::status_socket::StatusSocket;
 use crate::threads::{Group, Threads};
 
 /// A running load balancer. Stops when it is dropped: takes every rule back
 /// from the NICs and ends all threads.
 pub struct LoadBalancer {
     threads: Threads,
+    connector: Connector,
     /// `None` only while it is dropped.
     eal: Option<Eal>,
     _locks: Vec<DeviceLock>,
@@ -43,12 +45,13 @@ impl LoadBalancer {
         memory::check_machine(config)?;
         let locks = device_lock::lock_all(config, PATIENCE)?;
         device::check_mtus(config)?;
-        let socket = StatusSocket::bind(&config.status, PATIENCE)?;
         let eal = Eal::init(&eal_config(config))?;
         let memory = eal.memory().to_string();
         tracing::info!("memory: {memory}");
         let pool = Needs::of(config).pool(config, eal.memory())?;
-        let mut balancer = Self { eal: Some(eal), threads: Threads::default(), _locks: locks };
+        let (links, connector) = Links::new();
+        let threads = Threads::default();
+        let mut balancer = Self { eal: Some(eal), threads, connector, _locks: locks };
         let mut devices = device::open_all(config, &pool)?;
         let chosen = encoding::choose_all(config, &mut devices);
         let (clock, seed) = (Clock::start(), Seed(seed));
@@ -60,7 +63,7 @@ impl LoadBalancer {
         let crew = Crew { config, seed, shared: &shared, clock, idle: idle(config), pool: &pool };
         let mut hands = crew.hire(&mut devices, injected)?;
         let parts =
-            Parts { config, shared: &shared, clock, memory, socket, control, injected: ring, pool };
+            Parts { config, shared: &shared, clock, memory, links, control, injected: ring, pool };
         let slow = parts.slow_threads(devices, chosen, &mut hands);
         polling::start(hands.nics, hands.workers, &mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;
@@ -97,6 +100,15 @@ impl LoadBalancer {
     #[must_use]
     pub fn failed_thread(&self) -> Option<&str> {
         self.threads.failed()
+    }
+
+    /// A new link to the control thread: requests go in and answers come out, as
+    /// [`control::Asked`] and [`control::Answered`]; see [`Caller`](crate::link::Caller).
+    ///
+    /// # Errors
+    /// The system gives no socket, or the control thread has ended.
+    pub fn connect(&self) -> std::io::Result<UnixStream> {
+        self.connector.connect()
     }
 
     /// Takes every rule back from the NICs and ends all threads.

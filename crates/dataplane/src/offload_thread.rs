@@ -1,6 +1,6 @@
 //! The thread that makes rules: the only one that calls a driver for them. A
 //! driver may take as long as it likes for a call; workers, ageing, resolution
-//! and the status socket go on meanwhile.
+//! and the control thread go on meanwhile.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};

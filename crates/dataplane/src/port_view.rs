@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::encoding::Chosen;
 use crate::kernel_interface;
 use crate::nic_thread::NicCounter;
-use crate::status::PortStatus;
+use status::PortStatus;
 
 /// A port that is reported on.
 pub(crate) struct PortView {

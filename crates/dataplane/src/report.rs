@@ -3,19 +3,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ::control::Request;
 use conntrack::TableStats;
-use control::Request;
 use offload::{OffloadStats, RulesReport};
 use state::{Counters, Metric, Shared};
 
 use crate::admission_report;
 use crate::clock::Clock;
+use crate::control;
 use crate::explain::Search;
+use crate::link::Outcome;
 use crate::offload_thread::RulesDesk;
 use crate::port_view::PortView;
 use crate::services_report;
-use crate::status::{ConnectionStatus, NicStatus, Status, WorkerStatus};
-use crate::utilization::{LoopCounters, LoopReading};
+use crate::utilization::LoopCounters;
+use status::{ConnectionStatus, LoopReading, NicStatus, Status, WorkerStatus};
 
 /// How long util and util+ are averaged, in milliseconds.
 const WINDOW_MS: u64 = 1000;
@@ -74,29 +76,23 @@ impl Reporter {
         self.ports.iter_mut().map(PortView::look_at_link).fold(false, |any, came| any | came)
     }
 
-    /// The answer to a question of the status socket, as JSON; `None` while the
-    /// question's `search` has not come to its end.
+    /// The answer to a question; `None` while the question's `search` has not come to
+    /// its end.
     pub(crate) fn answer(
         &mut self,
         request: &Request,
         search: &mut Search,
         now_ms: u64,
-    ) -> Option<String> {
+    ) -> Option<Outcome> {
         match request {
             Request::Connection { client } => {
-                search.advance(*client, &self.shared, &self.desk, now_ms)
+                search.advance(*client, &self.shared, &self.desk, now_ms).map(control::outcome)
             }
-            _ => Some(self.json(now_ms)),
+            _ => {
+                let rules = self.desk.report().clone();
+                Some(control::outcome(Ok(self.status(&rules, now_ms))))
+            }
         }
-    }
-
-    /// The report as JSON.
-    fn json(&mut self, now_ms: u64) -> String {
-        let rules = self.desk.report().clone();
-        serde_json::to_string(&self.status(&rules, now_ms)).unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot serialise the status");
-            "{}".to_owned()
-        })
     }
 
     fn status(&self, rules: &RulesReport, now_ms: u64) -> Status {

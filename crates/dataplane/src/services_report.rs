@@ -7,7 +7,7 @@ use service::{Backend, Service};
 use state::Shared;
 
 use crate::stateless_report;
-use crate::status::{BackendStatus, ServiceStatus};
+use status::{BackendStatus, ServiceStatus};
 
 /// Every service. `next_hop` says the Ethernet address towards a backend, or why there
 /// is none.

@@ -5,7 +5,7 @@ use flow::{BackendId, StatelessKey};
 use offload::{Held, StatelessStats};
 use service::{ModeSpec, Service};
 
-use crate::status::{EntryStatus, ShareStatus, StatelessStatus};
+use status::{EntryStatus, ShareStatus, StatelessStatus};
 
 /// How the clients of `service` are divided, and what the NICs have done;
 /// `None` if it keeps connections.

@@ -20,12 +20,13 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use dataplane::utilization::{LoopCounters, LoopMeter, LoopReading};
+use dataplane::utilization::{LoopCounters, LoopMeter};
 use dpdk::flow::{Action, FlowPort, Rule};
 use flow::CardProfile;
 use nic::{Disposition, Nic, NicConfig};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use status::LoopReading;
 use wire::{FlowKey, Transport};
 
 /// Cycles of a poll, empty or not.

@@ -19,6 +19,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the load balancer until Ctrl-C or SIGTERM.
     Run(RunArgs),
+    /// Serve the control API for `hnlb run`, which starts this command itself.
+    #[command(hide = true)]
+    Api(ApiArgs),
     /// Check a configuration file and list every error in it.
     Check(CheckArgs),
     /// Show the state and the counters of a running load balancer.
@@ -49,6 +52,14 @@ pub(crate) struct RunArgs {
     /// The configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+}
+
+/// `hnlb api`
+#[derive(Debug, Args)]
+pub(crate) struct ApiArgs {
+    /// The number of the user who may change things, as root may.
+    #[arg(long, value_name = "UID")]
+    pub(crate) owner: u32,
 }
 
 /// `hnlb check`

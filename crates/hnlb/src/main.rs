@@ -3,6 +3,7 @@
 
 mod cli;
 mod command;
+mod control_process;
 mod output;
 mod stop;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> CommandResult {
     match command {
         Command::Run(args) => command::run::run(&args),
+        Command::Api(args) => command::api::run(&args),
         Command::Check(args) => command::check::run(&args),
         Command::Status(args) => command::status::run(&args),
         Command::Backend(command) => command::backend::run(&command),

@@ -1,6 +1,6 @@
 //! What `hnlb status --json` says, as far as the lab reads it.
 
-pub use dataplane::status::Status;
+pub use ::status::Status;
 
 /// Who found the packets' connections between an earlier report and a later
 /// one: by mark or queue, or by a lookup, as the workers saw it; and those that

@@ -44,6 +44,12 @@ impl Program {
         self.dir.path().join(name)
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its status socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {

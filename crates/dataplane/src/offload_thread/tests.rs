@@ -216,9 +216,8 @@ fn a_search_finds_a_client_behind_many_others() {
             }
         };
         assert_eq!(turns, count.div_ceil(crate::explain::SLICE as u32), "a slice in each");
-        let answer: crate::status::Answer = serde_json::from_str(&answer).unwrap();
         // A busy machine may keep the other thread from answering in time.
-        if answer.error.is_none() {
+        if let Ok(answer) = answer {
             let clients = answer.connections.iter().map(|own| own.client.clone());
             assert_eq!(clients.collect::<Vec<_>>(), [client(n).to_string()]);
         }

@@ -1,4 +1,5 @@
 //! A configuration, captures, and a running engine between them.
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -7,11 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use config::Config;
+use control::Request;
 use dataplane::LoadBalancer;
-use dataplane::status::Status;
+use dataplane::link::Caller;
 use etherparse::PacketBuilder;
 use pcap_file::DataLink;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
+use status::Status;
 use tempfile::TempDir;
 
 /// How long the engine may take for what it does in less than a second on an
@@ -22,14 +25,15 @@ pub(crate) const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(crate) const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 0x50];
 pub(crate) const BACKEND: [u8; 6] = [2, 0, 0, 0, 0, 0x11];
 
-/// Captures and a status socket in a directory of their own.
+/// Captures in a directory of their own, and the link to the engine.
 pub(crate) struct Bench {
     dir: TempDir,
+    caller: RefCell<Option<Caller>>,
 }
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), caller: RefCell::default() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -100,24 +104,21 @@ protocol = "udp"
 address = "10.0.0.11"
 port = 5353
 
-[status]
-socket = "{socket}"
-
 {more}
-"#,
-            socket = self.path("hnlb.sock").display(),
+"#
         );
         Config::parse(&text, "bench.toml").unwrap()
     }
 
     /// Starts an engine.
     pub(crate) fn start(&self, config: &Config) -> LoadBalancer {
-        LoadBalancer::start(config, "test.toml".as_ref(), [7; 32]).unwrap()
+        let engine = LoadBalancer::start(config, "test.toml".as_ref(), [7; 32]).unwrap();
+        self.caller.replace(Some(Caller::new(engine.connect().unwrap())));
+        engine
     }
 
     pub(crate) fn status(&self) -> Status {
-        let text = dataplane::status_socket::read(&self.path("hnlb.sock")).unwrap();
-        serde_json::from_str(&text).unwrap()
+        self.caller.borrow_mut().as_mut().unwrap().ask(&Request::Status).unwrap()
     }
 
     /// Waits until the status is as wanted.
@@ -136,7 +137,6 @@ socket = "{socket}"
     /// That nothing of an engine is left. The kernel shows a thread for a moment
     /// after it was joined: joining waits for its last instruction only.
     pub(crate) fn assert_nothing_is_left(&self) {
-        assert!(!self.path("hnlb.sock").exists(), "the status socket is left");
         let ours = |name: &String| {
             ["nic", "worker", "keeper"].iter().any(|thread| name.starts_with(thread))
         };

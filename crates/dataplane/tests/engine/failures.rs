@@ -1,9 +1,6 @@
 //! Starts that fail half-way: nothing is left, and the error says what to do.
-use std::time::Duration;
-
 use config::Config;
 use dataplane::LoadBalancer;
-use dataplane::status_socket::StatusSocket;
 
 use crate::bench::{Bench, conversations_of_one};
 
@@ -29,21 +26,6 @@ pub(crate) fn a_missing_second_device_leaves_nothing_running() {
     let nic = "[port.nic]\nprofile = \"x550\"";
     let error = error(&bench.config(&bench.device(), nic, second));
     assert_says(&error, &["port 'b'", "no interface 'hnlb-none'"]);
-    bench.assert_nothing_is_left();
-}
-
-pub(crate) fn a_taken_status_socket_stops_nothing_else() {
-    let bench = Bench::new();
-    bench.incoming(&conversations_of_one());
-    let config = bench.config(&bench.device(), "", "[offload]\nencoding = \"off\"");
-    let taken = StatusSocket::bind(&config.status, Duration::ZERO).unwrap();
-    assert_says(&error(&config), &["hnlb.sock", "another [status] socket"]);
-    assert!(bench.path("hnlb.sock").exists(), "the other's socket stays");
-    drop(taken);
-    // DPDK has not been touched: the same process can start now.
-    let engine = bench.start(&config);
-    bench.wait("readiness", |status| status.ready);
-    engine.stop();
     bench.assert_nothing_is_left();
 }
 

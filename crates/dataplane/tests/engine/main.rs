@@ -42,7 +42,6 @@ alone! {
     traffic::several_workers_share_the_traffic,
     traffic::matched_by_the_emulated_nic_and_no_rule_left,
     failures::a_missing_second_device_leaves_nothing_running,
-    failures::a_taken_status_socket_stops_nothing_else,
     failures::too_many_queues_name_the_key,
     failures::more_workers_than_send_queues_name_the_key,
     failures::too_little_memory_says_how_much_is_needed,

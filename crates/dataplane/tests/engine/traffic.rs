@@ -1,9 +1,9 @@
 //! Packets through the whole program.
 use std::collections::BTreeMap;
 
-use dataplane::status::Status;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use state::{Counter, CounterKind};
+use status::Status;
 
 use crate::bench::{BACKEND, Bench, CLIENT, Log, OWN, udp};
 

@@ -1,8 +1,8 @@
 //! `hnlb backend`: backends are drained and come back.
 use std::process::ExitCode;
 
-use control::{Request, Steered};
-use dataplane::control::ask;
+use api::Client;
+use control::Steered;
 
 use crate::cli::{BackendArgs, BackendCommand};
 use crate::{CommandResult, output};
@@ -15,14 +15,10 @@ pub(crate) fn run(command: &BackendCommand) -> CommandResult {
 }
 
 fn steer(args: &BackendArgs, drain: bool) -> CommandResult {
-    let BackendArgs { service, backend, .. } = args;
-    let (service, backend) = (service.clone(), *backend);
-    let request = if drain {
-        Request::Drain { service, backend }
-    } else {
-        Request::Restore { service, backend }
-    };
-    let done: Steered = ask(&args.socket, &request)?;
+    let BackendArgs { service, backend, socket, .. } = args;
+    let (backend, verb) = (backend.to_string(), if drain { "drain" } else { "restore" });
+    let path = ["v1", "services", service, "backends", &backend, verb];
+    let done: Steered = Client::new(socket).post(&path, &())?;
     if args.json {
         output::print(&(serde_json::to_string(&done)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);

@@ -1,8 +1,8 @@
 //! `hnlb reload` and `hnlb diff`: the configuration is read again.
 use std::process::ExitCode;
 
-use control::{Reloaded, Request};
-use dataplane::control::ask;
+use api::{Client, ReloadBody};
+use control::Reloaded;
 
 use crate::cli::ReloadArgs;
 use crate::{CommandResult, output};
@@ -10,7 +10,8 @@ use crate::{CommandResult, output};
 pub(crate) fn run(args: &ReloadArgs, dry_run: bool) -> CommandResult {
     // The load balancer may run in another directory.
     let file = args.config.as_ref().map(std::path::absolute).transpose()?;
-    let done: Reloaded = ask(&args.socket, &Request::Reload { file, dry_run })?;
+    let body = ReloadBody { file, dry_run };
+    let done: Reloaded = Client::new(&args.socket).post(&["v1", "reload"], &body)?;
     let code = if done.restart.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if args.json {
         output::print(&(serde_json::to_string(&done)? + "\n"))?;

@@ -3,16 +3,20 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use api::Socket;
 use config::Config;
 use control::{Reloaded, Request};
 use dataplane::LoadBalancer;
-use dataplane::control::{RequestError, ask};
+use dataplane::link::{CallError, Caller};
 
 use crate::cli::RunArgs;
+use crate::control_process::ControlProcess;
 use crate::{CommandResult, stop};
 
 /// How often the main thread looks whether it is time to stop.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a process that ends may take to let go of the socket.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &RunArgs) -> CommandResult {
     let config = Config::load(&args.config)?;
@@ -22,7 +26,9 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     let signals = stop::on_signal()?;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
+    let socket = Socket::bind(&config.status, PATIENCE)?;
     let balancer = LoadBalancer::start(&config, &args.config, seed)?;
+    let mut process = ControlProcess::start(socket, &balancer)?;
     tracing::info!(
         services = config.services.len(),
         socket = %config.status.socket.display(),
@@ -30,8 +36,9 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     );
     while !signals.stop.load(Ordering::Relaxed) {
         if signals.reload.swap(false, Ordering::Relaxed) {
-            reload(&config);
+            reload(&balancer);
         }
+        process.watch(&balancer);
         if let Some(thread) = balancer.failed_thread() {
             let error = format!(
                 "the thread '{thread}' has ended, which it never should; everything was stopped, \
@@ -48,10 +55,11 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
 }
 
 /// SIGHUP is a request like that of `hnlb reload`; the load balancer logs its result.
-fn reload(config: &Config) {
+fn reload(balancer: &LoadBalancer) {
     let request = Request::Reload { file: None, dry_run: false };
-    match ask::<Reloaded>(&config.status.socket, &request) {
-        Ok(_) | Err(RequestError::Refused(_)) => {}
+    let asked = balancer.connect().map_err(CallError::from);
+    match asked.and_then(|link| Caller::new(link).ask::<Reloaded>(&request)) {
+        Ok(_) | Err(CallError::Refused(_)) => {}
         Err(error) => tracing::error!("SIGHUP: {error}"),
     }
 }

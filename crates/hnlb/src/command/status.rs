@@ -3,8 +3,9 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use dataplane::status::{
-    Answer, BackendStatus, Explanation, StatelessStatus, Status, WorkerStatus,
+use api::Client;
+use status::{
+    BackendStatus, ClientConnections, Explanation, StatelessStatus, Status, WorkerStatus,
 };
 
 use crate::cli::StatusArgs;
@@ -14,7 +15,7 @@ pub(crate) fn run(args: &StatusArgs) -> CommandResult {
     if let Some(client) = args.connection {
         return explain(args, client);
     }
-    let text = dataplane::status_socket::read(&args.socket)?;
+    let text = Client::new(&args.socket).text(&["v1", "status"])?;
     if args.json {
         output::print(&(text + "\n"))?;
         return Ok(ExitCode::SUCCESS);
@@ -26,11 +27,9 @@ pub(crate) fn run(args: &StatusArgs) -> CommandResult {
 
 /// Why the connections of `client` are where they are. Fails if there are none.
 fn explain(args: &StatusArgs, client: SocketAddr) -> CommandResult {
-    let text = dataplane::status_socket::explain(&args.socket, client)?;
-    let answer: Answer = serde_json::from_str(&text)?;
-    if let Some(error) = answer.error {
-        return Err(error.into());
-    }
+    let path = ["v1", "clients", &client.to_string(), "connections"];
+    let text = Client::new(&args.socket).text(&path)?;
+    let answer: ClientConnections = serde_json::from_str(&text)?;
     if args.json {
         output::print(&(text + "\n"))?;
     } else {

@@ -9,8 +9,8 @@ mod udp;
 
 use std::time::{Duration, Instant};
 
-use dataplane::status::Status;
 use net::{Balancer, Net};
+use status::Status;
 use testkit::PATIENCE;
 
 /// Connections opened at once.

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use dataplane::status::Status;
+use status::Status;
 use testkit::Program;
 
 use crate::udp;
@@ -126,8 +126,7 @@ impl Balancer {
 
     /// `None` while it starts.
     pub(crate) fn status(&self) -> Option<Status> {
-        let text = dataplane::status_socket::read(&self.0.socket()).ok()?;
-        serde_json::from_str(&text).ok()
+        api::Client::new(&self.0.socket()).get(&["v1", "status"]).ok()
     }
 
     /// Drains a backend, or lets it serve again.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use dataplane::status::StatelessStatus;
+use status::StatelessStatus;
 
 use super::stateless;
 use crate::config::Device;

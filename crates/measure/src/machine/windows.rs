@@ -1,5 +1,5 @@
 //! What the measured core notes of itself.
-use dataplane::utilization::LoopReading;
+use status::LoopReading;
 
 use crate::machine::core_time::{CoreTime, Interruption};
 use crate::statistics;

@@ -1,13 +1,18 @@
-//! What a running balancer tells of itself: served as JSON on the status
-//! socket, printed by `hnlb status`.
+//! What a running load balancer tells of itself, as plain data: the control API
+//! serves it as JSON, and `hnlb status` prints it.
+#![forbid(unsafe_code)]
+
+mod loop_reading;
+
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::utilization::LoopReading;
+pub use loop_reading::LoopReading;
 
 /// The whole report.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Status {
     /// The program's version.
@@ -43,7 +48,7 @@ pub struct Status {
 }
 
 /// One port.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PortStatus {
     /// Its name in the configuration.
@@ -70,7 +75,7 @@ pub struct PortStatus {
 }
 
 /// Match tables.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NicStatus {
     /// Rules in use; a NAT connection takes two, one per direction.
@@ -90,7 +95,7 @@ pub struct NicStatus {
 }
 
 /// One worker.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkerStatus {
     /// Its number.
@@ -111,7 +116,7 @@ pub struct WorkerStatus {
 }
 
 /// Who gets an entry of the NIC.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AdmissionStatus {
     /// `heavy`, `all` or `off`.
@@ -140,17 +145,15 @@ pub struct AdmissionStatus {
 }
 
 /// The answer to a question about connections: those of one client address and port.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Answer {
-    /// What is wrong with the question; `None`: nothing.
-    pub error: Option<String>,
+pub struct ClientConnections {
     /// The connections.
     pub connections: Vec<Explanation>,
 }
 
 /// One connection, and why it is, or is not, in hardware.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Explanation {
     /// `tcp` or `udp`.
@@ -183,7 +186,7 @@ pub struct Explanation {
 }
 
 /// The connection table.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConnectionStatus {
     /// Connections in the table.
@@ -199,7 +202,7 @@ pub struct ConnectionStatus {
 }
 
 /// One service.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceStatus {
     /// The id by which rules and counters know it, the same in every configuration that
@@ -222,7 +225,7 @@ pub struct ServiceStatus {
 }
 
 /// How a stateless service's clients are divided.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StatelessStatus {
     /// Low bits that decide.
@@ -243,7 +246,7 @@ pub struct StatelessStatus {
 }
 
 /// One backend's part of the clients.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ShareStatus {
     /// The backend's address.
@@ -263,7 +266,7 @@ pub struct ShareStatus {
 }
 
 /// One entry: all clients whose low address bits are these.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EntryStatus {
     /// The low bits.
@@ -281,7 +284,7 @@ pub struct EntryStatus {
 }
 
 /// One backend.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BackendStatus {
     /// The id by which records, rules and queues know it, the same in every

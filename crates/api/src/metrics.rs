@@ -1,0 +1,294 @@
+//! The status as metrics.
+use std::collections::BTreeMap;
+
+use state::{Counter, CounterKind};
+use status::{BackendStatus, PortStatus, Status};
+
+use crate::open_metrics::{Kind, OpenMetrics};
+
+/// The metrics of `status` in the format OpenMetrics.
+pub(crate) fn render(status: &Status) -> String {
+    let mut text = OpenMetrics::default();
+    general(&mut text, status);
+    workers(&mut text, status);
+    ports(&mut text, &status.ports);
+    nic(&mut text, status);
+    connections(&mut text, status);
+    services(&mut text, status);
+    text.end()
+}
+
+fn general(text: &mut OpenMetrics, status: &Status) {
+    text.family(("hnlb_build", Kind::Info), None, "The program.")
+        .sample(&[("version", &status.version)], 1.0);
+    text.family(
+        ("hnlb_ready", Kind::Gauge),
+        None,
+        "1 if every port runs and every backend's next hop has answered.",
+    )
+    .sample(&[], status.ready.into());
+    text.family(
+        ("hnlb_uptime_seconds", Kind::Gauge),
+        Some("seconds"),
+        "Since the workers started.",
+    )
+    .sample(&[], status.uptime_seconds);
+    text.family(
+        ("hnlb_rules_busy_seconds", Kind::Gauge),
+        Some("seconds"),
+        "For how long a driver has kept the thread that makes rules.",
+    )
+    .sample(&[], status.rules_busy_ms as f64 / 1000.0);
+}
+
+/// Counters of workers: the family's name, its label, its sentence, and which kinds of
+/// counters are in it.
+type OfWorker = (&'static str, &'static str, &'static str, fn(CounterKind) -> bool);
+
+fn workers(text: &mut OpenMetrics, status: &Status) {
+    let names: Vec<String> = status.workers.iter().map(|own| own.worker.to_string()).collect();
+    let workers = || names.iter().zip(&status.workers);
+    let mut util = text.family(
+        ("hnlb_worker_utilization_ratio", Kind::Gauge),
+        Some("ratio"),
+        "util over the last second: the part of the cycles spent on packets.",
+    );
+    for (name, own) in workers() {
+        util.sample(&[("worker", name)], own.util);
+    }
+    let mut util = text.family(
+        ("hnlb_worker_utilization_plus_ratio", Kind::Gauge),
+        Some("ratio"),
+        "util+ over the last second (HNLB paper, section IV), which grows with the load.",
+    );
+    for (name, own) in workers() {
+        util.sample(&[("worker", name)], own.util_plus);
+    }
+    let mut cycles = text.family(
+        ("hnlb_worker_cycles", Kind::Counter),
+        None,
+        "Cycles of a worker's loop: all, and those that found packets.",
+    );
+    for (name, own) in workers() {
+        cycles.sample(&[("worker", name), ("kind", "all")], own.totals.ref_cycles as f64);
+        cycles.sample(&[("worker", name), ("kind", "busy")], own.totals.ops_cycles as f64);
+    }
+    let families: [OfWorker; 3] = [
+        (
+            "hnlb_worker_packets",
+            "fate",
+            "Packets by what became of them; received are all others together.",
+            |kind| !matches!(kind, CounterKind::Dropped | CounterKind::Info | CounterKind::Held),
+        ),
+        ("hnlb_worker_drops", "reason", "Packets dropped, by reason.", |kind| {
+            kind == CounterKind::Dropped
+        }),
+        ("hnlb_worker_events", "event", "What happened to packets and connections.", |kind| {
+            kind == CounterKind::Info
+        }),
+    ];
+    for (family, label, help, is_of) in families {
+        let mut family = text.family((family, Kind::Counter), None, help);
+        let counters = Counter::ALL.iter().filter(|counter| is_of(counter.kind()));
+        for counter in counters.map(|counter| counter.name()) {
+            for (name, own) in workers() {
+                let value = own.counters.get(counter).copied().unwrap_or_default();
+                family.sample(&[("worker", name), (label, counter)], value as f64);
+            }
+        }
+    }
+}
+
+fn ports(text: &mut OpenMetrics, ports: &[PortStatus]) {
+    let mut up = text.family(("hnlb_port_up", Kind::Gauge), None, "1 if the link is up.");
+    for port in ports {
+        up.sample(&[("port", &port.name)], port.link_up.into());
+    }
+    let mut info =
+        text.family(("hnlb_port", Kind::Info), None, "A port's device, driver and encoding.");
+    for port in ports {
+        let PortStatus { name, device, driver, encoding, .. } = port;
+        let labels =
+            [("port", name), ("device", device), ("driver", driver), ("encoding", encoding)];
+        info.sample(&labels.map(|(label, value)| (label, value.as_str())), 1.0);
+    }
+    let mut packets =
+        text.family(("hnlb_port_packets", Kind::Counter), None, "Packets at the device.");
+    for port in ports {
+        for (direction, counter) in [
+            ("receive", "rx_packets"),
+            ("transmit", "tx_packets"),
+            ("past_workers", "past_workers"),
+        ] {
+            let value = count(&port.counters, counter);
+            packets.sample(&[("port", &port.name), ("direction", direction)], value);
+        }
+    }
+    let mut bytes =
+        text.family(("hnlb_port_bytes", Kind::Counter), Some("bytes"), "Bytes at the device.");
+    for port in ports {
+        for (direction, counter) in [("receive", "rx_bytes"), ("transmit", "tx_bytes")] {
+            let value = count(&port.counters, counter);
+            bytes.sample(&[("port", &port.name), ("direction", direction)], value);
+        }
+    }
+    let mut errors = text.family(
+        ("hnlb_port_errors", Kind::Counter),
+        None,
+        "Packets that the device lost, by reason.",
+    );
+    for port in ports {
+        for reason in ["rx_missed", "rx_errors", "rx_no_mbuf", "tx_errors"] {
+            let value = count(&port.counters, reason);
+            errors.sample(&[("port", &port.name), ("reason", reason)], value);
+        }
+    }
+}
+
+fn nic(text: &mut OpenMetrics, status: &Status) {
+    let nic = &status.nic;
+    text.family(("hnlb_nic_rules", Kind::Gauge), None, "Rules in the match tables of all ports.")
+        .sample(&[], nic.rules as f64);
+    text.family(
+        ("hnlb_nic_rules_limit", Kind::Gauge),
+        None,
+        "Rules that the match tables hold; 0 if no driver tells.",
+    )
+    .sample(&[], nic.capacity as f64);
+    text.family(
+        ("hnlb_nic_packets", Kind::Counter),
+        None,
+        "Packets by what the match table did; only an emulated NIC tells of matched and missed.",
+    )
+    .sample(&[("result", "matched")], nic.matched as f64)
+    .sample(&[("result", "missed")], nic.missed as f64)
+    .sample(&[("result", "forwarded")], nic.forwarded as f64);
+    text.family(
+        ("hnlb_nic_forwarded_bytes", Kind::Counter),
+        Some("bytes"),
+        "Bytes of packets that the NIC rewrote and sent on, past the workers.",
+    )
+    .sample(&[], nic.forwarded_bytes as f64);
+    by_name(text, ("hnlb_nic_drops", Kind::Counter), "reason", "Packets dropped.", &nic.drops);
+    by_name(
+        text,
+        ("hnlb_offload_state", Kind::Gauge),
+        "name",
+        "Counts of the life of rules, those that rise and those that fall.",
+        &status.offload,
+    );
+    let admission = &status.admission;
+    by_name(
+        text,
+        ("hnlb_admission_events", Kind::Counter),
+        "event",
+        "What became of candidates for a rule.",
+        &admission.counters,
+    );
+    text.family(
+        ("hnlb_admission_held", Kind::Gauge),
+        None,
+        "Connections with an entry of the NIC.",
+    )
+    .sample(&[], admission.held as f64);
+    text.family(
+        ("hnlb_admission_matched_ratio", Kind::Gauge),
+        Some("ratio"),
+        "Of the sampled packets of the last second, the part of connections with an entry.",
+    )
+    .sample(&[], admission.share_matched);
+    if let Some(nanoseconds) = admission.creation_ns {
+        text.family(
+            ("hnlb_rule_creation_seconds", Kind::Gauge),
+            Some("seconds"),
+            "What the creation of one rule takes on the slowest port.",
+        )
+        .sample(&[], nanoseconds as f64 / 1e9);
+    }
+}
+
+fn connections(text: &mut OpenMetrics, status: &Status) {
+    let own = &status.connections;
+    text.family(("hnlb_connections", Kind::Gauge), None, "Connections in the table.")
+        .sample(&[], own.active as f64);
+    text.family(("hnlb_connections_limit", Kind::Gauge), None, "Connections that the table holds.")
+        .sample(&[("family", "ipv4")], own.capacity as f64)
+        .sample(&[("family", "ipv6")], own.capacity_v6 as f64);
+    text.family(("hnlb_connections_created", Kind::Counter), None, "Connections ever installed.")
+        .sample(&[], own.created as f64);
+    text.family(
+        ("hnlb_connection_table_bytes", Kind::Gauge),
+        Some("bytes"),
+        "Memory of the connection table.",
+    )
+    .sample(&[], own.memory_bytes as f64);
+}
+
+/// A metric of a backend: its name, its sentence, its value.
+type OfBackend = (&'static str, &'static str, fn(&BackendStatus) -> f64);
+
+fn services(text: &mut OpenMetrics, status: &Status) {
+    let families: [OfBackend; 4] = [
+        ("hnlb_backend_connections", "Connections that the backend serves.", |own| {
+            own.active as f64
+        }),
+        ("hnlb_backend_weight", "The backend's weight; 0 while it is drained.", |own| {
+            own.weight.into()
+        }),
+        ("hnlb_backend_drained", "1 if the backend was drained by a command.", |own| {
+            own.drained.into()
+        }),
+        ("hnlb_backend_next_hop_up", "1 if the next hop's Ethernet address is known.", |own| {
+            own.next_hop.contains(':').into()
+        }),
+    ];
+    for (name, help, value) in families {
+        let mut family = text.family((name, Kind::Gauge), None, help);
+        for service in &status.services {
+            for own in service.backends.iter().chain(&service.departed) {
+                let id = format!("{}.{}", own.id, own.generation);
+                let labels =
+                    [("service", service.name.as_str()), ("backend", &own.address), ("id", &id)];
+                family.sample(&labels, value(own));
+            }
+        }
+    }
+    let shares = || {
+        let stateless =
+            status.services.iter().filter_map(|own| Some((own, own.stateless.as_ref()?)));
+        stateless.flat_map(|(own, how)| how.shares.iter().map(|share| (own.name.as_str(), share)))
+    };
+    let mut packets = text.family(
+        ("hnlb_stateless_packets", Kind::Counter),
+        None,
+        "Packets of a stateless service that NICs sent to a backend.",
+    );
+    for (service, share) in shares() {
+        packets.sample(&[("service", service), ("backend", &share.address)], share.packets as f64);
+    }
+    let mut bytes = text.family(
+        ("hnlb_stateless_bytes", Kind::Counter),
+        Some("bytes"),
+        "Bytes of a stateless service that NICs sent to a backend.",
+    );
+    for (service, share) in shares() {
+        bytes.sample(&[("service", service), ("backend", &share.address)], share.bytes as f64);
+    }
+}
+
+fn by_name(
+    text: &mut OpenMetrics,
+    family: (&'static str, Kind),
+    label: &str,
+    help: &str,
+    counters: &BTreeMap<String, u64>,
+) {
+    let mut family = text.family(family, None, help);
+    for (name, value) in counters {
+        family.sample(&[(label, name)], *value as f64);
+    }
+}
+
+fn count(counters: &BTreeMap<String, u64>, name: &str) -> f64 {
+    counters.get(name).copied().unwrap_or_default() as f64
+}

@@ -1,0 +1,59 @@
+//! How requests and answers travel between the control thread and the process that
+//! serves the control API: each is one line of JSON, and a number joins them.
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::{Refusal, Request};
+
+/// Bytes of the longest request, its line end included.
+pub const LONGEST_REQUEST: usize = 1 << 20;
+
+/// A request with its number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// The number, which its answer has, too.
+    pub id: u64,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// An answer with the number of its request.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Answered {
+    /// The request's number.
+    pub id: u64,
+    /// What came of it; the JSON is what the request's kind says.
+    pub answer: Result<Box<RawValue>, Refusal>,
+}
+
+impl Asked {
+    /// The line.
+    ///
+    /// # Errors
+    /// A path in it is no Unicode.
+    pub fn line(&self) -> serde_json::Result<Vec<u8>> {
+        line(self)
+    }
+}
+
+impl Answered {
+    /// The line of an answer to `id`.
+    ///
+    /// # Errors
+    /// A path in it is no Unicode.
+    pub fn line(id: u64, answer: &Result<Box<RawValue>, Refusal>) -> serde_json::Result<Vec<u8>> {
+        #[derive(Serialize)]
+        struct Lent<'a> {
+            id: u64,
+            answer: &'a Result<Box<RawValue>, Refusal>,
+        }
+        line(&Lent { id, answer })
+    }
+}
+
+fn line(frame: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(frame)?;
+    line.push(b'\n');
+    Ok(line)
+}

@@ -1,0 +1,134 @@
+//! The control API of a running `hnlb`, and the process that serves it.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+
+use api::Client;
+use serde_json::Value;
+use status::Status;
+use testkit::Program;
+
+const CONFIG: &str = r#"
+[eal]
+memory_mb = 256
+huge_pages = "never"
+
+[workers]
+idle = "yield"
+
+[conntrack]
+connections = 1024
+
+[[port]]
+name = "p0"
+device = "net_ring0"
+
+[[interface]]
+port = "p0"
+addresses = ["10.71.0.1/24"]
+
+[[service]]
+name = "web"
+vip = "10.71.0.100"
+port = 80
+protocol = "tcp"
+
+[[service.backend]]
+address = "10.71.0.11"
+
+[[service.backend]]
+address = "10.71.0.12"
+weight = 3
+"#;
+
+fn start() -> Program {
+    let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], CONFIG);
+    program.wait_for_start();
+    program
+}
+
+fn client(program: &Program) -> Client {
+    Client::new(&program.socket())
+}
+
+/// The id of the process that serves the API, a child of the program's.
+fn control_process(program: &Program) -> Option<String> {
+    let parent = program.id().to_string();
+    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let id = entry.file_name().into_string().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // Behind the name, which may hold any letters: state, parent.
+        let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+        (words.next()? != "Z" && words.next()? == parent).then_some(id)
+    })
+}
+
+fn kill(signal: &str, id: &str) {
+    let done = std::process::Command::new("kill").args(["-s", signal, id]).status().unwrap();
+    assert!(done.success(), "kill -s {signal} {id}");
+}
+
+/// Polls of the first worker so far.
+fn polls(status: &Status) -> u64 {
+    status.workers[0].totals.polls
+}
+
+#[test]
+fn a_killed_control_process_stops_no_worker_and_is_replaced() {
+    let program = start();
+    let before: Status = client(&program).get(&["v1", "status"]).unwrap();
+    let first = control_process(&program).unwrap();
+    program.told(&["backend", "drain", "web", "10.71.0.11"]);
+    kill("KILL", &first);
+    let second = program.wait("other process", |program| {
+        control_process(program).filter(|id| *id != first).ok_or_else(|| "none".to_owned())
+    });
+    assert_ne!(first, second);
+    // It is asked as soon as it serves: the socket has stayed.
+    let after: Status = client(&program).get(&["v1", "status"]).unwrap();
+    assert!(after.uptime_seconds > before.uptime_seconds, "the load balancer has gone on");
+    assert!(polls(&after) > polls(&before));
+    assert!(after.services[0].backends[0].drained);
+    assert!(program.log().contains("the process of the control API has ended"));
+}
+
+#[test]
+fn a_hung_control_process_stops_no_worker_and_no_end() {
+    let mut program = start();
+    let hung = control_process(&program).unwrap();
+    let before: Status = client(&program).get(&["v1", "status"]).unwrap();
+    kill("STOP", &hung);
+    // SIGHUP goes past the process that hangs.
+    fs::write(program.path("hnlb.toml"), "nonsense").unwrap();
+    program.signal("HUP");
+    program.wait("reload", |program| {
+        let log = program.log();
+        if log.contains("the configuration is refused") { Ok(()) } else { Err(log) }
+    });
+    kill("CONT", &hung);
+    let after: Status = client(&program).get(&["v1", "status"]).unwrap();
+    assert!(polls(&after) > polls(&before));
+    kill("STOP", &hung);
+    assert!(program.end().success());
+    assert!(!program.socket().exists());
+    assert!(!fs::exists(format!("/proc/{hung}")).unwrap(), "the hung process is left");
+}
+
+#[test]
+fn the_document_and_the_metrics_are_served() {
+    let program = start();
+    let document: Value = client(&program).get(&["v1", "openapi.json"]).unwrap();
+    assert!(document["paths"]["/v1/status"]["get"].is_object());
+    let metrics = client(&program).text(&["metrics"]).unwrap();
+    let status: Status = client(&program).get(&["v1", "status"]).unwrap();
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    for backend in &status.services[0].backends {
+        let (address, id) = (&backend.address, format!("{}.{}", backend.id, backend.generation));
+        let line = format!(
+            "hnlb_backend_weight{{service=\"web\",backend=\"{address}\",id=\"{id}\"}} {}\n",
+            backend.weight
+        );
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+}
