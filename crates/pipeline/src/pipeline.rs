@@ -20,7 +20,7 @@ use crate::fast::classify::classify;
 use crate::fast::fresh::Fresh;
 use crate::fast::look_up::look_up;
 use crate::fast::new_connection::NewConnections;
-use crate::fast::queue::{Meaning, QueueRewrites};
+use crate::fast::queue_rewrite::{Meaning, QueueRewrites};
 use crate::fast::serve::is_mixed;
 use crate::next_hop_cache::NextHopCache;
 use crate::offload_requests::Reminder;

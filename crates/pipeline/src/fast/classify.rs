@@ -7,7 +7,7 @@ use packet::PacketBuf;
 use state::PortShared;
 
 use crate::context::Context;
-use crate::fast::queue::Meaning;
+use crate::fast::queue_rewrite::Meaning;
 use crate::verdict::{Verdict, Verdicts};
 
 /// Reads mark and queue of each packet. This pass touches no frame, but fetches the

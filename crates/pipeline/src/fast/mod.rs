@@ -28,12 +28,14 @@ use wire::{FastHeader, FastRewrite, Mac, vlan};
 use crate::context::Context;
 use crate::next_hop_cache::{ETHERNET, NextHop};
 
+mod choice;
 pub(crate) mod classify;
 pub(crate) mod connection;
 pub(crate) mod fresh;
 pub(crate) mod look_up;
 pub(crate) mod new_connection;
 pub(crate) mod queue;
+pub(crate) mod queue_rewrite;
 pub(crate) mod serve;
 
 /// What the fast path did with a packet.

@@ -2,7 +2,8 @@
 //! with a fast header, SYN or UDP, whose connection the burst's lookup did not find.
 //!
 //! Backends are chosen ahead, so that the cache lines of a burst's insertions are
-//! fetched together; insertion, rewriting and sending are one step in the third pass.
+//! fetched together; insertion, rewriting and sending ([`choice`](super::choice)) are
+//! one step in the third pass.
 //! The insertion itself finds out under its lock whether a key is new; there is no
 //! second lookup. Every other packet is left to the slow path, with the backend that
 //! was chosen for it.
@@ -13,27 +14,23 @@
 //!
 //! Next: out, or the slow path.
 use arrayvec::ArrayVec;
-use conntrack::{FastKey, Key, PreparedInsert};
-use flow::{AdmissionPolicy, BackendId, HopId, Scheduler, ServiceId};
+use conntrack::{FastKey, Key};
+use flow::{BackendId, HopId, Scheduler, ServiceId};
 use packet::PacketBuf;
 use service::ModeSpec;
-use state::Counter;
 use wire::{FastHeader, FlowKey, TcpFlags};
 
 use crate::Outbox;
 use crate::context::Context;
+use crate::fast::choice::{Choice, Choices, insert, open_as, pass};
 use crate::fast::fresh::{Candidates, Fresh, Seen};
 use crate::fast::{Link, Outcome};
-use crate::next_hop_cache::{ETHERNET, NextHop, NextHopCache};
-use crate::offload_requests::{measure, want};
+use crate::next_hop_cache::{ETHERNET, NextHopCache};
 use crate::pipeline::{BURST, Stages};
 use crate::refusals::Refused;
 use crate::scheduling::Scheduling;
 use crate::source::is_client;
 use crate::verdict::Verdict;
-
-/// How many insertions ahead the first cache lines of one are there, most likely.
-const NEAR: usize = 8;
 
 /// A connection that is about to be opened.
 #[derive(Debug)]
@@ -67,15 +64,6 @@ enum Next {
     /// The packet takes the slow path, with the backend that was chosen.
     Slow(Option<BackendId>),
 }
-
-/// The connection that is inserted, and where its packet goes.
-#[derive(Debug)]
-struct Choice<const K: usize> {
-    conn: PreparedInsert<K>,
-    hop: NextHop,
-}
-
-type Choices<const K: usize> = ArrayVec<Choice<K>, BURST>;
 
 /// The new connections of a burst, and the state that their opening keeps between
 /// bursts.
@@ -309,7 +297,7 @@ where
     let sent = ETHERNET + *length as usize + grown;
     let hop = next_hops.get(cx, hop_id).filter(|hop| hop.takes(sent));
     let (Some(&hop), Ok(number)) = (hop, u8::try_from(choices.len())) else { return slow };
-    if choices.try_push(Choice { conn, hop }).is_err() {
+    if choices.try_push(Choice::new(conn, hop)).is_err() {
         return slow;
     }
     if let Some(why) = refused {
@@ -338,88 +326,6 @@ where
         return Some(Refused::Full);
     }
     cx.shared.table.limit(service, key).map(Refused::Limited)
-}
-
-/// Opens the connection of choice `number`, if `enter` lets it, and forwards its
-/// first packet.
-#[inline(always)]
-fn open_as<const K: usize, const TAGGED: bool, B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    link: Link<'_, TAGGED>,
-    choices: &Choices<K>,
-    number: u8,
-    enter: impl FnOnce(&mut Context<'_, O>, &PreparedInsert<K>) -> bool,
-    buf: &mut B,
-) -> Outcome
-where
-    Key<K>: FastKey<K>,
-{
-    let Some(Choice { conn, hop }) = choices.get(usize::from(number)) else {
-        return Outcome::Left(None);
-    };
-    // The first cache lines of a choice this near have arrived, and may point to more
-    // of the table.
-    if let Some(near) = choices.get(usize::from(number) + NEAR) {
-        cx.shared.table.prefetch_further(&near.conn);
-    }
-    if !enter(cx, conn) {
-        return Outcome::Left(Some(conn.backend()));
-    }
-    let rewritten = |_: &FastHeader<K>, _| Some((conn.rewrite(), hop));
-    let outcome = match conn.tunnel() {
-        None => link.forward(buf, Link::again, rewritten),
-        Some(backend) => {
-            let read = link.again::<K>(buf.bytes());
-            read.map_or(Outcome::Left(None), |read| link.enter_tunnel(buf, read, backend, hop))
-        }
-    };
-    match outcome {
-        Outcome::Forwarded(_) => {
-            cx.count(Counter::Missed);
-            cx.count(Counter::ForwardedPackets);
-            outcome
-        }
-        Outcome::Left(_) => Outcome::Left(Some(conn.backend())),
-    }
-}
-
-/// Puts the connection into the table; `false`: another entry was in the way.
-#[inline]
-fn insert<const K: usize, B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    conn: &PreparedInsert<K>,
-    measured: bool,
-) -> bool
-where
-    Key<K>: FastKey<K>,
-{
-    let Ok(id) = cx.shared.table.insert_prepared(conn, cx.now_ms) else {
-        cx.shared.loads.closed(conn.backend());
-        return false;
-    };
-    cx.count(Counter::Installed);
-    if measured {
-        measure(cx, id, conn.backend());
-    }
-    if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
-        want(cx, id);
-    }
-    true
-}
-
-/// Counts a packet that is sent on without state; `false`: its answers would be
-/// taken for those of another connection.
-#[inline]
-fn pass<const K: usize, O>(cx: &mut Context<'_, O>, conn: &PreparedInsert<K>, why: Refused) -> bool
-where
-    Key<K>: FastKey<K>,
-{
-    let fits = !cx.shared.table.conflicts(conn);
-    if fits {
-        cx.count(why.counter());
-        cx.count(Counter::Stateless);
-    }
-    fits
 }
 
 impl<B: PacketBuf> Stages<B> {

@@ -8,7 +8,7 @@ use packet::PacketBuf;
 
 use crate::Outbox;
 use crate::context::Context;
-use crate::fast::queue::Rewrites;
+use crate::fast::queue_rewrite::Rewrites;
 use crate::fast::{Link, Tally};
 use crate::pipeline::{BURST, Stages};
 use crate::slow::SlowPackets;
