@@ -8,6 +8,7 @@ mod error;
 mod header;
 mod port;
 mod port_queues;
+mod port_tables;
 mod queues;
 mod raw;
 mod raw_action;
