@@ -3,14 +3,10 @@
 
 mod common;
 
-use std::ops::RangeInclusive;
-
 use common::rewriting::{FRAME, Run};
 use common::world::State;
 use conntrack::ConnId;
-use dpdk::flow::{
-    Completion, Counters, FlowError, FlowPort, QueueConfig, Rule, RuleHandle, TableHandle, Template,
-};
+use dpdk::flow::{FlowCall, FlowLayer, FlowPort};
 use flow::{CardProfile, Direction};
 use nic::NicFlows;
 use state::Offload;
@@ -21,68 +17,13 @@ struct Stuck {
     stuck: bool,
 }
 
-impl FlowPort for Stuck {
-    fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
-        self.flows.validate(rule)
+impl FlowLayer for Stuck {
+    fn inner(&mut self) -> &mut dyn FlowPort {
+        &mut self.flows
     }
 
-    fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
-        self.flows.create(rule)
-    }
-
-    fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
-        self.flows.destroy(handle)
-    }
-
-    fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError> {
-        self.flows.query(handle)
-    }
-
-    fn query_age(&mut self) -> Result<Vec<usize>, FlowError> {
-        self.flows.query_age()
-    }
-
-    fn recover(&mut self, groups: RangeInclusive<u32>) -> Vec<RuleHandle> {
-        self.flows.recover(groups)
-    }
-
-    fn configure_queues(&mut self, config: &QueueConfig) -> Result<(), FlowError> {
-        self.flows.configure_queues(config)
-    }
-
-    fn create_table(&mut self, template: &Template) -> Result<TableHandle, FlowError> {
-        self.flows.create_table(template)
-    }
-
-    fn destroy_table(&mut self, table: TableHandle) -> Result<(), (TableHandle, FlowError)> {
-        self.flows.destroy_table(table)
-    }
-
-    fn enqueue_create(
-        &mut self,
-        queue: u16,
-        table: &TableHandle,
-        rule: &Rule,
-        token: u64,
-    ) -> Result<RuleHandle, FlowError> {
-        self.flows.enqueue_create(queue, table, rule, token)
-    }
-
-    fn enqueue_destroy(
-        &mut self,
-        queue: u16,
-        handle: RuleHandle,
-        token: u64,
-    ) -> Result<(), (RuleHandle, FlowError)> {
-        self.flows.enqueue_destroy(queue, handle, token)
-    }
-
-    fn push(&mut self, queue: u16) -> Result<(), FlowError> {
-        if self.stuck { Ok(()) } else { self.flows.push(queue) }
-    }
-
-    fn pull(&mut self, queue: u16, out: &mut Vec<Completion>) -> Result<usize, FlowError> {
-        if self.stuck { Ok(0) } else { self.flows.pull(queue, out) }
+    fn before(&mut self, call: FlowCall) -> bool {
+        !(self.stuck && matches!(call, FlowCall::Push | FlowCall::Pull))
     }
 }
 

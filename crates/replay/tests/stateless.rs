@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use config::Config;
 use control::Drained;
-use dpdk::flow::{
-    Counters, FlowError, FlowPort, Item, QueueConfig, Rule, RuleHandle, TableHandle, Template,
-};
+use dpdk::flow::{FlowCall, FlowLayer, FlowPort};
 use flow::{CardProfile, Encoding, PortId};
 use nic::{Disposition, Fault, Nic, NicConfig, NicFlows};
 use offload::StatelessRules;
@@ -339,22 +337,15 @@ struct Watched<'a> {
     look: &'a mut dyn FnMut(),
 }
 
-impl FlowPort for Watched<'_> {
-    fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
-        self.flows.validate(rule)
+impl FlowLayer for Watched<'_> {
+    fn inner(&mut self) -> &mut dyn FlowPort {
+        &mut self.flows
     }
-    fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
-        let made = self.flows.create(rule);
-        (self.look)();
-        made
-    }
-    fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
-        let gone = self.flows.destroy(handle);
-        (self.look)();
-        gone
-    }
-    fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError> {
-        self.flows.query(handle)
+
+    fn after(&mut self, call: FlowCall) {
+        if matches!(call, FlowCall::Create | FlowCall::Destroy) {
+            (self.look)();
+        }
     }
 }
 
@@ -577,30 +568,13 @@ fn the_card_balances_by_its_hash_and_as_software_does() {
 /// A card that would answer by another hash than software does.
 struct OtherHash(NicFlows);
 
-impl FlowPort for OtherHash {
-    fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
-        self.0.validate(rule)
+impl FlowLayer for OtherHash {
+    fn inner(&mut self) -> &mut dyn FlowPort {
+        &mut self.0
     }
-    fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
-        self.0.create(rule)
-    }
-    fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
-        self.0.destroy(handle)
-    }
-    fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError> {
-        self.0.query(handle)
-    }
-    fn configure_queues(&mut self, config: &QueueConfig) -> Result<(), FlowError> {
-        self.0.configure_queues(config)
-    }
-    fn create_table(&mut self, template: &Template) -> Result<TableHandle, FlowError> {
-        self.0.create_table(template)
-    }
-    fn destroy_table(&mut self, table: TableHandle) -> Result<(), (TableHandle, FlowError)> {
-        self.0.destroy_table(table)
-    }
-    fn table_hash(&mut self, table: &TableHandle, pattern: &[Item]) -> Result<u32, FlowError> {
-        self.0.table_hash(table, pattern).map(u32::swap_bytes)
+
+    fn hash(&self, hash: u32) -> u32 {
+        hash.swap_bytes()
     }
 }
 

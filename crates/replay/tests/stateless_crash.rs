@@ -5,13 +5,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use control::{Control, Drained};
 use dpdk::flow::{
-    Action, Attributes, Counters, FlowError, FlowPort, Item, Match, Rule, RuleHandle,
+    Action, Attributes, FlowCall, FlowError, FlowLayer, FlowPort, Item, Match, Rule, RuleHandle,
 };
 use flow::CardProfile;
 use nic::{Disposition, Fault, Nic, NicConfig, NicFlows};
@@ -76,29 +75,23 @@ impl Watched<'_> {
     }
 }
 
-impl FlowPort for Watched<'_> {
-    fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
-        self.flows.validate(rule)
+impl FlowLayer for Watched<'_> {
+    fn inner(&mut self) -> &mut dyn FlowPort {
+        &mut self.flows
     }
-    fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
-        self.step();
-        let made = self.flows.create(rule);
-        (self.look)();
-        self.step();
-        made
+
+    fn before(&mut self, call: FlowCall) -> bool {
+        if matches!(call, FlowCall::Create | FlowCall::Destroy) {
+            self.step();
+        }
+        true
     }
-    fn destroy(&mut self, handle: RuleHandle) -> Result<(), (RuleHandle, FlowError)> {
-        self.step();
-        let gone = self.flows.destroy(handle);
-        (self.look)();
-        self.step();
-        gone
-    }
-    fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError> {
-        self.flows.query(handle)
-    }
-    fn recover(&mut self, groups: RangeInclusive<u32>) -> Vec<RuleHandle> {
-        self.flows.recover(groups)
+
+    fn after(&mut self, call: FlowCall) {
+        if matches!(call, FlowCall::Create | FlowCall::Destroy) {
+            (self.look)();
+            self.step();
+        }
     }
 }
 
