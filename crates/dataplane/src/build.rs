@@ -58,19 +58,19 @@ impl Parts<'_> {
         let Self { config, shared, clock, memory, links, control, injected, pool } = self;
         let (flows, nics, ports) = split(config, devices, &chosen);
         let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
-        let mut requests = std::mem::take(&mut hands.offload);
+        let mut requests = hands.take_requests();
         requests.push(reported);
         let rules = Rules::new(offloader(config, shared, chosen), Arc::clone(shared));
         let (offload, desk) = OffloadThread::new(rules, requests, flows, nics);
         let (ager, resolver) = (AgerSettings::default(), ResolverSettings::default());
         let keeper = Keeper::new(shared, ager, resolver);
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
-        let views = (ports, std::mem::take(&mut hands.views));
+        let views = (ports, hands.take_views());
         let reporter =
             Reporter::new(Arc::clone(shared), clock, memory, views, Arc::clone(&counters), desk);
         let control = ControlThread::new(control, reporter, links, Arc::clone(&announce));
         let out = KeeperOut { send: injector(injected, pool), reports, counters };
-        let wanted = std::mem::take(&mut hands.resolve);
+        let wanted = hands.take_wanted_hops();
         SlowThreads { keeper: KeeperThread::new(keeper, wanted, out, announce), offload, control }
     }
 }

@@ -65,7 +65,7 @@ impl LoadBalancer {
         let parts =
             Parts { config, shared: &shared, clock, memory, links, control, injected: ring, pool };
         let slow = parts.slow_threads(devices, chosen, &mut hands);
-        polling::start(hands.nics, hands.workers, &mut balancer.threads)?;
+        hands.start(&mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;
         Ok(balancer)
     }

@@ -36,13 +36,42 @@ pub(crate) struct Crew<'a> {
 /// The threads to be, and the other ends of what they hold.
 #[derive(Default)]
 pub(crate) struct Hands {
-    pub(crate) nics: Vec<(NicThread, Option<u16>)>,
-    pub(crate) workers: Vec<(Worker, Option<u16>)>,
-    /// What the workers tell the offload thread.
-    pub(crate) offload: Vec<rtrb::Consumer<OffloadRequest>>,
-    /// Next hops that the workers ask the keeper for.
-    pub(crate) resolve: Vec<rtrb::Consumer<HopId>>,
-    pub(crate) views: Vec<WorkerView>,
+    nics: Vec<(NicThread, Option<u16>)>,
+    workers: Vec<(Worker, Option<u16>)>,
+    offload: Vec<rtrb::Consumer<OffloadRequest>>,
+    resolve: Vec<rtrb::Consumer<HopId>>,
+    views: Vec<WorkerView>,
+}
+
+impl Hands {
+    /// Takes the rings by which the workers tell the offload thread of connections.
+    pub(crate) fn take_requests(&mut self) -> Vec<rtrb::Consumer<OffloadRequest>> {
+        std::mem::take(&mut self.offload)
+    }
+
+    /// Takes the rings by which the workers ask the keeper for next hops.
+    pub(crate) fn take_wanted_hops(&mut self) -> Vec<rtrb::Consumer<HopId>> {
+        std::mem::take(&mut self.resolve)
+    }
+
+    /// Takes what the report shows of the workers.
+    pub(crate) fn take_views(&mut self) -> Vec<WorkerView> {
+        std::mem::take(&mut self.views)
+    }
+
+    /// Starts the emulated NICs, then the workers.
+    pub(crate) fn start(self, threads: &mut Threads) -> Result<(), StartError> {
+        for (number, (nic, core)) in self.nics.into_iter().enumerate() {
+            let name = format!("nic{number}");
+            threads.start(Group::Polling, &name, move |stop| as_lcore(core, || nic.run(stop)))?;
+        }
+        for (number, (worker, core)) in self.workers.into_iter().enumerate() {
+            let name = format!("worker{number}");
+            threads
+                .start(Group::Polling, &name, move |stop| as_lcore(core, || worker.run(stop)))?;
+        }
+        Ok(())
+    }
 }
 
 /// The queues of one worker.
@@ -161,23 +190,6 @@ pub(crate) fn check_cores(config: &Config) -> Result<(), StartError> {
         Some((key, core)) => Err(StartError::Core { key, core, allowed }),
         None => Ok(()),
     }
-}
-
-/// Starts the emulated NICs, then the workers.
-pub(crate) fn start(
-    nics: Vec<(NicThread, Option<u16>)>,
-    workers: Vec<(Worker, Option<u16>)>,
-    threads: &mut Threads,
-) -> Result<(), StartError> {
-    for (number, (nic, core)) in nics.into_iter().enumerate() {
-        let name = format!("nic{number}");
-        threads.start(Group::Polling, &name, move |stop| as_lcore(core, || nic.run(stop)))?;
-    }
-    for (number, (worker, core)) in workers.into_iter().enumerate() {
-        let name = format!("worker{number}");
-        threads.start(Group::Polling, &name, move |stop| as_lcore(core, || worker.run(stop)))?;
-    }
-    Ok(())
 }
 
 /// Runs with an lcore id, and so with a cache in every mempool.
