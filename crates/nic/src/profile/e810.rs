@@ -5,7 +5,7 @@ use dpdk::flow::{Action, FlowError, FlowErrorKind, Rule};
 use flow::CardProfile;
 
 use super::full_masks::{self, PatternWords};
-use super::{Filter, Parsed, Profile, Rates, Target, Words, refuse};
+use super::{Filter, Parsed, Profile, Rates, Target, Words, ingress_root, refuse};
 use crate::key::{FlowType, Key, KeyV4};
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -42,28 +42,10 @@ const WORDS: PatternWords = PatternWords {
 };
 
 fn parse(rule: &Rule, queues: u16) -> Result<Filter, FlowError> {
-    attributes(rule)?;
+    ingress_root(rule, "Not support transfer.")?;
     let (kind, key, mask) = full_masks::pattern(&rule.pattern, &WORDS)?;
     let actions = actions(&rule.actions, queues)?;
     Ok(Filter { kind, key, mask, soft_id: None, ..actions })
-}
-
-fn attributes(rule: &Rule) -> Result<(), FlowError> {
-    let attributes = &rule.attributes;
-    let message = if !attributes.ingress {
-        "Only support ingress."
-    } else if attributes.egress {
-        "Not support egress."
-    } else if attributes.transfer {
-        "Not support transfer."
-    } else if attributes.priority != 0 {
-        "Not support priority."
-    } else if attributes.group != 0 {
-        "Not support group."
-    } else {
-        return Ok(());
-    };
-    Err(refuse(FlowErrorKind::Attribute, FlowError::INVALID, message))
 }
 
 /// At most one of QUEUE, DROP and PASSTHRU, at most one MARK and one COUNT;

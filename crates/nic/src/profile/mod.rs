@@ -189,6 +189,26 @@ pub(crate) struct Words {
 
 pub(crate) use mlx5::{ROOT_RULES, check_template};
 
+/// Refuses rules that are not in the root of the receive side, as the drivers of Flow
+/// Director do; `no_transfer` is the driver's word for rules of a switch.
+fn ingress_root(rule: &Rule, no_transfer: &str) -> Result<(), FlowError> {
+    let attributes = &rule.attributes;
+    let message = if !attributes.ingress {
+        "Only support ingress."
+    } else if attributes.egress {
+        "Not support egress."
+    } else if attributes.transfer {
+        no_transfer
+    } else if attributes.priority != 0 {
+        "Not support priority."
+    } else if attributes.group != 0 {
+        "Not support group."
+    } else {
+        return Ok(());
+    };
+    Err(refuse(FlowErrorKind::Attribute, FlowError::INVALID, message))
+}
+
 /// A refusal with `errno`.
 pub(crate) fn refuse(kind: FlowErrorKind, errno: i32, message: impl Into<String>) -> FlowError {
     FlowError { kind, errno, message: message.into() }

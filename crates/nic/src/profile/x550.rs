@@ -8,7 +8,7 @@
 use dpdk::flow::{Action, FlowError, FlowErrorKind, Ipv4Fields, Item, Match, PortFields, Rule};
 use flow::CardProfile;
 
-use super::{Filter, Parsed, Profile, Rates, Target, Words, refuse};
+use super::{Filter, Parsed, Profile, Rates, Target, Words, ingress_root, refuse};
 use crate::key::{FlowType, Key, KeyV4, TableKey, rest};
 
 /// The packet buffer of X540 and X550, in KiB, that filters share.
@@ -49,7 +49,7 @@ fn range() -> FlowError {
 
 fn parse(rule: &Rule, queues: u16) -> Result<Filter, FlowError> {
     let (kind, key, mask) = pattern(&rule.pattern)?;
-    attributes(rule)?;
+    ingress_root(rule, "No support for transfer.")?;
     let (target, soft_id) = actions(&rule.actions)?;
     if matches!(target, Target::Queue(queue) if queue >= queues) {
         let message = format!("Not supported by fdir filter: the port has {queues} receive queues");
@@ -129,24 +129,6 @@ fn addresses(fields: &Ipv4Fields) -> Result<(u64, u64), FlowError> {
 fn port_mask(ports: &PortFields) -> u64 {
     let proto = if ports.sport.mask == 0 && ports.dport.mask == 0 { 0 } else { u8::MAX };
     rest(ports.sport.mask, ports.dport.mask, proto)
-}
-
-fn attributes(rule: &Rule) -> Result<(), FlowError> {
-    let attributes = &rule.attributes;
-    let message = if !attributes.ingress {
-        "Only support ingress."
-    } else if attributes.egress {
-        "Not support egress."
-    } else if attributes.transfer {
-        "No support for transfer."
-    } else if attributes.priority != 0 {
-        "Not support priority."
-    } else if attributes.group != 0 {
-        "Not support group."
-    } else {
-        return Ok(());
-    };
-    Err(refuse(FlowErrorKind::Attribute, FlowError::INVALID, message))
 }
 
 /// QUEUE or DROP, then perhaps MARK.

@@ -6,7 +6,7 @@ use dpdk::flow::{Action, FlowError, FlowErrorKind, Rule};
 use flow::CardProfile;
 
 use super::full_masks::{self, PatternWords};
-use super::{Filter, Parsed, Profile, Rates, Target, Words, refuse};
+use super::{Filter, Parsed, Profile, Rates, Target, Words, ingress_root, refuse};
 
 pub(crate) static PROFILE: Profile = Profile {
     profile: CardProfile::Xl710,
@@ -50,26 +50,8 @@ const WORDS: PatternWords = PatternWords {
 fn parse(rule: &Rule, queues: u16) -> Result<Filter, FlowError> {
     let (kind, key, mask) = full_masks::pattern(&rule.pattern, &WORDS)?;
     let (target, mark) = actions(&rule.actions, queues)?;
-    attributes(rule)?;
+    ingress_root(rule, "Not support transfer.")?;
     Ok(Filter { kind, key, mask, target, mark, soft_id: None, count: false })
-}
-
-fn attributes(rule: &Rule) -> Result<(), FlowError> {
-    let attributes = &rule.attributes;
-    let message = if !attributes.ingress {
-        "Only support ingress."
-    } else if attributes.egress {
-        "Not support egress."
-    } else if attributes.transfer {
-        "Not support transfer."
-    } else if attributes.priority != 0 {
-        "Not support priority."
-    } else if attributes.group != 0 {
-        "Not support group."
-    } else {
-        return Ok(());
-    };
-    Err(refuse(FlowErrorKind::Attribute, FlowError::INVALID, message))
 }
 
 /// QUEUE, DROP, PASSTHRU or MARK, and behind one of the first three at most one
