@@ -27,6 +27,7 @@ mod slots;
 mod spec;
 mod succession;
 mod table;
+mod table_error;
 mod timeouts;
 
 pub use binding::Binding;
@@ -41,5 +42,6 @@ pub use registry::Registry;
 pub use scheduler::WorkerScheduleState;
 pub use service::{Backend, Service};
 pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
-pub use table::{ServiceTable, SteerError, TableError};
+pub use table::{ServiceTable, SteerError};
+pub use table_error::TableError;
 pub use timeouts::{DOUBTFUL_MS, ServiceTimeouts, Timeouts};
