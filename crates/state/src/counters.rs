@@ -50,7 +50,7 @@ counters! {
         AddressConflict "address_conflict" "Claims of other stations to an address of ours, which was defended less than 10 s before.",
         OwnFrame "own_frame" "ARP and neighbour discovery that an interface of ours has sent.",
         ArpNotForUs "arp_not_for_us" "ARP about addresses that aren't ours and neighbours that aren't known.",
-        BadNdp "bad_ndp" "Neighbour discovery that RFC 4861 tells to discard.",
+        BadNdp "bad_ndp" "Neighbour discovery messages that RFC 4861 requires to be discarded.",
         NdpNotForUs "ndp_not_for_us" "Neighbour discovery about addresses that aren't ours and neighbours that aren't known.",
         BadIcmp "bad_icmp" "ICMP with a wrong checksum or a part missing.",
         IcmpUnsupported "icmp_unsupported" "ICMP to us that is neither an echo request nor an error, and redirects and source quenches.",
