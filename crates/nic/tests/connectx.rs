@@ -5,7 +5,9 @@ mod common;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use common::{EXACT, Masks, Packet, nth, receive, receive_at, rule, tcp, udp};
+use common::{
+    Change, EXACT, Masks, Packet, check_refusals, nth, receive, receive_at, rule, tcp, udp,
+};
 use dpdk::flow::{
     Action, Attributes, EthFields, Field, FlowError, FlowErrorKind, FlowPort, HopField, Ipv4Fields,
     Ipv6Fields, Item, Match, Modify, PortFields, Rule, SetField, VlanFields,
@@ -51,8 +53,6 @@ fn set_dst(port: u16) -> Vec<Action> {
         Action::ModifyField(Modify::Set(SetField::TcpDport(port))),
     ]
 }
-
-type Change = fn(&mut Rule);
 
 use FlowErrorKind::{Action as InAction, Attribute, Item as InItem, Unspecified};
 const INVALID: i32 = FlowError::INVALID;
@@ -216,17 +216,8 @@ const ACTIONS: &[(FlowErrorKind, i32, &str, Change)] = &[
 #[test]
 fn formats_are_refused_in_the_drivers_words() {
     let (nic, mut flows) = card();
-    let cases = || PATTERNS.iter().chain(ACTIONS);
-    for (index, (kind, errno, text, change)) in cases().enumerate() {
-        let mut rule = of(ingress(0), vec![Action::Queue(3)]);
-        flows.validate(&rule).unwrap();
-        change(&mut rule);
-        let Err(error) = flows.create(&rule) else { panic!("case {index} is taken: {rule:?}") };
-        assert_eq!((error.kind, error.errno), (*kind, *errno), "case {index}: {error}");
-        assert!(error.message.starts_with(text), "case {index}: {error}");
-        assert_eq!(flows.validate(&rule), Err(error), "case {index}");
-    }
-    assert_eq!(nic.stats().refused.unsupported, cases().count() as u64);
+    let taken = of(ingress(0), vec![Action::Queue(3)]);
+    check_refusals(&nic, &taken, PATTERNS.iter().chain(ACTIONS).copied());
     // Behind the root there is room for more modifications.
     let set = Action::ModifyField(Modify::Set(SetField::Ipv6Dst(Ipv6Addr::LOCALHOST)));
     let mut actions = vec![set; 5];

@@ -1,7 +1,9 @@
 //! The X550 profile: what ixgbe's Flow Director refuses and takes.
 mod common;
 
-use common::{EXACT, Masks, Packet, nic, nth, packet, receive, rule, tcp, udp};
+use common::{
+    Change, EXACT, Masks, Packet, check_refusals, nic, nth, packet, receive, rule, tcp, udp,
+};
 use dpdk::flow::{
     Action, EthFields, Field, FlowError, FlowErrorKind, FlowPort, Ipv4Fields, Item, Match,
     PortFields, Rule, VlanFields,
@@ -16,8 +18,6 @@ fn client() -> Packet {
 fn exact(actions: &[Action]) -> Rule {
     rule(&client(), EXACT, actions.to_vec())
 }
-
-type Change = fn(&mut Rule);
 
 /// What is refused by the rule's format alone: kind, errno, the beginning of
 /// the text, and the change that makes an acceptable rule so.
@@ -112,19 +112,7 @@ const FORMATS: &[(FlowErrorKind, i32, &str, Change)] = &[
 #[test]
 fn formats_are_refused_in_the_drivers_words() {
     let nic = nic(CardProfile::X550, 4);
-    let mut flows = nic.flows();
-    for (index, (kind, errno, text, change)) in FORMATS.iter().enumerate() {
-        let mut rule = exact(&[Action::Queue(3)]);
-        flows.validate(&rule).unwrap();
-        change(&mut rule);
-        let Err(error) = flows.create(&rule) else { panic!("case {index} is taken: {rule:?}") };
-        assert_eq!((error.kind, error.errno), (*kind, *errno), "case {index}: {error}");
-        assert!(error.message.starts_with(text), "case {index}: {error}");
-        assert_eq!(flows.validate(&rule), Err(error), "case {index}");
-    }
-    let stats = nic.stats();
-    assert_eq!(stats.refused.unsupported, FORMATS.len() as u64);
-    assert_eq!((stats.created, stats.rules), (0, 0));
+    check_refusals(&nic, &exact(&[Action::Queue(3)]), FORMATS.iter().copied());
 }
 
 /// The rule goes through the C arrays, where item 0 is END and item 1 VOID.

@@ -1,10 +1,10 @@
 //! The XL710 profile: what i40e's Flow Director refuses and takes.
 mod common;
 
-use common::{EXACT, Masks, Packet, nic, receive, rule, tcp, udp};
+use common::{Change, EXACT, Masks, Packet, check_refusals, nic, receive, rule, tcp, udp};
 use dpdk::flow::{
     Action, EthFields, Field, FlowError, FlowErrorKind, FlowPort, Ipv4Fields, Item, Match,
-    PortFields, Rule,
+    PortFields,
 };
 use flow::CardProfile;
 use nic::{DropReason, Nic, NicConfig, NicError};
@@ -16,8 +16,6 @@ fn v4() -> Packet {
 fn v6() -> Packet {
     tcp("[2001:db8::7]:40000", "[2001:db8::1]:443")
 }
-
-type Change = fn(&mut Rule);
 
 const FORMATS: &[(FlowErrorKind, &str, Change)] = &[
     (FlowErrorKind::Attribute, "Only support ingress.", |r| r.attributes.ingress = false),
@@ -69,18 +67,10 @@ const FORMATS: &[(FlowErrorKind, &str, Change)] = &[
 
 #[test]
 fn formats_are_refused_in_the_drivers_words() {
-    let nic = nic(CardProfile::Xl710, 4);
-    let mut flows = nic.flows();
-    for (index, (kind, text, change)) in FORMATS.iter().enumerate() {
-        let mut rule = rule(&v4(), EXACT, vec![Action::Queue(3)]);
-        flows.validate(&rule).unwrap();
-        change(&mut rule);
-        let Err(error) = flows.create(&rule) else { panic!("case {index} is taken: {rule:?}") };
-        assert_eq!((error.kind, error.errno), (*kind, FlowError::INVALID), "case {index}: {error}");
-        assert!(error.message.starts_with(text), "case {index}: {error}");
-        assert_eq!(flows.validate(&rule), Err(error), "case {index}");
-    }
-    assert_eq!(nic.stats().refused.unsupported, FORMATS.len() as u64);
+    let words =
+        FORMATS.iter().map(|(kind, text, change)| (*kind, FlowError::INVALID, *text, *change));
+    let taken = rule(&v4(), EXACT, vec![Action::Queue(3)]);
+    check_refusals(&nic(CardProfile::Xl710, 4), &taken, words);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Frames and rules for the tests, made by hand: nothing of the NIC's parser.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::panic)]
 
 use std::net::SocketAddr;
 
 use dpdk::flow::{
-    Action, Attributes, Field, Ipv4Fields, Ipv6Fields, Item, Match, PortFields, Rule,
+    Action, Attributes, Field, FlowErrorKind, FlowPort, Ipv4Fields, Ipv6Fields, Item, Match,
+    PortFields, Rule,
 };
 use flow::CardProfile;
 use nic::{Disposition, Nic, NicConfig};
@@ -141,4 +142,30 @@ pub fn nth(n: u32) -> Packet {
     let address = std::net::Ipv4Addr::from(0x0a00_0000 | (n >> 4));
     let src = SocketAddr::from((address, 1024 + (n & 15) as u16));
     Packet { src, dst: "192.0.2.1:80".parse().unwrap(), proto: 6, vlan: None, fragment: false }
+}
+
+/// What makes a rule one that the card refuses.
+pub type Change = fn(&mut Rule);
+
+/// A change, and how the rule is refused then: the part that the driver objects to,
+/// errno, and how the driver's words begin.
+pub type Refusal<'a> = (FlowErrorKind, i32, &'a str, Change);
+
+/// The card takes `rule`, and refuses it after each of the changes as it is said,
+/// whether the rule is created or only validated.
+pub fn check_refusals<'a>(nic: &Nic, rule: &Rule, refusals: impl IntoIterator<Item = Refusal<'a>>) {
+    let mut flows = nic.flows();
+    flows.validate(rule).unwrap();
+    let mut cases = 0;
+    for (index, (kind, errno, text, change)) in refusals.into_iter().enumerate() {
+        let mut rule = rule.clone();
+        change(&mut rule);
+        let Err(error) = flows.create(&rule) else { panic!("case {index} is taken: {rule:?}") };
+        assert_eq!((error.kind, error.errno), (kind, errno), "case {index}: {error}");
+        assert!(error.message.starts_with(text), "case {index}: {error}");
+        assert_eq!(flows.validate(&rule), Err(error), "case {index}");
+        cases += 1;
+    }
+    let stats = nic.stats();
+    assert_eq!((stats.refused.unsupported, stats.created, stats.rules), (cases, 0, 0));
 }
