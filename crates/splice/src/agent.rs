@@ -1,0 +1,798 @@
+//! The agent: packets and time in, packets out.
+use std::net::SocketAddr;
+
+use flow::ServiceId;
+use packet::PacketBuf;
+use wire::{FlowKey, Headers};
+
+use crate::blocks::{BLOCK, Blocks, FIRST_FLIGHT};
+use crate::connection::{Conn, Reading, State, TRIES};
+use crate::cookie::Cookies;
+use crate::edits::{Edits, before};
+use crate::forwarding::{self, Additions};
+use crate::options::{DEFAULT_MSS, Offer};
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::segment::{self, ACK, FIN, Outline, PSH, RST, Received, SYN, is_plain};
+use crate::table::Table;
+use crate::world::{Event, Fate, World};
+
+/// Sizes and times of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Connections at once.
+    pub connections: usize,
+    /// Those of them at once whose handshake is not complete; when they are so many,
+    /// SYNs are answered by cookies.
+    pub half_open: usize,
+    /// Headers held at once, 16 KiB each: from the first byte to the backend's
+    /// acknowledgement.
+    pub headers: usize,
+    /// Bytes of a header, at most.
+    pub header_limit: usize,
+    /// How long a client may take for a header.
+    pub header_ms: u64,
+    /// How long a connection may be silent.
+    pub idle_ms: u64,
+    /// The secret of cookies and request ids.
+    pub secret: [u64; 2],
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connections: 16_384,
+            half_open: 4_096,
+            headers: 1_024,
+            header_limit: 8_192,
+            header_ms: 10_000,
+            idle_ms: 900_000,
+            secret: [0; 2],
+        }
+    }
+}
+
+/// What an agent holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Connections, also half-open ones.
+    pub connections: usize,
+    /// Connections whose handshake is not complete.
+    pub half_open: usize,
+    /// Headers held.
+    pub headers: usize,
+    /// Bytes of memory that these take.
+    pub bytes: usize,
+}
+
+const HALF_MS: u64 = 10_000;
+/// How long a client may take from the cookie to its first byte and be told nothing.
+const COOKIE_MS: u64 = 128_000;
+const LINGER_MS: u64 = 30_000;
+const ANSWER_MS: u64 = 1_000;
+const SYN_MS: u64 = 1_000;
+/// How often an answer is sent.
+const ANSWERS: u8 = 5;
+/// How often a backend is sent a SYN.
+const SYNS: u8 = 2;
+/// The scale that is granted before any backend has been seen.
+const SCALE: u8 = 7;
+
+/// What all connections have in common.
+pub(crate) struct Common {
+    pub(crate) settings: Settings,
+    pub(crate) blocks: Blocks,
+    cookies: Cookies,
+    answers: Vec<String>,
+    /// What backends have granted last: what the next client is granted, so that
+    /// windows need no translation.
+    learnt: Offer,
+    requests: u64,
+    half_open: usize,
+    /// Until then a client may have a cookie.
+    cookies_until_ms: u64,
+}
+
+/// The agent of one worker, which gets all packets of its connections.
+pub struct Agent {
+    table: Table,
+    common: Common,
+    /// Where the walk over the connections goes on.
+    walk: usize,
+    walked_ms: u64,
+}
+
+impl Agent {
+    /// An agent without connections.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let learnt = Offer { mss: None, scale: Some(SCALE), sack: true };
+        let common = Common {
+            settings,
+            blocks: Blocks::new(settings.headers),
+            cookies: Cookies::new(settings.secret),
+            answers: Refusal::ALL.iter().map(|refusal| refusal.answer()).collect(),
+            learnt,
+            requests: 0,
+            half_open: 0,
+            cookies_until_ms: 0,
+        };
+        Self { table: Table::new(settings.connections), common, walk: 0, walked_ms: 0 }
+    }
+
+    /// What the agent holds now.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let headers = self.common.blocks.used();
+        Usage {
+            connections: self.table.len(),
+            half_open: self.common.half_open,
+            headers,
+            bytes: self.table.len() * size_of::<Conn>() + headers * BLOCK,
+        }
+    }
+
+    /// Whether a packet with this 5-tuple comes from a backend of the agent's.
+    #[must_use]
+    pub fn expects(&self, key: &FlowKey) -> bool {
+        self.table.of_backend(&[key.src(), key.dst()]).is_some()
+    }
+
+    /// Takes a client's packet to `service`.
+    pub fn from_client<B: PacketBuf>(
+        &mut self,
+        packet: B,
+        headers: &Headers,
+        service: ServiceId,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) -> Fate {
+        let Some(got) = received(&packet, headers) else { return Fate::Malformed };
+        let ends = [got.outline.src, got.outline.dst];
+        let at = match self.table.of_client(&ends) {
+            Some(at) => at,
+            None => match self.first(&got, packet.bytes(), service, now_ms, world) {
+                Some(at) => at,
+                None if got.has(SYN) => return Fate::Taken,
+                None if got.has(ACK) && got.data == got.end => return Fate::Taken,
+                None => return Fate::Unknown,
+            },
+        };
+        self.with(at, now_ms, world, |common, conn, world| {
+            if got.has(SYN) {
+                common.syn(conn, &got, packet.bytes(), now_ms, world);
+                return Fate::Taken;
+            }
+            match conn.state {
+                State::Open | State::Closing => {
+                    common.client_data(conn, packet, headers, &got, now_ms, world)
+                }
+                _ => {
+                    common.before_open(conn, &got, packet.bytes(), now_ms, world);
+                    Fate::Taken
+                }
+            }
+        })
+    }
+
+    /// Takes a backend's packet.
+    pub fn from_backend<B: PacketBuf>(
+        &mut self,
+        packet: B,
+        headers: &Headers,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) -> Fate {
+        let Some(got) = received(&packet, headers) else { return Fate::Malformed };
+        let Some(at) = self.table.of_backend(&[got.outline.src, got.outline.dst]) else {
+            return Fate::Unknown;
+        };
+        self.with(at, now_ms, world, |common, conn, world| match conn.state {
+            State::Connecting(_) => {
+                common.backend_answers(conn, &got, packet.bytes(), now_ms, world);
+                Fate::Taken
+            }
+            State::Open | State::Closing => {
+                common.backend_data(conn, packet, headers, &got, now_ms, world)
+            }
+            _ => Fate::Unknown,
+        })
+    }
+
+    /// What has to happen without packets. Called about once a millisecond.
+    pub fn tick<B: PacketBuf>(&mut self, now_ms: u64, world: &mut impl World<B>) {
+        // A walk over all connections takes about a quarter of a second.
+        let passed = now_ms.saturating_sub(self.walked_ms).min(256) as usize;
+        self.walked_ms = now_ms;
+        let slots = self.table.slots();
+        for _ in 0..(slots * passed).div_ceil(256) {
+            self.walk = if self.walk + 1 < slots { self.walk + 1 } else { 0 };
+            if self.table.get(self.walk).is_some() {
+                self.with(self.walk, now_ms, world, |common, conn, world| {
+                    common.timers(conn, now_ms, world);
+                    Fate::Taken
+                });
+            }
+        }
+    }
+
+    /// Does something to a connection, and what follows for the tables.
+    fn with<B: PacketBuf, W: World<B>>(
+        &mut self,
+        at: usize,
+        now_ms: u64,
+        world: &mut W,
+        act: impl FnOnce(&mut Common, &mut Conn, &mut W) -> Fate,
+    ) -> Fate {
+        let Some(conn) = self.table.get(at) else { return Fate::Unknown };
+        let ends = |conn: &Conn| conn.backend.map(|backend| [backend, conn.client()]);
+        let (old, was_half) = (ends(conn), conn.state == State::Half);
+        let fate = act(&mut self.common, conn, world);
+        // Two VIPs may have the same backends, and their clients the same ports.
+        loop {
+            let Some(conn) = self.table.get(at) else { return fate };
+            let new = ends(conn);
+            match new {
+                Some(taken) if old != new && self.table.is_taken(&taken, at) => {
+                    let Some(conn) = self.table.get(at) else { return fate };
+                    self.common.next_backend(conn, Refusal::BackendRefused, now_ms, world);
+                }
+                _ => break,
+            }
+        }
+        let Some(conn) = self.table.get(at) else { return fate };
+        let (new, state) = (ends(conn), conn.state);
+        let begins = old != new && matches!(state, State::Connecting(_));
+        if was_half && state != State::Half {
+            self.common.half_open -= 1;
+        }
+        if begins {
+            self.common.connect(conn, world);
+        }
+        self.table.follow(at, old, new);
+        if state == State::Gone
+            && let Some(mut conn) = self.table.remove(at)
+        {
+            conn.release(&mut self.common.blocks);
+        }
+        fate
+    }
+
+    /// A packet of no known connection: the connection that it begins.
+    fn first<B: PacketBuf>(
+        &mut self,
+        got: &Received,
+        frame: &[u8],
+        service: ServiceId,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) -> Option<usize> {
+        let common = &mut self.common;
+        let (ends, isn) = ([got.outline.src, got.outline.dst], got.outline.sequence);
+        if got.has(RST) {
+            return None;
+        }
+        if got.has(SYN) {
+            if got.has(ACK) {
+                return None;
+            }
+            let offer = Offer::parse(got.options(frame));
+            let conn = common.half(ends, service, (isn, got.outline.window, offer), now_ms);
+            let full = common.half_open >= common.settings.half_open;
+            if full || self.table.len() >= common.settings.connections {
+                world.count(Event::Cookie);
+                common.cookies_until_ms = now_ms + COOKIE_MS;
+                // A cookie holds no options.
+                let granted = Offer { mss: conn.granted.mss, ..Offer::default() };
+                common.syn_ack(&Conn { granted, ..conn }, world);
+                return None;
+            }
+            common.half_open += 1;
+            return self.table.insert(conn);
+        }
+        if got.data == got.end || !got.has(ACK) {
+            return None;
+        }
+        let cookie = got.outline.acknowledgement.wrapping_sub(1);
+        let isn = isn.wrapping_sub(1);
+        let Some(mss) = common.cookies.check(ends, isn, cookie, now_ms) else {
+            // A client with a cookie is not known before its first byte, and what overtakes
+            // that byte looks as if it belonged to no connection.
+            if now_ms >= common.cookies_until_ms {
+                common.reset_unknown(got, world);
+            }
+            return None;
+        };
+        let offer = Offer { mss: Some(mss), ..Offer::default() };
+        let mut conn = common.half(ends, service, (isn, got.outline.window, offer), now_ms);
+        conn.cookie = cookie;
+        conn.become_(State::Front, now_ms);
+        let at = self.table.insert(conn);
+        world.count(if at.is_some() { Event::Opened } else { Event::NoRoom });
+        at
+    }
+}
+
+fn received<B: PacketBuf>(packet: &B, headers: &Headers) -> Option<Received> {
+    if !is_plain(headers) {
+        return None;
+    }
+    Received::parse(packet.bytes(), headers)
+}
+
+impl Common {
+    fn half(
+        &self,
+        ends: [SocketAddr; 2],
+        service: ServiceId,
+        (isn, window, offer): (u32, u16, Offer),
+        now_ms: u64,
+    ) -> Conn {
+        let is_v4 = ends.iter().all(SocketAddr::is_ipv4);
+        let link = if is_v4 { 1460 } else { 1440 };
+        let granted = Offer {
+            mss: Some(self.learnt.mss.unwrap_or(link).min(link)),
+            scale: self.learnt.scale.filter(|_| offer.scale.is_some()),
+            sack: self.learnt.sack && offer.sack,
+        };
+        let mss = offer.mss.unwrap_or(DEFAULT_MSS);
+        let cookie = self.cookies.make(ends, isn, mss, now_ms);
+        let next = isn.wrapping_add(1);
+        Conn {
+            ends,
+            service,
+            state: State::Half,
+            since_ms: now_ms,
+            seen_ms: now_ms,
+            isn,
+            cookie,
+            offer,
+            granted,
+            first_window: window,
+            window,
+            acked: cookie.wrapping_add(1),
+            next,
+            server_window: None,
+            received: next,
+            owned: None,
+            repeated_ms: now_ms,
+            body: 0,
+            reading: Reading::Header,
+            block: None,
+            edits: Edits::default(),
+            backend: None,
+            tried: Default::default(),
+            keeps: true,
+            server_isn: 0,
+            server: Offer::default(),
+            ended: [false; 2],
+        }
+    }
+
+    /// Makes and sends a packet.
+    pub(crate) fn make<B: PacketBuf>(
+        outline: &Outline,
+        options: &[u8],
+        data: &[u8],
+        world: &mut impl World<B>,
+    ) {
+        let length = segment::frame_length(outline, options.len(), data.len());
+        let made = world.fresh(length).and_then(|mut packet| {
+            segment::emit(&mut packet, outline, options, data).map(|()| packet)
+        });
+        match made {
+            Some(packet) => {
+                world.count(Event::Made);
+                world.send(packet, outline.dst.ip());
+            }
+            None => world.count(Event::NoRoom),
+        }
+    }
+
+    fn to_client(conn: &Conn, sequence: u32, flags: u8) -> Outline {
+        Outline {
+            src: conn.vip(),
+            dst: conn.client(),
+            sequence,
+            acknowledgement: conn.next,
+            flags,
+            window: conn.own_window(flags & SYN != 0),
+        }
+    }
+
+    fn syn_ack<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
+        let outline = Self::to_client(conn, conn.cookie, SYN | ACK);
+        Self::make(&outline, &conn.granted.emit(), &[], world);
+    }
+
+    /// A RST for a segment of no connection (RFC 9293 section 3.10.7.1).
+    fn reset_unknown<B: PacketBuf>(&self, got: &Received, world: &mut impl World<B>) {
+        let Outline { src, dst, acknowledgement, .. } = got.outline;
+        let outline = Outline {
+            src: dst,
+            dst: src,
+            sequence: acknowledgement,
+            acknowledgement: 0,
+            flags: RST,
+            window: 0,
+        };
+        Self::make(&outline, &[], &[], world);
+    }
+
+    /// A SYN on a known connection.
+    fn syn<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        got: &Received,
+        frame: &[u8],
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        if got.has(ACK | RST | FIN) {
+            return;
+        }
+        let isn = got.outline.sequence;
+        match conn.state {
+            State::Half if isn == conn.isn => self.syn_ack(conn, world),
+            State::Half | State::Answered | State::Closing => {
+                let offer = Offer::parse(got.options(frame));
+                let half = (isn, got.outline.window, offer);
+                if conn.state != State::Half {
+                    self.half_open += 1;
+                }
+                conn.release(&mut self.blocks);
+                *conn = self.half(conn.ends, conn.service, half, now_ms);
+                self.syn_ack(conn, world);
+            }
+            // A client that has forgotten the connection answers by a RST (RFC 5961).
+            _ => {
+                let outline = Self::to_client(conn, conn.acked, ACK);
+                Self::make(&outline, &[], &[], world);
+            }
+        }
+    }
+
+    /// A client's segment while there is no connection to a backend.
+    fn before_open<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        got: &Received,
+        frame: &[u8],
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let data = got.data(frame);
+        let Outline { sequence, acknowledgement, window, .. } = got.outline;
+        if got.has(RST) {
+            // Only the exact number counts (RFC 5961 section 3.2).
+            if sequence == conn.next || sequence == conn.limit() {
+                self.reset_backend(conn, world);
+                conn.become_(State::Gone, now_ms);
+            }
+            return;
+        }
+        let good = acknowledgement == conn.cookie.wrapping_add(1);
+        conn.window = window;
+        match conn.state {
+            State::Half if good => {
+                conn.become_(State::Front, now_ms);
+                world.count(Event::Opened);
+            }
+            State::Half => return self.reset_unknown(got, world),
+            State::Answering(_) | State::Answered => {
+                return self.after_answer(conn, got, data, now_ms, world);
+            }
+            _ if !good => return,
+            _ => {}
+        }
+        conn.seen_ms = now_ms;
+        let skip = conn.next.wrapping_sub(sequence) as usize;
+        let fresh = data.get(skip..).unwrap_or_default();
+        let ends = got.has(FIN) && sequence.wrapping_add(data.len() as u32) == conn.next;
+        if ends && conn.state == State::Front && fresh.is_empty() {
+            // The client has nothing to ask.
+            let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), RST | ACK);
+            Self::make(&outline, &[], &[], world);
+            return conn.become_(State::Gone, now_ms);
+        }
+        if fresh.is_empty() {
+            if conn.state == State::Front && !data.is_empty() && skip <= BLOCK {
+                self.own(conn, now_ms, world);
+            }
+            return;
+        }
+        if !self.gather(conn, fresh, FIRST_FLIGHT) {
+            return world.count(Event::NoRoom);
+        }
+        if conn.state == State::Front {
+            if conn.block.as_ref().is_some_and(|block| block.len() == fresh.len()) {
+                conn.since_ms = now_ms;
+            }
+            self.route(conn, Refusal::NoBackend, now_ms, world);
+        }
+    }
+
+    /// Acknowledges the bytes of a header that is not whole. The client has repeated some
+    /// of them, and may send nothing else before it hears of them: after a timeout a host
+    /// sends one segment, which the agent has already. From now on it is the agent that
+    /// repeats them to the backend.
+    pub(crate) fn own<B: PacketBuf>(
+        &self,
+        conn: &mut Conn,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        world.count(Event::Owned);
+        (conn.owned, conn.repeated_ms) = (Some(conn.next), now_ms);
+        Self::make(&Self::to_client(conn, conn.acked, ACK), &[], &[], world);
+    }
+
+    /// Keeps bytes of a header. `false`: there is no block.
+    pub(crate) fn gather(&mut self, conn: &mut Conn, bytes: &[u8], limit: usize) -> bool {
+        if conn.block.is_none() {
+            conn.block = self.blocks.get();
+        }
+        let Some(block) = &mut conn.block else { return false };
+        conn.next = conn.next.wrapping_add(block.take(bytes, limit) as u32);
+        true
+    }
+
+    /// Chooses a backend as soon as the header is whole. If there is none, the client is
+    /// told `none`.
+    fn route<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        none: Refusal,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let bytes = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
+        let limit = self.settings.header_limit;
+        let choice = match Request::parse(bytes) {
+            Ok(None) if bytes.len() >= limit => Err(Refusal::TooLong),
+            Ok(None) => return,
+            Ok(Some(request)) if request.length > limit => Err(Refusal::TooLong),
+            Ok(Some(request)) => world.choose(conn.service, conn.ends, &request, &conn.tried),
+            Err(refusal) => Err(refusal),
+        };
+        match choice {
+            Ok(choice) => {
+                (conn.backend, conn.keeps) = (Some(choice.backend), choice.keeps);
+                conn.become_(State::Connecting(0), now_ms);
+            }
+            Err(Refusal::NoBackend) => self.answer(conn, none, now_ms, world),
+            Err(refusal) => self.answer(conn, refusal, now_ms, world),
+        }
+    }
+
+    /// Sends a SYN to the backend, with the client's own numbers.
+    fn connect<B: PacketBuf>(&mut self, conn: &mut Conn, world: &mut impl World<B>) {
+        let (State::Connecting(sent), Some(backend)) = (conn.state, conn.backend) else { return };
+        conn.state = State::Connecting(sent.saturating_add(1));
+        let outline = Outline {
+            src: conn.client(),
+            dst: backend,
+            sequence: conn.isn,
+            acknowledgement: 0,
+            flags: SYN,
+            window: conn.first_window,
+        };
+        let asked = Offer {
+            scale: conn.offer.scale.filter(|_| conn.granted.scale.is_some()),
+            ..conn.offer
+        };
+        Self::make(&outline, &asked.emit(), &[], world);
+    }
+
+    fn reset_backend<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
+        let Some(backend) = conn.backend else { return };
+        let sequence = match conn.state {
+            State::Connecting(_) => conn.isn.wrapping_add(1),
+            _ => conn.edits.forward(conn.limit()),
+        };
+        let outline = Outline {
+            src: conn.client(),
+            dst: backend,
+            sequence,
+            acknowledgement: 0,
+            flags: RST,
+            window: 0,
+        };
+        Self::make(&outline, &[], &[], world);
+    }
+
+    /// The backend's answer to the SYN.
+    fn backend_answers<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        got: &Received,
+        frame: &[u8],
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        if got.outline.acknowledgement != conn.isn.wrapping_add(1) || !got.has(ACK) {
+            return;
+        }
+        if got.has(RST) {
+            return self.next_backend(conn, Refusal::BackendRefused, now_ms, world);
+        }
+        if !got.has(SYN) {
+            return;
+        }
+        let offer = Offer::parse(got.options(frame));
+        let asked = conn.offer.scale.is_some() && conn.granted.scale.is_some();
+        conn.server = Offer {
+            mss: offer.mss,
+            scale: offer.scale.filter(|_| asked),
+            sack: offer.sack && conn.offer.sack,
+        };
+        if asked {
+            self.learnt.scale = offer.scale;
+        }
+        if conn.offer.sack {
+            self.learnt.sack = offer.sack;
+        }
+        let mss = offer.longest();
+        self.learnt.mss = Some(self.learnt.mss.map_or(mss, |known| known.min(mss)));
+        conn.server_isn = got.outline.sequence;
+        conn.become_(State::Open, now_ms);
+        // The block holds all that the client has sent: from its first byte on.
+        if !self.read_block(conn, now_ms, world) {
+            self.acknowledge(conn, world);
+        }
+    }
+
+    /// Acknowledges a backend's SYN-ACK by itself.
+    pub(crate) fn acknowledge<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
+        if let Some(outline) = conn.to_backend(conn.limit(), ACK) {
+            Self::make(&outline, &[], &[], world);
+        }
+    }
+
+    /// The backend does not take the connection: another one is tried.
+    fn next_backend<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        why: Refusal,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        world.count(Event::BackendFailed);
+        let failed = conn.backend.take();
+        let tried = failed.is_some_and(|backend| conn.tried.try_push(backend).is_ok());
+        if !tried || conn.tried.len() == TRIES {
+            return self.answer(conn, why, now_ms, world);
+        }
+        conn.become_(State::Front, now_ms);
+        self.route(conn, why, now_ms, world);
+    }
+
+    /// Answers the client instead of a backend.
+    pub(crate) fn answer<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        refusal: Refusal,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        world.count(Event::Refused(refusal));
+        conn.backend = None;
+        conn.release(&mut self.blocks);
+        conn.block = self.blocks.get();
+        let text = refusal.answer_in(&self.answers);
+        let Some(block) = conn.block.as_mut().filter(|_| !text.is_empty()) else {
+            world.count(Event::NoRoom);
+            let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), RST | ACK);
+            Self::make(&outline, &[], &[], world);
+            return conn.become_(State::Gone, now_ms);
+        };
+        block.take(text.as_bytes(), BLOCK);
+        conn.become_(State::Answering(0), now_ms);
+        self.send_answer(conn, now_ms, world);
+    }
+
+    fn send_answer<B: PacketBuf>(&self, conn: &mut Conn, now_ms: u64, world: &mut impl World<B>) {
+        let State::Answering(sent) = conn.state else { return };
+        conn.become_(State::Answering(sent.saturating_add(1)), now_ms);
+        let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), ACK | PSH | FIN);
+        let text = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
+        Self::make(&outline, &[], text, world);
+    }
+
+    /// A client's segment behind the agent's answer.
+    fn after_answer<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        got: &Received,
+        data: &[u8],
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let length = conn.block.as_ref().map_or(0, |block| block.len()) as u32;
+        let behind = conn.cookie.wrapping_add(length + 2);
+        let Outline { sequence, acknowledgement, .. } = got.outline;
+        if conn.state != State::Answered && acknowledgement == behind {
+            conn.acked = behind;
+            conn.release(&mut self.blocks);
+            conn.become_(State::Answered, now_ms);
+        }
+        let fin = u32::from(got.has(FIN));
+        let end = sequence.wrapping_add(data.len() as u32).wrapping_add(fin);
+        if !before(conn.next, sequence) && before(conn.next, end) {
+            conn.next = end;
+        }
+        if sequence != end {
+            let at = if conn.state == State::Answered { conn.acked } else { behind };
+            let outline = Self::to_client(conn, at, ACK);
+            Self::make(&outline, &[], &[], world);
+        }
+    }
+
+    /// What is due without a packet.
+    fn timers<B: PacketBuf>(&mut self, conn: &mut Conn, now_ms: u64, world: &mut impl World<B>) {
+        let age = now_ms.saturating_sub(conn.since_ms);
+        let silent = now_ms.saturating_sub(conn.seen_ms.max(conn.since_ms));
+        match conn.state {
+            State::Half if age >= HALF_MS => conn.become_(State::Gone, now_ms),
+            State::Front if age >= self.settings.header_ms => match &conn.block {
+                Some(_) => self.answer(conn, Refusal::Slow, now_ms, world),
+                None if age >= self.settings.idle_ms.min(60_000) => {
+                    conn.become_(State::Gone, now_ms);
+                }
+                None => {}
+            },
+            State::Connecting(sent) if age >= SYN_MS * u64::from(sent) => {
+                if sent < SYNS {
+                    self.connect(conn, world);
+                } else {
+                    self.reset_backend(conn, world);
+                    self.next_backend(conn, Refusal::BackendSilent, now_ms, world);
+                }
+            }
+            State::Answering(sent) if age >= ANSWER_MS => {
+                if sent < ANSWERS {
+                    self.send_answer(conn, now_ms, world);
+                } else {
+                    conn.become_(State::Gone, now_ms);
+                }
+            }
+            State::Answered | State::Closing if silent >= LINGER_MS => {
+                conn.become_(State::Gone, now_ms);
+            }
+            State::Open if silent >= self.settings.idle_ms => conn.become_(State::Gone, now_ms),
+            State::Open => self.repeat_owned(conn, now_ms, world),
+            _ => {}
+        }
+    }
+
+    /// The header of the first request in the block, as the backend gets it, with those
+    /// bytes of its body that are there. Returns how many of the client's bytes that is.
+    ///
+    /// # Errors
+    /// The header is not whole (`None`), or can't be passed on.
+    pub(crate) fn translate(
+        &mut self,
+        conn: &mut Conn,
+        raw: &[u8],
+        out: &mut crate::blocks::Block,
+    ) -> Result<usize, Option<Refusal>> {
+        let request = Request::parse(raw).map_err(Some)?.ok_or(None)?;
+        self.requests += 1;
+        let id = self.cookies.number(conn.ends, self.requests);
+        let added = Additions { client: conn.client(), id, last: !conn.keeps };
+        forwarding::write(out, &request, &added).ok_or(Some(Refusal::TooLong))?;
+        let rest = raw.get(request.length..).unwrap_or_default();
+        let taken = conn.enter(&request, rest).map_err(|_| Some(Refusal::Coding))?;
+        let body = rest.get(..taken).unwrap_or_default();
+        out.push(body).ok_or(Some(Refusal::TooLong))?;
+        Ok(request.length + taken)
+    }
+}
+
+impl Refusal {
+    /// The answer among those that are made already.
+    fn answer_in(self, answers: &[String]) -> &str {
+        let place = Self::ALL.iter().position(|refusal| *refusal == self);
+        place.and_then(|place| answers.get(place)).map_or("", String::as_str)
+    }
+}

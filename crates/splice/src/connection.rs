@@ -1,0 +1,162 @@
+//! What the agent knows of one connection.
+use std::net::SocketAddr;
+
+use arrayvec::ArrayVec;
+use flow::ServiceId;
+
+use crate::blocks::{Block, Blocks, FIRST_FLIGHT};
+use crate::edits::Edits;
+use crate::framing::Chunked;
+use crate::options::Offer;
+
+/// Backends that a request is offered to, at most.
+pub(crate) const TRIES: usize = 3;
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The client's SYN is answered.
+    Half,
+    /// The client has sent bytes, but no whole header.
+    Front,
+    /// A backend has been sent so many SYNs.
+    Connecting(u8),
+    /// Both connections exist.
+    Open,
+    /// The agent answers, and has sent the answer so often.
+    Answering(u8),
+    /// The client has the agent's answer.
+    Answered,
+    /// One side has reset it, or both have ended.
+    Closing,
+    /// Nothing of it is needed any more.
+    Gone,
+}
+
+/// How the client's next bytes are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// As a header.
+    Header,
+    /// As a chunked body, behind which the connection lasts (`true`) or ends.
+    Chunked(Chunked, bool),
+    /// Not at all before the backend has agreed to another protocol.
+    Upgrade,
+    /// As bytes of another protocol.
+    All,
+    /// Not at all.
+    Nothing,
+}
+
+/// One connection of a client's, and the one to its backend.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    /// The client and the VIP.
+    pub(crate) ends: [SocketAddr; 2],
+    pub(crate) service: ServiceId,
+    pub(crate) state: State,
+    /// When its state began, and when it had the last packet.
+    pub(crate) since_ms: u64,
+    pub(crate) seen_ms: u64,
+    /// The initial numbers of the client and of the agent.
+    pub(crate) isn: u32,
+    pub(crate) cookie: u32,
+    /// What the client offers, and what the agent has granted of it.
+    pub(crate) offer: Offer,
+    pub(crate) granted: Offer,
+    /// The window in the client's first packet, and in its last.
+    pub(crate) first_window: u16,
+    pub(crate) window: u16,
+    /// The window field that the client has got of its backend last.
+    pub(crate) server_window: Option<u16>,
+    /// The client's highest acknowledgement.
+    pub(crate) acked: u32,
+    /// The client's first byte that has not been read, in its numbers. What is before it
+    /// and not in `block` may pass.
+    pub(crate) next: u32,
+    /// Up to here the backend has acknowledged the client's bytes.
+    pub(crate) received: u32,
+    /// Up to here the agent has acknowledged the client's bytes before a backend has, so
+    /// the client does not repeat them. When it has repeated them itself.
+    pub(crate) owned: Option<u32>,
+    pub(crate) repeated_ms: u64,
+    /// Bytes of the body behind `next` that need no reading either.
+    pub(crate) body: u64,
+    pub(crate) reading: Reading,
+    /// A header that is not whole yet and ends at `next`, or the answer.
+    pub(crate) block: Option<Block>,
+    pub(crate) edits: Edits,
+    pub(crate) backend: Option<SocketAddr>,
+    pub(crate) tried: ArrayVec<SocketAddr, TRIES>,
+    /// Whether the backend serves further requests of the connection.
+    pub(crate) keeps: bool,
+    /// The backend's initial number, and what it has granted.
+    pub(crate) server_isn: u32,
+    pub(crate) server: Offer,
+    /// Whether the client and the backend have sent a FIN.
+    pub(crate) ended: [bool; 2],
+}
+
+impl Conn {
+    pub(crate) const fn client(&self) -> SocketAddr {
+        let [client, _] = self.ends;
+        client
+    }
+
+    pub(crate) const fn vip(&self) -> SocketAddr {
+        let [_, vip] = self.ends;
+        vip
+    }
+
+    pub(crate) const fn become_(&mut self, state: State, now_ms: u64) {
+        (self.state, self.since_ms) = (state, now_ms);
+    }
+
+    /// What is added to the backend's numbers to get the agent's.
+    pub(crate) const fn delta(&self) -> u32 {
+        self.cookie.wrapping_sub(self.server_isn)
+    }
+
+    /// The end of what may pass: the first byte that the agent keeps for itself.
+    pub(crate) fn limit(&self) -> u32 {
+        let kept = self.block.as_ref().map_or(0, Block::len);
+        self.next.wrapping_sub(kept as u32)
+    }
+
+    /// The window field of a segment that the agent makes for the client: that of the
+    /// backend, or room for a first flight. The field of a SYN is not scaled.
+    pub(crate) fn own_window(&self, is_syn: bool) -> u16 {
+        match self.server_window {
+            Some(window) => window,
+            None if is_syn => FIRST_FLIGHT as u16,
+            None => (FIRST_FLIGHT >> self.granted.scale.unwrap_or(0)) as u16,
+        }
+    }
+
+    /// A client's window field as the backend understands it.
+    pub(crate) fn window_to_backend(&self, window: u16) -> u16 {
+        match (self.granted.scale, self.server.scale, self.offer.scale) {
+            (Some(_), None, Some(shift)) => {
+                u16::try_from(u32::from(window) << shift).unwrap_or(u16::MAX)
+            }
+            _ => window,
+        }
+    }
+
+    /// A backend's window field as the client understands it. What the agent has added
+    /// to the client's bytes takes room in it.
+    pub(crate) fn window_to_client(&self, window: u16) -> u16 {
+        let announced = u32::from(window) << self.server.scale.unwrap_or(0);
+        let usable = announced.saturating_sub(self.edits.added());
+        let scaled = usable >> self.granted.scale.unwrap_or(0);
+        // A window that is open stays open, however little of it is left by the scale.
+        let least = u32::from(usable > 0);
+        u16::try_from(scaled.max(least)).unwrap_or(u16::MAX)
+    }
+
+    /// Gives back what it holds.
+    pub(crate) fn release(&mut self, blocks: &mut Blocks) {
+        self.block.take().into_iter().for_each(|block| blocks.put(block));
+        self.edits.drain().for_each(|block| blocks.put(block));
+    }
+}

@@ -1,0 +1,132 @@
+//! The header as the backend gets it.
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use arrayvec::ArrayVec;
+
+use crate::blocks::Block;
+use crate::request::Request;
+
+/// Fields that only the agent writes; a client's would be a lie.
+const OWN: [&str; 6] = [
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "x-real-ip",
+    "forwarded",
+    "x-request-id",
+];
+
+/// What the agent adds to a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Additions {
+    /// Who has sent it.
+    pub(crate) client: SocketAddr,
+    /// Its number.
+    pub(crate) id: u64,
+    /// Whether the connection must end behind it.
+    pub(crate) last: bool,
+}
+
+/// Writes the header of `request` into `block`. `None`: it does not fit.
+pub(crate) fn write(block: &mut Block, request: &Request<'_>, added: &Additions) -> Option<()> {
+    for part in [request.method, " ", request.target, " HTTP/1."] {
+        block.push(part.as_bytes())?;
+    }
+    block.push(if request.minor == 0 { b"0\r\n" } else { b"1\r\n" })?;
+    for field in &request.fields {
+        let own = OWN.iter().any(|name| field.is(name));
+        // An Upgrade is meant for the backend, and is listed in the Connection field.
+        let kept = field.is("upgrade") && request.upgrades;
+        if own || (request.is_hop_by_hop(field) && !kept) || (field.is("upgrade") && !kept) {
+            continue;
+        }
+        for part in [field.name.as_bytes(), b": ", field.value, b"\r\n"] {
+            block.push(part)?;
+        }
+    }
+    let connection = match (request.upgrades, added.last, keeps(request)) {
+        (true, ..) => "Connection: Upgrade\r\n",
+        (false, true, _) | (false, false, Some(false)) => "Connection: close\r\n",
+        (false, false, Some(true)) => "Connection: keep-alive\r\n",
+        (false, false, None) => "",
+    };
+    block.push(connection.as_bytes())?;
+    forwarded(block, request, added)
+}
+
+/// Whether the client asks for the connection to last, if it says so.
+fn keeps(request: &Request<'_>) -> Option<bool> {
+    let lists = |token: &[u8]| {
+        let mut elements =
+            request.values("connection").flat_map(|value| value.split(|byte| *byte == b','));
+        elements.any(|element| element.trim_ascii().eq_ignore_ascii_case(token))
+    };
+    match (lists(b"close"), lists(b"keep-alive")) {
+        (true, _) => Some(false),
+        (false, true) => Some(true),
+        (false, false) => None,
+    }
+}
+
+fn forwarded(block: &mut Block, request: &Request<'_>, added: &Additions) -> Option<()> {
+    let ip = added.client.ip();
+    // IPv6 addresses are quoted (RFC 7239 section 6), and so are hosts with a port.
+    let (open, close) = if ip.is_ipv6() { ("\"[", "]\"") } else { ("", "") };
+    let mut text = ArrayVec::<u8, 512>::new();
+    let fields = write!(
+        text,
+        "X-Forwarded-For: {ip}\r\nX-Forwarded-Proto: http\r\nX-Request-Id: {:016x}\r\n\
+         Forwarded: for={open}{ip}{close};proto=http",
+        added.id,
+    );
+    fields.ok()?;
+    block.push(&text)?;
+    if !request.host.is_empty() {
+        for part in [";host=\"", request.host, "\"\r\nX-Forwarded-Host: ", request.host] {
+            block.push(part.as_bytes())?;
+        }
+    }
+    block.push(b"\r\n\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::Blocks;
+
+    fn written(text: &str, last: bool) -> String {
+        let mut block = Blocks::new(1).get().unwrap();
+        let request = Request::parse(text.as_bytes()).unwrap().unwrap();
+        let client = "[2001:db8::1]:99".parse().unwrap();
+        write(&mut block, &request, &Additions { client, id: 10, last }).unwrap();
+        String::from_utf8(block.bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn what_a_client_says_of_itself_is_replaced() {
+        let text = "GET /a HTTP/1.1\r\nHost: b:8\r\nX-Forwarded-For: 1.2.3.4\r\nA: x\r\n\
+                    Keep-Alive: 1\r\nConnection: keep-alive, B\r\nB: c\r\nforwarded: for=me\r\n\r\n";
+        assert_eq!(
+            written(text, false),
+            "GET /a HTTP/1.1\r\nHost: b:8\r\nA: x\r\nConnection: keep-alive\r\n\
+             X-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: http\r\n\
+             X-Request-Id: 000000000000000a\r\n\
+             Forwarded: for=\"[2001:db8::1]\";proto=http;host=\"b:8\"\r\n\
+             X-Forwarded-Host: b:8\r\n\r\n"
+        );
+        assert!(written(text, true).contains("\r\nConnection: close\r\n"));
+    }
+
+    #[test]
+    fn an_upgrade_reaches_the_backend_if_it_is_listed() {
+        let asks = |connection: &str| {
+            format!(
+                "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: {connection}\r\n\r\n"
+            )
+        };
+        let passes = written(&asks("upgrade"), true);
+        assert!(passes.contains("\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"), "{passes}");
+        assert!(!written(&asks("close"), false).contains("Upgrade"));
+    }
+}

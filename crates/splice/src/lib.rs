@@ -1,0 +1,43 @@
+//! The L7 forwarding agent (LB-NIC, sections 2.2.2 and 3.1): routes HTTP requests
+//! without a TCP stack. The agent answers a client's SYN itself, reads the request,
+//! opens a connection to the backend that the request is for, and from then on changes
+//! addresses, ports and numbers of the packets of both. The two hosts keep reliability
+//! and congestion control.
+//!
+//! ```text
+//! client            agent             backend
+//!   │─ SYN x ────────►│                  │
+//!   │◄─ SYN-ACK c ────│   cookie         │
+//!   │─ request ──────►│   request        │
+//!   │                 │─ SYN x ─────────►│
+//!   │                 │◄─ SYN-ACK s ─────│
+//!   │                 │─ header anew ───►│   forwarding, edits
+//!   │◄───── s → c ────┼── response ──────│   relay
+//! ```
+//!
+//! The agent acknowledges no byte of the client's before a backend has, so whatever gets
+//! lost, its sender repeats. The one exception is a header in several segments of which
+//! one got lost ([`Event::Owned`]).
+#![forbid(unsafe_code)]
+
+mod agent;
+mod blocks;
+mod connection;
+mod cookie;
+mod edits;
+mod forwarding;
+mod framing;
+mod options;
+mod refusal;
+mod relay;
+mod request;
+mod segment;
+mod table;
+mod world;
+
+pub use agent::{Agent, Settings, Usage};
+pub use framing::{BadChunk, Chunked};
+pub use options::Offer;
+pub use refusal::Refusal;
+pub use request::{Body, Field, MAX_FIELDS, Request};
+pub use world::{Choice, Event, Fate, World};

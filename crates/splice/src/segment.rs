@@ -1,0 +1,240 @@
+//! TCP segments as the agent reads, makes and changes them.
+use std::net::SocketAddr;
+
+use packet::PacketBuf;
+use wire::{Headers, Net, TcpFlags, checksum, ipv4, ipv6, tcp};
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+/// Hops that a made packet may take.
+const TTL: u8 = 64;
+/// IPv4's protocol and IPv6's next header of TCP.
+const TCP: u8 = 6;
+
+/// A segment but for its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outline {
+    pub(crate) src: SocketAddr,
+    pub(crate) dst: SocketAddr,
+    pub(crate) sequence: u32,
+    pub(crate) acknowledgement: u32,
+    pub(crate) flags: u8,
+    pub(crate) window: u16,
+}
+
+/// What a received segment says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    pub(crate) outline: Outline,
+    /// Where options and data are in the frame.
+    pub(crate) options: usize,
+    pub(crate) data: usize,
+    pub(crate) end: usize,
+    pub(crate) l3: usize,
+    pub(crate) l4: usize,
+}
+
+impl Received {
+    /// `None`: it is no whole TCP segment.
+    pub(crate) fn parse(frame: &[u8], headers: &Headers) -> Option<Self> {
+        let (l3, l4, end) = (headers.l3.into(), headers.l4.into(), usize::from(headers.end));
+        let (sport, dport) = headers.ports(frame)?;
+        let segment = tcp::Segment::parse(frame.get(l4..end)?).ok()?;
+        let repr = tcp::Repr::parse(&segment.header);
+        let outline = Outline {
+            src: SocketAddr::new(headers.src_addr(frame)?, sport),
+            dst: SocketAddr::new(headers.dst_addr(frame)?, dport),
+            sequence: repr.sequence,
+            acknowledgement: repr.acknowledgement,
+            flags: repr.flags.0,
+            window: repr.window,
+        };
+        let options = l4 + tcp::LEN;
+        Some(Self { outline, options, data: options + segment.options.len(), end, l3, l4 })
+    }
+
+    pub(crate) const fn has(&self, flags: u8) -> bool {
+        self.outline.flags & flags != 0
+    }
+
+    pub(crate) fn options<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        frame.get(self.options..self.data).unwrap_or_default()
+    }
+
+    pub(crate) fn data<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        frame.get(self.data..self.end).unwrap_or_default()
+    }
+
+    /// Gives a received frame other endpoints and numbers. The checksum follows by
+    /// difference (RFC 1624), so a segment that came damaged leaves damaged.
+    pub(crate) fn rewrite(
+        &self,
+        frame: &mut [u8],
+        new: &Outline,
+        sack: Option<Option<&dyn Fn(u32, bool) -> u32>>,
+    ) -> Option<()> {
+        let (l3, l4) = (self.l3, self.l4);
+        let is_v4 = new.src.is_ipv4();
+        let addresses = if is_v4 { l3 + 12..l3 + 20 } else { l3 + 8..l3 + 40 };
+        let mut before = [0; 92];
+        let mut after = [0; 92];
+        let length = gather(frame, addresses.clone(), l4..self.data, &mut before)?;
+        let old_ip = frame.get(addresses.clone()).map(|bytes| bytes.len())?;
+        write_addresses(frame.get_mut(addresses.clone())?, new);
+        let header: &mut [u8; tcp::LEN] = frame.get_mut(l4..)?.first_chunk_mut()?;
+        let mut view = tcp::Header::new(header);
+        view.set_sport(new.src.port());
+        view.set_dport(new.dst.port());
+        view.set_sequence(new.sequence);
+        view.set_acknowledgement(new.acknowledgement);
+        view.set_control(new.flags);
+        view.set_window(new.window);
+        if let Some(map) = sack {
+            crate::options::map_sack(frame.get_mut(self.options..self.data)?, map);
+        }
+        gather(frame, addresses, l4..self.data, &mut after)?;
+        let delta = checksum::delta(before.get(..length)?, after.get(..length)?);
+        update(frame, l4 + 16, delta)?;
+        if is_v4 {
+            let ip = checksum::delta(before.get(..old_ip)?, after.get(..old_ip)?);
+            update(frame, l3 + 10, ip)?;
+        }
+        Some(())
+    }
+}
+
+fn update(frame: &mut [u8], at: usize, delta: u16) -> Option<()> {
+    let field: &mut [u8; 2] = frame.get_mut(at..)?.first_chunk_mut()?;
+    *field = checksum::update(u16::from_be_bytes(*field), delta).to_be_bytes();
+    Some(())
+}
+
+/// Addresses and TCP header without the checksum, one behind the other.
+fn gather(
+    frame: &[u8],
+    addresses: std::ops::Range<usize>,
+    header: std::ops::Range<usize>,
+    into: &mut [u8; 92],
+) -> Option<usize> {
+    let (addresses, header) = (frame.get(addresses)?, frame.get(header)?);
+    let length = addresses.len() + header.len();
+    into.get_mut(..addresses.len())?.copy_from_slice(addresses);
+    let copy = into.get_mut(addresses.len()..length)?;
+    copy.copy_from_slice(header);
+    copy.get_mut(16..18)?.fill(0);
+    Some(length)
+}
+
+fn write_addresses(bytes: &mut [u8], new: &Outline) {
+    let (half, mut both) = (bytes.len() / 2, [0; 32]);
+    match (new.src, new.dst) {
+        (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
+            for (to, from) in
+                both.iter_mut().zip(src.ip().octets().into_iter().chain(dst.ip().octets()))
+            {
+                *to = from;
+            }
+        }
+        (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
+            for (to, from) in
+                both.iter_mut().zip(src.ip().octets().into_iter().chain(dst.ip().octets()))
+            {
+                *to = from;
+            }
+        }
+        _ => return,
+    }
+    for (to, from) in bytes.iter_mut().zip(both).take(half * 2) {
+        *to = from;
+    }
+}
+
+/// The length of the frame of a segment.
+pub(crate) fn frame_length(outline: &Outline, options: usize, data: usize) -> usize {
+    let ip = if outline.src.is_ipv4() { ipv4::LEN } else { ipv6::LEN };
+    ETHERNET + ip + tcp::LEN + options + data
+}
+
+/// Writes the segment into `packet`, which has [`frame_length`] bytes. The Ethernet
+/// addresses are left to the sender. `None`: the packet has another length, the
+/// families differ, or the segment is too long for an IP packet.
+pub(crate) fn emit<B: PacketBuf>(
+    packet: &mut B,
+    outline: &Outline,
+    options: &[u8],
+    data: &[u8],
+) -> Option<()> {
+    let frame = packet.bytes_mut();
+    if frame.len() != frame_length(outline, options.len(), data.len()) {
+        return None;
+    }
+    let (ethernet, rest) = frame.split_at_mut_checked(ETHERNET)?;
+    ethernet.fill(0);
+    let is_v4 = outline.src.is_ipv4();
+    let kind: u16 = if is_v4 { 0x0800 } else { 0x86dd };
+    ethernet.get_mut(12..)?.copy_from_slice(&kind.to_be_bytes());
+    let length = u16::try_from(tcp::LEN + options.len() + data.len()).ok()?;
+    let (pseudo, rest) = match (outline.src, outline.dst) {
+        (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
+            let (header, rest) = rest.split_first_chunk_mut()?;
+            let (src, dst) = (*src.ip(), *dst.ip());
+            let repr = ipv4::Repr {
+                src,
+                dst,
+                protocol: TCP,
+                ttl: TTL,
+                traffic_class: 0,
+                payload_len: length,
+            };
+            *header = repr.emit();
+            (checksum::pseudo_v4(src, dst, TCP, length), rest)
+        }
+        (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
+            let (header, rest) = rest.split_first_chunk_mut()?;
+            let (src, dst) = (*src.ip(), *dst.ip());
+            *header = v6_header(src, dst, length);
+            (checksum::pseudo_v6(src, dst, TCP, length.into()), rest)
+        }
+        _ => return None,
+    };
+    let (header, rest) = rest.split_first_chunk_mut::<{ tcp::LEN }>()?;
+    let (to_options, to_data) = rest.split_at_mut_checked(options.len())?;
+    to_options.copy_from_slice(options);
+    to_data.copy_from_slice(data);
+    let mut view = tcp::Header::new([0; tcp::LEN]);
+    view.set_sport(outline.src.port());
+    view.set_dport(outline.dst.port());
+    view.set_sequence(outline.sequence);
+    view.set_acknowledgement(outline.acknowledgement);
+    view.set_data_offset(((tcp::LEN + options.len()) as u8 / 4) << 4);
+    view.set_control(outline.flags);
+    view.set_window(outline.window);
+    let sum = checksum::sum(view.as_bytes(), pseudo);
+    view.set_checksum(checksum::of(data, checksum::sum(options, sum)));
+    *header = *view.as_bytes();
+    Some(())
+}
+
+fn v6_header(src: std::net::Ipv6Addr, dst: std::net::Ipv6Addr, length: u16) -> [u8; ipv6::LEN] {
+    let mut bytes = [0; ipv6::LEN];
+    let [a, b] = length.to_be_bytes();
+    let front = [0x60, 0, 0, 0, a, b, TCP, TTL];
+    let all = front.into_iter().chain(src.octets()).chain(dst.octets());
+    for (to, from) in bytes.iter_mut().zip(all) {
+        *to = from;
+    }
+    bytes
+}
+
+/// Whether the frame's IP header says nothing that the agent would lose.
+pub(crate) fn is_plain(headers: &Headers) -> bool {
+    headers.fragment == wire::Fragment::Whole && matches!(headers.net, Net::Ipv4 | Net::Ipv6)
+}
+
+pub(crate) const FIN: u8 = TcpFlags::FIN;
+pub(crate) const SYN: u8 = TcpFlags::SYN;
+pub(crate) const RST: u8 = TcpFlags::RST;
+pub(crate) const PSH: u8 = 0x08;
+pub(crate) const ACK: u8 = TcpFlags::ACK;
+/// ECE and CWR, which the agent never grants.
+pub(crate) const ECN: u8 = 0xc0;

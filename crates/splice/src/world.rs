@@ -1,0 +1,82 @@
+//! What the agent needs of its surroundings.
+use std::net::{IpAddr, SocketAddr};
+
+use flow::ServiceId;
+use wire::Headers;
+
+use crate::Refusal;
+use crate::request::Request;
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The backend.
+    pub backend: SocketAddr,
+    /// Whether all requests of the connection go to the same backends. Otherwise the
+    /// connection ends behind this one.
+    pub keeps: bool,
+}
+
+/// Something that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client's connection exists: its handshake is complete.
+    Opened,
+    /// A SYN was answered by a cookie, since the half-open connections are too many.
+    Cookie,
+    /// A request was sent to a backend.
+    Request,
+    /// A request was answered by the agent.
+    Refused(Refusal),
+    /// A backend did not take a connection.
+    BackendFailed,
+    /// The agent has acknowledged part of a header, since the client repeated it.
+    Owned,
+    /// The agent has made a packet.
+    Made,
+    /// Something could not be kept: no free connection, block or packet.
+    NoRoom,
+    /// Both ends were reset: a request behind the first could not be read.
+    Reset,
+}
+
+/// What has become of a packet that was given to the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It went on.
+    Relayed,
+    /// The agent took it; if it has sent something instead, that was counted as made.
+    Taken,
+    /// It belongs to no connection.
+    Unknown,
+    /// It is no TCP segment.
+    Malformed,
+}
+
+/// What surrounds the agent: memory for packets, the network, and the choice of backends.
+pub trait World<B> {
+    /// A packet of `len` bytes; `None` if there is no memory.
+    fn fresh(&mut self, len: usize) -> Option<B>;
+
+    /// Sends a received packet on to `to`. `headers` says where its parts are.
+    fn relay(&mut self, packet: B, headers: &Headers, to: IpAddr);
+
+    /// Sends a packet that the agent has made, but for its Ethernet addresses.
+    fn send(&mut self, packet: B, to: IpAddr);
+
+    /// The backend for the request of a client's to `service`, if there is one besides
+    /// those that were `tried` already.
+    ///
+    /// # Errors
+    /// Why the request goes to no backend.
+    fn choose(
+        &mut self,
+        service: ServiceId,
+        ends: [SocketAddr; 2],
+        request: &Request<'_>,
+        tried: &[SocketAddr],
+    ) -> Result<Choice, Refusal>;
+
+    /// Counts an event.
+    fn count(&mut self, event: Event);
+}

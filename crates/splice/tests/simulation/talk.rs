@@ -1,0 +1,126 @@
+//! What client and server say to each other, and how each sees that the other's part is
+//! whole.
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+/// One request and its response.
+#[derive(Clone, Debug)]
+pub(crate) struct Exchange {
+    pub(crate) body: usize,
+    pub(crate) chunked: bool,
+    pub(crate) answer: usize,
+    pub(crate) padding: usize,
+}
+
+/// All requests of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Talk {
+    pub(crate) exchanges: Vec<Exchange>,
+    /// Whether requests are sent without waiting for responses.
+    pub(crate) pipelined: bool,
+}
+
+/// The byte at `at` of the body number `which`.
+fn byte(which: usize, at: usize) -> u8 {
+    (at.wrapping_mul(31) ^ (at >> 8) ^ which.wrapping_mul(77)) as u8
+}
+
+fn bytes(which: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| byte(which, at)).collect()
+}
+
+impl Talk {
+    pub(crate) fn random(rng: &mut SmallRng) -> Self {
+        let size = |rng: &mut SmallRng| match rng.random_range(0..4) {
+            0 => 0,
+            1 => rng.random_range(1..200),
+            2 => rng.random_range(200..6_000),
+            _ => rng.random_range(6_000..60_000),
+        };
+        let count = rng.random_range(1..7);
+        let exchanges = (0..count).map(|_| Exchange {
+            body: size(rng),
+            chunked: rng.random_bool(0.3),
+            answer: size(rng),
+            padding: if rng.random_bool(0.2) { rng.random_range(1_000..6_000) } else { 3 },
+        });
+        Self { exchanges: exchanges.collect(), pipelined: rng.random_bool(0.3) }
+    }
+
+    /// What the client sends, request by request.
+    pub(crate) fn requests(&self) -> Vec<Vec<u8>> {
+        self.exchanges.iter().enumerate().map(|(which, one)| request(which, one)).collect()
+    }
+
+    /// What the server answers, response by response.
+    pub(crate) fn response(&self, which: usize) -> Vec<u8> {
+        let length = self.exchanges[which].answer;
+        let mut response =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+        response.extend(bytes(which + 100, length));
+        response
+    }
+}
+
+fn request(which: usize, one: &Exchange) -> Vec<u8> {
+    let padding = "p".repeat(one.padding);
+    let mut request = format!(
+        "POST /{which} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nPadding: {padding}\r\n"
+    )
+    .into_bytes();
+    request.extend(framed(which, one));
+    request
+}
+
+/// From the field that frames the body to the body's end.
+fn framed(which: usize, one: &Exchange) -> Vec<u8> {
+    let body = bytes(which, one.body);
+    if !one.chunked {
+        return [format!("Content-Length: {}\r\n\r\n", one.body).into_bytes(), body].concat();
+    }
+    let mut framed = b"Transfer-Encoding: chunked\r\n\r\n".to_vec();
+    for chunk in body.chunks(1000 + which) {
+        framed.extend(format!("{:X}\r\n", chunk.len()).bytes());
+        framed.extend(chunk);
+        framed.extend(b"\r\n");
+    }
+    framed.extend(b"0\r\n\r\n");
+    framed
+}
+
+/// The server's reading: how many requests are whole in what it received.
+pub(crate) fn check_requests(talk: &Talk, mut stream: &[u8]) -> Result<usize, String> {
+    for (which, one) in talk.exchanges.iter().enumerate() {
+        let Some(end) = stream.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return Ok(which);
+        };
+        let header = String::from_utf8(stream[..end + 4].to_vec()).map_err(|_| "no text")?;
+        let expected = framed(which, one);
+        let cut = expected.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        let framing = String::from_utf8(expected[..cut - 4].to_vec()).unwrap();
+        let padding = format!("Padding: {}\r\n", "p".repeat(one.padding));
+        let right = header.starts_with(&format!("POST /{which} HTTP/1.1\r\nHost: x\r\n"))
+            && header.contains(&framing)
+            && header.contains(&padding)
+            && header.contains("X-Forwarded-For: 10.0.0.1\r\n")
+            && !header.contains("6.6.6.6");
+        if !right {
+            return Err(format!("request {which} has the header {header:?}"));
+        }
+        let body = &expected[cut..];
+        let there = &stream[end + 4..];
+        let shared = there.len().min(body.len());
+        if there[..shared] != body[..shared] {
+            return Err(format!("the body of request {which} was altered"));
+        }
+        if there.len() < body.len() {
+            return Ok(which);
+        }
+        stream = &there[body.len()..];
+    }
+    if stream.is_empty() {
+        Ok(talk.exchanges.len())
+    } else {
+        Err(format!("{} bytes are behind the last request", stream.len()))
+    }
+}

@@ -1,0 +1,299 @@
+//! A client, the agent and two backends, of which one may refuse.
+use std::net::{IpAddr, SocketAddr};
+
+use flow::ServiceId;
+use packet::{HeapPacket, PacketBuf};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use smoltcp::socket::tcp::State;
+use splice::{Agent, Choice, Event, Refusal, Request, Settings, World};
+use wire::Headers;
+
+use crate::host::Host;
+use crate::link::{Faults, Link};
+use crate::talk::{Talk, check_requests};
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const VIP: [u8; 4] = [10, 0, 0, 100];
+const BACKENDS: [[u8; 4]; 2] = [[10, 0, 1, 1], [10, 0, 1, 2]];
+const PORT: u16 = 8080;
+
+/// In this time every talk is over.
+const LONGEST_MS: u64 = 5_000_000;
+
+pub(crate) struct Options {
+    /// No half-open connection is kept.
+    pub(crate) cookies_alone: bool,
+    /// The first backend refuses connections.
+    pub(crate) refusing: bool,
+    /// The server's segments.
+    pub(crate) mss: usize,
+    /// Where numbers begin.
+    pub(crate) isn: u32,
+}
+
+/// What the agent sends, and the backends that it may choose.
+#[derive(Default)]
+struct Surroundings {
+    sent: Vec<HeapPacket>,
+    events: Vec<Event>,
+}
+
+impl World<HeapPacket> for Surroundings {
+    fn fresh(&mut self, len: usize) -> Option<HeapPacket> {
+        Some(HeapPacket::new(&vec![0; len]))
+    }
+
+    fn relay(&mut self, packet: HeapPacket, _: &Headers, _: IpAddr) {
+        self.sent.push(packet);
+    }
+
+    fn send(&mut self, packet: HeapPacket, _: IpAddr) {
+        self.sent.push(packet);
+    }
+
+    fn choose(
+        &mut self,
+        _: ServiceId,
+        _: [SocketAddr; 2],
+        _: &Request<'_>,
+        tried: &[SocketAddr],
+    ) -> Result<Choice, Refusal> {
+        let all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
+        let backend = all.into_iter().find(|backend| !tried.contains(backend));
+        let backend = backend.ok_or(Refusal::NoBackend)?;
+        Ok(Choice { backend, keeps: true })
+    }
+
+    fn count(&mut self, event: Event) {
+        if event != Event::Made {
+            self.events.push(event);
+        }
+    }
+}
+
+pub(crate) struct Network {
+    client: Host,
+    servers: [Host; 2],
+    agent: Agent,
+    around: Surroundings,
+    links: [Link; 5],
+    faults: Faults,
+    rng: SmallRng,
+    talk: Talk,
+    /// All requests, and where each of them ends.
+    stream: Vec<u8>,
+    ends: Vec<usize>,
+    /// Where each response ends.
+    wanted_ends: Vec<usize>,
+    wanted: Vec<u8>,
+    now: u64,
+    sent: usize,
+    got: Vec<u8>,
+    received: Vec<u8>,
+    answered: usize,
+    answer: Vec<u8>,
+}
+
+impl Network {
+    pub(crate) fn new(seed: u64, faults: Faults, options: Options, talk: Talk) -> Self {
+        let isn = u64::from(options.isn);
+        let client = Host::new(CLIENT, 1460, 30_000, seed ^ isn);
+        let mut servers = BACKENDS.map(|own| Host::new(own, options.mss, 20_000, seed ^ isn << 8));
+        if !options.refusing {
+            servers[0].socket().listen(PORT).unwrap();
+        }
+        servers[1].socket().listen(PORT).unwrap();
+        let half_open = if options.cookies_alone { 0 } else { 10 };
+        let settings = Settings {
+            connections: 16,
+            half_open,
+            headers: 16,
+            secret: [seed, 3],
+            ..Settings::default()
+        };
+        let (mut wanted, mut stream) = (Vec::new(), Vec::new());
+        let (mut wanted_ends, mut ends) = (Vec::new(), Vec::new());
+        for (which, request) in talk.requests().into_iter().enumerate() {
+            wanted.extend(talk.response(which));
+            wanted_ends.push(wanted.len());
+            stream.extend(request);
+            ends.push(stream.len());
+        }
+        Self {
+            client,
+            servers,
+            agent: Agent::new(settings),
+            around: Surroundings::default(),
+            links: Default::default(),
+            faults,
+            rng: SmallRng::seed_from_u64(seed ^ 0x5eed),
+            stream,
+            ends,
+            wanted_ends,
+            talk,
+            wanted,
+            now: 0,
+            sent: 0,
+            got: Vec::new(),
+            received: Vec::new(),
+            answered: 0,
+            answer: Vec::new(),
+        }
+    }
+
+    pub(crate) fn run(mut self) -> Result<(), String> {
+        self.client.connect((VIP, 80), 40_000);
+        let mut closed_at = None;
+        while self.now < LONGEST_MS {
+            self.now += if closed_at.is_some() { 100 } else { 1 };
+            self.carry();
+            self.speak();
+            self.listen()?;
+            if self.got.len() == self.wanted.len() && closed_at.is_none() {
+                self.client.socket().close();
+                closed_at = Some(self.now);
+            }
+            // A client whose server has gone away sees a reset, and that is the worst.
+            if closed_at.is_none() && !self.client.socket().is_active() {
+                return Err(format!(
+                    "reset after {} ms with {} of {} bytes; {:?}",
+                    self.now,
+                    self.got.len(),
+                    self.wanted.len(),
+                    self.around.events
+                ));
+            }
+            if closed_at.is_some_and(|at| self.now > at + 400_000) {
+                let usage = self.agent.usage();
+                let state = self.client.socket().state();
+                let over = matches!(state, State::Closed | State::TimeWait);
+                // smoltcp 0.12 may forget to repeat a FIN that got lost.
+                let waits = |server: &mut Host| server.socket().state() == State::LastAck;
+                let forgot = self.servers.iter_mut().any(waits);
+                return match (usage.connections, usage.headers, over || forgot) {
+                    (0, 0, true) => Ok(()),
+                    (1, 0, true) if forgot => Ok(()),
+                    _ => Err(format!(
+                        "left behind: {usage:?}, the client is in {state:?}, the servers in {:?}",
+                        self.servers.each_mut().map(|server| server.socket().state())
+                    )),
+                };
+            }
+        }
+        Err(format!(
+            "stuck with {} of {} bytes sent, {} of {} got, {} received, {:?}",
+            self.sent,
+            self.stream.len(),
+            self.got.len(),
+            self.wanted.len(),
+            self.received.len(),
+            self.around.events
+        ))
+    }
+
+    /// Packets go one step.
+    fn carry(&mut self) {
+        let Self { client, servers, agent, around, links, faults, rng, now, .. } = self;
+        let [up, down, there @ .., back] = links;
+        client.poll(*now);
+        servers.iter_mut().for_each(|server| server.poll(*now));
+        while let Some(packet) = client.queues.outgoing.pop_front() {
+            up.send(packet, *now, faults, rng);
+        }
+        for server in servers.iter_mut() {
+            while let Some(packet) = server.queues.outgoing.pop_front() {
+                back.send(packet, *now, faults, rng);
+            }
+        }
+        while let Some(packet) = up.arrived(*now) {
+            let (frame, headers) = framed(&packet);
+            agent.from_client(frame, &headers, ServiceId(0), *now, around);
+        }
+        while let Some(packet) = back.arrived(*now) {
+            let (frame, headers) = framed(&packet);
+            agent.from_backend(frame, &headers, *now, around);
+        }
+        agent.tick(*now, around);
+        for packet in around.sent.drain(..) {
+            let headers = Headers::parse(packet.bytes()).unwrap();
+            let to = headers.dst_addr(packet.bytes()).unwrap();
+            let ip = packet.bytes()[14..].to_vec();
+            if to == IpAddr::from(CLIENT) {
+                down.send(ip, *now, faults, rng);
+            } else {
+                let at = usize::from(to == IpAddr::from(BACKENDS[1]));
+                there[at].send(ip, *now, faults, rng);
+            }
+        }
+        while let Some(packet) = down.arrived(*now) {
+            client.queues.incoming.push_back(packet);
+        }
+        for (link, server) in there.iter_mut().zip(servers) {
+            while let Some(packet) = link.arrived(*now) {
+                server.queues.incoming.push_back(packet);
+            }
+        }
+    }
+
+    /// Both sides send what they have to say.
+    fn speak(&mut self) {
+        let whole = self.wanted_ends.iter().filter(|end| **end <= self.got.len()).count();
+        let ready = if self.talk.pipelined { self.ends.len() } else { whole + 1 };
+        let end = self.ends.iter().take(ready).next_back().copied().unwrap_or(0);
+        if self.client.socket().can_send() && self.sent < end {
+            let rest = &self.stream[self.sent..end];
+            self.sent += self.client.socket().send_slice(rest).unwrap();
+        }
+        for server in &mut self.servers {
+            if !self.answer.is_empty() && server.socket().can_send() {
+                let sent = server.socket().send_slice(&self.answer).unwrap();
+                self.answer.drain(..sent);
+            }
+            if server.socket().state() == State::CloseWait {
+                server.socket().close();
+            }
+        }
+    }
+
+    fn listen(&mut self) -> Result<(), String> {
+        let mut buffer = [0; 4096];
+        if self.client.socket().can_recv() {
+            let length = self.client.socket().recv_slice(&mut buffer).unwrap();
+            self.got.extend(&buffer[..length]);
+            let from = self.got.len() - length;
+            if self.wanted.get(from..self.got.len()) != Some(&self.got[from..]) {
+                let text = String::from_utf8_lossy(&self.got);
+                let end = text.char_indices().nth(200).map_or(text.len(), |(at, _)| at);
+                return Err(format!(
+                    "a response was altered: {:?}; {:?}",
+                    &text[..end],
+                    self.around.events
+                ));
+            }
+        }
+        let before = self.received.len();
+        for server in &mut self.servers {
+            if server.socket().can_recv() {
+                let length = server.socket().recv_slice(&mut buffer).unwrap();
+                self.received.extend(&buffer[..length]);
+            }
+        }
+        if self.received.len() == before {
+            return Ok(());
+        }
+        for which in self.answered..check_requests(&self.talk, &self.received)? {
+            self.answer.extend(self.talk.response(which));
+            self.answered += 1;
+        }
+        Ok(())
+    }
+}
+
+fn framed(packet: &[u8]) -> (HeapPacket, Headers) {
+    let mut frame = vec![0; 14];
+    frame[12] = 8;
+    frame.extend(packet);
+    let headers = Headers::parse(&frame).unwrap();
+    (HeapPacket::new(&frame), headers)
+}
