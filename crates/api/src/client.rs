@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use control::Filter;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -12,6 +13,7 @@ use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use status::ConnectionList;
 use tokio::net::UnixStream;
 
 use crate::AskError;
@@ -36,7 +38,7 @@ impl Client {
     /// # Errors
     /// No instance answers, or it refuses.
     pub fn text(&self, parts: &[&str]) -> Result<String, AskError> {
-        self.ask(Method::GET, parts, None)
+        self.ask(Method::GET, path(parts), None)
     }
 
     /// What is at the path made of `parts`.
@@ -57,18 +59,48 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<T, AskError> {
         let body = serde_json::to_string(body).map_err(|e| AskError::Answer(e.to_string()))?;
-        read(&self.ask(Method::POST, parts, Some(body))?)
+        read(&self.ask(Method::POST, path(parts), Some(body))?)
     }
 
-    fn ask(
+    /// What comes of making what is at the path made of `parts` as `body` says.
+    ///
+    /// # Errors
+    /// No instance answers, or it refuses.
+    pub fn put<T: DeserializeOwned>(
         &self,
-        method: Method,
         parts: &[&str],
-        body: Option<String>,
-    ) -> Result<String, AskError> {
+        body: &impl Serialize,
+    ) -> Result<T, AskError> {
+        let body = serde_json::to_string(body).map_err(|e| AskError::Answer(e.to_string()))?;
+        read(&self.ask(Method::PUT, path(parts), Some(body))?)
+    }
+
+    /// What comes of removing what is at the path made of `parts`.
+    ///
+    /// # Errors
+    /// No instance answers, or it refuses.
+    pub fn delete<T: DeserializeOwned>(&self, parts: &[&str]) -> Result<T, AskError> {
+        read(&self.ask(Method::DELETE, path(parts), None)?)
+    }
+
+    /// The connections that `filter` lets through.
+    ///
+    /// # Errors
+    /// No instance answers, or it refuses.
+    pub fn connections(&self, filter: &Filter) -> Result<ConnectionList, AskError> {
+        let client = filter.client.map(|address| format!("&client={address}"));
+        let backend = filter.backend.map(|address| format!("&backend={address}"));
+        let service = filter.service.as_ref().map(|name| format!("&service={}", encoded(name)));
+        let more: String = [client, backend, service].into_iter().flatten().collect();
+        let Filter { skip, limit, .. } = filter;
+        let path = format!("/v1/connections?skip={skip}&limit={limit}{more}");
+        read(&self.ask(Method::GET, path, None)?)
+    }
+
+    fn ask(&self, method: Method, path: String, body: Option<String>) -> Result<String, AskError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let asked = runtime.map_err(|source| self.failed(source))?.block_on(async {
-            let request = self.request(method, path(parts), body);
+            let request = self.request(method, path, body);
             tokio::time::timeout(PATIENCE, request)
                 .await
                 .unwrap_or_else(|_| Err(self.failed(io::Error::from(ErrorKind::TimedOut))))
@@ -117,22 +149,24 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, AskError> {
     serde_json::from_str(text).map_err(|error| AskError::Answer(error.to_string()))
 }
 
-/// `/a/b` of the parts `a` and `b`, whatever letters are in them (RFC 3986, section
-/// 2.3).
+/// `/a/b` of the parts `a` and `b`, whatever letters are in them.
 fn path(parts: &[&str]) -> String {
-    let mut path = String::new();
-    for part in parts {
-        path.push('/');
-        for byte in part.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                path.push(byte.into());
-            } else {
-                // Writing to a string can't fail.
-                let _ = write!(path, "%{byte:02X}");
-            }
+    parts.iter().map(|part| format!("/{}", encoded(part))).collect()
+}
+
+/// `text` as a part of a path or a value behind the question mark (RFC 3986, section
+/// 2.3).
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(byte.into());
+        } else {
+            // Writing to a string can't fail.
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
-    path
+    encoded
 }
 
 #[cfg(test)]

@@ -2,15 +2,17 @@
 //! with random requests, and each answer must be one that the document allows.
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream as StdStream;
+use std::path::PathBuf;
 
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
-use control::{Answered, Asked, Refusal, Reloaded, Request, Steered};
+use config::{Config, Service};
+use control::{Answered, Asked, Changed, InForce, Refusal, Reloaded, Request, Steered};
 use http_body_util::BodyExt;
 use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use status::{ClientConnections, Status};
+use status::{ClientConnections, ConnectionList, ServiceStatus, Status};
 use tower::ServiceExt;
 
 use crate::endpoint::Endpoint;
@@ -24,24 +26,55 @@ fn obedient(stream: StdStream) {
     let mut write = stream.try_clone().unwrap();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { return };
-        let Asked { id, request } = serde_json::from_str(&line).unwrap();
+        let Asked { id, request, .. } = serde_json::from_str(&line).unwrap();
         let answer = match request {
-            Request::Status => to_raw_value(&Status::default()),
+            Request::Status => to_raw_value(&state()),
             Request::Connection { .. } => to_raw_value(&ClientConnections::default()),
             Request::Drain { ref service, .. } | Request::Restore { ref service, .. }
                 if service != "web" =>
             {
                 let answer = Err(Refusal::NoService(service.clone()));
-                write.write_all(&Answered::line(id, &answer).unwrap()).unwrap();
+                write.write_all(&Answered::line((id, 1), &answer).unwrap()).unwrap();
                 continue;
             }
             Request::Drain { .. } | Request::Restore { .. } => to_raw_value(&Steered::default()),
+            Request::Connections(_) => to_raw_value(&ConnectionList::default()),
+            Request::Change(_) => to_raw_value(&Changed::default()),
+            Request::Configuration => to_raw_value(&in_force()),
             Request::Reload { .. } => to_raw_value(&Reloaded::default()),
         };
-        if write.write_all(&Answered::line(id, &Ok(answer.unwrap())).unwrap()).is_err() {
+        if write.write_all(&Answered::line((id, 1), &Ok(answer.unwrap())).unwrap()).is_err() {
             return;
         }
     }
+}
+
+const TEXT: &str = include_str!("../../../examples/minimal.toml");
+
+/// What it serves: a service `web`.
+fn state() -> Status {
+    let web = ServiceStatus { name: "web".to_owned(), ..ServiceStatus::default() };
+    Status { services: vec![web], ..Status::default() }
+}
+
+/// Its configuration, which its file has, too.
+fn in_force() -> InForce {
+    let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/minimal.toml"));
+    InForce { config: Config::parse(TEXT, &file).unwrap(), file }
+}
+
+/// A body that is right.
+fn right_body(endpoint: &Endpoint) -> Option<String> {
+    endpoint.body.as_ref()?;
+    Some(match endpoint.path.rsplit('/').next() {
+        Some("{service}") => {
+            let service =
+                Service { name: "web".to_owned(), ..in_force().config.services[0].clone() };
+            serde_json::to_string(&service).unwrap()
+        }
+        Some("weight") => r#"{"weight": 2}"#.to_owned(),
+        _ => "{}".to_owned(),
+    })
 }
 
 /// What comes of a request to the endpoints, by a client with `role`.
@@ -111,8 +144,8 @@ fn every_endpoint_answers_as_the_document_says_and_the_document_has_no_other() {
     }
     assert_eq!(documented, endpoints.len());
     for endpoint in &endpoints {
-        let body = endpoint.body.is_some().then_some("{}");
-        let answer = ask(Role::Operator, endpoint.method, &right_path(endpoint), body);
+        let body = right_body(endpoint);
+        let answer = ask(Role::Operator, endpoint.method, &right_path(endpoint), body.as_deref());
         assert_eq!(answer.0, StatusCode::OK, "{}: {answer:?}", endpoint.path);
         check(&document, endpoint, &answer);
     }
@@ -130,8 +163,8 @@ fn every_endpoint_answers_as_the_document_says_and_the_document_has_no_other() {
 fn a_viewer_changes_nothing() {
     let document = document();
     for endpoint in &endpoints() {
-        let body = endpoint.body.is_some().then_some("{}");
-        let answer = ask(Role::Viewer, endpoint.method, &right_path(endpoint), body);
+        let body = right_body(endpoint);
+        let answer = ask(Role::Viewer, endpoint.method, &right_path(endpoint), body.as_deref());
         let refused = answer.0 == StatusCode::FORBIDDEN;
         assert_eq!(refused, endpoint.role == Role::Operator, "{}", endpoint.path);
         check(&document, endpoint, &answer);

@@ -61,6 +61,24 @@ impl Endpoint {
         Self::new(("POST", MethodFilter::POST), path, summary, Role::Operator, handler)
     }
 
+    /// What is at `path` becomes what the body says, by `handler`.
+    pub(crate) fn put<H, T>(path: &'static str, summary: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::new(("PUT", MethodFilter::PUT), path, summary, Role::Operator, handler)
+    }
+
+    /// What is at `path` ends, by `handler`.
+    pub(crate) fn delete<H, T>(path: &'static str, summary: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::new(("DELETE", MethodFilter::DELETE), path, summary, Role::Operator, handler)
+    }
+
     fn new<H, T>(
         (method, filter): (&'static str, MethodFilter),
         path: &'static str,
@@ -100,6 +118,11 @@ impl Endpoint {
         Self { answer: Content { media, ..self.answer }, ..self }
     }
 
+    /// It takes parameters behind the question mark: the fields of `T`.
+    pub(crate) fn takes_query<T: JsonSchema>(self) -> Self {
+        Self { query: Some(T::json_schema), ..self }
+    }
+
     /// It takes a body of JSON.
     pub(crate) fn takes<T: JsonSchema>(self) -> Self {
         Self { body: Some(Content::json::<T>()), ..self }
@@ -108,6 +131,16 @@ impl Endpoint {
     /// What it may be refused for.
     pub(crate) fn refuses(self, refusals: &[StatusCode]) -> Self {
         Self { refusals: refusals.to_vec(), ..self }
+    }
+
+    /// It takes the version of the configuration that it is meant for.
+    pub(crate) fn versioned(self) -> Self {
+        Self { versioned: true, ..self }
+    }
+
+    /// Only clients that may change things may ask for it.
+    pub(crate) fn for_operators(self) -> Self {
+        Self { role: Role::Operator, ..self }
     }
 
     /// The router of all `endpoints`.

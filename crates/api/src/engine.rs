@@ -15,12 +15,19 @@ const QUEUE: usize = 256;
 /// How long an answer may take: a search over a large table, a slow driver.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What came of a request, as JSON.
-pub(crate) type Outcome = Result<Box<RawValue>, Refusal>;
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// The version of the configuration, if the load balancer has said it.
+    pub(crate) version: Option<u64>,
+    /// The answer as JSON.
+    pub(crate) outcome: Result<Box<RawValue>, Refusal>,
+}
 
 struct Call {
     request: Request,
-    reply: oneshot::Sender<Outcome>,
+    version: Option<u64>,
+    reply: oneshot::Sender<Reply>,
 }
 
 /// Asks the load balancer.
@@ -40,14 +47,25 @@ impl Engine {
     }
 
     /// What comes of `request`, as JSON.
-    pub(crate) async fn ask(&self, request: Request) -> Outcome {
+    pub(crate) async fn ask(&self, request: Request) -> Reply {
+        self.ask_of(request, None).await
+    }
+
+    /// What comes of `request`, which is meant for this version of the configuration
+    /// alone.
+    pub(crate) async fn ask_of(&self, request: Request, version: Option<u64>) -> Reply {
+        let asked = self.call(request, version).await;
+        asked.unwrap_or_else(|refusal| Reply { version: None, outcome: Err(refusal) })
+    }
+
+    async fn call(&self, request: Request, version: Option<u64>) -> Result<Reply, Refusal> {
         let busy = |what: &str| Refusal::Busy(what.to_owned());
         let (reply, outcome) = oneshot::channel();
         self.0
-            .try_send(Call { request, reply })
+            .try_send(Call { request, version, reply })
             .map_err(|_| busy("too many requests wait for the load balancer"))?;
         match tokio::time::timeout(PATIENCE, outcome).await {
-            Ok(Ok(outcome)) => outcome,
+            Ok(Ok(reply)) => Ok(reply),
             Ok(Err(_)) => Err(busy("the load balancer is stopping, or has too much to do")),
             Err(_) => Err(busy("the load balancer has not answered for 10 s")),
         }
@@ -58,7 +76,7 @@ impl Engine {
         &self,
         request: Request,
     ) -> Result<T, Refusal> {
-        let answer = self.ask(request).await?;
+        let answer = self.ask(request).await.outcome?;
         serde_json::from_str(answer.get()).map_err(|error| Refusal::Busy(error.to_string()))
     }
 }
@@ -75,16 +93,16 @@ async fn run(stream: UnixStream, mut queue: mpsc::Receiver<Call>) {
         }
     });
     let mut lines = BufReader::new(read).lines();
-    let mut waiting: HashMap<u64, oneshot::Sender<Outcome>> = HashMap::new();
+    let mut waiting: HashMap<u64, oneshot::Sender<Reply>> = HashMap::new();
     let mut id = 0;
     loop {
         tokio::select! {
             call = queue.recv() => {
-                let Some(Call { request, reply }) = call else { return };
+                let Some(Call { request, version, reply }) = call else { return };
                 // A caller that has gone waits for nothing.
                 waiting.retain(|_, reply| !reply.is_closed());
                 id += 1;
-                let line = Asked { id, request }.line().ok();
+                let line = Asked { id, version, request }.line().ok();
                 // A call that is not sent loses its reply, which its caller is told.
                 if line.is_some_and(|line| sender.try_send(line).is_ok()) {
                     waiting.insert(id, reply);
@@ -94,7 +112,7 @@ async fn run(stream: UnixStream, mut queue: mpsc::Receiver<Call>) {
                 let Ok(Some(line)) = line else { return };
                 match serde_json::from_str::<Answered>(&line) {
                     // The client may have gone.
-                    Ok(Answered { id, answer }) => drop(waiting.remove(&id).map(|reply| reply.send(answer))),
+                    Ok(Answered { id, version, answer }) => drop(waiting.remove(&id).map(|reply| reply.send(Reply { version: Some(version), outcome: answer }))),
                     Err(error) => {
                         tracing::error!(%error, "the load balancer's answer is not understood");
                         return;

@@ -19,12 +19,14 @@ mod openapi;
 mod refused;
 mod role;
 mod routes;
+mod save;
 mod server;
 mod socket;
 mod socket_file;
 
 pub use client::Client;
 pub use error::{AskError, SocketError};
-pub use routes::ReloadBody;
+pub use routes::{BackendBody, ReloadBody, WeightBody};
+pub use save::Saved;
 pub use server::{Settings, serve};
 pub use socket::Socket;

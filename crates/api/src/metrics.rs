@@ -64,6 +64,13 @@ fn workers(text: &mut OpenMetrics, status: &Status) {
     for (name, own) in workers() {
         util.sample(&[("worker", name)], own.util_plus);
     }
+    let busiest = status.workers.iter().map(|own| own.util_plus).fold(0.0, f64::max);
+    text.family(
+        ("hnlb_headroom_ratio", Kind::Gauge),
+        Some("ratio"),
+        "1 minus util+ of the busiest worker: the load that can still come.",
+    )
+    .sample(&[], 1.0 - busiest);
     let mut cycles = text.family(
         ("hnlb_worker_cycles", Kind::Counter),
         None,
@@ -253,6 +260,18 @@ fn services(text: &mut OpenMetrics, status: &Status) {
             }
         }
     }
+    let mut answers = text.family(
+        ("hnlb_backend_first_answer_seconds", Kind::Gauge),
+        Some("seconds"),
+        "From a connection's first packet to the backend's first answer, as the scheduler averages it.",
+    );
+    for service in &status.services {
+        for own in &service.backends {
+            let Some(millis) = own.first_answer_ms else { continue };
+            let labels = [("service", service.name.as_str()), ("backend", &own.address)];
+            answers.sample(&labels, millis / 1000.0);
+        }
+    }
     let shares = || {
         let stateless =
             status.services.iter().filter_map(|own| Some((own, own.stateless.as_ref()?)));
@@ -291,4 +310,108 @@ fn by_name(
 
 fn count(counters: &BTreeMap<String, u64>, name: &str) -> f64 {
     counters.get(name).copied().unwrap_or_default() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use status::{ServiceStatus, WorkerStatus};
+
+    use super::*;
+
+    fn whole(backends: u16) -> Status {
+        let backend = |id| BackendStatus {
+            id,
+            generation: 1,
+            address: format!("10.0.{}.{}:80", id >> 8, id & 255),
+            first_answer_ms: Some(1.5),
+            ..BackendStatus::default()
+        };
+        let name = "a \"strange\" name\\".to_owned();
+        let service = ServiceStatus {
+            name,
+            backends: (0..backends).map(backend).collect(),
+            ..ServiceStatus::default()
+        };
+        let names = |list: &[&str]| list.iter().map(|name| ((*name).to_owned(), 3)).collect();
+        Status {
+            services: vec![service],
+            workers: vec![WorkerStatus { util_plus: 0.25, ..WorkerStatus::default() }],
+            ports: vec![PortStatus { name: "p0".to_owned(), ..PortStatus::default() }],
+            offload: names(&["rules"]),
+            ..Status::default()
+        }
+    }
+
+    /// The names of all families, of a text that is checked against the grammar of
+    /// OpenMetrics 1.0 on the way.
+    fn families(text: &str) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let (mut family, mut suffix) = (String::new(), "");
+        let lines = text.strip_suffix("# EOF\n").unwrap().lines();
+        for line in lines {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            match words[..] {
+                ["#", "TYPE", name, kind] => {
+                    assert!(names.insert(name.to_owned()), "twice: {name}");
+                    name.clone_into(&mut family);
+                    suffix = match kind {
+                        "counter" => "_total",
+                        "gauge" => "",
+                        "info" => "_info",
+                        _ => panic!("{line}"),
+                    };
+                }
+                ["#", "UNIT", name, unit] => {
+                    assert!(name == family && name.ends_with(&format!("_{unit}")), "{line}");
+                }
+                ["#", "HELP", name, help] => {
+                    assert!(name == family && help.ends_with('.'), "{line}")
+                }
+                _ => {
+                    let rest = line.strip_prefix(&format!("{family}{suffix}")).expect(line);
+                    let (labels, value) = rest.rsplit_once(' ').unwrap();
+                    let quotes =
+                        labels.replace("\\\\", "").replace("\\\"", "").matches('"').count();
+                    assert_eq!(quotes % 2, 0, "{line}");
+                    assert!(labels.is_empty() || labels.starts_with('{') && labels.ends_with('}'));
+                    assert!(value.parse::<f64>().is_ok(), "{line}");
+                }
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn the_text_is_open_metrics_and_has_every_backend() {
+        let text = render(&whole(10_000));
+        families(&text);
+        assert_eq!(text.matches("hnlb_backend_weight{").count(), 10_000);
+        assert!(text.contains("hnlb_headroom_ratio 0.75\n"));
+        assert!(text.contains("service=\"a \\\"strange\\\" name\\\\\""));
+    }
+
+    /// A rule or a panel about a metric that isn't there would stay silent.
+    #[test]
+    fn alerts_and_dashboard_name_metrics_that_there_are() {
+        let known = families(&render(&whole(1)));
+        let files = [
+            include_str!("../../../contrib/alerts.yml"),
+            include_str!("../../../contrib/grafana.json"),
+        ];
+        for text in files {
+            let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+            let words = text.split(|letter| !is_of_name(letter));
+            let mut seen = 0;
+            for word in words.filter(|word| word.starts_with("hnlb_")) {
+                let family = word.trim_end_matches("_total");
+                assert!(known.contains(family), "{word}");
+                seen += 1;
+            }
+            assert!(seen > 5);
+        }
+        let dashboard: serde_json::Value = serde_json::from_str(files[1]).unwrap();
+        assert!(dashboard["panels"].as_array().unwrap().len() > 5);
+    }
 }

@@ -95,7 +95,13 @@ fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     if endpoint.role == Role::Operator {
         refusals.push(StatusCode::FORBIDDEN);
     }
-    if endpoint.query.is_some() || endpoint.body.is_some() || endpoint.path_parameters().count() > 0
+    if endpoint.versioned {
+        refusals.push(StatusCode::PRECONDITION_FAILED);
+    }
+    if endpoint.versioned
+        || endpoint.query.is_some()
+        || endpoint.body.is_some()
+        || endpoint.path_parameters().count() > 0
     {
         refusals.push(StatusCode::BAD_REQUEST);
     }

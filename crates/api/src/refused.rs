@@ -26,10 +26,13 @@ impl Refused {
         match self.refusal {
             Refusal::Malformed(_) => StatusCode::BAD_REQUEST,
             Refusal::Forbidden => StatusCode::FORBIDDEN,
-            Refusal::NoService(_) | Refusal::NoBackend { .. } => StatusCode::NOT_FOUND,
+            Refusal::NoService(_) | Refusal::NoBackend { .. } | Refusal::NoSuchBackend { .. } => {
+                StatusCode::NOT_FOUND
+            }
             Refusal::Already { .. } | Refusal::Impossible(_) | Refusal::NeedsRestart(_) => {
                 StatusCode::CONFLICT
             }
+            Refusal::Outdated(_) => StatusCode::PRECONDITION_FAILED,
             Refusal::Configuration(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Refusal::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
         }

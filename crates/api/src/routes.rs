@@ -6,23 +6,25 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use control::{Refusal, Reloaded, Request, Steered};
+use config::{Backend, Service};
+use control::{Change, Changed, Filter, InForce, Refusal, Reloaded, Request, Steered};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use status::{ClientConnections, Status};
+use status::{ClientConnections, ConnectionList, ServiceStatus, Status};
 
 use crate::endpoint::Endpoint;
-use crate::engine::{Engine, Outcome};
-use crate::extract::{Body, Path};
+use crate::engine::{Engine, Reply};
+use crate::extract::{Body, IfMatch, Path, Query};
 use crate::metrics;
 use crate::open_metrics::MEDIA;
 use crate::openapi;
 use crate::refused::Refused;
 use crate::role::Role;
+use crate::save::{self, Saved};
 
 /// What handlers need.
 #[derive(Clone, Debug)]
@@ -41,6 +43,7 @@ impl App {
 /// Every endpoint.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let steering = [StatusCode::NOT_FOUND, StatusCode::CONFLICT];
+    let changing = [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY];
     vec![
         Endpoint::get("/v1/openapi.json", "This document.", document)
             .answers::<Map<String, Value>>(),
@@ -58,6 +61,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             drain,
         )
         .answers::<Steered>()
+        .versioned()
         .refuses(&steering),
         Endpoint::post(
             "/v1/services/{service}/backends/{backend}/restore",
@@ -65,6 +69,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             restore,
         )
         .answers::<Steered>()
+        .versioned()
         .refuses(&steering),
         Endpoint::post(
             "/v1/reload",
@@ -73,7 +78,74 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         )
         .takes::<ReloadBody>()
         .answers::<Reloaded>()
+        .versioned()
         .refuses(&[StatusCode::CONFLICT]),
+        Endpoint::get(
+            "/v1/connections",
+            "The connections in the table, those of a client, service or backend, page by page.",
+            connections,
+        )
+        .takes_query::<Filter>()
+        .answers::<ConnectionList>()
+        .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::get("/v1/services", "All services and their backends.", services)
+            .answers::<Vec<ServiceStatus>>(),
+        Endpoint::get("/v1/services/{service}", "A service and its backends.", service)
+            .answers::<ServiceStatus>()
+            .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::put(
+            "/v1/services/{service}",
+            "A service begins, or takes the place of the one with its name.",
+            set_service,
+        )
+        .takes::<Service>()
+        .answers::<Changed>()
+        .versioned()
+        .refuses(&changing),
+        Endpoint::delete("/v1/services/{service}", "A service ends.", remove_service)
+            .answers::<Changed>()
+            .versioned()
+            .refuses(&changing),
+        Endpoint::put(
+            "/v1/services/{service}/backends/{backend}",
+            "A backend begins to serve, or takes the place of the one with its address and port.",
+            set_backend,
+        )
+        .takes::<BackendBody>()
+        .answers::<Changed>()
+        .versioned()
+        .refuses(&changing),
+        Endpoint::delete(
+            "/v1/services/{service}/backends/{backend}",
+            "A backend leaves the service, with all its ports.",
+            remove_backend,
+        )
+        .answers::<Changed>()
+        .versioned()
+        .refuses(&changing),
+        Endpoint::put(
+            "/v1/services/{service}/backends/{backend}/weight",
+            "A backend gets another weight, on all its ports.",
+            set_weight,
+        )
+        .takes::<WeightBody>()
+        .answers::<Changed>()
+        .versioned()
+        .refuses(&changing),
+        Endpoint::get(
+            "/v1/config",
+            "The configuration in force, keys included: the file and what the API has changed since.",
+            configuration,
+        )
+        .for_operators()
+        .answers::<InForce>(),
+        Endpoint::post(
+            "/v1/config/save",
+            "Write the services in force into the configuration file, whose comments stay.",
+            save,
+        )
+        .answers::<Saved>()
+        .refuses(&[StatusCode::CONFLICT, StatusCode::UNPROCESSABLE_ENTITY]),
         Endpoint::get("/metrics", "Metrics for Prometheus, in the format OpenMetrics.", metrics)
             .answers_text(MEDIA),
     ]
@@ -89,6 +161,31 @@ pub struct ReloadBody {
     /// Whether nothing is to change.
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// The body of a backend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackendBody {
+    /// Its port; by default the port that the client asked for.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub port: Option<u16>,
+    /// Its share of new connections compared with the others'.
+    #[serde(default = "one")]
+    pub weight: u16,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+/// The body of a weight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WeightBody {
+    /// The share of new connections compared with the others'; 0: none.
+    pub weight: u16,
 }
 
 /// Lets operators through, and refuses all others.
@@ -113,6 +210,24 @@ async fn status(State(app): State<App>) -> Response {
     answer(app.engine.ask(Request::Status).await)
 }
 
+async fn services(State(app): State<App>) -> Result<Json<Vec<ServiceStatus>>, Refused> {
+    let status: Status = app.engine.ask_for(Request::Status).await?;
+    Ok(Json(status.services))
+}
+
+async fn service(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<ServiceStatus>, Refused> {
+    let status: Status = app.engine.ask_for(Request::Status).await?;
+    let found = status.services.into_iter().find(|own| own.name == name && !own.removed);
+    Ok(found.map(Json).ok_or(Refusal::NoService(name))?)
+}
+
+async fn connections(State(app): State<App>, Query(filter): Query<Filter>) -> Response {
+    answer(app.engine.ask(Request::Connections(filter)).await)
+}
+
 async fn connections_of_client(State(app): State<App>, Path(client): Path<SocketAddr>) -> Response {
     answer(app.engine.ask(Request::Connection { client }).await)
 }
@@ -120,20 +235,87 @@ async fn connections_of_client(State(app): State<App>, Path(client): Path<Socket
 async fn drain(
     State(app): State<App>,
     Path((service, backend)): Path<(String, IpAddr)>,
+    IfMatch(version): IfMatch,
 ) -> Response {
-    answer(app.engine.ask(Request::Drain { service, backend }).await)
+    answer(app.engine.ask_of(Request::Drain { service, backend }, version).await)
 }
 
 async fn restore(
     State(app): State<App>,
     Path((service, backend)): Path<(String, IpAddr)>,
+    IfMatch(version): IfMatch,
 ) -> Response {
-    answer(app.engine.ask(Request::Restore { service, backend }).await)
+    answer(app.engine.ask_of(Request::Restore { service, backend }, version).await)
 }
 
-async fn reload(State(app): State<App>, Body(body): Body<ReloadBody>) -> Response {
+async fn reload(
+    State(app): State<App>,
+    IfMatch(version): IfMatch,
+    Body(body): Body<ReloadBody>,
+) -> Response {
     let ReloadBody { file, dry_run } = body;
-    answer(app.engine.ask(Request::Reload { file, dry_run }).await)
+    answer(app.engine.ask_of(Request::Reload { file, dry_run }, version).await)
+}
+
+async fn set_service(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    IfMatch(version): IfMatch,
+    Body(service): Body<Service>,
+) -> Response {
+    if service.name != name {
+        let what = format!("the path names the service '{name}', and the body '{}'", service.name);
+        return Refused::malformed(what).into_response();
+    }
+    change(&app, Change::SetService(Box::new(service)), version).await
+}
+
+async fn remove_service(
+    State(app): State<App>,
+    Path(service): Path<String>,
+    IfMatch(version): IfMatch,
+) -> Response {
+    change(&app, Change::RemoveService { service }, version).await
+}
+
+async fn set_backend(
+    State(app): State<App>,
+    Path((service, address)): Path<(String, IpAddr)>,
+    IfMatch(version): IfMatch,
+    Body(body): Body<BackendBody>,
+) -> Response {
+    let backend = Backend { address, port: body.port, weight: body.weight, server_ids: Vec::new() };
+    change(&app, Change::SetBackend { service, backend }, version).await
+}
+
+async fn remove_backend(
+    State(app): State<App>,
+    Path((service, backend)): Path<(String, IpAddr)>,
+    IfMatch(version): IfMatch,
+) -> Response {
+    change(&app, Change::RemoveBackend { service, backend }, version).await
+}
+
+async fn set_weight(
+    State(app): State<App>,
+    Path((service, backend)): Path<(String, IpAddr)>,
+    IfMatch(version): IfMatch,
+    Body(WeightBody { weight }): Body<WeightBody>,
+) -> Response {
+    change(&app, Change::SetWeight { service, backend, weight }, version).await
+}
+
+async fn change(app: &App, change: Change, version: Option<u64>) -> Response {
+    answer(app.engine.ask_of(Request::Change(change), version).await)
+}
+
+async fn configuration(State(app): State<App>) -> Response {
+    answer(app.engine.ask(Request::Configuration).await)
+}
+
+async fn save(State(app): State<App>) -> Result<Json<Saved>, Refused> {
+    let InForce { file, config } = app.engine.ask_for(Request::Configuration).await?;
+    Ok(Json(save::write(&file, &config)?))
 }
 
 async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Refused> {
@@ -141,13 +323,18 @@ async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Refused> {
     Ok(([(CONTENT_TYPE, MEDIA)], metrics::render(&status)))
 }
 
-/// The load balancer's answer as it came.
-fn answer(outcome: Outcome) -> Response {
-    match outcome {
+/// The load balancer's answer as it came, with the version of the configuration.
+fn answer(reply: Reply) -> Response {
+    let mut response = match reply.outcome {
         Ok(answer) => {
             let text = Box::<str>::from(answer).into_string();
             ([(CONTENT_TYPE, "application/json")], text).into_response()
         }
         Err(refusal) => Refused::from(refusal).into_response(),
+    };
+    let tag = reply.version.and_then(|version| format!("\"{version}\"").parse().ok());
+    if let Some(tag) = tag {
+        response.headers_mut().insert(ETAG, tag);
     }
+    response
 }

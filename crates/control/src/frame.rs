@@ -14,6 +14,8 @@ pub const LONGEST_REQUEST: usize = 1 << 20;
 pub struct Asked {
     /// The number, which its answer has, too.
     pub id: u64,
+    /// The only version of the configuration that the request is meant for.
+    pub version: Option<u64>,
     /// What is asked.
     pub request: Request,
 }
@@ -23,6 +25,8 @@ pub struct Asked {
 pub struct Answered {
     /// The request's number.
     pub id: u64,
+    /// The version of the configuration, which every change raises, and every start.
+    pub version: u64,
     /// What came of it; the JSON is what the request's kind says.
     pub answer: Result<Box<RawValue>, Refusal>,
 }
@@ -38,17 +42,21 @@ impl Asked {
 }
 
 impl Answered {
-    /// The line of an answer to `id`.
+    /// The line of an answer to `id` while the configuration has `version`.
     ///
     /// # Errors
     /// A path in it is no Unicode.
-    pub fn line(id: u64, answer: &Result<Box<RawValue>, Refusal>) -> serde_json::Result<Vec<u8>> {
+    pub fn line(
+        (id, version): (u64, u64),
+        answer: &Result<Box<RawValue>, Refusal>,
+    ) -> serde_json::Result<Vec<u8>> {
         #[derive(Serialize)]
         struct Lent<'a> {
             id: u64,
+            version: u64,
             answer: &'a Result<Box<RawValue>, Refusal>,
         }
-        line(&Lent { id, answer })
+        line(&Lent { id, version, answer })
     }
 }
 

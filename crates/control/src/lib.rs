@@ -11,6 +11,7 @@
 //! argument, and so is the state that threads share.
 #![forbid(unsafe_code)]
 
+mod change;
 mod compile;
 mod control;
 mod diff;
@@ -25,6 +26,7 @@ mod request;
 mod state_file;
 mod step;
 
+pub use change::Change;
 pub use compile::{CompileError, PortFact, answers};
 pub use control::{Applied, Control, Start};
 pub use diff::diff;
@@ -33,6 +35,6 @@ pub use fixed::Fixed;
 pub use frame::{Answered, Asked, LONGEST_REQUEST};
 pub use plan::{InterfaceKey, Plan};
 pub use refusal::{Problem, Refusal};
-pub use request::{Reloaded, Request, Steered};
+pub use request::{Changed, Filter, InForce, Reloaded, Request, Steered};
 pub use state_file::{StateFile, StateFileError};
 pub use step::{BackendKey, Order, Step};

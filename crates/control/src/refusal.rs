@@ -80,6 +80,19 @@ pub enum Refusal {
     /// What is asked can't be said now.
     #[error("{0}; ask again")]
     Busy(String),
+    /// The configuration is another one than the client takes it for.
+    #[error(
+        "nothing has changed: the configuration has the version {0} by now; read it, and ask again with that version"
+    )]
+    Outdated(u64),
+    /// The service has no such backend.
+    #[error("service '{service}' has no backend {backend}")]
+    NoSuchBackend {
+        /// The service's name.
+        service: String,
+        /// The address.
+        backend: IpAddr,
+    },
     /// No service has the name.
     #[error("there is no service '{0}'")]
     NoService(String),

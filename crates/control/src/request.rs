@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Problem;
+use crate::{Change, Problem};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,12 @@ pub enum Request {
         /// The client's address and port.
         client: SocketAddr,
     },
+    /// The connections in the table.
+    Connections(Filter),
+    /// The configuration in force.
+    Configuration,
+    /// Services or backends are to change.
+    Change(Change),
     /// A backend is to get no new connections.
     Drain {
         /// The service's name.
@@ -39,6 +45,56 @@ pub enum Request {
         /// Nothing is to change: only the steps are wanted.
         dry_run: bool,
     },
+}
+
+/// Which connections are wanted, and which part of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// Only those of this client's address.
+    #[serde(default)]
+    pub client: Option<IpAddr>,
+    /// Only those of the service with this name.
+    #[serde(default)]
+    pub service: Option<String>,
+    /// Only those of backends with this address.
+    #[serde(default)]
+    pub backend: Option<IpAddr>,
+    /// How many to leave out, in the order of the table.
+    #[serde(default)]
+    pub skip: u64,
+    /// How many to show, at most 1000.
+    #[serde(default = "Filter::default_limit")]
+    #[schemars(range(max = 1000))]
+    pub limit: u16,
+}
+
+impl Filter {
+    /// The most connections that are shown at once.
+    pub const MOST: u16 = 1000;
+
+    const fn default_limit() -> u16 {
+        100
+    }
+}
+
+/// The configuration in force: that of the file, and what the control API has changed
+/// since the file was read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InForce {
+    /// The file that was read last.
+    pub file: PathBuf,
+    /// The configuration.
+    pub config: config::Config,
+}
+
+/// What a change of services or backends did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changed {
+    /// What has changed, one a line; nothing if all was so already.
+    pub steps: Vec<String>,
+    /// What is allowed and unwise in the configuration.
+    pub warnings: Vec<String>,
 }
 
 /// What a drain or a restore did.

@@ -2,9 +2,13 @@
 //! the configuration is read again.
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use config::Config;
-use control::{Drained, Plan, Refusal, Reloaded, Request, StateFile, StateFileError, Steered};
+use control::{
+    Asked, Change, Changed, Drained, InForce, Plan, Problem, Refusal, Reloaded, Request, StateFile,
+    StateFileError, Steered,
+};
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use state::Shared;
@@ -16,8 +20,13 @@ use crate::link::Outcome;
 pub(crate) struct Control {
     shared: Arc<Shared>,
     control: control::Control,
-    /// The configuration in force.
+    /// The file that was read last.
     file: PathBuf,
+    /// The configuration in force.
+    config: Config,
+    /// Raised by every change. It begins with the time, so that no version of a
+    /// predecessor comes again.
+    version: u64,
     state: StateFile,
     reloaded: bool,
 }
@@ -31,16 +40,38 @@ impl Control {
         (config, file): (&Config, &Path),
     ) -> Self {
         let state = StateFile::new(config.status.state_path());
-        let mut control =
-            Self { shared, control, file: file.to_path_buf(), state, reloaded: false };
+        let mut control = Self {
+            shared,
+            control,
+            file: file.to_path_buf(),
+            config: config.clone(),
+            version: first_version(),
+            state,
+            reloaded: false,
+        };
         control.remember();
         control
     }
 
-    /// Obeys `request`, and says what came of it; `None` if it only asks.
-    pub(crate) fn obey(&mut self, request: &Request) -> Option<Outcome> {
+    /// The version of the configuration in force.
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Obeys a request, and says what came of it; `None` if it only asks about the
+    /// state.
+    pub(crate) fn obey(&mut self, asked: &Asked) -> Option<Outcome> {
+        let Asked { version, request, .. } = asked;
+        if version.is_some_and(|version| version != self.version) {
+            return Some(Err(Refusal::Outdated(self.version)));
+        }
         match request {
-            Request::Status | Request::Connection { .. } => None,
+            Request::Status | Request::Connection { .. } | Request::Connections(_) => None,
+            Request::Configuration => {
+                let (file, config) = (self.file.clone(), self.config.clone());
+                Some(outcome(Ok(InForce { file, config })))
+            }
+            Request::Change(change) => Some(outcome(self.change(change))),
             Request::Drain { service, backend } => {
                 let one = Drained { service: service.clone(), backend: *backend };
                 Some(outcome(self.steer(&one, true)))
@@ -64,6 +95,7 @@ impl Control {
 
     fn steer(&mut self, one: &Drained, drain: bool) -> Result<Steered, Refusal> {
         let done = self.control.steer(&self.shared, one, drain)?;
+        self.version += 1;
         let what = if drain { "drained" } else { "restored" };
         match done.connections {
             None => tracing::info!("{one} {what}: {:.2} % of the clients move", done.moved * 100.0),
@@ -88,15 +120,37 @@ impl Control {
                 tracing::info!(%file, steps, "the configuration was read again");
                 done.steps.iter().for_each(|step| tracing::info!("{step}"));
                 (self.file, self.reloaded) = (done.file.clone(), true);
+                self.version += 1;
                 self.save();
             }
         }
         done
     }
 
+    fn change(&mut self, change: &Change) -> Result<Changed, Refusal> {
+        let mut config = self.config.clone();
+        change.apply(&mut config)?;
+        let text =
+            toml::to_string(&config).map_err(|error| Refusal::Impossible(error.to_string()))?;
+        let name = Path::new("change");
+        let done = self.control.reload(&self.shared, (name, &text), false);
+        let Reloaded { steps, warnings, .. } = done.map_err(without_lines)?;
+        for step in &steps {
+            tracing::info!("by the control API: {step}");
+        }
+        (self.config, self.reloaded) = (config, true);
+        self.version += 1;
+        self.save();
+        Ok(Changed { steps, warnings })
+    }
+
     fn read(&mut self, file: &Path, dry_run: bool) -> Result<Reloaded, Refusal> {
         let text = config::read(file)?;
-        self.control.reload(&self.shared, (file, &text), dry_run)
+        let done = self.control.reload(&self.shared, (file, &text), dry_run)?;
+        if !dry_run {
+            self.config = Config::parse(&text, file)?;
+        }
+        Ok(done)
     }
 
     /// Drains what the state file says. Whatever is wrong with it, traffic is
@@ -135,6 +189,24 @@ impl Control {
         if let Err(error) = self.state.write(&self.control.plan().drained) {
             tracing::warn!("{error}: what is drained is forgotten at a restart");
         }
+    }
+}
+
+/// The time in milliseconds, which no version of a predecessor has reached.
+fn first_version() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX / 2)
+}
+
+/// Lines of a text that no client has seen would mislead.
+fn without_lines(refusal: Refusal) -> Refusal {
+    let all = |problems: Vec<Problem>| {
+        problems.into_iter().map(|own| Problem { line: 0, column: 0, ..own }).collect()
+    };
+    match refusal {
+        Refusal::Configuration(problems) => Refusal::Configuration(all(problems)),
+        Refusal::NeedsRestart(problems) => Refusal::NeedsRestart(all(problems)),
+        other => other,
     }
 }
 
@@ -188,9 +260,13 @@ mod tests {
         std::fs::write(dir.path().join("hnlb.toml"), text).unwrap();
     }
 
+    fn asked(request: &Request) -> Asked {
+        Asked { id: 1, version: None, request: request.clone() }
+    }
+
     impl Running {
         fn told<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, Refusal> {
-            let answer = self.control.obey(request).unwrap()?;
+            let answer = self.control.obey(&asked(request)).unwrap()?;
             Ok(serde_json::from_str(answer.get()).unwrap())
         }
 
@@ -217,9 +293,9 @@ mod tests {
     #[test]
     fn backends_are_drained_and_come_back() {
         let mut running = start(written(TEXT));
-        assert!(running.control.obey(&Request::Status).is_none());
+        assert!(running.control.obey(&asked(&Request::Status)).is_none());
         let client = "192.0.2.1:5".parse().unwrap();
-        assert!(running.control.obey(&Request::Connection { client }).is_none());
+        assert!(running.control.obey(&asked(&Request::Connection { client })).is_none());
         let drained = running.steer("drain dns 10.71.0.11").unwrap();
         assert_eq!((drained.moved, drained.connections, drained.serving), (0.5, None, 1));
         for (words, reason) in [
@@ -289,5 +365,65 @@ mod tests {
             assert_eq!(problems[0].file, file.display().to_string());
         }
         assert!(running.reload(TEXT).unwrap().steps.is_empty());
+    }
+
+    fn backend(text: &str) -> config::Backend {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_in_force_and_a_reload_of_the_file_takes_it_back() {
+        let mut running = start(written(TEXT));
+        let web = || "web".to_owned();
+        let thirteen = backend(r#"{"address": "10.71.0.13", "weight": 7}"#);
+        let changes = [
+            Change::SetBackend { service: web(), backend: thirteen.clone() },
+            Change::SetWeight { service: web(), backend: "10.71.0.11".parse().unwrap(), weight: 5 },
+            Change::RemoveBackend { service: web(), backend: "10.71.0.12".parse().unwrap() },
+            Change::RemoveService { service: "dns".to_owned() },
+        ];
+        for change in &changes {
+            let before = running.control.version();
+            let done: Changed = running.told(&Request::Change(change.clone())).unwrap();
+            assert_eq!(done.steps.len(), 1, "{change:?}: {done:?}");
+            assert!(running.control.version() > before);
+        }
+        let held: InForce = running.told(&Request::Configuration).unwrap();
+        let weights = held.config.services[0].backends.iter().map(|own| own.weight);
+        assert_eq!((held.config.services.len(), weights.collect()), (1, vec![5, 7]));
+        // What the file says against what runs.
+        let dry: Reloaded = running.told(&Request::Reload { file: None, dry_run: true }).unwrap();
+        assert!(dry.steps.len() >= 4, "{dry:?}");
+        running.reload(TEXT).unwrap();
+        let held: InForce = running.told(&Request::Configuration).unwrap();
+        assert_eq!(held.config.services.len(), 2);
+    }
+
+    #[test]
+    fn a_refused_change_and_one_of_another_version_change_nothing() {
+        let mut running = start(written(TEXT));
+        let before: InForce = running.told(&Request::Configuration).unwrap();
+        let version = running.control.version();
+        let (web, none) = ("web".to_owned(), "none".to_owned());
+        let (twelve, other) = ("10.71.0.12".parse().unwrap(), "10.71.0.99".parse().unwrap());
+        let of_ipv6 = backend(r#"{"address": "fd00::1"}"#);
+        for (change, reason) in [
+            (Change::RemoveService { service: none.clone() }, "no service 'none'"),
+            (Change::RemoveBackend { service: web.clone(), backend: other }, "no backend"),
+            (Change::SetWeight { service: none, backend: twelve, weight: 1 }, "no service"),
+            (Change::SetBackend { service: web.clone(), backend: of_ipv6 }, "service.web"),
+        ] {
+            let refusal = running.told::<Changed>(&Request::Change(change)).unwrap_err();
+            assert!(refusal.to_string().contains(reason), "{refusal}");
+        }
+        let change = Change::SetWeight { service: web, backend: twelve, weight: 9 };
+        let request = Request::Change(change);
+        let late = Asked { id: 1, version: Some(version - 1), request: request.clone() };
+        let outcome = running.control.obey(&late).unwrap();
+        assert_eq!(outcome.unwrap_err(), Refusal::Outdated(version));
+        let after: InForce = running.told(&Request::Configuration).unwrap();
+        assert_eq!((after, running.control.version()), (before, version));
+        let now = Asked { id: 1, version: Some(version), request };
+        assert!(running.control.obey(&now).unwrap().is_ok());
     }
 }

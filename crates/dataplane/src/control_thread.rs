@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::control::Control;
-use crate::link::Links;
+use crate::link::{Links, Reply};
 use crate::report::Reporter;
 
 /// How long the thread rests between two turns.
@@ -46,8 +46,10 @@ impl ControlThread {
         if reporter.tick(now_ms) {
             announce.store(true, Ordering::Relaxed);
         }
-        links.serve(|request, search| {
-            control.obey(request).or_else(|| reporter.answer(request, search, now_ms))
+        links.serve(|asked, search| {
+            let obeyed = control.obey(asked);
+            let outcome = obeyed.or_else(|| reporter.answer(&asked.request, search, now_ms))?;
+            Some(Reply { version: control.version(), outcome })
         });
         if control.tick(now_ms) {
             announce.store(true, Ordering::Relaxed);

@@ -1,14 +1,17 @@
 //! Answers to questions about single connections.
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use admission::Standing;
-use conntrack::{ConnId, ConnView, IterPlace};
-use control::Refusal;
+use conntrack::{ConnId, ConnView, IterPlace, OffloadState};
+use control::{Filter, Refusal};
+use flow::BackendId;
 use offload::{Explained, Place};
+use service::{Binding, Service};
 use state::Shared;
 
 use crate::offload_thread::RulesDesk;
-use status::{ClientConnections, Explanation};
+use status::{ClientConnections, Connection, ConnectionList, Explanation};
 
 /// Records that a search visits in one turn: 1 to 5 ms, since each may be a cache miss.
 pub(crate) const SLICE: usize = 1 << 14;
@@ -19,6 +22,8 @@ pub(crate) const SLICE: usize = 1 << 14;
 pub(crate) struct Search {
     place: IterPlace,
     found: Vec<(ConnId, ConnView)>,
+    /// How many were asked for and seen, those that are not shown included.
+    matches: u64,
 }
 
 impl Search {
@@ -31,7 +36,7 @@ impl Search {
         desk: &RulesDesk,
         now_ms: u64,
     ) -> Option<Result<ClientConnections, Refusal>> {
-        let Self { place, found } = self;
+        let Self { place, found, .. } = self;
         let is_more = shared.table.iter_slice(now_ms, place, SLICE, &mut |conn, view| {
             if view.binding.client == client {
                 found.push((conn, view));
@@ -41,6 +46,58 @@ impl Search {
             return None;
         }
         Some(explain_all(found, desk, now_ms))
+    }
+
+    /// Looks at the next slice. The connections that `filter` lets through, once all
+    /// have been looked at.
+    pub(crate) fn list(
+        &mut self,
+        filter: &Filter,
+        shared: &Shared,
+        now_ms: u64,
+    ) -> Option<Result<ConnectionList, Refusal>> {
+        let snapshot = shared.snapshot.load();
+        let table = &snapshot.services;
+        let all = || table.services().iter().chain(table.departed_services());
+        let service = match &filter.service {
+            None => None,
+            Some(name) => match all().find(|own| own.name() == *name) {
+                Some(service) => Some(service.id()),
+                None => return Some(Err(Refusal::NoService(name.clone()))),
+            },
+        };
+        let present = table.backends().iter().chain(table.departed());
+        let backends: BTreeSet<BackendId> =
+            present.filter(|own| filter.backend == Some(own.address)).map(|own| own.id).collect();
+        let Self { place, found, matches } = self;
+        let shown = usize::from(filter.limit.min(Filter::MOST));
+        let is_more = shared.table.iter_slice(now_ms, place, SLICE, &mut |conn, view| {
+            let Binding { client, backend, service: own, .. } = view.binding;
+            let is_wanted = filter.client.is_none_or(|wanted| client.ip() == wanted)
+                && (filter.backend.is_none() || backends.contains(&backend))
+                && service.is_none_or(|wanted| own == wanted);
+            if is_wanted {
+                if *matches >= filter.skip && found.len() < shown {
+                    found.push((conn, view));
+                }
+                *matches += 1;
+            }
+        });
+        if is_more {
+            return None;
+        }
+        let name = |id| all().find(|own| own.id() == id).map_or("", Service::name).to_owned();
+        let connections = found.iter().map(|(_, view)| Connection {
+            protocol: view.binding.proto.to_string(),
+            client: view.binding.client.to_string(),
+            service: name(view.binding.service),
+            vip: view.binding.vip.to_string(),
+            server: view.binding.server.to_string(),
+            state: format!("{:?}", view.state),
+            idle_ms: view.idle_ms,
+            in_nic: view.offload == OffloadState::Installed,
+        });
+        Some(Ok(ConnectionList { connections: connections.collect(), found: *matches }))
     }
 }
 

@@ -23,6 +23,15 @@ const CHUNK: usize = 1 << 14;
 /// What came of a request, as JSON.
 pub(crate) type Outcome = Result<Box<RawValue>, Refusal>;
 
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    /// The version of the configuration.
+    pub(crate) version: u64,
+    /// What came of the request.
+    pub(crate) outcome: Outcome,
+}
+
 /// Makes links.
 #[derive(Clone, Debug)]
 pub(crate) struct Connector(Sender<UnixStream>);
@@ -65,10 +74,7 @@ impl Links {
 
     /// Serves what waits, without ever waiting for a peer. `answer` is called for each
     /// request, in this turn and the next ones until it gives the outcome.
-    pub(crate) fn serve(
-        &mut self,
-        mut answer: impl FnMut(&Request, &mut Search) -> Option<Outcome>,
-    ) {
+    pub(crate) fn serve(&mut self, mut answer: impl FnMut(&Asked, &mut Search) -> Option<Reply>) {
         for stream in self.new.try_iter() {
             if self.links.len() < LINKS {
                 self.links.push(Link::new(stream));
@@ -76,10 +82,10 @@ impl Links {
         }
         for link in &mut self.links {
             link.read();
-            link.pending.retain_mut(|(asked, search)| match answer(&asked.request, search) {
+            link.pending.retain_mut(|(asked, search)| match answer(asked, search) {
                 None => true,
-                Some(outcome) => {
-                    push(&mut link.output, asked.id, &outcome);
+                Some(reply) => {
+                    push(&mut link.output, asked.id, &reply);
                     false
                 }
             });
@@ -146,8 +152,8 @@ impl Link {
     }
 }
 
-fn push(output: &mut Vec<u8>, id: u64, outcome: &Outcome) {
-    match Answered::line(id, outcome) {
+fn push(output: &mut Vec<u8>, id: u64, reply: &Reply) {
+    match Answered::line((id, reply.version), &reply.outcome) {
         Ok(line) => output.extend(line),
         Err(error) => tracing::error!(%error, "an answer can't be written"),
     }
@@ -187,7 +193,7 @@ impl Caller {
     /// It is refused, or the load balancer has ended.
     pub fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, CallError> {
         self.id += 1;
-        let line = Asked { id: self.id, request: request.clone() }.line()?;
+        let line = Asked { id: self.id, version: None, request: request.clone() }.line()?;
         self.stream.get_mut().write_all(&line)?;
         let mut line = String::new();
         if self.stream.read_line(&mut line)? == 0 {
@@ -202,8 +208,9 @@ impl Caller {
 mod tests {
     use super::*;
 
-    fn raw(text: &str) -> Outcome {
-        Ok(RawValue::from_string(text.to_owned()).unwrap())
+    fn raw(text: &str) -> Option<Reply> {
+        let outcome = Ok(RawValue::from_string(text.to_owned()).unwrap());
+        Some(Reply { version: 5, outcome })
     }
 
     #[test]
@@ -212,15 +219,18 @@ mod tests {
         let mut peer = connector.connect().unwrap();
         let search = Request::Connection { client: "192.0.2.1:5".parse().unwrap() };
         for (id, request) in [(7, search), (8, Request::Status)] {
-            peer.write_all(&Asked { id, request }.line().unwrap()).unwrap();
+            peer.write_all(&Asked { id, version: None, request }.line().unwrap()).unwrap();
         }
         let mut turns = 0;
         for _ in 0..5 {
-            links.serve(|request, _| match request {
-                Request::Status => raw("1").into(),
+            links.serve(|asked, _| match asked.request {
+                Request::Status => raw("1"),
                 _ => {
                     turns += 1;
-                    (turns > 3).then(|| Err(Refusal::Busy("the driver is".to_owned())))
+                    (turns > 3).then(|| Reply {
+                        version: 5,
+                        outcome: Err(Refusal::Busy("the driver is".to_owned())),
+                    })
                 }
             });
         }
@@ -231,6 +241,7 @@ mod tests {
             .collect();
         assert_eq!(lines.iter().map(|line| line.id).collect::<Vec<_>>(), [8, 7]);
         assert!(lines[1].answer.is_err());
+        assert!(lines.iter().all(|line| line.version == 5));
     }
 
     #[test]
@@ -239,13 +250,13 @@ mod tests {
         let mut peer = connector.connect().unwrap();
         peer.set_nonblocking(true).unwrap();
         let answer = format!("\"{}\"", "x".repeat(1 << 20));
-        let line = Asked { id: 1, request: Request::Status }.line().unwrap();
+        let line = Asked { id: 1, version: None, request: Request::Status }.line().unwrap();
         let mut answers = 0;
         for _ in 0..200 {
             let _ = peer.write(&line);
             links.serve(|_, _| {
                 answers += 1;
-                Some(raw(&answer))
+                raw(&answer)
             });
         }
         assert!(answers < 8 + PENDING, "{answers}");
@@ -262,11 +273,11 @@ mod tests {
         long.set_nonblocking(true).unwrap();
         for _ in 0..200 {
             let _ = long.write(&[b'x'; CHUNK]);
-            links.serve(|_, _| raw("1").into());
+            links.serve(|_, _| raw("1"));
         }
         assert_eq!(links.links.len(), 1);
         drop(good);
-        links.serve(|_, _| raw("1").into());
+        links.serve(|_, _| raw("1"));
         assert!(links.links.is_empty());
     }
 }

@@ -88,6 +88,9 @@ impl Reporter {
             Request::Connection { client } => {
                 search.advance(*client, &self.shared, &self.desk, now_ms).map(control::outcome)
             }
+            Request::Connections(filter) => {
+                search.list(filter, &self.shared, now_ms).map(control::outcome)
+            }
             _ => {
                 let rules = self.desk.report().clone();
                 Some(control::outcome(Ok(self.status(&rules, now_ms))))

@@ -27,6 +27,7 @@ pub(crate) fn services(
             weight: backend.weight,
             drained: service.is_drained(backend.id),
             active: u64::from(shared.loads.connections(backend.id)),
+            first_answer_ms: first_answer_ms(shared.loads.latency(backend.id)),
             next_hop: next_hop(backend.address),
         };
         ServiceStatus {
@@ -42,6 +43,11 @@ pub(crate) fn services(
     };
     let present = table.services().iter().map(|service| status(service, false));
     present.chain(table.departed_services().iter().map(|service| status(service, true))).collect()
+}
+
+/// A latency of 1/256 ms, 0 if it is not known, in milliseconds.
+fn first_answer_ms(latency: u32) -> Option<f64> {
+    (latency > 0).then(|| f64::from(latency) / 256.0)
 }
 
 fn endpoint(backend: &Backend) -> String {

@@ -26,7 +26,12 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show the state and the counters of a running load balancer.
     Status(StatusArgs),
-    /// Drain a backend of a running load balancer, or restore it.
+    /// Show connections of a running load balancer.
+    Connections(ConnectionsArgs),
+    /// Save the configuration of a running load balancer.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Drain, restore, add, weigh or remove a backend of a running load balancer.
     #[command(subcommand)]
     Backend(BackendCommand),
     /// Read the configuration of a running load balancer again. What stays in it
@@ -95,9 +100,84 @@ pub(crate) enum BackendCommand {
     /// Send the backend new connections again. In a stateless service its own
     /// clients move back to it.
     Restore(BackendArgs),
+    /// Add a backend to a service, at once and until the file is read again;
+    /// `hnlb config save` writes it into the file.
+    Add(BackendAddArgs),
+    /// Give a backend another weight, at once and until the file is read again.
+    Weight(BackendWeightArgs),
+    /// Take a backend out of a service. Its connections go as the service's
+    /// `on_remove` says.
+    Remove(BackendArgs),
 }
 
-/// The arguments of `hnlb backend drain` and `hnlb backend restore`.
+/// The arguments of `hnlb backend add`.
+#[derive(Debug, Args)]
+pub(crate) struct BackendAddArgs {
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+    /// Its port [default: the port that the client asked for].
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
+    /// Its share of new connections compared with the others'.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) weight: u16,
+}
+
+/// The arguments of `hnlb backend weight`.
+#[derive(Debug, Args)]
+pub(crate) struct BackendWeightArgs {
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+    /// Its share of new connections compared with the others'; 0: none.
+    #[arg(long)]
+    pub(crate) weight: u16,
+}
+
+/// `hnlb config`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Write the services in force into the configuration file, whose comments stay.
+    Save(ConfigArgs),
+}
+
+/// The arguments of `hnlb config save`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb connections`
+#[derive(Debug, Args)]
+pub(crate) struct ConnectionsArgs {
+    /// Show only the connections of this client's address.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) client: Option<std::net::IpAddr>,
+    /// Show only the connections of this service.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// Show only the connections of the backend with this address.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) backend: Option<std::net::IpAddr>,
+    /// The number of connections to leave out.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) skip: u64,
+    /// The most connections to show.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) limit: u16,
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print the connections as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The arguments that all commands of `hnlb backend` have.
 #[derive(Debug, Args)]
 pub(crate) struct BackendArgs {
     /// The service's name, as in the configuration.

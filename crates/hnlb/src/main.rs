@@ -40,6 +40,8 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Api(args) => command::api::run(&args),
         Command::Check(args) => command::check::run(&args),
         Command::Status(args) => command::status::run(&args),
+        Command::Connections(args) => command::connections::run(&args),
+        Command::Config(command) => command::config::run(&command),
         Command::Backend(command) => command::backend::run(&command),
         Command::Reload(args) => command::reload::run(&args, args.dry_run),
         Command::Diff(args) => command::reload::run(&args, true),

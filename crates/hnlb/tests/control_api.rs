@@ -132,3 +132,29 @@ fn the_document_and_the_metrics_are_served() {
         assert!(metrics.contains(&line), "{line}{metrics}");
     }
 }
+
+#[test]
+fn changes_are_in_force_are_shown_by_diff_and_are_saved_with_comments() {
+    let program = start();
+    let file = program.path("hnlb.toml");
+    let text = fs::read_to_string(&file).unwrap().replace("weight = 3", "weight = 3 # heavy");
+    fs::write(&file, text).unwrap();
+    let told = program.told(&["backend", "weight", "web", "10.71.0.12", "--weight", "5"]);
+    assert_eq!(told, "service web: backend 10.71.0.12 gets weight 5\n");
+    program.told(&["backend", "add", "web", "10.71.0.13", "--weight", "2"]);
+    program.told(&["backend", "remove", "web", "10.71.0.11"]);
+    let status: Status = client(&program).get(&["v1", "status"]).unwrap();
+    let weights = |status: &Status| -> Vec<u16> {
+        status.services[0].backends.iter().map(|own| own.weight).collect()
+    };
+    assert_eq!(weights(&status), [5, 2]);
+    assert!(program.told(&["diff"]).contains("backend 10.71.0.13:80 removed"));
+    assert!(program.told(&["config", "save"]).ends_with("saved\n"));
+    assert!(fs::read_to_string(&file).unwrap().contains("weight = 5 # heavy"));
+    assert!(program.told(&["diff"]).ends_with("running already\n"));
+    program.told(&["reload"]);
+    let status: Status = client(&program).get(&["v1", "status"]).unwrap();
+    assert_eq!(weights(&status), [5, 2]);
+    assert_eq!(program.told(&["connections"]), "0 of 0 connections\n");
+    assert!(!program.ask(&["connections", "--service", "none"]).status.success());
+}

@@ -185,6 +185,38 @@ pub struct Explanation {
     pub hardware_bytes: u64,
 }
 
+/// Some of the connections in the table.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ConnectionList {
+    /// The connections, in the order of the table.
+    pub connections: Vec<Connection>,
+    /// How many there are in all that were asked for.
+    pub found: u64,
+}
+
+/// A connection in the table.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Connection {
+    /// `tcp` or `udp`.
+    pub protocol: String,
+    /// The client's address and port.
+    pub client: String,
+    /// The service's name.
+    pub service: String,
+    /// The address and port that the client speaks to.
+    pub vip: String,
+    /// The backend's address and port.
+    pub server: String,
+    /// Its state in the connection table.
+    pub state: String,
+    /// Milliseconds since its last packet that a worker counted.
+    pub idle_ms: u64,
+    /// Whether rules of the NIC may match its packets.
+    pub in_nic: bool,
+}
+
 /// The connection table.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -300,6 +332,9 @@ pub struct BackendStatus {
     pub drained: bool,
     /// Connections it serves now.
     pub active: u64,
+    /// Milliseconds from a connection's first packet to the backend's first answer, as
+    /// the scheduler averages them; `None` if it does not measure them.
+    pub first_answer_ms: Option<f64>,
     /// The next hop's Ethernet address, or why there is none.
     pub next_hop: String,
 }

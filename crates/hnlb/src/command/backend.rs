@@ -1,8 +1,8 @@
 //! `hnlb backend`: backends are drained and come back.
 use std::process::ExitCode;
 
-use api::Client;
-use control::Steered;
+use api::{AskError, BackendBody, Client, WeightBody};
+use control::{Changed, Steered};
 
 use crate::cli::{BackendArgs, BackendCommand};
 use crate::{CommandResult, output};
@@ -11,7 +11,37 @@ pub(crate) fn run(command: &BackendCommand) -> CommandResult {
     match command {
         BackendCommand::Drain(args) => steer(args, true),
         BackendCommand::Restore(args) => steer(args, false),
+        BackendCommand::Add(args) => {
+            let body = BackendBody { port: args.port, weight: args.weight };
+            change(&args.backend, |client, path| client.put(path, &body))
+        }
+        BackendCommand::Weight(args) => {
+            let body = WeightBody { weight: args.weight };
+            change(&args.backend, |client, path| client.put(&[path, &["weight"]].concat(), &body))
+        }
+        BackendCommand::Remove(args) => change(args, Client::delete),
     }
+}
+
+/// Changes what is at the backend's path by `ask`.
+fn change(
+    args: &BackendArgs,
+    ask: impl FnOnce(&Client, &[&str]) -> Result<Changed, AskError>,
+) -> CommandResult {
+    let backend = args.backend.to_string();
+    let path = ["v1", "services", &args.service, "backends", &backend];
+    let done = ask(&Client::new(&args.socket), &path)?;
+    if args.json {
+        output::print(&(serde_json::to_string(&done)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for warning in &done.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let steps: String = done.steps.iter().map(|step| format!("{step}\n")).collect();
+    let nothing = "nothing to change\n".to_owned();
+    output::print(if steps.is_empty() { &nothing } else { &steps })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn steer(args: &BackendArgs, drain: bool) -> CommandResult {

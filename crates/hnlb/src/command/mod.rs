@@ -7,6 +7,8 @@ mod bench_admission;
 mod bench_crypto;
 mod bench_xenoflow;
 pub(crate) mod check;
+pub(crate) mod config;
+pub(crate) mod connections;
 pub(crate) mod lab;
 pub(crate) mod reload;
 pub(crate) mod replay;
