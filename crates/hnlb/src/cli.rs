@@ -299,6 +299,27 @@ pub(crate) enum BenchCommand {
     /// Figure 4 of the LB-NIC paper: TLS handshakes and records a second of one core,
     /// and what records lose to handshakes on the same core and on another.
     Crypto(BenchCryptoArgs),
+    /// The evaluation of the LASLB thesis (chapter 6), simulated: eight processors, the
+    /// algorithms that spread buckets of flows over them, RSS and a software balancer.
+    Laslb(BenchLaslbArgs),
+}
+
+/// `hnlb bench laslb`
+#[derive(Debug, Args)]
+pub(crate) struct BenchLaslbArgs {
+    /// Simulate fewer loads and draws: a functional check within two minutes.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// How many draws of addresses every point is simulated with [default: 100, with
+    /// --quick 4].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) draws: Option<u32>,
+    /// Write laslb.json, the plots and laslb.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per row instead of the tables.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The flags that all measurements of the paper's evaluation have.

@@ -33,6 +33,12 @@ pub enum MeasureError {
     /// The traffic generators.
     #[error(transparent)]
     Traffic(#[from] traffic::TrafficError),
+    /// The settings of a simulated balancer.
+    #[error(transparent)]
+    Balance(#[from] balance::SettingsError),
+    /// A histogram of latencies.
+    #[error("latencies: {0}")]
+    Histogram(String),
     /// The emulated NIC.
     #[error(transparent)]
     Nic(#[from] nic::NicError),

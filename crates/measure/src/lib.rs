@@ -4,8 +4,8 @@
 //! 4 to 8), all systems side by side in one run, with latency, new connections
 //! and churn beside it. [`table`] compares the connection table with DPDK's
 //! `rte_hash`, [`admission`] compares the policies that give out hardware
-//! entries, [`xenoflow`] models stateless services in a card, and [`crypto`] measures
-//! the work of TLS. [`report`]
+//! entries, [`laslb`] simulates the evaluation of the LASLB thesis, [`xenoflow`] models
+//! stateless services in a card, and [`crypto`] measures the work of TLS. [`report`]
 //! turns rows into medians, plots, goals and one HTML page.
 //!
 //! The evaluation runs on two cores. One is traffic source and NIC at once: it
@@ -19,6 +19,7 @@ pub mod admission;
 pub mod crypto;
 mod error;
 mod evaluation;
+pub mod laslb;
 mod machine;
 pub mod report;
 mod statistics;

@@ -11,9 +11,10 @@
 //! | [`Zipf`] | flow indices, index k with weight 1 / (k + 1)^alpha |
 //! | [`Sizes`] | packet sizes of a range and a mean |
 //! | [`Churn`] | timed packets of connections that come and go |
-//! | [`TrafficSet`] | timed and sized packets of the LASLB thesis' three sets |
+//! | [`TrafficSet`] | timed and sized packets of the LASLB thesis' three sets, and of a bursty one |
 #![forbid(unsafe_code)]
 
+mod bursts;
 mod churn;
 mod error;
 mod rng;

@@ -1,4 +1,4 @@
-//! The three traffic sets of the LASLB thesis, section 5.2.1.
+//! The three traffic sets of the LASLB thesis, section 5.2.1, and a bursty one.
 //!
 //! The thesis made them with TRex profiles that it does not print, so these
 //! are generators of our own with the figures that it does print. Where each
@@ -26,9 +26,18 @@
 //! - Sizes have the greatest entropy for their range and mean ([`Sizes`]).
 //! - Set 3 has no connections count in the thesis; it is a parameter.
 //!
+//! - Between the loads of the figure active connections are interpolated, beyond
+//!   them in proportion to the load.
+//!
+//! [`Set::Bursty`] is the thesis' future work (7.1), with numbers of our own: set 2
+//! whose elephants send in microbursts and change all at once, and whose mice pause
+//! together.
+//!
 //! The columns "Average Open Flows" are not used: they count what was opened
 //! over a run whose length is not given.
 
+use crate::bursts::Bursts;
+use crate::error::positive;
 use crate::{Churn, Class, Phase, Rng, Sizes, TrafficError, Uniform};
 
 /// Smallest and largest packet, in bytes.
@@ -41,6 +50,12 @@ const LIFETIME: f64 = 3800.0 / 1900.0;
 const ELEPHANTS: u32 = 20;
 /// The elephants' share of the bytes.
 const ELEPHANT_BYTES: f64 = 0.4;
+/// Where the mice of the bursty set begin, above all its elephants.
+const BURSTY_MICE: u32 = 1 << 24;
+/// The mice of the bursty set send in the first three quarters of this time.
+const ON_OFF_NS: u64 = 10_000_000;
+/// Links that elephants of the bursty set come over, each with its part of them.
+const LINKS: u32 = 4;
 
 /// Offered load, of those in figure 5.2.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,6 +80,21 @@ impl Load {
     /// All of them, ascending.
     pub const ALL: [Self; 7] =
         [Self::G1, Self::G2, Self::G5, Self::G6, Self::G8, Self::G10, Self::G15];
+
+    /// The active connections of sets 1 and 2 at any load in Gbit/s.
+    fn connections(gbps: f64) -> (f64, f64) {
+        let mut below = (0.0, 0.0, 0.0);
+        for load in Self::ALL {
+            let row = load.row();
+            if gbps <= row.0 {
+                let part = (gbps - below.0) / (row.0 - below.0);
+                let between = |low: f64, high: f64| low + part * (high - low);
+                return (between(below.1, row.1), between(below.2, row.2));
+            }
+            below = row;
+        }
+        (below.1 * gbps / below.0, below.2 * gbps / below.0)
+    }
 
     /// In Gbit/s, and the active connections of sets 1 and 2 at it.
     const fn row(self) -> (f64, f64, f64) {
@@ -93,6 +123,10 @@ pub enum Set {
     Balanced,
     /// Traffic set 2, imbalanced: 20 elephants and the connections of set 1.
     Imbalanced,
+    /// Set 2 with elephants that send bursts of 32 packets at the rate of a 10 Gbit/s
+    /// link and give way to 20 others every 250 ms, and mice that all pause for 2.5 ms of
+    /// every 10.
+    Bursty,
     /// Traffic set 3: UDP packets of this many flows, all alike.
     Udp {
         /// Number of flows.
@@ -105,7 +139,8 @@ pub enum Set {
 pub struct Packet {
     /// When it comes, in nanoseconds from the start.
     pub at_ns: u64,
-    /// Its flow; in set 2 the elephants are 0 to 19.
+    /// Its flow; in set 2 the elephants are 0 to 19, in the bursty set the numbers below
+    /// 2^24.
     pub flow: u32,
     /// Its size in bytes.
     pub size: u16,
@@ -134,6 +169,10 @@ enum Source {
     Mice { churn: Churn, first: u32 },
     /// Flows that stay, as a Poisson stream.
     Steady { flows: Uniform, rng: Rng, interval: f64, now: f64 },
+    /// As [`Source::Mice`], all in the first part of every [`ON_OFF_NS`].
+    Pausing { churn: Churn, first: u32 },
+    /// Flows that burst and change.
+    Bursting(Bursts),
 }
 
 impl TrafficSet {
@@ -142,15 +181,38 @@ impl TrafficSet {
     /// # Errors
     /// [`TrafficError::NoFlows`] for UDP of no flows.
     pub fn new(set: Set, load: Load, seed: u64) -> Result<Self, TrafficError> {
+        Self::at(set, load.gbps(), seed)
+    }
+
+    /// The packets of a set at any load in Gbit/s.
+    ///
+    /// # Errors
+    /// [`TrafficError::NoFlows`] for UDP of no flows, [`TrafficError::NotPositive`] for
+    /// a load that is not above 0.
+    pub fn at(set: Set, gbps: f64, seed: u64) -> Result<Self, TrafficError> {
+        positive("load", gbps)?;
         let mut rng = Rng::new(seed);
-        let (gbps, balanced, imbalanced) = load.row();
+        let (balanced, imbalanced) = Load::connections(gbps);
         let rate = |mean: f64| gbps * 1e9 / 8.0 / mean;
         let [one, two, three] = MEANS;
         let parts = match set {
             Set::Balanced => vec![Part::mice(rate(one), balanced, 0, &mut rng)?],
+            Set::Bursty => {
+                let (mice, mean) = mice_and_mean();
+                let each = rate(two) * (1.0 - mice) / f64::from(LINKS);
+                let mut parts = Vec::new();
+                for link in 0..LINKS {
+                    let bursts = Bursts::new(link, ELEPHANTS / LINKS, ELEPHANTS, each, &mut rng)?;
+                    parts.push(Part::new(Source::Bursting(bursts), mean, &mut rng)?);
+                }
+                let active = imbalanced - f64::from(ELEPHANTS);
+                let mice = churn(rate(two) * mice, active, &mut rng)?;
+                let source = Source::Pausing { churn: mice, first: BURSTY_MICE };
+                parts.push(Part::new(source, MEANS[0], &mut rng)?);
+                parts
+            }
             Set::Imbalanced => {
-                let mice = (1.0 - ELEPHANT_BYTES) * two / one;
-                let mean = ELEPHANT_BYTES * two / (1.0 - mice);
+                let (mice, mean) = mice_and_mean();
                 let elephants = rate(two) * (1.0 - mice);
                 vec![
                     Part::steady(elephants, ELEPHANTS, mean, &mut rng)?,
@@ -176,15 +238,25 @@ impl Iterator for TrafficSet {
     }
 }
 
+/// The mice's share of the packets of set 2, and the mean size of the elephants'.
+fn mice_and_mean() -> (f64, f64) {
+    let mice = (1.0 - ELEPHANT_BYTES) * MEANS[1] / MEANS[0];
+    (mice, ELEPHANT_BYTES * MEANS[1] / (1.0 - mice))
+}
+
+/// `rate` packets a second of `active` connections.
+fn churn(rate: f64, active: f64, rng: &mut Rng) -> Result<Churn, TrafficError> {
+    let arrivals = active / LIFETIME;
+    // Each connection's first and last packet come on top of those at intervals.
+    let interval = active / (rate - 2.0 * arrivals);
+    let class = Class { weight: 1.0, lifetime: LIFETIME, interval };
+    Churn::established(arrivals, &[class], rng.next_u64())
+}
+
 impl Part {
     /// `rate` packets a second of `active` connections.
     fn mice(rate: f64, active: f64, first: u32, rng: &mut Rng) -> Result<Self, TrafficError> {
-        let arrivals = active / LIFETIME;
-        // Each connection's first and last packet come on top of those at
-        // intervals.
-        let interval = active / (rate - 2.0 * arrivals);
-        let class = Class { weight: 1.0, lifetime: LIFETIME, interval };
-        let churn = Churn::established(arrivals, &[class], rng.next_u64())?;
+        let churn = churn(rate, active, rng)?;
         Self::new(Source::Mice { churn, first }, MEANS[0], rng)
     }
 
@@ -215,6 +287,17 @@ impl Part {
                 let packet = churn.next()?;
                 let flow = packet.flow.wrapping_add(*first);
                 Packet { at_ns: packet.at_ns, flow, size, phase: packet.phase }
+            }
+            Source::Pausing { churn, first } => {
+                let packet = churn.next()?;
+                let flow = packet.flow.wrapping_add(*first);
+                let begin = packet.at_ns / ON_OFF_NS * ON_OFF_NS;
+                let at_ns = begin + (packet.at_ns - begin) / 4 * 3;
+                Packet { at_ns, flow, size, phase: packet.phase }
+            }
+            Source::Bursting(bursts) => {
+                let (at_ns, flow) = bursts.next()?;
+                Packet { at_ns, flow, size, phase: Phase::Data }
             }
             Source::Steady { flows, rng, interval, now } => {
                 *now += rng.exponential(*interval);

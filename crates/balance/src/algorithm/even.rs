@@ -6,32 +6,43 @@
 //! counted anyway on their way, and a moved bucket does take its packets with it.
 use crate::{Algorithm, Move, Snapshot};
 
-/// A new count weighs 1/16: 32 ms with the default trigger.
-const SMOOTH: u32 = 4;
 /// Triggers before the first decision.
 const WARM_UP: u32 = 8;
-/// In 1000ths of the average: how far the busiest CPU may be above while latencies are
-/// alike, and how far if its latency says that packets queue.
-const CALM: u64 = 100;
-const PRESSED: u64 = 20;
-/// In 1000ths of the average: the least that the busier of two CPUs must lose by a move.
-const GAIN: u64 = 10;
 /// Tokens that a move takes; [`PER_MS`] tokens come every millisecond, so that there are
-/// 12 moves a second in the long run.
+/// 18 moves a second in the long run.
 const PER_MOVE: u64 = 1000;
-const PER_MS: u64 = 12;
+const PER_MS: u64 = 18;
 /// Moves that may follow each other at once.
-const BURST: u64 = 4;
+const BURST: u64 = 10;
 /// Buckets up to which two are exchanged, too; beyond, single moves are fine enough.
 const COARSE: usize = 128;
 
+/// A way to look at packet counts. All marks are in 1000ths of the average CPU.
+struct View {
+    /// A new count weighs 1 / 2^`smooth`.
+    smooth: u32,
+    /// How far the busiest CPU may be above the average while latencies are alike.
+    calm: u64,
+    /// How far it may be if its latency says that packets queue there.
+    pressed: u64,
+    /// The least that the busier of two CPUs must lose by a move.
+    gain: u64,
+}
+
+/// Sudden changes are seen within 16 ms with the default trigger, but bursts look like
+/// them, so only great differences count; small ones are seen within 64 ms.
+const VIEWS: [View; 2] = [
+    View { smooth: 3, calm: 200, pressed: 120, gain: 50 },
+    View { smooth: 5, calm: 100, pressed: 30, gain: 15 },
+];
+
 /// Evens packet counts: moves a bucket of the busiest CPU, or exchanges it with another
-/// CPU's, such that the busier of both has least; with hysteresis, and no more than 12
+/// CPU's, such that the busier of both has least; with hysteresis, and no more than 18
 /// moves a second.
 #[derive(Debug, Default)]
 pub struct Even {
-    /// Smoothed packets of a trigger, with 8 fraction bits.
-    rates: Vec<u64>,
+    /// Smoothed packets of a trigger by view and bucket, with 8 fraction bits.
+    rates: [Vec<u64>; VIEWS.len()],
     sums: Vec<u64>,
     waits: Vec<u64>,
     triggers: u32,
@@ -46,6 +57,7 @@ struct Exchange {
     busier: u64,
     give: usize,
     take: Option<usize>,
+    from: u16,
     with: u16,
 }
 
@@ -57,38 +69,120 @@ impl Algorithm for Even {
         if self.triggers < WARM_UP || self.tokens < 2 * PER_MOVE {
             return;
         }
-        seen.sum_by_cpu(&self.rates, &mut self.sums);
-        let average = self.sums.iter().sum::<u64>() / (seen.cpus as u64).max(1);
-        let Some((busiest, load)) =
-            (0_u16..).zip(self.sums.iter().copied()).max_by_key(|(_, load)| *load)
-        else {
-            return;
-        };
-        let margin = if self.presses(seen, busiest) { PRESSED } else { CALM };
-        if load <= average + average * margin / 1000 {
-            return;
-        }
-        let best = self.best_exchange(seen, busiest, load);
-        let Some(best) = best.filter(|best| best.busier + average * GAIN / 1000 < load) else {
-            return;
-        };
-        moves.push(Move { bucket: best.give as u16, from: busiest, to: best.with });
-        self.tokens -= PER_MOVE;
-        if let Some(take) = best.take {
-            moves.push(Move { bucket: take as u16, from: best.with, to: busiest });
+        for (view, rates) in VIEWS.iter().zip(&self.rates) {
+            seen.sum_by_cpu(rates, &mut self.sums);
+            let Some(best) = step(view, rates, &self.sums, &mut self.waits, seen) else { continue };
+            moves.push(Move { bucket: best.give as u16, from: best.from, to: best.with });
             self.tokens -= PER_MOVE;
+            if let Some(take) = best.take {
+                moves.push(Move { bucket: take as u16, from: best.with, to: best.from });
+                self.tokens -= PER_MOVE;
+            }
+            return;
         }
+    }
+}
+
+/// What one view says to do.
+fn step(
+    view: &View,
+    rates: &[u64],
+    sums: &[u64],
+    waits: &mut Vec<u64>,
+    seen: &Snapshot<'_>,
+) -> Option<Exchange> {
+    let average = sums.iter().sum::<u64>() / (seen.cpus as u64).max(1);
+    let (busiest, load) = (0_u16..).zip(sums.iter().copied()).max_by_key(|(_, load)| *load)?;
+    let margin = if presses(rates, sums, waits, seen, busiest) { view.pressed } else { view.calm };
+    if load <= average + average * margin / 1000 {
+        return None;
+    }
+    let best = best_exchange(rates, sums, seen, busiest, load)?;
+    (best.busier + average * view.gain / 1000 < load).then_some(best)
+}
+
+/// Whether packets wait at a CPU: their latency, weighted by packets, is an eighth
+/// above that of the fastest CPU.
+fn presses(
+    rates: &[u64],
+    sums: &[u64],
+    waits: &mut Vec<u64>,
+    seen: &Snapshot<'_>,
+    busiest: u16,
+) -> bool {
+    waits.clear();
+    waits.resize(seen.cpus, 0);
+    for ((rate, latency), &cpu) in rates.iter().zip(seen.latency).zip(seen.map) {
+        if let Some(wait) = waits.get_mut(usize::from(cpu)) {
+            *wait += rate * u64::from(*latency);
+        }
+    }
+    for (wait, sum) in waits.iter_mut().zip(sums) {
+        *wait /= (*sum).max(1);
+    }
+    let own = waits.get(usize::from(busiest)).copied().unwrap_or(0);
+    let fastest = waits.iter().copied().filter(|wait| *wait > 0).min();
+    fastest.is_some_and(|fastest| own > fastest + fastest / 8)
+}
+
+/// The move of the busiest CPU after which the busier of both CPUs has least. Two moves
+/// must bring half as much again as one.
+fn best_exchange(
+    rates: &[u64],
+    sums: &[u64],
+    seen: &Snapshot<'_>,
+    busiest: u16,
+    load: u64,
+) -> Option<Exchange> {
+    let (mut single, mut double): (Option<Exchange>, Option<Exchange>) = (None, None);
+    let keep = |best: &mut Option<Exchange>, exchange: Exchange| {
+        if best.is_none_or(|best| exchange.busier < best.busier) {
+            *best = Some(exchange);
+        }
+    };
+    let rate = |bucket: usize| rates.get(bucket).copied().unwrap_or(0);
+    for give in seen.buckets_of(busiest.into()) {
+        let given = rate(give);
+        if given == 0 {
+            continue;
+        }
+        for (with, &room) in (0_u16..).zip(sums) {
+            if with == busiest {
+                continue;
+            }
+            let busier = (load - given).max(room + given);
+            keep(&mut single, Exchange { busier, give, take: None, with, from: busiest });
+            if seen.map.len() > COARSE {
+                continue;
+            }
+            for take in seen.buckets_of(with.into()) {
+                let taken = rate(take);
+                let busier = (load - given + taken).max(room + given - taken);
+                let take = Some(take);
+                keep(&mut double, Exchange { busier, give, take, with, from: busiest });
+            }
+        }
+    }
+    match (single, double) {
+        (Some(single), Some(double)) => {
+            let gain = |of: &Exchange| load.saturating_sub(of.busier);
+            Some(if 2 * gain(&double) > 3 * gain(&single) { double } else { single })
+        }
+        (single, double) => single.or(double),
     }
 }
 
 impl Even {
     fn count(&mut self, seen: &Snapshot<'_>) {
-        let first = self.rates.is_empty();
-        self.rates.resize(seen.packets.len(), 0);
-        for (rate, &packets) in self.rates.iter_mut().zip(seen.packets) {
-            let new = u64::from(packets) << 8;
-            let half = 1 << (SMOOTH - 1);
-            *rate = if first { new } else { ((*rate << SMOOTH) - *rate + new + half) >> SMOOTH };
+        for (View { smooth, .. }, rates) in VIEWS.iter().zip(&mut self.rates) {
+            let first = rates.is_empty();
+            rates.resize(seen.packets.len(), 0);
+            for (rate, &packets) in rates.iter_mut().zip(seen.packets) {
+                let new = u64::from(packets) << 8;
+                let half = 1 << (smooth - 1);
+                *rate =
+                    if first { new } else { ((*rate << smooth) - *rate + new + half) >> smooth };
+            }
         }
     }
 
@@ -99,62 +193,5 @@ impl Even {
         let ms = now_ns.saturating_sub(self.last_ns) / 1_000_000;
         self.last_ns += ms * 1_000_000;
         self.tokens = self.tokens.saturating_add(ms * PER_MS).min(BURST * PER_MOVE);
-    }
-
-    /// Whether packets wait at a CPU: their latency, weighted by packets, is an eighth
-    /// above that of the fastest CPU.
-    fn presses(&mut self, seen: &Snapshot<'_>, busiest: u16) -> bool {
-        let weighted = self.rates.iter().zip(seen.latency);
-        let weighted: &mut Vec<u64> = {
-            self.waits.clear();
-            self.waits.resize(seen.cpus, 0);
-            for ((rate, latency), &cpu) in weighted.zip(seen.map) {
-                if let Some(wait) = self.waits.get_mut(usize::from(cpu)) {
-                    *wait += rate * u64::from(*latency);
-                }
-            }
-            &mut self.waits
-        };
-        for (wait, sum) in weighted.iter_mut().zip(&self.sums) {
-            *wait /= (*sum).max(1);
-        }
-        let own = weighted.get(usize::from(busiest)).copied().unwrap_or(0);
-        let fastest = weighted.iter().copied().filter(|wait| *wait > 0).min();
-        fastest.is_some_and(|fastest| own > fastest + fastest / 8)
-    }
-
-    fn best_exchange(&self, seen: &Snapshot<'_>, busiest: u16, load: u64) -> Option<Exchange> {
-        let mut best: Option<Exchange> = None;
-        let mut consider = |exchange: Exchange| {
-            if best.is_none_or(|best| exchange.busier < best.busier) {
-                best = Some(exchange);
-            }
-        };
-        for give in seen.buckets_of(busiest.into()) {
-            let given = self.rate(give);
-            if given == 0 {
-                continue;
-            }
-            for (with, &room) in (0_u16..).zip(&self.sums) {
-                if with == busiest {
-                    continue;
-                }
-                let busier = (load - given).max(room + given);
-                consider(Exchange { busier, give, take: None, with });
-                if seen.map.len() > COARSE {
-                    continue;
-                }
-                for take in seen.buckets_of(with.into()) {
-                    let taken = self.rate(take);
-                    let busier = (load - given + taken).max(room + given - taken);
-                    consider(Exchange { busier, give, take: Some(take), with });
-                }
-            }
-        }
-        best
-    }
-
-    fn rate(&self, bucket: usize) -> u64 {
-        self.rates.get(bucket).copied().unwrap_or(0)
     }
 }

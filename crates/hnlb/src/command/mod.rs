@@ -5,6 +5,7 @@ pub(crate) mod backend;
 pub(crate) mod bench;
 mod bench_admission;
 mod bench_crypto;
+mod bench_laslb;
 mod bench_xenoflow;
 pub(crate) mod check;
 pub(crate) mod config;

@@ -7,6 +7,7 @@ pub(crate) mod columns;
 mod figures;
 mod goals;
 pub(crate) mod html;
+mod laslb;
 mod machine;
 pub(crate) mod plot;
 mod points;
@@ -20,6 +21,7 @@ pub use crate::statistics::{Estimate, Line, deviation, median};
 pub use claims::{Claim, claims};
 pub use figures::{Figure, figures};
 pub use goals::{Goal, Verdict, goals};
+pub use laslb::{laslb_text, write_laslb};
 pub use machine::Machine;
 pub use points::{
     Group, Linearity, NEAR, Point, Results, churns, installs, latencies, linearity, new_flows,

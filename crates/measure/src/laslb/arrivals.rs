@@ -1,0 +1,113 @@
+//! The packets of one draw of addresses, the same for every system.
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use traffic::{Phase, Rng, Set, TrafficError, TrafficSet};
+use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
+
+use crate::laslb::service::Function;
+use crate::laslb::system::{BUCKETS, CPUS};
+
+/// Probes a second in all: 1000 for each of the thesis' four ports.
+const PROBE_NS: u64 = 250_000;
+
+/// A packet towards the function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) at_ns: u64,
+    /// Its flow, counted from 0 in the order of first packets; `None`: an ICMP probe.
+    pub(crate) flow: Option<u32>,
+    pub(crate) service_ns: u32,
+    pub(crate) size: u16,
+    pub(crate) bucket: u16,
+    /// The processor that the NIC's hash names.
+    pub(crate) rss: u16,
+}
+
+/// All packets of a draw.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    pub(crate) packets: Vec<Arrival>,
+    pub(crate) flows: usize,
+    /// Whether a flow stops for a while after a loss.
+    pub(crate) closed_loop: bool,
+}
+
+/// What a flow has: its number, its bucket, its processor by the NIC's hash.
+type Place = (u32, u16, u16);
+
+impl Arrivals {
+    /// Packets of a set at a load for `length_ns` nanoseconds, with addresses by `seed`.
+    pub(crate) fn draw(
+        set: Set,
+        gbps: f64,
+        length_ns: u64,
+        function: Function,
+        seed: u64,
+    ) -> Result<Self, TrafficError> {
+        let mut rng = Rng::new(seed);
+        let traffic = TrafficSet::at(set, gbps, rng.next_u64())?;
+        let mut addresses = Addresses { rng: rng.split(), toeplitz: Toeplitz::new(&MICROSOFT_KEY) };
+        let mut known: HashMap<u32, Place> = HashMap::new();
+        let mut packets = Vec::new();
+        let mut probe_ns = 0;
+        for packet in traffic.take_while(|packet| packet.at_ns < length_ns) {
+            while probe_ns <= packet.at_ns {
+                packets.push(Arrival {
+                    at_ns: probe_ns,
+                    flow: None,
+                    service_ns: function.draw_ns(false, &mut rng),
+                    size: 64,
+                    bucket: rng.below(BUCKETS.into()) as u16,
+                    rss: rng.below(CPUS.into()) as u16,
+                });
+                probe_ns += PROBE_NS;
+            }
+            let next = known.len() as u32;
+            let &mut (flow, bucket, rss) = known.entry(packet.flow).or_insert_with(|| {
+                let (bucket, rss) = addresses.place();
+                (next, bucket, rss)
+            });
+            packets.push(Arrival {
+                at_ns: packet.at_ns,
+                flow: Some(flow),
+                service_ns: function.draw_ns(packet.phase == Phase::Open, &mut rng),
+                size: packet.size,
+                bucket,
+                rss,
+            });
+        }
+        let closed_loop = !matches!(set, Set::Udp { .. });
+        Ok(Self { packets, flows: known.len(), closed_loop })
+    }
+}
+
+/// Where flows fall, by real hashes of random endpoints.
+struct Addresses {
+    rng: Rng,
+    toeplitz: Toeplitz,
+}
+
+impl Addresses {
+    fn place(&mut self) -> (u16, u16) {
+        let bits = self.rng.next_u64();
+        let source = Ipv4Addr::from(0x1000_0000 | (bits as u32 & 0x00ff_ffff));
+        let destination = Ipv4Addr::from(0x3000_0000 | ((bits >> 24) as u32 & 0x00ff_ffff));
+        let (client, server) = (1024 | (bits >> 48) as u16, 80);
+        let hash =
+            balance::thesis((IpAddr::V4(source), client), (IpAddr::V4(destination), server), 6);
+        let mut input = [0; 12];
+        for (to, from) in input.iter_mut().zip(
+            source
+                .octets()
+                .into_iter()
+                .chain(destination.octets())
+                .chain(client.to_be_bytes())
+                .chain(server.to_be_bytes()),
+        ) {
+            *to = from;
+        }
+        let rss = self.toeplitz.hash(&input);
+        ((hash % u32::from(BUCKETS)) as u16, (rss % u32::from(CPUS)) as u16)
+    }
+}

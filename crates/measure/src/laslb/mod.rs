@@ -1,0 +1,20 @@
+//! The evaluation of the LASLB thesis (chapter 6), by discrete-event simulation: eight
+//! processors that run a network function, and the very [`balance`] crate that spreads
+//! packets over them.
+//!
+//! Service times are a model that is calibrated to the thesis' own figures, not times
+//! recorded from a real function: [`service`].
+
+mod arrivals;
+mod experiment;
+mod network_function;
+mod outcome;
+mod row;
+mod run;
+mod service;
+mod simulation;
+mod system;
+
+pub use experiment::Experiment;
+pub use row::{LaslbGoal, LaslbRow, goals};
+pub use run::{Options, run};
