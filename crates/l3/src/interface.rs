@@ -60,14 +60,41 @@ impl OwnV4 {
     }
 }
 
+/// VLAN ids (12 bits, IEEE 802.1Q).
+const VLANS: usize = 1 << 12;
+
+/// The interfaces of one port: found in one step, however many VLANs it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Places {
+    untagged: Option<InterfaceId>,
+    /// By VLAN id; empty for a port without VLANs.
+    tagged: Vec<Option<InterfaceId>>,
+}
+
+impl Places {
+    /// The place of the interface of `vlan`, which must be below [`VLANS`].
+    fn place(&mut self, vlan: Option<u16>) -> Option<&mut Option<InterfaceId>> {
+        let Some(vlan) = vlan else { return Some(&mut self.untagged) };
+        self.tagged.resize(VLANS, None);
+        self.tagged.get_mut(usize::from(vlan))
+    }
+
+    #[inline]
+    fn at(&self, vlan: Option<u16>) -> Option<InterfaceId> {
+        match vlan {
+            None | Some(0) => self.untagged,
+            Some(vlan) => *self.tagged.get(usize::from(vlan))?,
+        }
+    }
+}
+
 /// All interfaces, found by port and VLAN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interfaces {
     /// By id; ids that no interface has are left out.
     all: Vec<Option<Interface>>,
-    /// Port, VLAN and id of each interface, close together in memory: they are
-    /// searched for every packet.
-    places: Vec<(PortId, Option<u16>, InterfaceId)>,
+    /// By port.
+    places: Vec<Places>,
     /// The IPv4 addresses of all interfaces, close together in memory: they are
     /// searched for every client.
     own: Vec<OwnV4>,
@@ -85,7 +112,16 @@ impl Interfaces {
     /// The table of `given`, each under its own id. No two may have one id.
     #[must_use]
     pub fn with_ids(given: Vec<(InterfaceId, Interface)>) -> Self {
-        let places = given.iter().map(|(id, own)| (own.port, own.vlan, *id)).collect();
+        let mut places = Vec::new();
+        for (id, interface) in &given {
+            let port = usize::from(interface.port.0);
+            if places.len() <= port {
+                places.resize(port + 1, Places::default());
+            }
+            if let Some(own) = places.get_mut(port).and_then(|own| own.place(interface.vlan)) {
+                own.get_or_insert(*id);
+            }
+        }
         let mut all = Vec::new();
         for (InterfaceId(id), interface) in given {
             let place = usize::from(id);
@@ -124,11 +160,8 @@ impl Interfaces {
     #[inline]
     #[must_use]
     pub fn at(&self, port: PortId, vlan: Option<u16>) -> Option<(InterfaceId, &Interface)> {
-        let vlan = vlan.filter(|&id| id != 0);
-        let here =
-            |(own, tag, _): &&(PortId, Option<u16>, InterfaceId)| (*own, *tag) == (port, vlan);
-        let (_, _, id) = self.places.iter().find(here)?;
-        Some((*id, self.get(*id)?))
+        let id = self.places.get(usize::from(port.0))?.at(vlan)?;
+        Some((id, self.get(id)?))
     }
 
     /// The interface that has `addr` as its own.
@@ -192,6 +225,31 @@ mod tests {
         assert!(first.is_on_link("10.0.0.200".parse().unwrap()));
         assert_eq!(first.source_for("9.9.9.9".parse().unwrap()), "10.0.0.1".parse().ok());
         assert_eq!(first.source_for("fd00::9".parse().unwrap()), None);
+    }
+
+    /// Against a search through the list.
+    #[test]
+    fn each_of_all_vlans_of_two_ports_is_its_own_interface() {
+        let places = (0..2).flat_map(|port| (1..4095).step_by(port + 1).map(move |id| (port, id)));
+        let given: Vec<(InterfaceId, Interface)> = places
+            .enumerate()
+            .map(|(id, (port, vlan))| {
+                let (port, mac) = (PortId(port as _), Mac([2, 0, 0, 0, 0, 1]));
+                let (name, addresses) = (String::new(), Vec::new());
+                let vlan = Some(vlan);
+                (InterfaceId(id as u16), Interface { name, port, vlan, mac, mtu: 1500, addresses })
+            })
+            .collect();
+        let all = Interfaces::with_ids(given.clone());
+        for port in 0..3 {
+            for vlan in [None, Some(0), Some(u16::MAX)].into_iter().chain((1..4096).map(Some)) {
+                let own = given.iter().find(|(_, own)| {
+                    own.port == PortId(port) && own.vlan == vlan.filter(|id| *id != 0)
+                });
+                let found = all.at(PortId(port), vlan).map(|(id, _)| id);
+                assert_eq!(found, own.map(|(id, _)| *id), "port {port}, VLAN {vlan:?}");
+            }
+        }
     }
 
     #[test]
