@@ -1,7 +1,7 @@
 #!/bin/sh
 # The whole lab with a given hnlb, loaded with each encoding in mode nat and
-# with one in every other mode, and with a few reloads under load: fails if any
-# request fails or anything is left behind.
+# with one in every other mode, with a few reloads under load, its answers, and
+# short floods: fails if any request or check fails or anything is left behind.
 #
 #   e2e.sh HNLB
 set -eu
@@ -9,7 +9,7 @@ if [ "$(id -u)" != 0 ]; then
     echo "test-e2e: skipped: network namespaces need root; run it as root or with sudo"
     exit 0
 fi
-for program in ip ethtool nginx nsd wrk curl dig dnsperf; do
+for program in ip ethtool nginx nsd wrk curl dig dnsperf ping tracepath traceroute; do
     if ! command -v "$program" > /dev/null; then
         echo "test-e2e: skipped: $program is not installed (make deps installs it)"
         exit 0
@@ -36,6 +36,7 @@ for mode in dsr ipip gue gre; do
     "$1" lab demo --mode "$mode" --encoding mark
 done
 "$1" lab reload --reloads 4
+"$1" lab answers
 "$1" lab flood --seconds 3 --rate 2000
 left=
 for namespace in $(remains); do

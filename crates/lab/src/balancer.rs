@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ::status::{ClientConnections, Explanation};
 use control::{Reloaded, Steered};
 use serde::de::DeserializeOwned;
 
@@ -149,6 +150,21 @@ impl Balancer {
     pub fn reload(&self, lab: &Lab, file: &Path) -> Result<Reloaded, LabError> {
         let file = file.display().to_string();
         self.tell(lab, "hnlb reload --json", &["reload", "--config", &file])
+    }
+
+    /// Asks it for what it knows of the connections of `client`, by `hnlb status
+    /// --connection`.
+    ///
+    /// # Errors
+    /// If it knows of none, or doesn't answer.
+    pub(crate) fn connections(
+        &self,
+        lab: &Lab,
+        client: &str,
+    ) -> Result<Vec<Explanation>, LabError> {
+        let argv = ["status", "--connection", client];
+        let answer: ClientConnections = self.tell(lab, "hnlb status --connection --json", &argv)?;
+        Ok(answer.connections)
     }
 
     /// Runs a command of `hnlb` that a running instance answers in JSON.

@@ -8,7 +8,8 @@ use flow::{CardProfile, EncodingChoice, Mode};
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Stop, demo, dns, latency, reload, topology, vm_check,
+    Balancer, Lab, LabError, LabOptions, Stop, answers, demo, dns, latency, reload, topology,
+    vm_check,
 };
 
 /// The commands of `hnlb lab`.
@@ -103,6 +104,8 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Check what HNLB answers at closed ports, to traceroutes, long pings and forged claims, and what it refuses to start with
+    Answers,
     /// Balance DNS entirely in an emulated BlueField-3, and drain a backend meanwhile (the case of the XenoFlow paper)
     Dns,
     /// Echo UDP packets: the other end of `ping`
@@ -177,6 +180,7 @@ impl LabCommand {
                 let options = flood::Options { seconds, rate, attacks, mode, encoding, json };
                 flood::run(binary, &stop, &options)
             }
+            Self::Answers => answers::run(binary, &stop),
             Self::Attack(attacker) => attacker.run(&stop),
             Self::Hold(holder) => holder.run(&stop),
             Self::Visit(visitor) => visitor.run(&stop),

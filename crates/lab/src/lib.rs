@@ -17,6 +17,7 @@ macro_rules! println {
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+pub mod answers;
 mod balancer;
 mod command;
 pub mod compare;

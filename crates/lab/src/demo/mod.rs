@@ -30,7 +30,7 @@ pub fn run(
     encodings: &[EncodingChoice],
 ) -> Result<bool, LabError> {
     let progress = Progress::new("demo", 1 + encodings.len() * run::STEPS);
-    progress.step("setting up 8 network namespaces, 4 nginx, 4 nsd");
+    progress.step("setting up 9 network namespaces, 4 nginx, 4 nsd");
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
     let opener = lab.open_tunnels(mode)?;
     let mut reports = Vec::new();

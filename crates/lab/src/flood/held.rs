@@ -29,10 +29,17 @@ pub struct Holder {
 
 /// What became of the connections.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(crate) struct Held {
     pub(super) held: u64,
     /// Why a connection could not be used at the end, a line for each.
     pub(super) lost: Vec<String>,
+}
+
+impl Held {
+    /// Why connections could not be used at the end, a line for each.
+    pub(crate) fn lost(&self) -> &[String] {
+        &self.lost
+    }
 }
 
 /// One connection and the backend at its other end.

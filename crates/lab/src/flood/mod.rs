@@ -15,6 +15,7 @@ use std::path::Path;
 pub use attack::Attack;
 pub use attacker::Attacker;
 use flow::{EncodingChoice, Mode};
+pub(crate) use held::Held;
 pub use held::Holder;
 pub use visitor::Visitor;
 
