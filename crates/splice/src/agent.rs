@@ -138,7 +138,7 @@ impl Agent {
         self.table.of_backend(&[key.src(), key.dst()]).is_some()
     }
 
-    /// Takes a client's packet to `service`.
+    /// Takes a client's packet to `service`; [`Headers::check`] has let it pass.
     pub fn from_client<B: PacketBuf>(
         &mut self,
         packet: B,
@@ -175,7 +175,7 @@ impl Agent {
         })
     }
 
-    /// Takes a backend's packet.
+    /// Takes a backend's packet; [`Headers::check`] has let it pass.
     pub fn from_backend<B: PacketBuf>(
         &mut self,
         packet: B,

@@ -1,0 +1,85 @@
+//! Any bytes at all, and such as are nearly right.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may")]
+#[path = "support/checks.rs"]
+mod checks;
+
+use proptest::prelude::*;
+
+/// Pieces of which requests are made, and what is wrong with requests.
+const WORDS: [&str; 24] = [
+    "GET ",
+    "POST ",
+    "/",
+    "/a?b",
+    "*",
+    "http://h",
+    " ",
+    " HTTP/1.1\r\n",
+    " HTTP/1.0\r\n",
+    "\r\n",
+    "\n",
+    "\r",
+    "Host: h\r\n",
+    "Host: h:1\r\n",
+    "Content-Length: 5\r\n",
+    "Transfer-Encoding: ",
+    "chunked\r\n",
+    "A",
+    ":",
+    "\t",
+    "\0",
+    "Connection: close\r\n",
+    "\u{e9}",
+    "5\r\nabcde\r\n0\r\n\r\n",
+];
+
+/// The steps that open a connection to the backend.
+fn opened() -> Vec<u8> {
+    let request = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    let mut bytes = vec![0, 2, 16, 16, 0, 0, 0];
+    bytes.extend([0, 24, 17, 17, 0, 0, request.len() as u8]);
+    bytes.extend(request);
+    bytes.extend([1, 18, 16, 17, 0, 0, 0]);
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn an_accepted_request_is_one_to_httparse_too(
+        valid in any::<bool>(),
+        words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..12),
+    ) {
+        let front = if valid { "GET / HTTP/1.1\r\nHost: h\r\n" } else { "" };
+        checks::request(format!("{front}{}\r\n", words.concat()).as_bytes());
+    }
+
+    #[test]
+    fn a_chunked_body_ends_at_one_place(
+        words in prop::collection::vec(prop::sample::select(&["0", "1", "a", ";", "x", "\r\n", "\r", "\n", "0\r\n", "1\r\na\r\n", "A: b\r\n", " "][..]), 0..12),
+    ) {
+        checks::chunked(words.concat().as_bytes());
+    }
+
+    #[test]
+    fn a_hello_is_whole_or_not(bytes in prop::collection::vec(prop::sample::select(&[0_u8, 1, 2, 3, 16, 22, 40][..]), 0..300)) {
+        checks::hello(&bytes);
+    }
+
+    #[test]
+    fn the_agent_sends_sound_segments_whatever_it_gets(
+        open in any::<bool>(),
+        steps in prop::collection::vec((0_u8..2, prop::sample::select(&[2_u8, 16, 18, 24, 17, 4, 20, 1, 0xd8][..]), 14_u8..20, 14_u8..20, 0_u8..60, 0_u8..3, prop::sample::select(&["", "GET / HTTP/1.1\r\n", "Host: h\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", "POST /abcd HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", "HTTP/1.1 101 x\r\n\r\n", "zz"][..])), 0..24),
+        noise in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let mut bytes = if open { opened() } else { Vec::new() };
+        for (side, flags, seq, ack, time, options, text) in steps {
+            bytes.extend([side, flags, seq, ack, time, options, text.len() as u8]);
+            bytes.extend([[2, 4, 5, 0xb4], [1, 3, 3, 7]].concat().iter().take(usize::from(options) * 4));
+            bytes.extend(text.bytes());
+        }
+        bytes.extend(noise);
+        checks::agent(&bytes);
+    }
+}
