@@ -1,0 +1,28 @@
+/* What the programs need of the kernel's interface (include/uapi/linux/bpf.h):
+ * all of it is stable, so no kernel headers are needed. */
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define UINT(name, value) int (*name)[value]
+#define TYPE(name, value) typeof(value) *name
+
+enum { MAP_TYPE_ARRAY = 2, MAP_MMAPABLE = 1 << 10 };
+enum { XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
+
+struct xdp_md {
+	u32 data;
+	u32 data_end;
+	u32 data_meta;
+	u32 ingress_ifindex;
+	u32 rx_queue_index;
+	u32 egress_ifindex;
+};
+
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const redirect)(u32 ifindex, u64 flags) = (void *)23;

@@ -1,0 +1,56 @@
+//! Keys of the match table; the layout is that of `struct entry` in `bpf/forward.h`.
+use wire::{FlowKey, FlowV4, FlowV6};
+
+/// Words of an entry: version, packets, bytes, key.
+pub(crate) const WORDS: usize = 8;
+
+/// The 5-tuple of one direction of a connection, as it lies in its packets.
+///
+/// An IPv4 key has both addresses in the first word. No key's last word is zero,
+/// which is how an empty entry is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(pub(crate) [u64; 5]);
+
+impl Key {
+    /// The key of packets of `flow`.
+    #[must_use]
+    pub fn new(flow: &FlowKey) -> Self {
+        let last = |sport: u16, dport: u16, protocol: u8, version: u8| {
+            let ([a, b], [c, d]) = (sport.to_be_bytes(), dport.to_be_bytes());
+            u64::from_le_bytes([a, b, c, d, protocol, version, 0, 0])
+        };
+        match *flow {
+            FlowKey::V4(FlowV4 { src, dst, sport, dport, proto }) => {
+                let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
+                let addresses = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+                Self([addresses, 0, 0, 0, last(sport, dport, proto.number(), 4)])
+            }
+            FlowKey::V6(FlowV6 { src, dst, sport, dport, proto }) => {
+                let ((a, b), (c, d)) = (halves(src.octets()), halves(dst.octets()));
+                Self([a, b, c, d, last(sport, dport, proto.number(), 6)])
+            }
+        }
+    }
+
+    /// The two places in a table of `slots` entries; they may be the same.
+    pub(crate) fn places(&self, seed: u64, slots: u32) -> [u32; 2] {
+        let [first, middle @ .., last] = &self.0;
+        let mut hash = mix(seed, *first);
+        if last.to_le_bytes()[5] == 6 {
+            hash = middle.iter().fold(hash, |hash, word| mix(hash, *word));
+        }
+        hash = mix(hash, *last);
+        [hash & 0xffff_ffff, hash >> 32].map(|half| (half * u64::from(slots) >> 32) as u32)
+    }
+}
+
+fn mix(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 32)
+}
+
+/// An IPv6 address as two words in the order of memory.
+pub(crate) fn halves(octets: [u8; 16]) -> (u64, u64) {
+    let word = u128::from_le_bytes(octets);
+    (word as u64, (word >> 64) as u64)
+}

@@ -1,0 +1,23 @@
+//! The kernel as the NIC: an XDP program that matches the 5-tuple of established
+//! connections, rewrites their packets as software would, and sends them on.
+//!
+//! The program is `bpf/forward.c`. Its match table ([`Table`]) is an array that this
+//! process maps, so a connection is inserted, moved, removed and counted without a
+//! system call while the program reads. Everything that the program doesn't match, or
+//! that software has to see, goes up untouched.
+#![forbid(unsafe_code)]
+
+mod action;
+mod actions;
+mod bench;
+mod entry;
+mod error;
+mod program;
+mod table;
+
+pub use action::Action;
+pub use bench::{Bench, Course, System};
+pub use entry::Key;
+pub use error::Error;
+pub use program::{Outcome, Program, Ran, Settings};
+pub use table::{Count, Full, Table};

@@ -1,0 +1,162 @@
+//! Loading the programs, and running them on one packet.
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
+use mapped::Mapped;
+use wire::Mac;
+
+use crate::{Error, Table, action, entry};
+
+static FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.o"));
+
+/// What a program is loaded with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The port's Ethernet address: frames to others go up.
+    pub mac: Mac,
+    /// Connections' directions that the match table shall take.
+    pub capacity: u32,
+    /// Different actions that it shall take.
+    pub actions: u32,
+    /// A secret of the hash, random: without it nobody can choose connections that
+    /// compete for the same places.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Places in the table: with two per key, a little under half can be filled.
+    pub(crate) fn slots(&self) -> u32 {
+        self.capacity.max(8).saturating_mul(5).div_ceil(2)
+    }
+
+    /// `struct settings` of `bpf/forward.h`.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.seed.to_ne_bytes().to_vec();
+        bytes.extend(self.slots().to_ne_bytes());
+        bytes.extend(self.mac.0);
+        bytes.extend([0; 6]);
+        bytes
+    }
+}
+
+/// What the program did with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It goes up untouched.
+    Up,
+    /// It leaves by the interface where it arrived.
+    Back,
+    /// It leaves by another interface.
+    Out,
+    /// Another verdict of XDP, which the program never gives on purpose: its number.
+    Other(u32),
+}
+
+/// What came of a test run.
+#[derive(Debug)]
+pub struct Ran {
+    /// The verdict on the last run.
+    pub outcome: Outcome,
+    /// The frame after the last run.
+    pub frame: Vec<u8>,
+    /// The mean time of a run.
+    pub duration: Duration,
+}
+
+/// The forwarding program in the kernel.
+#[derive(Debug)]
+pub struct Program {
+    object: Object,
+}
+
+impl Program {
+    /// Loads the program and maps its table.
+    ///
+    /// # Errors
+    /// An [`Error`] that says what the kernel refused.
+    pub fn load(settings: &Settings) -> Result<(Self, Table), Error> {
+        let (object, table) = load(FORWARD, settings, &[])?;
+        Ok((Self { object }, table))
+    }
+
+    /// Runs the program once on `frame`, as if it had arrived at the loopback
+    /// interface, whose index is 1 (`BPF_PROG_TEST_RUN`). The kernel takes frames of 14
+    /// bytes to a little less than a page.
+    ///
+    /// # Errors
+    /// An [`Error`] that says what the kernel refused.
+    pub fn run(&self, frame: &[u8]) -> Result<Ran, Error> {
+        run(&self.object, "hnlb_forward", frame, 1)
+    }
+}
+
+/// Loads `elf` with `settings` and further bytes of its constants, and maps the table.
+pub(crate) fn load(
+    elf: &[u8],
+    settings: &Settings,
+    more: &[u8],
+) -> Result<(Object, Table), Error> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Error::Architecture);
+    }
+    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    let open = ObjectBuilder::default().open_memory(elf);
+    let mut open = open.map_err(Error::refused("the compiled program can't be read"))?;
+    let slots = settings.slots();
+    size(&mut open, "entries", slots)?;
+    size(&mut open, "actions", settings.actions)?;
+    let mut constants = open
+        .maps_mut()
+        .find(|map| map.name().to_string_lossy().ends_with(".rodata"))
+        .ok_or(Error::Missing("constants"))?;
+    let bytes = [&settings.bytes(), more].concat();
+    constants
+        .initial_value_mut()
+        .and_then(|value| value.get_mut(..bytes.len()))
+        .ok_or(Error::Missing("constants"))?
+        .copy_from_slice(&bytes);
+    let object = open.load().map_err(Error::refused("the kernel refuses the program"))?;
+    let entries = map(&object, "entries", slots as usize * entry::WORDS)?;
+    let actions = map(&object, "actions", settings.actions as usize * action::WORDS)?;
+    let sizes = [slots, settings.actions];
+    Ok((object, Table::new(entries, actions, settings.seed, sizes)))
+}
+
+fn size(open: &mut OpenObject, name: &'static str, entries: u32) -> Result<(), Error> {
+    let mut map = open.maps_mut().find(|map| map.name() == name).ok_or(Error::Missing(name))?;
+    map.set_max_entries(entries).map_err(Error::refused("a map can't be sized"))
+}
+
+fn map(object: &Object, name: &'static str, words: usize) -> Result<Mapped, Error> {
+    let map = object.maps().find(|map| map.name() == name).ok_or(Error::Missing(name))?;
+    Mapped::new(map.as_fd(), words).map_err(|source| Error::NotMapped { map: name, source })
+}
+
+/// Runs the program `name` on `frame` as often as `repeat` says; each run after the
+/// first gets the frame as the one before left it.
+pub(crate) fn run(
+    object: &Object,
+    name: &'static str,
+    frame: &[u8],
+    repeat: u32,
+) -> Result<Ran, Error> {
+    let program = object.progs_mut().find(|program| program.name() == name);
+    let program = program.ok_or(Error::Missing(name))?;
+    let mut after = vec![0; frame.len()];
+    let input = ProgramInput {
+        data_in: Some(frame),
+        data_out: Some(&mut after),
+        repeat,
+        ..ProgramInput::default()
+    };
+    let output = program.test_run(input).map_err(Error::refused("the program can't be run"))?;
+    let (value, duration) = (output.return_value, output.duration);
+    let outcome = match value {
+        2 => Outcome::Up,
+        3 => Outcome::Back,
+        4 => Outcome::Out,
+        other => Outcome::Other(other),
+    };
+    Ok(Ran { outcome, frame: after, duration })
+}
