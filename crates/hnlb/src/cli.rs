@@ -302,6 +302,9 @@ pub(crate) enum BenchCommand {
     /// The evaluation of the LASLB thesis (chapter 6), simulated: eight processors, the
     /// algorithms that spread buckets of flows over them, RSS and a software balancer.
     Laslb(BenchLaslbArgs),
+    /// Nanoseconds per packet of the XDP program that forwards connections in the
+    /// kernel, beside a program that only swaps Ethernet addresses (needs root).
+    Xdp(BenchXdpArgs),
 }
 
 /// `hnlb bench laslb`
@@ -452,6 +455,17 @@ pub(crate) struct BenchCryptoArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print one JSON object per row instead of the tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb bench xdp`
+#[derive(Debug, Args)]
+pub(crate) struct BenchXdpArgs {
+    /// Run each program for fewer packets: a functional check, not a measurement.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Print one JSON object per row instead of the table.
     #[arg(long)]
     pub(crate) json: bool,
 }

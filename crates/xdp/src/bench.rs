@@ -84,17 +84,18 @@ impl Bench {
     }
 
     /// The mean time for one of `packets` packets, each of the next connection;
-    /// `None` if the last packet was not sent back, so nothing was measured.
+    /// the kernel gives whole nanoseconds.
     ///
     /// # Errors
-    /// An [`Error`] that says what the kernel refused.
-    pub fn time(&self, system: System, packets: u32) -> Result<Option<Duration>, Error> {
+    /// [`Error::NotForwarded`] if the last packet was not sent back, so nothing was
+    /// measured; or what the kernel refused.
+    pub fn time(&self, system: System, packets: u32) -> Result<Duration, Error> {
         let name = match system {
             System::Limit => "hnlb_limit",
             System::Xdp => "hnlb_xdp",
         };
         let ran = program::run(&self.object, name, &frame(self.course.v6), packets)?;
-        Ok((ran.outcome == Outcome::Back).then_some(ran.duration))
+        if ran.outcome == Outcome::Back { Ok(ran.duration) } else { Err(Error::NotForwarded) }
     }
 }
 

@@ -40,7 +40,7 @@ impl Key {
             hash = middle.iter().fold(hash, |hash, word| mix(hash, *word));
         }
         hash = mix(hash, *last);
-        [hash & 0xffff_ffff, hash >> 32].map(|half| (half * u64::from(slots) >> 32) as u32)
+        [hash & 0xffff_ffff, hash >> 32].map(|half| ((half * u64::from(slots)) >> 32) as u32)
     }
 }
 

@@ -22,6 +22,9 @@ pub enum Error {
     /// The compiled program lacks a map or a function.
     #[error("XDP: the compiled program has no {0}")]
     Missing(&'static str),
+    /// The benchmark's packets were not forwarded.
+    #[error("XDP: the benchmark's last packet was not sent back")]
+    NotForwarded,
     /// The benchmark's connections don't fit.
     #[error("XDP: {0}")]
     Full(#[from] crate::Full),
@@ -35,9 +38,7 @@ impl Error {
     #[must_use]
     pub fn is_permission(&self) -> bool {
         match self {
-            Self::Refused { source, .. } => {
-                source.kind() == libbpf_rs::ErrorKind::PermissionDenied
-            }
+            Self::Refused { source, .. } => source.kind() == libbpf_rs::ErrorKind::PermissionDenied,
             _ => false,
         }
     }

@@ -92,11 +92,7 @@ impl Program {
 }
 
 /// Loads `elf` with `settings` and further bytes of its constants, and maps the table.
-pub(crate) fn load(
-    elf: &[u8],
-    settings: &Settings,
-    more: &[u8],
-) -> Result<(Object, Table), Error> {
+pub(crate) fn load(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<(Object, Table), Error> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Error::Architecture);
     }

@@ -12,9 +12,9 @@ fn packets_of_all_connections_are_forwarded_in_turn() {
             }
             Err(error) => panic!("{error}"),
         };
-        assert!(bench.time(System::Limit, 10).unwrap().is_some());
+        bench.time(System::Limit, 10).unwrap();
         assert_eq!(bench.forwarded(), (0, 0));
-        assert!(bench.time(System::Xdp, connections * 2).unwrap().is_some());
+        bench.time(System::Xdp, connections * 2).unwrap();
         assert_eq!(bench.forwarded(), (u64::from(connections) * 2, connections));
     }
 }

@@ -1,6 +1,7 @@
 //! The program in the kernel does what software does, byte for byte, and what it may
 //! not forward it leaves alone. Run by `BPF_PROG_TEST_RUN`; skipped where that isn't
 //! permitted.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,8 +27,11 @@ fn load(capacity: u32) -> Option<(Program, Table)> {
 }
 
 fn address(rng: &mut StdRng, v6: bool) -> SocketAddr {
-    let ip: IpAddr =
-        if v6 { Ipv6Addr::from(rng.random::<u128>()).into() } else { rng.random::<[u8; 4]>().into() };
+    let ip: IpAddr = if v6 {
+        Ipv6Addr::from(rng.random::<u128>()).into()
+    } else {
+        rng.random::<[u8; 4]>().into()
+    };
     SocketAddr::new(ip, rng.random())
 }
 
@@ -55,7 +59,8 @@ fn connection(rng: &mut StdRng) -> (FlowKey, Action) {
 
 /// A packet of the connection, most often an ordinary one.
 fn packet(rng: &mut StdRng, flow: &FlowKey) -> Vec<u8> {
-    let length = if rng.random_ratio(1, 8) { rng.random_range(1300..1450) } else { rng.random_range(0..80) };
+    let length =
+        if rng.random_ratio(1, 8) { rng.random_range(1300..1450) } else { rng.random_range(0..80) };
     let payload: Vec<u8> = (0..length).map(|_| rng.random()).collect();
     let segments = [Segment::Syn, Segment::SynAck, Segment::Fin, Segment::Rst];
     let segment =

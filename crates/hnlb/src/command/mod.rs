@@ -6,6 +6,7 @@ pub(crate) mod bench;
 mod bench_admission;
 mod bench_crypto;
 mod bench_laslb;
+mod bench_xdp;
 mod bench_xenoflow;
 pub(crate) mod check;
 pub(crate) mod config;
