@@ -70,7 +70,7 @@ fn one_or_two_hot_cpus_are_never_relieved() {
 
 proptest! {
     #[test]
-    fn no_target_ends_above_the_average_and_low2_moves_two(
+    fn moves_obey_both_marks_and_the_average_and_low2_makes_two(
         cpus in 1_usize..9,
         latency in prop::collection::vec(0_u32..5000, 9..64),
         seed in any::<u64>(),
@@ -82,6 +82,14 @@ proptest! {
         let moves = decide(algorithm, cpus, &map, &latency);
         let after = apply(cpus, &map, &latency, &moves);
         let all: u32 = latency.iter().sum();
+        let mut sums = apply(cpus, &map, &latency, &[]);
+        for step in &moves {
+            let [from, to] = [step.from, step.to].map(usize::from);
+            prop_assert!(sums[from] * cpus as u32 * 100 > all * 175, "the source is above H");
+            prop_assert!(sums[to] * cpus as u32 * 100 < all * 80, "the target is below S");
+            sums[from] -= latency[usize::from(step.bucket)];
+            sums[to] += latency[usize::from(step.bucket)];
+        }
         for step in &moves {
             prop_assert!(after[usize::from(step.to)] * cpus as u32 <= all);
         }
