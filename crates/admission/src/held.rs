@@ -140,3 +140,46 @@ fn set_worth(order: &mut Order, key: Key, entry: &mut Entry, now_ms: u64) {
     }
     order.insert(worth, key);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn key(conn: u32) -> Key {
+        Key { conn, generation: 0 }
+    }
+
+    /// A connection with a sample of so many packets every 10 ms of a second.
+    fn meter(packets: u32) -> Meter {
+        let mut meter = Meter::new(packets, 0);
+        (1..100).for_each(|n| meter.add(1, packets, n * 10));
+        meter
+    }
+
+    #[test]
+    fn the_heaviest_has_rank_one_and_equal_rates_have_one_rank() {
+        let mut held = Held::default();
+        for (conn, packets) in [(1, 10), (2, 20), (3, 20), (4, 40)] {
+            held.insert(key(conn), meter(packets), 1000);
+        }
+        let rank = |conn| held.rank(held.get(key(conn)).unwrap().meter.rate(1000), 1000);
+        assert_eq!([4, 3, 2, 1].map(rank), [1, 2, 2, 4]);
+    }
+
+    #[test]
+    fn only_rules_that_have_been_in_the_card_for_their_stay_can_be_evicted() {
+        const STAY_MS: u64 = 1000;
+        let mut held = Held::default();
+        (1..4).for_each(|conn| held.insert(key(conn), meter(10 * conn), 0));
+        held.advance(key(3), Stage::Hardware, 1000);
+        held.advance(key(2), Stage::Hardware, 1500);
+        let least = |held: &mut Held, now_ms| {
+            // The second walk begins where the first one began.
+            (0..2).for_each(|_| held.refresh(10, STAY_MS, now_ms));
+            held.least(10, now_ms).map(|(key, _)| key)
+        };
+        assert_eq!(least(&mut held, 1999), None);
+        assert_eq!(least(&mut held, 2000), Some(key(3)));
+        assert_eq!(least(&mut held, 2500), Some(key(2)));
+    }
+}

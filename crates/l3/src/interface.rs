@@ -225,6 +225,9 @@ mod tests {
         assert!(first.is_on_link("10.0.0.200".parse().unwrap()));
         assert_eq!(first.source_for("9.9.9.9".parse().unwrap()), "10.0.0.1".parse().ok());
         assert_eq!(first.source_for("fd00::9".parse().unwrap()), None);
+        let more = ["10.0.0.1/24", "10.9.0.1/24"].map(|net| net.parse().unwrap()).to_vec();
+        let first = Interface { addresses: more, ..first.clone() };
+        assert_eq!(first.source_for("10.9.0.7".parse().unwrap()), "10.9.0.1".parse().ok());
     }
 
     /// Against a search through the list.

@@ -46,6 +46,18 @@ fn static_entries_stay() {
     assert_eq!(table.resolve(hop, 1), Some((IF, Some(MAC))));
 }
 
+#[test]
+fn a_static_neighbour_makes_no_room_even_if_all_others_are_in_use() {
+    let table = NeighbourTable::new(WINDOW, 1);
+    let hop = table.set_static(IF, ip(200), MAC).unwrap();
+    for n in 1..WINDOW as u32 {
+        table.hop(IF, ip(n), 100_000).unwrap();
+        table.learn(IF, ip(n), Mac([2, 0, 0, 0, 0, n as u8]), 100_000);
+    }
+    assert_eq!(table.hop(IF, ip(99), 100_000), None);
+    assert_eq!(table.resolve(hop, 100_000), Some((IF, Some(MAC))));
+}
+
 /// A table of one window, full of neighbours that have answered at `now_ms`.
 fn full(now_ms: u64) -> (NeighbourTable, Vec<HopId>) {
     let table = NeighbourTable::new(WINDOW, 1);
