@@ -12,6 +12,7 @@ mod contract;
 mod endpoint;
 mod engine;
 mod error;
+mod events;
 mod extract;
 mod metrics;
 mod open_metrics;
@@ -26,6 +27,7 @@ mod socket_file;
 
 pub use client::Client;
 pub use error::{AskError, SocketError};
+pub use events::{Event, EventKind};
 pub use routes::{BackendBody, ReloadBody, WeightBody};
 pub use save::Saved;
 pub use server::{Settings, serve};

@@ -16,8 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use status::{ClientConnections, ConnectionList, ServiceStatus, Status};
 
+use tokio::sync::Semaphore;
+
 use crate::endpoint::Endpoint;
 use crate::engine::{Engine, Reply};
+use crate::events;
 use crate::extract::{Body, IfMatch, Path, Query};
 use crate::metrics;
 use crate::open_metrics::MEDIA;
@@ -31,12 +34,18 @@ use crate::save::{self, Saved};
 pub(crate) struct App {
     engine: Engine,
     document: Arc<Value>,
+    /// Places for clients that listen to events.
+    listeners: Arc<Semaphore>,
 }
 
 impl App {
     /// Handlers that ask `engine`.
     pub(crate) fn new(engine: Engine) -> Self {
-        Self { engine, document: Arc::new(openapi::document(&endpoints())) }
+        Self {
+            engine,
+            document: Arc::new(openapi::document(&endpoints())),
+            listeners: Arc::new(Semaphore::new(events::LISTENERS)),
+        }
     }
 }
 
@@ -88,6 +97,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .takes_query::<Filter>()
         .answers::<ConnectionList>()
         .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::get(
+            "/v1/events",
+            "What happens from now on: a stream of server-sent events, each an object of JSON with kind, about and now.",
+            events,
+        )
+        .answers_text("text/event-stream"),
         Endpoint::get("/v1/services", "All services and their backends.", services)
             .answers::<Vec<ServiceStatus>>(),
         Endpoint::get("/v1/services/{service}", "A service and its backends.", service)
@@ -208,6 +223,10 @@ async fn document(State(app): State<App>) -> Json<Value> {
 
 async fn status(State(app): State<App>) -> Response {
     answer(app.engine.ask(Request::Status).await)
+}
+
+async fn events(State(app): State<App>) -> Result<impl IntoResponse, Refused> {
+    Ok(events::listen(app.engine, app.listeners).await?)
 }
 
 async fn services(State(app): State<App>) -> Result<Json<Vec<ServiceStatus>>, Refused> {
