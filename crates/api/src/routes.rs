@@ -303,7 +303,13 @@ async fn set_backend(
     IfMatch(version): IfMatch,
     Body(body): Body<BackendBody>,
 ) -> Response {
-    let backend = Backend { address, port: body.port, weight: body.weight, server_ids: Vec::new() };
+    let backend = Backend {
+        address,
+        port: body.port,
+        weight: body.weight,
+        backup: false,
+        server_ids: Vec::new(),
+    };
     change(&app, Change::SetBackend { service, backend }, version).await
 }
 

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::{Key128, ServerId};
 
+use crate::health::Health;
 use crate::tables::Timeouts;
 use crate::text;
 
@@ -97,6 +98,9 @@ pub struct Service {
     /// How long the service's connections are kept without packets.
     #[serde(default, skip_serializing_if = "Timeouts::is_default")]
     pub timeouts: Timeouts,
+    /// Health checks of its backends; without them all are taken to be up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
     /// A server behind the service. At least one is needed.
     #[serde(rename = "backend", default)]
     #[schemars(length(min = 1))]
@@ -138,6 +142,9 @@ pub struct Backend {
     #[serde(default = "weight")]
     #[schemars(range(min = 0, max = 65535))]
     pub weight: u16,
+    /// Whether it gets new connections only while no other backend does (all are down or drained): a server that says sorry, or one that costs more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backup: bool,
     /// The server ids that it writes into QUIC connection ids, in hexadecimal; one for each length in the service's `quic`. Only with the affinity `quic-cid`.
     #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<text::ServerIdText>")]

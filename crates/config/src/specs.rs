@@ -1,7 +1,8 @@
 //! From the file's services to the service table.
 use flow::Mode;
 use service::{
-    BackendSpec, ModeSpec, PoolSpec, QuicIds, ServiceSpec, ServiceTable, TableError, TunnelSpec,
+    BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, ServiceSpec, ServiceTable, TableError,
+    TunnelSpec,
 };
 
 use crate::{Config, Quic, Service};
@@ -37,6 +38,10 @@ impl Config {
             scheduler: service.scheduler,
             maglev_size: service.maglev_size,
             on_remove: service.on_remove,
+            failover: service.health.as_ref().map_or_else(Failover::default, |health| Failover {
+                connections: health.on_down,
+                all_down: health.all_down,
+            }),
             refuse: service.refuse,
             timeouts: (!service.timeouts.is_default())
                 .then(|| self.conntrack.timeouts(&service.timeouts)),
@@ -46,6 +51,7 @@ impl Config {
                     address: b.address,
                     port: b.port,
                     weight: b.weight,
+                    backup: b.backup,
                     server_ids: b.server_ids.clone(),
                 })
                 .collect(),

@@ -60,6 +60,21 @@ pub(crate) fn parse_port_range(text: &str) -> Result<RangeInclusive<u16>, BadTex
     }
 }
 
+/// The status codes of HTTP written as `200` or `200-399`.
+pub(crate) fn parse_status_range(text: &str) -> Result<RangeInclusive<u16>, BadText> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let code = |part: &str| {
+        let digits = part.len() == 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+        part.parse::<u16>().ok().filter(|code| digits && (100..=599).contains(code))
+    };
+    match (code(first), code(last)) {
+        (Some(first), Some(last)) if first <= last => Ok(first..=last),
+        _ => Err(BadText(format!(
+            "'{text}' is not a range of HTTP status codes; write the first and the last, as 200-399"
+        ))),
+    }
+}
+
 /// The permissions of a file, written in octal as `0660`. The owner may read and
 /// write in any case.
 pub(crate) fn parse_mode(text: &str) -> Result<u32, BadText> {
@@ -80,6 +95,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
         "device" => check_device(text),
         "duration" => parse_duration(text).map(drop).map_err(|e| BadText(e.to_string())),
         "port-range" => parse_port_range(text).map(drop),
+        "status-range" => parse_status_range(text).map(drop),
         "mode" => parse_mode(text).map(drop),
         "mac" => text.parse::<wire::Mac>().map(drop).map_err(|e| BadText(e.to_string())),
         "ip" => text.parse::<IpAddr>().map(drop).map_err(|_| {
@@ -115,6 +131,7 @@ pub(crate) fn example(format: &str) -> Option<&'static str> {
         "device" => "0000:3b:00.0",
         "duration" => "30s",
         "port-range" => "1024-65535",
+        "status-range" => "200-399",
         "mode" => "0660",
         "mac" => "02:00:0a:01:00:05",
         "ip" => "10.71.0.100",
@@ -337,6 +354,30 @@ pub(crate) mod port_range {
         from: D,
     ) -> Result<RangeInclusive<u16>, D::Error> {
         super::parse_port_range(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// Status codes of HTTP, as `"200-399"`, of a key that may be left out.
+pub(crate) mod status_range {
+    use std::ops::RangeInclusive;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        value: &Option<RangeInclusive<u16>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(range) => to.collect_str(&format_args!("{}-{}", range.start(), range.end())),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<RangeInclusive<u16>>, D::Error> {
+        super::parse_status_range(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
     }
 }
 

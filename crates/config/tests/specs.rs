@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 use config::Config;
 use flow::{OnRemove, Refuse, Scheduler};
-use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
+use service::{BackendSpec, Failover, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
 use wire::{Transport, Tunnel};
 
 const BASE: &str = include_str!("errors/base.toml");
@@ -19,6 +19,7 @@ fn every_field_arrives() {
             address: address.parse().unwrap(),
             port,
             weight,
+            backup: false,
             server_ids: Vec::new(),
         }]
     };
@@ -36,6 +37,7 @@ fn every_field_arrives() {
         scheduler: Scheduler::Maglev,
         maglev_size: 65537,
         on_remove: OnRemove::Keep,
+        failover: Failover::default(),
         refuse: Refuse::Reset,
         timeouts: None,
         quic: Vec::new(),
@@ -50,6 +52,7 @@ fn every_field_arrives() {
         scheduler: Scheduler::RoundRobin,
         maglev_size: 65537,
         on_remove: OnRemove::Keep,
+        failover: Failover::default(),
         refuse: Refuse::Reset,
         timeouts: None,
         quic: Vec::new(),

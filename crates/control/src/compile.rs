@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use flow::{InterfaceId, PortId};
 use l3::{Interface, Interfaces, Route, RouteTable};
-use service::{Moved, Registry, TableError};
+use service::{Backend, Health, Moved, Registry, TableError};
 use state::{Answers, Snapshot, Tunnels};
 use wire::Mac;
 
-use crate::step::interface;
+use crate::step::{BackendKey, interface};
 use crate::{Plan, Step};
 
 /// What is known of a port once it is open; in the order of [`PortId`]s.
@@ -92,6 +92,15 @@ pub(crate) fn compile(
         // An error: the backend is so already, since a service that stays keeps
         // what is drained.
         if let Ok((table, change)) = services.steer(&one.service, one.backend, drain) {
+            (services, moved) = (table, change);
+        }
+    }
+    if steps.iter().any(Step::is_of_health) {
+        let health = |service: &str, own: &Backend| {
+            let key = (service.to_owned(), BackendKey { address: own.address, port: own.port });
+            plan.health.get(&key).copied().unwrap_or(Health::UP)
+        };
+        if let Some((table, change)) = services.with_health(&health) {
             (services, moved) = (table, change);
         }
     }

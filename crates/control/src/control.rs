@@ -3,13 +3,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use config::{Config, ConfigError};
-use service::{Backend, Moved, Service, ServiceTimeouts};
+use service::{Backend, Health, Moved, Service, ServiceTimeouts};
 use state::{Shared, Snapshot};
 
 use crate::compile::{CompileError, Ids, PortFact, compile, neighbours};
 use crate::fixed::Difference;
 use crate::leaving::{self, Leaving};
-use crate::{Drained, Plan, Problem, Refusal, Reloaded, Steered, Step, diff};
+use crate::{BackendKey, Drained, Plan, Problem, Refusal, Reloaded, Steered, Step, diff};
 
 /// How often it is looked whether departed backends are in use, in milliseconds.
 const LOOK_MS: u64 = 100;
@@ -99,6 +99,7 @@ impl Control {
     ) -> Result<Reloaded, Refusal> {
         let config = Config::parse(text, name)?;
         let wanted = Plan::of(&config).with_drained(&self.plan.drained);
+        let wanted = wanted.with_health(&self.plan.health);
         let problem = |difference: &Difference| {
             let what = difference.to_string();
             Problem::from(&ConfigError::at(name, text, &difference.way, what))
@@ -150,6 +151,22 @@ impl Control {
         let wanted = self.plan.clone().after(&step);
         let applied = self.change(shared, &wanted).map_err(impossible)?;
         Ok(steered(shared, one, applied.moved))
+    }
+
+    /// Gives backends of checked services the part of their weight that `found` says,
+    /// by service's name and backend; what isn't there, or isn't checked, is left out.
+    ///
+    /// # Errors
+    /// See [`Control::apply`].
+    pub fn set_health(
+        &mut self,
+        shared: &Shared,
+        found: impl IntoIterator<Item = ((String, BackendKey), Health)>,
+    ) -> Result<Applied, Refusal> {
+        let mut health = self.plan.health.clone();
+        health.extend(found);
+        let wanted = self.plan.clone().with_health(&health);
+        self.change(shared, &wanted).map_err(impossible)
     }
 
     /// Frees snapshots that no other thread has, and the ids of departed backends
@@ -281,8 +298,7 @@ fn steered(shared: &Shared, one: &Drained, moved: Moved) -> Steered {
     let backends = found.map(Service::backends).unwrap_or_default();
     let open = |own: &Backend| u64::from(shared.loads.connections(own.id));
     let open = backends.iter().filter(|own| own.address == one.backend).map(open).sum();
-    let serves =
-        |own: &&Backend| own.weight > 0 && found.is_some_and(|found| !found.is_drained(own.id));
+    let serves = |own: &&Backend| found.is_some_and(|found| found.serves(own.id));
     Steered {
         moved: moved.share,
         entries_before: moved.before,

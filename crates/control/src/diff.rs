@@ -1,7 +1,7 @@
 //! From one plan to another.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use service::ServiceSpec;
+use service::{Health, ServiceSpec};
 
 use crate::Plan;
 use crate::ordered::{Changes, changes};
@@ -17,6 +17,7 @@ pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
     network(old, new, &mut steps);
     services(old, new, &mut steps);
     drains(old, new, &mut steps);
+    health(old, new, &mut steps);
     if old.timeouts != new.timeouts {
         steps.push(Step::SetTimeouts(new.timeouts));
     }
@@ -108,6 +109,25 @@ fn drains(old: &Plan, new: &Plan, steps: &mut Vec<Step>) {
     let before = so_far(old, steps).drained;
     steps.extend(before.difference(&new.drained).cloned().map(Step::Restore));
     steps.extend(new.drained.difference(&before).cloned().map(Step::Drain));
+}
+
+fn health(old: &Plan, new: &Plan, steps: &mut Vec<Step>) {
+    // Services that are removed take their checks with them, and backends their health.
+    let before = so_far(old, steps).checks;
+    let names: BTreeSet<&String> = before.keys().chain(new.checks.keys()).collect();
+    for name in names.into_iter().filter(|name| before.get(*name) != new.checks.get(*name)) {
+        steps.push(Step::SetChecks(name.clone(), new.checks.get(name).cloned().map(Box::new)));
+    }
+    let before = so_far(old, steps).health;
+    let keys: BTreeSet<_> = before.keys().chain(new.health.keys()).collect();
+    for key in keys {
+        let part = |all: &BTreeMap<_, Health>| all.get(key).copied().unwrap_or(Health::UP);
+        let (was, is) = (part(&before), part(&new.health));
+        if was != is {
+            let (service, backend) = (key.0.clone(), key.1);
+            steps.push(Step::SetHealth { service, backend, health: is });
+        }
+    }
 }
 
 /// Where `steps` lead to from `old`.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use config::Config;
 use conntrack::EmbryonicLimits;
-use service::{BackendSpec, ServiceSpec, Timeouts};
+use service::{BackendSpec, Health, ServiceSpec, Timeouts};
 use wire::Mac;
 
 use crate::step::{BackendKey, Order, Step};
@@ -24,6 +24,10 @@ pub struct Plan {
     pub services: Vec<ServiceSpec>,
     /// Backends that were drained by a command.
     pub drained: BTreeSet<Drained>,
+    /// How the backends of services are checked, by the service's name.
+    pub checks: BTreeMap<String, config::Health>,
+    /// Backends of checked services that have not all of their weight.
+    pub health: BTreeMap<(String, BackendKey), Health>,
     /// Networks that the load balancer is attached to.
     pub interfaces: Vec<config::Interface>,
     /// How everything else is reached. Of two for one prefix the first counts.
@@ -64,9 +68,13 @@ impl Plan {
             }
         }
         let shares = config.services.iter().filter(|own| own.share < WHOLE);
+        let checks = config.services.iter();
+        let checks = checks.filter_map(|own| Some((own.name.clone(), own.health.clone()?)));
         Self {
             services: config.service_specs(),
             drained: BTreeSet::new(),
+            checks: checks.collect(),
+            health: BTreeMap::new(),
             interfaces: config.interfaces.clone(),
             routes,
             neighbours: neighbours.map(|given| (given.address, given.mac)).collect(),
@@ -92,6 +100,8 @@ impl Plan {
         Self {
             services: Vec::new(),
             drained: BTreeSet::new(),
+            checks: BTreeMap::new(),
+            health: BTreeMap::new(),
             interfaces: Vec::new(),
             routes: Vec::new(),
             neighbours: BTreeMap::new(),
@@ -113,6 +123,19 @@ impl Plan {
     pub fn with_drained(self, drained: &BTreeSet<Drained>) -> Self {
         let drained = drained.iter().filter(|one| self.can_drain(one)).cloned().collect();
         Self { drained, ..self }
+    }
+
+    /// The plan with that of `health` which it can have: its backends are in it, and
+    /// are checked.
+    #[must_use]
+    pub fn with_health(self, health: &BTreeMap<(String, BackendKey), Health>) -> Self {
+        let fits = |(service, backend): &(String, BackendKey), health: Health| {
+            let spec = self.service(service).filter(|_| self.checks.contains_key(service));
+            health != Health::UP && spec.is_some_and(|spec| keys(spec).any(|own| own == *backend))
+        };
+        let health = health.iter().filter(|(key, health)| fits(key, **health));
+        let health = health.map(|(key, health)| (key.clone(), *health)).collect();
+        Self { health, ..self }
     }
 
     /// Whether `one` names a backend that has a weight in the configuration.
@@ -166,6 +189,13 @@ impl Plan {
             Step::Restore(one) => {
                 self.drained.remove(one);
             }
+            Step::SetChecks(service, checks) => {
+                self.checks.remove(service);
+                self.checks.extend(checks.clone().map(|checks| (service.clone(), *checks)));
+            }
+            Step::SetHealth { service, backend, health } => {
+                self.health.insert((service.clone(), *backend), *health);
+            }
             Step::AddInterface(interface) => self.interfaces.push(interface.clone()),
             Step::ChangeInterface(interface) => {
                 let key = interface_key(interface);
@@ -195,8 +225,11 @@ impl Plan {
             Step::SetAnswers(answers) => self.answers = *answers,
             Step::Reorder(order) => self.reorder(order),
         }
-        let drained = std::mem::take(&mut self.drained);
-        self.with_drained(&drained)
+        let (drained, health) =
+            (std::mem::take(&mut self.drained), std::mem::take(&mut self.health));
+        let names: BTreeSet<&str> = self.services.iter().map(|own| own.name.as_str()).collect();
+        self.checks.retain(|service, _| names.contains(service.as_str()));
+        self.with_drained(&drained).with_health(&health)
     }
 
     fn reorder(&mut self, order: &Order) {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use config::{Interface, Route};
 use conntrack::EmbryonicLimits;
-use service::{BackendSpec, ServiceSpec, Timeouts};
+use service::{BackendSpec, Health, ServiceSpec, Timeouts};
 use wire::Mac;
 
 use crate::{Drained, InterfaceKey};
@@ -75,6 +75,17 @@ pub enum Step {
     Drain(Drained),
     /// A drained backend serves again.
     Restore(Drained),
+    /// The backends of the service with this name are checked otherwise, or not.
+    SetChecks(String, Option<Box<config::Health>>),
+    /// Health checks have found a backend up or down, or give it more of its weight.
+    SetHealth {
+        /// The service's name.
+        service: String,
+        /// The backend.
+        backend: BackendKey,
+        /// What it has of its weight.
+        health: Health,
+    },
     /// The load balancer is attached to another network.
     AddInterface(Interface),
     /// Addresses of an interface change, of IP or Ethernet.
@@ -123,6 +134,11 @@ pub enum Order {
 }
 
 impl Step {
+    /// Whether backends may have another part of their weight afterwards.
+    pub(crate) const fn is_of_health(&self) -> bool {
+        matches!(self, Self::SetChecks(..) | Self::SetHealth { .. }) || self.is_of_services()
+    }
+
     /// Whether the services and their backends change.
     pub(crate) const fn is_of_services(&self) -> bool {
         matches!(
@@ -163,6 +179,20 @@ impl fmt::Display for Step {
             }
             Self::Drain(one) => write!(f, "{one} drained"),
             Self::Restore(one) => write!(f, "{one} restored"),
+            Self::SetChecks(service, Some(_)) => {
+                write!(f, "service {service}: its health checks change")
+            }
+            Self::SetChecks(service, None) => {
+                write!(f, "service {service}: its backends are not checked any more")
+            }
+            Self::SetHealth { service, backend, health } => match health.as_percent() {
+                0 => write!(f, "service {service}: backend {backend} is down"),
+                100 => write!(f, "service {service}: backend {backend} is up"),
+                part => write!(
+                    f,
+                    "service {service}: backend {backend} is up, with {part} % of its weight"
+                ),
+            },
             Self::AddInterface(own) => write!(f, "interface {}: added", interface_name(own)),
             Self::ChangeInterface(own) => {
                 write!(f, "interface {}: its addresses change", interface_name(own))

@@ -6,6 +6,7 @@ use config::Config;
 use dpdk::Mempool;
 use dpdk::flow::FlowPort;
 use flow::PortId;
+use health::Board;
 use keeper::{AgerSettings, Keeper, ResolverSettings};
 use nic::Nic;
 use offload::{OffloadConfig, Offloader, Rules};
@@ -34,6 +35,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) memory: String,
     pub(crate) links: Links,
     pub(crate) control: Control,
+    /// What health checks know of each backend.
+    pub(crate) checks: Arc<Board>,
     /// The keeper's way to the worker that sends for it.
     pub(crate) injected: rtrb::Producer<Injected>,
     pub(crate) pool: Mempool,
@@ -55,7 +58,7 @@ impl Parts<'_> {
         chosen: Vec<Chosen>,
         hands: &mut Hands,
     ) -> SlowThreads {
-        let Self { config, shared, clock, memory, links, control, injected, pool } = self;
+        let Self { config, shared, clock, memory, links, control, checks, injected, pool } = self;
         let (flows, nics, ports) = split(config, devices, &chosen);
         let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
         let mut requests = hands.take_requests();
@@ -66,8 +69,9 @@ impl Parts<'_> {
         let keeper = Keeper::new(shared, ager, resolver);
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
         let views = (ports, hands.take_views());
+        let keeper_counters = Arc::clone(&counters);
         let reporter =
-            Reporter::new(Arc::clone(shared), clock, memory, views, Arc::clone(&counters), desk);
+            Reporter::new(Arc::clone(shared), clock, memory, views, keeper_counters, desk, checks);
         let control = ControlThread::new(control, reporter, links, Arc::clone(&announce));
         let out = KeeperOut { send: injector(injected, pool), reports, counters };
         let wanted = hands.take_wanted_hops();

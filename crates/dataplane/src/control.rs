@@ -1,18 +1,21 @@
 //! What the control thread is told to do: backends are drained and serve again, and
 //! the configuration is read again.
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use config::Config;
 use control::{
-    Asked, Change, Changed, Drained, InForce, Plan, Problem, Refusal, Reloaded, Request, StateFile,
-    StateFileError, Steered,
+    Asked, BackendKey, Change, Changed, Drained, InForce, Plan, Problem, Refusal, Reloaded,
+    Request, StateFile, StateFileError, Steered,
 };
 use serde::Serialize;
 use serde_json::value::to_raw_value;
+use service::Health;
 use state::Shared;
 
+use crate::checks::Checks;
 use crate::link::Outcome;
 
 /// The side that obeys.
@@ -28,6 +31,7 @@ pub(crate) struct Control {
     /// predecessor comes again.
     version: u64,
     state: StateFile,
+    checks: Checks,
     reloaded: bool,
 }
 
@@ -38,6 +42,7 @@ impl Control {
         shared: Arc<Shared>,
         control: control::Control,
         (config, file): (&Config, &Path),
+        checks: Checks,
     ) -> Self {
         let state = StateFile::new(config.status.state_path());
         let mut control = Self {
@@ -47,9 +52,11 @@ impl Control {
             config: config.clone(),
             version: first_version(),
             state,
+            checks,
             reloaded: false,
         };
         control.remember();
+        control.checks.follow(control.control.plan());
         control
     }
 
@@ -89,8 +96,25 @@ impl Control {
     /// Frees what no thread uses. Whether there has been a reload since the
     /// last call.
     pub(crate) fn tick(&mut self, now_ms: u64) -> bool {
+        let found = self.checks.found();
+        if !found.is_empty() {
+            self.follow(found);
+        }
         self.control.tick(&self.shared, now_ms);
         std::mem::take(&mut self.reloaded)
+    }
+
+    /// Brings about what health checks have found.
+    fn follow(&mut self, found: BTreeMap<(String, BackendKey), Health>) {
+        let services: BTreeSet<String> = found.keys().map(|(service, _)| service.clone()).collect();
+        if let Err(refusal) = self.control.set_health(&self.shared, found) {
+            tracing::error!("backends keep their state: {refusal}");
+        }
+        let snapshot = self.shared.snapshot.load();
+        let own = snapshot.services.services().iter().filter(|own| services.contains(own.name()));
+        for service in own.filter(|own| !own.backends().iter().any(|b| own.serves(b.id))) {
+            tracing::warn!(service = service.name(), "no backend serves: clients are refused");
+        }
     }
 
     fn steer(&mut self, one: &Drained, drain: bool) -> Result<Steered, Refusal> {
@@ -121,6 +145,7 @@ impl Control {
                 done.steps.iter().for_each(|step| tracing::info!("{step}"));
                 (self.file, self.reloaded) = (done.file.clone(), true);
                 self.version += 1;
+                self.checks.follow(self.control.plan());
                 self.save();
             }
         }
@@ -140,6 +165,7 @@ impl Control {
         }
         (self.config, self.reloaded) = (config, true);
         self.version += 1;
+        self.checks.follow(self.control.plan());
         self.save();
         Ok(Changed { steps, warnings })
     }
@@ -245,7 +271,9 @@ mod tests {
         let config = Config::load(&file).unwrap();
         let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
         let (shared, control) = setup::start(&config, &facts, false, Seed([1; 32])).unwrap();
-        Running { control: Control::new(Arc::new(shared), control, (&config, &file)), dir }
+        let checks = crate::checks::new().0;
+        let control = Control::new(Arc::new(shared), control, (&config, &file), checks);
+        Running { control, dir }
     }
 
     fn written(text: &str) -> tempfile::TempDir {

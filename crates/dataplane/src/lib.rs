@@ -1,14 +1,15 @@
 //! The load balancer as threads and devices.
 //!
 //! [`LoadBalancer`] opens the ports and starts the threads: workers, emulated
-//! NICs, and three for slow work. `keeper` ages connections and resolves next
+//! NICs, and four for slow work. `keeper` ages connections and resolves next
 //! hops, `offload` makes rules and is the only one that a driver may keep
-//! waiting, `control` answers requests over links. What is done to a packet is in
-//! the crate `pipeline`, slow work in `keeper` and `offload`.
+//! waiting, `control` answers requests over links, `health` probes backends. What is
+//! done to a packet is in the crate `pipeline`, slow work in `keeper` and `offload`.
 #![forbid(unsafe_code)]
 
 mod admission_report;
 mod build;
+mod checks;
 mod clock;
 mod control;
 mod control_thread;

@@ -9,6 +9,7 @@ use dpdk::{Eal, EalConfig};
 use setup::Seed;
 
 use crate::build::{Parts, SlowThreads};
+use crate::checks;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::device;
@@ -58,15 +59,30 @@ impl LoadBalancer {
         let facts = device::facts(&devices);
         let (shared, control) = setup::start(config, &facts, encoding::offloading(&chosen), seed)?;
         let shared = Arc::new(shared);
-        let control = Control::new(Arc::clone(&shared), control, (config, file));
+        let (checks, checker, board) = checks::new();
+        let control = Control::new(Arc::clone(&shared), control, (config, file), checks);
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
         let crew = Crew { config, seed, shared: &shared, clock, idle: idle(config), pool: &pool };
         let mut hands = crew.hire(&mut devices, injected)?;
-        let parts =
-            Parts { config, shared: &shared, clock, memory, links, control, injected: ring, pool };
+        let parts = Parts {
+            config,
+            shared: &shared,
+            clock,
+            memory,
+            links,
+            control,
+            checks: board,
+            injected: ring,
+            pool,
+        };
         let slow = parts.slow_threads(devices, chosen, &mut hands);
         hands.start(&mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;
+        let (core, seed) = (config.workers.main_core, health_seed(seed));
+        balancer.threads.start(Group::Control, "health", move |stop| {
+            pin(core);
+            checker.run(seed, stop);
+        })?;
         Ok(balancer)
     }
 
@@ -127,6 +143,11 @@ impl Drop for LoadBalancer {
             std::mem::forget(eal);
         }
     }
+}
+
+/// Load balancers of a fleet probe at different times.
+fn health_seed(Seed(seed): Seed) -> u64 {
+    seed.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }
 
 fn eal_config(config: &Config) -> EalConfig {

@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use ::control::Request;
 use conntrack::TableStats;
-use offload::{OffloadStats, RulesReport};
+use health::Board;
+use offload::{OffloadStats, RulesReport, StatelessStats};
+use service::{Backend, Service};
 use state::{Counters, Metric, Shared};
 
 use crate::admission_report;
+use crate::checks;
 use crate::clock::Clock;
 use crate::control;
 use crate::explain::Search;
 use crate::link::Outcome;
 use crate::offload_thread::RulesDesk;
 use crate::port_view::PortView;
-use crate::services_report;
+use crate::services_report::{self, Known};
 use crate::utilization::LoopCounters;
-use status::{ConnectionStatus, LoopReading, NicStatus, Status, WorkerStatus};
+use status::{ConnectionStatus, LoopReading, NicStatus, ServiceStatus, Status, WorkerStatus};
 
 /// How long util and util+ are averaged, in milliseconds.
 const WINDOW_MS: u64 = 1000;
@@ -46,13 +49,14 @@ pub(crate) struct Reporter {
     /// Counters of what the keeper sends by itself.
     keeper: Arc<Counters>,
     desk: RulesDesk,
+    checks: Arc<Board>,
     /// When the window of util ends and the links are looked at again.
     next_look_ms: u64,
 }
 
 impl Reporter {
     /// The reporter of these ports and workers, of the keeper's counters, and of the
-    /// rules that `desk` knows about.
+    /// rules that `desk` knows about. Health checks write on the board.
     pub(crate) fn new(
         shared: Arc<Shared>,
         clock: Clock,
@@ -60,8 +64,9 @@ impl Reporter {
         (ports, workers): (Vec<PortView>, Vec<WorkerView>),
         keeper: Arc<Counters>,
         desk: RulesDesk,
+        checks: Arc<Board>,
     ) -> Self {
-        Self { shared, clock, memory, ports, workers, keeper, desk, next_look_ms: 0 }
+        Self { shared, clock, memory, ports, workers, keeper, desk, checks, next_look_ms: 0 }
     }
 
     /// Closes the window of util and looks at the links, once a second.
@@ -141,18 +146,26 @@ impl Reporter {
             rules_busy_ms: self.desk.busy_ms(now_ms),
             admission: admission_report::admission(stats),
             connections: self.connections(),
-            services: services_report::services(&self.shared, stateless, &|addr| {
-                self.hop(addr).unwrap_or_else(|why| why)
-            }),
+            services: self.services(stateless),
         }
+    }
+
+    fn services(&self, stateless: &StatelessStats) -> Vec<ServiceStatus> {
+        let next_hop = |addr| self.hop(addr).unwrap_or_else(|why| why);
+        let health = |service: &str, own: &Backend| checks::status(&self.checks, service, own);
+        let known = Known { next_hop: &next_hop, health: &health };
+        services_report::services(&self.shared, stateless, &known)
     }
 
     fn waiting_for(&self) -> Vec<String> {
         let down = self.ports.iter().filter(|port| !port.is_up());
         let links = down.map(|port| format!("link of port {}", port.name()));
         let snapshot = self.shared.snapshot.load();
-        let backends = snapshot.services.backends().iter().map(|own| own.address);
-        let backends: BTreeSet<IpAddr> = backends.collect();
+        let up = |service: &&Service, own: &&Backend| !service.is_down(own.id);
+        let services = snapshot.services.services().iter();
+        let backends =
+            services.flat_map(|one| one.backends().iter().filter(move |own| up(&one, own)));
+        let backends: BTreeSet<IpAddr> = backends.map(|own| own.address).collect();
         let unresolved = backends.iter().filter(|addr| self.hop(**addr).is_err());
         links.chain(unresolved.map(|addr| format!("next hop of {addr}"))).collect()
     }

@@ -7,18 +7,25 @@ use service::{Backend, Service};
 use state::Shared;
 
 use crate::stateless_report;
-use status::{BackendStatus, ServiceStatus};
+use status::{BackendStatus, HealthStatus, ServiceStatus};
 
-/// Every service. `next_hop` says the Ethernet address towards a backend, or why there
-/// is none.
+/// What is known of backends beside the service table.
+pub(crate) struct Known<'a> {
+    /// The Ethernet address towards a backend, or why there is none.
+    pub(crate) next_hop: &'a dyn Fn(IpAddr) -> String,
+    /// What health checks say of a backend of the service with this name.
+    pub(crate) health: &'a dyn Fn(&str, &Backend) -> Option<HealthStatus>,
+}
+
+/// Every service.
 pub(crate) fn services(
     shared: &Shared,
     stateless: &StatelessStats,
-    next_hop: &dyn Fn(IpAddr) -> String,
+    known: &Known<'_>,
 ) -> Vec<ServiceStatus> {
     let snapshot = shared.snapshot.load();
     let table = &snapshot.services;
-    let status = |service: &Service, removed| {
+    let status = |service: &Service, removed: bool| {
         let port = service.port().map_or_else(|| "any".to_owned(), |port| port.to_string());
         let backend = |backend: &Backend| BackendStatus {
             id: backend.id.0,
@@ -26,9 +33,10 @@ pub(crate) fn services(
             address: endpoint(backend),
             weight: backend.weight,
             drained: service.is_drained(backend.id),
+            health: (known.health)(service.name(), backend).filter(|_| !removed),
             active: u64::from(shared.loads.connections(backend.id)),
             first_answer_ms: first_answer_ms(shared.loads.latency(backend.id)),
-            next_hop: next_hop(backend.address),
+            next_hop: (known.next_hop)(backend.address),
         };
         ServiceStatus {
             id: service.id().0,
@@ -91,7 +99,9 @@ mod tests {
         let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
         let (shared, mut control) = setup::start(&config, &facts, false, Seed([1; 32])).unwrap();
         let look = |shared: &Shared| {
-            services(shared, &StatelessStats::default(), &|addr| format!("hop of {addr}"))
+            let next_hop = |addr| format!("hop of {addr}");
+            let known = Known { next_hop: &next_hop, health: &|_, _| None };
+            services(shared, &StatelessStats::default(), &known)
         };
         let before = look(&shared);
         assert!(before.iter().all(|service| !service.removed && service.departed.is_empty()));

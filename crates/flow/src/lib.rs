@@ -9,7 +9,9 @@
 
 mod admission;
 mod affinity;
+mod all_down;
 mod card;
+mod check;
 mod direction;
 mod encoding;
 mod ids;
@@ -23,7 +25,9 @@ mod word;
 
 pub use admission::AdmissionPolicy;
 pub use affinity::Affinity;
+pub use all_down::AllDown;
 pub use card::{CardProfile, Entries};
+pub use check::Check;
 pub use direction::Direction;
 pub use encoding::{Encoding, EncodingChoice};
 pub use ids::{BackendId, HopId, InterfaceId, PortId, ServiceId};

@@ -58,7 +58,7 @@ impl Ager {
             let binding = shared.table.binding(conn);
             binding.is_some_and(|own| services.on_remove(own.backend) == OnRemove::Reset)
         };
-        let any = services.departed().iter().any(|own| !services.on_remove(own.id).is_keep());
+        let any = services.gives_up_connections();
         let mut swept = |conn: ConnId, expiry: Expiry| match expiry.offload {
             OffloadState::None
                 if expiry.is_leaving && is_reset(conn) && shared.table.revoke(conn, now_ms) => {}

@@ -8,8 +8,8 @@ use flow::{CardProfile, EncodingChoice, Mode};
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Stop, answers, demo, dns, latency, reload, topology,
-    vm_check,
+    Balancer, Lab, LabError, LabOptions, Stop, answers, demo, dns, health, latency, reload,
+    topology, vm_check,
 };
 
 /// The commands of `hnlb lab`.
@@ -106,6 +106,15 @@ pub enum LabCommand {
     },
     /// Check what HNLB answers at closed ports, to traceroutes, long pings and forged claims, and what it refuses to start with
     Answers,
+    /// Kill, stop and cut off backends, with health checks: no request may fail once HNLB knows
+    Health {
+        /// How packets get to the backends
+        #[arg(long, value_enum, default_value = "nat")]
+        mode: Mode,
+        /// Run only these encodings; may be given several times
+        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
+        encoding: Vec<EncodingChoice>,
+    },
     /// Balance DNS entirely in an emulated BlueField-3, and drain a backend meanwhile (the case of the XenoFlow paper)
     Dns,
     /// Echo UDP packets: the other end of `ping`
@@ -169,6 +178,7 @@ impl LabCommand {
                 Ok(output.status.success())
             }
             Self::Dns => dns::run(binary, &stop),
+            Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
             Self::Echo { at } => latency::echo(at, &stop),
             Self::Ping { to, count } => latency::ping(to, count, &stop),
             Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),

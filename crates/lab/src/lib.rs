@@ -28,6 +28,7 @@ mod error;
 mod exec;
 pub mod flood;
 mod flower;
+mod health;
 mod host;
 mod lab;
 pub mod latency;

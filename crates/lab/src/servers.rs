@@ -5,6 +5,8 @@ use std::path::Path;
 use crate::LabError;
 use crate::topology::{DNS_BACKEND_PORT, DNS_PORT, Host, VIP4, VIP6, WEB_BACKEND_PORT, WEB_PORT};
 
+/// The file beside a web server's configuration that makes it fail its health check.
+pub(crate) const SICK: &str = "sick";
 /// Size of `/big`, in bytes.
 pub(crate) const BIG: usize = 1 << 20;
 
@@ -85,6 +87,10 @@ http {{
     add_header X-Backend {name} always;
     location = / {{ return 200 \"{name}\\n\"; }}
     location = /big {{ }}
+    location = /health {{
+      if (-f {dir}/{SICK}) {{ return 500; }}
+      return 200 \"well\n\";
+    }}
   }}
 }}
 "

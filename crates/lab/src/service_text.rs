@@ -26,11 +26,16 @@ pub(crate) struct ServiceText {
 impl ServiceText {
     /// Its TOML.
     pub(crate) fn toml(&self) -> String {
+        self.toml_with("")
+    }
+
+    /// Its TOML with further lines of keys.
+    pub(crate) fn toml_with(&self, keys: &str) -> String {
         let Self { name, vip, port, protocol, mode, scheduler, on_remove, .. } = self;
         let mut text = format!(
             "\n[[service]]\nname = \"{name}\"\nvip = \"{vip}\"\nport = {port}\n\
              protocol = \"{protocol}\"\nscheduler = \"{scheduler}\"\nmode = \"{mode}\"\n\
-             on_remove = \"{on_remove}\"\n"
+             on_remove = \"{on_remove}\"\n{keys}"
         );
         if let Some(pool) = self.pool {
             text += &format!("pool = \"{pool}\"\n");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::{ConnId, ReaderError};
-use control::{Applied, Control, Drained, Plan, Refusal, Steered};
+use control::{Applied, BackendKey, Control, Drained, Plan, Refusal, Steered};
 use dpdk::flow::FlowPort;
 use flow::{CardProfile, Encoding, EncodingChoice, PortId};
 use keeper::{AgerSettings, Keeper, KeeperOutbox, LinkNotice, ResolverSettings};
@@ -16,6 +16,7 @@ use offload::{
 };
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{BURST, Pipeline};
+use service::Health;
 use setup::{PortFacts, Seed, SetupError};
 use state::{Counters, Metric, Offload, Shared, Source};
 use wire::Mac;
@@ -176,7 +177,8 @@ impl Simulation {
     /// # Errors
     /// It needs a restart, or can't be brought about: then nothing has changed.
     pub fn reload(&mut self, config: &Config, now_ms: u64) -> Result<Applied, Refusal> {
-        let wanted = Plan::of(config).with_drained(&self.control.plan().drained);
+        let before = self.control.plan();
+        let wanted = Plan::of(config).with_drained(&before.drained).with_health(&before.health);
         let applied = self.control.apply(&self.shared, &wanted)?;
         assume_hops(&self.shared, config, now_ms);
         Ok(applied)
@@ -188,6 +190,17 @@ impl Simulation {
     /// There is no such backend, or it is so already.
     pub fn steer(&mut self, one: &Drained, drain: bool) -> Result<Steered, Refusal> {
         self.control.steer(&self.shared, one, drain)
+    }
+
+    /// Brings about what health checks have found.
+    ///
+    /// # Errors
+    /// See [`control::Control::set_health`].
+    pub fn set_health(
+        &mut self,
+        found: impl IntoIterator<Item = ((String, BackendKey), Health)>,
+    ) -> Result<Applied, Refusal> {
+        self.control.set_health(&self.shared, found)
     }
 
     /// What changes the configuration.

@@ -1,5 +1,5 @@
-//! `on_remove = "reset"`: the next packet of either side of a removed backend's
-//! connection is answered by a RST to both sides, in every encoding and mode, also
+//! `on_remove = "reset"` and `on_down = "reset"`: the next packet of either side of a
+//! connection whose backend is removed, or has been found down, is answered by a RST to both sides, in every encoding and mode, also
 //! where the card has served the connection by itself. Connections of the other
 //! backend never notice, and in the end nothing is kept.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
@@ -7,10 +7,12 @@
 use std::net::SocketAddr;
 
 use config::Config;
+use control::BackendKey;
 use etherparse::{SlicedPacket, TransportSlice};
 use flow::{CardProfile, Encoding, Mode, PortId};
 use packet::PacketBuf;
 use replay::{Options, Sent, Simulation};
+use service::Health;
 use testkit::ConfigText;
 use testkit::segments::{Segment, frame};
 use wire::Transport;
@@ -19,11 +21,22 @@ const OUTSIDE: PortId = PortId(0);
 const INSIDE: PortId = PortId(1);
 const VIP: &str = "10.71.0.100:80";
 
+/// What becomes of the first backend.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Removed,
+    Down,
+}
+
+/// What happens to its connections otherwise.
+const OTHERWISE: &str = "health = { check = \"tcp\", on_down = \"reset\" }";
+
 fn config(mode: Mode, hosts: &[u8]) -> Config {
     let vip: SocketAddr = VIP.parse().unwrap();
     let pool = if mode == Mode::FullNat { "\npool = \"locals\"" } else { "" };
-    let more =
-        format!("mode = \"{mode}\"\nscheduler = \"round-robin\"\non_remove = \"reset\"{pool}");
+    let more = format!(
+        "mode = \"{mode}\"\nscheduler = \"round-robin\"\non_remove = \"reset\"{pool}\n{OTHERWISE}"
+    );
     let text = ConfigText::two_ports("mtu = 1600", "")
         .table("[offload]", "admission = \"all\"")
         .table("[[pool]]", "name = \"locals\"\naddresses = [\"10.72.0.100\"]")
@@ -59,8 +72,8 @@ fn is_reset(bytes: &[u8]) -> bool {
     }
 }
 
-fn check(mode: Mode, encoding: Encoding, nic: Option<CardProfile>) {
-    let says = format!("{mode}, {encoding}");
+fn check(mode: Mode, encoding: Encoding, nic: Option<CardProfile>, end: End) {
+    let says = format!("{mode}, {encoding}, {end:?}");
     let options = Options { nic, encoding, ..Options::default() };
     let mut simulation = Simulation::new(&config(mode, &[11, 12]), &options).unwrap();
     let mut seen = Vec::new();
@@ -81,7 +94,15 @@ fn check(mode: Mode, encoding: Encoding, nic: Option<CardProfile>) {
     if encoding != Encoding::Off && has_rules {
         assert!(simulation.offload_stats().now().rules_forward > 0, "{says}");
     }
-    simulation.reload(&config(mode, &[12]), 60).unwrap();
+    match end {
+        End::Removed => drop(simulation.reload(&config(mode, &[12]), 60).unwrap()),
+        End::Down => {
+            let (address, port) = ("10.72.0.11".parse().unwrap(), Some(80));
+            let backend = ("web".to_owned(), BackendKey { address, port });
+            let done = simulation.set_health([(backend, Health::DOWN)]).unwrap();
+            assert_eq!(done.steps.len(), 1);
+        }
+    }
     // A round over the table, time for rules to go, and another round.
     (61..1500).for_each(|ms| {
         simulation.poll(ms);
@@ -108,13 +129,15 @@ fn check(mode: Mode, encoding: Encoding, nic: Option<CardProfile>) {
 }
 
 #[test]
-fn connections_of_a_removed_backend_are_reset_for_both_sides() {
+fn connections_of_a_backend_that_ends_are_reset_for_both_sides() {
     use CardProfile::{ConnectX, E810};
     for mode in [Mode::Nat, Mode::FullNat, Mode::Dsr, Mode::Ipip] {
-        check(mode, Encoding::Off, None);
-        check(mode, Encoding::Mark, Some(E810));
-        check(mode, Encoding::Queue, Some(E810));
-        check(mode, Encoding::Rewrite, Some(ConnectX));
+        for end in [End::Removed, End::Down] {
+            check(mode, Encoding::Off, None, end);
+            check(mode, Encoding::Mark, Some(E810), end);
+            check(mode, Encoding::Queue, Some(E810), end);
+            check(mode, Encoding::Rewrite, Some(ConnectX), end);
+        }
     }
 }
 

@@ -40,8 +40,10 @@ pub use pool::{Candidates, Pool};
 pub use quic_lb::{QuicDecoder, QuicIds, ServerId};
 pub use registry::Registry;
 pub use scheduler::WorkerScheduleState;
-pub use service::{Backend, Service};
-pub use spec::{BackendSpec, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
+pub use service::{Backend, Health, Service};
+pub use spec::{
+    BackendSpec, Failover, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec,
+};
 pub use table::{ServiceTable, SteerError};
 pub use table_error::TableError;
 pub use timeouts::{DOUBTFUL_MS, ServiceTimeouts, Timeouts};

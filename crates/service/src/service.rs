@@ -1,5 +1,6 @@
 //! One compiled service and its backends.
 mod compile;
+mod standing;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,6 +9,7 @@ use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 use wire::{FlowKey, Transport};
 
 use self::compile::{backends, by_id, classes, eligible, maglev, pool, quic, revision};
+use self::standing::Standing;
 use crate::maglev::Maglev;
 use crate::quic_lb::QuicAffinity;
 use crate::registry::Lent;
@@ -15,9 +17,11 @@ use crate::scheduler::Members;
 use crate::siphash::{self, Key, Keys};
 use crate::spec::Identity;
 use crate::{
-    Binding, Classes, Forwarding, ModeSpec, Moved, Pool, ServiceSpec, TableError, Timeouts,
-    check_maglev_size,
+    Binding, Classes, Failover, Forwarding, ModeSpec, Moved, Pool, ServiceSpec, TableError,
+    Timeouts, check_maglev_size,
 };
+
+pub use self::standing::Health;
 
 /// The hash by which stateless services are spread. Its key is stated, so that
 /// several load balancers agree, and a NIC that is given it.
@@ -36,8 +40,8 @@ pub struct Backend {
     pub address: IpAddr,
     /// Its port; `None`: the port that the client asked for.
     pub port: Option<u16>,
-    /// Its share of new connections; 0: none, by the configuration or because it
-    /// has been drained.
+    /// Its share of new connections; 0: none, by the configuration, because it has
+    /// been drained or is down, or because it is a backup and others serve.
     pub weight: u16,
 }
 
@@ -51,6 +55,7 @@ pub struct Service {
     generation: u32,
     revision: u64,
     on_remove: OnRemove,
+    failover: Failover,
     refuse: Refuse,
     timeouts: Option<Timeouts>,
     name: String,
@@ -71,8 +76,8 @@ pub struct Service {
     maglev_size: u32,
     /// Ids and places of the backends, by id.
     by_id: Box<[(BackendId, u16)]>,
-    /// By place: what the weight is while the backend isn't drained.
-    configured: Box<[u16]>,
+    /// By place: what the weight follows from.
+    standings: Box<[Standing]>,
     /// Of a service whose connection ids name backends.
     quic: Option<QuicAffinity>,
     /// Of a stateless service with a backend that takes clients.
@@ -89,7 +94,12 @@ impl Service {
         keys: &Keys,
         old: Option<&Self>,
     ) -> Result<Self, TableError> {
-        let backends = backends(spec, &lent)?;
+        let mut backends = backends(spec, &lent)?;
+        let standings: Box<[Standing]> = spec.backends.iter().map(Standing::of).collect();
+        if !spec.is_stateless() {
+            let weights = standing::weights(&standings, spec.failover.all_down);
+            backends.iter_mut().zip(weights).for_each(|(own, weight)| own.weight = weight);
+        }
         check_maglev_size(spec.maglev_size, backends.len())
             .map_err(|error| TableError::Maglev { service: spec.name.clone(), error })?;
         let unchanged = old.filter(|old| *old.backends == *backends);
@@ -99,6 +109,7 @@ impl Service {
             generation: lent.generation,
             revision: revision(spec.scheduler, &backends),
             on_remove: spec.on_remove,
+            failover: spec.failover,
             refuse: spec.refuse,
             timeouts: spec.timeouts,
             name: spec.name.clone(),
@@ -117,7 +128,7 @@ impl Service {
             maglev_size: spec.maglev_size,
             quic: quic(spec, &backends),
             classes: classes(spec, &backends)?,
-            configured: backends.iter().map(|backend| backend.weight).collect(),
+            standings,
             eligible: eligible(&backends),
             by_id: by_id(&backends),
             backends: backends.into_boxed_slice(),
@@ -132,7 +143,7 @@ impl Service {
         Self {
             departed: all.map(|own| Backend { weight: 0, ..*own }).collect(),
             backends: Box::default(),
-            configured: Box::default(),
+            standings: Box::default(),
             eligible: Box::default(),
             by_id: Box::default(),
             maglev: maglev(&[], self.maglev_size),
@@ -170,6 +181,14 @@ impl Service {
     #[must_use]
     pub const fn on_remove(&self) -> OnRemove {
         self.on_remove
+    }
+
+    /// What happens to the connections of `backend`, one of the configuration, because
+    /// it is down; [`OnRemove::Keep`] if it isn't, or serves nevertheless.
+    #[must_use]
+    pub fn on_down(&self, backend: BackendId) -> OnRemove {
+        let serves = self.of_id(backend).is_none_or(|own| own.weight > 0);
+        if !serves && self.is_down(backend) { self.failover.connections } else { OnRemove::Keep }
     }
 
     /// The answer to packets that no backend takes.
@@ -299,10 +318,10 @@ impl Service {
     }
 
     /// The backend that the QUIC connection id in `packet`, a client's UDP payload,
-    /// names, drained or not; `None` if it names none.
+    /// names, drained or not; `None` if it names none that is up.
     #[must_use]
     pub fn named_by_connection_id(&self, packet: &[u8]) -> Option<BackendId> {
-        self.quic.as_ref()?.backend(packet)
+        self.quic.as_ref()?.backend(packet).filter(|backend| !self.is_down(*backend))
     }
 
     /// What a stateless service gives to which backend; `None` if it isn't one,
@@ -316,33 +335,72 @@ impl Service {
     /// the configuration, but since.
     #[must_use]
     pub fn is_drained(&self, backend: BackendId) -> bool {
-        let drained = |(own, configured): (&Backend, &u16)| {
-            own.id == backend && own.weight == 0 && *configured > 0
-        };
-        self.classes.as_ref().is_some_and(|classes| classes.is_drained(backend))
-            || self.backends.iter().zip(&self.configured).any(drained)
+        self.standing(backend).is_some_and(Standing::is_drained)
+    }
+
+    /// Whether `backend` is one of these and its health checks have taken it down.
+    #[must_use]
+    pub fn is_down(&self, backend: BackendId) -> bool {
+        self.standing(backend).is_some_and(|own| own.health == Health::DOWN)
+    }
+
+    /// Whether `backend` is one of these and gets new connections.
+    #[must_use]
+    pub fn serves(&self, backend: BackendId) -> bool {
+        let off = self.classes.as_ref().is_some_and(|classes| classes.is_drained(backend));
+        !off && self.of_id(backend).is_some_and(|own| own.weight > 0)
+    }
+
+    fn standing(&self, backend: BackendId) -> Option<&Standing> {
+        let found = self.by_id.binary_search_by_key(&backend, |(own, _)| *own).ok()?;
+        self.standings.get(usize::from(self.by_id.get(found)?.1))
+    }
+
+    /// Whether a backend at `address` has a weight in the configuration.
+    pub(crate) fn can_drain(&self, address: IpAddr) -> bool {
+        let mut all = self.backends.iter().zip(&self.standings);
+        all.any(|(own, standing)| own.address == address && standing.can_drain())
     }
 
     /// Drains the backends at `address`, or gives them their weights back; what
     /// that moves, or `None` if it changes nothing.
     pub(crate) fn steer(&mut self, address: IpAddr, drain: bool) -> Option<Moved> {
-        if let Some(classes) = &mut self.classes {
-            let id = self.backends.iter().find(|own| own.address == address)?.id;
-            return if drain { classes.drain(id) } else { classes.restore(id) };
-        }
         let mut changed = false;
-        for (own, configured) in self.backends.iter_mut().zip(&self.configured) {
-            let weight = if drain { 0 } else { *configured };
-            if own.address == address && own.weight != weight {
-                (own.weight, changed) = (weight, true);
+        for (own, standing) in self.backends.iter().zip(&mut self.standings) {
+            if own.address == address && standing.can_drain() && standing.drained != drain {
+                (standing.drained, changed) = (drain, true);
             }
         }
-        changed.then(|| {
-            self.eligible = eligible(&self.backends);
-            self.maglev = maglev(&self.backends, self.maglev_size);
-            self.revision = revision(self.scheduler, &self.backends);
-            Moved::default()
-        })
+        changed.then(|| self.weigh())
+    }
+
+    /// Gives each backend the health that `health` says; what that moves, or `None` if
+    /// it changes nothing.
+    pub(crate) fn set_health(&mut self, health: &dyn Fn(&Backend) -> Health) -> Option<Moved> {
+        let mut changed = false;
+        for (own, standing) in self.backends.iter().zip(&mut self.standings) {
+            let health = health(own);
+            changed |= standing.health != health;
+            standing.health = health;
+        }
+        changed.then(|| self.weigh())
+    }
+
+    /// Brings weights, and all that follows from them, up to the standings; what that
+    /// moves of a stateless service.
+    fn weigh(&mut self) -> Moved {
+        let weights = standing::weights(&self.standings, self.failover.all_down);
+        if let Some(classes) = &mut self.classes {
+            return steer_classes(classes, &self.backends, &weights);
+        }
+        if self.backends.iter().map(|own| own.weight).eq(weights.iter().copied()) {
+            return Moved::default();
+        }
+        self.backends.iter_mut().zip(weights).for_each(|(own, weight)| own.weight = weight);
+        self.eligible = eligible(&self.backends);
+        self.maglev = maglev(&self.backends, self.maglev_size);
+        self.revision = revision(self.scheduler, &self.backends);
+        Moved::default()
     }
 
     /// Everything decided for the connection whose first packet is `flow` and
@@ -404,4 +462,21 @@ impl Service {
             self.at(self.by_id.get(found)?.1)
         })
     }
+}
+
+/// Drains and restores backends of a stateless service until those with a weight in
+/// `weights` serve.
+fn steer_classes(classes: &mut Classes, backends: &[Backend], weights: &[u16]) -> Moved {
+    let mut all: Option<Moved> = None;
+    for (own, weight) in backends.iter().zip(weights) {
+        let step = if *weight == 0 { classes.drain(own.id) } else { classes.restore(own.id) };
+        let Some(step) = step else { continue };
+        all = Some(match all {
+            None => step,
+            Some(so_far) => {
+                Moved { share: so_far.share + step.share, before: so_far.before, after: step.after }
+            }
+        });
+    }
+    all.unwrap_or_default()
 }

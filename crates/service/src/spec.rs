@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{OnRemove, Refuse, Scheduler, StatelessKey};
+use flow::{AllDown, OnRemove, Refuse, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
 use crate::{QuicIds, ServerId, Timeouts};
@@ -30,6 +30,8 @@ pub struct ServiceSpec {
     pub maglev_size: u32,
     /// What happens to the connections of a backend that leaves the configuration.
     pub on_remove: OnRemove,
+    /// What happens when health checks take backends down.
+    pub failover: Failover,
     /// The answer to packets that no backend takes.
     pub refuse: Refuse,
     /// How long its connections are kept without packets, if not as all others.
@@ -38,6 +40,15 @@ pub struct ServiceSpec {
     pub quic: Vec<QuicIds>,
     /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
+}
+
+/// What a service does when health checks take backends down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failover {
+    /// What happens to the connections of a backend that is down.
+    pub connections: OnRemove,
+    /// What happens to new connections when no backend is up.
+    pub all_down: AllDown,
 }
 
 /// One backend of a service.
@@ -51,6 +62,8 @@ pub struct BackendSpec {
     pub port: Option<u16>,
     /// Its share of new connections; 0: drained, it gets none.
     pub weight: u16,
+    /// Whether it gets new connections only while no other backend does.
+    pub backup: bool,
     /// What names it in connection ids of a QUIC service.
     pub server_ids: Vec<ServerId>,
 }
@@ -135,6 +148,10 @@ impl ServiceSpec {
     #[must_use]
     pub fn succeeds(&self, old: &Self) -> bool {
         self.identity().succeeds(&old.identity())
+    }
+
+    pub(crate) const fn is_stateless(&self) -> bool {
+        matches!(self.mode, ModeSpec::Stateless(_))
     }
 
     pub(crate) fn identity(&self) -> Identity<'_> {

@@ -41,6 +41,8 @@ pub struct ServiceTable {
     pairs: Box<[(ServiceId, BackendId)]>,
     /// Whether an endpoint has several pairs.
     shares: bool,
+    /// Whether a backend that is down gives its connections up.
+    sheds: bool,
 }
 
 impl ServiceTable {
@@ -126,9 +128,13 @@ impl ServiceTable {
         // Of departed services too: backends answer to these addresses.
         let pools =
             || services.iter().filter_map(Service::pool).flat_map(|pool| pool.addresses()).copied();
+        let sheds = |service: &Service| {
+            service.backends().iter().any(|own| !service.on_down(own.id).is_keep())
+        };
         Self {
             keys,
             configured,
+            sheds: own.iter().any(sheds),
             any_port: own.iter().any(|service| service.port().is_none()),
             vips: addresses(vips()),
             pool_addresses: addresses(pools()),
@@ -226,14 +232,26 @@ impl ServiceTable {
     }
 
     /// What happens to the connections of `backend`, which may have left the
-    /// configuration: they stay where it has not.
+    /// configuration or be down: they stay where it has not, and is not.
     #[must_use]
     pub fn on_remove(&self, backend: BackendId) -> OnRemove {
         let place = self.backend_places.get(usize::from(backend.0)).map(|place| *place as usize);
-        let departed = place.and_then(|place| place.checked_sub(self.backends.len()));
+        let Some(place) = place else { return OnRemove::Keep };
+        if let Some(own) = self.backends.get(place) {
+            let service = self.service(own.service).filter(|_| self.sheds);
+            return service.map_or(OnRemove::Keep, |service| service.on_down(backend));
+        }
+        let departed = place.checked_sub(self.backends.len());
         let own = departed.and_then(|place| self.departed.get(place));
         let service = own.and_then(|own| self.service(own.service));
         service.map_or(OnRemove::Keep, Service::on_remove)
+    }
+
+    /// Whether any backend gives its connections up: [`Self::on_remove`] is not
+    /// [`OnRemove::Keep`] for all of them.
+    #[must_use]
+    pub fn gives_up_connections(&self) -> bool {
+        self.sheds || self.departed.iter().any(|own| !self.on_remove(own.id).is_keep())
     }
 
     /// Backends of the configuration and departed ones.

@@ -136,6 +136,7 @@ proptest! {
 /// Two backends, 11 and 12; ids in the clear with rotation 0, encrypted with 1.
 fn quic() -> ServiceTable {
     let one = |n: u8| BackendSpec {
+        backup: false,
         server_ids: vec![ServerId::new(&[n]).unwrap(), ServerId::new(&[n, n]).unwrap()],
         ..backend(&format!("10.72.0.{n}"), None, u16::from(n != 12))
     };

@@ -330,6 +330,8 @@ pub struct BackendStatus {
     pub weight: u16,
     /// Whether it has been drained since the start.
     pub drained: bool,
+    /// What its health checks say; `None`: it isn't checked.
+    pub health: Option<HealthStatus>,
     /// Connections it serves now.
     pub active: u64,
     /// Milliseconds from a connection's first packet to the backend's first answer, as
@@ -337,4 +339,23 @@ pub struct BackendStatus {
     pub first_answer_ms: Option<f64>,
     /// The next hop's Ethernet address, or why there is none.
     pub next_hop: String,
+}
+
+/// What health checks say of a backend.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HealthStatus {
+    /// `unknown` before the first probe has ended, `up` or `down`.
+    pub state: String,
+    /// Its part of the configured weight, in percent: less than 100 while it is down and
+    /// in its slow start.
+    pub percent: u8,
+    /// Probes that passed.
+    pub passed: u64,
+    /// Probes that failed.
+    pub failed: u64,
+    /// How often it has come up or gone down.
+    pub transitions: u64,
+    /// Why the last probe failed; empty if it passed.
+    pub last_failure: String,
 }

@@ -2,6 +2,7 @@
 mod backends;
 mod devices;
 mod findings;
+mod health;
 mod interfaces;
 mod pools;
 mod quic;

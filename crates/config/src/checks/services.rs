@@ -8,7 +8,7 @@ use service::{MaglevSizeError, check_maglev_size};
 use crate::Service;
 use crate::tree::Way;
 
-use super::{Findings, quic, tunnels};
+use super::{Findings, health, quic, tunnels};
 
 /// Ids of services and backends have 16 bits.
 const MOST: usize = 65534;
@@ -44,6 +44,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
         tunnels::check(findings, &way, service);
         check_maglev(findings, &way, service);
         quic::check(findings, &way, service);
+        health::check(findings, &way, service);
     }
 }
 

@@ -83,6 +83,7 @@ pub fn timeouts(
         refuse: flow::Refuse::Reset,
         timeouts: own(n),
         quic: Vec::new(),
+        failover: service::Failover::default(),
         backends: Vec::new(),
     };
     let specs: Vec<_> = (0..7).map(spec).collect();

@@ -171,11 +171,32 @@ fn services(page: &mut String, status: &Status) {
         match &service.stateless {
             Some(stateless) => shares(page, stateless),
             None => service.backends.iter().for_each(|own| {
-                backend(page, own, if own.drained { "   drained" } else { "" });
+                backend(page, own, &state(own));
             }),
         }
         service.departed.iter().for_each(|own| backend(page, own, "   removed"));
     }
+}
+
+/// What keeps a backend from new connections, or from its whole weight.
+fn state(backend: &BackendStatus) -> String {
+    let mut state = String::new();
+    if backend.drained {
+        state += "   drained";
+    }
+    match &backend.health {
+        Some(health) if health.state == "down" => {
+            let _ = write!(state, "   down: {}", health.last_failure);
+        }
+        Some(health) if health.percent < 100 => {
+            let _ = write!(state, "   {}, with {} % of its weight", health.state, health.percent);
+        }
+        Some(health) => {
+            let _ = write!(state, "   {}", health.state);
+        }
+        None => {}
+    }
+    state
 }
 
 fn backend(page: &mut String, backend: &BackendStatus, state: &str) {

@@ -203,6 +203,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         address: ip(&format!("10.1.0.1{n}")),
         port: Some(8080),
         weight: 1,
+        backup: false,
         server_ids: Vec::new(),
     };
     let web = ServiceSpec {
@@ -214,6 +215,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         scheduler: Scheduler::RoundRobin,
         maglev_size: 1009,
         on_remove: flow::OnRemove::Keep,
+        failover: service::Failover::default(),
         refuse: flow::Refuse::Reset,
         timeouts: None,
         quic: Vec::new(),

@@ -11,7 +11,8 @@ use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Outbox, Pipeline, Settings};
 use service::{
-    BackendSpec, ModeSpec, PoolSpec, QuicIds, ServerId, ServiceSpec, ServiceTable, TunnelSpec,
+    BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, ServerId, ServiceSpec, ServiceTable,
+    TunnelSpec,
 };
 use state::{
     Answers, Counter, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot,
@@ -256,6 +257,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         scheduler: plan.scheduler,
         maglev_size: 1009,
         on_remove: flow::OnRemove::Keep,
+        failover: Failover::default(),
         refuse: plan.refuse,
         timeouts: None,
         quic: Vec::new(),
@@ -266,6 +268,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
                 address: ip(address),
                 port,
                 weight,
+                backup: false,
                 server_ids: Vec::new(),
             })
             .collect(),

@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 
 use super::ServiceTable;
-use crate::{Moved, Service};
+use crate::{Backend, Health, Moved, Service};
 
 /// Why a backend can't be drained, or serve again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,11 +51,7 @@ impl ServiceTable {
         let mut table = self.clone();
         let found = table.services.iter_mut().find(|found| found.name() == service);
         let found = found.ok_or_else(|| SteerError::NoService { service: name() })?;
-        let weighty = found
-            .backends()
-            .iter()
-            .any(|own| own.address == backend && (own.weight > 0 || found.is_drained(own.id)));
-        if !weighty {
+        if !found.can_drain(backend) {
             return Err(SteerError::NoBackend { service: name(), backend });
         }
         let moved = found.steer(backend, drain).ok_or_else(|| SteerError::Already {
@@ -63,9 +59,33 @@ impl ServiceTable {
             backend,
             drained: drain,
         })?;
-        let own = table.services.iter().take(table.configured).flat_map(Service::backends);
-        table.backends = own.copied().collect();
+        table.copy_backends();
         Ok((table, moved))
+    }
+
+    /// A table in which backends have the health that `health` says of each, by its
+    /// service's name; all else is the same. `None` if that changes nothing.
+    #[must_use]
+    pub fn with_health(&self, health: &dyn Fn(&str, &Backend) -> Health) -> Option<(Self, Moved)> {
+        let mut table = self.clone();
+        let mut all: Option<Moved> = None;
+        for service in table.services.iter_mut().take(table.configured) {
+            let name = service.name().to_owned();
+            if let Some(moved) = service.set_health(&|own| health(&name, own)) {
+                all = Some(moved);
+            }
+        }
+        let moved = all?;
+        table.copy_backends();
+        Some((table, moved))
+    }
+
+    fn copy_backends(&mut self) {
+        let own = self.services.iter().take(self.configured);
+        self.sheds = own
+            .clone()
+            .any(|service| service.backends().iter().any(|own| !service.on_down(own.id).is_keep()));
+        self.backends = own.flat_map(Service::backends).copied().collect();
     }
 
     /// Drains what is drained in `old`, the table before a change of the

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use flow::{OnRemove, Refuse, Scheduler};
-use service::{BackendSpec, ModeSpec, PoolSpec, ServiceSpec, ServiceTable};
+use service::{BackendSpec, Failover, ModeSpec, PoolSpec, ServiceSpec, ServiceTable};
 use wire::{FlowKey, Transport};
 
 pub(crate) fn ip(text: &str) -> IpAddr {
@@ -15,7 +15,7 @@ pub(crate) fn socket(text: &str) -> SocketAddr {
 }
 
 pub(crate) fn backend(address: &str, port: Option<u16>, weight: u16) -> BackendSpec {
-    BackendSpec { address: ip(address), port, weight, server_ids: Vec::new() }
+    BackendSpec { address: ip(address), port, weight, backup: false, server_ids: Vec::new() }
 }
 
 pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpec {
@@ -28,6 +28,7 @@ pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpe
         scheduler: Scheduler::Maglev,
         maglev_size: 1009,
         on_remove: OnRemove::Keep,
+        failover: Failover::default(),
         refuse: Refuse::Reset,
         timeouts: None,
         quic: Vec::new(),

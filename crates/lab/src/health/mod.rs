@@ -1,0 +1,47 @@
+//! Health checks with real servers: backends are killed, stopped, cut off and
+//! answer 500. Once HNLB knows, no request may fail, and each backend must serve
+//! again when it is well.
+
+mod fault;
+mod link;
+mod run;
+
+use std::path::Path;
+
+use flow::{EncodingChoice, Mode};
+
+use crate::config::LabRun;
+use crate::progress::Progress;
+use crate::{Lab, LabError, LabOptions, Stop};
+
+/// Runs HNLB's program at `binary` in `mode` with each encoding under the faults;
+/// prints progress to stderr and a line for each fault to stdout. True if nothing
+/// failed.
+///
+/// # Errors
+/// If a lab cannot be set up, HNLB doesn't start, a state isn't found in time, or the
+/// stop is requested. The lab is gone in any case.
+pub(crate) fn run(
+    binary: &Path,
+    stop: &Stop,
+    mode: Mode,
+    encodings: &[EncodingChoice],
+) -> Result<bool, LabError> {
+    let progress = Progress::new("health", encodings.len() * run::STEPS);
+    let mut failures = Vec::new();
+    for &encoding in encodings {
+        let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
+        link::make(&lab)?;
+        let how = LabRun { mode, ..LabRun::emulated(encoding) };
+        failures.extend(run::run(&mut lab, binary, &how, &progress)?);
+        lab.down()?;
+    }
+    progress.done();
+    for failure in &failures {
+        println!("FAILED  {failure}");
+    }
+    if failures.is_empty() {
+        println!("nothing failed");
+    }
+    Ok(failures.is_empty())
+}

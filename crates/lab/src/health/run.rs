@@ -1,0 +1,179 @@
+//! One run of HNLB under the faults.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::fault::Fault;
+use crate::config::LabRun;
+use crate::load;
+use crate::progress::Progress;
+use crate::topology::{BACKENDS, Family, Host, vip};
+use crate::{Balancer, Lab, LabError};
+
+/// Steps of [`run`].
+pub(super) const STEPS: usize = 2 + Fault::ALL.len();
+/// The checks: a backend that fails is down after 1.4 s at most.
+const WEB: &str = "{ check = \"http\", path = \"/health\", body = \"well\", interval = \"200ms\", \
+    timeout = \"400ms\", rise = 2, fall = 2, jitter = 50 }";
+/// DNS servers live through all faults but the pulled cable.
+const DNS: &str = "{ check = \"dns\", name = \"who.lab\", interval = \"200ms\", \
+    timeout = \"400ms\", rise = 2, fall = 2, jitter = 50 }";
+/// How long HNLB may take to notice; generous, for busy machines.
+const NOTICED: Duration = Duration::from_secs(60);
+/// Requests of each family after a change, four times round the backends.
+const REQUESTS: usize = 16;
+
+/// Starts HNLB, makes each backend ill in one way and well again, then all of them,
+/// and ends it. What was not as it should be.
+pub(super) fn run(
+    lab: &mut Lab,
+    binary: &Path,
+    how: &LabRun,
+    progress: &Progress,
+) -> Result<Vec<String>, LabError> {
+    let name = format!("{}, {}", how.mode, how.encoding.name());
+    progress.step(&format!("{name}: starting hnlb"));
+    lab.open_tunnels(how.mode)?;
+    let balancer = Balancer::start_with(lab, binary, "hnlb-health", how.device, |socket| {
+        let service = |own: &crate::service_text::ServiceText| {
+            let check = if own.protocol == "tcp" { WEB } else { DNS };
+            own.toml_with(&format!("health = {check}\n"))
+        };
+        how.base(socket) + &how.services().iter().map(service).collect::<String>()
+    })?;
+    let mut run = Run { lab, balancer: &balancer, name, failures: Vec::new() };
+    run.settle(&|_| true)?;
+    run.expect("at the start", &|_| true)?;
+    for (fault, ill) in Fault::ALL.into_iter().zip(&BACKENDS) {
+        progress.step(&format!("{}: {} {}", run.name, ill.name, fault.name()));
+        run.one(fault, ill)?;
+    }
+    progress.step(&format!("{}: all backends stopped", run.name));
+    run.all()?;
+    let Run { mut failures, name, .. } = run;
+    balancer.check(lab)?;
+    if !balancer.end(lab) {
+        failures.push(format!("{name}: hnlb had to be killed, it did not end on SIGTERM"));
+    }
+    Ok(failures)
+}
+
+struct Run<'a> {
+    lab: &'a mut Lab,
+    balancer: &'a Balancer,
+    name: String,
+    failures: Vec<String>,
+}
+
+impl Run<'_> {
+    /// One backend is ill, and well again.
+    fn one(&mut self, fault: Fault, ill: &Host) -> Result<(), LabError> {
+        let others = |host: &str| host != ill.name;
+        fault.inflict(self.lab, ill)?;
+        let fell = self.settle(&others)?;
+        self.expect(&format!("{} {}", ill.name, fault.name()), &others)?;
+        fault.heal(self.lab, ill)?;
+        let rose = self.settle(&|_| true)?;
+        self.expect(&format!("{} well again", ill.name), &|_| true)?;
+        println!(
+            "{:<18} {} {:<12} down after {:>5} ms, up again after {:>5} ms",
+            self.name,
+            ill.name,
+            fault.name(),
+            fell.as_millis(),
+            rose.as_millis()
+        );
+        Ok(())
+    }
+
+    /// All are stopped: clients are refused at once. Then all come back.
+    fn all(&mut self) -> Result<(), LabError> {
+        for host in &BACKENDS {
+            Fault::Stopped.inflict(self.lab, host)?;
+        }
+        self.settle(&|_| false)?;
+        for family in [Family::V4, Family::V6] {
+            match load::get(self.lab, "c1", vip(family)) {
+                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+                Err(error) if error.to_string().contains("efused") => {}
+                Err(error) => self.fail(&format!("with all backends down: {error}")),
+                Ok(name) => self.fail(&format!("{name} answers, which is down")),
+            }
+        }
+        for host in &BACKENDS {
+            Fault::Stopped.heal(self.lab, host)?;
+        }
+        self.settle(&|_| true)?;
+        self.expect("all well again", &|_| true)
+    }
+
+    /// Waits until HNLB's web services have those backends up of which `is_up`, and
+    /// the others down; how long that took.
+    fn settle(&mut self, is_up: &dyn Fn(&str) -> bool) -> Result<Duration, LabError> {
+        let began = Instant::now();
+        loop {
+            self.balancer.check(self.lab)?;
+            let status = self.balancer.status(self.lab)?;
+            let web = status.services.iter().filter(|own| own.vip.ends_with("/tcp"));
+            let settled = web.flat_map(|own| &own.backends).all(|own| {
+                let name = host_at(&own.address).map_or("", |host| host.name);
+                let wanted = if is_up(name) { "up" } else { "down" };
+                own.health.as_ref().is_some_and(|health| health.state == wanted)
+            });
+            if settled {
+                return Ok(began.elapsed());
+            }
+            if began.elapsed() > NOTICED {
+                return Err(LabError::Timeout {
+                    what: format!("{}: the state of the backends", self.name),
+                    seconds: NOTICED.as_secs(),
+                    detail: format!(": {:?}", status.services),
+                });
+            }
+            self.lab.stop().sleep(Duration::from_millis(20))?;
+        }
+    }
+
+    /// Requests over new connections: none fails, and exactly those backends answer of
+    /// which `is_up`.
+    fn expect(&mut self, when: &str, is_up: &dyn Fn(&str) -> bool) -> Result<(), LabError> {
+        for family in [Family::V4, Family::V6] {
+            let mut seen = Vec::new();
+            for _ in 0..REQUESTS {
+                match load::get(self.lab, "c1", vip(family)) {
+                    Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+                    Err(error) => self.fail(&format!("{when}: {error}")),
+                    Ok(name) => seen.push(name),
+                }
+            }
+            for host in &BACKENDS {
+                let answers = seen.iter().any(|name| name == host.name);
+                match (answers, is_up(host.name)) {
+                    (true, false) => {
+                        self.fail(&format!("{when}: {} got a new connection", host.name));
+                    }
+                    (false, true) => {
+                        self.fail(&format!("{when}: {} got no connection", host.name));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, what: &str) {
+        self.failures.push(format!("{}: {what}", self.name));
+    }
+}
+
+/// The backend at an endpoint of the status.
+fn host_at(endpoint: &str) -> Option<&'static Host> {
+    let address = match endpoint.parse::<std::net::SocketAddr>() {
+        Ok(at) => at.ip(),
+        Err(_) => endpoint.parse().ok()?,
+    };
+    BACKENDS.iter().find(|host| {
+        [Family::V4, Family::V6].into_iter().any(|family| host.address(family) == address)
+    })
+}
