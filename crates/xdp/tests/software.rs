@@ -205,6 +205,15 @@ fn the_table_keeps_what_a_map_keeps() {
     }
 }
 
+/// Ends the writer, also when an assertion fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// One connection is forwarded to one backend and taken back again and again; another
 /// takes its place and its action meanwhile. Its packets go up or to its own backend.
 #[test]
@@ -230,6 +239,7 @@ fn no_packet_is_misrouted_while_entries_change() {
                 writing.store(true, Ordering::Relaxed);
             }
         });
+        let stop = Stop(&done);
         while !writing.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
@@ -246,7 +256,7 @@ fn no_packet_is_misrouted_while_entries_change() {
                 forwarded += 1;
             }
         }
-        done.store(true, Ordering::Relaxed);
+        drop(stop);
         assert!(forwarded > 0);
     });
 }
