@@ -36,6 +36,7 @@ for mode in dsr ipip gue gre; do
     "$1" lab demo --mode "$mode" --encoding mark
 done
 "$1" lab reload --reloads 4
+"$1" lab health --encoding mark
 "$1" lab answers
 "$1" lab flood --seconds 3 --rate 2000
 left=
