@@ -3,12 +3,13 @@ TARGET ?= $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 30
 
-.PHONY: help deps rust build demo test check test-cargo test-instructions test-loom test-miri test-e2e \
+.PHONY: help deps rust build deb demo test check test-cargo test-instructions test-loom test-miri test-e2e \
 	test-vm fuzz soak soak-reload
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
 	@echo 'make build     build the release binary, $(TARGET)/release/hnlb'
+	@echo 'make deb       a Debian package in $(TARGET)/deb, checked by lintian'
 	@echo 'make test      every check and test; those that need root are skipped without it'
 	@echo 'make test-instructions  only the instructions per packet, against their bounds;'
 	@echo '               with UPDATE=1 the bounds are written anew'
@@ -29,6 +30,10 @@ rust:
 
 build: rust deps
 	cargo build --release --locked -p hnlb
+
+# A Debian package in $(TARGET)/deb, checked by lintian.
+deb: build
+	@sh scripts/deb.sh $(TARGET)/release/hnlb $(TARGET)/deb
 
 demo: build
 	@if [ "$$(id -u)" = 0 ] || ! command -v sudo > /dev/null; then \

@@ -47,8 +47,105 @@ pub(crate) enum Command {
     /// Measure a part of HNLB beside what it replaces.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Show what the machine lacks for a configuration, with the command that mends it:
+    /// huge pages, IOMMU, drivers, cores, MTU. Fails if HNLB cannot work as it is.
+    Doctor(DoctorArgs),
+    /// The machine's network cards.
+    #[command(subcommand)]
+    Nic(NicCommand),
+    /// Write a first configuration, for one port and one service. Example: hnlb setup
+    /// --device 0000:3b:00.0 --address 192.0.2.1/24 --vip 192.0.2.100:80 --backend
+    /// 192.0.2.11 --backend 192.0.2.12
+    Setup(SetupArgs),
     /// Print the JSON Schema of the configuration file.
     Schema,
+    /// Write a man page for each command into a directory.
+    Man(ManArgs),
+    /// Print the completions of commands and flags for a shell.
+    Completions(CompletionsArgs),
+}
+
+/// `hnlb doctor`
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The configuration file (TOML).
+    #[arg(long, value_name = "FILE", default_value = "/etc/hnlb/hnlb.toml")]
+    pub(crate) config: PathBuf,
+    /// Print the findings as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb nic`
+#[derive(Debug, Subcommand)]
+pub(crate) enum NicCommand {
+    /// List the cards, their drivers and interfaces, and whether DPDK can have them.
+    List(NicListArgs),
+}
+
+/// `hnlb nic list`
+#[derive(Debug, Args)]
+pub(crate) struct NicListArgs {
+    /// Print the cards as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb setup`
+#[derive(Debug, Args)]
+pub(crate) struct SetupArgs {
+    /// The DPDK device: a PCI address (hnlb nic list), or net_af_packet0,iface=NAME for
+    /// an interface of the kernel.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: String,
+    /// An address of HNLB's own on that link, with its prefix length; may be given
+    /// several times.
+    #[arg(long = "address", value_name = "ADDRESS/LENGTH", required = true)]
+    pub(crate) addresses: Vec<String>,
+    /// The router to all other networks, once for each family.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) gateway: Vec<std::net::IpAddr>,
+    /// Cores for workers, one worker each [default: one worker on any core].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) cores: Vec<u16>,
+    /// The service's name.
+    #[arg(long, value_name = "NAME", default_value = "web")]
+    pub(crate) name: String,
+    /// The address and port that clients speak to.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) vip: SocketAddr,
+    /// The transport protocol.
+    #[arg(long, value_enum, default_value = "tcp")]
+    pub(crate) protocol: flow::Transport,
+    /// How packets get to the backends.
+    #[arg(long, value_enum, default_value = "nat")]
+    pub(crate) mode: flow::Mode,
+    /// Check the backends' health: tcp, http, https, icmp or grpc.
+    #[arg(long, value_enum, value_name = "CHECK")]
+    pub(crate) check: Option<flow::Check>,
+    /// A server, by default at the port of the VIP; may be given several times.
+    #[arg(long = "backend", value_name = "ADDRESS[:PORT]", required = true)]
+    pub(crate) backends: Vec<String>,
+    /// Write the configuration into this file, which must not be there yet [default:
+    /// standard output].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// `hnlb man`
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The directory; it must be there.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+}
+
+/// `hnlb completions`
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum, value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// `hnlb run`

@@ -6,6 +6,7 @@ mod command;
 mod control_process;
 mod output;
 mod stop;
+mod supervisor;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -48,7 +49,12 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Replay(args) => command::replay::run(&args),
         Command::Lab(args) => command::lab::run(args),
         Command::Bench(command) => command::bench::run(command),
+        Command::Doctor(args) => command::doctor::run(&args),
+        Command::Nic(command) => command::nic::run(&command),
+        Command::Setup(args) => command::setup::run(&args),
         Command::Schema => command::check::schema(),
+        Command::Man(args) => command::generate::man(&args.directory),
+        Command::Completions(args) => command::generate::completions(args.shell),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `hnlb run`: the load balancer.
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::Socket;
 use config::Config;
@@ -11,6 +11,7 @@ use dataplane::link::{CallError, Caller};
 
 use crate::cli::RunArgs;
 use crate::control_process::ControlProcess;
+use crate::supervisor::Supervisor;
 use crate::{CommandResult, stop};
 
 /// How often the main thread looks whether it is time to stop.
@@ -34,6 +35,8 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
         socket = %config.status.socket.display(),
         "running; `hnlb status` tells when every backend's next hop has answered"
     );
+    let mut supervisor = Supervisor::from_env();
+    supervisor.ready();
     while !signals.stop.load(Ordering::Relaxed) {
         if signals.reload.swap(false, Ordering::Relaxed) {
             reload(&balancer);
@@ -47,8 +50,10 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
             balancer.stop();
             return Err(error.into());
         }
+        supervisor.alive(Instant::now());
         std::thread::sleep(LOOK);
     }
+    supervisor.stopping();
     tracing::info!("stopping: taking the rules back from the NIC");
     balancer.stop();
     Ok(ExitCode::SUCCESS)

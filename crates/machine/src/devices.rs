@@ -1,0 +1,96 @@
+//! The cards that the configuration names.
+use config::{Config, Port};
+
+use crate::{Finding, Nic, Tree, iommu, nics};
+
+pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>) {
+    let all = nics(tree);
+    let ports = config.ports.iter().filter_map(|port| Some((port, pci_address(&port.device)?)));
+    let mut by_vfio = false;
+    for (port, address) in ports {
+        match all.iter().find(|nic| nic.address.eq_ignore_ascii_case(&address)) {
+            Some(nic) => {
+                by_vfio |= nic.driver.as_deref() != Some("mlx5_core");
+                card(port, nic, findings);
+                numa(tree, config, port, nic, findings);
+            }
+            None => findings.push(Finding::wrong(
+                subject(port),
+                format!("there is no network card {address}"),
+                "hnlb nic list",
+            )),
+        }
+    }
+    if by_vfio {
+        iommu::examine(tree, findings);
+    }
+}
+
+fn card(port: &Port, nic: &Nic, findings: &mut Vec<Finding>) {
+    let driver = nic.driver.as_deref().unwrap_or("no driver");
+    findings.push(if nic.is_ready() {
+        Finding::good(subject(port), format!("{} is bound to {driver}", nic.address))
+    } else {
+        let interfaces = match nic.interfaces.join(", ") {
+            names if names.is_empty() => String::new(),
+            names => format!("; the kernel uses it as {names}"),
+        };
+        Finding::wrong(
+            subject(port),
+            format!("{} is bound to {driver}, not to vfio-pci{interfaces}", nic.address),
+            format!("modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {}", nic.address),
+        )
+    });
+}
+
+/// Workers on another node than the card's reach its memory across the machine.
+fn numa(tree: &Tree, config: &Config, port: &Port, nic: &Nic, findings: &mut Vec<Finding>) {
+    let Some(node) = nic.numa_node else { return };
+    let here = |core: &u16| tree.has(&format!("sys/devices/system/cpu/cpu{core}/node{node}"));
+    let far: Vec<String> =
+        config.workers.cores.iter().filter(|core| !here(core)).map(u16::to_string).collect();
+    if far.is_empty() {
+        return;
+    }
+    let local = tree.text(&format!("sys/devices/system/node/node{node}/cpulist"));
+    findings.push(Finding::slow(
+        subject(port),
+        format!(
+            "the card is on NUMA node {node}, and the workers' cores {} are not",
+            far.join(", ")
+        ),
+        format!("set workers.cores to some of {}", local.unwrap_or_default()),
+    ));
+}
+
+fn subject(port: &Port) -> String {
+    format!("port {}", port.name)
+}
+
+/// The PCI address in `device`, with its domain; `None` for a virtual device.
+fn pci_address(device: &str) -> Option<String> {
+    let address = device.split(',').next()?;
+    let digits = address.split([':', '.']).all(|part| u32::from_str_radix(part, 16).is_ok());
+    match address.matches(':').count() {
+        1 if digits => Some(format!("0000:{address}")),
+        2 if digits => Some(address.to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses_have_a_domain() {
+        for (device, address) in [
+            ("0000:3b:00.0", Some("0000:3b:00.0")),
+            ("3b:00.1,dv_flow_en=2", Some("0000:3b:00.1")),
+            ("net_af_packet0,iface=a:b", None),
+            ("net_tap0", None),
+        ] {
+            assert_eq!(pci_address(device).as_deref(), address, "{device}");
+        }
+    }
+}

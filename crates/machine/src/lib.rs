@@ -1,0 +1,21 @@
+//! What the machine has for HNLB, what it lacks, and the command that mends it.
+//!
+//! All facts come from files of the kernel below a [`Tree`], so that a test can
+//! have any machine. [`nics`] lists network cards, [`examine`] compares the machine
+//! with a configuration.
+#![forbid(unsafe_code)]
+
+mod cores;
+mod devices;
+mod examine;
+mod finding;
+mod huge_pages;
+mod iommu;
+mod links;
+mod nics;
+mod tree;
+
+pub use examine::examine;
+pub use finding::{Finding, Grade};
+pub use nics::{Nic, nics};
+pub use tree::Tree;

@@ -1,0 +1,45 @@
+//! The kernel's interfaces beneath ports: net_af_packet and net_af_xdp.
+use config::{Config, Port};
+
+use crate::{Finding, Tree};
+
+pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>) {
+    for port in &config.ports {
+        if let Some(interface) = interface(&port.device) {
+            link(tree, port, interface, findings);
+        }
+    }
+}
+
+fn interface(device: &str) -> Option<&str> {
+    let mut parts = device.split(',');
+    let driver = parts.next()?;
+    let wraps = ["net_af_packet", "net_af_xdp"];
+    wraps.iter().any(|name| driver.starts_with(name)).then_some(())?;
+    parts.find_map(|part| part.strip_prefix("iface="))
+}
+
+fn link(tree: &Tree, port: &Port, interface: &str, findings: &mut Vec<Finding>) {
+    let (subject, at) = (format!("port {}", port.name), format!("sys/class/net/{interface}"));
+    let Some(mtu) = tree.value::<u32>(&format!("{at}/mtu")) else {
+        let text = format!("there is no interface {interface}");
+        findings.push(Finding::wrong(subject, text, "ip link show"));
+        return;
+    };
+    if mtu < u32::from(port.mtu) {
+        findings.push(Finding::wrong(
+            &*subject,
+            format!(
+                "the MTU of {interface} is {mtu}, that of the port {}: longer packets are lost",
+                port.mtu
+            ),
+            format!("ip link set {interface} mtu {}", port.mtu),
+        ));
+    } else {
+        findings.push(Finding::good(&*subject, format!("the MTU of {interface} is {mtu}")));
+    }
+    if tree.text(&format!("{at}/operstate")).as_deref() == Some("down") {
+        let text = format!("{interface} is down");
+        findings.push(Finding::wrong(subject, text, format!("ip link set {interface} up")));
+    }
+}
