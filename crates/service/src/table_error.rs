@@ -3,7 +3,7 @@ use std::net::IpAddr;
 
 use crate::MaglevSizeError;
 
-/// Why specs cannot be compiled to a [`ServiceTable`].
+/// Why specs cannot be compiled to a [`ServiceTable`](crate::ServiceTable).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// Ids have 16 bits.

@@ -3,7 +3,7 @@
 //! packets over them.
 //!
 //! Service times are a model that is calibrated to the thesis' own figures, not times
-//! recorded from a real function: [`service`].
+//! recorded from a real function: the module `service`.
 
 mod arrivals;
 mod experiment;
