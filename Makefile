@@ -69,13 +69,15 @@ test-loom: rust
 test-miri: rust
 	@sh scripts/miri.sh $(TARGET)/miri
 
-# The tests' profile serves these two as well: nothing is built twice.
+# The program that the tests are built with serves these two as well. `cargo build -p
+# hnlb` would build most of it again: the libraries have other features without the
+# tests.
 test-e2e: rust deps
-	cargo build --locked -p hnlb
+	cargo test --workspace --locked --no-run
 	@sh scripts/e2e.sh $(TARGET)/debug/hnlb
 
 test-vm: rust deps
-	cargo build --locked -p hnlb
+	cargo test --workspace --locked --no-run
 	@sh crates/lab/vm/test.sh $(TARGET)/debug/hnlb $(TARGET)/vm
 
 fuzz: rust
