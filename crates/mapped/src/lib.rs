@@ -31,11 +31,11 @@ impl Mapped {
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
         let first = self.mapping.as_mut_ptr().cast::<AtomicU64>();
-        // SAFETY: the mapping starts at a page, so it is aligned for words; it is
-        // `words` words long, and lives as long as `self`, to which the slice is
-        // bound. All accesses of this process go through atomics, and those of BPF
-        // programs are aligned loads and stores of the kernel's side, as from
-        // another process. The pages of a BPF array can't be truncated.
+        // All accesses of this process go through atomics, and those of BPF programs are
+        // aligned loads and stores of the kernel's side, as from another process.
+        // SAFETY: the mapping starts at a page, so it is aligned for words; it is `words`
+        // words long, can't be truncated as it is a BPF array's, and lives as long as
+        // `self`, to which the slice is bound.
         unsafe { std::slice::from_raw_parts(first, self.words) }
     }
 }

@@ -408,15 +408,7 @@ impl Common {
     /// A RST for a segment of no connection (RFC 9293 section 3.10.7.1).
     fn reset_unknown<B: PacketBuf>(&self, got: &Received, world: &mut impl World<B>) {
         let Outline { src, dst, acknowledgement, .. } = got.outline;
-        let outline = Outline {
-            src: dst,
-            dst: src,
-            sequence: acknowledgement,
-            acknowledgement: 0,
-            flags: RST,
-            window: 0,
-        };
-        Self::make(&outline, &[], &[], world);
+        Self::make(&Outline::reset(dst, src, acknowledgement), &[], &[], world);
     }
 
     /// A SYN on a known connection.
@@ -590,15 +582,7 @@ impl Common {
             State::Connecting(_) => conn.isn.wrapping_add(1),
             _ => conn.edits.forward(conn.limit()),
         };
-        let outline = Outline {
-            src: conn.client(),
-            dst: backend,
-            sequence,
-            acknowledgement: 0,
-            flags: RST,
-            window: 0,
-        };
-        Self::make(&outline, &[], &[], world);
+        Self::make(&Outline::reset(conn.client(), backend, sequence), &[], &[], world);
     }
 
     /// The backend's answer to the SYN.

@@ -22,6 +22,13 @@ pub(crate) struct Outline {
     pub(crate) window: u16,
 }
 
+impl Outline {
+    /// A RST that acknowledges nothing.
+    pub(crate) const fn reset(src: SocketAddr, dst: SocketAddr, sequence: u32) -> Self {
+        Self { src, dst, sequence, acknowledgement: 0, flags: RST, window: 0 }
+    }
+}
+
 /// What a received segment says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
