@@ -1,4 +1,7 @@
 //! The agent: packets and time in, packets out.
+mod answering;
+mod opening;
+
 use std::net::SocketAddr;
 
 use flow::ServiceId;
@@ -6,14 +9,14 @@ use packet::PacketBuf;
 use wire::{FlowKey, Headers};
 
 use crate::blocks::{BLOCK, Blocks, FIRST_FLIGHT};
-use crate::connection::{Conn, Reading, State, TRIES};
+use crate::connection::{Conn, Reading, State};
 use crate::cookie::Cookies;
-use crate::edits::{Edits, before};
+use crate::edits::Edits;
 use crate::forwarding::{self, Additions};
 use crate::options::{DEFAULT_MSS, Offer};
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::segment::{self, ACK, FIN, Outline, PSH, RST, Received, SYN, is_plain};
+use crate::segment::{self, ACK, FIN, Outline, RST, Received, SYN, is_plain};
 use crate::table::Table;
 use crate::world::{Event, Fate, World};
 
@@ -529,185 +532,9 @@ impl Common {
         true
     }
 
-    /// Chooses a backend as soon as the header is whole. If there is none, the client is
-    /// told `none`.
-    fn route<B: PacketBuf>(
-        &mut self,
-        conn: &mut Conn,
-        none: Refusal,
-        now_ms: u64,
-        world: &mut impl World<B>,
-    ) {
-        let bytes = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
-        let limit = self.settings.header_limit;
-        let choice = match Request::parse(bytes) {
-            Ok(None) if bytes.len() >= limit => Err(Refusal::TooLong),
-            Ok(None) => return,
-            Ok(Some(request)) if request.length > limit => Err(Refusal::TooLong),
-            Ok(Some(request)) => world.choose(conn.service, conn.ends, &request, &conn.tried),
-            Err(refusal) => Err(refusal),
-        };
-        match choice {
-            Ok(choice) => {
-                (conn.backend, conn.keeps) = (Some(choice.backend), choice.keeps);
-                conn.become_(State::Connecting(0), now_ms);
-            }
-            Err(Refusal::NoBackend) => self.answer(conn, none, now_ms, world),
-            Err(refusal) => self.answer(conn, refusal, now_ms, world),
-        }
-    }
-
-    /// Sends a SYN to the backend, with the client's own numbers.
-    fn connect<B: PacketBuf>(&mut self, conn: &mut Conn, world: &mut impl World<B>) {
-        let (State::Connecting(sent), Some(backend)) = (conn.state, conn.backend) else { return };
-        conn.state = State::Connecting(sent.saturating_add(1));
-        let outline = Outline {
-            src: conn.client(),
-            dst: backend,
-            sequence: conn.isn,
-            acknowledgement: 0,
-            flags: SYN,
-            window: conn.first_window,
-        };
-        let asked = Offer {
-            scale: conn.offer.scale.filter(|_| conn.granted.scale.is_some()),
-            ..conn.offer
-        };
-        Self::make(&outline, &asked.emit(), &[], world);
-    }
-
-    fn reset_backend<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
-        let Some(backend) = conn.backend else { return };
-        let sequence = match conn.state {
-            State::Connecting(_) => conn.isn.wrapping_add(1),
-            _ => conn.edits.forward(conn.limit()),
-        };
-        Self::make(&Outline::reset(conn.client(), backend, sequence), &[], &[], world);
-    }
-
-    /// The backend's answer to the SYN.
-    fn backend_answers<B: PacketBuf>(
-        &mut self,
-        conn: &mut Conn,
-        got: &Received,
-        frame: &[u8],
-        now_ms: u64,
-        world: &mut impl World<B>,
-    ) {
-        if got.outline.acknowledgement != conn.isn.wrapping_add(1) || !got.has(ACK) {
-            return;
-        }
-        if got.has(RST) {
-            return self.next_backend(conn, Refusal::BackendRefused, now_ms, world);
-        }
-        if !got.has(SYN) {
-            return;
-        }
-        let offer = Offer::parse(got.options(frame));
-        let asked = conn.offer.scale.is_some() && conn.granted.scale.is_some();
-        conn.server = Offer {
-            mss: offer.mss,
-            scale: offer.scale.filter(|_| asked),
-            sack: offer.sack && conn.offer.sack,
-        };
-        if asked {
-            self.learnt.scale = offer.scale;
-        }
-        if conn.offer.sack {
-            self.learnt.sack = offer.sack;
-        }
-        let mss = offer.longest();
-        self.learnt.mss = Some(self.learnt.mss.map_or(mss, |known| known.min(mss)));
-        conn.server_isn = got.outline.sequence;
-        conn.become_(State::Open, now_ms);
-        // The block holds all that the client has sent: from its first byte on.
-        if !self.read_block(conn, now_ms, world) {
-            self.acknowledge(conn, world);
-        }
-    }
-
     /// Acknowledges a backend's SYN-ACK by itself.
     pub(crate) fn acknowledge<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
         if let Some(outline) = conn.to_backend(conn.limit(), ACK) {
-            Self::make(&outline, &[], &[], world);
-        }
-    }
-
-    /// The backend does not take the connection: another one is tried.
-    fn next_backend<B: PacketBuf>(
-        &mut self,
-        conn: &mut Conn,
-        why: Refusal,
-        now_ms: u64,
-        world: &mut impl World<B>,
-    ) {
-        world.count(Event::BackendFailed);
-        let failed = conn.backend.take();
-        let tried = failed.is_some_and(|backend| conn.tried.try_push(backend).is_ok());
-        if !tried || conn.tried.len() == TRIES {
-            return self.answer(conn, why, now_ms, world);
-        }
-        conn.become_(State::Front, now_ms);
-        self.route(conn, why, now_ms, world);
-    }
-
-    /// Answers the client instead of a backend.
-    pub(crate) fn answer<B: PacketBuf>(
-        &mut self,
-        conn: &mut Conn,
-        refusal: Refusal,
-        now_ms: u64,
-        world: &mut impl World<B>,
-    ) {
-        world.count(Event::Refused(refusal));
-        conn.backend = None;
-        conn.release(&mut self.blocks);
-        conn.block = self.blocks.get();
-        let text = refusal.answer_in(&self.answers);
-        let Some(block) = conn.block.as_mut().filter(|_| !text.is_empty()) else {
-            world.count(Event::NoRoom);
-            let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), RST | ACK);
-            Self::make(&outline, &[], &[], world);
-            return conn.become_(State::Gone, now_ms);
-        };
-        block.take(text.as_bytes(), BLOCK);
-        conn.become_(State::Answering(0), now_ms);
-        self.send_answer(conn, now_ms, world);
-    }
-
-    fn send_answer<B: PacketBuf>(&self, conn: &mut Conn, now_ms: u64, world: &mut impl World<B>) {
-        let State::Answering(sent) = conn.state else { return };
-        conn.become_(State::Answering(sent.saturating_add(1)), now_ms);
-        let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), ACK | PSH | FIN);
-        let text = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
-        Self::make(&outline, &[], text, world);
-    }
-
-    /// A client's segment behind the agent's answer.
-    fn after_answer<B: PacketBuf>(
-        &mut self,
-        conn: &mut Conn,
-        got: &Received,
-        data: &[u8],
-        now_ms: u64,
-        world: &mut impl World<B>,
-    ) {
-        let length = conn.block.as_ref().map_or(0, |block| block.len()) as u32;
-        let behind = conn.cookie.wrapping_add(length + 2);
-        let Outline { sequence, acknowledgement, .. } = got.outline;
-        if conn.state != State::Answered && acknowledgement == behind {
-            conn.acked = behind;
-            conn.release(&mut self.blocks);
-            conn.become_(State::Answered, now_ms);
-        }
-        let fin = u32::from(got.has(FIN));
-        let end = sequence.wrapping_add(data.len() as u32).wrapping_add(fin);
-        if !before(conn.next, sequence) && before(conn.next, end) {
-            conn.next = end;
-        }
-        if sequence != end {
-            let at = if conn.state == State::Answered { conn.acked } else { behind };
-            let outline = Self::to_client(conn, at, ACK);
             Self::make(&outline, &[], &[], world);
         }
     }
@@ -770,13 +597,5 @@ impl Common {
         let body = rest.get(..taken).unwrap_or_default();
         out.push(body).ok_or(Some(Refusal::TooLong))?;
         Ok(request.length + taken)
-    }
-}
-
-impl Refusal {
-    /// The answer among those that are made already.
-    fn answer_in(self, answers: &[String]) -> &str {
-        let place = Self::ALL.iter().position(|refusal| *refusal == self);
-        place.and_then(|place| answers.get(place)).map_or("", String::as_str)
     }
 }

@@ -1,0 +1,127 @@
+//! The connection to a backend is opened (messages M5 to M7).
+use packet::PacketBuf;
+
+use super::Common;
+use crate::connection::{Conn, State, TRIES};
+use crate::options::Offer;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::segment::{ACK, Outline, RST, Received, SYN};
+use crate::world::{Event, World};
+
+impl Common {
+    /// Chooses a backend as soon as the header is whole. If there is none, the client is
+    /// told `none`.
+    pub(super) fn route<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        none: Refusal,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let bytes = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
+        let limit = self.settings.header_limit;
+        let choice = match Request::parse(bytes) {
+            Ok(None) if bytes.len() >= limit => Err(Refusal::TooLong),
+            Ok(None) => return,
+            Ok(Some(request)) if request.length > limit => Err(Refusal::TooLong),
+            Ok(Some(request)) => world.choose(conn.service, conn.ends, &request, &conn.tried),
+            Err(refusal) => Err(refusal),
+        };
+        match choice {
+            Ok(choice) => {
+                (conn.backend, conn.keeps) = (Some(choice.backend), choice.keeps);
+                conn.become_(State::Connecting(0), now_ms);
+            }
+            Err(Refusal::NoBackend) => self.answer(conn, none, now_ms, world),
+            Err(refusal) => self.answer(conn, refusal, now_ms, world),
+        }
+    }
+
+    /// Sends a SYN to the backend, with the client's own numbers.
+    pub(super) fn connect<B: PacketBuf>(&mut self, conn: &mut Conn, world: &mut impl World<B>) {
+        let (State::Connecting(sent), Some(backend)) = (conn.state, conn.backend) else { return };
+        conn.state = State::Connecting(sent.saturating_add(1));
+        let outline = Outline {
+            src: conn.client(),
+            dst: backend,
+            sequence: conn.isn,
+            acknowledgement: 0,
+            flags: SYN,
+            window: conn.first_window,
+        };
+        let asked = Offer {
+            scale: conn.offer.scale.filter(|_| conn.granted.scale.is_some()),
+            ..conn.offer
+        };
+        Self::make(&outline, &asked.emit(), &[], world);
+    }
+
+    pub(super) fn reset_backend<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
+        let Some(backend) = conn.backend else { return };
+        let sequence = match conn.state {
+            State::Connecting(_) => conn.isn.wrapping_add(1),
+            _ => conn.edits.forward(conn.limit()),
+        };
+        Self::make(&Outline::reset(conn.client(), backend, sequence), &[], &[], world);
+    }
+
+    /// The backend's answer to the SYN.
+    pub(super) fn backend_answers<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        got: &Received,
+        frame: &[u8],
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        if got.outline.acknowledgement != conn.isn.wrapping_add(1) || !got.has(ACK) {
+            return;
+        }
+        if got.has(RST) {
+            return self.next_backend(conn, Refusal::BackendRefused, now_ms, world);
+        }
+        if !got.has(SYN) {
+            return;
+        }
+        let offer = Offer::parse(got.options(frame));
+        let asked = conn.offer.scale.is_some() && conn.granted.scale.is_some();
+        conn.server = Offer {
+            mss: offer.mss,
+            scale: offer.scale.filter(|_| asked),
+            sack: offer.sack && conn.offer.sack,
+        };
+        if asked {
+            self.learnt.scale = offer.scale;
+        }
+        if conn.offer.sack {
+            self.learnt.sack = offer.sack;
+        }
+        let mss = offer.longest();
+        self.learnt.mss = Some(self.learnt.mss.map_or(mss, |known| known.min(mss)));
+        conn.server_isn = got.outline.sequence;
+        conn.become_(State::Open, now_ms);
+        // The block holds all that the client has sent: from its first byte on.
+        if !self.read_block(conn, now_ms, world) {
+            self.acknowledge(conn, world);
+        }
+    }
+
+    /// The backend does not take the connection: another one is tried.
+    pub(super) fn next_backend<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        why: Refusal,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        world.count(Event::BackendFailed);
+        let failed = conn.backend.take();
+        let tried = failed.is_some_and(|backend| conn.tried.try_push(backend).is_ok());
+        if !tried || conn.tried.len() == TRIES {
+            return self.answer(conn, why, now_ms, world);
+        }
+        conn.become_(State::Front, now_ms);
+        self.route(conn, why, now_ms, world);
+    }
+}
