@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use status::{ClientConnections, ConnectionList, ServiceStatus, Status};
+use status::{ClientConnections, ConnectionList, PacketStories, ServiceStatus, Status};
 use tower::ServiceExt;
 
 use crate::endpoint::Endpoint;
@@ -39,6 +39,7 @@ fn obedient(stream: StdStream) {
             }
             Request::Drain { .. } | Request::Restore { .. } => to_raw_value(&Steered::default()),
             Request::Connections(_) => to_raw_value(&ConnectionList::default()),
+            Request::Explain(_) => to_raw_value(&PacketStories::default()),
             Request::Change(_) => to_raw_value(&Changed::default()),
             Request::Configuration => to_raw_value(&in_force()),
             Request::Reload { .. } => to_raw_value(&Reloaded::default()),
@@ -72,6 +73,7 @@ fn right_body(endpoint: &Endpoint) -> Option<String> {
                 Service { name: "web".to_owned(), ..in_force().config.services[0].clone() };
             serde_json::to_string(&service).unwrap()
         }
+        Some("explain") => r#"{"packets": [{"frame": {"frame": "00"}}]}"#.to_owned(),
         Some("weight") => r#"{"weight": 2}"#.to_owned(),
         _ => "{}".to_owned(),
     })

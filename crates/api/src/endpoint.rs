@@ -143,6 +143,11 @@ impl Endpoint {
         Self { role: Role::Operator, ..self }
     }
 
+    /// Clients that may change nothing may ask for it, too: it changes nothing.
+    pub(crate) fn for_viewers(self) -> Self {
+        Self { role: Role::Viewer, ..self }
+    }
+
     /// The router of all `endpoints`.
     pub(crate) fn router(endpoints: Vec<Self>) -> Router<App> {
         endpoints.into_iter().fold(Router::new(), |router, own| {

@@ -10,11 +10,11 @@ use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use config::{Backend, Service};
-use control::{Change, Changed, Filter, InForce, Refusal, Reloaded, Request, Steered};
+use control::{Change, Changed, Filter, InForce, Question, Refusal, Reloaded, Request, Steered};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use status::{ClientConnections, ConnectionList, ServiceStatus, Status};
+use status::{ClientConnections, ConnectionList, PacketStories, ServiceStatus, Status};
 
 use tokio::sync::Semaphore;
 
@@ -97,6 +97,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .takes_query::<Filter>()
         .answers::<ConnectionList>()
         .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::post(
+            "/v1/explain",
+            "What becomes of packets, and why: service, backend, entry of the table, rules, and the bytes that leave. Nothing changes.",
+            explain,
+        )
+        .for_viewers()
+        .takes::<Question>()
+        .answers::<PacketStories>(),
         Endpoint::get(
             "/v1/events",
             "What happens from now on: a stream of server-sent events, each an object of JSON with kind, about and now.",
@@ -245,6 +253,10 @@ async fn service(
 
 async fn connections(State(app): State<App>, Query(filter): Query<Filter>) -> Response {
     answer(app.engine.ask(Request::Connections(filter)).await)
+}
+
+async fn explain(State(app): State<App>, Body(question): Body<Question>) -> Response {
+    answer(app.engine.ask(Request::Explain(question)).await)
 }
 
 async fn connections_of_client(State(app): State<App>, Path(client): Path<SocketAddr>) -> Response {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Change, Problem};
+use crate::{Change, Problem, Question};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub enum Request {
     },
     /// The connections in the table.
     Connections(Filter),
+    /// What becomes of packets, and why.
+    Explain(Question),
     /// The configuration in force.
     Configuration,
     /// Services or backends are to change.

@@ -73,7 +73,10 @@ impl Control {
             return Some(Err(Refusal::Outdated(self.version)));
         }
         match request {
-            Request::Status | Request::Connection { .. } | Request::Connections(_) => None,
+            Request::Status
+            | Request::Connection { .. }
+            | Request::Connections(_)
+            | Request::Explain(_) => None,
             Request::Configuration => {
                 let (file, config) = (self.file.clone(), self.config.clone());
                 Some(outcome(Ok(InForce { file, config })))

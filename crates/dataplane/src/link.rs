@@ -9,7 +9,7 @@ use control::{Answered, Asked, LONGEST_REQUEST, Refusal, Request};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::explain::Search;
+use crate::connections::Search;
 
 /// Links that are served; more are refused.
 const LINKS: usize = 8;

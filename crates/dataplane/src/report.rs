@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ::control::Request;
+use ::control::{Question, Refusal, Request};
 use conntrack::TableStats;
 use health::Board;
 use offload::{OffloadStats, RulesReport, StatelessStats};
@@ -13,14 +13,17 @@ use state::{Counters, Metric, Shared};
 use crate::admission_report;
 use crate::checks;
 use crate::clock::Clock;
+use crate::connections::Search;
 use crate::control;
-use crate::explain::Search;
 use crate::link::Outcome;
 use crate::offload_thread::RulesDesk;
+use crate::packets::stories;
 use crate::port_view::PortView;
 use crate::services_report::{self, Known};
 use crate::utilization::LoopCounters;
-use status::{ConnectionStatus, LoopReading, NicStatus, ServiceStatus, Status, WorkerStatus};
+use status::{
+    ConnectionStatus, LoopReading, NicStatus, PacketStories, ServiceStatus, Status, WorkerStatus,
+};
 
 /// How long util and util+ are averaged, in milliseconds.
 const WINDOW_MS: u64 = 1000;
@@ -96,11 +99,18 @@ impl Reporter {
             Request::Connections(filter) => {
                 search.list(filter, &self.shared, now_ms).map(control::outcome)
             }
+            Request::Explain(question) => Some(control::outcome(self.stories(question, now_ms))),
             _ => {
                 let rules = self.desk.report().clone();
                 Some(control::outcome(Ok(self.status(&rules, now_ms))))
             }
         }
+    }
+
+    /// What becomes of packets, and why.
+    fn stories(&self, question: &Question, now_ms: u64) -> Result<PacketStories, Refusal> {
+        let names: Vec<&str> = self.ports.iter().map(PortView::name).collect();
+        stories(question, &self.shared, &names, &self.desk, now_ms)
     }
 
     fn status(&self, rules: &RulesReport, now_ms: u64) -> Status {

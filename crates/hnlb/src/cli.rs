@@ -28,6 +28,11 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Show connections of a running load balancer.
     Connections(ConnectionsArgs),
+    /// Show where a packet would go and why: its service, its backend, its entry in the
+    /// connection table, its rules in the NIC, and what changes in it. Asks a running
+    /// load balancer, or with --config a replay that needs none. Example: hnlb explain
+    /// tcp 198.51.100.7:40000 192.0.2.100:80
+    Explain(ExplainArgs),
     /// Save the configuration of a running load balancer.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -270,6 +275,36 @@ pub(crate) struct ConnectionsArgs {
     #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
     pub(crate) socket: PathBuf,
     /// Print the connections as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb explain`
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// A 5-tuple (tcp or udp, the sender's address and port, the receiver's), or a
+    /// capture, pcap or pcapng, compressed by gzip or not.
+    #[arg(value_name = "PACKET", num_args = 1..=3, required = true)]
+    pub(crate) packet: Vec<String>,
+    /// The TCP control bits of the 5-tuple's packet, as in SA [default: A for a
+    /// connection in the table, S otherwise].
+    #[arg(long, value_name = "LETTERS")]
+    pub(crate) flags: Option<String>,
+    /// The port on which the packets of a capture come in [default: an interface of a
+    /// pcapng file is the port of the same name, else that of the same number].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) port: Option<String>,
+    /// The most packets of a capture to explain.
+    #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+    pub(crate) count: u32,
+    /// Ask no running load balancer: take the packets through the data path of this
+    /// configuration, which has seen no others.
+    #[arg(long, value_name = "FILE", conflicts_with = "socket")]
+    pub(crate) config: Option<PathBuf>,
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print an object for each packet as JSON, with its bytes before and after.
     #[arg(long)]
     pub(crate) json: bool,
 }

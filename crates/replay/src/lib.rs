@@ -6,14 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod explained;
 mod neighbours;
-mod outbox;
 mod run;
 mod simulation;
 mod trace;
 
 pub use arrivals::{Arrival, ArrivalError, Arrivals, Ports};
-pub use outbox::Sent;
+pub use explain::{Change, Departure, Sent, Trace, Verdict};
+pub use explained::{explain, story};
 pub use run::{Replayed, Tell, replay};
 pub use simulation::{Intake, Options, Simulation, SimulationError};
-pub use trace::{Change, Departure, Trace, Verdict};

@@ -32,6 +32,14 @@ pub(crate) fn assume(shared: &Shared, addr: IpAddr, now_ms: u64) {
     }
 }
 
+/// Enters the next hop towards the receiver of `frame` with its assumed address.
+pub(crate) fn assume_receiver(shared: &Shared, frame: &[u8], now_ms: u64) {
+    let headers = Headers::parse(frame).ok();
+    if let Some(addr) = headers.and_then(|headers| headers.dst_addr(frame)) {
+        assume(shared, addr, now_ms);
+    }
+}
+
 /// Answers the question `frame` for a next hop: with its address if the table
 /// has one, else with the assumed one.
 pub(crate) fn answer(shared: &Shared, port: PortId, frame: &[u8], now_ms: u64) {

@@ -2,12 +2,13 @@
 use std::time::Duration;
 
 use capture::{CaptureError, CaptureWriter};
+use explain::{Sent, Trace};
 use packet::PacketBuf;
 
 use crate::arrivals::{Arrival, ArrivalError, Arrivals};
-use crate::outbox::Sent;
+
 use crate::simulation::Simulation;
-use crate::trace::{Before, Trace};
+use crate::trace::Before;
 
 /// Turns of the keeper for one gap between two frames, at most: after that
 /// nothing changes any more.
@@ -75,7 +76,7 @@ pub fn replay(
 }
 
 /// Lets time pass, turn by turn.
-fn advance(simulation: &mut Simulation, now_ms: &mut u64, to_ms: u64) {
+pub(crate) fn advance(simulation: &mut Simulation, now_ms: &mut u64, to_ms: u64) {
     let gap = to_ms.saturating_sub(*now_ms);
     let step = (gap / TURNS_PER_GAP).max(1);
     while *now_ms < to_ms {

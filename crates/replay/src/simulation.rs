@@ -22,7 +22,7 @@ use state::{Counters, Metric, Offload, Shared, Source};
 use wire::Mac;
 
 use crate::neighbours;
-use crate::outbox::{Collected, Sent};
+use explain::{Collected, Sent};
 
 /// Packets a worker takes from a queue at once.
 const POLL: usize = 32;

@@ -26,6 +26,13 @@ impl Default for BackendLoads {
 }
 
 impl BackendLoads {
+    /// The same loads, which no worker changes; answers that are waited for are left
+    /// out.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self { connections: copied(&self.connections), latencies: self.latencies.copied() }
+    }
+
     /// Open connections of `backend`.
     #[must_use]
     pub fn connections(&self, backend: BackendId) -> u32 {
@@ -67,6 +74,11 @@ impl BackendLoads {
             let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, by);
         }
     }
+}
+
+/// The numbers as they are now.
+fn copied(numbers: &[AtomicU32]) -> Box<[AtomicU32]> {
+    numbers.iter().map(|number| AtomicU32::new(number.load(Ordering::Relaxed))).collect()
 }
 
 #[cfg(test)]

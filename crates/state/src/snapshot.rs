@@ -91,13 +91,13 @@ impl Shared {
     /// The shared state with `snapshot` as the first configuration.
     #[must_use]
     pub fn new(
-        snapshot: Snapshot,
+        snapshot: impl Into<Arc<Snapshot>>,
         table: ConnTable,
         neighbours: NeighbourTable,
         ports: Vec<PortShared>,
     ) -> Self {
         let loads = BackendLoads::default();
-        Self { table, neighbours, loads, snapshot: ArcSwap::from(Arc::new(snapshot)), ports }
+        Self { table, neighbours, loads, snapshot: ArcSwap::from(snapshot.into()), ports }
     }
 
     /// The port `id`.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod loop_reading;
+mod packet;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use loop_reading::LoopReading;
+pub use packet::{
+    CounterStory, DepartureStory, FieldChange, PacketStories, PacketStory, TableEntry,
+};
 
 /// The whole report.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -153,7 +157,7 @@ pub struct ClientConnections {
 }
 
 /// One connection, and why it is, or is not, in hardware.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Explanation {
     /// `tcp` or `udp`.

@@ -208,14 +208,14 @@ fn a_search_finds_a_client_behind_many_others() {
         }
     });
     for n in [0, count - 1] {
-        let (mut search, mut turns) = (crate::explain::Search::default(), 1);
+        let (mut search, mut turns) = (crate::connections::Search::default(), 1);
         let answer = loop {
             match search.advance(client(n), &shared, &desk, 1) {
                 Some(answer) => break answer,
                 None => turns += 1,
             }
         };
-        assert_eq!(turns, count.div_ceil(crate::explain::SLICE as u32), "a slice in each");
+        assert_eq!(turns, count.div_ceil(crate::connections::SLICE as u32), "a slice in each");
         // A busy machine may keep the other thread from answering in time.
         if let Ok(answer) = answer {
             let clients = answer.connections.iter().map(|own| own.client.clone());
@@ -276,7 +276,7 @@ fn turns_with_a_million_connections() {
     });
     measured("the status of the rules", 20, &mut || _ = desk.report());
     let client = client(1);
-    let mut search = crate::explain::Search::default();
+    let mut search = crate::connections::Search::default();
     measured("a slice of a search for a client", 16, &mut || {
         _ = search.advance(client, &shared, &desk, now_ms);
     });

@@ -12,6 +12,7 @@ pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod connections;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod lab;
 pub(crate) mod nic;

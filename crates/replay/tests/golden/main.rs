@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
 mod case;
+mod foreseen;
 mod script;
 
 use std::fmt::Write as _;

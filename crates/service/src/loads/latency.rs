@@ -52,6 +52,11 @@ const fn tag((id, generation): (u32, u32)) -> u32 {
 }
 
 impl Latencies {
+    /// The same means, without the connections whose first answer is waited for.
+    pub(super) fn copied(&self) -> Self {
+        Self { means: super::copied(&self.means), ..Self::default() }
+    }
+
     fn place(&self, (id, _): (u32, u32)) -> Option<&AtomicU64> {
         self.pending.get((id % PENDING) as usize)
     }

@@ -1,4 +1,4 @@
-//! What the simulated workers give out.
+//! What workers without devices give out.
 use conntrack::ConnId;
 use flow::{HopId, PortId};
 use packet::{HeapPacket, PacketBuf};
@@ -16,10 +16,13 @@ pub struct Sent {
 
 /// Collects frames and requests.
 #[derive(Debug, Default)]
-pub(crate) struct Collected {
-    pub(crate) sent: Vec<Sent>,
-    pub(crate) offload: Vec<(ConnId, Offload)>,
-    pub(crate) resolve: Vec<HopId>,
+pub struct Collected {
+    /// What they have sent.
+    pub sent: Vec<Sent>,
+    /// What they have said of connections.
+    pub offload: Vec<(ConnId, Offload)>,
+    /// The next hops whose addresses they need.
+    pub resolve: Vec<HopId>,
 }
 
 impl Outbox<HeapPacket> for Collected {

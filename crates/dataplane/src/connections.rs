@@ -1,9 +1,9 @@
-//! Answers to questions about single connections.
+//! Answers to questions about connections in the table.
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use admission::Standing;
-use conntrack::{ConnId, ConnView, IterPlace, OffloadState};
+use conntrack::{ConnId, ConnState, ConnTable, ConnView, IterPlace, OffloadState};
 use control::{Filter, Refusal};
 use flow::BackendId;
 use offload::{Explained, Place};
@@ -113,27 +113,46 @@ fn explain_all(
         )));
     };
     let all = found.iter().zip(&explained).filter_map(|((_, view), explained)| {
-        explained.as_ref().map(|explained| explain(view, explained, now_ms))
+        let ConnView { binding, state, idle_ms, .. } = *view;
+        let entry = Entry { binding, state, idle_ms };
+        explained.as_ref().map(|explained| entry.explain(explained, now_ms))
     });
     Ok(ClientConnections { connections: all.collect() })
 }
 
-fn explain(view: &ConnView, explained: &Explained, now_ms: u64) -> Explanation {
-    let (why, since_ms, rate) = words(explained);
-    Explanation {
-        protocol: view.binding.proto.to_string(),
-        client: view.binding.client.to_string(),
-        vip: view.binding.vip.to_string(),
-        server: view.binding.server.to_string(),
-        state: format!("{:?}", view.state),
-        idle_ms: view.idle_ms,
-        forward: place(explained.forward).to_owned(),
-        reply: place(explained.reply).to_owned(),
-        why,
-        since_seconds: since_ms.map(|since| now_ms.saturating_sub(since) as f64 / 1000.0),
-        rate,
-        hardware_packets: explained.hardware.packets,
-        hardware_bytes: explained.hardware.bytes,
+/// A connection's entry in the table.
+pub(crate) struct Entry {
+    binding: Binding,
+    state: ConnState,
+    idle_ms: u64,
+}
+
+impl Entry {
+    /// The entry of `conn`, if it still has one.
+    pub(crate) fn of(table: &ConnTable, conn: ConnId, now_ms: u64) -> Option<Self> {
+        let (binding, state) = (table.binding(conn)?, table.state(conn)?);
+        Some(Self { binding, state, idle_ms: table.idle_ms(conn, now_ms)? })
+    }
+
+    /// Why its packets are matched by the NIC, or are not.
+    pub(crate) fn explain(&self, explained: &Explained, now_ms: u64) -> Explanation {
+        let Self { binding, state, idle_ms } = self;
+        let (why, since_ms, rate) = words(explained);
+        Explanation {
+            protocol: binding.proto.to_string(),
+            client: binding.client.to_string(),
+            vip: binding.vip.to_string(),
+            server: binding.server.to_string(),
+            state: format!("{state:?}"),
+            idle_ms: *idle_ms,
+            forward: place(explained.forward).to_owned(),
+            reply: place(explained.reply).to_owned(),
+            why,
+            since_seconds: since_ms.map(|since| now_ms.saturating_sub(since) as f64 / 1000.0),
+            rate,
+            hardware_packets: explained.hardware.packets,
+            hardware_bytes: explained.hardware.bytes,
+        }
     }
 }
 
