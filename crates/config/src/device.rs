@@ -44,7 +44,7 @@ pub struct Port {
     /// Its name, by which interfaces refer to it; at most 32 letters, digits, `_`, `-` and `.`.
     #[schemars(extend("format" = "name"))]
     pub name: String,
-    /// The DPDK device: a PCI address, as `0000:3b:00.0`, or a virtual device with its arguments, as `net_af_packet0,iface=eth1`.
+    /// The DPDK device: a PCI address, as `0000:3b:00.0`, or a virtual device with its arguments, as `net_af_packet0,iface=eth1`; or `xdp:eth1`, an interface of the kernel whose XDP program is the match table.
     #[schemars(extend("format" = "device"))]
     pub device: String,
     /// The largest IP packet, in bytes; at least 1280 if an interface of the port has an IPv6 address.
@@ -105,12 +105,38 @@ const fn queues() -> u16 {
 }
 
 impl Port {
+    /// The kernel's network interface beneath the device, if there is one.
+    #[must_use]
+    pub fn kernel_interface(&self) -> Option<&str> {
+        if let Some(interface) = self.xdp_interface() {
+            return Some(interface);
+        }
+        let mut parts = self.device.split(',');
+        let driver = parts.next()?;
+        let wraps = ["net_af_packet", "net_af_xdp", "net_pcap"];
+        wraps.iter().any(|name| driver.starts_with(name)).then_some(())?;
+        parts.find_map(|part| part.strip_prefix("iface="))
+    }
+
+    /// The kernel's network interface whose XDP program is the match table: that of the
+    /// device `xdp:NAME`.
+    #[must_use]
+    pub fn xdp_interface(&self) -> Option<&str> {
+        self.device.strip_prefix(XDP)
+    }
+
     /// Receive queues of the emulated NIC, else `otherwise`.
     #[must_use]
     pub fn receive_queues(&self, otherwise: u16) -> u16 {
         self.nic.as_ref().map_or(otherwise, |nic| nic.queues)
     }
 }
+
+/// How the devices begin whose match table is in the kernel.
+const XDP: &str = "xdp:";
+
+/// The longest name of an interface, in bytes (`IFNAMSIZ` with its zero).
+const INTERFACE_NAME: usize = 15;
 
 /// Whether `text` may be the name of something.
 pub(crate) fn check_name(text: &str) -> Result<(), text::BadText> {
@@ -125,10 +151,61 @@ pub(crate) fn check_name(text: &str) -> Result<(), text::BadText> {
 
 /// Whether `text` may be a DPDK device.
 pub(crate) fn check_device(text: &str) -> Result<(), text::BadText> {
+    if let Some(interface) = text.strip_prefix(XDP) {
+        return check_interface(text, interface);
+    }
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic()) {
         return Ok(());
     }
     Err(text::BadText(format!(
-        "'{text}' is not a device; write a PCI address, as 0000:3b:00.0, or a virtual device, as net_af_packet0,iface=eth1"
+        "'{text}' is not a device; write a PCI address, as 0000:3b:00.0, a virtual device, as net_af_packet0,iface=eth1, or an interface, as xdp:eth1"
     )))
+}
+
+/// Whether the kernel would have an interface of this name, of `device`.
+fn check_interface(device: &str, name: &str) -> Result<(), text::BadText> {
+    let fine = |c: char| c.is_ascii_graphic() && !"/:,".contains(c);
+    if (1..=INTERFACE_NAME).contains(&name.len()) && name.chars().all(fine) {
+        return Ok(());
+    }
+    Err(text::BadText(format!(
+        "'{device}' names no interface; write xdp: and the interface's name, as xdp:eth1"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(device: &str) -> Port {
+        let device = device.to_owned();
+        let (name, mtu) = ("a".to_owned(), mtu());
+        let (rx_descriptors, tx_descriptors) = (descriptors(), descriptors());
+        Port { name, device, mtu, rx_descriptors, tx_descriptors, nic: None }
+    }
+
+    #[test]
+    fn devices_name_the_interface_beneath_them() {
+        for (device, interface) in [
+            ("xdp:eth1", Some("eth1")),
+            ("net_af_packet0,iface=eth1", Some("eth1")),
+            ("net_af_xdp1,start_queue=0,iface=eth2", Some("eth2")),
+            ("net_pcap0,iface=lo", Some("lo")),
+            ("net_pcap0,rx_pcap=in.pcap", None),
+            // It makes the interface that it names.
+            ("net_tap0,iface=tap0", None),
+            ("0000:3b:00.0", None),
+        ] {
+            assert_eq!(port(device).kernel_interface(), interface, "{device}");
+        }
+        assert_eq!(port("net_af_xdp1,iface=eth2").xdp_interface(), None);
+    }
+
+    #[test]
+    fn an_xdp_device_is_an_interface_and_nothing_else() {
+        check_device("xdp:enp3s0f0np0.10").unwrap();
+        for wrong in ["xdp:", "xdp:eth1,queues=2", "xdp:a/b", "xdp:0123456789abcdef"] {
+            assert!(check_device(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ use wire::Mac;
 use crate::error::StartError;
 use crate::kernel_interface;
 use crate::nic_thread::NicCounter;
+use crate::xdp_device;
 
 /// A port as the workers and the keeper see it.
 pub(crate) struct Device {
@@ -27,6 +28,10 @@ pub(crate) struct Device {
     pub(crate) emulated: Option<Emulated>,
     /// The driver or emulation that takes its rules; `None`: it takes none.
     pub(crate) flows: Option<Box<dyn FlowPort + Send>>,
+    /// The kernel's interface whose XDP program is the match table.
+    pub(crate) xdp: Option<xdp::Interface>,
+    /// What was found out about the device, for the status.
+    pub(crate) notes: Vec<String>,
     /// The wire's Ethernet address.
     pub(crate) mac: Mac,
     /// Receive queues that are polled.
@@ -64,7 +69,8 @@ pub(crate) struct Ends {
 /// MTU.
 pub(crate) fn check_mtus(config: &Config) -> Result<(), StartError> {
     for port in &config.ports {
-        let link = kernel_interface::name(&port.device)
+        let link = port
+            .kernel_interface()
             .and_then(|interface| Some((interface, kernel_interface::mtu(interface)?)));
         match link {
             Some((interface, link)) if kernel_interface::is_short(Some(link), port.mtu) => {
@@ -78,12 +84,21 @@ pub(crate) fn check_mtus(config: &Config) -> Result<(), StartError> {
 }
 
 /// Opens and starts every port.
-pub(crate) fn open_all(config: &Config, pool: &Mempool) -> Result<Vec<Device>, StartError> {
-    let opened = config.ports.iter().enumerate().map(|(at, port)| match &port.nic {
-        Some(nic) => open_emulated(config, at, port, nic, pool),
-        None => open_real(config, port, pool),
-    });
+///
+/// `seed` is a secret of the hash of the match tables in the kernel.
+pub(crate) fn open_all(
+    config: &Config,
+    pool: &Mempool,
+    seed: u64,
+) -> Result<Vec<Device>, StartError> {
+    let opened =
+        config.ports.iter().enumerate().map(|(at, port)| match (&port.nic, port.xdp_interface()) {
+            (Some(nic), _) => open_emulated(config, at, port, nic, pool),
+            (None, Some(interface)) => xdp_device::open(config, port, interface, pool),
+            (None, None) => open_real(config, port, pool),
+        });
     let mut devices = opened.collect::<Result<Vec<_>, _>>()?;
+    xdp_device::attach_programs(config, &mut devices, seed);
     connect_switches(config, &mut devices)?;
     Ok(devices)
 }
@@ -151,16 +166,19 @@ pub(crate) fn receive_queues(config: &Config, port: &config::Port) -> u16 {
     let (workers, offload) = (config.workers.count, config.offload.encoding);
     match &port.nic {
         Some(nic) => nic.queues,
+        None if let Some(interface) = port.xdp_interface() => {
+            kernel_interface::receive_queues(interface).unwrap_or(1)
+        }
         None if offload == EncodingChoice::Fixed(Encoding::Off) => workers,
         None if is_tap(port) => config.workers.queues.min(TAP_QUEUES).max(workers),
         None => config.workers.queues.max(workers),
     }
 }
 
-/// Send queues that `port` is asked for: one for each worker, but net_tap wants
-/// as many of the one kind as of the other.
+/// Send queues that `port` is asked for: one for each worker, but net_tap and net_af_xdp
+/// want as many of the one kind as of the other.
 pub(crate) fn send_queues(config: &Config, port: &config::Port) -> u16 {
-    if is_tap(port) && port.nic.is_none() {
+    if (is_tap(port) || port.xdp_interface().is_some()) && port.nic.is_none() {
         receive_queues(config, port)
     } else {
         config.workers.count
@@ -168,7 +186,7 @@ pub(crate) fn send_queues(config: &Config, port: &config::Port) -> u16 {
 }
 
 /// Says which key of the configuration asked for too much.
-fn port_error(port: &config::Port) -> impl Fn(PortError) -> StartError + '_ {
+pub(crate) fn port_error(port: &config::Port) -> impl Fn(PortError) -> StartError + '_ {
     move |source| match source {
         PortError::Queues { direction, asked, most, .. } if asked > most => {
             let of_nic = port.nic.is_some() && direction == "receive";
@@ -234,6 +252,8 @@ fn open_emulated(
             core: nic.core,
             ends: Some(ends),
         }),
+        xdp: None,
+        notes: Vec::new(),
         mac,
         queues: nic.queues,
         ring: descriptors,
@@ -272,6 +292,8 @@ fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Dev
         port: opened,
         emulated: None,
         flows,
+        xdp: None,
+        notes: Vec::new(),
         mac,
         queues,
         ring,

@@ -7,11 +7,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
-use config::Config;
+use config::{Config, Port};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use crate::error::StartError;
-use crate::kernel_interface;
 use crate::load_balancer::is_pci;
 use crate::patience;
 
@@ -26,7 +25,7 @@ pub(crate) struct DeviceLock(#[expect(dead_code, reason = "it is held")] UnixLis
 /// Another load balancer has one of them, and still has it after `patience`.
 pub(crate) fn lock_all(config: &Config, patience: Duration) -> Result<Vec<DeviceLock>, StartError> {
     let locked = config.ports.iter().filter_map(|port| {
-        let what = shared_name(&port.device)?;
+        let what = shared_name(port)?;
         let is_taken = |error: &StartError| matches!(error, StartError::DeviceTaken { .. });
         Some(patience::wait(patience, || lock(&port.name, &what), is_taken))
     });
@@ -34,10 +33,11 @@ pub(crate) fn lock_all(config: &Config, patience: Duration) -> Result<Vec<Device
 }
 
 /// The name by which another process would reach the device.
-fn shared_name(device: &str) -> Option<String> {
-    if let Some(interface) = kernel_interface::name(device) {
+fn shared_name(port: &Port) -> Option<String> {
+    if let Some(interface) = port.kernel_interface() {
         return Some(interface.to_owned());
     }
+    let device = &port.device;
     let address = device.split(',').next().filter(|_| is_pci(device))?.to_ascii_lowercase();
     Some(if address.matches(':').count() == 1 { format!("0000:{address}") } else { address })
 }
@@ -74,16 +74,22 @@ mod tests {
         lock("left", &device).unwrap();
     }
 
+    fn port(device: &str) -> Port {
+        let (name, device) = ("a".to_owned(), device.to_owned());
+        Port { name, device, mtu: 1500, rx_descriptors: 64, tx_descriptors: 64, nic: None }
+    }
+
     #[test]
     fn devices_of_one_process_need_no_lock() {
         for (device, name) in [
             ("net_null0", None),
             ("net_pcap0,rx_pcap=a", None),
             ("net_af_packet3,iface=eth1", Some("eth1")),
+            ("xdp:eth1", Some("eth1")),
             ("3B:00.1,x=1", Some("0000:3b:00.1")),
             ("0000:3b:00.1", Some("0000:3b:00.1")),
         ] {
-            assert_eq!(shared_name(device).as_deref(), name, "{device}");
+            assert_eq!(shared_name(&port(device)).as_deref(), name, "{device}");
         }
     }
 }

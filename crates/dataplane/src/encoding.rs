@@ -36,6 +36,7 @@ pub(crate) fn choose_all(config: &Config, devices: &mut [Device]) -> Vec<Chosen>
             Some(flows) => choose(flows, card, wanted),
             None => choose(&mut NoFlows, card, wanted),
         };
+        chosen.reasons.append(&mut device.notes);
         chosen.reasons.push(verifier_of_headers(device).to_owned());
         log(&device.name, &chosen, wanted);
         chosen

@@ -81,6 +81,14 @@ pub enum StartError {
         /// What is wrong.
         source: PortError,
     },
+    /// An interface can't be used by XDP.
+    #[error("port '{name}': {source}")]
+    Xdp {
+        /// Its name in the configuration.
+        name: String,
+        /// What is wrong.
+        source: xdp::Error,
+    },
     /// The emulated NICs of two ports can't be one switch.
     #[error("port '{name}': the ring to another port of its NIC's switch: {source}")]
     Ring {

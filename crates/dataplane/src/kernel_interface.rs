@@ -1,24 +1,29 @@
 //! The kernel's network interface beneath a port, where there is one.
 use std::fs;
-use std::path::Path;
-
-/// The interface that the DPDK device `device` sends and receives through, as the
-/// drivers net_af_packet, net_af_xdp and net_pcap name it.
-pub(crate) fn name(device: &str) -> Option<&str> {
-    let mut parts = device.split(',');
-    let driver = parts.next()?;
-    let wraps = ["net_af_packet", "net_af_xdp", "net_pcap"];
-    wraps.iter().any(|name| driver.starts_with(name)).then_some(())?;
-    parts.find_map(|part| part.strip_prefix("iface="))
-}
+use std::path::{Path, PathBuf};
 
 /// The MTU of the interface `name`; `None` if that cannot be told.
 pub(crate) fn mtu(name: &str) -> Option<u32> {
-    // /sys shows the network namespace that it was mounted in, which may be another.
+    number(&directory(name)?, "mtu")
+}
+
+/// The receive queues of the interface `name`; `None` if that cannot be told.
+pub(crate) fn receive_queues(name: &str) -> Option<u16> {
+    let queues = fs::read_dir(directory(name)?.join("queues")).ok()?;
+    let names = queues.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    u16::try_from(names.filter(|name| name.starts_with("rx-")).count()).ok()
+}
+
+/// What the kernel tells of the interface `name`, if it is this network namespace's:
+/// /sys shows the namespace that it was mounted in, which may be another.
+fn directory(name: &str) -> Option<PathBuf> {
     let index = nix::net::if_::if_nametoindex(name).ok()?;
     let directory = Path::new("/sys/class/net").join(name);
-    let number = |file: &str| fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok();
-    (number("ifindex")? == index).then(|| number("mtu"))?
+    (number(&directory, "ifindex")? == index).then_some(directory)
+}
+
+fn number(directory: &Path, file: &str) -> Option<u32> {
+    fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok()
 }
 
 /// Whether an interface with the MTU `link`, if it has one, loses packets of a port
@@ -30,21 +35,6 @@ pub(crate) fn is_short(link: Option<u32>, mtu: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn drivers_name_their_interface() {
-        for (device, interface) in [
-            ("net_af_packet0,iface=eth1", Some("eth1")),
-            ("net_af_xdp1,start_queue=0,iface=eth2", Some("eth2")),
-            ("net_pcap0,iface=lo", Some("lo")),
-            ("net_pcap0,rx_pcap=in.pcap", None),
-            // It makes the interface that it names.
-            ("net_tap0,iface=tap0", None),
-            ("0000:3b:00.0", None),
-        ] {
-            assert_eq!(name(device), interface, "{device}");
-        }
-    }
 
     #[test]
     fn an_interface_is_short_below_the_mtu_of_the_port() {

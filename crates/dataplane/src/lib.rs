@@ -43,6 +43,7 @@ mod stateless_report;
 mod threads;
 pub mod utilization;
 mod worker;
+mod xdp_device;
 
 pub use error::StartError;
 pub use load_balancer::LoadBalancer;

@@ -53,7 +53,8 @@ impl LoadBalancer {
         let (links, connector) = Links::new();
         let threads = Threads::default();
         let mut balancer = Self { eal: Some(eal), threads, connector, _locks: locks };
-        let mut devices = device::open_all(config, &pool)?;
+        let (health, table) = (part(seed, 0), part(seed, 1));
+        let mut devices = device::open_all(config, &pool, table)?;
         let chosen = encoding::choose_all(config, &mut devices);
         let (clock, seed) = (Clock::start(), Seed(seed));
         let facts = device::facts(&devices);
@@ -78,10 +79,10 @@ impl LoadBalancer {
         let slow = parts.slow_threads(devices, chosen, &mut hands);
         hands.start(&mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;
-        let (core, seed) = (config.workers.main_core, health_seed(seed));
+        let core = config.workers.main_core;
         balancer.threads.start(Group::Control, "health", move |stop| {
             pin(core);
-            checker.run(seed, stop);
+            checker.run(health, stop);
         })?;
         Ok(balancer)
     }
@@ -145,9 +146,11 @@ impl Drop for LoadBalancer {
     }
 }
 
-/// Load balancers of a fleet probe at different times.
-fn health_seed(Seed(seed): Seed) -> u64 {
-    seed.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
+/// Part `number` of the process' random bytes: load balancers of a fleet probe at different
+/// times, and nobody knows the hash of their tables in the kernel.
+fn part(seed: [u8; 32], number: usize) -> u64 {
+    let bytes = seed.iter().skip(8 * number).take(8);
+    bytes.fold(0, |word, byte| (word << 8) | u64::from(*byte))
 }
 
 fn eal_config(config: &Config) -> EalConfig {

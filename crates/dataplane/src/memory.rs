@@ -125,7 +125,8 @@ fn in_port(config: &Config, port: &Port) -> u32 {
     let queues = u32::from(receive) * rx + u32::from(send) * tx;
     let wire = if port.nic.is_some() { rx + tx } else { 0 };
     let pairs = if port.nic.is_some() { 1 } else { u32::from(receive.max(send)) };
-    let driver = if port.device.starts_with("net_af_xdp") { pairs * AF_XDP_QUEUE } else { 0 };
+    let af_xdp = port.device.starts_with("net_af_xdp") || port.xdp_interface().is_some();
+    let driver = if af_xdp { pairs * AF_XDP_QUEUE } else { 0 };
     // net_tap fills its queues with a buffer for each segment, as others do,
     // and one more that it swaps in.
     let swapped = if is_tap(port) { pairs } else { 0 };

@@ -15,6 +15,8 @@ use status::PortStatus;
 pub(crate) struct PortView {
     name: String,
     device: String,
+    /// The kernel's interface beneath it.
+    interface: Option<String>,
     driver: String,
     encoding: String,
     reasons: Vec<String>,
@@ -51,6 +53,7 @@ impl PortView {
         Self {
             name: device.name,
             device: config.device.clone(),
+            interface: config.kernel_interface().map(str::to_owned),
             driver,
             encoding: chosen.config.encoding.to_string(),
             reasons: chosen.reasons.clone(),
@@ -85,9 +88,9 @@ impl PortView {
 
     /// Logs a change of the interface's MTU to less than the port's, and back.
     fn look_at_mtu(&mut self) {
-        let Some(interface) = kernel_interface::name(&self.device) else { return };
+        let Some(interface) = self.interface.clone() else { return };
         let (port, mtu) = (&self.name, self.mtu);
-        let link = kernel_interface::mtu(interface);
+        let link = kernel_interface::mtu(&interface);
         let before = std::mem::replace(&mut self.link_mtu, link);
         let short = |link| kernel_interface::is_short(link, mtu);
         match (link, short(before), short(link)) {

@@ -38,7 +38,8 @@ impl Balancer {
     /// If it ends, or isn't ready in five minutes; it has ended then.
     pub fn start(lab: &mut Lab, binary: &Path, run: &LabRun) -> Result<Self, LabError> {
         lab.open_tunnels(run.mode)?;
-        let name = format!("hnlb-{}-{}", run.mode.name(), run.encoding.name());
+        let kind = if run.device == Device::Xdp { "xdp" } else { run.encoding.name() };
+        let name = format!("hnlb-{}-{kind}", run.mode.name());
         Self::start_with(lab, binary, &name, run.device, |socket| run.toml(socket))
     }
 
@@ -61,6 +62,7 @@ impl Balancer {
         // What an earlier one left: the socket if it was killed, and its drains.
         let _ = std::fs::remove_file(&socket);
         let _ = std::fs::remove_file(lab.dir().join("hnlb.sock.state"));
+        lab.receive_redirected(device == Device::Xdp)?;
         let host = if device == Device::Tap { SWITCH } else { BALANCER };
         let (program, file) = (binary.display().to_string(), file.display().to_string());
         let pid = lab.spawn(host, NAME, &[&program, "run", "--config", &file])?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Subcommand;
 use flow::{CardProfile, EncodingChoice, Mode};
 
+use crate::column::Column;
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
@@ -65,8 +66,8 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
         /// Use only these encodings; may be given several times
-        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
-        encoding: Vec<EncodingChoice>,
+        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off", "xdp"])]
+        encoding: Vec<Column>,
     },
     /// Change the configuration at random under load, in each mode with each encoding; no request may fail
     Reload {
@@ -200,7 +201,7 @@ impl LabCommand {
 }
 
 fn up(name: String, run: Option<&LabRun>, binary: &Path, stop: Stop) -> Result<bool, LabError> {
-    let veth = run.is_none_or(|run| run.device == Device::AfPacket);
+    let veth = run.is_none_or(|run| run.device != Device::Tap);
     // Kept only when HNLB runs too: a failure before that takes it down.
     let mut lab = Lab::up(LabOptions { name: Some(name), keep: false, veth, stop })?;
     if let Some(run) = run {

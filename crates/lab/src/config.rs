@@ -21,6 +21,8 @@ pub(crate) const POOL_ADDRESSES: [&str; 2] = ["10.72.0.200", "fd72::200"];
 pub enum Device {
     /// The veth of HNLB's namespace through an AF_PACKET socket.
     AfPacket,
+    /// The veth of HNLB's namespace through AF_XDP sockets, with the kernel as the card.
+    Xdp,
     /// A tap device that HNLB makes itself; its rte_flow is tc flower's.
     Tap,
 }
@@ -81,7 +83,7 @@ impl LabRun {
     pub const fn backends(&self) -> usize {
         match self.device {
             Device::Tap => 2,
-            Device::AfPacket => BACKENDS.len(),
+            Device::AfPacket | Device::Xdp => BACKENDS.len(),
         }
     }
 
@@ -93,8 +95,8 @@ impl LabRun {
 
     /// Whether HNLB has a link of its own to the backends, which takes longer
     /// packets.
-    const fn is_wide(&self) -> bool {
-        self.mode.is_tunnel() && matches!(self.device, Device::AfPacket)
+    fn is_wide(&self) -> bool {
+        self.mode.is_tunnel() && self.device != Device::Tap
     }
 
     /// TOML of a port and the interface on it.
@@ -125,13 +127,17 @@ impl LabRun {
     pub(crate) fn base(&self, socket: &Path) -> String {
         let device = match self.device {
             Device::AfPacket => format!("net_af_packet0,iface={PORT}"),
+            Device::Xdp => format!("xdp:{PORT}"),
             Device::Tap => format!("net_tap0,iface={PORT}"),
         };
         let mut text = String::from("[eal]\nmemory_mb = 512\nhuge_pages = \"auto\"\n");
         if self.is_wide() {
             let (clients, backends) = BALANCER_ADDRESSES.split_at(2);
             text += &self.port("lab0", &device, 1500, clients);
-            let wide = format!("net_af_packet1,iface={WIDE_PORT}");
+            let wide = match self.device {
+                Device::Xdp => format!("xdp:{WIDE_PORT}"),
+                _ => format!("net_af_packet1,iface={WIDE_PORT}"),
+            };
             text += &self.port("lab1", &wide, WIDE_MTU, backends);
         } else {
             text += &self.port("lab0", &device, 1500, &BALANCER_ADDRESSES);

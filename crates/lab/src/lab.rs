@@ -351,6 +351,20 @@ impl Lab {
         netns::script(&self.netns(SWITCH), &script, &self.stop)
     }
 
+    /// Whether the switch's ends of HNLB's links take packets that an XDP program
+    /// redirects to them: a veth needs NAPI for that, which comes with GRO.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn receive_redirected(&self, wanted: bool) -> Result<(), LabError> {
+        if !self.state.veth {
+            return Ok(());
+        }
+        let gro = if wanted { "on" } else { "off" };
+        let script = [BALANCER, WIDE_BALANCER].map(|port| format!("ethtool -K {port} gro {gro}\n"));
+        netns::script(&self.netns(SWITCH), &script.concat(), &self.stop)
+    }
+
     /// Opens the tunnels of `mode` at the backends, once.
     ///
     /// # Errors

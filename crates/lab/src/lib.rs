@@ -19,6 +19,7 @@ macro_rules! println {
 
 pub mod answers;
 mod balancer;
+mod column;
 mod command;
 pub mod compare;
 mod config;
@@ -49,6 +50,7 @@ mod tunnels;
 pub mod vm_check;
 
 pub use balancer::Balancer;
+pub use column::Column;
 pub use command::LabCommand;
 pub use config::{Device, LabRun};
 pub use error::LabError;

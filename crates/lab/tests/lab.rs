@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use flow::Encoding;
+use lab::Column;
 use lab::compare::{self, Contender};
 use lab::load::{self, Connections, HttpLoad, Length};
 use lab::topology::{Family, NAMESPACES, vip};
@@ -235,12 +236,8 @@ fn others_are_compared_in_one_lab_and_nothing_of_them_stays() {
         rounds: 1,
         json: true,
     };
-    let all = [
-        Contender::Routed,
-        Contender::Nftables,
-        Contender::Haproxy,
-        Contender::Hnlb(Encoding::Mark),
-    ];
+    let all =
+        [Contender::Routed, Contender::Nftables, Contender::Haproxy, Contender::Hnlb(Column::Mark)];
     // True: every request was answered, by each in turn in the same lab.
     assert!(compare::run(&standin(), &lab::Stop::default(), &options(&all)).unwrap());
     assert!(left().is_empty(), "{:?}", left());

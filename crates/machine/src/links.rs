@@ -1,22 +1,14 @@
-//! The kernel's interfaces beneath ports: net_af_packet and net_af_xdp.
+//! The kernel's interfaces beneath ports: net_af_packet, net_af_xdp, xdp.
 use config::{Config, Port};
 
 use crate::{Finding, Tree};
 
 pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>) {
     for port in &config.ports {
-        if let Some(interface) = interface(&port.device) {
+        if let Some(interface) = port.kernel_interface() {
             link(tree, port, interface, findings);
         }
     }
-}
-
-fn interface(device: &str) -> Option<&str> {
-    let mut parts = device.split(',');
-    let driver = parts.next()?;
-    let wraps = ["net_af_packet", "net_af_xdp"];
-    wraps.iter().any(|name| driver.starts_with(name)).then_some(())?;
-    parts.find_map(|part| part.strip_prefix("iface="))
 }
 
 fn link(tree: &Tree, port: &Port, interface: &str, findings: &mut Vec<Finding>) {

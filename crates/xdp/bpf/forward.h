@@ -48,7 +48,8 @@ struct settings {
 	u64 seed;
 	u32 slots;
 	u8 mac[6];
-	u8 unused[6];
+	u8 always_redirects; /* also out of the interface where the packet arrived */
+	u8 unused[5];
 };
 const volatile struct settings settings = {};
 
@@ -286,5 +287,7 @@ INLINE int forward(struct xdp_md *context)
 		write_v6(packet.ip, &to);
 	else
 		write_v4(packet.ip, &to);
-	return to.ifindex == context->ingress_ifindex ? XDP_TX : redirect(to.ifindex, 0);
+	if (to.ifindex == context->ingress_ifindex && !settings.always_redirects)
+		return XDP_TX;
+	return redirect(to.ifindex, 0);
 }

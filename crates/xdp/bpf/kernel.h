@@ -12,7 +12,7 @@ typedef unsigned long long u64;
 #define UINT(name, value) int (*name)[value]
 #define TYPE(name, value) typeof(value) *name
 
-enum { MAP_TYPE_ARRAY = 2, MAP_MMAPABLE = 1 << 10 };
+enum { MAP_TYPE_ARRAY = 2, MAP_TYPE_XSKMAP = 17, MAP_MMAPABLE = 1 << 10 };
 enum { XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
 
 struct xdp_md {
@@ -26,3 +26,4 @@ struct xdp_md {
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static long (*const redirect)(u32 ifindex, u64 flags) = (void *)23;
+static long (*const redirect_map)(void *map, u32 key, u64 otherwise) = (void *)51;

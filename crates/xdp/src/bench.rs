@@ -46,7 +46,8 @@ impl Bench {
     /// An [`Error`] that says what the kernel refused.
     pub fn load(course: Course, seed: u64) -> Result<Self, Error> {
         let mac = Mac([2, 0, 0, 0, 0, 1]);
-        let settings = Settings { mac, capacity: course.connections, actions: 8, seed };
+        let capacity = course.connections;
+        let settings = Settings { mac, capacity, actions: 8, seed, always_redirects: false };
         let (vip, backend) = ends(course.v6);
         let mut constants = mac.0.to_vec();
         constants.extend([u8::from(course.v6), 0]);
@@ -58,7 +59,7 @@ impl Bench {
             IpAddr::V6(vip) => address = vip.octets(),
         }
         constants.extend(address);
-        let (object, mut table) = program::load(BENCH, &settings, &constants)?;
+        let (object, mut table) = program::load(BENCH, &settings, &constants, None)?;
         let action = Action {
             rewrite: Rewrite::destination(vip, backend),
             interface: 1,

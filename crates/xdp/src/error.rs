@@ -28,6 +28,33 @@ pub enum Error {
     /// The benchmark's connections don't fit.
     #[error("XDP: {0}")]
     Full(#[from] crate::Full),
+    /// There is no such interface.
+    #[error("XDP: there is no interface '{name}' in this network namespace: {source}")]
+    NoInterface {
+        /// The name.
+        name: String,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The interface has another program.
+    #[error(
+        "XDP: {interface} has another XDP program, {program}; to remove it: ip link set dev {interface} xdp off"
+    )]
+    Taken {
+        /// The interface.
+        interface: String,
+        /// The program's name and number.
+        program: String,
+    },
+    /// The driver has attached no program with AF_XDP sockets.
+    #[error("XDP: the driver has attached no program with AF_XDP sockets")]
+    NoGate,
+    /// A file can't be opened.
+    #[error("XDP: a file can't be opened: {source}")]
+    File {
+        /// What the kernel said.
+        source: std::io::Error,
+    },
     /// The order of loads and stores that the table relies on is that of x86-64.
     #[error("XDP: the match table is safe against concurrent writes on x86-64 only")]
     Architecture,

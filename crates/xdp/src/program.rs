@@ -1,14 +1,19 @@
 //! Loading the programs, and running them on one packet.
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
+use libbpf_rs::{
+    MapCore, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, ProgramInput, ProgramMut,
+};
 use mapped::Mapped;
 use wire::Mac;
 
-use crate::{Error, Table, action, entry};
+use crate::{Error, Interface, Table, action, entry};
 
 static FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.o"));
+
+/// The program's name.
+const NAME: &str = "hnlb_forward";
 
 /// What a program is loaded with.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +27,9 @@ pub struct Settings {
     /// A secret of the hash, random: without it nobody can choose connections that
     /// compete for the same places.
     pub seed: u64,
+    /// Packets that leave where they arrived are redirected there, and not given
+    /// `XDP_TX`: see [`Interface::is_virtual`].
+    pub always_redirects: bool,
 }
 
 impl Settings {
@@ -35,7 +43,7 @@ impl Settings {
         let mut bytes = self.seed.to_ne_bytes().to_vec();
         bytes.extend(self.slots().to_ne_bytes());
         bytes.extend(self.mac.0);
-        bytes.extend([0; 6]);
+        bytes.extend([u8::from(self.always_redirects), 0, 0, 0, 0, 0]);
         bytes
     }
 }
@@ -76,8 +84,26 @@ impl Program {
     /// # Errors
     /// An [`Error`] that says what the kernel refused.
     pub fn load(settings: &Settings) -> Result<(Self, Table), Error> {
-        let (object, table) = load(FORWARD, settings, &[])?;
+        let (object, table) = load(FORWARD, settings, &[], None)?;
         Ok((Self { object }, table))
+    }
+
+    /// Loads the program, maps its table, and puts the program in the place of the
+    /// [gate](crate::Gate) that is attached to `interface`, whose sockets it takes over.
+    /// It stays attached when this process ends.
+    ///
+    /// # Errors
+    /// An [`Error`] that says what the kernel refused; the gate stays then.
+    pub fn attach(interface: &Interface, settings: &Settings) -> Result<(Self, Table), Error> {
+        let sockets = interface.sockets()?;
+        let (object, table) = load(FORWARD, settings, &[], Some(sockets.as_fd()))?;
+        let own = Self { object };
+        interface.replace(own.program()?.as_fd())?;
+        Ok((own, table))
+    }
+
+    fn program(&self) -> Result<ProgramMut<'_>, Error> {
+        find(&self.object, NAME)
     }
 
     /// Runs the program once on `frame`, as if it had arrived at the loopback
@@ -87,12 +113,18 @@ impl Program {
     /// # Errors
     /// An [`Error`] that says what the kernel refused.
     pub fn run(&self, frame: &[u8]) -> Result<Ran, Error> {
-        run(&self.object, "hnlb_forward", frame, 1)
+        run(&self.object, NAME, frame, 1)
     }
 }
 
-/// Loads `elf` with `settings` and further bytes of its constants, and maps the table.
-pub(crate) fn load(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<(Object, Table), Error> {
+/// Loads `elf` with `settings`, further bytes of its constants and a map of `sockets`
+/// that there is, and maps the table.
+pub(crate) fn load(
+    elf: &[u8],
+    settings: &Settings,
+    more: &[u8],
+    sockets: Option<BorrowedFd<'_>>,
+) -> Result<(Object, Table), Error> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Error::Architecture);
     }
@@ -102,6 +134,10 @@ pub(crate) fn load(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<(Obje
     let slots = settings.slots();
     size(&mut open, "entries", slots)?;
     size(&mut open, "actions", settings.actions)?;
+    if let Some(sockets) = sockets {
+        let mut map = find_map(&mut open, "xsks_map")?;
+        map.reuse_fd(sockets).map_err(Error::refused("the sockets can't be taken over"))?;
+    }
     let mut constants = open
         .maps_mut()
         .find(|map| map.name().to_string_lossy().ends_with(".rodata"))
@@ -120,8 +156,16 @@ pub(crate) fn load(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<(Obje
 }
 
 fn size(open: &mut OpenObject, name: &'static str, entries: u32) -> Result<(), Error> {
-    let mut map = open.maps_mut().find(|map| map.name() == name).ok_or(Error::Missing(name))?;
+    let mut map = find_map(open, name)?;
     map.set_max_entries(entries).map_err(Error::refused("a map can't be sized"))
+}
+
+fn find_map<'a>(open: &'a mut OpenObject, name: &'static str) -> Result<OpenMapMut<'a>, Error> {
+    open.maps_mut().find(|map| map.name() == name).ok_or(Error::Missing(name))
+}
+
+fn find<'a>(object: &'a Object, name: &'static str) -> Result<ProgramMut<'a>, Error> {
+    object.progs_mut().find(|program| program.name() == name).ok_or(Error::Missing(name))
 }
 
 fn map(object: &Object, name: &'static str, words: usize) -> Result<Mapped, Error> {
@@ -137,8 +181,7 @@ pub(crate) fn run(
     frame: &[u8],
     repeat: u32,
 ) -> Result<Ran, Error> {
-    let program = object.progs_mut().find(|program| program.name() == name);
-    let program = program.ok_or(Error::Missing(name))?;
+    let program = find(object, name)?;
     let mut after = vec![0; frame.len()];
     let input = ProgramInput {
         data_in: Some(frame),

@@ -23,6 +23,13 @@ pub struct Count {
     pub bytes: u64,
 }
 
+impl Count {
+    /// Both together.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
 /// There is no room for another entry or another action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the match table is full")]

@@ -15,7 +15,8 @@ use xdp::{Action, Count, Key, Outcome, Program, Settings, Table};
 const MTU: u16 = 1400;
 
 fn load(capacity: u32) -> Option<(Program, Table)> {
-    let settings = Settings { mac: Mac(OWN), capacity, actions: 4096, seed: 0x5eed };
+    let (mac, actions, seed, always_redirects) = (Mac(OWN), 4096, 0x5eed, false);
+    let settings = Settings { mac, capacity, actions, seed, always_redirects };
     match Program::load(&settings) {
         Ok(loaded) => Some(loaded),
         Err(error) if error.is_permission() => {

@@ -26,6 +26,11 @@ pub(super) fn check(findings: &mut Findings<'_>) {
             findings.wrong(&way.key("device"), text);
         }
         check_port(findings, &way, port);
+        if port.nic.is_some() && port.xdp_interface().is_some() {
+            let text =
+                format!("device {} has a match table of its own; remove [port.nic]", port.device);
+            findings.wrong(&way.key("nic"), text);
+        }
         if let Some(nic) = &port.nic {
             check_nic(findings, &way.key("nic"), nic);
         }

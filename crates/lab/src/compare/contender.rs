@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flow::Encoding;
+use flow::Mode;
 
-use crate::config::LabRun;
+use crate::column::Column;
 use crate::lab::{self, log_tail};
 use crate::topology::{BACKENDS, BALANCER, DIRECT, Host, PORT, VIP4, WEB_BACKEND_PORT, WEB_PORT};
 use crate::{Balancer, Lab, LabError, netns};
@@ -29,8 +29,8 @@ pub enum Contender {
     Nftables,
     /// HAProxy in TCP mode, one thread, round robin.
     Haproxy,
-    /// HNLB, emulated NIC, one worker.
-    Hnlb(Encoding),
+    /// HNLB with one worker.
+    Hnlb(Column),
 }
 
 /// A contender at work.
@@ -45,13 +45,14 @@ pub(super) struct Running {
 
 impl Contender {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Routed,
         Self::Nftables,
         Self::Haproxy,
-        Self::Hnlb(Encoding::Off),
-        Self::Hnlb(Encoding::Queue),
-        Self::Hnlb(Encoding::Mark),
+        Self::Hnlb(Column::Off),
+        Self::Hnlb(Column::Queue),
+        Self::Hnlb(Column::Mark),
+        Self::Hnlb(Column::Xdp),
     ];
 
     /// Its name in tables and rows.
@@ -61,10 +62,11 @@ impl Contender {
             Self::Routed => "routed",
             Self::Nftables => "nftables",
             Self::Haproxy => "haproxy",
-            Self::Hnlb(Encoding::Off) => "hnlb-off",
-            Self::Hnlb(Encoding::Queue) => "hnlb-queue",
-            Self::Hnlb(Encoding::Mark) => "hnlb-mark",
-            Self::Hnlb(Encoding::Rewrite) => "hnlb-rewrite",
+            Self::Hnlb(Column::Off) => "hnlb-off",
+            Self::Hnlb(Column::Queue) => "hnlb-queue",
+            Self::Hnlb(Column::Mark) => "hnlb-mark",
+            Self::Hnlb(Column::Rewrite) => "hnlb-rewrite",
+            Self::Hnlb(Column::Xdp) => "hnlb-xdp",
         }
     }
 
@@ -86,8 +88,8 @@ impl Contender {
             }
             Self::Nftables => script(lab, BALANCER, &(ROUTER.to_owned() + VIP_HERE + &dnat()))?,
             Self::Haproxy => pid = Some(haproxy(lab)?),
-            Self::Hnlb(encoding) => {
-                let started = Balancer::start(lab, binary, &LabRun::emulated(encoding))?;
+            Self::Hnlb(column) => {
+                let started = Balancer::start(lab, binary, &column.run(Mode::Nat, 1))?;
                 pid = Some(started.pid());
                 balancer = Some(started);
             }
@@ -116,6 +118,7 @@ impl Running {
             }
             Contender::Hnlb(_) => {
                 self.balancer.map(|balancer| balancer.end(lab));
+                lab.receive_redirected(false)?;
             }
         }
         // The VIP belongs to another Ethernet address from now on.

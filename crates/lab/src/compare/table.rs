@@ -145,20 +145,20 @@ mod tests {
             let line = text.lines().rev().find(|line| line.starts_with(label)).unwrap();
             line[WIDTHS.0..].split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(find("  workers, per request"), ["-", "-", "-", "-", "-", "2.00"]);
-        assert_eq!(find("  workers, per packet"), ["-", "-", "-", "-", "-", "0.200"]);
+        assert_eq!(find("  workers, per request"), ["-", "-", "-", "-", "-", "2.00", "-"]);
+        assert_eq!(find("  workers, per packet"), ["-", "-", "-", "-", "-", "0.200", "-"]);
         assert_eq!([-1e-9, -0.02].map(|v| cell(Some(v), 2)), ["0.00", "-0.02"]);
         assert_eq!(find("  process, per request")[..2], ["-", "50.00"]);
         assert_eq!(find("  soft interrupts, per request  ")[0], "12.00");
         assert_eq!(
             find("  soft interrupts, per request, over routed"),
-            ["0.00", "3.00", "-", "-", "-", "8.00"]
+            ["0.00", "3.00", "-", "-", "-", "8.00", "-"]
         );
         assert_eq!(find("  soft interrupts, per packet, over routed")[1], "0.300");
         assert_eq!(find("  soft interrupts, per request, spread")[..2], ["80.00", "80.00"]);
         assert_eq!(
             find("  soft interrupts, per request, spread")[2..],
-            ["-"; 4],
+            ["-"; 5],
             "one value or none"
         );
     }

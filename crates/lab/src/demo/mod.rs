@@ -6,10 +6,10 @@ mod table;
 
 use std::path::Path;
 
-use flow::{EncodingChoice, Mode};
+use flow::Mode;
 pub use run::RunReport;
 
-use crate::config::LabRun;
+use crate::column::Column;
 use crate::progress::Progress;
 use crate::{Lab, LabError, LabOptions, Stop};
 
@@ -17,26 +17,21 @@ use crate::{Lab, LabError, LabOptions, Stop};
 const WORKERS: u16 = 2;
 
 /// Runs the demo in `mode` with HNLB's program at `binary` and each of
-/// `encodings`, the columns of the table; prints progress to stderr
+/// `columns`, the columns of the table; prints progress to stderr
 /// and the table to stdout. True if nothing failed.
 ///
 /// # Errors
 /// If the lab cannot be set up, HNLB doesn't start, or the stop is requested.
 /// The lab is gone in any case.
-pub fn run(
-    binary: &Path,
-    stop: &Stop,
-    mode: Mode,
-    encodings: &[EncodingChoice],
-) -> Result<bool, LabError> {
-    let progress = Progress::new("demo", 1 + encodings.len() * run::STEPS);
+pub fn run(binary: &Path, stop: &Stop, mode: Mode, columns: &[Column]) -> Result<bool, LabError> {
+    let progress = Progress::new("demo", 1 + columns.len() * run::STEPS);
     progress.step("setting up 9 network namespaces, 4 nginx, 4 nsd");
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
     let opener = lab.open_tunnels(mode)?;
     let mut reports = Vec::new();
-    for &encoding in encodings {
-        let how = LabRun { mode, workers: WORKERS, ..LabRun::emulated(encoding) };
-        reports.push(run::run(&mut lab, binary, &how, &progress)?);
+    for &column in columns {
+        let how = column.run(mode, WORKERS);
+        reports.push(run::run(&mut lab, binary, column, &how, &progress)?);
     }
     lab.down()?;
     progress.done();

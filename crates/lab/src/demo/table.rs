@@ -1,8 +1,7 @@
 //! The runs side by side.
 
-use flow::{Encoding, EncodingChoice};
-
 use super::RunReport;
+use crate::column::Column;
 use crate::topology::BACKENDS;
 
 /// Width of the first column and of the others.
@@ -12,8 +11,8 @@ const WIDTHS: (usize, usize) = (44, 16);
 pub(super) fn render(reports: &[RunReport]) -> String {
     let mut text = row(
         "",
-        reports.iter().map(|report| match report.encoding {
-            EncodingChoice::Fixed(Encoding::Off) => "off (SLB)".to_owned(),
+        reports.iter().map(|report| match report.column {
+            Column::Off => "off (SLB)".to_owned(),
             other => other.name().to_owned(),
         }),
     );
@@ -63,7 +62,8 @@ pub(super) fn render(reports: &[RunReport]) -> String {
         The emulated NIC runs on a core of its own and plays the hardware; util and util+ are the \
         worker's alone.\n\
         The x550 profile matches IPv4 only, so IPv6 is looked up in software; rewrite runs on the \
-        connectx profile. A NAT connection takes two rules, one that is answered past HNLB takes \
+        connectx profile. With xdp the \
+        kernel is the NIC. A NAT connection takes two rules, one that is answered past HNLB takes \
         one.\n"
 }
 
@@ -95,12 +95,12 @@ mod tests {
     use crate::load::{DnsResult, HttpResult};
     use crate::status::{Matches, Status};
 
-    fn report(encoding: Encoding) -> RunReport {
+    fn report(column: Column) -> RunReport {
         let backends = BACKENDS.iter().map(|host| (host.name.to_owned(), 25)).collect();
         let http = HttpResult { requests: 100, backends, rps: 50.0, ..HttpResult::default() };
         let dns = DnsResult { sent: 10, completed: 10, ..DnsResult::default() };
         RunReport {
-            encoding: encoding.into(),
+            column,
             long: [http.clone(), http.clone()],
             short: [http.clone(), http],
             dns: [dns, dns],
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_run_has_a_column() {
-        let text = render(&[report(Encoding::Mark), report(Encoding::Off)]);
+        let text = render(&[report(Column::Mark), report(Column::Off)]);
         let find = |label: &str| {
             let line = text.lines().find(|line| line.starts_with(label)).unwrap();
             line[WIDTHS.0..]
@@ -134,14 +134,14 @@ mod tests {
 
     #[test]
     fn a_run_as_it_should_be_has_no_failures() {
-        for encoding in [Encoding::Mark, Encoding::Queue, Encoding::Off] {
-            assert_eq!(report(encoding).failures(), Vec::<String>::new());
+        for column in [Column::Mark, Column::Queue, Column::Off] {
+            assert_eq!(report(column).failures(), Vec::<String>::new());
         }
     }
 
     #[test]
     fn each_way_to_fail_is_named() {
-        let mut bad = report(Encoding::Mark);
+        let mut bad = report(Column::Mark);
         bad.long[0].failed = 1;
         bad.dns[1].lost = 2;
         bad.short[1] = HttpResult::default();
@@ -163,7 +163,9 @@ mod tests {
         }
         assert_eq!(bad.failures().len(), 6);
         assert_eq!(bad.failed(), 4);
-        bad.encoding = Encoding::Off.into();
+        bad.column = Column::Off;
         assert_eq!(bad.failures().len(), 5, "SLB matches nothing in the NIC");
+        bad.column = Column::Xdp;
+        assert_eq!(bad.failures().len(), 7, "the kernel matches both families");
     }
 }

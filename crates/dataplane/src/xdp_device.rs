@@ -1,0 +1,189 @@
+//! Devices `xdp:NAME`: net_af_xdp, with HNLB's program in the kernel as the match table.
+use std::collections::HashMap;
+
+use config::Config;
+use dpdk::{Mempool, Port, PortConfig, PortError};
+use xdp::{Features, Gate, Interface, KernelFlows, Mode, Output, Program, Settings};
+
+use crate::clock;
+use crate::device::{Device, port_error, receive_queues};
+use crate::error::StartError;
+
+/// Entries of the match table: 131,072 connections with both directions in the kernel.
+const CAPACITY: u32 = 262_144;
+
+/// Opens the interface `name`. Its match table comes with [`attach_programs`]. Where
+/// AF_XDP isn't to be had, the port works by net_af_packet, all in software.
+pub(crate) fn open(
+    config: &Config,
+    port: &config::Port,
+    name: &str,
+    pool: &Mempool,
+) -> Result<Device, StartError> {
+    let (workers, queues) = (config.workers.count, receive_queues(config, port));
+    if queues < workers {
+        let key = "[workers] count";
+        let (name, direction) = (port.name.clone(), "receive");
+        return Err(StartError::TooFewQueues {
+            name,
+            direction,
+            has: queues,
+            wanted: workers,
+            key,
+        });
+    }
+    match open_af_xdp(port, name, queues, pool)? {
+        Ok((opened, interface)) => device(port, opened, Some(interface), queues, workers),
+        Err(reason) => {
+            tracing::warn!(
+                port = port.name,
+                "{reason}; the port works by net_af_packet, and its connections stay in software"
+            );
+            let by_packet = format!("net_af_packet_{name},iface={name},qpairs={workers}");
+            let opened = open_dpdk(port, &by_packet, workers, pool)?;
+            device(port, opened, None, workers, workers)
+        }
+    }
+}
+
+/// Gives every device that [`open`] opened its match table, from which packets can be sent
+/// out of all of them. Without its program a port works in software.
+pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64) {
+    let ports = || devices.iter().zip(&config.ports);
+    let outputs = ports().filter_map(|(device, port)| {
+        let interface = device.xdp.as_ref()?.index();
+        Some((device.port.id(), Output { interface, mtu: port.mtu }))
+    });
+    let outputs: HashMap<u16, Output> = outputs.collect();
+    for (number, device) in (0..).zip(devices) {
+        let Some(interface) = &device.xdp else { continue };
+        let settings = Settings {
+            mac: device.mac,
+            capacity: CAPACITY,
+            actions: CAPACITY,
+            seed: seed ^ number,
+            always_redirects: interface.is_virtual(),
+        };
+        match Program::attach(interface, &settings) {
+            Ok(program) => {
+                let flows = KernelFlows::new(program, outputs.clone(), clock::nanoseconds);
+                device.flows = Some(Box::new(flows));
+                device.notes = describe(&device.name, interface);
+            }
+            Err(error) => {
+                tracing::warn!(port = device.name, "{error}: connections stay in software");
+                device.notes = vec![error.to_string()];
+            }
+        }
+    }
+}
+
+/// The port by AF_XDP sockets, or why there can be none.
+type Opened = Result<(Port, Interface), String>;
+
+fn open_af_xdp(
+    port: &config::Port,
+    name: &str,
+    queues: u16,
+    pool: &Mempool,
+) -> Result<Opened, StartError> {
+    let failed = |source| StartError::Xdp { name: port.name.clone(), source };
+    let interface = Interface::named(name).map_err(failed)?;
+    match interface.clear() {
+        Ok(false) => {}
+        Ok(true) => tracing::info!(
+            port = port.name,
+            "an hnlb that was killed had left its XDP program at {name}; its entries are gone"
+        ),
+        Err(error @ xdp::Error::Taken { .. }) => return Ok(Err(error.to_string())),
+        Err(error) => return Err(failed(error)),
+    }
+    let gate = Gate::new().map_err(|source| failed(xdp::Error::File { source }))?;
+    let device = format!(
+        "net_af_xdp_{name},iface={name},start_queue=0,queue_count={queues},busy_budget=0,xdp_prog={}",
+        gate.path()
+    );
+    match open_dpdk(port, &device, queues, pool) {
+        Ok(opened) => Ok(Ok((opened, interface))),
+        Err(error) => {
+            // The driver may have attached the gate before it failed.
+            interface.clear().map_err(failed)?;
+            Ok(Err(error.to_string()))
+        }
+    }
+}
+
+/// Opens a device of the kernel, which spreads packets over the queues by itself.
+fn open_dpdk(
+    port: &config::Port,
+    device: &str,
+    queues: u16,
+    pool: &Mempool,
+) -> Result<Port, StartError> {
+    let wanted = PortConfig {
+        rx_queues: queues,
+        tx_queues: queues,
+        rx_desc: port.rx_descriptors,
+        tx_desc: port.tx_descriptors,
+        mtu: Some(port.mtu),
+        ..PortConfig::default()
+    };
+    let start = || -> Result<Port, PortError> {
+        let mut opened = Port::open(device, &wanted, pool)?;
+        opened.start()?;
+        Ok(opened)
+    };
+    start().map_err(port_error(port))
+}
+
+fn device(
+    port: &config::Port,
+    opened: Port,
+    xdp: Option<Interface>,
+    queues: u16,
+    workers: u16,
+) -> Result<Device, StartError> {
+    let (mac, ring) = (opened.mac().map_err(port_error(port))?, opened.rx_ring());
+    Ok(Device {
+        name: port.name.clone(),
+        port: opened,
+        emulated: None,
+        flows: None,
+        xdp,
+        notes: Vec::new(),
+        mac,
+        queues,
+        ring,
+        misses_known: queues == workers,
+    })
+}
+
+/// What the interface can, as lines for the status; logs what makes it slow.
+fn describe(port: &str, interface: &Interface) -> Vec<String> {
+    let name = interface.name();
+    let mut notes = Vec::new();
+    match interface.mode() {
+        Ok(Some(mode)) => {
+            notes.push(format!("XDP: the program at {name} runs in mode {mode}"));
+            if mode == Mode::Generic {
+                tracing::warn!(
+                    port,
+                    "the driver of {name} has no XDP: the program runs in generic mode, behind the kernel's allocation and copy of each packet"
+                );
+            }
+        }
+        Ok(None) => notes.push(format!("XDP: the program at {name} has been detached")),
+        Err(error) => notes.push(error.to_string()),
+    }
+    if let Ok(Some(Features { redirects, is_target, zero_copy })) = interface.features() {
+        let can = |can: bool| if can { "can" } else { "can't" };
+        notes.push(format!(
+            "XDP: {name} {} send to other interfaces, {} be sent to by others' programs, and {} be read without copies",
+            can(redirects), can(is_target), can(zero_copy)
+        ));
+    }
+    for note in &notes {
+        tracing::info!(port, "{note}");
+    }
+    notes
+}
