@@ -32,9 +32,31 @@ impl Balancer {
             let more = usize::from(usize::from(cpu) < buckets % cpus);
             std::iter::repeat_n(cpu, buckets / cpus + more)
         });
-        Ok(Self {
+        Ok(Self::from_parts(settings, map.collect()))
+    }
+
+    /// A balancer that begins with `map`, the CPU of each bucket.
+    ///
+    /// # Errors
+    /// [`SettingsError`] names the number that is out of bounds, or what is wrong with
+    /// the map.
+    pub fn with_map(settings: Settings, map: &[u16]) -> Result<Self, SettingsError> {
+        settings.check()?;
+        let (cpus, buckets) = (settings.cpus, settings.buckets);
+        if map.len() != usize::from(buckets) {
+            return Err(SettingsError::MapLength { length: map.len(), buckets });
+        }
+        if let Some((bucket, &cpu)) = map.iter().enumerate().find(|(_, cpu)| **cpu >= cpus) {
+            return Err(SettingsError::MapCpu { bucket, cpu, cpus });
+        }
+        Ok(Self::from_parts(settings, map.to_vec()))
+    }
+
+    fn from_parts(settings: Settings, map: Vec<u16>) -> Self {
+        let (cpus, buckets) = (usize::from(settings.cpus), map.len());
+        Self {
             algorithm: settings.algorithm.algorithm(),
-            keeper: Keeper::new(settings.order, map.collect(), cpus),
+            keeper: Keeper::new(settings.order, map, cpus),
             latency: vec![LatencyEwma::default(); buckets],
             packets: vec![0; buckets],
             busy: Vec::with_capacity(cpus),
@@ -43,7 +65,7 @@ impl Balancer {
             averages: Vec::with_capacity(buckets),
             moves: Vec::with_capacity(buckets),
             settings,
-        })
+        }
     }
 
     /// Where a packet of a bucket goes. `None`: there is no such bucket.
@@ -94,6 +116,7 @@ impl Balancer {
         let Some(alive) = self.alive.get_mut(usize::from(cpu)) else { return };
         *alive = false;
         self.keeper.forget(cpu);
+        self.keeper.cancel(cpu);
         self.keeper.look(now_ns);
         let mut loads = vec![0_u64; self.alive.len()];
         for (&of, &packets) in self.keeper.map().iter().zip(&self.packets) {
@@ -127,6 +150,11 @@ impl Balancer {
     #[must_use]
     pub fn map(&self) -> &[u16] {
         self.keeper.map()
+    }
+
+    /// The average latency of each bucket in nanoseconds; 0 before its first packet.
+    pub fn latencies(&self) -> impl Iterator<Item = u32> + '_ {
+        self.latency.iter().map(|latency| latency.ns())
     }
 
     /// Moves that have been carried out.

@@ -226,6 +226,15 @@ impl Keeper {
         }
     }
 
+    /// Gives up the moves to a CPU: it is dead.
+    pub(crate) fn cancel(&mut self, cpu: u16) {
+        for bucket in 0..self.wishes.len() {
+            if self.wishes.get(bucket).copied().flatten().is_some_and(|wish| wish.to == cpu) {
+                self.settle(bucket, None);
+            }
+        }
+    }
+
     pub(crate) fn release(&mut self) -> Option<Release> {
         self.releases.pop_front()
     }

@@ -62,6 +62,22 @@ pub enum SettingsError {
         /// CPUs that they are for.
         cpus: u16,
     },
+    /// The map has another length than there are buckets.
+    MapLength {
+        /// Its length.
+        length: usize,
+        /// Buckets asked for.
+        buckets: u16,
+    },
+    /// The map has a CPU that there isn't.
+    MapCpu {
+        /// The bucket.
+        bucket: usize,
+        /// Its CPU.
+        cpu: u16,
+        /// CPUs that there are.
+        cpus: u16,
+    },
 }
 
 impl std::fmt::Display for SettingsError {
@@ -75,6 +91,12 @@ impl std::fmt::Display for SettingsError {
                 "{buckets} buckets for {cpus} CPUs; a balancer has {cpus} to {}",
                 Settings::MOST_BUCKETS
             ),
+            Self::MapLength { length, buckets } => {
+                write!(f, "a map of {length} buckets, and there are {buckets}")
+            }
+            Self::MapCpu { bucket, cpu, cpus } => {
+                write!(f, "the map has bucket {bucket} on CPU {cpu}; there are 0 to {}", cpus - 1)
+            }
         }
     }
 }
