@@ -49,6 +49,10 @@ pub(crate) enum Command {
     /// Set up and use a lab of network namespaces with clients, HNLB and backends.
     #[command(subcommand)]
     Lab(lab::LabCommand),
+    /// Run a middlebox server: paired ports with network functions between them,
+    /// balanced by latency (LASLB).
+    #[command(subcommand)]
+    Nf(crate::cli_nf::NfCommand),
     /// Measure a part of HNLB beside what it replaces.
     #[command(subcommand)]
     Bench(BenchCommand),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod cli_nf;
 mod command;
 mod control_process;
 mod output;
@@ -48,6 +49,7 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Reload(args) => command::reload::run(&args, args.dry_run),
         Command::Diff(args) => command::reload::run(&args, true),
         Command::Replay(args) => command::replay::run(&args),
+        Command::Nf(command) => command::nf::run(&command),
         Command::Lab(args) => command::lab::run(args),
         Command::Bench(command) => command::bench::run(command),
         Command::Doctor(args) => command::doctor::run(&args),

@@ -1,11 +1,14 @@
 //! What a frame is, and which bucket it falls into (section 4.1.7.1).
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use wire::numbers::protocol;
 use wire::{Fragment, Headers, Net};
 
 /// How a flow becomes a bucket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Hash {
     /// Both directions of a flow fall into one bucket, as an NF with state needs it.
     /// ICMP goes by addresses and, in echoes, by the identifier.
@@ -18,7 +21,8 @@ pub enum Hash {
 }
 
 /// What is done with a kind of traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// Through a network function, by addresses where there are no ports.
     Balance,
@@ -42,7 +46,8 @@ pub enum NoFlow {
 }
 
 /// What is done with what has no flow. Section 4.1.7.1 drops all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Traffic {
     /// ARP and everything else that isn't IP; it has no bucket, so [`Policy::Balance`]
     /// is [`Policy::Pass`].

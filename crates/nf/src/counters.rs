@@ -1,10 +1,10 @@
 //! What is counted, so that it adds up (section 4.1.3): what ports receive is what
 //! functions get, passes by, waits or is dropped; what functions return is what ports
 //! send or is dropped.
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Frames of a physical port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortCounters {
     /// Received.
     pub in_packets: u64,
@@ -19,7 +19,7 @@ pub struct PortCounters {
 }
 
 /// Frames of a network function.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionCounters {
     /// Sent to it.
     pub to_packets: u64,
@@ -40,7 +40,7 @@ pub struct FunctionCounters {
 }
 
 /// Why a frame was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Drop {
     /// It came from a port that isn't there.

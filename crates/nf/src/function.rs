@@ -1,12 +1,12 @@
 //! One instance of a network function: what it has, and whether it works.
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::counters::FunctionCounters;
 use crate::ledger::Ledger;
 use crate::tag::Tagging;
 
 /// Whether a function gets frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Health {
     /// It does.

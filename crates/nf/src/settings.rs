@@ -1,5 +1,7 @@
 //! How a middlebox is made.
 use balance::Settings as Balance;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::class::{Hash, Traffic};
 use crate::function::Silence;
@@ -7,7 +9,8 @@ use crate::streams::Streams;
 use crate::tag::Tagging;
 
 /// Where the time comes from that a frame was with its function.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stamp {
     /// From the server's own memory: the frame stays as it is, and no stay is too long.
     #[default]
@@ -19,7 +22,8 @@ pub enum Stamp {
 }
 
 /// What becomes of frames when no function is up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum AllDown {
     /// They are dropped: what must be inspected does not pass without inspection.
     #[default]

@@ -17,6 +17,8 @@
 //! addresses, for an NF that writes addresses of its own: the first holds direction (1
 //! bit), port (4 bits) and bucket (11 bits), the second the sequence.
 use packet::PacketBuf;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::streams::Direction;
 
@@ -28,7 +30,8 @@ const ADDRESSES: usize = 12;
 const TAGS: usize = 8;
 
 /// The way in which a frame carries its [`Tag`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Tagging {
     /// In place of the source address.
     #[default]

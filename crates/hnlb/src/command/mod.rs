@@ -15,6 +15,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod lab;
+pub(crate) mod nf;
 pub(crate) mod nic;
 pub(crate) mod reload;
 pub(crate) mod replay;
