@@ -14,6 +14,8 @@ pub struct Balancer {
     packets: Vec<u32>,
     busy: Vec<u16>,
     alive: Vec<bool>,
+    /// The dead CPU that a bucket was taken from, until an algorithm moves it.
+    displaced: Vec<Option<u16>>,
     triggered_ns: u64,
     averages: Vec<u32>,
     moves: Vec<Move>,
@@ -61,6 +63,7 @@ impl Balancer {
             packets: vec![0; buckets],
             busy: Vec::with_capacity(cpus),
             alive: vec![true; cpus],
+            displaced: vec![None; buckets],
             triggered_ns: 0,
             averages: Vec::with_capacity(buckets),
             moves: Vec::with_capacity(buckets),
@@ -118,6 +121,11 @@ impl Balancer {
         self.keeper.forget(cpu);
         self.keeper.cancel(cpu);
         self.keeper.look(now_ns);
+        self.scatter(cpu, now_ns);
+    }
+
+    /// Gives the buckets of a dead CPU to the living.
+    fn scatter(&mut self, cpu: u16, now_ns: u64) {
         let mut loads = vec![0_u64; self.alive.len()];
         for (&of, &packets) in self.keeper.map().iter().zip(&self.packets) {
             if let Some(load) = loads.get_mut(usize::from(of)) {
@@ -135,15 +143,41 @@ impl Balancer {
             let living = (0_u16..).zip(&mut loads).zip(&self.alive).filter(|(_, alive)| **alive);
             let Some(((to, load), _)) = living.min_by_key(|((_, load), _)| **load) else { return };
             *load += u64::from(packets) + 1;
+            if let Some(displaced) = self.displaced.get_mut(usize::from(bucket)) {
+                displaced.get_or_insert(cpu);
+            }
             self.keeper.want(Move { bucket, from: cpu, to }, now_ns);
         }
     }
 
-    /// A CPU is alive again: algorithms may give it buckets.
-    pub fn revive(&mut self, cpu: u16) {
-        if let Some(alive) = self.alive.get_mut(usize::from(cpu)) {
-            *alive = true;
+    /// A CPU is alive again. It gets back the buckets that it has lost by its death, as
+    /// far as no algorithm has moved them since, and those of CPUs that are still dead
+    /// if it is the only one alive.
+    pub fn revive(&mut self, cpu: u16, now_ns: u64) {
+        match self.alive.get_mut(usize::from(cpu)) {
+            Some(alive) if !*alive => *alive = true,
+            _ => return,
         }
+        for other in 0..self.settings.cpus {
+            if !self.is_alive(other) {
+                self.scatter(other, now_ns);
+            }
+        }
+        let places = self.keeper.map().iter().zip(&mut self.displaced).zip(0_u16..);
+        let mut home = Vec::new();
+        for ((of, displaced), bucket) in places {
+            if *displaced == Some(cpu) {
+                *displaced = None;
+                home.push(Move { bucket, from: *of, to: cpu });
+            }
+        }
+        for wanted in home {
+            self.keeper.want(wanted, now_ns);
+        }
+    }
+
+    fn is_alive(&self, cpu: u16) -> bool {
+        self.alive.get(usize::from(cpu)).copied().unwrap_or(false)
     }
 
     /// The CPU of each bucket.
@@ -186,6 +220,9 @@ impl Balancer {
         self.packets.fill(0);
         for wanted in self.moves.drain(..) {
             if self.alive.get(usize::from(wanted.to)).copied().unwrap_or(false) {
+                if let Some(displaced) = self.displaced.get_mut(usize::from(wanted.bucket)) {
+                    *displaced = None;
+                }
                 self.keeper.want(wanted, now_ns);
             }
         }

@@ -58,7 +58,7 @@ impl Function {
             tagging,
             ledger: Ledger::new(),
             counters: FunctionCounters::default(),
-            health: Health::Up,
+            health: Health::Unplugged,
             sent: 0,
             back: 0,
             silent_since: None,

@@ -43,6 +43,8 @@ pub struct Middlebox<P> {
 }
 
 impl<P: PacketBuf> Middlebox<P> {
+    /// A server whose functions are unplugged until [`Self::set_link`] says otherwise.
+    ///
     /// # Errors
     /// [`SettingsError`] says what does not fit.
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
@@ -50,10 +52,13 @@ impl<P: PacketBuf> Middlebox<P> {
         if usize::from(cpus) != functions {
             return Err(SettingsError::Functions { cpus, functions });
         }
-        let balancer = match &settings.map {
+        let mut balancer = match &settings.map {
             Some(map) => Balancer::with_map(settings.balance, map)?,
             None => Balancer::new(settings.balance)?,
         };
+        for cpu in 0..cpus {
+            balancer.fail(cpu, 0);
+        }
         Ok(Self {
             balancer,
             functions: settings.functions.iter().map(|tagging| Function::new(*tagging)).collect(),
@@ -125,7 +130,7 @@ impl<P: PacketBuf> Middlebox<P> {
         if function.health != Health::Up {
             // It was slow, not dead.
             function.health = Health::Up;
-            self.balancer.revive(number);
+            self.balancer.revive(number, now_ns);
         }
         self.send(egress, packet, out);
         if first {
@@ -153,7 +158,7 @@ impl<P: PacketBuf> Middlebox<P> {
         match (up, function.health) {
             (true, Health::Unplugged) => {
                 function.health = Health::Up;
-                self.balancer.revive(number);
+                self.balancer.revive(number, now_ns);
             }
             (false, health) if health != Health::Unplugged => {
                 self.fail(number, Health::Unplugged, now_ns);

@@ -129,8 +129,12 @@ struct World {
 impl World {
     fn new(settings: Settings) -> Self {
         let functions = settings.functions.len();
+        let mut server = Middlebox::new(settings).unwrap();
+        for function in 0..functions as u16 {
+            server.set_link(function, true, 0, &mut Out::default());
+        }
         Self {
-            server: Middlebox::new(settings).unwrap(),
+            server,
             now_ns: 1_000_000,
             queues: (0..functions).map(|_| VecDeque::new()).collect(),
             sent: HashMap::new(),
@@ -292,6 +296,8 @@ fn a_dead_function_loses_only_what_it_had() {
     assert_eq!(world.server.function(0).unwrap().0, Health::Up);
     world.settle();
     assert_eq!(world.server.port(1).unwrap().out_packets, 24 - had);
+    let back = world.server.map().iter().filter(|function| **function == 0).count();
+    assert_eq!(back, 8, "its buckets are back");
 }
 
 #[test]
@@ -336,6 +342,28 @@ fn without_functions_frames_drop_or_pass_as_configured() {
         assert_eq!(world.server.port(1).unwrap().out_packets, passed);
         world.check_sums();
     }
+}
+
+/// Every function dies, and the last to die is not the first to come back.
+#[test]
+fn the_only_living_function_has_all_buckets() {
+    let mut world = World::new(settings(3, Order::default(), Stamp::Side, Kind::Still));
+    let mut out = Out::default();
+    let initial = world.server.map().to_vec();
+    for function in 0..3 {
+        world.server.set_link(function, false, world.now_ns, &mut out);
+    }
+    world.server.set_link(1, true, world.now_ns, &mut out);
+    assert_eq!(world.server.map(), [1; 16]);
+    for flow in 0..12 {
+        world.happen(&Event::Frame { flow, back: false });
+    }
+    assert_eq!(world.queues[1].len(), 12);
+    world.settle();
+    for function in [0, 2] {
+        world.server.set_link(function, true, world.now_ns, &mut out);
+    }
+    assert_eq!(world.server.map(), initial, "each has its own again");
 }
 
 /// ARP passes, garbage of a function is named, and none of it disturbs the others.
