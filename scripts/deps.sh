@@ -4,7 +4,8 @@
 set -eu
 
 # Without these nothing can be built.
-build="gcc make pkg-config clang libclang-dev libdpdk-dev libelf-dev zlib1g-dev"
+build="gcc make pkg-config clang libclang-dev libdpdk-dev libelf-dev zlib1g-dev
+    libndpi-dev"
 # Without it the instructions per packet are not counted.
 count="valgrind"
 # Without these the lab, and what is tested in it, is skipped.

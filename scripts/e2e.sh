@@ -38,6 +38,7 @@ done
 "$1" lab reload --reloads 4
 "$1" lab health --encoding mark
 "$1" lab answers
+"$1" lab nf --seconds 2
 "$1" lab flood --seconds 3 --rate 2000
 left=
 for namespace in $(remains); do

@@ -9,7 +9,7 @@ use crate::column::Column;
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Stop, answers, demo, dns, health, latency, reload,
+    Balancer, Lab, LabError, LabOptions, Stop, answers, demo, dns, health, latency, nf, reload,
     topology, vm_check,
 };
 
@@ -107,6 +107,18 @@ pub enum LabCommand {
     },
     /// Check what HNLB answers at closed ports, to traceroutes, long pings and forged claims, and what it refuses to start with
     Answers,
+    /// Put a middlebox server with two network functions between clients and servers; kill and stop functions under load
+    Nf {
+        /// Seconds of each phase
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+        /// The program of the network functions, started as `PROGRAM --attach ATTACHMENT`; by default a plain forwarder
+        #[arg(long)]
+        function: Option<std::path::PathBuf>,
+        /// Print a JSON object a phase instead of the table
+        #[arg(long)]
+        json: bool,
+    },
     /// Kill, stop and cut off backends, with health checks: no request may fail once HNLB knows
     Health {
         /// How packets get to the backends
@@ -192,6 +204,9 @@ impl LabCommand {
                 flood::run(binary, &stop, &options)
             }
             Self::Answers => answers::run(binary, &stop),
+            Self::Nf { seconds, function, json } => {
+                nf::run(binary, &stop, &nf::Options { seconds, function, json })
+            }
             Self::Attack(attacker) => attacker.run(&stop),
             Self::Hold(holder) => holder.run(&stop),
             Self::Visit(visitor) => visitor.run(&stop),

@@ -35,6 +35,7 @@ mod lab;
 pub mod latency;
 pub mod load;
 mod netns;
+pub mod nf;
 mod output;
 mod proc;
 mod progress;

@@ -58,6 +58,10 @@ pub(crate) enum Signal {
     Term,
     /// The kernel ends the program.
     Kill,
+    /// The kernel stops the program where it is.
+    Pause,
+    /// A stopped program goes on.
+    Go,
 }
 
 /// Signals processes, or with `group` the process groups of these ids. Those
@@ -67,6 +71,8 @@ pub(crate) fn signal(pids: &[u32], signal: Signal, group: bool) {
         Signal::Int => "INT",
         Signal::Term => "TERM",
         Signal::Kill => "KILL",
+        Signal::Pause => "STOP",
+        Signal::Go => "CONT",
     };
     let sign = if group { "-" } else { "" };
     // The shell's own kill: the standard library has none for other

@@ -313,3 +313,62 @@ fn unique<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+pairs = [["a", "b"]]
+[[port]]
+name = "a"
+device = "net_null0"
+[[port]]
+name = "b"
+device = "net_null1"
+[[function]]
+name = "f"
+attach = "vhost:/run/f.sock"
+"#;
+
+    fn load(text: &str) -> Result<Config, ConfigError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Config::load(file.path())
+    }
+
+    fn refusal(from: &str, to: &str) -> String {
+        assert!(GOOD.contains(from), "{from}");
+        load(&GOOD.replacen(from, to, 1)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_good_file_has_the_documented_defaults() {
+        let config = load(GOOD).unwrap();
+        let settings = config.settings().unwrap();
+        assert_eq!((settings.balance.buckets, settings.balance.trigger_ns), (32, 2_000_000));
+        assert_eq!(settings.silence.silent_ns, Some(500_000_000));
+        assert_eq!(settings.all_down, AllDown::Drop);
+    }
+
+    #[test]
+    fn a_bad_file_is_refused_with_the_place_and_what_would_be_right() {
+        let table = [
+            ("\"b\"]]", "\"c\"]]", "there is no port 'c'"),
+            ("[[\"a\", \"b\"]]", "[]", "port 0 is in no pair"),
+            ("name = \"b\"", "name = \"a\"", "two ports are called 'a'"),
+            ("pairs =", "buckets = 0\npairs =", "0 buckets"),
+            ("pairs =", "alpha = 300\npairs =", "1 to 256"),
+            ("pairs =", "map = [1]\npairs =", "a map of 1 buckets"),
+            ("pairs =", "algoritm = \"max\"\npairs =", "unknown field `algoritm`"),
+            ("pairs =", "order = \"none\"\npairs =", "`idle`, `drain`, `instant`"),
+            ("vhost:/run/f.sock", "vhost:f.sock", "a socket's path is absolute"),
+        ];
+        for (from, to, expected) in table {
+            let error = refusal(from, to);
+            assert!(error.contains(expected), "{to}: {error}");
+        }
+        let twice = format!("{GOOD}[[function]]\nname = \"g\"\nattach = \"vhost:/run/f.sock\"\n");
+        assert!(load(&twice).unwrap_err().to_string().contains("'f' and 'g'"));
+    }
+}

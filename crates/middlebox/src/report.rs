@@ -78,7 +78,8 @@ impl Report {
                 counters: *counters,
             })
         };
-        let dropped = Drop::ALL.into_iter().map(|name| (name.name().to_owned(), server.dropped(name)));
+        let dropped =
+            Drop::ALL.into_iter().map(|name| (name.name().to_owned(), server.dropped(name)));
         let (moves, moves_abandoned) = server.moves();
         Self {
             ports: (0..)

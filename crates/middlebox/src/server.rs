@@ -251,9 +251,8 @@ fn private(directory: &std::path::Path) {
     if directory.exists() {
         return;
     }
-    let made = std::fs::create_dir_all(directory).and_then(|()| {
-        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
-    });
+    let made = std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700)));
     if let Err(error) = made {
         tracing::warn!("{} can't be made: {error}", directory.display());
     }

@@ -68,14 +68,13 @@ impl StatusSocket {
     /// Answers all that ask now.
     pub fn answer(&self, report: &Report) {
         while let Ok((mut stream, _)) = self.listener.accept() {
-            let answered = serde_json::to_vec(report).map_err(std::io::Error::other).and_then(
-                |mut bytes| {
+            let answered =
+                serde_json::to_vec(report).map_err(std::io::Error::other).and_then(|mut bytes| {
                     bytes.push(b'\n');
                     stream.set_nonblocking(false)?;
                     stream.set_write_timeout(Some(PATIENCE))?;
                     stream.write_all(&bytes)
-                },
-            );
+                });
             if let Err(error) = answered {
                 tracing::debug!("a status was not delivered: {error}");
             }

@@ -1,6 +1,4 @@
 //! What a network function does with a frame.
-use std::hint::black_box;
-
 /// A network function's view of a frame.
 pub trait Inspect {
     /// Looks at a frame, which may be changed in place; `false`: it is dropped.
@@ -40,7 +38,7 @@ impl Inspect for Work {
         if cycles > 0 {
             let start = dpdk::eal::cycles();
             while dpdk::eal::cycles().saturating_sub(start) < cycles {
-                black_box(std::hint::spin_loop());
+                std::hint::spin_loop();
             }
         }
         self.seen = self.seen.wrapping_add(1);

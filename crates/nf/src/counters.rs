@@ -112,9 +112,6 @@ impl Drop {
     /// Whether the frame came from a port rather than from a function.
     #[must_use]
     pub const fn is_before_function(self) -> bool {
-        !matches!(
-            self,
-            Self::PortQueueFull | Self::NoFunction | Self::Unmarked | Self::Foreign
-        )
+        !matches!(self, Self::PortQueueFull | Self::NoFunction | Self::Unmarked | Self::Foreign)
     }
 }

@@ -27,4 +27,4 @@ pub use function::{Health, Silence};
 pub use middlebox::{Middlebox, Outbox};
 pub use settings::{AllDown, Settings, SettingsError, Stamp};
 pub use streams::{Direction, Stream, StreamError, Streams};
-pub use tag::{Tag, Tagging, Tagged};
+pub use tag::{Tag, Tagged, Tagging};

@@ -1,4 +1,6 @@
 //! The whole server against functions that delay, drop, copy and die.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{HashMap, VecDeque};
 
 use balance::{Kind, Marks, Order, Settings as Balance};
@@ -390,9 +392,13 @@ fn what_has_no_bucket_is_passed_or_named() {
     assert!(Tagging::Mac.put(&mut forged, tag).is_some());
     world.server.from_function(0, forged, 0, &mut out);
     assert!(out.ports.is_empty() && out.functions.is_empty());
-    for (name, times) in
-        [(Drop::Malformed, 1), (Drop::NoPort, 1), (Drop::Unmarked, 4), (Drop::NoFunction, 2), (Drop::Foreign, 1)]
-    {
+    for (name, times) in [
+        (Drop::Malformed, 1),
+        (Drop::NoPort, 1),
+        (Drop::Unmarked, 4),
+        (Drop::NoFunction, 2),
+        (Drop::Foreign, 1),
+    ] {
         assert_eq!(world.server.dropped(name), times, "{name:?}");
     }
 }

@@ -66,12 +66,10 @@ fn status(args: &NfStatusArgs) -> CommandResult {
 
 fn function(args: &NfFunctionArgs) -> CommandResult {
     let signals = stop::on_signal()?;
-    let huge_pages =
-        if args.huge_pages { dpdk::HugePages::Require } else { dpdk::HugePages::Auto };
+    let huge_pages = if args.huge_pages { dpdk::HugePages::Require } else { dpdk::HugePages::Auto };
     let function = Function::attach(&args.attach, huge_pages)?;
     tracing::info!(attachment = %args.attach, "attached");
-    let mut work =
-        Work::new(args.cycles_per_packet, args.millicycles_per_byte, args.drop_every);
+    let mut work = Work::new(args.cycles_per_packet, args.millicycles_per_byte, args.drop_every);
     let report = function.run(&mut work, &signals.stop)?;
     output::print(&(serde_json::to_string(&report)? + "\n"))?;
     Ok(ExitCode::SUCCESS)

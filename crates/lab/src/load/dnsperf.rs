@@ -1,6 +1,6 @@
 //! DNS load by dnsperf.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::Length;
@@ -47,8 +47,23 @@ pub fn dns(
     sockets: u32,
     rate: Option<u32>,
 ) -> Result<DnsResult, LabError> {
+    dns_at(lab, client, SocketAddr::new(vip, DNS_PORT), length, sockets, rate)
+}
+
+/// As [`dns`], against any server.
+///
+/// # Errors
+/// As [`dns`].
+pub fn dns_at(
+    lab: &Lab,
+    client: &str,
+    server: SocketAddr,
+    length: Length<'_>,
+    sockets: u32,
+    rate: Option<u32>,
+) -> Result<DnsResult, LabError> {
     let queries = questions(lab)?;
-    let (server, port) = (vip.to_string(), DNS_PORT.to_string());
+    let (server, port) = (server.ip().to_string(), server.port().to_string());
     let (seconds, clients) = (length.seconds().to_string(), sockets.to_string());
     let mut argv = vec![
         "dnsperf", "-s", &server, "-p", &port, "-d", &queries, "-l", &seconds, "-c", &clients,

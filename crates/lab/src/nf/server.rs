@@ -1,0 +1,226 @@
+//! The server's process and those of its functions.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::topology::{BALANCER, PORT, WIDE_PORT};
+use crate::{Lab, LabError};
+
+/// How long processes may take to come and go; generous, for busy machines.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How the functions are attached and tagged.
+const TAGGINGS: [&str; 2] = ["mac", "vlan"];
+
+/// What `hnlb nf status --json` says, as far as it is looked at.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Status {
+    pub(super) ports: Vec<PortStatus>,
+    pub(super) functions: Vec<FunctionStatus>,
+    pub(super) moves: u64,
+    pub(super) held: u64,
+    pub(super) drops: BTreeMap<String, u64>,
+}
+
+/// A port's counters.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct PortStatus {
+    pub(super) in_packets: u64,
+    pub(super) out_packets: u64,
+    pub(super) passed: u64,
+}
+
+/// A function's counters.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct FunctionStatus {
+    pub(super) health: String,
+    pub(super) buckets: usize,
+    pub(super) to_packets: u64,
+    pub(super) from_packets: u64,
+    pub(super) lost: u64,
+}
+
+/// What becomes of frames that a function returns, rather than of those it gets.
+const AFTER: [&str; 4] = ["port_queue_full", "no_function", "unmarked", "foreign"];
+
+impl Status {
+    /// What doesn't add up; the server must be still.
+    pub(super) fn mistakes(&self) -> Vec<String> {
+        let ports = |of: fn(&PortStatus) -> u64| self.ports.iter().map(of).sum::<u64>();
+        let functions = |of: fn(&FunctionStatus) -> u64| self.functions.iter().map(of).sum::<u64>();
+        let dropped = |after: bool| -> u64 {
+            let named =
+                self.drops.iter().filter(|(name, _)| AFTER.contains(&name.as_str()) == after);
+            named.map(|(_, frames)| frames).sum()
+        };
+        let (received, sent) = (ports(|port| port.in_packets), ports(|port| port.out_packets));
+        let (to, from) = (functions(|one| one.to_packets), functions(|one| one.from_packets));
+        let passed = ports(|port| port.passed);
+        let mut mistakes = Vec::new();
+        if received != to + passed + self.held + dropped(false) {
+            mistakes.push(format!("{received} frames received do not add up: {self:?}"));
+        }
+        if from + passed != sent + dropped(true) {
+            mistakes.push(format!("{sent} frames sent do not add up: {self:?}"));
+        }
+        mistakes
+    }
+}
+
+/// The processes.
+pub(super) struct Server {
+    binary: PathBuf,
+    program: Option<PathBuf>,
+    pid: u32,
+    functions: [Option<u32>; 2],
+    starts: u32,
+}
+
+impl Server {
+    /// Starts the server and both functions, and waits for them.
+    pub(super) fn start(
+        lab: &mut Lab,
+        binary: &Path,
+        program: Option<&Path>,
+    ) -> Result<Self, LabError> {
+        let file = lab.dir().join("nf.toml");
+        let text = configuration(lab.dir());
+        std::fs::write(&file, text).map_err(LabError::io(format!("write {}", file.display())))?;
+        let argv =
+            [&binary.display().to_string(), "nf", "run", "--config", &file.display().to_string()];
+        let pid = lab.spawn(BALANCER, "nf-server", &argv)?;
+        let (binary, program) = (binary.to_owned(), program.map(Path::to_owned));
+        let mut server = Self { binary, program, pid, functions: [None; 2], starts: 0 };
+        server.wait(lab, "the status socket", |_| true)?;
+        for number in 0..2 {
+            server.start_function(lab, number)?;
+        }
+        Ok(server)
+    }
+
+    /// Starts a function and waits until it is up.
+    pub(super) fn start_function(&mut self, lab: &mut Lab, number: usize) -> Result<(), LabError> {
+        let attach = format!("vhost:{}", socket(lab.dir(), number));
+        self.starts += 1;
+        let name = format!("nf{number}-{}", self.starts);
+        let hnlb = self.binary.display().to_string();
+        let program = self.program.as_ref().map(|program| program.display().to_string());
+        let argv: Vec<&str> = match &program {
+            Some(program) => vec![program, "--attach", &attach],
+            None => vec![&hnlb, "nf", "function", "--attach", &attach],
+        };
+        let pid = lab.spawn(BALANCER, &name, &argv)?;
+        if let Some(place) = self.functions.get_mut(number) {
+            *place = Some(pid);
+        }
+        let up = |status: &Status| status.functions.get(number).is_some_and(|f| f.health == "up");
+        self.wait(lab, &name, up)
+    }
+
+    /// The pid of a function.
+    pub(super) fn function(&self, number: usize) -> Option<u32> {
+        self.functions.get(number).copied().flatten()
+    }
+
+    /// A function that was killed is forgotten.
+    pub(super) fn bury(&mut self, lab: &mut Lab, number: usize) {
+        if let Some(pid) = self.functions.get_mut(number).and_then(Option::take) {
+            lab.end(pid, Duration::ZERO);
+        }
+    }
+
+    /// Asks the server.
+    pub(super) fn status(&self, lab: &Lab) -> Result<Status, LabError> {
+        let text = self.ask(lab, true)?;
+        serde_json::from_str(&text).map_err(|error| LabError::Parse {
+            tool: "hnlb nf",
+            detail: format!("{error}: {text}"),
+        })
+    }
+
+    fn ask(&self, lab: &Lab, json: bool) -> Result<String, LabError> {
+        let (hnlb, socket) = (self.binary.display().to_string(), status_socket(lab.dir()));
+        let mut argv = vec![hnlb.as_str(), "nf", "status", "--socket", &socket];
+        if json {
+            argv.push("--json");
+        }
+        Ok(lab.exec(BALANCER, &argv)?.success()?.stdout)
+    }
+
+    /// Waits until the status is as wanted.
+    pub(super) fn wait(
+        &self,
+        lab: &mut Lab,
+        what: &str,
+        wanted: impl Fn(&Status) -> bool,
+    ) -> Result<(), LabError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status(lab);
+            if status.as_ref().is_ok_and(&wanted) {
+                return Ok(());
+            }
+            if let Some(status) = lab.ended(self.pid) {
+                let log = crate::lab::log_tail(&lab.log("nf-server"));
+                let command = "hnlb nf run".to_owned();
+                return Err(LabError::Command { command, status, stderr: log });
+            }
+            if Instant::now() >= deadline {
+                return Err(LabError::Timeout {
+                    what: what.to_owned(),
+                    seconds: PATIENCE.as_secs(),
+                    detail: format!("; the last status: {status:?}"),
+                });
+            }
+            lab.stop().sleep(Duration::from_millis(20))?;
+        }
+    }
+
+    /// Ends everything; the server's last words for people.
+    pub(super) fn end(mut self, lab: &mut Lab) -> Result<String, LabError> {
+        let text = self.ask(lab, false)?;
+        for place in &mut self.functions {
+            if let Some(pid) = place.take() {
+                lab.end(pid, PATIENCE);
+            }
+        }
+        if !lab.end(self.pid, PATIENCE) {
+            return Err(LabError::Timeout {
+                what: "hnlb nf run ending on SIGTERM".to_owned(),
+                seconds: PATIENCE.as_secs(),
+                detail: String::new(),
+            });
+        }
+        Ok(text)
+    }
+}
+
+fn socket(dir: &Path, number: usize) -> String {
+    dir.join(format!("nf{number}.sock")).display().to_string()
+}
+
+fn status_socket(dir: &Path) -> String {
+    dir.join("nf.status").display().to_string()
+}
+
+fn configuration(dir: &Path) -> String {
+    let mut text = format!(
+        "socket = \"{}\"\nidle = \"yield\"\nmemory_mb = 64\nhuge_pages = \"never\"\n\
+         pairs = [[\"clients\", \"servers\"]]\n",
+        status_socket(dir)
+    );
+    for (at, (name, device)) in [("clients", PORT), ("servers", WIDE_PORT)].iter().enumerate() {
+        text += &format!(
+            "[[port]]\nname = \"{name}\"\ndevice = \"net_af_packet{at},iface={device}\"\n"
+        );
+    }
+    for (number, tagging) in TAGGINGS.iter().enumerate() {
+        text += &format!(
+            "[[function]]\nname = \"nf{number}\"\nattach = \"vhost:{}\"\ntagging = \"{tagging}\"\n",
+            socket(dir, number)
+        );
+    }
+    text
+}
