@@ -20,6 +20,11 @@ pub struct ResolverSettings {
     pub longest_ms: u64,
     /// Questions without an answer after which a stale neighbour is given up.
     pub tries: u32,
+    /// The same where known addresses are pinned. A flood makes a busy machine lose
+    /// answers, and after the last try the address is anybody's who claims it.
+    pub pinned_tries: u32,
+    /// The longest pause between questions where known addresses are pinned.
+    pub pinned_longest_ms: u64,
     /// How long a neighbour that has not answered is remembered.
     pub unanswered_ms: u64,
     /// Slots of the neighbour table looked at in one tick.
@@ -32,6 +37,8 @@ impl Default for ResolverSettings {
             again_ms: 250,
             longest_ms: 8000,
             tries: 5,
+            pinned_tries: 60,
+            pinned_longest_ms: 1000,
             unanswered_ms: 10_000,
             slots_per_tick: 256,
         }
@@ -260,7 +267,7 @@ impl Resolver {
                 if !kept && unused_ms > remembered_ms {
                     table.forget(neighbour.hop);
                 } else if in_use
-                    && self.ask(snapshot, neighbour, now_ms, send) > self.settings.tries
+                    && self.ask(snapshot, neighbour, now_ms, send) > self.patience(neighbour).0
                 {
                     table.give_up(neighbour.hop);
                 }
@@ -277,12 +284,13 @@ impl Resolver {
         now_ms: u64,
         send: &mut dyn FnMut(PortId, &[u8]),
     ) -> u32 {
+        let (_, longest_ms) = self.patience(neighbour);
         let Some(asked) = slot(&mut self.asked, neighbour.hop) else { return 0 };
         if asked.hop != Some(neighbour.hop) {
             *asked = Asked { hop: Some(neighbour.hop), at_ms: 0, times: 0 };
         }
         let doubled = self.settings.again_ms << asked.times.saturating_sub(1).min(16);
-        let pause_ms = doubled.min(self.settings.longest_ms);
+        let pause_ms = doubled.min(longest_ms);
         if asked.times > 0 && now_ms.saturating_sub(asked.at_ms) < pause_ms {
             return asked.times;
         }
@@ -294,6 +302,18 @@ impl Resolver {
             send(port, &frame);
         }
         times
+    }
+
+    /// How often `neighbour` is asked before its Ethernet address is given up, and
+    /// the longest pause between two questions, in milliseconds.
+    fn patience(&self, neighbour: &Neighbour) -> (u32, u64) {
+        let ResolverSettings { tries, longest_ms, pinned_tries, pinned_longest_ms, .. } =
+            self.settings;
+        if neighbour.mac.is_some() && self.shared.neighbours.is_pinned() {
+            (pinned_tries, pinned_longest_ms)
+        } else {
+            (tries, longest_ms)
+        }
     }
 
     /// The count of questions begins anew.

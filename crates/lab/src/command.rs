@@ -95,6 +95,12 @@ pub enum LabCommand {
         /// Run only these attacks; may be given several times
         #[arg(long, value_enum, default_values = ["syn", "udp", "rst", "fragments", "arp", "neighbours"])]
         attack: Vec<Attack>,
+        /// Run the attacks only all at once, none of them alone
+        #[arg(long)]
+        together: bool,
+        /// Leave `[neighbours] pin` at false, so that `arp` may divert connections
+        #[arg(long)]
+        no_pin: bool,
         /// How packets get to the backends
         #[arg(long, value_enum, default_value = "nat")]
         mode: Mode,
@@ -199,8 +205,10 @@ impl LabCommand {
                 let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
                 reload::run(binary, &stop, &reload::Options { reloads, seed, modes, encodings })
             }
-            Self::Flood { seconds, rate, attack: attacks, mode, encoding, json } => {
-                let options = flood::Options { seconds, rate, attacks, mode, encoding, json };
+            Self::Flood { seconds, rate, attack, together, no_pin, mode, encoding, json } => {
+                let (attacks, pin) = (attack, !no_pin);
+                let options =
+                    flood::Options { seconds, rate, attacks, together, pin, mode, encoding, json };
                 flood::run(binary, &stop, &options)
             }
             Self::Answers => answers::run(binary, &stop),

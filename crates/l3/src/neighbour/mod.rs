@@ -152,6 +152,12 @@ impl NeighbourTable {
         self.pinned.store(pinned, Ordering::Relaxed);
     }
 
+    /// Whether known Ethernet addresses stay: see [`Self::set_pinned`].
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.pinned.load(Ordering::Relaxed)
+    }
+
     /// Sets how long a neighbour's answer is valid, in milliseconds.
     pub fn set_refresh(&self, refresh_ms: u64) {
         self.refresh_ms.store(refresh_ms, Ordering::Relaxed);
@@ -296,7 +302,7 @@ impl NeighbourTable {
         let key = key_of(interface, addr);
         let found = self.window(key).find_map(|(at, slot)| Some((at, slot, slot.holds(key)?)));
         let Some((at, slot, word)) = found else { return Learnt::Unknown };
-        let pinned = self.pinned.load(Ordering::Relaxed);
+        let pinned = self.is_pinned();
         let learnt = |word| {
             let other = is_known(word) && mac_of(word) != mac;
             let stays = state_of(word) == STATIC || other && pinned;

@@ -32,6 +32,10 @@ pub struct Options {
     pub rate: u32,
     /// The attacks that are run alone, and together if they are several.
     pub attacks: Vec<Attack>,
+    /// Whether the attacks are run only together, none of them alone.
+    pub together: bool,
+    /// Whether HNLB keeps a neighbour's address against other stations' claims.
+    pub pin: bool,
     /// How packets get to the backends.
     pub mode: Mode,
     /// How the NIC tells the worker what it matched.
@@ -49,8 +53,10 @@ pub struct Options {
 /// requested. The lab is gone in any case.
 pub fn run(binary: &Path, stop: &Stop, options: &Options) -> Result<bool, LabError> {
     let mut floods: Vec<Vec<Attack>> = vec![Vec::new()];
-    floods.extend(options.attacks.iter().map(|attack| vec![*attack]));
-    if options.attacks.len() > 1 {
+    if !options.together {
+        floods.extend(options.attacks.iter().map(|attack| vec![*attack]));
+    }
+    if options.together || options.attacks.len() > 1 {
         floods.push(options.attacks.clone());
     }
     let how = LabRun { mode: options.mode, ..LabRun::emulated(options.encoding) };

@@ -13,7 +13,7 @@ use super::{Attack, Options};
 use crate::config::LabRun;
 use crate::load::{self, Connections, HttpLoad, Length};
 use crate::threads::join;
-use crate::topology::{ATTACKER, BALANCER, CLIENTS, Family, PORT, vip};
+use crate::topology::{ATTACKER, BALANCER, CLIENTS, Family, PORT, WIDE_PORT, vip};
 use crate::{Balancer, Lab, LabError, Stop};
 
 /// Connections that are held idle.
@@ -51,6 +51,10 @@ pub(super) struct Report {
     pub(super) downloads: u64,
     pub(super) broken: Vec<String>,
     pub(super) new: Visited,
+    /// Frames that the link brought, and those of them that HNLB's ring on the link
+    /// had no room for.
+    pub(super) brought: u64,
+    pub(super) overrun: u64,
     /// What HNLB and its devices have counted, where it is not 0.
     pub(super) counters: BTreeMap<String, u64>,
 }
@@ -68,7 +72,20 @@ impl Report {
     fn new(flood: String, sent: Sent, held: Held, new: Visited) -> Self {
         let counters = BTreeMap::new();
         let (requests, failed, downloads, broken) = (0, 0, 0, Vec::new());
-        Self { flood, sent, held, requests, failed, downloads, broken, new, counters }
+        let (brought, overrun) = (0, 0);
+        Self {
+            flood,
+            sent,
+            held,
+            requests,
+            failed,
+            downloads,
+            broken,
+            new,
+            brought,
+            overrun,
+            counters,
+        }
     }
 
     /// Everything that is not as it should be.
@@ -99,14 +116,18 @@ pub(super) fn run(
 ) -> Result<Report, LabError> {
     lab.open_tunnels(how.mode)?;
     let balancer = Balancer::start_with(lab, binary, "hnlb-flood", how.device, |socket| {
-        how.toml(socket) + &protection()
+        how.toml(socket) + &protection(options.pin)
     })?;
+    let before = received_by_link(lab)?;
     let flood = Flood { lab, binary: binary.display().to_string(), options, attacks };
     let seen = flood.run();
     balancer.check(lab)?;
     let mut report = seen?;
+    report.brought = received_by_link(lab)? - before;
     let status = balancer.status(lab)?;
     let devices = status.ports.iter().map(|port| &port.counters);
+    let taken = devices.clone().filter_map(|counters| counters.get("rx_packets")).sum();
+    report.overrun = report.brought.saturating_sub(taken);
     for (name, count) in [&status.counters, &status.nic.drops].into_iter().chain(devices).flatten()
     {
         if *count > 0 {
@@ -121,13 +142,22 @@ pub(super) fn run(
 
 /// What an operator configures where stations on the link are not trusted; and
 /// the way to the rest of the world, which is the attacker's host.
-fn protection() -> String {
+fn protection(pin: bool) -> String {
     let (v4, v6) = (ATTACKER.v4, ATTACKER.v6);
     format!(
-        "\n[neighbours]\npin = true\n\
+        "\n[neighbours]\npin = {pin}\n\
          \n[[route]]\nprefix = \"0.0.0.0/0\"\nvia = \"{v4}\"\n\
          \n[[route]]\nprefix = \"::/0\"\nvia = \"{v6}\"\n"
     )
+}
+
+/// Frames that have arrived at HNLB's ends of its links.
+fn received_by_link(lab: &Lab) -> Result<u64, LabError> {
+    let files =
+        [PORT, WIDE_PORT].map(|port| format!("/sys/class/net/{port}/statistics/rx_packets"));
+    let script = format!("cat {} 2>/dev/null || true", files.join(" "));
+    let counts = lab.exec(BALANCER, &["sh", "-c", &script])?.success()?.stdout;
+    Ok(counts.lines().filter_map(|line| line.parse::<u64>().ok()).sum())
 }
 
 /// A run in course.
@@ -145,6 +175,13 @@ impl Flood<'_> {
         // The attack goes on until all clients have ended.
         let (clients, attack) = (Stop::default(), Stop::default());
         let (c1, c2) = (CLIENTS[0].name, CLIENTS[1].name);
+        // HNLB knows every client before the attack: an address that is claimed by two
+        // stations before it has been resolved goes to the first of them.
+        for (client, family) in
+            [(c1, Family::V4), (c1, Family::V6), (c2, Family::V4), (c2, Family::V6)]
+        {
+            load::get(self.lab, client, vip(family))?;
+        }
         std::thread::scope(|scope| {
             let held = scope.spawn(|| self.hold(c1, &ready, &clients));
             while !ready.exists() && !held.is_finished() {

@@ -34,6 +34,8 @@ pub(super) struct Visited {
     /// Microseconds from the first SYN to the whole answer, of those served.
     pub(super) p50_us: u64,
     pub(super) p99_us: u64,
+    /// SYNs that this host's kernel sent again meanwhile, of these and other connections.
+    pub(super) syn_again: u64,
     /// Why others were not served, with their number.
     pub(super) errors: std::collections::BTreeMap<String, u64>,
 }
@@ -46,6 +48,7 @@ impl Visitor {
     pub fn run(&self, stop: &Stop) -> Result<bool, LabError> {
         let pause = Duration::from_secs(1) * VISITORS / self.rate.max(1);
         let all = Mutex::new((Vec::new(), Visited::default()));
+        let before = syns_again();
         std::thread::scope(|scope| {
             for number in 0..VISITORS {
                 let all = &all;
@@ -70,6 +73,7 @@ impl Visitor {
             all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         times.sort_unstable();
         seen.served = times.len() as u64;
+        seen.syn_again = syns_again() - before;
         (seen.p50_us, seen.p99_us) = (quantile(&times, 50), quantile(&times, 99));
         println!("{}", serde_json::json!(seen));
         Ok(true)
@@ -80,6 +84,16 @@ impl Visitor {
 fn quantile(times: &[Duration], percent: usize) -> u64 {
     let at = (times.len() * percent).div_ceil(100).saturating_sub(1);
     times.get(at).map_or(0, |time| time.as_micros() as u64)
+}
+
+/// SYNs that the kernel of this namespace has sent again (`TCPSynRetrans` of
+/// proc(5), `/proc/net/netstat`: a line of names, then a line of counts).
+fn syns_again() -> u64 {
+    let text = std::fs::read_to_string("/proc/net/netstat").unwrap_or_default();
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, counts) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let mut both = names.split_ascii_whitespace().zip(counts.split_ascii_whitespace());
+    both.find(|(name, _)| *name == "TCPSynRetrans").map_or(0, |(_, own)| own.parse().unwrap_or(0))
 }
 
 /// One request on a connection of its own.

@@ -317,28 +317,39 @@ fn invented_addresses_on_the_link_do_not_stop_others() {
 }
 
 /// A stale next hop is asked for five times in vain, by unicast; with the sixth
-/// question its address is given up.
+/// question its address is given up. A pinned one is asked for a minute.
 #[test]
 fn a_stale_hop_is_given_up_after_so_many_questions() {
+    let settings = ResolverSettings::default();
+    let (asked, after_ms) = questions_in_vain(false);
+    assert_eq!((asked, after_ms < 30_000), (settings.tries as usize, true));
+    let (asked, after_ms) = questions_in_vain(true);
+    assert_eq!((asked, after_ms > 55_000), (settings.pinned_tries as usize, true));
+}
+
+/// How often a stale neighbour is asked for in vain, and how long after it became
+/// stale its address is given up.
+fn questions_in_vain(pinned: bool) -> (usize, u64) {
     let world = World::new(&Plan { known_backends: false, ..Plan::default() });
     let table = &world.shared.neighbours;
-    let settings = ResolverSettings::default();
-    let mut resolver = Resolver::new(Arc::clone(&world.shared), settings);
+    table.set_pinned(pinned);
+    let mut resolver = Resolver::new(Arc::clone(&world.shared), ResolverSettings::default());
     let (mut now, addr) = (1000, ip("10.1.0.11"));
     let hop = table.hop(InterfaceId(1), addr, now).unwrap();
     table.learn(InterfaceId(1), addr, backend_mac(1), now);
     let question = arp::request(LB_IN, v4("10.1.0.1"), v4("10.1.0.11"), Some(backend_mac(1)));
-    let mut asked = 0;
+    let (mut asked, mut stale_ms) = (0, None);
     loop {
         let sent = run(&mut resolver, &mut now, 1);
         match table.get(hop).unwrap().state {
             NeighbourState::Reachable => {}
             NeighbourState::Stale => {
+                stale_ms.get_or_insert(now);
                 asked += sent.iter().filter(|(_, frame)| frame[..] == question[..]).count();
             }
             _ => break,
         }
         assert!(now < 200_000);
     }
-    assert_eq!(asked, settings.tries as usize);
+    (asked, now - stale_ms.unwrap())
 }
