@@ -27,4 +27,4 @@ pub use key::Key;
 pub use meter::Meter;
 pub use settings::Settings;
 pub use sketch::{Sketch, Tracked};
-pub use standing::{CardRefusal, Reason, Standing};
+pub use standing::{CardRefusal, Cause, Reason, Standing};

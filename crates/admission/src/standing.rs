@@ -2,7 +2,7 @@
 use std::fmt;
 
 /// Why the card didn't take a connection's rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CardRefusal {
     /// It can't take them, or the encoding can't express them.
     Unsupported,
@@ -68,6 +68,47 @@ pub enum Reason {
         /// Milliseconds until it may be chosen again.
         again_in_ms: u64,
     },
+}
+
+/// A reason in a word, for totals over many connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// See [`Reason::Off`].
+    Off,
+    /// See [`Reason::NotEstablished`].
+    NotEstablished,
+    /// See [`Reason::NotAsked`].
+    NotAsked,
+    /// See [`Reason::Unseen`].
+    Unseen,
+    /// See [`Reason::TooYoung`].
+    TooYoung,
+    /// See [`Reason::Silent`].
+    Silent,
+    /// See [`Reason::TooLight`].
+    TooLight,
+    /// See [`Reason::InTurn`].
+    InTurn,
+    /// See [`Reason::Refused`].
+    Refused(CardRefusal),
+}
+
+impl Reason {
+    /// The reason in a word.
+    #[must_use]
+    pub const fn cause(&self) -> Cause {
+        match self {
+            Self::Off => Cause::Off,
+            Self::NotEstablished => Cause::NotEstablished,
+            Self::NotAsked => Cause::NotAsked,
+            Self::Unseen { .. } => Cause::Unseen,
+            Self::TooYoung { .. } => Cause::TooYoung,
+            Self::Silent { .. } => Cause::Silent,
+            Self::TooLight { .. } => Cause::TooLight,
+            Self::InTurn { .. } => Cause::InTurn,
+            Self::Refused { why, .. } => Cause::Refused(*why),
+        }
+    }
 }
 
 /// Where a connection stands, and since when.

@@ -12,7 +12,9 @@ use http_body_util::BodyExt;
 use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
-use status::{ClientConnections, ConnectionList, PacketStories, ServiceStatus, Status};
+use status::{
+    ClientConnections, ConnectionList, OffloadCauses, PacketStories, ServiceStatus, Status,
+};
 use tower::ServiceExt;
 
 use crate::endpoint::Endpoint;
@@ -39,6 +41,7 @@ fn obedient(stream: StdStream) {
             }
             Request::Drain { .. } | Request::Restore { .. } => to_raw_value(&Steered::default()),
             Request::Connections(_) => to_raw_value(&ConnectionList::default()),
+            Request::OffloadCauses => to_raw_value(&OffloadCauses::default()),
             Request::Explain(_) => to_raw_value(&PacketStories::default()),
             Request::Change(_) => to_raw_value(&Changed::default()),
             Request::Configuration => to_raw_value(&in_force()),

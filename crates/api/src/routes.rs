@@ -14,7 +14,9 @@ use control::{Change, Changed, Filter, InForce, Question, Refusal, Reloaded, Req
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use status::{ClientConnections, ConnectionList, PacketStories, ServiceStatus, Status};
+use status::{
+    ClientConnections, ConnectionList, OffloadCauses, PacketStories, ServiceStatus, Status,
+};
 
 use tokio::sync::Semaphore;
 
@@ -97,6 +99,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .takes_query::<Filter>()
         .answers::<ConnectionList>()
         .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::get(
+            "/v1/offload/causes",
+            "How many connections the NIC matches, and why it does not match the others.",
+            offload_causes,
+        )
+        .answers::<OffloadCauses>(),
         Endpoint::post(
             "/v1/explain",
             "What becomes of packets, and why: service, backend, entry of the table, rules, and the bytes that leave. Nothing changes.",
@@ -253,6 +261,10 @@ async fn service(
 
 async fn connections(State(app): State<App>, Query(filter): Query<Filter>) -> Response {
     answer(app.engine.ask(Request::Connections(filter)).await)
+}
+
+async fn offload_causes(State(app): State<App>) -> Response {
+    answer(app.engine.ask(Request::OffloadCauses).await)
 }
 
 async fn explain(State(app): State<App>, Body(question): Body<Question>) -> Response {

@@ -20,6 +20,8 @@ pub enum Request {
     },
     /// The connections in the table.
     Connections(Filter),
+    /// How many connections the NIC matches, and why it does not match the others.
+    OffloadCauses,
     /// What becomes of packets, and why.
     Explain(Question),
     /// The configuration in force.

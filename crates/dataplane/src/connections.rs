@@ -1,5 +1,5 @@
 //! Answers to questions about connections in the table.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use admission::Standing;
@@ -10,11 +10,15 @@ use offload::{Explained, Place};
 use service::{Binding, Service};
 use state::Shared;
 
+use crate::causes::{self, CauseOf};
 use crate::offload_thread::RulesDesk;
-use status::{ClientConnections, Connection, ConnectionList, Explanation};
+use status::{ClientConnections, Connection, ConnectionList, Explanation, OffloadCauses};
 
 /// Records that a search visits in one turn: 1 to 5 ms, since each may be a cache miss.
 pub(crate) const SLICE: usize = 1 << 14;
+/// Records of which the causes are asked in one turn: the thread that knows them answers
+/// within a millisecond.
+const CAUSES_SLICE: usize = 1 << 11;
 
 /// A search for the connections of a client. It goes over the whole table, slice by
 /// slice, so that the control thread does its other work in between.
@@ -24,6 +28,8 @@ pub(crate) struct Search {
     found: Vec<(ConnId, ConnView)>,
     /// How many were asked for and seen, those that are not shown included.
     matches: u64,
+    /// How many have each cause.
+    causes: BTreeMap<CauseOf, u64>,
 }
 
 impl Search {
@@ -54,6 +60,7 @@ impl Search {
         &mut self,
         filter: &Filter,
         shared: &Shared,
+        desk: &RulesDesk,
         now_ms: u64,
     ) -> Option<Result<ConnectionList, Refusal>> {
         let snapshot = shared.snapshot.load();
@@ -69,7 +76,7 @@ impl Search {
         let present = table.backends().iter().chain(table.departed());
         let backends: BTreeSet<BackendId> =
             present.filter(|own| filter.backend == Some(own.address)).map(|own| own.id).collect();
-        let Self { place, found, matches } = self;
+        let Self { place, found, matches, .. } = self;
         let shown = usize::from(filter.limit.min(Filter::MOST));
         let is_more = shared.table.iter_slice(now_ms, place, SLICE, &mut |conn, view| {
             let Binding { client, backend, service: own, .. } = view.binding;
@@ -87,7 +94,9 @@ impl Search {
             return None;
         }
         let name = |id| all().find(|own| own.id() == id).map_or("", Service::name).to_owned();
-        let connections = found.iter().map(|(_, view)| Connection {
+        let causes = desk.causes(found.iter().map(|(conn, _)| *conn).collect()).unwrap_or_default();
+        let causes = causes.into_iter().map(Some).chain(std::iter::repeat(None));
+        let connections = found.iter().zip(causes).map(|((_, view), cause)| Connection {
             protocol: view.binding.proto.to_string(),
             client: view.binding.client.to_string(),
             service: name(view.binding.service),
@@ -96,9 +105,47 @@ impl Search {
             state: format!("{:?}", view.state),
             idle_ms: view.idle_ms,
             in_nic: view.offload == OffloadState::Installed,
+            cause: cause
+                .flatten()
+                .map_or("unknown", |own| CauseOf::new(own, view.state).name())
+                .to_owned(),
         });
         Some(Ok(ConnectionList { connections: connections.collect(), found: *matches }))
     }
+}
+
+impl Search {
+    /// Looks at the next slice. How many connections have which cause, once all have
+    /// been looked at.
+    pub(crate) fn count_causes(
+        &mut self,
+        shared: &Shared,
+        desk: &RulesDesk,
+        now_ms: u64,
+    ) -> Option<Result<OffloadCauses, Refusal>> {
+        let Self { place, found, causes, .. } = self;
+        found.clear();
+        let is_more = shared.table.iter_slice(now_ms, place, CAUSES_SLICE, &mut |conn, view| {
+            found.push((conn, view));
+        });
+        let Some(known) = desk.causes(found.iter().map(|(conn, _)| *conn).collect()) else {
+            return Some(Err(busy(desk, now_ms)));
+        };
+        for ((_, view), cause) in found.iter().zip(known) {
+            // A connection that has ended meanwhile has no cause.
+            if let Some(cause) = cause {
+                *causes.entry(CauseOf::new(cause, view.state)).or_default() += 1;
+            }
+        }
+        (!is_more).then(|| Ok(causes::report(causes)))
+    }
+}
+
+fn busy(desk: &RulesDesk, now_ms: u64) -> Refusal {
+    let busy_ms = desk.busy_ms(now_ms);
+    Refusal::Busy(format!(
+        "the thread that makes rules has been busy with a driver for {busy_ms} ms"
+    ))
 }
 
 fn explain_all(
@@ -107,10 +154,7 @@ fn explain_all(
     now_ms: u64,
 ) -> Result<ClientConnections, Refusal> {
     let Some(explained) = desk.explain(found.iter().map(|(conn, _)| *conn).collect()) else {
-        let busy_ms = desk.busy_ms(now_ms);
-        return Err(Refusal::Busy(format!(
-            "the thread that makes rules has been busy with a driver for {busy_ms} ms"
-        )));
+        return Err(busy(desk, now_ms));
     };
     let all = found.iter().zip(&explained).filter_map(|((_, view), explained)| {
         let ConnView { binding, state, idle_ms, .. } = *view;

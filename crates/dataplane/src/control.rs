@@ -76,6 +76,7 @@ impl Control {
             Request::Status
             | Request::Connection { .. }
             | Request::Connections(_)
+            | Request::OffloadCauses
             | Request::Explain(_) => None,
             Request::Configuration => {
                 let (file, config) = (self.file.clone(), self.config.clone());

@@ -9,6 +9,7 @@
 
 mod admission_report;
 mod build;
+mod causes;
 mod checks;
 mod clock;
 mod connections;

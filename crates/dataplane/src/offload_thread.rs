@@ -9,7 +9,7 @@ use std::time::Duration;
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use nic::Nic;
-use offload::{Explained, Rules, RulesReport};
+use offload::{Explained, OffloadCause, Rules, RulesReport};
 
 use crate::clock::Clock;
 use crate::counted_flows::CountedFlows;
@@ -30,6 +30,7 @@ const AT_REST: u64 = u64::MAX;
 enum Question {
     Report(SyncSender<RulesReport>),
     Explain(Vec<ConnId>, SyncSender<Vec<Option<Explained>>>),
+    Causes(Vec<ConnId>, SyncSender<Vec<Option<OffloadCause>>>),
 }
 
 /// Everything the thread owns.
@@ -115,6 +116,10 @@ impl OffloadThread {
                     let explain = |conn: &ConnId| self.rules.explain(*conn);
                     drop(answer.send(conns.iter().map(explain).collect()));
                 }
+                Question::Causes(conns, answer) => {
+                    let cause = |conn: &ConnId| self.rules.cause(*conn);
+                    drop(answer.send(conns.iter().map(cause).collect()));
+                }
             }
         }
     }
@@ -143,6 +148,14 @@ impl RulesDesk {
     pub(crate) fn explain(&self, conns: Vec<ConnId>) -> Option<Vec<Option<Explained>>> {
         let (answer, due) = sync_channel(1);
         self.questions.send(Question::Explain(conns, answer)).ok()?;
+        due.recv_timeout(PATIENCE).ok()
+    }
+
+    /// Where each of `conns` is served, or why not in the NIC; `None` if a driver keeps
+    /// the thread from answering.
+    pub(crate) fn causes(&self, conns: Vec<ConnId>) -> Option<Vec<Option<OffloadCause>>> {
+        let (answer, due) = sync_channel(1);
+        self.questions.send(Question::Causes(conns, answer)).ok()?;
         due.recv_timeout(PATIENCE).ok()
     }
 

@@ -97,7 +97,10 @@ impl Reporter {
                 search.advance(*client, &self.shared, &self.desk, now_ms).map(control::outcome)
             }
             Request::Connections(filter) => {
-                search.list(filter, &self.shared, now_ms).map(control::outcome)
+                search.list(filter, &self.shared, &self.desk, now_ms).map(control::outcome)
+            }
+            Request::OffloadCauses => {
+                search.count_causes(&self.shared, &self.desk, now_ms).map(control::outcome)
             }
             Request::Explain(question) => Some(control::outcome(self.stories(question, now_ms))),
             _ => {

@@ -33,6 +33,10 @@ pub(crate) enum Command {
     /// load balancer, or with --config a replay that needs none. Example: hnlb explain
     /// tcp 198.51.100.7:40000 192.0.2.100:80
     Explain(ExplainArgs),
+    /// Show why connections are not in the NIC: how many have which reason, or the reason
+    /// of the connections of one client. Example: hnlb why-not-offloaded
+    /// 198.51.100.7:40000
+    WhyNotOffloaded(WhyNotOffloadedArgs),
     /// Save the configuration of a running load balancer.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -279,6 +283,21 @@ pub(crate) struct ConnectionsArgs {
     #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
     pub(crate) socket: PathBuf,
     /// Print the connections as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb why-not-offloaded`
+#[derive(Debug, Args)]
+pub(crate) struct WhyNotOffloadedArgs {
+    /// A client's address and port, or a 5-tuple: tcp or udp, the client's address and
+    /// port, the service's [default: count the connections by reason].
+    #[arg(value_name = "CONNECTION", num_args = 0..=3)]
+    pub(crate) connection: Vec<String>,
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print the answer as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

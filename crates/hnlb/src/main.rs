@@ -44,6 +44,7 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Status(args) => command::status::run(&args),
         Command::Connections(args) => command::connections::run(&args),
         Command::Explain(args) => command::explain::run(&args),
+        Command::WhyNotOffloaded(args) => command::why_not_offloaded::run(&args),
         Command::Config(command) => command::config::run(&command),
         Command::Backend(command) => command::backend::run(&command),
         Command::Reload(args) => command::reload::run(&args, args.dry_run),

@@ -72,6 +72,12 @@ fn a_running_load_balancer_tells_where_a_packet_would_go() {
     assert_eq!(status["connections"]["active"], 0, "{status}");
     assert_eq!(status["counters"]["forwarded"], 0, "{status}");
 
+    // No connection, no cause.
+    assert!(program.told(&["why-not-offloaded"]).starts_with("0 connections\n"));
+    let output = program.ask(&["why-not-offloaded", "tcp", "10.71.0.50:40000", "10.71.0.100:80"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("no such connection of 10.71.0.50:40000"), "{error}");
+
     // A drain shows at once.
     let address = chosen.split(':').next().unwrap();
     program.told(&["backend", "drain", "web", address]);

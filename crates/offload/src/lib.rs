@@ -23,7 +23,7 @@ pub use encode::tunnel::TunnelType;
 pub use environment::{Connections, Environment, NextHop, NextHops, Path, PortTables, Ports};
 pub use flow_type::FlowType;
 pub use offloader::Offloader;
-pub use offloader::admission::{Explained, Place};
+pub use offloader::admission::{Explained, OffloadCause, Place};
 pub use probe::{Probe, ProbeInput, probe, probe_card};
 pub use rules::{Rules, RulesReport};
 pub use stateless::{Held, PortState, StatelessRules, StatelessStats};

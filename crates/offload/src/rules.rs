@@ -7,7 +7,7 @@ use dpdk::flow::FlowPort;
 use state::{Offload, Shared};
 
 use crate::stateless::StatelessStats;
-use crate::{Explained, OffloadStats, Offloader, StatelessRules};
+use crate::{Explained, OffloadCause, OffloadStats, Offloader, StatelessRules};
 
 /// The one owner of all rules. It knows no thread and no clock: the thread that has
 /// the drivers calls [`turn`](Self::turn). A driver may take long for each call, so
@@ -61,6 +61,13 @@ impl Rules {
     #[must_use]
     pub fn explain(&self, conn: ConnId) -> Option<Explained> {
         self.connections.explain(conn)
+    }
+
+    /// Where `conn` is served, or why not in the NIC, in a word; `None` if there is no
+    /// such connection.
+    #[must_use]
+    pub fn cause(&self, conn: ConnId) -> Option<OffloadCause> {
+        self.connections.cause(conn)
     }
 
     /// The present state, and the counts since the start.

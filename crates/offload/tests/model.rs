@@ -3,13 +3,15 @@
 
 mod common;
 
-use admission::Settings;
+use admission::{Cause, Settings, Standing};
 use common::card::Card;
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;
 use dpdk::flow::FlowPort;
 use flow::{AdmissionPolicy, Direction, Encoding};
-use offload::{OffloadConfig, Offloader, Place, PortConfig, RewriteCapabilities, Style};
+use offload::{
+    OffloadCause, OffloadConfig, Offloader, Place, PortConfig, RewriteCapabilities, Style,
+};
 use proptest::prelude::*;
 use state::Offload;
 use wire::FlowKey;
@@ -324,6 +326,41 @@ impl Model {
         }
     }
 
+    /// The word for a connection says the same as the sentence.
+    fn check_causes(&self) {
+        for &slot in self.world.conns.borrow().keys() {
+            let conn = ConnId::from_raw(slot);
+            let Some(explained) = self.offloader.explain(conn) else { continue };
+            let places = [explained.forward, explained.reply];
+            let any = |place| places.contains(&place);
+            match self.offloader.cause(conn).unwrap() {
+                OffloadCause::InLine => assert!(
+                    any(Place::InLine)
+                        || matches!(explained.standing, Standing::InLine { .. })
+                        || !matches!(explained.standing, Standing::Software { .. })
+                ),
+                OffloadCause::Leaving => assert!(any(Place::Leaving) && !any(Place::InLine)),
+                OffloadCause::Hardware => assert!(any(Place::Hardware), "{explained:?}"),
+                OffloadCause::OneDirection(why) => assert_eq!(explained.refusal, Some(why)),
+                OffloadCause::NotRewritten(why) => {
+                    assert!(explained.not_rewritten.contains(&Some(why)), "{explained:?}");
+                }
+                OffloadCause::Software(cause) => {
+                    assert!(places == [Place::Software; 2], "{explained:?}");
+                    let Standing::Software { reason, .. } = explained.standing else {
+                        assert!(matches!(cause, Cause::Refused(_) | Cause::NotEstablished));
+                        continue;
+                    };
+                    let refused = explained.refusal.map(Cause::Refused);
+                    assert!(
+                        Some(cause) == refused || cause == reason.cause(),
+                        "{cause:?} {reason:?}"
+                    );
+                }
+            }
+        }
+    }
+
     /// Faults end, packets are delivered, time goes by.
     fn calm(&mut self) {
         for card in &mut self.cards {
@@ -334,6 +371,7 @@ impl Model {
             self.poll(1000);
             self.check();
             self.check_handshakes();
+            self.check_causes();
         }
     }
 

@@ -219,6 +219,31 @@ pub struct Connection {
     pub idle_ms: u64,
     /// Whether rules of the NIC may match its packets.
     pub in_nic: bool,
+    /// Where it is served, or why not in the NIC, in a word of [`OffloadCauses`];
+    /// `unknown` while a driver keeps the thread that knows.
+    pub cause: String,
+}
+
+/// How many connections the NIC matches, and why it does not match the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OffloadCauses {
+    /// Connections in the table.
+    pub connections: u64,
+    /// How many have each cause, the most frequent first.
+    pub causes: Vec<CauseCount>,
+}
+
+/// Connections with one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CauseCount {
+    /// The cause in a word.
+    pub cause: String,
+    /// How many connections have it.
+    pub connections: u64,
+    /// What the word means, and what could be done.
+    pub help: String,
 }
 
 /// The connection table.

@@ -28,8 +28,8 @@ pub(crate) fn run(args: &ConnectionsArgs) -> CommandResult {
 }
 
 fn line(own: &Connection) -> String {
-    let Connection { protocol, client, service, vip, server, state, idle_ms, in_nic } = own;
-    let place = if *in_nic { "NIC" } else { "software" };
+    let Connection { protocol, client, service, vip, server, state, idle_ms, in_nic, cause } = own;
+    let place = if *in_nic { "NIC".to_owned() } else { format!("software ({cause})") };
     let idle = *idle_ms as f64 / 1000.0;
     format!("{protocol} {client} {vip} {server} {service} {state} {place} idle {idle:.1} s\n")
 }

@@ -22,3 +22,4 @@ pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod setup;
 pub(crate) mod status;
+pub(crate) mod why_not_offloaded;

@@ -41,7 +41,8 @@ fn explain(args: &StatusArgs, client: SocketAddr) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn explanation(connection: &Explanation) -> String {
+/// A connection, and why it is where it is.
+pub(crate) fn explanation(connection: &Explanation) -> String {
     let rate = connection.rate.map_or_else(String::new, |rate| format!(", {rate:.0} packets/s"));
     let since = connection.since_seconds;
     let since = since.map_or_else(String::new, |since| format!(", for {since:.1} s"));

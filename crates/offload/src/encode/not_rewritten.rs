@@ -2,7 +2,7 @@
 use std::fmt;
 
 /// Why no rule rewrites the packets of one direction of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NotRewritten {
     /// An interface has a VLAN tag.
     Tagged,

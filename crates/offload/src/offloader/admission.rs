@@ -1,5 +1,5 @@
 //! The policy at work: it takes samples, decides, and explains its decisions.
-use admission::{Key, Reason, Room, Standing};
+use admission::{CardRefusal, Cause, Key, Reason, Room, Standing};
 use conntrack::ConnId;
 use dpdk::flow::Counters;
 use flow::{AdmissionPolicy, Direction};
@@ -43,6 +43,23 @@ pub struct Explained {
     pub not_rewritten: [Option<NotRewritten>; 2],
 }
 
+/// Where a connection's packets are served, or why not in the NIC, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OffloadCause {
+    /// The NIC matches its packets.
+    Hardware,
+    /// The NIC matches one direction, and took no rule for the other.
+    OneDirection(CardRefusal),
+    /// The NIC marks its packets, and can't rewrite them.
+    NotRewritten(NotRewritten),
+    /// In line for its rules.
+    InLine,
+    /// Its rules are being taken back.
+    Leaving,
+    /// In software.
+    Software(Cause),
+}
+
 impl<E: Environment> Offloader<E> {
     /// Why `conn` is, or is not, in hardware, and since when, in the time that
     /// [`tick`](Self::tick) is given; `None` if there is no such connection.
@@ -57,7 +74,22 @@ impl<E: Environment> Offloader<E> {
                 *reason = Reason::NotEstablished;
             }
         }
-        let place = |direction| {
+        let [forward, reply] = self.places(conn);
+        Some(Explained {
+            standing,
+            forward,
+            reply,
+            hardware: connection.map_or_else(Counters::default, |connection| connection.hardware()),
+            refusal: connection.and_then(|connection| connection.refusal()),
+            not_rewritten: Direction::BOTH
+                .map(|direction| connection.and_then(|own| own.not_rewritten(direction))),
+        })
+    }
+
+    /// Where both directions of `conn` are served.
+    fn places(&self, conn: ConnId) -> [Place; 2] {
+        let connection = self.connections.get(&conn);
+        Direction::BOTH.map(|direction| {
             connection.map_or(Place::Software, |connection| match connection.stage(direction) {
                 Stage::Software => Place::Software,
                 Stage::Waiting(_) => Place::InLine,
@@ -67,15 +99,39 @@ impl<E: Environment> Offloader<E> {
                 Stage::Installed(_) => Place::Hardware,
                 Stage::Destroying | Stage::Settling => Place::Leaving,
             })
-        };
-        Some(Explained {
-            standing,
-            forward: place(Direction::Forward),
-            reply: place(Direction::Reply),
-            hardware: connection.map_or_else(Counters::default, |connection| connection.hardware()),
-            refusal: connection.and_then(|connection| connection.refusal()),
-            not_rewritten: Direction::BOTH
-                .map(|direction| connection.and_then(|own| own.not_rewritten(direction))),
+        })
+    }
+
+    /// [`Self::explain`] in a word, for totals over many connections; `None` if there is
+    /// no such connection.
+    #[must_use]
+    pub fn cause(&self, conn: ConnId) -> Option<OffloadCause> {
+        let policy = self.admission.cause(self.key(conn)?, self.now_ms);
+        let connection = self.connections.get(&conn);
+        let places = self.places(conn);
+        let any = |place| places.contains(&place);
+        let not_rewritten = connection.and_then(|own| {
+            Direction::BOTH.into_iter().find_map(|direction| own.not_rewritten(direction))
+        });
+        let refusal = connection.and_then(|own| own.refusal());
+        Some(if self.ports.iter().all(|rules| rules.is_off()) {
+            OffloadCause::Software(Cause::Off)
+        } else if any(Place::InLine) {
+            OffloadCause::InLine
+        } else if any(Place::Leaving) {
+            OffloadCause::Leaving
+        } else if any(Place::Hardware) || any(Place::Marked) {
+            match (refusal, not_rewritten) {
+                (Some(why), _) => OffloadCause::OneDirection(why),
+                (None, Some(why)) => OffloadCause::NotRewritten(why),
+                (None, None) => OffloadCause::Hardware,
+            }
+        } else if let Some(why) = refusal {
+            OffloadCause::Software(Cause::Refused(why))
+        } else if !self.environment.is_established(conn) && policy != Some(Cause::Off) {
+            OffloadCause::Software(Cause::NotEstablished)
+        } else {
+            policy.map_or(OffloadCause::InLine, OffloadCause::Software)
         })
     }
 
