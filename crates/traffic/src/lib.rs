@@ -14,6 +14,7 @@
 //! | [`TrafficSet`] | timed and sized packets of the LASLB thesis' three sets, and of a bursty one |
 #![forbid(unsafe_code)]
 
+mod application;
 mod bursts;
 mod churn;
 mod error;
@@ -23,6 +24,7 @@ mod sizes;
 mod uniform;
 mod zipf;
 
+pub use application::{Application, Message};
 pub use churn::{Churn, ChurnPacket, Class, Phase};
 pub use error::TrafficError;
 pub use rng::Rng;
