@@ -472,6 +472,10 @@ pub(crate) struct BenchLaslbArgs {
     /// --quick 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) draws: Option<u32>,
+    /// Take service times from this file, which `hnlb-ndpi record` writes, instead of the
+    /// model's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) service: Option<PathBuf>,
     /// Write laslb.json, the plots and laslb.html into this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

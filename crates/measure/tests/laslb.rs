@@ -3,8 +3,8 @@
 use measure::laslb::{LaslbRow, Options, goals, run};
 
 fn short() -> Vec<LaslbRow> {
-    let options = Options { quick: true, draws: 1, warm_up_ms: 10, measured_ms: 10 };
-    run(options, &mut |_, _| {}).unwrap()
+    let options = Options { quick: true, draws: 1, warm_up_ms: 10, measured_ms: 10, service: None };
+    run(&options, &mut |_, _| {}).unwrap()
 }
 
 #[test]

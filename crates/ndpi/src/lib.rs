@@ -3,8 +3,12 @@
 //!
 //! This crate's `unsafe` is the calls into the shim beside it, all of them in `library`.
 
+pub mod check;
 mod flows;
+mod frames;
 mod inspector;
 mod library;
+pub mod record;
 
+pub use frames::Conversation;
 pub use inspector::Inspector;

@@ -1,13 +1,16 @@
 //! `hnlb-ndpi`: a network function that classifies every flow with libndpi.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
+use dpdk::{Eal, EalConfig};
+use measure::laslb::ServiceTimes;
 use middlebox::{Attachment, Function};
-use ndpi::Inspector;
+use ndpi::{Inspector, check, record};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Deep packet inspection at an attachment of `hnlb nf run`, until Ctrl-C or SIGTERM;
@@ -15,19 +18,67 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 /// vhost:/run/hnlb/nf0.sock
 #[derive(Debug, Parser)]
 #[command(name = "hnlb-ndpi", version, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
     /// The attachment, as it is in the server's configuration.
-    #[arg(long, value_name = "ATTACHMENT")]
-    attach: Attachment,
+    #[arg(long, value_name = "ATTACHMENT", required = true)]
+    attach: Option<Attachment>,
     /// Take memory from huge pages only.
     #[arg(long)]
     huge_pages: bool,
 }
 
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Record how long libndpi takes for each packet, for `hnlb bench laslb --service`.
+    /// Example: hnlb-ndpi record --out times.json
+    Record {
+        /// The file.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// Flows of each application.
+        #[arg(long, value_name = "N", default_value_t = 5000)]
+        flows: u32,
+    },
+    /// Compare the simulation of one processor with a real instance on a core of its
+    /// own, at 20, 50, 80 and 95 % load. Example: hnlb-ndpi check --service times.json
+    Check {
+        /// The recorded times.
+        #[arg(long, value_name = "FILE")]
+        service: PathBuf,
+        /// Packets of each load.
+        #[arg(long, value_name = "N", default_value_t = 200_000)]
+        packets: usize,
+        /// The instance's core.
+        #[arg(long, value_name = "CORE")]
+        core: Option<u32>,
+        /// Print a JSON object a load.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    match run(&cli) {
+    let outcome = match cli.command {
+        None => run(&cli.run),
+        Some(Command::Record { out, flows }) => write_times(&out, flows),
+        Some(Command::Check { service, packets, core, json }) => {
+            compare(&service, packets, core, json)
+        }
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hnlb-ndpi: {error}");
@@ -36,15 +87,100 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
+fn run(args: &RunArgs) -> Outcome {
+    let Some(attach) = &args.attach else { return Err("--attach is missing".into()) };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let mut inspector = Inspector::new().ok_or("libndpi has no memory for its protocols")?;
-    let pages = if cli.huge_pages { dpdk::HugePages::Require } else { dpdk::HugePages::Auto };
-    let report = Function::attach(&cli.attach, pages)?.run(&mut inspector, &stop)?;
+    let pages = if args.huge_pages { dpdk::HugePages::Require } else { dpdk::HugePages::Auto };
+    let report = Function::attach(attach, pages)?.run(&mut inspector, &stop)?;
     println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+/// The cycle counter's rate is known once EAL runs.
+fn eal() -> Result<Eal, dpdk::EalError> {
+    let huge_pages = dpdk::HugePages::Never;
+    Eal::init(&EalConfig { memory_mb: 64, huge_pages, ..EalConfig::default() })
+}
+
+fn write_times(out: &std::path::Path, flows: u32) -> Outcome {
+    let _eal = eal()?;
+    let machine = measure::report::Machine::this(&dpdk::eal::version());
+    let mut shown = 0;
+    let mut progress = |done: u32, all: u32| {
+        let percent = done * 100 / all.max(1);
+        if percent >= shown + 10 {
+            shown = percent;
+            eprintln!("record: {percent} %");
+        }
+    };
+    let times = record::record(flows, machine.cpu, &mut progress)
+        .ok_or("libndpi has no memory for its protocols")?;
+    std::fs::write(out, serde_json::to_string(&times)? + "\n")
+        .map_err(|error| format!("{}: {error}", out.display()))?;
+    println!(
+        "{:<10} {:>8} {:>8} {:>8}   ns: median by place in the flow",
+        "", "first", "4th", "later"
+    );
+    for times in &times.applications {
+        let median = |place: Option<&Vec<u32>>| {
+            place.and_then(|own| own.get(own.len() / 2)).copied().unwrap_or(0)
+        };
+        let places = &times.packets;
+        let (first, fourth, later) = (places.first(), places.get(3), places.last());
+        println!(
+            "{:<10} {:>8} {:>8} {:>8}",
+            times.application,
+            median(first),
+            median(fourth),
+            median(later)
+        );
+    }
+    Ok(())
+}
+
+fn compare(file: &std::path::Path, packets: usize, core: Option<u32>, json: bool) -> Outcome {
+    let named = |error: String| format!("{}: {error}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| named(error.to_string()))?;
+    let times: ServiceTimes =
+        serde_json::from_str(&text).map_err(|error| named(error.to_string()))?;
+    if !times.is_whole() {
+        return Err(named("it lacks an application or its times".to_owned()).into());
+    }
+    let _eal = eal()?;
+    if !json {
+        println!(
+            "{:>5} {:>9} {:>19} {:>19} {:>19} {:>13}",
+            "load",
+            "packets",
+            "p50 us sim / real",
+            "p95 us sim / real",
+            "p99 us sim / real",
+            "dropped"
+        );
+    }
+    check::check(&times, packets, core, &mut |row| {
+        if json {
+            println!("{}", serde_json::to_string(row).unwrap_or_default());
+            return;
+        }
+        println!(
+            "{:>4}% {:>9} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>6} {:>6}",
+            row.load_percent,
+            row.packets,
+            row.simulated_p50_us,
+            row.real_p50_us,
+            row.simulated_p95_us,
+            row.real_p95_us,
+            row.simulated_p99_us,
+            row.real_p99_us,
+            row.simulated_dropped,
+            row.real_dropped
+        );
+    })?;
     Ok(())
 }

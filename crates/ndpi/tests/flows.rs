@@ -69,3 +69,19 @@ fn frames_of_every_length_are_survived() {
         assert!(inspector.inspect(&mut whole[..length].to_vec()));
     }
 }
+
+/// What the traffic generator says is what libndpi hears.
+#[test]
+fn every_application_of_the_traffic_sets_is_recognised() {
+    let expected = ["HTTP", "HTTP", "SMTP", "RTSP", "RTP", "Citrix"];
+    let mut rng = traffic::Rng::new(1);
+    for (application, name) in traffic::Application::ALL.into_iter().zip(expected) {
+        let mut inspector = Inspector::new().unwrap();
+        let mut conversation = ndpi::Conversation::new(application, 1, &mut rng);
+        for _ in 0..40 {
+            assert!(inspector.inspect(&mut conversation.next_frame()));
+        }
+        let summary = inspector.summary().unwrap();
+        assert!(summary.contains(&format!("{name} 1")), "{application:?}: {summary}");
+    }
+}

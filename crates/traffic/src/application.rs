@@ -110,8 +110,10 @@ fn data(back: bool, bytes: usize, rng: &mut Rng) -> impl Iterator<Item = Message
     (0..bytes.div_ceil(most)).map(move |packet| {
         let mut rng = seed.clone();
         let length = most.min(bytes - packet * most);
-        let mut payload: Vec<u8> =
-            std::iter::repeat_with(|| rng.next_u64().to_le_bytes()).take(length / 8 + 1).flatten().collect();
+        let mut payload: Vec<u8> = std::iter::repeat_with(|| rng.next_u64().to_le_bytes())
+            .take(length / 8 + 1)
+            .flatten()
+            .collect();
         payload.truncate(length);
         Message { back, payload }
     })

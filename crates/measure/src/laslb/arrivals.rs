@@ -2,7 +2,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use traffic::{Phase, Rng, Set, TrafficError, TrafficSet};
+use traffic::{Application, Phase, Rng, Set, TrafficError, TrafficSet};
 use wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 
 use crate::laslb::service::Function;
@@ -33,8 +33,19 @@ pub(crate) struct Arrivals {
     pub(crate) closed_loop: bool,
 }
 
-/// What a flow has: its number, its bucket, its processor by the NIC's hash.
-type Place = (u32, u16, u16);
+/// What a flow has.
+struct Known {
+    number: u32,
+    bucket: u16,
+    /// Its processor by the NIC's hash.
+    rss: u16,
+    application: Application,
+    /// Packets so far; a flow that was open at the start is past its beginning.
+    packets: u32,
+}
+
+/// Packets of a flow that began before the traffic was looked at.
+const OPEN_ALREADY: u32 = 1 << 16;
 
 impl Arrivals {
     /// Packets of a set at a load for `length_ns` nanoseconds, with addresses by `seed`.
@@ -42,13 +53,14 @@ impl Arrivals {
         set: Set,
         gbps: f64,
         length_ns: u64,
-        function: Function,
+        function: &Function,
         seed: u64,
     ) -> Result<Self, TrafficError> {
         let mut rng = Rng::new(seed);
         let traffic = TrafficSet::at(set, gbps, rng.next_u64())?;
         let mut addresses = Addresses { rng: rng.split(), toeplitz: Toeplitz::new(&MICROSOFT_KEY) };
-        let mut known: HashMap<u32, Place> = HashMap::new();
+        let mut applications = rng.split();
+        let mut known: HashMap<u32, Known> = HashMap::new();
         let mut packets = Vec::new();
         let mut probe_ns = 0;
         for packet in traffic.take_while(|packet| packet.at_ns < length_ns) {
@@ -56,7 +68,7 @@ impl Arrivals {
                 packets.push(Arrival {
                     at_ns: probe_ns,
                     flow: None,
-                    service_ns: function.draw_ns(false, &mut rng),
+                    service_ns: function.draw_ns(None, false, &mut rng),
                     size: 64,
                     bucket: rng.below(BUCKETS.into()) as u16,
                     rss: rng.below(CPUS.into()) as u16,
@@ -64,18 +76,29 @@ impl Arrivals {
                 probe_ns += PROBE_NS;
             }
             let next = known.len() as u32;
-            let &mut (flow, bucket, rss) = known.entry(packet.flow).or_insert_with(|| {
+            let opens = packet.phase == Phase::Open;
+            let flow = known.entry(packet.flow).or_insert_with(|| {
                 let (bucket, rss) = addresses.place();
-                (next, bucket, rss)
+                let application = Application::draw(&mut applications);
+                let packets = if opens { 0 } else { OPEN_ALREADY };
+                Known { number: next, bucket, rss, application, packets }
             });
+            let of = Some((flow.application, flow.packets));
+            flow.packets += 1;
             packets.push(Arrival {
                 at_ns: packet.at_ns,
-                flow: Some(flow),
-                service_ns: function.draw_ns(packet.phase == Phase::Open, &mut rng),
+                flow: Some(flow.number),
+                service_ns: function.draw_ns(of, opens, &mut rng),
                 size: packet.size,
-                bucket,
-                rss,
+                bucket: flow.bucket,
+                rss: flow.rss,
             });
+        }
+        let sum_ns = packets.iter().map(|packet| u64::from(packet.service_ns)).sum();
+        if let Some(scale) = function.scale(sum_ns, packets.len()) {
+            for packet in &mut packets {
+                packet.service_ns = (f64::from(packet.service_ns) * scale) as u32;
+            }
         }
         let closed_loop = !matches!(set, Set::Udp { .. });
         Ok(Self { packets, flows: known.len(), closed_loop })

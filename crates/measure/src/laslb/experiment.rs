@@ -59,13 +59,13 @@ impl Point {
     }
 
     /// All points, in the order of the thesis.
-    pub(crate) fn all(quick: bool) -> Vec<Self> {
+    pub(crate) fn all(quick: bool, inspection: &Function) -> Vec<Self> {
         let loads = if quick { &QUICK_LOADS[..] } else { &LOADS[..] };
         let point = |experiment, set, gbps, systems: &[System]| Self {
             experiment,
             set,
             gbps,
-            function: Function::Inspection,
+            function: inspection.clone(),
             systems: systems.to_vec(),
         };
         let mut points = Vec::new();

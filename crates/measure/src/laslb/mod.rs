@@ -2,8 +2,8 @@
 //! processors that run a network function, and the very [`balance`] crate that spreads
 //! packets over them.
 //!
-//! Service times are a model that is calibrated to the thesis' own figures, not times
-//! recorded from a real function: the module `service`.
+//! Service times are a model that is calibrated to the thesis' own figures, or recorded
+//! from libndpi: the module `service`.
 
 mod arrivals;
 mod experiment;
@@ -13,8 +13,11 @@ mod row;
 mod run;
 mod service;
 mod simulation;
+mod single;
 mod system;
 
 pub use experiment::Experiment;
 pub use row::{LaslbGoal, LaslbRow, goals};
 pub use run::{Options, run};
+pub use service::{ApplicationTimes, ServiceTimes};
+pub use single::model_latencies;

@@ -18,6 +18,8 @@ pub struct LaslbRow {
     pub default: bool,
     /// The traffic: 1, 2, 3 or bursty.
     pub set: String,
+    /// Where service times are from: model, recorded, or forwarder.
+    pub service: String,
     /// Offered load.
     pub load_gbps: f64,
     /// Achieved load, the mean over the draws.
@@ -104,6 +106,7 @@ pub(crate) fn rows(
         algorithm: system.name().to_owned(),
         default: system.is_default(),
         set: point.traffic().to_owned(),
+        service: point.function.name().to_owned(),
         load_gbps: point.gbps,
         throughput_gbps: all.bytes as f64 * 8.0 / seconds / 1e9,
         probe_mean_us: all.probes.mean() / 1e3,

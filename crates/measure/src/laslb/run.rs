@@ -1,17 +1,18 @@
 //! All points, all draws, on all cores.
-use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::MeasureError;
 use crate::laslb::arrivals::Arrivals;
 use crate::laslb::experiment::Point;
 use crate::laslb::outcome::Outcome;
 use crate::laslb::row::{LaslbRow, rows};
+use crate::laslb::service::{Function, ServiceTimes};
 use crate::laslb::simulation::Simulation;
 
 /// How much is run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Fewer loads.
     pub quick: bool,
@@ -21,6 +22,8 @@ pub struct Options {
     pub warm_up_ms: u64,
     /// Simulated milliseconds that are counted.
     pub measured_ms: u64,
+    /// Recorded service times instead of the model's.
+    pub service: Option<Arc<ServiceTimes>>,
 }
 
 impl Options {
@@ -28,9 +31,9 @@ impl Options {
     #[must_use]
     pub const fn new(quick: bool) -> Self {
         if quick {
-            Self { quick, draws: 4, warm_up_ms: 250, measured_ms: 250 }
+            Self { quick, draws: 4, warm_up_ms: 250, measured_ms: 250, service: None }
         } else {
-            Self { quick, draws: 100, warm_up_ms: 300, measured_ms: 500 }
+            Self { quick, draws: 100, warm_up_ms: 300, measured_ms: 500, service: None }
         }
     }
 }
@@ -43,10 +46,11 @@ type Draw = Result<Vec<Outcome>, MeasureError>;
 /// # Errors
 /// [`MeasureError`] of the traffic, or of a thread that failed.
 pub fn run(
-    options: Options,
+    options: &Options,
     progress: &mut impl FnMut(usize, usize),
 ) -> Result<Vec<LaslbRow>, MeasureError> {
-    let points = Point::all(options.quick);
+    let inspection = options.service.clone().map_or(Function::Inspection, Function::Recorded);
+    let points = Point::all(options.quick, &inspection);
     let mut all = Vec::new();
     for (number, point) in points.iter().enumerate() {
         progress(number, points.len());
@@ -67,7 +71,7 @@ pub fn run(
 /// All draws of a point, in no order.
 fn draws(
     point: &Point,
-    options: Options,
+    options: &Options,
 ) -> Result<Mutex<Vec<Vec<Option<Outcome>>>>, MeasureError> {
     let next = AtomicUsize::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -91,10 +95,10 @@ fn draws(
     Ok(found)
 }
 
-fn draw(point: &Point, options: Options, seed: u64) -> Draw {
+fn draw(point: &Point, options: &Options, seed: u64) -> Draw {
     let warm_up = options.warm_up_ms * 1_000_000;
     let length = warm_up + options.measured_ms * 1_000_000;
-    let arrivals = Arrivals::draw(point.set, point.gbps, length, point.function, seed)?;
+    let arrivals = Arrivals::draw(point.set, point.gbps, length, &point.function, seed)?;
     let systems = point.systems.iter();
     systems.map(|system| Simulation::run(&arrivals, *system, warm_up, length)).collect()
 }
