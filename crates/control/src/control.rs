@@ -195,7 +195,7 @@ impl Control {
 
     /// Takes departed backends that no connection has out of the snapshot.
     fn forget_departed(&mut self, shared: &Shared) {
-        let now = shared.snapshot.load_full();
+        let now = shared.snapshot();
         let table = &now.services;
         if table.departed().is_empty() && table.departed_services().is_empty() {
             return;
@@ -210,18 +210,18 @@ impl Control {
     }
 
     fn publish(&mut self, shared: &Shared, next: Snapshot) {
-        self.old.push(shared.snapshot.swap(Arc::new(next)));
+        self.old.push(shared.publish(Arc::new(next)));
     }
 
     /// What is to be after `steps`, and with which ids. Nothing has changed yet.
     fn compile(&self, shared: &Shared, steps: &[Step]) -> Result<Next, CompileError> {
         let plan = steps.iter().fold(self.plan.clone(), Plan::after);
         let mut ids = self.ids.clone();
-        let old = shared.snapshot.load();
+        let old = shared.snapshot();
         let (snapshot, moved) = compile(&plan, steps, &old, &mut ids, &self.ports)?;
         let set = neighbours(&plan, &snapshot.interfaces)?;
         if let Some((_, at)) =
-            set.keys().find(|(interface, at)| shared.neighbours.hop(*interface, *at, 0).is_none())
+            set.keys().find(|(interface, at)| shared.neighbours().hop(*interface, *at, 0).is_none())
         {
             return Err(CompileError::NeighboursFull(*at));
         }
@@ -234,19 +234,19 @@ impl Control {
             return Ok(Applied::default());
         }
         let Next { plan, ids, snapshot, moved } = self.compile(shared, &steps)?;
-        let before = neighbours(&self.plan, &shared.snapshot.load().interfaces)?;
+        let before = neighbours(&self.plan, &shared.snapshot().interfaces)?;
         let after = neighbours(&plan, &snapshot.interfaces)?;
         for ((interface, at), mac) in &after {
-            shared.neighbours.set_static(*interface, *at, *mac);
+            shared.neighbours().set_static(*interface, *at, *mac);
         }
-        shared.table.set_timeouts(ServiceTimeouts::new(plan.timeouts, &snapshot.services));
-        shared.table.set_embryonic_limits(plan.embryonic);
-        shared.neighbours.set_refresh(plan.refresh_ms.into());
-        shared.neighbours.set_pinned(plan.pin);
+        shared.table().set_timeouts(ServiceTimeouts::new(plan.timeouts, &snapshot.services));
+        shared.table().set_embryonic_limits(plan.embryonic);
+        shared.neighbours().set_refresh(plan.refresh_ms.into());
+        shared.neighbours().set_pinned(plan.pin);
         set_shares(shared, &snapshot, &plan);
         self.publish(shared, snapshot);
         for (interface, at) in before.keys().filter(|key| !after.contains_key(key)) {
-            shared.neighbours.unset_static(*interface, *at);
+            shared.neighbours().unset_static(*interface, *at);
         }
         (self.plan, self.ids) = (plan, ids);
         Ok(Applied { steps, moved })
@@ -275,14 +275,14 @@ struct Next {
 
 /// Each service of `snapshot` may take its part of the connection table.
 fn set_shares(shared: &Shared, snapshot: &Snapshot, plan: &Plan) {
-    let stats = shared.table.stats();
+    let stats = shared.table().stats();
     for service in snapshot.services.services() {
         let family = if service.vip().is_ipv4() { stats.v4 } else { stats.v6 };
         let most = plan.shares.get(service.name()).map(|percent| {
             let most = family.capacity as u64 * u64::from(*percent) / 100;
             u32::try_from(most).unwrap_or(u32::MAX)
         });
-        shared.table.set_share(service.id(), most.unwrap_or(u32::MAX));
+        shared.table().set_share(service.id(), most.unwrap_or(u32::MAX));
     }
 }
 
@@ -292,11 +292,11 @@ fn impossible(error: CompileError) -> Refusal {
 
 /// What has become of `one`'s service.
 fn steered(shared: &Shared, one: &Drained, moved: Moved) -> Steered {
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let mut services = snapshot.services.services().iter();
     let found = services.find(|found| found.name() == one.service);
     let backends = found.map(Service::backends).unwrap_or_default();
-    let open = |own: &Backend| u64::from(shared.loads.connections(own.id));
+    let open = |own: &Backend| u64::from(shared.loads().connections(own.id));
     let open = backends.iter().filter(|own| own.address == one.backend).map(open).sum();
     let serves = |own: &&Backend| found.is_some_and(|found| found.serves(own.id));
     Steered {

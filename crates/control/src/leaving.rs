@@ -17,9 +17,9 @@ pub(crate) struct Leaving {
 /// receive queue means. No worker may have a snapshot older than that of `table`:
 /// then none can give them a connection.
 pub(crate) fn unused(table: &ServiceTable, shared: &Shared) -> Vec<BackendId> {
-    let idle = table.departed().iter().filter(|own| shared.loads.connections(own.id) == 0);
+    let idle = table.departed().iter().filter(|own| shared.loads().connections(own.id) == 0);
     let idle = idle.map(|own| own.id);
-    idle.filter(|id| shared.ports.iter().all(|port| !port.queues.means(*id))).collect()
+    idle.filter(|id| shared.ports().iter().all(|port| !port.queues.means(*id))).collect()
 }
 
 /// `table` without `backends`, and what has left by that.

@@ -28,7 +28,7 @@ fn find(balancer: &mut Balancer, host: u8, health: Health) -> usize {
 }
 
 fn weights(balancer: &Balancer) -> Vec<u16> {
-    let snapshot = balancer.shared.snapshot.load();
+    let snapshot = balancer.shared.snapshot();
     snapshot.services.services()[0].backends().iter().map(|own| own.weight).collect()
 }
 

@@ -17,14 +17,13 @@ use state::{Shared, Snapshot};
 
 /// All that a snapshot says, with names in the place of ids.
 fn dump(shared: &Shared) -> String {
-    let snapshot = shared.snapshot.load();
-    let Snapshot { services, interfaces, routes, tunnels, admit, sample, answers, .. } =
-        &**snapshot;
+    let snapshot = shared.snapshot();
+    let Snapshot { services, interfaces, routes, tunnels, admit, sample, answers, .. } = &*snapshot;
     let waits = snapshot.fragment_timeout_ms;
     let mut text = format!("{admit:?} {sample} {waits} {answers:?}\n");
     for service in services.services() {
         let own = (service.name(), service.vip(), service.port(), service.scheduler());
-        let timeouts = shared.table.timeouts();
+        let timeouts = shared.table().timeouts();
         let settings = (service.on_remove(), service.refuse(), *timeouts.of(service.id()));
         text += &format!("{own:?} {:?} {settings:?}\n", service.forwarding());
         if let Some(pool) = service.pool() {
@@ -56,7 +55,7 @@ fn dump(shared: &Shared) -> String {
         let next = routes.next(probe.parse().unwrap());
         text += &format!("{probe} {:?}\n", next.map(|(id, via)| (name(id), via)));
     }
-    let neighbours = shared.neighbours.iter();
+    let neighbours = shared.neighbours().iter();
     let fixed = neighbours.filter(|own| own.state == NeighbourState::Static);
     let fixed: BTreeMap<IpAddr, _> =
         fixed.map(|own| (own.addr, (name(own.interface), own.mac))).collect();
@@ -99,7 +98,7 @@ proptest! {
         prop_assert_eq!(dump(&balancer.shared), dump(&started.shared));
         balancer.settle();
         prop_assert_eq!(dump(&balancer.shared), dump(&started.shared));
-        let snapshot = balancer.shared.snapshot.load();
+        let snapshot = balancer.shared.snapshot();
         prop_assert!(snapshot.services.departed().is_empty());
         prop_assert!(snapshot.services.departed_services().is_empty());
         prop_assert_eq!(balancer.control.old_snapshots(), 0);
@@ -144,10 +143,10 @@ fn steps_say_what_changes() {
 
 /// Nothing of the shared state is touched.
 fn assert_refused(balancer: &mut Balancer, text: &str) -> Refusal {
-    let (before, plan) = (balancer.shared.snapshot.load_full(), balancer.control.plan().clone());
+    let (before, plan) = (balancer.shared.snapshot(), balancer.control.plan().clone());
     let said = dump(&balancer.shared);
     let refusal = balancer.reload(text).unwrap_err();
-    assert!(Arc::ptr_eq(&before, &balancer.shared.snapshot.load()), "{refusal}");
+    assert!(Arc::ptr_eq(&before, &balancer.shared.snapshot()), "{refusal}");
     assert_eq!((&plan, said), (balancer.control.plan(), dump(&balancer.shared)), "{refusal}");
     refusal
 }
@@ -183,11 +182,11 @@ fn what_is_refused_changes_nothing_and_says_where() {
 #[test]
 fn a_dry_run_changes_nothing() {
     let mut balancer = Balancer::new(&web("1 2"));
-    let before = balancer.shared.snapshot.load_full();
+    let before = balancer.shared.snapshot();
     let name = std::path::Path::new(FILE);
     let done = balancer.control.reload(&balancer.shared, (name, &web("1 3")), true).unwrap();
     assert_eq!((done.steps.len(), done.dry_run), (2, true));
-    assert!(Arc::ptr_eq(&before, &balancer.shared.snapshot.load()));
+    assert!(Arc::ptr_eq(&before, &balancer.shared.snapshot()));
     assert_eq!(balancer.reload(&web("1 3")).unwrap().steps, done.steps);
 }
 
@@ -207,7 +206,7 @@ fn a_dry_run_names_what_needs_a_restart() {
 
 fn id(balancer: &Balancer, host: u8) -> Option<BackendId> {
     let address: IpAddr = format!("10.71.0.{host}").parse().unwrap();
-    let snapshot = balancer.shared.snapshot.load();
+    let snapshot = balancer.shared.snapshot();
     let found = snapshot.services.backends().iter().find(|own| own.address == address);
     found.map(|own| own.id)
 }
@@ -218,7 +217,7 @@ fn a_drain_outlives_a_reload_and_ends_with_its_backend_or_weight() {
     balancer.drain("web", "10.71.0.2", true);
     let weight = |balancer: &Balancer| {
         let id = id(balancer, 2)?;
-        balancer.shared.snapshot.load().services.backend(id).map(|own| own.weight)
+        balancer.shared.snapshot().services.backend(id).map(|own| own.weight)
     };
     balancer.reload(&web("4 3 2:7")).unwrap();
     assert_eq!(weight(&balancer), Some(0));
@@ -244,17 +243,17 @@ fn a_drain_outlives_a_reload_and_ends_with_its_backend_or_weight() {
 fn an_id_stays_while_a_connection_has_it() {
     let mut balancer = Balancer::new(&web("1 2"));
     let first = id(&balancer, 1).unwrap();
-    balancer.shared.loads.opened(first);
+    balancer.shared.loads().opened(first);
     balancer.reload(&web("2")).unwrap();
     balancer.settle();
     let address = |balancer: &Balancer| {
-        let snapshot = balancer.shared.snapshot.load();
+        let snapshot = balancer.shared.snapshot();
         snapshot.services.backend(first).map(|own| own.address.to_string())
     };
     assert_eq!(address(&balancer).as_deref(), Some("10.71.0.1"), "one connection is left");
     balancer.reload(&web("2 3 4 5")).unwrap();
     assert_eq!(address(&balancer).as_deref(), Some("10.71.0.1"));
-    balancer.shared.loads.closed(first);
+    balancer.shared.loads().closed(first);
     balancer.settle();
     assert_eq!(address(&balancer), None);
     balancer.reload(&web("2 3 4 5 6")).unwrap();
@@ -271,14 +270,14 @@ fn connections_of_a_removed_backend_stay_or_move_as_the_service_says() {
         let mut balancer = Balancer::new(&text("1 2"));
         let shared = Arc::clone(&balancer.shared);
         let insert = |host: u8| {
-            let snapshot = shared.snapshot.load();
+            let snapshot = shared.snapshot();
             let src = std::net::SocketAddr::from(([192, 0, 2, host], 1000));
             let vip = "10.71.0.100:80".parse().unwrap();
             let key = wire::FlowKey::new(wire::Transport::Tcp, src, vip).unwrap();
             let backend = id(&balancer, host).unwrap();
             let binding = snapshot.services.services()[0].bind(backend, &key, None).unwrap();
-            shared.table.insert(&binding, [flow::HopId(0); 2], 0).unwrap();
-            shared.loads.opened(backend);
+            shared.table().insert(&binding, [flow::HopId(0); 2], 0).unwrap();
+            shared.loads().opened(backend);
             backend
         };
         let first = insert(1);
@@ -286,10 +285,10 @@ fn connections_of_a_removed_backend_stay_or_move_as_the_service_says() {
         balancer.reload(&text("2")).unwrap();
         let mut ager = keeper::Ager::new(Arc::clone(&shared), keeper::AgerSettings::default());
         (0..3).for_each(|now_ms| ager.tick(now_ms, &mut |_, _| panic!("none has rules")));
-        assert_eq!(shared.table.len(), kept, "{key}");
-        assert_eq!(shared.loads.connections(first), u32::from(kept == 2), "{key}");
+        assert_eq!(shared.table().len(), kept, "{key}");
+        assert_eq!(shared.loads().connections(first), u32::from(kept == 2), "{key}");
         balancer.settle();
-        let known = shared.snapshot.load().services.backend(first).is_some();
+        let known = shared.snapshot().services.backend(first).is_some();
         assert_eq!(known, kept == 2, "{key}");
     }
 }
@@ -299,7 +298,7 @@ fn connections_of_a_removed_backend_stay_or_move_as_the_service_says() {
 #[test]
 fn an_old_snapshot_is_freed_by_the_control_side() {
     let mut balancer = Balancer::new(&web("1 2"));
-    let worker = balancer.shared.snapshot.load_full();
+    let worker = balancer.shared.snapshot();
     let first = id(&balancer, 1).unwrap();
     balancer.reload(&web("2")).unwrap();
     for now_ms in (0..100_000).step_by(1000) {
@@ -307,8 +306,7 @@ fn an_old_snapshot_is_freed_by_the_control_side() {
         assert_eq!(balancer.control.old_snapshots(), 1);
         assert_eq!(Arc::strong_count(&worker), 2, "the worker's is not the last");
     }
-    let known =
-        |balancer: &Balancer| balancer.shared.snapshot.load().services.backend(first).is_some();
+    let known = |balancer: &Balancer| balancer.shared.snapshot().services.backend(first).is_some();
     assert!(known(&balancer), "a worker may still give it connections");
     drop(worker);
     balancer.control.tick(&balancer.shared, 100_000);
@@ -331,7 +329,7 @@ fn a_neighbour_is_static_as_long_as_the_file_says_so() {
     };
     let mut balancer = Balancer::new(&given("02:00:00:00:00:09"));
     let found = |balancer: &Balancer| {
-        let all = balancer.shared.neighbours.iter();
+        let all = balancer.shared.neighbours().iter();
         let mut own = all.filter(|own| own.addr.to_string() == "10.71.0.9");
         own.next().map(|own| (own.state, own.mac.unwrap().to_string()))
     };

@@ -28,18 +28,15 @@ use crate::worker::Injected;
 
 /// What there is before the threads.
 pub(crate) struct Parts<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) clock: Clock,
-    /// The memory that DPDK has, in words.
-    pub(crate) memory: String,
-    pub(crate) links: Links,
-    pub(crate) control: Control,
-    /// What health checks know of each backend.
-    pub(crate) checks: Arc<Board>,
-    /// The keeper's way to the worker that sends for it.
-    pub(crate) injected: rtrb::Producer<Injected>,
-    pub(crate) pool: Mempool,
+    config: &'a Config,
+    shared: &'a Arc<Shared>,
+    clock: Clock,
+    memory: String,
+    links: Links,
+    control: Control,
+    checks: Arc<Board>,
+    injected: rtrb::Producer<Injected>,
+    pool: Mempool,
 }
 
 /// The threads for slow work.
@@ -49,7 +46,21 @@ pub(crate) struct SlowThreads {
     pub(crate) control: ControlThread,
 }
 
-impl Parts<'_> {
+impl<'a> Parts<'a> {
+    /// What the threads for slow work are made of. `memory` says in words what DPDK
+    /// has, `checks` is what health checks know of each backend, and `injected` the
+    /// keeper's way to the worker that sends for it, in buffers of the pool.
+    pub(crate) fn new(
+        config: &'a Config,
+        (shared, clock): (&'a Arc<Shared>, Clock),
+        memory: String,
+        (control, links): (Control, Links),
+        checks: Arc<Board>,
+        (injected, pool): (rtrb::Producer<Injected>, Mempool),
+    ) -> Self {
+        Self { config, shared, clock, memory, links, control, checks, injected, pool }
+    }
+
     /// The threads beside those of `hands`, for `devices`, whose queues have
     /// been given away.
     pub(crate) fn slow_threads(

@@ -43,7 +43,7 @@ impl Search {
         now_ms: u64,
     ) -> Option<Result<ClientConnections, Refusal>> {
         let Self { place, found, .. } = self;
-        let is_more = shared.table.iter_slice(now_ms, place, SLICE, &mut |conn, view| {
+        let is_more = shared.table().iter_slice(now_ms, place, SLICE, &mut |conn, view| {
             if view.binding.client == client {
                 found.push((conn, view));
             }
@@ -63,7 +63,7 @@ impl Search {
         desk: &RulesDesk,
         now_ms: u64,
     ) -> Option<Result<ConnectionList, Refusal>> {
-        let snapshot = shared.snapshot.load();
+        let snapshot = shared.snapshot();
         let table = &snapshot.services;
         let all = || table.services().iter().chain(table.departed_services());
         let service = match &filter.service {
@@ -78,7 +78,7 @@ impl Search {
             present.filter(|own| filter.backend == Some(own.address)).map(|own| own.id).collect();
         let Self { place, found, matches, .. } = self;
         let shown = usize::from(filter.limit.min(Filter::MOST));
-        let is_more = shared.table.iter_slice(now_ms, place, SLICE, &mut |conn, view| {
+        let is_more = shared.table().iter_slice(now_ms, place, SLICE, &mut |conn, view| {
             let Binding { client, backend, service: own, .. } = view.binding;
             let is_wanted = filter.client.is_none_or(|wanted| client.ip() == wanted)
                 && (filter.backend.is_none() || backends.contains(&backend))
@@ -125,7 +125,7 @@ impl Search {
     ) -> Option<Result<OffloadCauses, Refusal>> {
         let Self { place, found, causes, .. } = self;
         found.clear();
-        let is_more = shared.table.iter_slice(now_ms, place, CAUSES_SLICE, &mut |conn, view| {
+        let is_more = shared.table().iter_slice(now_ms, place, CAUSES_SLICE, &mut |conn, view| {
             found.push((conn, view));
         });
         let Some(known) = desk.causes(found.iter().map(|(conn, _)| *conn).collect()) else {

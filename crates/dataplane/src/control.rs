@@ -114,7 +114,7 @@ impl Control {
         if let Err(refusal) = self.control.set_health(&self.shared, found) {
             tracing::error!("backends keep their state: {refusal}");
         }
-        let snapshot = self.shared.snapshot.load();
+        let snapshot = self.shared.snapshot();
         let own = snapshot.services.services().iter().filter(|own| services.contains(own.name()));
         for service in own.filter(|own| !own.backends().iter().any(|b| own.serves(b.id))) {
             tracing::warn!(service = service.name(), "no backend serves: clients are refused");
@@ -342,8 +342,8 @@ mod tests {
         assert_eq!(running.steer("restore dns 10.71.0.11").unwrap().serving, 2);
         // With connections: those of the backend stay.
         let shared = Arc::clone(&running.control.shared);
-        let id = shared.snapshot.load().services.services()[1].backends()[0].id;
-        (0..3).for_each(|_| shared.loads.opened(id));
+        let id = shared.snapshot().services.services()[1].backends()[0].id;
+        (0..3).for_each(|_| shared.loads().opened(id));
         for (words, left) in [
             ("drain web 10.71.0.11", 1),
             ("drain web 10.71.0.12", 0),

@@ -65,17 +65,8 @@ impl LoadBalancer {
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
         let crew = Crew { config, seed, shared: &shared, clock, idle: idle(config), pool: &pool };
         let mut hands = crew.hire(&mut devices, injected)?;
-        let parts = Parts {
-            config,
-            shared: &shared,
-            clock,
-            memory,
-            links,
-            control,
-            checks: board,
-            injected: ring,
-            pool,
-        };
+        let (own, work) = ((&shared, clock), (control, links));
+        let parts = Parts::new(config, own, memory, work, board, (ring, pool));
         let slow = parts.slow_threads(devices, chosen, &mut hands);
         hands.start(&mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;

@@ -39,7 +39,7 @@ pub(crate) fn stories(
     for ((place, conn), explained) in
         connections.iter().zip(desk.explain(asked).unwrap_or_default())
     {
-        let entry = Entry::of(&shared.table, *conn, now_ms);
+        let entry = Entry::of(shared.table(), *conn, now_ms);
         if let (Some(story), Some(entry), Some(explained)) =
             (packets.get_mut(*place), entry, explained)
         {

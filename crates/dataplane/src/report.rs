@@ -173,7 +173,7 @@ impl Reporter {
     fn waiting_for(&self) -> Vec<String> {
         let down = self.ports.iter().filter(|port| !port.is_up());
         let links = down.map(|port| format!("link of port {}", port.name()));
-        let snapshot = self.shared.snapshot.load();
+        let snapshot = self.shared.snapshot();
         let up = |service: &&Service, own: &&Backend| !service.is_down(own.id);
         let services = snapshot.services.services().iter();
         let backends =
@@ -187,7 +187,7 @@ impl Reporter {
     fn hop(&self, addr: IpAddr) -> Result<String, String> {
         let hop = self.shared.hop_to(addr, self.clock.now_ms());
         let hop = hop.ok_or_else(|| "no route".to_owned())?;
-        let neighbour = self.shared.neighbours.get(hop).ok_or_else(|| "unknown".to_owned())?;
+        let neighbour = self.shared.neighbours().get(hop).ok_or_else(|| "unknown".to_owned())?;
         neighbour.mac.map(|mac| mac.to_string()).ok_or_else(|| "no answer".to_owned())
     }
 
@@ -208,7 +208,7 @@ impl Reporter {
     }
 
     fn connections(&self) -> ConnectionStatus {
-        let TableStats { v4, v6 } = self.shared.table.stats();
+        let TableStats { v4, v6 } = self.shared.table().stats();
         ConnectionStatus {
             active: (v4.len + v6.len) as u64,
             created: v4.inserts + v6.inserts,

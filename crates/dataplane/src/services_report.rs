@@ -23,7 +23,7 @@ pub(crate) fn services(
     stateless: &StatelessStats,
     known: &Known<'_>,
 ) -> Vec<ServiceStatus> {
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let table = &snapshot.services;
     let status = |service: &Service, removed: bool| {
         let port = service.port().map_or_else(|| "any".to_owned(), |port| port.to_string());
@@ -34,8 +34,8 @@ pub(crate) fn services(
             weight: backend.weight,
             drained: service.is_drained(backend.id),
             health: (known.health)(service.name(), backend).filter(|_| !removed),
-            active: u64::from(shared.loads.connections(backend.id)),
-            first_answer_ms: first_answer_ms(shared.loads.latency(backend.id)),
+            active: u64::from(shared.loads().connections(backend.id)),
+            first_answer_ms: first_answer_ms(shared.loads().latency(backend.id)),
             next_hop: (known.next_hop)(backend.address),
         };
         ServiceStatus {
@@ -111,12 +111,12 @@ mod tests {
         };
         assert_eq!(backends(&before), [(0, 1), (1, 1), (2, 1)]);
         let id = |address: &str| {
-            let snapshot = shared.snapshot.load();
+            let snapshot = shared.snapshot();
             let mut backends = snapshot.services.backends().iter();
             backends.find(|own| own.address.to_string() == address).unwrap().id
         };
         for address in ["10.71.0.11", "10.71.0.13"] {
-            shared.loads.opened(id(address));
+            shared.loads().opened(id(address));
         }
         let (eleven, thirteen) = (id("10.71.0.11"), id("10.71.0.13"));
         let next = text(&[("web", &[12])]);
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(gone.next_hop, "hop of 10.71.0.11");
         assert_eq!((after[1].departed[0].id, after[1].departed[0].active), (2, 1));
         for backend in [eleven, thirteen] {
-            shared.loads.closed(backend);
+            shared.loads().closed(backend);
         }
         for now_ms in 0..20_000 {
             control.tick(&shared, now_ms);

@@ -108,7 +108,7 @@ impl Worker {
             found
         });
         schedule.polled(at, found, most);
-        if let Some(port) = self.shared.ports.get(usize::from(source.port.0)) {
+        if let Some(port) = self.shared.ports().get(usize::from(source.port.0)) {
             match found {
                 0 => port.queue_epochs.polled_nothing(source.queue, || rx.was_empty()),
                 _ => port.queue_epochs.polled(source.queue, found),

@@ -36,7 +36,7 @@ pub(crate) struct Known {
 impl Known {
     /// The connection with `flow`.
     pub(crate) fn of(shared: &Shared, flow: &FlowKey, now_ms: u64) -> Option<Self> {
-        let table = &shared.table;
+        let table = shared.table();
         let hit = table.lookup(flow)?;
         let binding = table.binding(hit.conn)?;
         // The record may have got another connection meanwhile.

@@ -87,11 +87,11 @@ fn of_flow(probe: &FlowProbe, shared: &Shared) -> Result<(PortId, Vec<u8>), Ques
     let FlowProbe { protocol, source, destination, flags } = probe;
     let flow = FlowKey::new(*protocol, *source, *destination)
         .ok_or(QuestionError::Families(*source, *destination))?;
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let unreachable = || QuestionError::Unreachable(source.ip());
     let (id, next) = snapshot.routes.next(source.ip()).ok_or_else(unreachable)?;
     let interface = snapshot.interfaces.get(id).ok_or_else(unreachable)?;
-    let hop = shared.neighbours.find(id, next).and_then(|hop| shared.neighbours.get(hop));
+    let hop = shared.neighbours().find(id, next).and_then(|hop| shared.neighbours().get(hop));
     let sender = hop.and_then(|hop| hop.mac).unwrap_or(SENDER);
     let packet = PacketBuilder::ethernet2(sender.0, interface.mac.0);
     let ip = ip_headers(&flow);
@@ -107,7 +107,7 @@ fn of_flow(probe: &FlowProbe, shared: &Shared) -> Result<(PortId, Vec<u8>), Ques
             ip.udp(source.port(), destination.port()).write(&mut frame, &[]).map_err(build)?;
         }
         Transport::Tcp => {
-            let is_known = shared.table.lookup(&flow).is_some();
+            let is_known = shared.table().lookup(&flow).is_some();
             let flags = flags.as_deref().unwrap_or(if is_known { "A" } else { "S" });
             let mut tcp = ip.tcp(source.port(), destination.port(), 1, u16::MAX);
             for letter in flags.chars() {

@@ -22,7 +22,7 @@ pub(crate) fn reason(
     shared: &Shared,
     raised: &[Metric],
 ) -> Reason {
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let services = &snapshot.services;
     let dropped = raised.iter().find(|metric| metric.kind == CounterKind::Dropped);
     let reason = match (ground.known.as_ref(), opened, &ground.flow) {
@@ -110,7 +110,7 @@ fn of_none(flow: &FlowKey, services: &ServiceTable, raised: &[Metric]) -> Reason
 fn choice(service: &Service, chosen: BackendId, shared: &Shared) -> String {
     let serving = service.backends().iter().filter(|own| service.serves(own.id)).count();
     // The connection itself is counted by now.
-    let open = shared.loads.connections(chosen).saturating_sub(1);
+    let open = shared.loads().connections(chosen).saturating_sub(1);
     match service.scheduler() {
         Scheduler::Maglev => {
             format!("Maglev's hash of the 5-tuple, among {serving} backends that take connections")
@@ -127,7 +127,7 @@ fn choice(service: &Service, chosen: BackendId, shared: &Shared) -> String {
             "fewest connections for its weight among {serving} backends that take connections: {open} are open; of equals each worker takes the next in turn"
         ),
         Scheduler::LeastLatency => {
-            let ms = f64::from(shared.loads.latency(chosen)) / 256.0;
+            let ms = f64::from(shared.loads().latency(chosen)) / 256.0;
             format!(
                 "the sooner of two backends that are picked by the 5-tuple, among {serving}: it answers after {ms:.1} ms"
             )

@@ -57,24 +57,21 @@ impl Sandbox {
     /// # Errors
     /// There is no memory for it.
     pub fn of(live: &Shared) -> Result<Self, SandboxError> {
-        let snapshot = live.snapshot.load_full();
+        let snapshot = live.snapshot();
         // A table that refuses connections refuses them here, too.
         let room = |refuses: bool| if refuses { 0 } else { CONNECTIONS };
         let table = ConnTable::new(&TableConfig {
-            connections: room(live.table.refuses::<1>()),
-            connections_v6: room(live.table.refuses::<4>()),
+            connections: room(live.table().refuses::<1>()),
+            connections_v6: room(live.table().refuses::<4>()),
             seed: [0; 32],
             timeouts: Timeouts::default(),
         })?;
-        table.set_timeouts((*live.table.timeouts()).clone());
+        table.set_timeouts((*live.table().timeouts()).clone());
         let backends = snapshot.services.backends().len();
         let neighbours = NeighbourTable::new(HOPS.max(backends * 2), 0);
-        let ports = live.ports.iter().map(port).collect();
-        let shared = Shared {
-            loads: live.loads.copied(),
-            ..Shared::new(snapshot, table, neighbours, ports)
-        };
-        let shared = Arc::new(shared);
+        let ports = live.ports().iter().map(port).collect();
+        let shared = Shared::new(snapshot, table, neighbours, ports);
+        let shared = Arc::new(shared.with_loads(live.loads().copied()));
         let settings =
             Settings { fragment_datagrams: FRAGMENTS, fragments_held: FRAGMENTS, seed: 0 };
         let worker = Pipeline::new(Arc::clone(&shared), 0, settings)?;
@@ -130,13 +127,13 @@ impl Sandbox {
     /// Copies the Ethernet addresses that the worker has asked for. Whether there are
     /// any.
     fn copy_wanted_hops(&self, live: &Shared, now_ms: u64) -> bool {
-        let wanted = self.out.resolve.iter().filter_map(|hop| self.shared.neighbours.get(*hop));
+        let wanted = self.out.resolve.iter().filter_map(|hop| self.shared.neighbours().get(*hop));
         let mut any = false;
         for wanted in wanted {
-            let hop = live.neighbours.find(wanted.interface, wanted.addr);
-            let mac = hop.and_then(|hop| live.neighbours.get(hop)).and_then(|found| found.mac);
+            let hop = live.neighbours().find(wanted.interface, wanted.addr);
+            let mac = hop.and_then(|hop| live.neighbours().get(hop)).and_then(|found| found.mac);
             if let Some(mac) = mac {
-                self.shared.neighbours.learn(wanted.interface, wanted.addr, mac, now_ms);
+                self.shared.neighbours().learn(wanted.interface, wanted.addr, mac, now_ms);
                 any = true;
             }
         }
@@ -150,7 +147,7 @@ impl Sandbox {
     /// Copies what the packet of `ground` may need: its connection and next hops.
     fn copy(&self, live: &Shared, ground: &Ground, now_ms: u64) {
         let Some(flow) = &ground.about else { return };
-        let snapshot = live.snapshot.load();
+        let snapshot = live.snapshot();
         let mut stations = vec![flow.src().ip(), flow.dst().ip()];
         if let Some(Known { binding, .. }) = &ground.known {
             stations.push(binding.client.ip());
@@ -165,7 +162,7 @@ impl Sandbox {
         for station in stations {
             self.copy_hop(live, station, now_ms);
         }
-        let known = ground.known.filter(|_| self.shared.table.lookup(flow).is_none());
+        let known = ground.known.filter(|_| self.shared.table().lookup(flow).is_none());
         if let Some(known) = known {
             self.copy_connection(flow, &known, now_ms);
         }
@@ -174,26 +171,26 @@ impl Sandbox {
     /// Copies the Ethernet address of the next hop towards `station`. Without one, the
     /// worker finds none here either.
     fn copy_hop(&self, live: &Shared, station: IpAddr, now_ms: u64) {
-        let snapshot = live.snapshot.load();
+        let snapshot = live.snapshot();
         let Some((interface, next)) = snapshot.routes.next(station) else { return };
-        let hop = live.neighbours.find(interface, next);
-        let mac = hop.and_then(|hop| live.neighbours.get(hop)).and_then(|found| found.mac);
+        let hop = live.neighbours().find(interface, next);
+        let mac = hop.and_then(|hop| live.neighbours().get(hop)).and_then(|found| found.mac);
         let Some(mac) = mac else { return };
-        if self.shared.neighbours.hop(interface, next, now_ms).is_some() {
-            self.shared.neighbours.learn(interface, next, mac, now_ms);
+        if self.shared.neighbours().hop(interface, next, now_ms).is_some() {
+            self.shared.neighbours().learn(interface, next, mac, now_ms);
         }
     }
 
     fn copy_connection(&self, flow: &FlowKey, known: &Known, now_ms: u64) {
         let Known { binding, state, idle_ms, .. } = known;
         let last_ms = now_ms.saturating_sub(*idle_ms);
-        let snapshot = self.shared.snapshot.load();
+        let snapshot = self.shared.snapshot();
         let hop = |addr: Option<IpAddr>| -> Option<HopId> { self.shared.hop_to(addr?, now_ms) };
         let server = address(&snapshot, binding);
         let (Some(there), Some(back)) = (hop(server), hop(Some(binding.client.ip()))) else {
             return;
         };
-        let table = &self.shared.table;
+        let table = self.shared.table();
         let Ok(conn) = table.insert_answered(binding, [there, back], last_ms) else { return };
         for (direction, flags) in way_to(*state, binding) {
             let segment = flags.map(|flags| Segment { flags, ..Segment::default() });

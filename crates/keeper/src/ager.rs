@@ -52,19 +52,19 @@ impl Ager {
     /// round until the rules are gone, so a report may be lost.
     pub fn tick(&mut self, now_ms: u64, report: &mut dyn FnMut(ConnId, Offload)) {
         let Self { shared, settings, removed } = self;
-        let snapshot = shared.snapshot.load();
+        let snapshot = shared.snapshot();
         let services = &snapshot.services;
         let is_reset = |conn| {
-            let binding = shared.table.binding(conn);
+            let binding = shared.table().binding(conn);
             binding.is_some_and(|own| services.on_remove(own.backend) == OnRemove::Reset)
         };
         let any = services.gives_up_connections();
         let mut swept = |conn: ConnId, expiry: Expiry| match expiry.offload {
             OffloadState::None
-                if expiry.is_leaving && is_reset(conn) && shared.table.revoke(conn, now_ms) => {}
+                if expiry.is_leaving && is_reset(conn) && shared.table().revoke(conn, now_ms) => {}
             OffloadState::None => {
-                if let Some(binding) = shared.table.remove_from_software(conn) {
-                    shared.loads.closed(binding.backend);
+                if let Some(binding) = shared.table().remove_from_software(conn) {
+                    shared.loads().closed(binding.backend);
                     *removed += 1;
                 }
             }
@@ -78,9 +78,9 @@ impl Ager {
             OffloadState::Withdrawing => {}
         };
         let leaves = |backend| any && !services.on_remove(backend).is_keep();
-        shared.table.sweep_leaving(now_ms, settings.records_per_tick, &leaves, &mut swept);
-        shared.table.reclaim();
-        shared.table.tidy(settings.buckets_per_tick);
+        shared.table().sweep_leaving(now_ms, settings.records_per_tick, &leaves, &mut swept);
+        shared.table().reclaim();
+        shared.table().tidy(settings.buckets_per_tick);
     }
 
     /// Connections removed so far.

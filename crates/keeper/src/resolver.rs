@@ -109,7 +109,7 @@ impl Resolver {
     /// A resolver of `shared`'s neighbour table.
     #[must_use]
     pub fn new(shared: Arc<Shared>, settings: ResolverSettings) -> Self {
-        let asked = vec![Asked::default(); shared.neighbours.size()].into_boxed_slice();
+        let asked = vec![Asked::default(); shared.neighbours().size()].into_boxed_slice();
         Self {
             shared,
             settings,
@@ -146,14 +146,14 @@ impl Resolver {
         let shared = Arc::clone(&self.shared);
         let snapshot = self.follow(now_ms);
         for hop in self.wanted.take() {
-            if let Some(neighbour) = shared.neighbours.get(hop) {
+            if let Some(neighbour) = shared.neighbours().get(hop) {
                 self.attend(&snapshot, &neighbour, now_ms, send);
             }
         }
         for _ in 0..self.settings.slots_per_tick.min(self.asked.len()) {
             self.cursor = (self.cursor + 1) % self.asked.len();
             self.look_for_change(now_ms);
-            if let Some(neighbour) = shared.neighbours.entry(self.cursor) {
+            if let Some(neighbour) = shared.neighbours().entry(self.cursor) {
                 self.attend(&snapshot, &neighbour, now_ms, send);
             }
         }
@@ -167,7 +167,7 @@ impl Resolver {
     /// Notes a changed address of the neighbour where the walk is, and the claims
     /// to our own addresses when the walk is at its beginning.
     fn look_for_change(&mut self, now_ms: u64) {
-        let neighbours = &self.shared.neighbours;
+        let neighbours = self.shared.neighbours();
         if let Some(Change { neighbour: Neighbour { addr, mac, .. }, former }) =
             neighbours.take_change(self.cursor)
         {
@@ -187,19 +187,19 @@ impl Resolver {
     /// The present snapshot. If it is a new one, the hops of its backends and
     /// gateways are those that are kept.
     fn follow(&mut self, now_ms: u64) -> Arc<Snapshot> {
-        let snapshot = self.shared.snapshot.load_full();
+        let snapshot = self.shared.snapshot();
         if !self.followed.as_ref().is_some_and(|old| Arc::ptr_eq(old, &snapshot)) {
             let backends = snapshot.services.all_backends().map(|own| own.address);
             let all = backends.chain(snapshot.routes.gateways());
             let hop = |addr| {
                 let (interface, next) = snapshot.routes.next(addr)?;
-                self.shared.neighbours.hop(interface, next, now_ms)
+                self.shared.neighbours().hop(interface, next, now_ms)
             };
             let kept: Vec<HopId> = all.filter_map(hop).collect();
             let old = std::mem::replace(&mut self.kept, kept);
-            old.iter().for_each(|hop| self.shared.neighbours.keep(*hop, false));
-            self.kept.iter().for_each(|hop| self.shared.neighbours.keep(*hop, true));
-            self.idle_ms = 2 * u64::from(self.shared.table.timeouts().longest_ms());
+            old.iter().for_each(|hop| self.shared.neighbours().keep(*hop, false));
+            self.kept.iter().for_each(|hop| self.shared.neighbours().keep(*hop, true));
+            self.idle_ms = 2 * u64::from(self.shared.table().timeouts().longest_ms());
             self.followed = Some(Arc::clone(&snapshot));
         }
         snapshot
@@ -209,7 +209,7 @@ impl Resolver {
     /// start or after taking them over from another load balancer (RFC 5227
     /// section 2.3, RFC 4861 section 7.2.6).
     pub fn announce(&mut self, send: &mut dyn FnMut(PortId, &[u8])) {
-        let snapshot = self.shared.snapshot.load();
+        let snapshot = self.shared.snapshot();
         for (_, interface) in snapshot.interfaces.iter() {
             let vips = snapshot.services.services().iter().map(service::Service::vip);
             let own = interface.addresses.iter().map(ipnet::IpNet::addr);
@@ -241,7 +241,7 @@ impl Resolver {
         send: &mut dyn FnMut(PortId, &[u8]),
     ) {
         let shared = Arc::clone(&self.shared);
-        let table = &shared.neighbours;
+        let table = shared.neighbours();
         let unused_ms = now_ms.saturating_sub(neighbour.used_ms);
         let age_ms = now_ms.saturating_sub(neighbour.confirmed_ms);
         let (kept, good_ms) = (neighbour.kept, table.refresh_ms());
@@ -309,7 +309,7 @@ impl Resolver {
     fn patience(&self, neighbour: &Neighbour) -> (u32, u64) {
         let ResolverSettings { tries, longest_ms, pinned_tries, pinned_longest_ms, .. } =
             self.settings;
-        if neighbour.mac.is_some() && self.shared.neighbours.is_pinned() {
+        if neighbour.mac.is_some() && self.shared.neighbours().is_pinned() {
             (pinned_tries, pinned_longest_ms)
         } else {
             (tries, longest_ms)

@@ -18,32 +18,32 @@ const ROUNDS: usize = 16;
 
 impl Connections for Arc<Shared> {
     fn binding(&self, conn: ConnId) -> Option<Binding> {
-        self.table.binding(conn)
+        self.table().binding(conn)
     }
 
     fn path(&self, conn: ConnId, direction: Direction) -> Option<Path> {
-        let hop = |direction| self.table.action(Hit { conn, direction }).map(|action| action.hop);
+        let hop = |direction| self.table().action(Hit { conn, direction }).map(|action| action.hop);
         let back = match direction {
             Direction::Forward => Direction::Reply,
             Direction::Reply => Direction::Forward,
         };
         let from = hop(back)?;
         let path = Path { arrives: self.port_of(from)?, hop: hop(direction)?, from };
-        self.table.is_live(conn).then_some(path)
+        self.table().is_live(conn).then_some(path)
     }
 
     fn generation(&self, conn: ConnId) -> Option<u32> {
-        self.table.generation(conn)
+        self.table().generation(conn)
     }
 
     fn is_established(&self, conn: ConnId) -> bool {
         use ConnState::{Established, HalfClosed, Stream};
-        matches!(self.table.state(conn), Some(Established | Stream | HalfClosed(_)))
+        matches!(self.table().state(conn), Some(Established | Stream | HalfClosed(_)))
     }
 
     fn claim(&self, conn: ConnId) -> bool {
-        self.table.change_offload(conn, OffloadState::None, OffloadState::Wanted)
-            || self.table.offloaded(conn) == Some(OffloadState::Wanted)
+        self.table().change_offload(conn, OffloadState::None, OffloadState::Wanted)
+            || self.table().offloaded(conn) == Some(OffloadState::Wanted)
     }
 
     fn hold(&self, conn: ConnId) -> bool {
@@ -58,35 +58,35 @@ impl Connections for Arc<Shared> {
         use OffloadState::{Installed, None, Wanted, Withdrawing};
         if ask_again {
             change(self, conn, None);
-        } else if !self.table.change_offload(conn, Installed, Wanted) {
+        } else if !self.table().change_offload(conn, Installed, Wanted) {
             // A connection that was never held is still as the worker that asked left
             // it.
-            self.table.change_offload(conn, Withdrawing, Wanted);
+            self.table().change_offload(conn, Withdrawing, Wanted);
         }
     }
 
     fn rearm(&self, conn: ConnId, now_ms: u64) {
-        self.table.rearm(conn, now_ms);
+        self.table().rearm(conn, now_ms);
     }
 
     fn timeout_ms(&self, conn: ConnId) -> Option<u32> {
-        self.table.timeout_ms(conn)
+        self.table().timeout_ms(conn)
     }
 
     fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {
-        self.table.idle_ms(conn, now_ms)
+        self.table().idle_ms(conn, now_ms)
     }
 
     fn any_port(&self, service: ServiceId) -> bool {
-        let snapshot = self.snapshot.load();
+        let snapshot = self.snapshot();
         snapshot.services.service(service).is_some_and(|service| service.port().is_none())
     }
 }
 
 impl NextHops for Arc<Shared> {
     fn next_hop(&self, hop: HopId) -> Option<NextHop> {
-        let neighbour = self.neighbours.get(hop)?;
-        let snapshot = self.snapshot.load();
+        let neighbour = self.neighbours().get(hop)?;
+        let snapshot = self.snapshot();
         let interface = snapshot.interfaces.get(neighbour.interface)?;
         Some(NextHop {
             port: interface.port,
@@ -99,15 +99,15 @@ impl NextHops for Arc<Shared> {
 
     fn use_hop(&self, hop: HopId, now_ms: u64) {
         // Resolving notes it.
-        let _ = self.neighbours.resolve(hop, now_ms);
+        let _ = self.neighbours().resolve(hop, now_ms);
     }
 
     fn hop_changes(&self) -> u64 {
-        self.neighbours.changes()
+        self.neighbours().changes()
     }
 
     fn tunnel(&self, backend: BackendId) -> Option<Encap> {
-        self.snapshot.load().tunnels.get(backend).copied()
+        self.snapshot().tunnels.get(backend).copied()
     }
 }
 
@@ -122,7 +122,7 @@ impl Ports for Arc<Shared> {
     }
 
     fn station(&self, port: PortId) -> Option<(Mac, u16)> {
-        let snapshot = self.snapshot.load();
+        let snapshot = self.snapshot();
         let (_, interface) = snapshot.interfaces.at(port, None)?;
         Some((interface.mac, Shared::port(self, port)?.mtu))
     }
@@ -132,5 +132,5 @@ impl Ports for Arc<Shared> {
 /// such connection. Workers may change it at the same time, between `None` and
 /// `Wanted`, so one more round may be needed, and some more do no harm.
 fn change(shared: &Shared, conn: ConnId, to: OffloadState) -> bool {
-    (0..ROUNDS).any(|_| STATES.iter().any(|&from| shared.table.change_offload(conn, from, to)))
+    (0..ROUNDS).any(|_| STATES.iter().any(|&from| shared.table().change_offload(conn, from, to)))
 }

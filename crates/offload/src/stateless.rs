@@ -68,7 +68,7 @@ impl StatelessRules {
     /// An owner without rules.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Self {
-        let sides = shared.ports.iter().map(|_| Side::default()).collect();
+        let sides = shared.ports().iter().map(|_| Side::default()).collect();
         Self {
             shared,
             seen: None,
@@ -84,8 +84,8 @@ impl StatelessRules {
     /// Brings changed services and next hops into the cards. `flows` by [`PortId`]; a
     /// port that is missing there is left alone.
     pub fn tick(&mut self, now_ms: u64, flows: &mut [&mut dyn FlowPort]) {
-        let snapshot = self.shared.snapshot.load_full();
-        let changes = self.shared.neighbours.changes();
+        let snapshot = self.shared.snapshot();
+        let changes = self.shared.neighbours().changes();
         let same =
             |(old, count): &(Arc<Snapshot>, u64)| Arc::ptr_eq(old, &snapshot) && *count == changes;
         let due = self.retry_ms.is_some_and(|due| now_ms >= due);
@@ -115,7 +115,7 @@ impl StatelessRules {
     /// The present state, and the counts of the cards.
     #[must_use]
     pub fn stats(&self) -> StatelessStats {
-        let snapshot = self.shared.snapshot.load();
+        let snapshot = self.shared.snapshot();
         let services = snapshot.services.services().iter().filter(|s| s.is_stateless());
         let ports = services.map(|service| (service.id(), self.ports(service.id()))).collect();
         StatelessStats {

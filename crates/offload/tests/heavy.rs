@@ -37,7 +37,7 @@ fn open(lab: &mut Lab, n: u16) -> SocketAddr {
 
 fn conn(lab: &Lab, n: u16) -> ConnId {
     let key = FlowKey::new(Transport::Tcp, client(n), vip()).unwrap();
-    let Hit { conn, .. } = lab.shared.table.lookup(&key).unwrap();
+    let Hit { conn, .. } = lab.shared.table().lookup(&key).unwrap();
     conn
 }
 

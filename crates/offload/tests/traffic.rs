@@ -65,7 +65,7 @@ fn rules_of_an_ended_connection_go_though_the_message_is_lost() {
         lab.fill_ring(false);
         assert!(lab.worker.counters().get(Counter::OffloadRingFull) > 0, "it was lost");
         idle(&mut lab, 3);
-        assert_eq!((lab.rules(), lab.shared.table.len()), (0, 1), "{encoding}");
+        assert_eq!((lab.rules(), lab.shared.table().len()), (0, 1), "{encoding}");
         // Until the timeout the connection is served in software.
         exchange(&mut lab, 0, backend);
     }
@@ -82,7 +82,7 @@ fn a_slow_connection_lives(encoding: Encoding) {
         lab.arrive(0, client(0), vip(), "A");
         assert_eq!(lab.poll(), [(client(0), backend)], "at {} s", lab.now_ms / 1000);
         idle(&mut lab, 20);
-        assert_eq!(lab.shared.table.len(), 1, "at {} s", lab.now_ms / 1000);
+        assert_eq!(lab.shared.table().len(), 1, "at {} s", lab.now_ms / 1000);
     }
     assert_eq!(lab.ager.removed(), 0);
     assert!(lab.matched() > packets / 3, "only {} of {packets} packets matched", lab.matched());
@@ -96,7 +96,7 @@ fn a_slow_connection_lives(encoding: Encoding) {
     }
     // When it has really ended, it goes: after two timeouts at most.
     idle(&mut lab, 2 * 900 + 30);
-    assert_eq!((lab.shared.table.len(), lab.rules(), lab.ager.removed()), (0, 0, 1));
+    assert_eq!((lab.shared.table().len(), lab.rules(), lab.ager.removed()), (0, 0, 1));
     assert_eq!(lab.offloader.stats().connections, 0);
 }
 
@@ -116,9 +116,9 @@ fn in_mark_ageing_is_exact_so_one_timeout_is_enough() {
     let backend = open(&mut lab, 0);
     exchange(&mut lab, 0, backend);
     idle(&mut lab, 880);
-    assert_eq!((lab.shared.table.len(), lab.rules()), (1, 2));
+    assert_eq!((lab.shared.table().len(), lab.rules()), (1, 2));
     idle(&mut lab, 25);
-    assert_eq!((lab.shared.table.len(), lab.rules()), (0, 0));
+    assert_eq!((lab.shared.table().len(), lab.rules()), (0, 0));
 }
 
 #[test]
@@ -131,10 +131,10 @@ fn the_rules_of_a_closed_connection_go_soon_and_it_stays_for_its_last_packets() 
         lab.arrive(1, backend, client(0), "FA");
         assert_eq!(lab.poll().len(), 2);
         (0..30).for_each(|_| lab.keep(10));
-        assert_eq!((lab.rules(), lab.shared.table.len()), (0, 1), "{encoding}");
+        assert_eq!((lab.rules(), lab.shared.table().len()), (0, 1), "{encoding}");
         exchange(&mut lab, 0, backend);
         idle(&mut lab, 70);
-        assert_eq!(lab.shared.table.len(), 0, "{encoding}");
+        assert_eq!(lab.shared.table().len(), 0, "{encoding}");
     }
 }
 
@@ -177,6 +177,6 @@ fn many_connections_reach_their_backends_while_rules_come_and_go() {
         }
         idle(&mut lab, 1000);
         idle(&mut lab, 1000);
-        assert_eq!((lab.rules(), lab.shared.table.len()), (0, 0), "{encoding}");
+        assert_eq!((lab.rules(), lab.shared.table().len()), (0, 0), "{encoding}");
     }
 }

@@ -162,7 +162,7 @@ impl Load {
             world.one(OUTSIDE, &frame(kind, n, "A")).unwrap();
             let packet = frame(kind, n, "PA");
             let key = wire::Headers::parse(&packet).unwrap().flow(&packet).unwrap();
-            (packet, world.shared.table.lookup(&key).unwrap())
+            (packet, world.shared.table().lookup(&key).unwrap())
         });
         let known: Vec<(Vec<u8>, Hit)> = known.collect();
         let (queue, counters): (_, &[Counter]) = match kind.known {
@@ -237,7 +237,7 @@ fn marked(world: &World, how: Known, known: Vec<(Vec<u8>, Hit)>) -> Vec<HeapPack
 
 /// The packets of one backend, which the queue now means.
 fn of_one_backend(world: &World, known: Vec<(Vec<u8>, Hit)>) -> Vec<HeapPacket> {
-    let table = &world.shared.table;
+    let table = world.shared.table();
     let binding = table.binding(known[0].1.conn).unwrap();
     let action = QueueAction {
         service: binding.service,

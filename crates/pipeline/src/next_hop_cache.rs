@@ -146,7 +146,7 @@ impl NextHopCache {
 #[inline(never)]
 fn compile<O>(cx: &Context<'_, O>, id: HopId) -> Option<NextHop> {
     let snapshot: &Snapshot = cx.snapshot;
-    let (interface, mac) = cx.shared.neighbours.resolve(id, cx.now_ms)?;
+    let (interface, mac) = cx.shared.neighbours().resolve(id, cx.now_ms)?;
     let interface = snapshot.interfaces.get(interface)?;
     let (vlan, longest) = (interface.vlan, interface.mtu.saturating_add(ETHERNET as u16));
     // The length of a frame with a tag must still fit 16 bits.

@@ -25,7 +25,7 @@ pub(crate) fn decision<B: PacketBuf, O: Outbox<B>>(
     hit: Hit,
     headers: &Headers,
 ) -> Option<Decision> {
-    let (action, event) = cx.shared.table.serve(hit, segment(headers), cx.now_ms)?;
+    let (action, event) = cx.shared.table().serve(hit, segment(headers), cx.now_ms)?;
     if event != Event::None {
         notice(cx, hit.conn, event);
     }
@@ -38,7 +38,7 @@ pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
     hit: Hit,
     segment: Option<Segment>,
 ) {
-    let event = cx.shared.table.touch(hit, segment, cx.now_ms);
+    let event = cx.shared.table().touch(hit, segment, cx.now_ms);
     if event != Event::None {
         notice(cx, hit.conn, event);
     }
@@ -59,8 +59,8 @@ pub(crate) fn segment(headers: &Headers) -> Option<Segment> {
 /// Notes that the new connection `conn` waits for the first answer of `backend`,
 /// whose delay is measured.
 pub(crate) fn measure<O>(cx: &Context<'_, O>, conn: ConnId, backend: BackendId) {
-    if let Some(generation) = cx.shared.table.generation(conn) {
-        cx.shared.loads.asked((conn.raw(), generation), backend, cx.now_ms);
+    if let Some(generation) = cx.shared.table().generation(conn) {
+        cx.shared.loads().asked((conn.raw(), generation), backend, cx.now_ms);
     }
 }
 
@@ -72,11 +72,11 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
     event: Event,
 ) {
     if matches!(event, Event::Answered | Event::Established) {
-        if let Some(generation) = cx.shared.table.generation(conn) {
-            cx.shared.loads.answered((conn.raw(), generation), cx.now_ms);
+        if let Some(generation) = cx.shared.table().generation(conn) {
+            cx.shared.loads().answered((conn.raw(), generation), cx.now_ms);
         }
     }
-    let in_software = cx.shared.table.offloaded(conn) == Some(OffloadState::None);
+    let in_software = cx.shared.table().offloaded(conn) == Some(OffloadState::None);
     match event {
         Event::Established | Event::Restored if workers_ask(cx.snapshot.admit) => {
             want(cx, conn);
@@ -104,7 +104,7 @@ const fn workers_ask(admit: AdmissionPolicy) -> bool {
 
 /// Asks for rules, unless a request is pending.
 pub(crate) fn want<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId) {
-    let table = &cx.shared.table;
+    let table = cx.shared.table();
     if table.change_offload(conn, OffloadState::None, OffloadState::Wanted)
         && !tell(cx, conn, Offload::Wanted)
     {
@@ -152,7 +152,7 @@ impl Reminder {
 
 #[cold]
 fn remind<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, conn: ConnId, packets: u32) {
-    let worth_it = match cx.shared.table.state(conn) {
+    let worth_it = match cx.shared.table().state(conn) {
         Some(ConnState::Established | ConnState::Stream) => true,
         Some(ConnState::HalfClosed(Direction::Forward | Direction::Reply)) => true,
         Some(ConnState::Closing | ConnState::Reset | ConnState::Revoked) | None => false,

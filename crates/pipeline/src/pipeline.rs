@@ -1,14 +1,12 @@
 //! One worker's pipeline: it reads what the NIC reported, looks packets up, and
 //! serves each packet in the order of arrival.
-use std::ops::Deref;
 use std::sync::Arc;
 
-use arc_swap::{ArcSwap, Cache};
 use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
 use packet::PacketBuf;
 use service::WorkerScheduleState;
-use state::{Counter, Counters, PortShared, Shared, Snapshot, Source};
+use state::{Counter, Counters, PortShared, Shared, Snapshot, SnapshotReader, Source};
 use wire::Mac;
 use wire::icmp::MAX_ERROR_LEN;
 
@@ -58,24 +56,13 @@ pub struct Pipeline<B: PacketBuf> {
     shared: Arc<Shared>,
     snapshot: Arc<Snapshot>,
     /// Where a new snapshot appears. Every round asks for it, so asking is cheap.
-    published: Cache<Published, Arc<Snapshot>>,
+    published: SnapshotReader,
     counters: Arc<Counters>,
     reader: Reader,
     stages: Stages<B>,
     /// State of the present burst. It is kept between bursts: filling it anew would
     /// cost a small burst as much as its packets.
     verdicts: Box<Verdicts>,
-}
-
-/// Where the configuration is published.
-struct Published(Arc<Shared>);
-
-impl Deref for Published {
-    type Target = ArcSwap<Snapshot>;
-
-    fn deref(&self) -> &ArcSwap<Snapshot> {
-        &self.0.snapshot
-    }
 }
 
 /// What one worker's stages keep between bursts.
@@ -101,8 +88,8 @@ impl<B: PacketBuf> Pipeline<B> {
         worker: usize,
         settings: Settings,
     ) -> Result<Self, ReaderError> {
-        let snapshot = shared.snapshot.load_full();
-        let reader = shared.table.register()?;
+        let snapshot = shared.snapshot();
+        let reader = shared.table().register()?;
         let Settings { fragment_datagrams, fragments_held, .. } = settings;
         let stages = Stages {
             sampler: Sampler::new(settings.seed),
@@ -127,7 +114,7 @@ impl<B: PacketBuf> Pipeline<B> {
             echoes: Echoes::new(snapshot.fragment_timeout_ms, settings.seed),
         };
         let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
-        let published = Cache::new(Published(Arc::clone(&shared)));
+        let published = SnapshotReader::new(&shared);
         Ok(Self { shared, snapshot, published, counters, reader, stages, verdicts })
     }
 
@@ -165,7 +152,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let Some(port) = shared.port(from.port) else { return burst.clear() };
         let mut cx = Context { shared, snapshot, counters, from, queue: false, now_ms, out };
         cx.counters.add(Counter::Received, burst.len() as u64);
-        stages.next_hops.begin(shared.neighbours.moves(), now_ms);
+        stages.next_hops.begin(shared.neighbours().moves(), now_ms);
         let interfaces = &snapshot.interfaces;
         match interfaces.at(from.port, None) {
             Some((_, own)) if !interfaces.are_tagged() => {
@@ -193,7 +180,7 @@ impl<B: PacketBuf> Pipeline<B> {
 
 /// How long a UDP flow may be silent.
 fn longest_udp_ms(shared: &Shared) -> u64 {
-    shared.table.timeouts().longest_udp_ms().into()
+    shared.table().timeouts().longest_udp_ms().into()
 }
 
 impl<B: PacketBuf> Stages<B> {

@@ -84,7 +84,7 @@ impl Scheduling {
             Transport::Udp => calm,
         };
         if begins && service.scheduler().remembers() {
-            service.schedule(flow, &mut self.state, &cx.shared.loads)
+            service.schedule(flow, &mut self.state, cx.shared.loads())
         } else {
             cx.snapshot.services.hashed(service, flow)
         }

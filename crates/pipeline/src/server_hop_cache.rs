@@ -61,7 +61,7 @@ impl ServerHopCache {
         addr: IpAddr,
     ) -> Option<HopId> {
         let (interface, next) = cx.snapshot.routes.next(addr)?;
-        let find = || cx.shared.neighbours.hop(interface, next, cx.now_ms);
+        let find = || cx.shared.neighbours().hop(interface, next, cx.now_ms);
         remember(&mut self.neighbours, era, interface, next, find)
     }
 }

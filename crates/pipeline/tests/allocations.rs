@@ -128,7 +128,7 @@ impl Established {
                 for (port, frame) in [(OUTSIDE, to("PA")), (INSIDE, back("PA"))] {
                     let headers = wire::Headers::parse(&frame).unwrap();
                     let key = headers.flow(&frame).unwrap();
-                    let hit = world.shared.table.lookup(&key).unwrap();
+                    let hit = world.shared.table().lookup(&key).unwrap();
                     packets.push((port, frame, hit));
                 }
             }
@@ -205,7 +205,7 @@ fn connections_told_by_mark() {
 fn backends_told_by_queue() {
     let mut net = Established::new();
     let (_, _, hit) = net.packets[0];
-    let binding = net.world.shared.table.binding(hit.conn).unwrap();
+    let binding = net.world.shared.table().binding(hit.conn).unwrap();
     let action = QueueAction {
         service: binding.service,
         backend: binding.backend,
@@ -213,13 +213,13 @@ fn backends_told_by_queue() {
         proto: binding.proto,
         endpoint: binding.vip,
         delivery: binding.delivery(Direction::Forward).unwrap(),
-        hop: net.world.shared.table.action(hit).unwrap().hop,
+        hop: net.world.shared.table().action(hit).unwrap().hop,
     };
     assert!(net.world.shared.port(OUTSIDE).unwrap().queues.set(3, Some(action)));
     let shared = std::sync::Arc::clone(&net.world.shared);
     let same = move |port, hit: Hit| {
         port == OUTSIDE
-            && shared.table.binding(hit.conn).is_some_and(|b| b.backend == action.backend)
+            && shared.table().binding(hit.conn).is_some_and(|b| b.backend == action.backend)
     };
     net.assert_none(same, |_| (3, None));
     assert!(net.world.count(Counter::MatchedByQueue) > 1000);

@@ -23,11 +23,12 @@ pub(crate) fn assumed_mac(addr: IpAddr) -> Mac {
 
 /// Enters `addr`'s next hop with its assumed address.
 pub(crate) fn assume(shared: &Shared, addr: IpAddr, now_ms: u64) {
-    if let Some(neighbour) = shared.hop_to(addr, now_ms).and_then(|hop| shared.neighbours.get(hop))
+    if let Some(neighbour) =
+        shared.hop_to(addr, now_ms).and_then(|hop| shared.neighbours().get(hop))
     {
         if neighbour.mac.is_none() {
             let mac = assumed_mac(neighbour.addr);
-            shared.neighbours.learn(neighbour.interface, neighbour.addr, mac, now_ms);
+            shared.neighbours().learn(neighbour.interface, neighbour.addr, mac, now_ms);
         }
     }
 }
@@ -51,12 +52,12 @@ pub(crate) fn answer(shared: &Shared, port: PortId, frame: &[u8], now_ms: u64) {
             Ok(_) | Err(_) => return,
         },
     };
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let Some((id, _)) = snapshot.interfaces.at(port, headers.vlan) else { return };
-    let found = shared.neighbours.find(id, asked).and_then(|hop| shared.neighbours.get(hop));
+    let found = shared.neighbours().find(id, asked).and_then(|hop| shared.neighbours().get(hop));
     if let Some(neighbour) = found {
         let mac = neighbour.mac.unwrap_or_else(|| assumed_mac(asked));
-        shared.neighbours.learn(id, asked, mac, now_ms);
+        shared.neighbours().learn(id, asked, mac, now_ms);
     }
 }
 
@@ -66,13 +67,13 @@ pub(crate) fn learn_sender(shared: &Shared, port: PortId, packet: &HeapPacket, n
     let frame = packet.bytes();
     let Ok(headers) = Headers::parse(frame) else { return };
     let Some(source) = headers.src_addr(frame) else { return };
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let Some((id, interface)) = snapshot.interfaces.at(port, headers.vlan) else { return };
     let mac = frame.get(6..12).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok()).map(Mac);
     let Some(mac) = mac.filter(|mac| !mac.is_group()) else { return };
     if interface.is_on_link(source) {
-        if shared.neighbours.hop(id, source, now_ms).is_some() {
-            shared.neighbours.learn(id, source, mac, now_ms);
+        if shared.neighbours().hop(id, source, now_ms).is_some() {
+            shared.neighbours().learn(id, source, mac, now_ms);
         }
     } else {
         // A sender behind a gateway is reached through it.

@@ -266,7 +266,7 @@ impl World {
     fn is_empty(&self) -> bool {
         let now = self.simulation.offload_stats().now();
         let rules = now.rules - now.adopted + now.pending + now.settling;
-        self.simulation.shared().table.len() == 0 && rules == 0
+        self.simulation.shared().table().len() == 0 && rules == 0
     }
 
     /// Everything goes quiet, and nothing must be left.
@@ -318,7 +318,7 @@ fn check(encoding: Encoding, profile: CardProfile, scheduler: &str, workers: u16
     }
     world.settle();
     world.check_books();
-    assert_eq!(world.simulation.shared().table.len(), 0, "connections are left");
+    assert_eq!(world.simulation.shared().table().len(), 0, "connections are left");
     let now = world.simulation.offload_stats().now();
     // What leads packets to connections' rules stays.
     assert_eq!((now.rules, now.pending, now.settling), (now.adopted, 0, 0), "rules are left");

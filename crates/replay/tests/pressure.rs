@@ -54,7 +54,7 @@ fn a_syn_sent_again_reaches_the_same_backend() {
         simulation.keep(now_ms);
         simulation.poll(now_ms);
     }
-    assert_eq!(simulation.shared().table.len(), usize::from(CAPACITY - LATE));
+    assert_eq!(simulation.shared().table().len(), usize::from(CAPACITY - LATE));
     let again: Vec<_> =
         late.iter().map(|&port| send(&mut simulation, port, Segment::Syn, 3001)).collect();
     assert_eq!(first, again);

@@ -152,5 +152,5 @@ fn silent_connections_are_forgotten() {
     simulation.reload(&config(Mode::Dsr, &[12]), 60).unwrap();
     // `tcp_closing`, 30 s, and a round over the table.
     (0..35_000).step_by(10).for_each(|ms| simulation.keep(60 + ms));
-    assert_eq!(simulation.shared().table.len(), 1);
+    assert_eq!(simulation.shared().table().len(), 1);
 }

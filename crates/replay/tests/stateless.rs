@@ -299,7 +299,7 @@ fn hardware_and_software_do_the_same() {
 fn a_hash_spreads_clients_whose_low_bits_are_alike() {
     let facts = vec![PortFacts { mac: Mac(OWN), queues: 1, ring: 64 }; 2];
     let shared = setup::shared(&network(), &facts, false, Seed([3; 32])).unwrap();
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let toeplitz = wire::Toeplitz::new(&wire::toeplitz::MICROSOFT_KEY);
     let backends = |vip: &str| {
         let vip: Ipv4Addr = vip.parse().unwrap();
@@ -379,8 +379,8 @@ fn rules_are_made_before_others_are_broken() {
         |service, backend, drain| control.steer(&shared, &drained(service, backend), drain);
     for (host, address) in (1..).zip(["10.72.0.11", "10.72.0.12", "10.71.0.13"]) {
         let hop = shared.hop_to(address.parse().unwrap(), 0).unwrap();
-        let found = shared.neighbours.get(hop).unwrap();
-        shared.neighbours.learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, host]), 0);
+        let found = shared.neighbours().get(hop).unwrap();
+        shared.neighbours().learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, host]), 0);
     }
     let nic_config = NicConfig { switch: vec![0, 1], ..NicConfig::new(CardProfile::ConnectX, 1) };
     let nic = Nic::new(&nic_config).unwrap();
@@ -405,7 +405,7 @@ fn rules_are_made_before_others_are_broken() {
         let after = all(&nic);
         let software = after.iter().filter(|to| to.is_none()).count();
         let nobody =
-            shared.snapshot.load().services.services()[0].classes().unwrap().entries().count() == 0;
+            shared.snapshot().services.services()[0].classes().unwrap().entries().count() == 0;
         assert_eq!(software, if nobody { CLIENTS as usize } else { 0 });
         for (client, (old, new)) in before.iter().zip(&after).enumerate() {
             for to in seen.iter().map(|all| all[client]) {
@@ -453,7 +453,7 @@ fn many(count: u16) -> Config {
 
 /// The services that the card carries out, and why it doesn't the others.
 fn carried(simulation: &Simulation) -> (Vec<String>, Vec<String>) {
-    let shared = simulation.shared().snapshot.load();
+    let shared = simulation.shared().snapshot();
     let stats = simulation.rules().stateless;
     let (mut carried, mut reasons) = (Vec::new(), Vec::new());
     for service in shared.services.services() {
@@ -546,11 +546,11 @@ fn the_card_balances_by_its_hash_and_as_software_does() {
         for flow in 0..1000 {
             let (key, frame) = query(flow);
             assert!(simulation.arrive(PortId(0), &frame, now_ms * 1_000_000));
-            let snapshot = simulation.shared().snapshot.load_full();
+            let snapshot = simulation.shared().snapshot();
             let backend = snapshot.services.lookup(&key).unwrap().hashed(&key).unwrap();
             let address = snapshot.services.backend(backend).unwrap().address;
             let hop = simulation.shared().hop_to(address, now_ms).unwrap();
-            let mac = simulation.shared().neighbours.get(hop).unwrap().mac.unwrap();
+            let mac = simulation.shared().neighbours().get(hop).unwrap().mac.unwrap();
             let sent = simulation.take_sent();
             let (to, _) = wire::ethernet::macs(sent[0].packet.bytes()).unwrap();
             assert_eq!((sent.len(), to), (1, mac), "flow {flow}");
@@ -587,12 +587,12 @@ fn a_card_without_softwares_hash_leaves_the_service_to_software() {
             Arc::new(setup::shared(&config, &facts, false, Seed([3; 32])).unwrap());
         for (host, address) in (1..).zip(["10.71.0.11", "10.71.0.12"]) {
             let hop = shared.hop_to(address.parse().unwrap(), 0).unwrap();
-            let found = shared.neighbours.get(hop).unwrap();
-            shared.neighbours.learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, host]), 0);
+            let found = shared.neighbours().get(hop).unwrap();
+            shared.neighbours().learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, host]), 0);
         }
         let mut rules = StatelessRules::new(Arc::clone(&shared));
         rules.tick(1, &mut [flows]);
-        let id = shared.snapshot.load().services.services()[0].id();
+        let id = shared.snapshot().services.services()[0].id();
         let stats = rules.stats();
         assert_eq!(stats.rules, 0, "without rows there is no gate");
         stats.ports(id)[0].1.clone().unwrap_err()

@@ -51,8 +51,8 @@ fn process(services: [(&str, &[u8]); 2]) -> (Arc<Shared>, Control) {
 /// The backend `host` has an Ethernet address that ends so.
 fn learn(shared: &Shared, host: u8, last: u8) {
     let hop = shared.hop_to(Ipv4Addr::new(10, 71, 0, host).into(), 0).unwrap();
-    let found = shared.neighbours.get(hop).unwrap();
-    shared.neighbours.learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, last]), 1);
+    let found = shared.neighbours().get(hop).unwrap();
+    shared.neighbours().learn(found.interface, found.addr, Mac([2, 0, 0, 0, 1, last]), 1);
 }
 
 /// A card whose rules are looked at whenever one has come or gone, and whose
@@ -120,7 +120,7 @@ fn all(nic: &Nic) -> Ways {
 
 /// What software does: by the classes.
 fn wanted(shared: &Shared, mac_of: impl Fn(u8) -> u8) -> Ways {
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let of = |vip: &&str, client: u32| {
         let mut services = snapshot.services.services().iter();
         let classes = services.find(|service| service.name() == *vip)?.classes()?;

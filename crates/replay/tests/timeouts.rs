@@ -55,7 +55,7 @@ fn kept(simulation: &mut Simulation, seconds: u64) -> [usize; 3] {
         simulation.poll(1000 * seconds + step);
     }
     let mut kept = [0; 3];
-    simulation.shared().table.iter(1000 * seconds, &mut |_, view| {
+    simulation.shared().table().iter(1000 * seconds, &mut |_, view| {
         kept[usize::from(view.binding.service.0)] += 1;
     });
     kept

@@ -20,7 +20,7 @@ fn config(service: &str, more: &str) -> config::Config {
 fn the_fleets_key_decides_where_hashing_leads() {
     let choices = |fleet: &str, seed| {
         let shared = shared(&config("", fleet), &[FACTS], false, Seed([seed; 32])).unwrap();
-        let services = &shared.snapshot.load().services;
+        let services = &shared.snapshot().services;
         let choose = |port: u16| {
             let client = ([192, 0, 2, 1], port).into();
             let flow = FlowKey::new(Transport::Tcp, client, "10.71.0.100:80".parse().unwrap());

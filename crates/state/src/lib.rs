@@ -22,5 +22,5 @@ pub use queue_epochs::{QueueEpochs, Ticket};
 pub use queues::{QueueAction, QueueTable, SHARED_ACTIONS};
 pub use registry::{CounterKind, CounterName, CounterSet, Metric};
 pub use request::{Offload, Source};
-pub use snapshot::{Answers, PortShared, Shared, Snapshot};
+pub use snapshot::{Answers, PortShared, Shared, Snapshot, SnapshotReader};
 pub use tunnels::Tunnels;

@@ -1,8 +1,9 @@
 //! What the control side compiles and what all workers share.
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Cache};
 use conntrack::ConnTable;
 use flow::{AdmissionPolicy, HopId, InterfaceId, PortId, Refuse};
 use l3::{Interfaces, NeighbourTable, RouteTable};
@@ -75,16 +76,12 @@ pub struct PortShared {
 /// One per process: what workers, keeper and offload side share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Connections.
-    pub table: ConnTable,
-    /// Next hops.
-    pub neighbours: NeighbourTable,
-    /// What each backend carries: one connection more at insertion, one less at removal.
-    pub loads: BackendLoads,
-    /// The present configuration.
-    pub snapshot: ArcSwap<Snapshot>,
+    table: ConnTable,
+    neighbours: NeighbourTable,
+    loads: BackendLoads,
+    snapshot: ArcSwap<Snapshot>,
     /// By [`PortId`].
-    pub ports: Vec<PortShared>,
+    ports: Vec<PortShared>,
 }
 
 impl Shared {
@@ -98,6 +95,53 @@ impl Shared {
     ) -> Self {
         let loads = BackendLoads::default();
         Self { table, neighbours, loads, snapshot: ArcSwap::from(snapshot.into()), ports }
+    }
+
+    /// The same with `loads` as what each backend carries.
+    #[must_use]
+    pub fn with_loads(self, loads: BackendLoads) -> Self {
+        Self { loads, ..self }
+    }
+
+    /// Connections.
+    #[inline]
+    #[must_use]
+    pub const fn table(&self) -> &ConnTable {
+        &self.table
+    }
+
+    /// Next hops.
+    #[inline]
+    #[must_use]
+    pub const fn neighbours(&self) -> &NeighbourTable {
+        &self.neighbours
+    }
+
+    /// What each backend carries: one connection more at insertion, one less at removal.
+    #[inline]
+    #[must_use]
+    pub const fn loads(&self) -> &BackendLoads {
+        &self.loads
+    }
+
+    /// All ports, by [`PortId`].
+    #[inline]
+    #[must_use]
+    pub fn ports(&self) -> &[PortShared] {
+        &self.ports
+    }
+
+    /// The present configuration. A worker, which asks for it every round, has a
+    /// [`SnapshotReader`].
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Puts `snapshot` in the place of the present configuration, which is returned:
+    /// whoever drops its last reference frees it, and no worker should.
+    pub fn publish(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
+        self.snapshot.swap(snapshot)
     }
 
     /// The port `id`.
@@ -120,5 +164,34 @@ impl Shared {
     pub fn hop_to(&self, addr: IpAddr, now_ms: u64) -> Option<HopId> {
         let (interface, next) = self.snapshot.load().routes.next(addr)?;
         self.neighbours.hop(interface, next, now_ms)
+    }
+}
+
+/// One worker's view of the present configuration, for which asking is cheap.
+pub struct SnapshotReader(Cache<Published, Arc<Snapshot>>);
+
+impl SnapshotReader {
+    /// A reader of the configuration of `shared`.
+    #[must_use]
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        Self(Cache::new(Published(Arc::clone(shared))))
+    }
+
+    /// The present configuration.
+    #[inline]
+    #[must_use]
+    pub fn load(&mut self) -> &Arc<Snapshot> {
+        self.0.load()
+    }
+}
+
+/// Where the configuration is published.
+struct Published(Arc<Shared>);
+
+impl Deref for Published {
+    type Target = ArcSwap<Snapshot>;
+
+    fn deref(&self) -> &ArcSwap<Snapshot> {
+        &self.0.snapshot
     }
 }

@@ -76,11 +76,11 @@ fn open(shared: &Shared, n: u32, both: bool) -> ConnId {
     let hop = |host: u8| -> HopId {
         let addr = SocketAddr::from(([10, 71, 0, host], 0)).ip();
         let hop = shared.hop_to(addr, 0).unwrap();
-        let interface = shared.neighbours.interface(hop).unwrap();
-        shared.neighbours.learn(interface, addr, Mac([2, 0, 0, 0, 1, host]), 0);
+        let interface = shared.neighbours().interface(hop).unwrap();
+        shared.neighbours().learn(interface, addr, Mac([2, 0, 0, 0, 1, host]), 0);
         hop
     };
-    let backend = shared.snapshot.load().services.services()[0].backends()[0];
+    let backend = shared.snapshot().services.services()[0].backends()[0];
     let client = client(n);
     let binding = Binding {
         proto: Transport::Tcp,
@@ -92,13 +92,13 @@ fn open(shared: &Shared, n: u32, both: bool) -> ConnId {
         server: SocketAddr::from(([10, 71, 0, 11], 80)),
         local: client,
     };
-    let conn = shared.table.insert(&binding, [hop(11), hop(9)], 0).unwrap();
-    shared.loads.opened(backend.id);
+    let conn = shared.table().insert(&binding, [hop(11), hop(9)], 0).unwrap();
+    shared.loads().opened(backend.id);
     if both {
         for direction in [Direction::Forward, Direction::Reply] {
             let flags = TcpFlags(TcpFlags::ACK);
             let segment = Segment { flags, sequence: 0, acknowledgement: 0 };
-            shared.table.touch(Hit { conn, direction }, Some(segment), 0);
+            shared.table().touch(Hit { conn, direction }, Some(segment), 0);
         }
     }
     conn
@@ -146,7 +146,7 @@ fn a_driver_that_does_not_return_stops_nothing_else() {
 
     let busy = open(&shared, 0, true);
     (1..=1000).for_each(|n| _ = open(&shared, n, false));
-    assert!(shared.table.change_offload(busy, OffloadState::None, OffloadState::Wanted));
+    assert!(shared.table().change_offload(busy, OffloadState::None, OffloadState::Wanted));
     requests.push((busy, Offload::Wanted)).unwrap();
 
     let stop = Arc::new(AtomicBool::new(false));
@@ -166,20 +166,20 @@ fn a_driver_that_does_not_return_stops_nothing_else() {
     for _ in 0..10 {
         keeper.turn(now_ms);
     }
-    assert_eq!(shared.table.len(), 1, "all without rules are removed");
-    assert_eq!(shared.table.offloaded(busy), Some(OffloadState::Installed), "this one is not");
+    assert_eq!(shared.table().len(), 1, "all without rules are removed");
+    assert_eq!(shared.table().offloaded(busy), Some(OffloadState::Installed), "this one is not");
     // More than there would be room for if the removed ones' records were lost.
-    let more = shared.table.stats().v4.capacity - 900;
+    let more = shared.table().stats().v4.capacity - 900;
     (0..more).for_each(|n| _ = open(&shared, 2000 + n as u32, false));
-    assert_eq!(shared.table.len(), 1 + more, "their memory is in use again");
+    assert_eq!(shared.table().len(), 1 + more, "their memory is in use again");
     assert_eq!(desk.report().connections.done().created, 0, "what was last said");
     assert!(desk.busy_ms(now_ms + 1_000_000) > 0);
     assert!(desk.explain(vec![busy]).is_none());
 
     drop(release);
-    while !shared.table.is_empty() {
+    while !shared.table().is_empty() {
         keeper.turn(now_ms);
-        shared.ports[0].queue_epochs.polled(0, 0);
+        shared.ports()[0].queue_epochs.polled(0, 0);
         std::thread::yield_now();
     }
     while desk.report().connections.done().destroyed < 2 {}
@@ -238,7 +238,7 @@ fn turns_with_a_million_connections() {
     (0..MILLION - 1).for_each(|n| _ = open(&shared, n, false));
     let busy = open(&shared, MILLION - 1, true);
     let (mut requests, requested) = rtrb::RingBuffer::new(8);
-    assert!(shared.table.change_offload(busy, OffloadState::None, OffloadState::Wanted));
+    assert!(shared.table().change_offload(busy, OffloadState::None, OffloadState::Wanted));
     requests.push((busy, Offload::Wanted)).unwrap();
     let (entered, inside) = mpsc::channel();
     let (release, leave) = mpsc::channel();
@@ -285,7 +285,7 @@ fn turns_with_a_million_connections() {
         now_ms += 1;
         keeper.turn(now_ms);
     });
-    println!("{} connections are left", shared.table.len());
+    println!("{} connections are left", shared.table().len());
     stop.store(true, Ordering::Relaxed);
     offloading.join().unwrap();
     second.join().unwrap();

@@ -192,7 +192,7 @@ fn sums(simulation: &Simulation) -> (u64, [(&'static str, u64); 5]) {
 
 /// What the NICs of all ports did with the frames.
 fn nics(simulation: &Simulation) -> Option<(u64, u64)> {
-    let ports = 0..simulation.shared().ports.len() as u16;
+    let ports = 0..simulation.shared().ports().len() as u16;
     let mut nics = ports.filter_map(|port| Some(simulation.nic(PortId(port))?.stats())).peekable();
     nics.peek()?;
     let add = |(matched, missed), nic: NicStats| (matched + nic.matched, missed + nic.missed);
@@ -217,7 +217,7 @@ fn json(simulation: &Simulation, done: &Replayed) -> serde_json::Value {
         "received": received,
         "sums": sums,
         "counters": simulation.counters(),
-        "connections": simulation.shared().table.len(),
+        "connections": simulation.shared().table().len(),
         "rules": now.rules,
         "rules_created": ever.created,
         "rules_destroyed": ever.destroyed,
@@ -260,7 +260,7 @@ fn page(
     for (name, value) in simulation.counters().iter().filter(|(_, value)| **value > 0) {
         line(name, *value);
     }
-    line("connections", simulation.shared().table.len() as u64);
+    line("connections", simulation.shared().table().len() as u64);
     let stats = simulation.offload_stats();
     if let Some((matched, missed)) = nics(simulation) {
         line("nic_matched", matched);

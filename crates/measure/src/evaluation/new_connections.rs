@@ -190,7 +190,7 @@ fn full(
     options: &Options,
     rows: &mut Vec<NewFlowRow>,
 ) -> Result<(), MeasureError> {
-    let room = scenario.shared.table.stats().v4.capacity as u64;
+    let room = scenario.shared.table().stats().v4.capacity as u64;
     scenario.open_up_to(room)?;
     let specs = syns(scenario, room..room + MOST.min(u64::from(table) / PART));
     for repetition in 0..options.repetitions.max(1) {

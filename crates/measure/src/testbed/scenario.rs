@@ -183,7 +183,7 @@ impl Scenario {
         for number in self.opened..all {
             let there = self.hit(number).ok_or(MeasureError::NotOpened(number, all))?;
             let back = Hit { direction: Direction::Reply, ..there };
-            let table = &self.shared.table;
+            let table = self.shared.table();
             table.touch(back, tcp(TcpFlags::SYN | TcpFlags::ACK), START_MS);
             table.touch(there, tcp(TcpFlags::ACK), START_MS);
             let place = self.place(there.conn).ok_or(MeasureError::NotOpened(number, all))?;
@@ -199,10 +199,10 @@ impl Scenario {
         for number in numbers.clone() {
             let missing = || MeasureError::NotOpened(number, numbers.end);
             let hit = self.hit(number).ok_or_else(missing)?;
-            let binding = self.shared.table.remove(hit.conn).ok_or_else(missing)?;
-            self.shared.loads.closed(binding.backend);
+            let binding = self.shared.table().remove(hit.conn).ok_or_else(missing)?;
+            self.shared.loads().closed(binding.backend);
         }
-        self.shared.table.reclaim();
+        self.shared.table().reclaim();
         Ok(())
     }
 
@@ -218,7 +218,7 @@ impl Scenario {
 
     /// The place of a connection's backend: they are numbered as configured.
     fn place(&self, conn: ConnId) -> Option<u8> {
-        u8::try_from(self.shared.table.binding(conn)?.backend.0).ok()
+        u8::try_from(self.shared.table().binding(conn)?.backend.0).ok()
     }
 
     /// The 5-tuple of connection `number` as packets of `direction` carry it.
@@ -236,15 +236,15 @@ impl Scenario {
 
     /// Connection `number` in the table.
     pub(crate) fn hit(&self, number: u64) -> Option<Hit> {
-        self.shared.table.lookup(&self.templates.key(number)?)
+        self.shared.table().lookup(&self.templates.key(number)?)
     }
 
     /// The place of connection `number`'s backend, and what is done to packets
     /// of `direction`.
     pub(crate) fn action(&self, number: u64, direction: Direction) -> Option<(u8, Action)> {
         let hit = Hit { direction, ..self.hit(number)? };
-        let action = self.shared.table.action(hit)?;
-        let (_, mac) = self.shared.neighbours.resolve(action.hop, 0)?;
+        let action = self.shared.table().action(hit)?;
+        let (_, mac) = self.shared.neighbours().resolve(action.hop, 0)?;
         let (port, own) = match direction {
             Direction::Forward => (PortId(1), SERVER_SIDE),
             Direction::Reply => (PortId(0), CLIENT_SIDE),
@@ -275,7 +275,7 @@ impl Scenario {
     /// Asks for rules for connection `number`, as a worker would.
     pub(crate) fn request(&mut self, number: u64) {
         if let Some(Hit { conn, .. }) = self.hit(number) {
-            let table = &self.shared.table;
+            let table = self.shared.table();
             table.change_offload(conn, OffloadState::None, OffloadState::Wanted);
             self.requests.push((conn, Offload::Wanted));
         }

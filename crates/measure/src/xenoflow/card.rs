@@ -99,7 +99,7 @@ impl Card {
 
     /// Which backend the service's classes give `client` to.
     fn means(&self, client: Ipv4Addr) -> Option<BackendId> {
-        let snapshot = self.simulation.shared().snapshot.load();
+        let snapshot = self.simulation.shared().snapshot();
         let service = snapshot.services.services().first()?;
         service.classes()?.backend(IpAddr::V4(client))
     }
@@ -135,9 +135,9 @@ impl Card {
 
 fn macs(simulation: &Simulation) -> Vec<(BackendId, Mac)> {
     let shared = simulation.shared();
-    let snapshot = shared.snapshot.load();
+    let snapshot = shared.snapshot();
     let backends = snapshot.services.backends().iter();
-    let mac = |address| shared.neighbours.get(shared.hop_to(address, 0)?)?.mac;
+    let mac = |address| shared.neighbours().get(shared.hop_to(address, 0)?)?.mac;
     backends.filter_map(|backend| Some((backend.id, mac(backend.address)?))).collect()
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn plan(
     let mut ways = BTreeMap::new();
     for backend in service.backends() {
         let hop = shared.hop_to(backend.address, now_ms);
-        let Some(neighbour) = hop.and_then(|hop| shared.neighbours.get(hop)) else { continue };
+        let Some(neighbour) = hop.and_then(|hop| shared.neighbours().get(hop)) else { continue };
         let Some(out) = snapshot.interfaces.get(neighbour.interface) else { continue };
         if out.mtu < mtu {
             let address = backend.address;

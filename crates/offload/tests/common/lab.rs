@@ -145,7 +145,7 @@ impl Lab {
                 let got = burst.len();
                 let from = Source { port, queue: queue as u16 };
                 self.worker.process(from, &mut burst, self.now_ms, &mut self.out);
-                self.shared.ports[at].queue_epochs.polled(queue as u16, got);
+                self.shared.ports()[at].queue_epochs.polled(queue as u16, got);
             }
         }
         let ends = |frame: Vec<u8>| {

@@ -25,7 +25,7 @@ pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packe
     if answers_for(cx.snapshot, interface, sender) {
         return claimed(cx, packet, interface, sender, asked.sender_mac);
     }
-    let neighbours = &cx.shared.neighbours;
+    let neighbours = cx.shared.neighbours();
     let for_us = answers_for(cx.snapshot, interface, target);
     if for_us && asked.operation == REQUEST && interface.is_on_link(sender) {
         // The sender is about to speak to us, so its address will be needed. Without
@@ -53,7 +53,7 @@ pub(crate) fn learn<O>(
     addr: IpAddr,
     mac: Mac,
 ) -> Learnt {
-    let learnt = cx.shared.neighbours.learn(interface, addr, mac, cx.now_ms);
+    let learnt = cx.shared.neighbours().learn(interface, addr, mac, cx.now_ms);
     match learnt {
         Learnt::Changed => cx.count(Counter::NeighbourChanged),
         Learnt::Refused => cx.count(Counter::NeighbourRefused),

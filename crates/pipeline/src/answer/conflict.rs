@@ -22,7 +22,7 @@ pub(crate) fn claimed<B: PacketBuf, O: Outbox<B>>(
     station: Mac,
 ) {
     let ours = cx.snapshot.interfaces.iter().any(|(_, own)| own.mac == station);
-    if ours || !cx.shared.neighbours.defences().is_due(addr, station, cx.now_ms) {
+    if ours || !cx.shared.neighbours().defences().is_due(addr, station, cx.now_ms) {
         // Our own frame came back, or the address was defended not long ago.
         return cx.count(if ours { Counter::OwnFrame } else { Counter::AddressConflict });
     }

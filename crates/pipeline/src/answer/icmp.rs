@@ -114,7 +114,7 @@ fn error<B: PacketBuf, O: Outbox<B>>(
 
 /// The decision on packets with key `answers`.
 fn receiver<O>(cx: &Context<'_, O>, answers: &FlowKey) -> Result<Decision, Counter> {
-    let table = &cx.shared.table;
+    let table = cx.shared.table();
     if let Some(action) = table.lookup(answers).and_then(|hit| table.action(hit)) {
         return Ok(Decision { delivery: action.delivery, hop: action.hop });
     }

@@ -53,7 +53,7 @@ fn solicited<B: PacketBuf, O: Outbox<B>>(
         };
     }
     if let (Some(mac), true) = (asked.source_link, is_on_link(interface, asked.source)) {
-        let _ = cx.shared.neighbours.hear_of(packet.interface, source, cx.now_ms);
+        let _ = cx.shared.neighbours().hear_of(packet.interface, source, cx.now_ms);
         arp::learn(cx, packet.interface, source, mac);
     }
     // The router flag is set because backends have us as their gateway.
@@ -68,7 +68,7 @@ fn solicited<B: PacketBuf, O: Outbox<B>>(
 /// unsolicited advertisements make. `None`: the advertisement says nothing new.
 fn learn<B, O>(cx: &Context<'_, O>, packet: &Packet<B>, said: &Advertisement) -> Option<()> {
     let target = IpAddr::V6(said.target);
-    let neighbours = &cx.shared.neighbours;
+    let neighbours = cx.shared.neighbours();
     let known = neighbours.get(neighbours.find(packet.interface, target)?)?;
     let mac = match (said.target_link, known.mac) {
         (Some(new), Some(old)) if new != old && !said.replaces => return None,

@@ -72,7 +72,7 @@ pub(crate) fn send<B: PacketBuf, O: Outbox<B>>(
         return Err(Counter::TooBig);
     }
     let hop = hop_to(cx, client)?;
-    let found = cx.shared.neighbours.resolve(hop, cx.now_ms);
+    let found = cx.shared.neighbours().resolve(hop, cx.now_ms);
     let (interface, mac) = found.ok_or(Counter::NeighbourTableFull)?;
     let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
     let Some(mac) = mac else {

@@ -58,7 +58,7 @@ where
     // The first cache lines of a choice this near have arrived, and may point to more
     // of the table.
     if let Some(near) = choices.get(usize::from(number) + NEAR) {
-        cx.shared.table.prefetch_further(&near.conn);
+        cx.shared.table().prefetch_further(&near.conn);
     }
     if !enter(cx, conn) {
         return Outcome::Left(Some(conn.backend()));
@@ -91,8 +91,8 @@ pub(super) fn insert<const K: usize, B: PacketBuf, O: Outbox<B>>(
 where
     Key<K>: FastKey<K>,
 {
-    let Ok(id) = cx.shared.table.insert_prepared(conn, cx.now_ms) else {
-        cx.shared.loads.closed(conn.backend());
+    let Ok(id) = cx.shared.table().insert_prepared(conn, cx.now_ms) else {
+        cx.shared.loads().closed(conn.backend());
         return false;
     };
     cx.count(Counter::Installed);
@@ -116,7 +116,7 @@ pub(super) fn pass<const K: usize, O>(
 where
     Key<K>: FastKey<K>,
 {
-    let fits = !cx.shared.table.conflicts(conn);
+    let fits = !cx.shared.table().conflicts(conn);
     if fits {
         cx.count(why.counter());
         cx.count(Counter::Stateless);

@@ -29,7 +29,7 @@ pub(crate) fn classify<B: PacketBuf, O>(
         let mark = buf.mark();
         *verdict = match mark.and_then(|mark| port.marks.get(mark)) {
             Some(marked) => {
-                cx.shared.table.prefetch(marked.conn);
+                cx.shared.table().prefetch(marked.conn);
                 Verdict::Marked(Hit { conn: marked.conn, direction: marked.direction })
             }
             None => match mark.and_then(|mark| port.queues.tag(mark)) {

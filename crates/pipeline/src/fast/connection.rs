@@ -39,7 +39,7 @@ impl<B: PacketBuf> Stages<B> {
             rest = behind;
             let next_hops = &mut self.next_hops;
             let outcome = link.forward(&mut buf, Link::header, |header: &FastHeader<K>, len| {
-                let served = cx.shared.table.serve_marked(hit, &Key::from(header), cx.now_ms)?;
+                let served = cx.shared.table().serve_marked(hit, &Key::from(header), cx.now_ms)?;
                 let hop = next_hops.get(cx, served.hop()).filter(|hop| hop.takes(len))?;
                 Some((served.rewrite(), hop))
             });
@@ -85,7 +85,7 @@ impl<B: PacketBuf> Stages<B> {
             rest = behind;
             let next_hops = &mut self.next_hops;
             let outcome = link.forward(&mut buf, Link::again, |header: &FastHeader<K>, len| {
-                let served = cx.shared.table.serve_found(hit, &Key::from(header), cx.now_ms)?;
+                let served = cx.shared.table().serve_found(hit, &Key::from(header), cx.now_ms)?;
                 let hop = next_hops.get(cx, served.hop()).filter(|hop| hop.takes(len))?;
                 Some((served.rewrite(), hop))
             });
@@ -124,7 +124,7 @@ impl<B: PacketBuf> Stages<B> {
         };
         let next_hops = &mut self.next_hops;
         let served = link.header::<K>(buf.bytes()).and_then(|(header, tag)| {
-            let served = cx.shared.table.serve_tunnel(hit, &Key::from(&header), cx.now_ms);
+            let served = cx.shared.table().serve_tunnel(hit, &Key::from(&header), cx.now_ms);
             let (backend, hop) = served?;
             Some(link.enter_tunnel(&mut buf, (header, tag), backend, next_hops.get(cx, hop)?))
         });

@@ -116,7 +116,7 @@ impl<const K: usize> Lookups<K> {
     {
         let mut hits: ArrayVec<Option<Hit>, BURST> = ArrayVec::new();
         hits.extend(self.keys.iter().map(|_| None));
-        cx.shared.table.lookup_burst(&self.keys, &mut hits);
+        cx.shared.table().lookup_burst(&self.keys, &mut hits);
         let mut found = 0;
         for (&place, &hit) in self.places.iter().zip(&hits) {
             match (hit, verdicts.get_mut(usize::from(place))) {

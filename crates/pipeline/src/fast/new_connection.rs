@@ -268,7 +268,7 @@ where
     let none = Next::Slow(None);
     let NewConnection { flow, service, back, length, flags, .. } = new;
     let Some(service) = cx.snapshot.services.service(*service) else { return none };
-    if disturbed && cx.shared.table.lookup(&key).is_some() {
+    if disturbed && cx.shared.table().lookup(&key).is_some() {
         return none;
     }
     // For a while after a refused insertion only Maglev chooses, so that no insertion
@@ -286,7 +286,7 @@ where
     let Some(hop_id) = next_hops.server(cx, server.ip()) else { return slow };
     let (owner, hops) = ((service.id(), backend, service.forwarding()), [hop_id, *back]);
     let Some(answers) = key.answers(server, service.forwarding()) else { return slow };
-    let conn = cx.shared.table.prepare_insert([key, answers], owner, hops);
+    let conn = cx.shared.table().prepare_insert([key, answers], owner, hops);
     let grown = match conn.tunnel() {
         None => 0,
         Some(backend) => match cx.snapshot.tunnels.get(backend) {
@@ -308,7 +308,7 @@ where
         return Next::Pass(number, why);
     }
     // The connection is counted at once: the next packet's choice may depend on it.
-    cx.shared.loads.opened(backend);
+    cx.shared.loads().opened(backend);
     Next::Insert(number)
 }
 
@@ -322,10 +322,10 @@ fn refusal<const K: usize, O>(
 where
     Key<K>: FastKey<K>,
 {
-    if cx.shared.table.refuses::<K>() {
+    if cx.shared.table().refuses::<K>() {
         return Some(Refused::Full);
     }
-    cx.shared.table.limit(service, key).map(Refused::Limited)
+    cx.shared.table().limit(service, key).map(Refused::Limited)
 }
 
 impl<B: PacketBuf> Stages<B> {

@@ -187,7 +187,7 @@ fn sampled<const K: usize, B: PacketBuf, O: Outbox<B>>(
     Key<K>: FastKey<K>,
 {
     cx.count(Counter::Sampled);
-    if let Some(hit) = cx.shared.table.lookup(&Key::from(&header)) {
+    if let Some(hit) = cx.shared.table().lookup(&Key::from(&header)) {
         let is_tcp = header.proto == Transport::Tcp;
         // Without SYN, FIN and RST the sequence numbers say nothing.
         let segment = Segment { flags: header.flags, ..Segment::default() };

@@ -116,7 +116,7 @@ pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
     delivery: &Delivery,
     hop: HopId,
 ) -> Result<(InterfaceId, Option<wire::Mac>), Counter> {
-    let neighbours = &cx.shared.neighbours;
+    let neighbours = cx.shared.neighbours();
     let found = neighbours.resolve(hop, cx.now_ms);
     let (hop, found) = match found {
         Some(found) => (hop, found),
@@ -147,14 +147,15 @@ fn rerouted<B: PacketBuf, O>(
     };
     let destination = destination.ok_or(Counter::NoRoute)?;
     let hop = hop_to(cx, destination)?;
-    let found = cx.shared.neighbours.resolve(hop, cx.now_ms).ok_or(Counter::NeighbourTableFull)?;
+    let found =
+        cx.shared.neighbours().resolve(hop, cx.now_ms).ok_or(Counter::NeighbourTableFull)?;
     Ok((hop, found))
 }
 
 /// The next hop towards `addr`.
 pub(crate) fn hop_to<O>(cx: &Context<'_, O>, addr: IpAddr) -> Result<HopId, Counter> {
     let (interface, next) = cx.snapshot.routes.next(addr).ok_or(Counter::NoRoute)?;
-    let hop = cx.shared.neighbours.hop(interface, next, cx.now_ms);
+    let hop = cx.shared.neighbours().hop(interface, next, cx.now_ms);
     hop.ok_or(Counter::NeighbourTableFull)
 }
 

@@ -66,14 +66,14 @@ pub(crate) fn match_burst<O>(
         return;
     }
     let mut hits = [None; BURST];
-    cx.shared.table.lookup_burst(&keys, &mut hits);
+    cx.shared.table().lookup_burst(&keys, &mut hits);
     for (&place, hit) in places.iter().zip(hits) {
         let Some(packet) = packets.get_mut(place) else { continue };
         match (&mut packet.verdict, hit) {
             (Verdict::Queued | Verdict::Shared(_), hit) => packet.sample = hit,
             (verdict, Some(hit)) => {
                 // The lookup did not read the record; the next stage does.
-                cx.shared.table.prefetch(hit.conn);
+                cx.shared.table().prefetch(hit.conn);
                 cx.count(Counter::LookedUp);
                 *verdict = Verdict::Found(hit);
             }
@@ -95,7 +95,7 @@ fn told_by_nic<O>(
         return Verdict::Unknown;
     }
     if let Some(marked) = mark.and_then(|mark| port.marks.get(mark)) {
-        cx.shared.table.prefetch(marked.conn);
+        cx.shared.table().prefetch(marked.conn);
         return Verdict::Marked(Hit { conn: marked.conn, direction: marked.direction });
     }
     match told_action(cx, port, mark) {
@@ -142,7 +142,7 @@ fn to_look_up<O>(
     verdict: Verdict,
 ) -> bool {
     match verdict {
-        Verdict::Marked(hit) if cx.shared.table.carries(hit, key) => {
+        Verdict::Marked(hit) if cx.shared.table().carries(hit, key) => {
             cx.count(Counter::MatchedByMark);
             false
         }

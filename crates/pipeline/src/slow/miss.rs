@@ -40,7 +40,7 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
     }
     // An earlier packet of the burst, or another worker, may have inserted the
     // connection.
-    if let Some(hit) = cx.shared.table.lookup(key) {
+    if let Some(hit) = cx.shared.table().lookup(key) {
         cx.count(Counter::LookedUp);
         if headers.tcp_flags.any(DECISIVE) {
             packet.check()?;
@@ -159,10 +159,10 @@ fn take_up<B: PacketBuf, O: Outbox<B>>(
     let Some(binding) = stateless::binding(cx, key) else { return };
     let Ok(there) = hop_to(cx, binding.server.ip()) else { return };
     // Without room the connection goes on without an entry.
-    if let Ok(conn) = cx.shared.table.insert_answered(&binding, [there, back], cx.now_ms) {
+    if let Ok(conn) = cx.shared.table().insert_answered(&binding, [there, back], cx.now_ms) {
         cx.count(Counter::Installed);
         cx.count(Counter::TakenUp);
-        cx.shared.loads.opened(binding.backend);
+        cx.shared.loads().opened(binding.backend);
         let hit = Hit { conn, direction: Direction::Reply };
         let _ = decision(cx, hit, headers);
     }
@@ -263,14 +263,14 @@ fn install<B: PacketBuf, O: Outbox<B>>(
 /// is gone; a connection with rules in the NIC must lose them first.
 #[cold]
 fn make_way<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, Hit { conn, .. }: Hit) -> bool {
-    let table = &cx.shared.table;
+    let table = cx.shared.table();
     if !matches!(table.state(conn), Some(ConnState::Closing | ConnState::Reset)) {
         return false;
     }
     let gone = table.remove_from_software(conn);
     match &gone {
         Some(gone) => {
-            cx.shared.loads.closed(gone.backend);
+            cx.shared.loads().closed(gone.backend);
             cx.count(Counter::TakenOver);
         }
         None => drop(tell(cx, conn, Offload::Closing)),
@@ -280,7 +280,7 @@ fn make_way<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, Hit { conn, .. 
 
 /// The answer will need this hop, whose address should be known by then.
 fn ask_for<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hop: HopId) {
-    if let Some((_, None)) = cx.shared.neighbours.resolve(hop, cx.now_ms) {
+    if let Some((_, None)) = cx.shared.neighbours().resolve(hop, cx.now_ms) {
         cx.count(Counter::ResolveAsked);
         cx.out.resolve(hop);
     }
@@ -311,7 +311,7 @@ fn try_backend<O>(
     let insert = |local| -> Result<(ConnId, BackendId), InsertError> {
         let binding: Binding =
             service.bind(backend, key, local).ok_or(InsertError::MixedFamilies)?;
-        cx.shared.table.insert(&binding, hops, cx.now_ms).map(|conn| (conn, backend))
+        cx.shared.table().insert(&binding, hops, cx.now_ms).map(|conn| (conn, backend))
     };
     let Some(pool) = service.pool() else { return insert(None) };
     let mut refused = InsertError::MixedFamilies;
@@ -332,7 +332,7 @@ fn installed<B: PacketBuf, O: Outbox<B>>(
     backend: BackendId,
 ) -> Hit {
     cx.count(Counter::Installed);
-    cx.shared.loads.opened(backend);
+    cx.shared.loads().opened(backend);
     if service.scheduler().measures_answers() {
         measure(cx, conn, backend);
     }

@@ -169,7 +169,7 @@ impl<B: PacketBuf> Stages<B> {
         let (Verdict::Marked(hit) | Verdict::Found(hit)) = verdict else { return false };
         let flags = packet.headers.tcp_flags;
         hit.direction == Direction::Reply
-            && !cx.shared.table.is_unmoved_by(hit, flags)
+            && !cx.shared.table().is_unmoved_by(hit, flags)
             && is_misplaced(cx, sender(cx, key), packet.interface)
     }
 
@@ -197,7 +197,7 @@ impl<B: PacketBuf> Stages<B> {
     fn pass<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, packet: Packet<B>, hit: Hit) {
         self.reminder.found(cx, hit);
         // The packet is only read in place: a copy would wait for its own stores.
-        match &cx.shared.table.serve(hit, segment(&packet.headers), cx.now_ms) {
+        match &cx.shared.table().serve(hit, segment(&packet.headers), cx.now_ms) {
             Some((action, event)) => {
                 if *event == Event::Revoked {
                     let (delivery, hop) = (&action.delivery, action.hop);

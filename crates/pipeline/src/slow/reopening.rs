@@ -52,7 +52,7 @@ pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
     headers: &Headers,
 ) -> Result<Verdict, Counter> {
     let snapshot = cx.snapshot;
-    let table = &cx.shared.table;
+    let table = cx.shared.table();
     let (Some(action), Some(state)) = (table.action(hit), table.state(hit.conn)) else {
         return Ok(Verdict::Unknown);
     };
@@ -77,7 +77,7 @@ pub(crate) fn reopen<B: PacketBuf, O: Outbox<B>>(
     match table.offloaded(hit.conn) {
         Some(OffloadState::None) => {
             if let Some(gone) = table.remove(hit.conn) {
-                cx.shared.loads.closed(gone.backend);
+                cx.shared.loads().closed(gone.backend);
                 cx.count(Counter::Rescheduled);
             }
             scheduling.hand_on(Some(chosen));

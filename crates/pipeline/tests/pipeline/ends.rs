@@ -49,24 +49,24 @@ fn close(world: &mut World, from: &str, backend: &str) {
 }
 
 fn conn(world: &World, from: &str, to: &str) -> ConnId {
-    world.shared.table.lookup(&key(&tcp(Link::CLIENT, from, to, "A", b""))).unwrap().conn
+    world.shared.table().lookup(&key(&tcp(Link::CLIENT, from, to, "A", b""))).unwrap().conn
 }
 
 fn state(world: &World, from: &str, to: &str) -> ConnState {
-    world.shared.table.state(conn(world, from, to)).unwrap()
+    world.shared.table().state(conn(world, from, to)).unwrap()
 }
 
 fn drain(world: &World, backend: &str) {
-    let old = world.shared.snapshot.load_full();
+    let old = world.shared.snapshot();
     let backend = ip(backend.split(':').next().unwrap());
     let (services, _) = old.services.steer("web", backend, true).unwrap();
-    world.shared.snapshot.store(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
+    world.shared.publish(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
 }
 
 /// How many connections are due after `silence_ms`.
 fn due(world: &World, silence_ms: u64) -> usize {
     let mut due = 0;
-    world.shared.table.sweep(world.now_ms + silence_ms, usize::MAX, &mut |_, _| due += 1);
+    world.shared.table().sweep(world.now_ms + silence_ms, usize::MAX, &mut |_, _| due += 1);
     due
 }
 
@@ -86,12 +86,12 @@ fn a_syn_of_an_ended_connection_is_scheduled_anew() {
     world.now_ms += 1100;
     assert_eq!(open(&mut world, CLIENT), FIRST);
     let active = |backend: &str| {
-        let all = world.shared.snapshot.load();
+        let all = world.shared.snapshot();
         let is_it = |own: &&service::Backend| own.address == ip(backend) && own.port == Some(8080);
-        world.shared.loads.connections(all.services.backends().iter().find(is_it).unwrap().id)
+        world.shared.loads().connections(all.services.backends().iter().find(is_it).unwrap().id)
     };
     assert_eq!((active("10.1.0.11"), active("10.1.0.12")), (1, 0));
-    assert_eq!(world.shared.table.len(), 1);
+    assert_eq!(world.shared.table().len(), 1);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_connection_with_rules_stays_until_they_are_gone() {
     let backend = open(&mut world, CLIENT);
     close(&mut world, CLIENT, &backend);
     let conn = conn(&world, CLIENT, VIP);
-    let offload = |world: &World, from, to| world.shared.table.change_offload(conn, from, to);
+    let offload = |world: &World, from, to| world.shared.table().change_offload(conn, from, to);
     assert!(offload(&world, OffloadState::None, OffloadState::Installed));
     world.now_ms += 1100;
     assert_eq!(client(&mut world, CLIENT, VIP, "S"), Some(backend.clone()), "as good as any");
@@ -263,9 +263,9 @@ fn a_forged_datagram_answers_nothing() {
     let forged = udp(Link::CLIENT, backend, CLIENT, b"!");
     world.drops(OUTSIDE, &forged, Counter::WrongSide);
     let state = |world: &World| {
-        let hit = world.shared.table.lookup(&key(&asked)).unwrap();
+        let hit = world.shared.table().lookup(&key(&asked)).unwrap();
         assert_eq!(hit.direction, Direction::Forward);
-        world.shared.table.state(hit.conn).unwrap()
+        world.shared.table().state(hit.conn).unwrap()
     };
     assert_eq!(state(&world), ConnState::Unanswered);
     world.one(INSIDE, &udp(Link::from_backend(1), backend, CLIENT, b"!")).unwrap();

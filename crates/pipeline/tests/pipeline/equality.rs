@@ -151,7 +151,7 @@ impl Offloaded {
     /// Installs rules for every connection that has none.
     fn offload(&mut self) {
         let mut conns = Vec::new();
-        self.world.shared.table.iter(self.world.now_ms, &mut |conn, view| {
+        self.world.shared.table().iter(self.world.now_ms, &mut |conn, view| {
             conns.push((conn, view.binding));
         });
         conns.sort_by_key(|(conn, _)| *conn);
@@ -173,7 +173,7 @@ impl Offloaded {
                     Encoding::Queue => self.queue(port, conn, direction, &binding),
                 };
                 if let Some(number) = number {
-                    let table = &self.world.shared.table;
+                    let table = self.world.shared.table();
                     table.change_offload(conn, OffloadState::None, OffloadState::Installed);
                     table.change_offload(conn, OffloadState::Wanted, OffloadState::Installed);
                     self.rules.insert((port, key), number);
@@ -229,7 +229,7 @@ impl Offloaded {
             proto: binding.proto,
             endpoint,
             delivery: unchanged.or(rewrite.map(Delivery::Rewrite))?,
-            hop: self.world.shared.table.action(hit)?.hop,
+            hop: self.world.shared.table().action(hit)?.hop,
         };
         let known = self.queues.iter().filter(|(on, _)| *on == port);
         if let Some(place) = known.clone().position(|(_, known)| *known == action) {
@@ -296,11 +296,11 @@ impl Offloaded {
     }
 
     fn remove(&mut self, key: &FlowKey) {
-        let table = &self.world.shared.table;
+        let table = self.world.shared.table();
         let Some(hit) = table.lookup(key) else { return };
         let Some(binding) = table.remove(hit.conn) else { return };
         self.world.workers[0].begin();
-        self.world.shared.table.reclaim();
+        self.world.shared.table().reclaim();
         for direction in Direction::BOTH {
             let key = binding.key(direction).unwrap();
             // Of marks the rule may stay for a while: a lie.

@@ -157,7 +157,7 @@ proptest! {
             prop_assert_eq!(bursts.count(counter), single.count(counter), "{}", counter.name());
         }
         for backend in (0..20).map(BackendId) {
-            let active = [&bursts, &single].map(|world| world.shared.loads.connections(backend));
+            let active = [&bursts, &single].map(|world| world.shared.loads().connections(backend));
             prop_assert_eq!(active[0], active[1], "connections of backend {:?}", backend);
         }
         prop_assert_eq!(&bursts.out.offload, &single.out.offload);
@@ -180,7 +180,7 @@ fn a_flood_fills_the_table_and_goes_on() {
     };
     let first = servers(&mut world, 0..64);
     assert_eq!(first.len(), 64);
-    assert_eq!((world.count(Counter::Installed), world.shared.table.len()), (40, 40));
+    assert_eq!((world.count(Counter::Installed), world.shared.table().len()), (40, 40));
     assert_eq!((world.count(Counter::Stateless), world.count(Counter::Missed)), (24, 64));
     // The first 40 by turns, and by Maglev the others, now and later.
     assert!(first[..40].chunks(2).all(|pair| pair[0] == first[0] && pair[1] == first[1]));
@@ -189,7 +189,7 @@ fn a_flood_fills_the_table_and_goes_on() {
     assert_eq!(world.count(Counter::Stateless), 48);
     assert_eq!((world.count(Counter::Missed), world.count(Counter::LookedUp)), (88, 40));
     assert_eq!(world.count(Counter::Installed), 40);
-    let active: u32 = (0..2).map(|id| world.shared.loads.connections(BackendId(id))).sum();
+    let active: u32 = (0..2).map(|id| world.shared.loads().connections(BackendId(id))).sum();
     assert_eq!(active, 40);
 }
 

@@ -33,10 +33,10 @@ fn an_unresolved_hop_is_asked_for() {
     let syn = tcp(Link::CLIENT, CLIENT, VIP, "S", b"");
     world.drops(OUTSIDE, &syn, Counter::NeighbourUnresolved);
     let hop = world.out.wanted[0];
-    let neighbour = world.shared.neighbours.get(hop).unwrap();
+    let neighbour = world.shared.neighbours().get(hop).unwrap();
     assert_eq!((neighbour.interface, neighbour.addr), (InterfaceId(1), ip("10.1.0.11")));
     assert_eq!(world.shared.port_of(hop), Some(INSIDE));
-    world.shared.neighbours.learn(InterfaceId(1), ip("10.1.0.11"), backend_mac(1), 5);
+    world.shared.neighbours().learn(InterfaceId(1), ip("10.1.0.11"), backend_mac(1), 5);
     let wanted = tcp(Link::to_backend(1), CLIENT, "10.1.0.11:8080", "S", b"");
     assert_eq!(world.one(OUTSIDE, &syn), Some((INSIDE, wanted)));
 }
@@ -58,7 +58,7 @@ fn a_packet_that_goes_no_further_opens_nothing() {
     let mut world = World::new(&Plan::default());
     let syn = tcp(Link::CLIENT.ttl(1), CLIENT, VIP, "S", b"");
     assert_eq!(world.one(OUTSIDE, &syn).unwrap().0, OUTSIDE);
-    assert!(world.shared.table.is_empty());
+    assert!(world.shared.table().is_empty());
     assert_eq!(world.count(Counter::TimeExceeded), 1);
 }
 
@@ -67,7 +67,7 @@ fn the_way_back_is_asked_for_with_the_first_packet() {
     let mut world = World::new(&Plan::default());
     let syn = tcp(Link::CLIENT, "10.0.0.77:5000", VIP, "S", b"");
     assert!(world.one(OUTSIDE, &syn).is_some());
-    let neighbour = world.shared.neighbours.get(world.out.wanted[0]).unwrap();
+    let neighbour = world.shared.neighbours().get(world.out.wanted[0]).unwrap();
     assert_eq!((neighbour.interface, neighbour.addr), (InterfaceId(0), ip("10.0.0.77")));
 }
 
@@ -76,7 +76,7 @@ fn a_forgotten_hop_is_found_again() {
     let mut world = World::new(&Plan::default());
     let client = "10.0.0.77:5000";
     world.one(OUTSIDE, &tcp(Link::CLIENT, client, VIP, "S", b""));
-    let table = &world.shared.neighbours;
+    let table = world.shared.neighbours();
     let answer = tcp(Link::from_backend(1), "10.1.0.11:8080", client, "SA", b"");
     let old = table.find(InterfaceId(0), ip("10.0.0.77")).unwrap();
     let settings = ResolverSettings::default();
@@ -84,7 +84,7 @@ fn a_forgotten_hop_is_found_again() {
     resolver.tick(1_000_000, &mut |_, _| {});
     assert_eq!(table.get(old), None, "unanswered for long");
     world.drops(INSIDE, &answer, Counter::NeighbourUnresolved);
-    let table = &world.shared.neighbours;
+    let table = world.shared.neighbours();
     assert_ne!(world.out.wanted.last(), Some(&old));
     table.learn(InterfaceId(0), ip("10.0.0.77"), GATEWAY, 5);
     let wanted = tcp(Link::TO_CLIENT, VIP, client, "SA", b"");

@@ -45,7 +45,7 @@ fn check(ends: &[(&str, &str)], vlans: [Option<u16>; 2]) {
         world.one(INSIDE, &tcp(link, &server.to_string(), client, "SA", b"")).unwrap();
         world.one(OUTSIDE, &tcp(from_client, client, vip, "A", b"")).unwrap();
         let key = Headers::parse(&syn).unwrap().flow(&syn).unwrap();
-        let hit = world.shared.table.lookup(&key).unwrap();
+        let hit = world.shared.table().lookup(&key).unwrap();
         let marks = &world.shared.port(OUTSIDE).unwrap().marks;
         assert!(marks.set(mark as u32, Marked { conn: hit.conn, direction: hit.direction }));
     }

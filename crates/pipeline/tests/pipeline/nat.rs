@@ -146,13 +146,13 @@ fn udp_flows_stay_where_they_were_served_while_the_table_was_full() {
     let first: Vec<_> = (0..40).map(|n| server(&mut world, n)).collect();
     // Room again: the connections in the table are removed.
     let mut all = Vec::new();
-    world.shared.table.iter(world.now_ms, &mut |conn, _| all.push(conn));
+    world.shared.table().iter(world.now_ms, &mut |conn, _| all.push(conn));
     for &conn in &all {
-        world.shared.table.remove(conn);
+        world.shared.table().remove(conn);
     }
     for _ in 0..4 {
         world.workers[0].begin();
-        world.shared.table.reclaim();
+        world.shared.table().reclaim();
     }
     let installed = world.count(Counter::Installed);
     for n in all.len() as u16..40 {
@@ -173,7 +173,7 @@ fn answers_without_state_go_back_through_the_only_service_that_claims_them() {
     }
     assert_eq!(world.count(Counter::StatelessReply), 2);
     // Of the two backends' connections only one can be the client's.
-    assert_eq!((world.shared.table.len(), world.count(Counter::TakenUp)), (1, 1));
+    assert_eq!((world.shared.table().len(), world.count(Counter::TakenUp)), (1, 1));
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_conflict_gives_a_drained_backend_nothing() {
             server,
             local: client,
         };
-        world.shared.table.insert(&other, [flow::HopId(0); 2], world.now_ms).unwrap();
+        world.shared.table().insert(&other, [flow::HopId(0); 2], world.now_ms).unwrap();
         // By turns: the first goes to the first backend, if that takes any.
         let syn = |client: &str| tcp(Link::CLIENT, client, "10.9.0.1:80", "S", b"");
         world.one(OUTSIDE, &syn("9.9.9.9:4999")).unwrap();
@@ -286,12 +286,11 @@ fn a_new_connection_takes_the_place_of_an_ended_one_of_another_vip() {
         assert_eq!(source(&back).to_string(), other);
         let backend = world
             .shared
-            .snapshot
-            .load()
+            .snapshot()
             .services
             .by_backend(wire::Transport::Tcp, server.parse().unwrap())[1];
-        assert_eq!(world.shared.loads.connections(backend.1), 1);
-        assert_eq!(world.shared.table.len(), 1);
+        assert_eq!(world.shared.loads().connections(backend.1), 1);
+        assert_eq!(world.shared.table().len(), 1);
     }
 }
 
@@ -307,14 +306,14 @@ fn a_connection_with_rules_does_not_make_way() {
     assert!(world.one(INSIDE, &answers("SA")).is_some());
     assert!(world.one(OUTSIDE, &sends("10.9.0.4:80", "A")).is_some());
     let mut conns = Vec::new();
-    world.shared.table.iter(world.now_ms, &mut |conn, _| conns.push(conn));
+    world.shared.table().iter(world.now_ms, &mut |conn, _| conns.push(conn));
     let (from, to) = (conntrack::OffloadState::None, conntrack::OffloadState::Installed);
-    assert!(world.shared.table.change_offload(conns[0], from, to));
+    assert!(world.shared.table().change_offload(conns[0], from, to));
     assert!(world.one(OUTSIDE, &sends("10.9.0.4:80", "FA")).is_some());
     assert!(world.one(INSIDE, &answers("FA")).is_some());
     let told = world.out.offload.len();
     world.drops(OUTSIDE, &sends("10.9.0.5:80", "S"), Counter::ReplyConflict);
-    assert!(world.shared.table.is_live(conns[0]));
+    assert!(world.shared.table().is_live(conns[0]));
     assert!(world.out.offload.len() > told, "the offload side was not told");
 }
 
@@ -346,7 +345,7 @@ fn impossible_sources_open_nothing() {
         let frame = tcp(Link::CLIENT, client, "10.9.0.1:80", "S", b"");
         world.drops(OUTSIDE, &frame, Counter::BadSource);
     }
-    assert!(world.shared.table.is_empty());
+    assert!(world.shared.table().is_empty());
 }
 
 #[test]
@@ -374,7 +373,7 @@ fn a_closed_connection_opens_again_and_the_offload_side_hears_of_it() {
     back(&mut world, "R");
     assert_eq!(world.out.offload[2..], [(conn, Offload::Closing)]);
     assert_eq!(world.count(Counter::Reopened), 1);
-    assert_eq!(world.shared.table.len(), 1);
+    assert_eq!(world.shared.table().len(), 1);
 }
 
 #[test]
@@ -393,7 +392,7 @@ fn where_the_offload_side_chooses_workers_only_tell_of_samples_of_established_co
     assert!((80..120).contains(&told), "one in 64 of 6400, not {told}");
     assert!(world.out.offload.iter().all(|(_, reason)| *reason == Offload::Seen(64)));
     let (conn, _) = world.out.offload[0];
-    assert_eq!(world.shared.table.offloaded(conn), Some(conntrack::OffloadState::None));
+    assert_eq!(world.shared.table().offloaded(conn), Some(conntrack::OffloadState::None));
 }
 
 #[test]
@@ -431,7 +430,7 @@ fn a_new_configuration_moves_no_connection() {
     };
     assert_eq!(send(&mut world, "9.9.9.9:1", "S"), "10.1.0.11:8080");
     let drained = snapshot(&Plan { drained: true, ..Plan::default() });
-    world.shared.snapshot.store(Arc::new(drained));
+    world.shared.publish(Arc::new(drained));
     for n in 2..6 {
         assert_eq!(send(&mut world, &format!("9.9.9.9:{n}"), "S"), "10.1.0.12:8080");
     }

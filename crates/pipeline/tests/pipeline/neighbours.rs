@@ -43,8 +43,8 @@ fn arp_for_our_addresses_is_answered_and_the_asker_learnt() {
             };
             assert_eq!(sent, tagged(&reply.frame(HOST), vlan));
         }
-        let hop = world.shared.neighbours.find(InterfaceId(1), ip("10.1.0.50")).unwrap();
-        let known = world.shared.neighbours.get(hop).unwrap();
+        let hop = world.shared.neighbours().find(InterfaceId(1), ip("10.1.0.50")).unwrap();
+        let known = world.shared.neighbours().get(hop).unwrap();
         assert_eq!((known.mac, known.state), (Some(HOST), NeighbourState::Reachable));
         // The other interface's own address is not on this link.
         let ask = arp::request(HOST, v4("10.1.0.50"), v4("10.0.0.1"), None);
@@ -57,22 +57,22 @@ fn arp_teaches_only_what_is_known_already() {
     let mut world = World::new(&Plan { known_backends: false, ..Plan::default() });
     let says = |mac, address: &str| arp::announcement(mac, v4(address));
     world.drops(INSIDE, &says(HOST, "10.1.0.11"), Counter::ArpNotForUs);
-    let hop = world.shared.neighbours.hop(InterfaceId(1), ip("10.1.0.11"), 0).unwrap();
+    let hop = world.shared.neighbours().hop(InterfaceId(1), ip("10.1.0.11"), 0).unwrap();
     assert_eq!(world.one(INSIDE, &says(backend_mac(1), "10.1.0.11")), None);
     assert_eq!(world.count(Counter::ArpLearnt), 1);
-    assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(backend_mac(1)));
+    assert_eq!(world.shared.neighbours().get(hop).unwrap().mac, Some(backend_mac(1)));
     // A gratuitous one moves it.
     assert_eq!(world.one(INSIDE, &says(HOST, "10.1.0.11")), None);
-    assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+    assert_eq!(world.shared.neighbours().get(hop).unwrap().mac, Some(HOST));
     // Not on another interface, not for our own addresses, not for static ones.
     world.drops(OUTSIDE, &says(HOST, "10.1.0.11"), Counter::ArpNotForUs);
     world.one(OUTSIDE, &says(HOST, "10.0.0.254"));
-    let gateway = world.shared.neighbours.find(InterfaceId(0), ip("10.0.0.254")).unwrap();
-    assert_ne!(world.shared.neighbours.get(gateway).unwrap().mac, Some(HOST));
+    let gateway = world.shared.neighbours().find(InterfaceId(0), ip("10.0.0.254")).unwrap();
+    assert_ne!(world.shared.neighbours().get(gateway).unwrap().mac, Some(HOST));
     // Off the link nobody is entered.
     let ask = arp::request(HOST, v4("99.0.0.1"), v4("10.9.0.1"), None);
     assert!(world.one(INSIDE, &ask).is_some());
-    assert_eq!(world.shared.neighbours.find(InterfaceId(1), ip("99.0.0.1")), None);
+    assert_eq!(world.shared.neighbours().find(InterfaceId(1), ip("99.0.0.1")), None);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn solicitations_for_our_addresses_are_answered() {
             assert!(said.solicited && said.router);
             assert_eq!(headers.dst_addr(&sent), Some(ip("fd01::50")));
         }
-        let hop = world.shared.neighbours.find(InterfaceId(1), ip("fd01::50")).unwrap();
-        assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+        let hop = world.shared.neighbours().find(InterfaceId(1), ip("fd01::50")).unwrap();
+        assert_eq!(world.shared.neighbours().get(hop).unwrap().mac, Some(HOST));
         let other = ndp::solicit(HOST, v6("fd01::50"), v6("fd01::77"), None);
         world.drops(INSIDE, &tagged(&other, vlan), Counter::NdpNotForUs);
         let mut wrong = tagged(&other, vlan);
@@ -107,10 +107,10 @@ fn advertisements_teach_what_is_known() {
     let mut world = World::new(&Plan { known_backends: false, ..Plan::default() });
     let says = |mac| ndp::announcement(mac, v6("fd01::11"), false);
     world.drops(INSIDE, &says(HOST), Counter::NdpNotForUs);
-    let hop = world.shared.neighbours.hop(InterfaceId(1), ip("fd01::11"), 0).unwrap();
+    let hop = world.shared.neighbours().hop(InterfaceId(1), ip("fd01::11"), 0).unwrap();
     for mac in [backend_mac(1), HOST] {
         assert_eq!(world.one(INSIDE, &says(mac)), None);
-        assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(mac));
+        assert_eq!(world.shared.neighbours().get(hop).unwrap().mac, Some(mac));
     }
     assert_eq!(world.count(Counter::NdpLearnt), 2);
 }
@@ -133,9 +133,9 @@ fn the_resolver_asks_backs_off_refreshes_and_forgets() {
     let world = World::new(&Plan { known_backends: false, ..Plan::default() });
     // Backends would never be forgotten.
     let services = ServiceTable::empty([1, 2], None);
-    let old = world.shared.snapshot.load_full();
-    world.shared.snapshot.store(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
-    let table = &world.shared.neighbours;
+    let old = world.shared.snapshot();
+    world.shared.publish(Arc::new(Snapshot { services, ..Snapshot::clone(&old) }));
+    let table = world.shared.neighbours();
     let settings = ResolverSettings::default();
     let mut resolver = Resolver::new(Arc::clone(&world.shared), settings);
     let (mut now, addr) = (1000, ip("10.1.0.11"));
@@ -179,16 +179,16 @@ fn an_unused_neighbour_is_remembered_by_the_timeouts_in_force() {
     for hours in [3, 1, 5] {
         let established_ms = hours * 3_600_000;
         let timeouts = service::Timeouts { established_ms, ..service::Timeouts::default() };
-        shared.table.set_timeouts(timeouts.into());
-        let snapshot = Snapshot::clone(&shared.snapshot.load_full());
-        shared.snapshot.store(Arc::new(snapshot));
-        let hop = shared.neighbours.hop(InterfaceId(1), addr, now).unwrap();
-        shared.neighbours.learn(InterfaceId(1), addr, backend_mac(1), now);
+        shared.table().set_timeouts(timeouts.into());
+        let snapshot = Snapshot::clone(&shared.snapshot());
+        shared.publish(Arc::new(snapshot));
+        let hop = shared.neighbours().hop(InterfaceId(1), addr, now).unwrap();
+        shared.neighbours().learn(InterfaceId(1), addr, backend_mac(1), now);
         now += 2 * u64::from(established_ms) - 1000;
         run(&mut resolver, &mut now, 500);
-        assert!(shared.neighbours.get(hop).is_some(), "{hours} h");
+        assert!(shared.neighbours().get(hop).is_some(), "{hours} h");
         run(&mut resolver, &mut now, 1500);
-        assert_eq!(shared.neighbours.get(hop), None, "{hours} h");
+        assert_eq!(shared.neighbours().get(hop), None, "{hours} h");
     }
 }
 
@@ -216,7 +216,7 @@ fn kept_hops_are_asked_for_without_packets_and_tags_are_right() {
     let sent = run(&mut resolver, &mut now, 10);
     let question = tagged(&ndp::solicit(LB_IN, v6("fd01::1"), v6("fd01::11"), None), Some(7));
     assert_eq!(sent.iter().filter(|(_, frame)| *frame == question).count(), 1);
-    let snapshot = world.shared.snapshot.load_full();
+    let snapshot = world.shared.snapshot();
     let hosts = snapshot.services.backends().iter().map(|own| own.address);
     let hosts = hosts.collect::<std::collections::BTreeSet<_>>();
     assert_eq!(sent.len(), hosts.len(), "every backend is asked for");
@@ -243,11 +243,11 @@ fn own_addresses_are_defended() {
             assert_eq!(world.one(INSIDE, &claim), Some((INSIDE, tagged(&defence, vlan))));
             world.now_ms += 9_999;
             world.drops(INSIDE, &claim, Counter::AddressConflict);
-            let claimed: Vec<_> = world.shared.neighbours.defences().take().collect();
+            let claimed: Vec<_> = world.shared.neighbours().defences().take().collect();
             assert_eq!(claimed, [(ip(addr), HOST)]);
             world.now_ms += 1;
             assert_eq!(world.one(INSIDE, &claim), Some((INSIDE, tagged(&defence, vlan))));
-            let _ = world.shared.neighbours.defences().take().count();
+            let _ = world.shared.neighbours().defences().take().count();
         }
         assert_eq!(world.count(Counter::AddressDefended), 6);
         // What an interface of ours has sent is no claim.
@@ -259,7 +259,7 @@ fn own_addresses_are_defended() {
 #[test]
 fn a_changed_address_is_counted_and_a_pinned_one_stays() {
     let mut world = World::new(&Plan { known_backends: false, ..Plan::default() });
-    let neighbours = &world.shared.neighbours;
+    let neighbours = world.shared.neighbours();
     let hop = neighbours.hop(InterfaceId(1), ip("10.1.0.11"), world.now_ms).unwrap();
     let six = neighbours.hop(InterfaceId(1), ip("fd01::11"), world.now_ms).unwrap();
     let says = |mac| {
@@ -270,11 +270,11 @@ fn a_changed_address_is_counted_and_a_pinned_one_stays() {
         says(mac).iter().for_each(|frame| assert_eq!(world.one(INSIDE, frame), None));
         assert_eq!(world.count(Counter::NeighbourChanged), changed);
     }
-    world.shared.neighbours.set_pinned(true);
+    world.shared.neighbours().set_pinned(true);
     says(backend_mac(1)).iter().for_each(|frame| assert_eq!(world.one(INSIDE, frame), None));
     assert_eq!(world.count(Counter::NeighbourRefused), 2);
     for hop in [hop, six] {
-        assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+        assert_eq!(world.shared.neighbours().get(hop).unwrap().mac, Some(HOST));
     }
 }
 
@@ -283,10 +283,10 @@ fn a_changed_address_is_counted_and_a_pinned_one_stays() {
 #[test]
 fn an_address_that_is_not_on_the_link_is_not_believed() {
     let mut world = World::new(&Plan::default());
-    let hop = world.shared.neighbours.hop(InterfaceId(0), ip("10.1.0.50"), 0).unwrap();
+    let hop = world.shared.neighbours().hop(InterfaceId(0), ip("10.1.0.50"), 0).unwrap();
     let says = arp::announcement(HOST, v4("10.1.0.50"));
     world.drops(OUTSIDE, &says, Counter::ArpNotForUs);
-    assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, None);
+    assert_eq!(world.shared.neighbours().get(hop).unwrap().mac, None);
 }
 
 /// SYNs from invented addresses on the link fill the table of 256, and clients on
@@ -294,7 +294,7 @@ fn an_address_that_is_not_on_the_link_is_not_believed() {
 #[test]
 fn invented_addresses_on_the_link_do_not_stop_others() {
     let mut world = World::new(&Plan { connections: 4000, ..Plan::default() });
-    let kept: Vec<_> = world.shared.neighbours.iter().map(|own| own.hop).collect();
+    let kept: Vec<_> = world.shared.neighbours().iter().map(|own| own.hop).collect();
     let syn = |n: u32| {
         let client = format!("[fd00::1{:x}:{:x}]:5000", n >> 8, n & 255);
         tcp(Link::CLIENT, &client, "[fd09::1]:80", "S", b"")
@@ -309,11 +309,11 @@ fn invented_addresses_on_the_link_do_not_stop_others() {
         assert!(world.one(OUTSIDE, &frame).is_some(), "client {n}");
         let answer = ndp::announcement(HOST, v6(&client), false);
         assert_eq!(world.one(OUTSIDE, &answer), None);
-        let hop = world.shared.neighbours.find(InterfaceId(0), ip(&client)).unwrap();
-        assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+        let hop = world.shared.neighbours().find(InterfaceId(0), ip(&client)).unwrap();
+        assert_eq!(world.shared.neighbours().get(hop).unwrap().mac, Some(HOST));
     }
     assert_eq!(world.count(Counter::NeighbourTableFull), 0);
-    assert!(kept.iter().all(|hop| world.shared.neighbours.get(*hop).is_some()));
+    assert!(kept.iter().all(|hop| world.shared.neighbours().get(*hop).is_some()));
 }
 
 /// A stale next hop is asked for five times in vain, by unicast; with the sixth
@@ -331,7 +331,7 @@ fn a_stale_hop_is_given_up_after_so_many_questions() {
 /// stale its address is given up.
 fn questions_in_vain(pinned: bool) -> (usize, u64) {
     let world = World::new(&Plan { known_backends: false, ..Plan::default() });
-    let table = &world.shared.neighbours;
+    let table = world.shared.neighbours();
     table.set_pinned(pinned);
     let mut resolver = Resolver::new(Arc::clone(&world.shared), ResolverSettings::default());
     let (mut now, addr) = (1000, ip("10.1.0.11"));

@@ -149,7 +149,7 @@ fn a_known_connection_is_not_ended_by_a_packet_that_cannot_be() {
     }
     let key = wire::FlowKey::new(Transport::Tcp, at(CLIENT), at("10.9.0.1:80")).unwrap();
     let state = |world: &World| {
-        world.shared.table.state(world.shared.table.lookup(&key).unwrap().conn).unwrap()
+        world.shared.table().state(world.shared.table().lookup(&key).unwrap().conn).unwrap()
     };
     let before = state(&world);
     world.drops(OUTSIDE, &frame(true, Transport::Tcp, 5, |_| {}), Counter::BadTcpFlags);

@@ -44,7 +44,7 @@ fn tags_follow_the_way() {
 /// The states of all connections.
 fn states(world: &World) -> Vec<ConnState> {
     let mut states = Vec::new();
-    world.shared.table.iter(world.now_ms, &mut |_, view| states.push(view.state));
+    world.shared.table().iter(world.now_ms, &mut |_, view| states.push(view.state));
     states
 }
 

@@ -22,7 +22,7 @@ fn open(world: &mut World, client: &str) -> (u8, [QueueAction; 2]) {
     let key = Headers::parse(&syn).unwrap().flow(&syn).unwrap();
     let (_, sent) = world.one(OUTSIDE, &syn).unwrap();
     let std::net::IpAddr::V4(server) = destination(&sent).ip() else { panic!("{sent:?}") };
-    let table = &world.shared.table;
+    let table = world.shared.table();
     let hit: Hit = table.lookup(&key).unwrap();
     let binding = table.binding(hit.conn).unwrap();
     let action = |direction| QueueAction {
@@ -61,7 +61,7 @@ fn follows(tag: u16, queue: u16, mark: Option<u32>) {
     }
     // The backend has another Ethernet address now.
     let moved = Mac([2, 0, 0, 0, 77, 1]);
-    let neighbours = &world.shared.neighbours;
+    let neighbours = world.shared.neighbours();
     neighbours.set_static(InterfaceId(1), ip(&format!("10.1.0.1{one}")), moved);
     let link = Link { dst: moved, ..Link::to_backend(one) };
     goes_to(&mut world, link, one, "another Ethernet address");

@@ -35,7 +35,7 @@ fn a_client_that_moves_keeps_its_backend() {
             assert_eq!(send(&mut world, &client, &[0x40; 30]), Some(backend.clone()));
         }
         assert_eq!(world.count(Counter::QuicNamed), 20);
-        assert_eq!((world.count(Counter::Installed), world.shared.table.len()), (20, 20));
+        assert_eq!((world.count(Counter::Installed), world.shared.table().len()), (20, 20));
     }
 }
 

@@ -30,8 +30,8 @@ fn open(world: &mut World, link: Link, (client, vip, server): (&str, &str, &str)
     world.one(INSIDE, &answer).unwrap();
     world.one(OUTSIDE, &tcp(link, client, vip, "A", b"")).unwrap();
     let headers = wire::Headers::parse(&syn).unwrap();
-    let hit = world.shared.table.lookup(&headers.flow(&syn).unwrap()).unwrap();
-    assert_eq!(world.shared.table.state(hit.conn), Some(ConnState::Established));
+    let hit = world.shared.table().lookup(&headers.flow(&syn).unwrap()).unwrap();
+    assert_eq!(world.shared.table().state(hit.conn), Some(ConnState::Established));
     hit
 }
 
@@ -61,7 +61,7 @@ fn the_next_packet_of_either_side_resets_both() {
                 marks.set(5, Marked { conn: hit.conn, direction: hit.direction });
                 5
             });
-            assert!(world.shared.table.revoke(hit.conn, world.now_ms));
+            assert!(world.shared.table().revoke(hit.conn, world.now_ms));
             let [back, on] = resets(&mut world, OUTSIDE, &data(Link::CLIENT), mark);
             // What the client acknowledged, and what the backend expects next.
             assert_eq!((back.sequence_number, back.ack), (99, false));
@@ -87,8 +87,8 @@ fn a_tag_stays_with_its_side() {
         world.one(OUTSIDE, &tcp(link, client, vip, "S", b"")).unwrap();
         let data = tcp(link, client, vip, "PA", b"hello");
         let key = wire::Headers::parse(&data).unwrap().flow(&data).unwrap();
-        let hit = world.shared.table.lookup(&key).unwrap();
-        assert!(world.shared.table.revoke(hit.conn, world.now_ms));
+        let hit = world.shared.table().lookup(&key).unwrap();
+        assert!(world.shared.table().revoke(hit.conn, world.now_ms));
         let sent = world.burst(OUTSIDE, vec![HeapPacket::new(&data)]);
         let tags: Vec<_> =
             sent.iter().map(|(_, f)| wire::Headers::parse(f).unwrap().vlan).collect();
@@ -102,16 +102,16 @@ fn what_has_ended_or_has_rules_is_not_revoked() {
     let hit = open(&mut world, Link::CLIENT, CASES[0]);
     let (client, vip, server) = CASES[0];
     use conntrack::OffloadState::{Installed, None};
-    let table = &world.shared.table;
+    let table = world.shared.table();
     assert!(table.change_offload(hit.conn, None, Installed));
     assert!(!table.revoke(hit.conn, 1000));
     assert!(table.change_offload(hit.conn, Installed, None));
     world.one(OUTSIDE, &tcp(Link::CLIENT, client, vip, "FA", b"")).unwrap();
     world.one(INSIDE, &tcp(Link::from_backend(1), server, client, "FA", b"")).unwrap();
-    assert!(!world.shared.table.revoke(hit.conn, 1000));
+    assert!(!world.shared.table().revoke(hit.conn, 1000));
     let query = crate::world::udp(Link::CLIENT, client, "10.9.0.1:53", b"?");
     world.one(OUTSIDE, &query).unwrap();
     let key = wire::Headers::parse(&query).unwrap().flow(&query).unwrap();
-    let hit = world.shared.table.lookup(&key).unwrap();
-    assert!(!world.shared.table.revoke(hit.conn, 1000));
+    let hit = world.shared.table().lookup(&key).unwrap();
+    assert!(!world.shared.table().revoke(hit.conn, 1000));
 }

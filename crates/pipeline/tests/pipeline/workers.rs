@@ -51,8 +51,8 @@ fn workers_in_threads_agree_on_every_connection() {
     assert!(per_worker[0].0.iter().all(Option::is_some));
     assert_eq!(per_worker[0].0, per_worker[1].0);
     assert_eq!(per_worker[0].1 + per_worker[1].1, 2000);
-    assert_eq!(world.shared.table.len(), 2000);
-    let active = [BackendId(0), BackendId(1)].map(|id| world.shared.loads.connections(id));
+    assert_eq!(world.shared.table().len(), 2000);
+    let active = [BackendId(0), BackendId(1)].map(|id| world.shared.loads().connections(id));
     assert_eq!(active.iter().sum::<u32>(), 2000);
 }
 
@@ -88,7 +88,7 @@ fn idle_connections_are_removed_those_with_rules_after_their_withdrawal() {
     for n in [1000, 1001] {
         world.one(OUTSIDE, &frame(n));
     }
-    let table = &world.shared.table;
+    let table = world.shared.table();
     let flow = wire::Headers::parse(&frame(1001)).unwrap().flow(&frame(1001)).unwrap();
     let conn = table.lookup(&flow).unwrap().conn;
     assert!(table.change_offload(conn, OffloadState::None, OffloadState::Installed));
@@ -107,8 +107,8 @@ fn idle_connections_are_removed_those_with_rules_after_their_withdrawal() {
     assert_eq!(table.len(), 1);
     ager.tick(world.now_ms + 64_000, &mut |conn, why| withdrawn.push((conn, why)));
     assert_eq!((table.len(), withdrawn.len(), ager.removed()), (0, 1, 2));
-    assert_eq!(world.shared.loads.connections(BackendId(2)), 0);
-    assert_eq!(world.shared.loads.connections(BackendId(3)), 0);
+    assert_eq!(world.shared.loads().connections(BackendId(2)), 0);
+    assert_eq!(world.shared.loads().connections(BackendId(3)), 0);
 }
 
 /// Plays another worker that brings the connection in between this worker's
@@ -134,7 +134,7 @@ impl Outbox<HeapPacket> for Overtaken {
 
     fn resolve(&mut self, back: HopId) {
         let there = self.shared.hop_to(self.binding.server.ip(), 0).unwrap();
-        self.shared.table.insert(&self.binding, [there, back], 0).unwrap();
+        self.shared.table().insert(&self.binding, [there, back], 0).unwrap();
     }
 }
 
@@ -143,7 +143,7 @@ fn the_other_workers_decision_counts() {
     let mut world = World::new(&Plan::default());
     let (client, vip) = ("10.0.0.77:5000", "10.9.0.1:80");
     let key = FlowKey::new(Transport::Tcp, at(client), at(vip)).unwrap();
-    let snapshot = world.shared.snapshot.load_full();
+    let snapshot = world.shared.snapshot();
     let binding = snapshot.services.lookup(&key).unwrap().bind(BackendId(1), &key, None);
     let shared = Arc::clone(&world.shared);
     let mut out = Overtaken { shared, out: Out::default(), binding: binding.unwrap() };
@@ -163,7 +163,7 @@ fn an_idle_connection_that_waits_for_rules_is_not_removed() {
     let mut world = World::new(&Plan::default());
     let frame = udp(Link::CLIENT, "9.9.9.9:1000", "10.9.0.1:53", b"q");
     world.one(OUTSIDE, &frame);
-    let table = &world.shared.table;
+    let table = world.shared.table();
     let flow = wire::Headers::parse(&frame).unwrap().flow(&frame).unwrap();
     let conn = table.lookup(&flow).unwrap().conn;
     assert!(table.change_offload(conn, OffloadState::None, OffloadState::Wanted));

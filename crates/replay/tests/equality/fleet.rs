@@ -232,7 +232,7 @@ impl Member {
         let rules = PORTS.iter().filter_map(|port| self.simulation.nic(*port));
         // What leads packets to connections' rules stays.
         let frame = self.simulation.offload_stats().now().adopted;
-        self.simulation.shared().table.len() == 0
+        self.simulation.shared().table().len() == 0
             && rules.map(|nic| nic.stats().rules).sum::<usize>() == frame
     }
 }

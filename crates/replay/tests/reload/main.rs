@@ -361,10 +361,10 @@ impl World {
                 return;
             }
         }
-        let snapshot = self.simulation.shared().snapshot.load_full();
+        let snapshot = self.simulation.shared().snapshot();
         panic!(
             "left: {} connections, {:?}, {:?}, {} old snapshots",
-            self.simulation.shared().table.len(),
+            self.simulation.shared().table().len(),
             snapshot.services.departed(),
             self.simulation.offload_stats().now(),
             self.simulation.control().old_snapshots(),
@@ -373,9 +373,9 @@ impl World {
 
     fn is_empty(&self) -> bool {
         let shared = self.simulation.shared();
-        let snapshot = shared.snapshot.load();
+        let snapshot = shared.snapshot();
         let (services, now) = (&snapshot.services, self.simulation.offload_stats().now());
-        shared.table.len() == 0
+        shared.table().len() == 0
             && services.departed().is_empty()
             && services.departed_services().is_empty()
             && self.simulation.control().old_snapshots() == 0
