@@ -8,7 +8,7 @@ use conntrack::TableStats;
 use health::Board;
 use offload::{OffloadStats, RulesReport, StatelessStats};
 use service::{Backend, Service};
-use state::{Counters, Metric, Shared};
+use state::{Counter, CounterKind, Counters, Metric, Shared};
 
 use crate::admission_report;
 use crate::checks;
@@ -153,6 +153,7 @@ impl Reporter {
                 .map(|(at, p)| p.status(stats.ports.get(at)))
                 .collect(),
             nic,
+            drops: dropped(&counters),
             counters,
             workers,
             offload: offload_counters(stats, stateless.reconciled),
@@ -219,6 +220,13 @@ impl Reporter {
     }
 }
 
+/// Those of `counters` that count dropped packets, without the zeros.
+fn dropped(counters: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let reasons = Counter::ALL.iter().filter(|own| own.kind() == CounterKind::Dropped);
+    let counted = reasons.filter_map(|own| counters.get_key_value(own.name()));
+    counted.filter(|(_, value)| **value > 0).map(|(name, value)| (name.clone(), *value)).collect()
+}
+
 /// The offload side's counts by name.
 fn offload_counters(stats: &OffloadStats, reconciled: usize) -> BTreeMap<String, u64> {
     let own = [
@@ -252,7 +260,8 @@ impl WorkerView {
     }
 
     fn status(&self, worker: usize) -> WorkerStatus {
-        let named = |metric: Metric| (metric.name.to_owned(), metric.value);
+        let counters = self.counters.metrics().map(|own| (own.name.to_owned(), own.value));
+        let counters: BTreeMap<String, u64> = counters.collect();
         WorkerStatus {
             worker,
             queues: self.queues,
@@ -260,7 +269,8 @@ impl WorkerView {
             util: self.last.util(),
             util_plus: self.last.util_plus(self.queues, self.burst),
             totals: self.cycles.read(),
-            counters: self.counters.metrics().map(named).collect(),
+            dropped: dropped(&counters).values().sum(),
+            counters,
         }
     }
 }

@@ -42,6 +42,7 @@ fn dispatch(command: Command) -> CommandResult {
         Command::Api(args) => command::api::run(&args),
         Command::Check(args) => command::check::run(&args),
         Command::Status(args) => command::status::run(&args),
+        Command::Top(args) => command::top::run(&args),
         Command::Connections(args) => command::connections::run(&args),
         Command::Explain(args) => command::explain::run(&args),
         Command::WhyNotOffloaded(args) => command::why_not_offloaded::run(&args),

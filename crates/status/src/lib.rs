@@ -4,6 +4,7 @@
 
 mod loop_reading;
 mod packet;
+mod picture;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,10 @@ use serde::{Deserialize, Serialize};
 pub use loop_reading::LoopReading;
 pub use packet::{
     CounterStory, DepartureStory, FieldChange, PacketStories, PacketStory, TableEntry,
+};
+pub use picture::{
+    BackendPicture, BackendState, CounterPicture, Picture, PortPicture, ServicePicture, Totals,
+    WorkerPicture,
 };
 
 /// The whole report.
@@ -37,6 +42,8 @@ pub struct Status {
     pub workers: Vec<WorkerStatus>,
     /// Every counter of the data path, all workers added up.
     pub counters: BTreeMap<String, u64>,
+    /// Those of the counters that count dropped packets, by reason, without the zeros.
+    pub drops: BTreeMap<String, u64>,
     /// The rule life cycle's counters.
     pub offload: BTreeMap<String, u64>,
     /// For how many milliseconds a driver has kept the thread that makes rules
@@ -115,6 +122,8 @@ pub struct WorkerStatus {
     /// REF, OPS, np, nb since the start.
     #[serde(rename = "loop")]
     pub totals: LoopReading,
+    /// Packets that it dropped, for all reasons together.
+    pub dropped: u64,
     /// Its counters.
     pub counters: BTreeMap<String, u64>,
 }

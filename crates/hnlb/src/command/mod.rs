@@ -22,4 +22,5 @@ pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod setup;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod why_not_offloaded;
