@@ -9,14 +9,16 @@ use packet::PacketBuf;
 use wire::{FlowKey, Headers};
 
 use crate::blocks::{BLOCK, Blocks, FIRST_FLIGHT};
+use crate::clocks::Clocks;
 use crate::connection::{Conn, Reading, State};
-use crate::cookie::Cookies;
+use crate::cookie::{Cookies, Kept};
 use crate::edits::Edits;
 use crate::forwarding::{self, Additions};
+use crate::learnt::{Learnt, SCALE};
 use crate::options::{DEFAULT_MSS, Offer};
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::segment::{self, ACK, FIN, Outline, RST, Received, SYN, is_plain};
+use crate::segment::{self, ACK, ECE, ECN, FIN, Outline, RST, Received, SYN, is_plain};
 use crate::table::Table;
 use crate::world::{Event, Fate, World};
 
@@ -78,8 +80,6 @@ const SYN_MS: u64 = 1_000;
 const ANSWERS: u8 = 5;
 /// How often a backend is sent a SYN.
 const SYNS: u8 = 2;
-/// The scale that is granted before any backend has been seen.
-const SCALE: u8 = 7;
 
 /// What all connections have in common.
 pub(crate) struct Common {
@@ -87,9 +87,7 @@ pub(crate) struct Common {
     pub(crate) blocks: Blocks,
     cookies: Cookies,
     answers: Vec<String>,
-    /// What backends have granted last: what the next client is granted, so that
-    /// windows need no translation.
-    learnt: Offer,
+    learnt: Learnt,
     requests: u64,
     half_open: usize,
     /// Until then a client may have a cookie.
@@ -109,13 +107,12 @@ impl Agent {
     /// An agent without connections.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let learnt = Offer { mss: None, scale: Some(SCALE), sack: true };
         let common = Common {
             settings,
             blocks: Blocks::new(settings.headers),
             cookies: Cookies::new(settings.secret),
             answers: Refusal::ALL.iter().map(|refusal| refusal.answer()).collect(),
-            learnt,
+            learnt: Learnt::default(),
             requests: 0,
             half_open: 0,
             cookies_until_ms: 0,
@@ -279,14 +276,21 @@ impl Agent {
             if got.has(ACK) {
                 return None;
             }
-            let offer = Offer::parse(got.options(frame));
-            let conn = common.half(ends, service, (isn, got.outline.window, offer), now_ms);
+            let conn = common.half(ends, service, got, frame, now_ms);
             let full = common.half_open >= common.settings.half_open;
             if full || self.table.len() >= common.settings.connections {
                 world.count(Event::Cookie);
                 common.cookies_until_ms = now_ms + COOKIE_MS;
-                // A cookie holds no options.
-                let granted = Offer { mss: conn.granted.mss, ..Offer::default() };
+                // A cookie holds no options; the clock's low bits do, if there is one.
+                let clocked = conn.granted.timestamps;
+                let granted = Offer {
+                    mss: conn.granted.mss,
+                    ..if clocked {
+                        cookie_grant(&conn.offer, &conn.granted)
+                    } else {
+                        Offer::default()
+                    }
+                };
                 common.syn_ack(&Conn { granted, ..conn }, world);
                 return None;
             }
@@ -306,14 +310,32 @@ impl Agent {
             }
             return None;
         };
-        let offer = Offer { mss: Some(mss), ..Offer::default() };
-        let mut conn = common.half(ends, service, (isn, got.outline.window, offer), now_ms);
-        conn.cookie = cookie;
+        let mut conn = common.half(ends, service, got, frame, now_ms);
+        (conn.isn, conn.cookie) = (isn, cookie);
+        (conn.next, conn.received) = (isn.wrapping_add(1), isn.wrapping_add(1));
+        conn.acked = cookie.wrapping_add(1);
+        conn.offer = Offer { mss: Some(mss), ..Offer::default() };
+        let mss = conn.granted.mss;
+        conn.granted = Offer { mss, ..Offer::default() };
+        if let Some(stamps) = got.stamps(frame) {
+            let Kept { scale, sack, ecn } = Kept::of(stamps.echo);
+            let kept = Offer { scale, sack, ecn, timestamps: true, mss: None };
+            conn.offer = Offer { mss: conn.offer.mss, ..kept };
+            conn.granted = Offer { mss, ..cookie_grant(&kept, &kept) };
+            conn.clocks = Clocks::new(stamps.value, stamps.echo);
+        }
         conn.become_(State::Front, now_ms);
         let at = self.table.insert(conn);
         world.count(if at.is_some() { Event::Opened } else { Event::NoRoom });
         at
     }
+}
+
+/// What is granted to a client whose options come back in its echo: it must be the same
+/// then, whatever was learnt in between.
+fn cookie_grant(offer: &Offer, granted: &Offer) -> Offer {
+    let scale = offer.scale.map(|_| SCALE);
+    Offer { scale, mss: granted.mss, ..*granted }
 }
 
 fn received<B: PacketBuf>(packet: &B, headers: &Headers) -> Option<Received> {
@@ -328,16 +350,22 @@ impl Common {
         &self,
         ends: [SocketAddr; 2],
         service: ServiceId,
-        (isn, window, offer): (u32, u16, Offer),
+        got: &Received,
+        frame: &[u8],
         now_ms: u64,
     ) -> Conn {
+        let Outline { sequence: isn, window, .. } = got.outline;
+        let offer = Offer {
+            // A SYN asks for ECN by both flags (RFC 3168 section 6.1.1).
+            ecn: got.outline.flags & ECN == ECN,
+            ..Offer::parse(got.options(frame))
+        };
         let is_v4 = ends.iter().all(SocketAddr::is_ipv4);
         let link = if is_v4 { 1460 } else { 1440 };
-        let granted = Offer {
-            mss: Some(self.learnt.mss.unwrap_or(link).min(link)),
-            scale: self.learnt.scale.filter(|_| offer.scale.is_some()),
-            sack: self.learnt.sack && offer.sack,
-        };
+        let granted = self.learnt.grant(service, &offer, link, now_ms);
+        let kept = Kept { scale: offer.scale, sack: granted.sack, ecn: granted.ecn };
+        let told = self.cookies.clock(ends, kept, now_ms);
+        let client = got.stamps(frame).map_or(0, |stamps| stamps.value);
         let mss = offer.mss.unwrap_or(DEFAULT_MSS);
         let cookie = self.cookies.make(ends, isn, mss, now_ms);
         let next = isn.wrapping_add(1);
@@ -368,6 +396,8 @@ impl Common {
             keeps: true,
             server_isn: 0,
             server: Offer::default(),
+            clocks: Clocks::new(client, told),
+            congestion: 0,
             ended: [false; 2],
         }
     }
@@ -404,8 +434,9 @@ impl Common {
     }
 
     fn syn_ack<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
-        let outline = Self::to_client(conn, conn.cookie, SYN | ACK);
-        Self::make(&outline, &conn.granted.emit(), &[], world);
+        let ecn = if conn.granted.ecn { ECE } else { 0 };
+        let outline = Self::to_client(conn, conn.cookie, SYN | ACK | ecn);
+        Self::make(&outline, &conn.granted.emit(conn.clocks.for_client()), &[], world);
     }
 
     /// A RST for a segment of no connection (RFC 9293 section 3.10.7.1).
@@ -430,19 +461,17 @@ impl Common {
         match conn.state {
             State::Half if isn == conn.isn => self.syn_ack(conn, world),
             State::Half | State::Answered | State::Closing => {
-                let offer = Offer::parse(got.options(frame));
-                let half = (isn, got.outline.window, offer);
                 if conn.state != State::Half {
                     self.half_open += 1;
                 }
                 conn.release(&mut self.blocks);
-                *conn = self.half(conn.ends, conn.service, half, now_ms);
+                *conn = self.half(conn.ends, conn.service, got, frame, now_ms);
                 self.syn_ack(conn, world);
             }
             // A client that has forgotten the connection answers by a RST (RFC 5961).
             _ => {
                 let outline = Self::to_client(conn, conn.acked, ACK);
-                Self::make(&outline, &[], &[], world);
+                Self::make(&outline, &conn.options_to_client(), &[], world);
             }
         }
     }
@@ -458,6 +487,7 @@ impl Common {
     ) {
         let data = got.data(frame);
         let Outline { sequence, acknowledgement, window, .. } = got.outline;
+        conn.see_client(got, frame);
         if got.has(RST) {
             // Only the exact number counts (RFC 5961 section 3.2).
             if sequence == conn.next || sequence == conn.limit() {
@@ -519,7 +549,8 @@ impl Common {
     ) {
         world.count(Event::Owned);
         (conn.owned, conn.repeated_ms) = (Some(conn.next), now_ms);
-        Self::make(&Self::to_client(conn, conn.acked, ACK), &[], &[], world);
+        let outline = Self::to_client(conn, conn.acked, ACK);
+        Self::make(&outline, &conn.options_to_client(), &[], world);
     }
 
     /// Keeps bytes of a header. `false`: there is no block.
@@ -535,7 +566,7 @@ impl Common {
     /// Acknowledges a backend's SYN-ACK by itself.
     pub(crate) fn acknowledge<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
         if let Some(outline) = conn.to_backend(conn.limit(), ACK) {
-            Self::make(&outline, &[], &[], world);
+            Self::make(&outline, &conn.options_to_backend(), &[], world);
         }
     }
 

@@ -5,9 +5,11 @@ use arrayvec::ArrayVec;
 use flow::ServiceId;
 
 use crate::blocks::{Block, Blocks, FIRST_FLIGHT};
+use crate::clocks::Clocks;
 use crate::edits::Edits;
 use crate::framing::Chunked;
-use crate::options::Offer;
+use crate::options::{Change, MapEdge, Offer, STAMPS_LEN};
+use crate::segment::{ECN, Received};
 
 /// Backends that a request is offered to, at most.
 pub(crate) const TRIES: usize = 3;
@@ -93,6 +95,10 @@ pub(crate) struct Conn {
     /// The backend's initial number, and what it has granted.
     pub(crate) server_isn: u32,
     pub(crate) server: Offer,
+    /// The clocks of the client and of the backend.
+    pub(crate) clocks: Clocks,
+    /// What the client's last segment says of congestion (ECE and CWR).
+    pub(crate) congestion: u8,
     /// Whether the client and the backend have sent a FIN.
     pub(crate) ended: [bool; 2],
 }
@@ -152,6 +158,49 @@ impl Conn {
         // A window that is open stays open, however little of it is left by the scale.
         let least = u32::from(usable > 0);
         u16::try_from(scaled.max(least)).unwrap_or(u16::MAX)
+    }
+
+    /// Notes the clock and the congestion of a client's segment.
+    pub(crate) fn see_client(&mut self, got: &Received, frame: &[u8]) {
+        self.congestion = got.outline.flags & ECN;
+        if self.granted.timestamps
+            && let Some(stamps) = got.stamps(frame)
+        {
+            self.clocks.see_client(stamps);
+        }
+    }
+
+    /// The options of a segment that the agent makes for the client.
+    pub(crate) fn options_to_client(&self) -> ArrayVec<u8, STAMPS_LEN> {
+        let stamps = self.granted.timestamps.then(|| self.clocks.for_client().emit());
+        stamps.into_iter().flatten().collect()
+    }
+
+    /// The options of a segment that the agent makes for the backend.
+    pub(crate) fn options_to_backend(&self) -> ArrayVec<u8, STAMPS_LEN> {
+        let stamps = self.server.timestamps.then(|| self.clocks.for_server().emit());
+        stamps.into_iter().flatten().collect()
+    }
+
+    /// What becomes of the options of the client's segments.
+    pub(crate) fn change_to_backend<'a>(&self, map: MapEdge<'a>) -> Change<'a> {
+        Change {
+            sack: self.server.sack.then_some(map),
+            stamps: self.server.timestamps.then(|| self.clocks.to_server()),
+        }
+    }
+
+    /// What becomes of the options of the backend's segments.
+    pub(crate) fn change_to_client<'a>(&self, map: MapEdge<'a>) -> Change<'a> {
+        Change {
+            sack: self.granted.sack.then_some(map),
+            stamps: self.granted.timestamps.then(|| self.clocks.to_client()),
+        }
+    }
+
+    /// The flags of a segment, with those of congestion if both sides know them.
+    pub(crate) const fn flags(&self, flags: u8) -> u8 {
+        if self.server.ecn { flags } else { flags & !ECN }
     }
 
     /// Gives back what it holds.

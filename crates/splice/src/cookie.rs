@@ -11,6 +11,32 @@ const SIZES: [u16; 8] = [216, 536, 1200, 1360, 1400, 1440, 1452, 1460];
 /// A cookie's clock ticks once in so many milliseconds, and a cookie is good for two ticks.
 const TICK_MS: u64 = 64_000;
 
+/// The bits of a SYN-ACK's clock that keep the client's options.
+const KEPT: u32 = 0x3f;
+/// The value of the scale's four bits that stands for no scale; the greatest scale is 14.
+const NO_SCALE: u32 = 15;
+
+/// What a SYN-ACK's clock keeps of the client's options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) scale: Option<u8>,
+    pub(crate) sack: bool,
+    pub(crate) ecn: bool,
+}
+
+impl Kept {
+    fn bits(self) -> u32 {
+        let scale = self.scale.map_or(NO_SCALE, u32::from) & NO_SCALE;
+        scale | u32::from(self.sack) << 4 | u32::from(self.ecn) << 5
+    }
+
+    /// What the client's echo of the clock says.
+    pub(crate) fn of(echo: u32) -> Self {
+        let scale = Some((echo & NO_SCALE) as u8).filter(|scale| u32::from(*scale) != NO_SCALE);
+        Self { scale, sack: echo & 0x10 != 0, ecn: echo & 0x20 != 0 }
+    }
+}
+
 /// The secret of the cookies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cookies {
@@ -59,6 +85,13 @@ impl Cookies {
         (tick as u32 & 3) << 30 | size << 27 | hash
     }
 
+    /// The clock of a SYN-ACK: its low bits keep what a cookie has no room for, and come
+    /// back in the client's echo.
+    pub(crate) fn clock(&self, ends: [SocketAddr; 2], kept: Kept, now_ms: u64) -> u32 {
+        let base = self.number(ends, u64::MAX) as u32;
+        base.wrapping_add(now_ms as u32) & !KEPT | kept.bits()
+    }
+
     /// A number that nobody can foretell, for request ids.
     pub(crate) fn number(&self, ends: [SocketAddr; 2], count: u64) -> u64 {
         let [a, b] = self.secret;
@@ -71,6 +104,18 @@ impl Cookies {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_keeps_options() {
+        let cookies = Cookies::new([1, 2]);
+        let ends: [SocketAddr; 2] = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
+        for scale in (0..15).map(Some).chain([None]) {
+            for (sack, ecn) in [(false, false), (true, false), (false, true), (true, true)] {
+                let kept = Kept { scale, sack, ecn };
+                assert_eq!(Kept::of(cookies.clock(ends, kept, 12_345)), kept);
+            }
+        }
+    }
 
     #[test]
     fn a_cookie_is_good_for_its_client_number_and_time_alone() {

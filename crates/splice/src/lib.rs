@@ -22,12 +22,14 @@
 
 mod agent;
 mod blocks;
+mod clocks;
 mod connection;
 mod cookie;
 mod edits;
 mod forwarding;
 mod framing;
 mod hello;
+mod learnt;
 mod options;
 mod proxy_v2;
 mod refusal;
@@ -40,7 +42,7 @@ mod world;
 pub use agent::{Agent, Settings, Usage};
 pub use framing::{BadChunk, Chunked};
 pub use hello::{Hello, HelloError};
-pub use options::Offer;
+pub use options::{Offer, Stamps};
 pub use proxy_v2::{MAX_PROXY, proxy_v2};
 pub use refusal::Refusal;
 pub use request::{Body, Field, MAX_FIELDS, Request};

@@ -1,4 +1,5 @@
 //! An open connection: packets are changed and go on (messages M6 to M9).
+use arrayvec::ArrayVec;
 use packet::PacketBuf;
 use wire::Headers;
 
@@ -6,8 +7,9 @@ use crate::agent::Common;
 use crate::connection::{Conn, Reading, State};
 use crate::edits::{Edit, before};
 use crate::framing::{BadChunk, Chunked};
+use crate::options::{Change, MAX_OPTIONS};
 use crate::request::{Body, Request};
-use crate::segment::{ACK, ECN, FIN, Outline, PSH, RST, Received, SYN};
+use crate::segment::{ACK, CWR, FIN, Outline, PSH, RST, Received, SYN, clear_ecn};
 use crate::world::{Event, Fate, World};
 
 /// Of a body's bytes so many may pass unread at once, so that numbers can be compared.
@@ -24,7 +26,7 @@ impl Conn {
             dst: self.backend?,
             sequence: self.edits.forward(sequence),
             acknowledgement: self.acked.wrapping_sub(self.delta()),
-            flags,
+            flags: self.flags(flags | self.congestion),
             window: self.window_to_backend(self.window),
         })
     }
@@ -144,12 +146,16 @@ impl Common {
         data: &[u8],
         world: &mut impl World<B>,
     ) {
-        let mut pieces = data.chunks(usize::from(conn.server.longest())).peekable();
+        let options = conn.options_to_backend();
+        let room = usize::from(conn.server.longest()) - options.len();
+        let mut pieces = data.chunks(room).peekable();
         while let Some(piece) = pieces.next() {
             if pieces.peek().is_none() {
                 outline.flags |= PSH;
             }
-            Self::make(&outline, &[], piece, world);
+            Self::make(&outline, &options, piece, world);
+            // The sender says once that it has slowed down.
+            outline.flags &= !CWR;
             outline.sequence = outline.sequence.wrapping_add(piece.len() as u32);
         }
     }
@@ -164,7 +170,7 @@ impl Common {
     ) {
         world.count(Event::Reset);
         if let Some(outline) = conn.to_backend(conn.limit(), RST | ACK) {
-            Self::make(&outline, &[], &[], world);
+            Self::make(&outline, &conn.options_to_backend(), &[], world);
         }
         let outline = Outline {
             src: conn.vip(),
@@ -174,7 +180,7 @@ impl Common {
             flags: RST | ACK,
             window: 0,
         };
-        Self::make(&outline, &[], &[], world);
+        Self::make(&outline, &conn.options_to_client(), &[], world);
         conn.release(&mut self.blocks);
         conn.become_(State::Closing, now_ms);
         conn.reading = Reading::Nothing;
@@ -191,6 +197,7 @@ impl Common {
         world: &mut impl World<B>,
     ) -> Fate {
         conn.seen_ms = now_ms;
+        conn.see_client(got, packet.bytes());
         let Outline { sequence, acknowledgement, window, flags, .. } = got.outline;
         if got.has(ACK) && !before(acknowledgement, conn.acked) {
             (conn.acked, conn.window) = (acknowledgement, window);
@@ -201,7 +208,7 @@ impl Common {
         let all = conn.reading == Reading::All;
         let passes =
             (all || !before(conn.limit(), end))
-                && length <= conn.server.longest().into()
+                && got.end - got.options <= conn.server.longest().into()
                 && conn.edits.open().iter().all(|edit| {
                     !before(sequence, edit.end()) || !before(edit.at, end) || length == 0
                 });
@@ -215,15 +222,19 @@ impl Common {
             dst: backend,
             sequence: conn.edits.forward(sequence),
             acknowledgement: acknowledgement.wrapping_sub(conn.delta()),
-            flags: flags & !ECN,
+            flags: conn.flags(flags),
             window: conn.window_to_backend(window),
         };
         let delta = conn.delta();
         let map = |edge: u32, _: bool| edge.wrapping_sub(delta);
-        let sack: Option<&dyn Fn(u32, bool) -> u32> = conn.server.sack.then_some(&map);
-        let sack = conn.granted.sack.then_some(sack);
-        if got.rewrite(packet.bytes_mut(), &new, sack).is_none() {
+        let change = conn.change_to_backend(&map);
+        if got.rewrite(packet.bytes_mut(), &new, &change).is_none() {
             return Fate::Malformed;
+        }
+        let blind = conn.granted.ecn && !conn.server.ecn;
+        if blind && !clear_ecn(packet.bytes_mut(), got.l3, new.src.is_ipv4()) {
+            world.count(Event::Congested);
+            return Fate::Taken;
         }
         conn.note_end(got, 0, now_ms);
         world.relay(packet, headers, backend.ip());
@@ -375,7 +386,7 @@ impl Common {
             return true;
         }
         if let Some(outline) = conn.to_backend(end, ACK | FIN) {
-            Self::make(&outline, &[], &[], world);
+            Self::make(&outline, &conn.options_to_backend(), &[], world);
             conn.note_end(got, 0, now_ms);
         }
         true
@@ -395,6 +406,9 @@ impl Common {
         if got.has(SYN) {
             self.acknowledge(conn, world);
             return Fate::Taken;
+        }
+        if let Some(stamps) = got.stamps(packet.bytes()).filter(|_| conn.server.timestamps) {
+            conn.clocks.see_server(stamps);
         }
         let Outline { sequence, acknowledgement, window, flags, .. } = got.outline;
         if conn.reading == Reading::Upgrade && got.data(packet.bytes()).starts_with(b"HTTP/1.1 101")
@@ -417,23 +431,61 @@ impl Common {
         conn.server_window = Some(conn.window_to_client(window));
         let edits = &conn.edits;
         let map = |edge: u32, up: bool| edits.back(edge, up);
-        let sack: Option<&dyn Fn(u32, bool) -> u32> = Some(&map);
-        let sack = conn.granted.sack.then_some(sack);
+        let change = conn.change_to_client(&map);
         let new = Outline {
             src: conn.vip(),
             dst: conn.client(),
             sequence: sequence.wrapping_add(conn.delta()),
             acknowledgement: if got.has(ACK) { conn.known(received) } else { 0 },
-            flags: flags & !ECN,
+            flags: conn.flags(flags),
             window: conn.own_window(false),
         };
-        if got.rewrite(packet.bytes_mut(), &new, sack).is_none() {
+        let client = conn.client().ip();
+        if conn.granted.timestamps && !conn.server.timestamps && !got.has(RST) {
+            Self::with_stamps(conn, &packet, got, new, &change, world);
+            conn.note_end(got, 1, now_ms);
+            return Fate::Taken;
+        }
+        if got.rewrite(packet.bytes_mut(), &new, &change).is_none() {
             return Fate::Malformed;
         }
         conn.note_end(got, 1, now_ms);
-        let client = conn.client().ip();
         world.relay(packet, headers, client);
         Fate::Relayed
+    }
+}
+
+impl Common {
+    /// Sends a segment anew with timestamps: the client was promised them, its backend
+    /// has none, and a segment without them would be dropped (RFC 7323 section 3.2).
+    fn with_stamps<B: PacketBuf>(
+        conn: &Conn,
+        packet: &B,
+        got: &Received,
+        mut new: Outline,
+        change: &Change<'_>,
+        world: &mut impl World<B>,
+    ) {
+        let mut options: ArrayVec<u8, MAX_OPTIONS> = conn.options_to_client().into_iter().collect();
+        let behind = options.len();
+        // Four SACK blocks leave no room: the client does without them once.
+        if options.try_extend_from_slice(got.options(packet.bytes())).is_ok() {
+            change.apply(options.get_mut(behind..).unwrap_or_default());
+        }
+        let data = got.data(packet.bytes());
+        let room = usize::from(conn.offer.longest()).saturating_sub(options.len()).max(1);
+        let last = new.flags;
+        let mut rest = data;
+        loop {
+            let (piece, behind) = rest.split_at_checked(room).unwrap_or((rest, &[]));
+            new.flags = if behind.is_empty() { last } else { last & !(FIN | PSH) };
+            Self::make(&new, &options, piece, world);
+            if behind.is_empty() {
+                return;
+            }
+            new.sequence = new.sequence.wrapping_add(piece.len() as u32);
+            rest = behind;
+        }
     }
 }
 

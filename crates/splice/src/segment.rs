@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use packet::PacketBuf;
 use wire::{Headers, Net, TcpFlags, checksum, ipv4, ipv6, tcp};
 
+use crate::options::{Change, Stamps};
+
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 /// Hops that a made packet may take.
@@ -68,6 +70,10 @@ impl Received {
         frame.get(self.options..self.data).unwrap_or_default()
     }
 
+    pub(crate) fn stamps(&self, frame: &[u8]) -> Option<Stamps> {
+        Stamps::parse(self.options(frame))
+    }
+
     pub(crate) fn data<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
         frame.get(self.data..self.end).unwrap_or_default()
     }
@@ -78,7 +84,7 @@ impl Received {
         &self,
         frame: &mut [u8],
         new: &Outline,
-        sack: Option<Option<&dyn Fn(u32, bool) -> u32>>,
+        change: &Change<'_>,
     ) -> Option<()> {
         let (l3, l4) = (self.l3, self.l4);
         let is_v4 = new.src.is_ipv4();
@@ -96,9 +102,7 @@ impl Received {
         view.set_acknowledgement(new.acknowledgement);
         view.set_control(new.flags);
         view.set_window(new.window);
-        if let Some(map) = sack {
-            crate::options::map_sack(frame.get_mut(self.options..self.data)?, map);
-        }
+        change.apply(frame.get_mut(self.options..self.data)?);
         gather(frame, addresses, l4..self.data, &mut after)?;
         let delta = checksum::delta(before.get(..length)?, after.get(..length)?);
         update(frame, l4 + 16, delta)?;
@@ -114,6 +118,28 @@ fn update(frame: &mut [u8], at: usize, delta: u16) -> Option<()> {
     let field: &mut [u8; 2] = frame.get_mut(at..)?.first_chunk_mut()?;
     *field = checksum::update(u16::from_be_bytes(*field), delta).to_be_bytes();
     Some(())
+}
+
+/// Marks the packet as one of a transport that does not know ECN, so that routers drop
+/// where they would mark. `false`: a router has marked it already, and its receiver
+/// would not see that: the packet counts as lost (RFC 6040 section 4.2).
+pub(crate) fn clear_ecn(frame: &mut [u8], l3: usize, is_v4: bool) -> bool {
+    // Byte 0 and 1 of both families have the traffic class; IPv6 has it 4 bits higher.
+    let Some(word) = frame.get_mut(l3..).and_then(|rest| rest.first_chunk_mut::<2>()) else {
+        return false;
+    };
+    let old = *word;
+    let mask: u16 = if is_v4 { 0x0003 } else { 0x0030 };
+    let bits = u16::from_be_bytes(old);
+    *word = (bits & !mask).to_be_bytes();
+    let new = *word;
+    if is_v4 && old != new {
+        let delta = checksum::delta(&old, &new);
+        if update(frame, l3 + 10, delta).is_none() {
+            return false;
+        }
+    }
+    bits & mask != mask
 }
 
 /// Addresses and TCP header without the checksum, one behind the other.
@@ -243,5 +269,31 @@ pub(crate) const SYN: u8 = TcpFlags::SYN;
 pub(crate) const RST: u8 = TcpFlags::RST;
 pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = TcpFlags::ACK;
-/// ECE and CWR, which the agent never grants.
-pub(crate) const ECN: u8 = 0xc0;
+pub(crate) const ECE: u8 = 0x40;
+pub(crate) const CWR: u8 = 0x80;
+/// The flags of explicit congestion notification.
+pub(crate) const ECN: u8 = ECE | CWR;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marked_packet_is_lost_and_another_loses_its_ecn() {
+        for (is_v4, class) in [(true, [0x45, 0xb8]), (false, [0x6b, 0x80])] {
+            let shift = if is_v4 { 0 } else { 4 };
+            let plain = [class.as_slice(), &[0; 38]].concat();
+            for bits in 0..4_u8 {
+                let mut frame = plain.clone();
+                frame[1] |= bits << shift;
+                if is_v4 {
+                    let sum = checksum::of(&frame[..20], 0);
+                    frame[10..12].copy_from_slice(&sum.to_be_bytes());
+                }
+                assert_eq!(clear_ecn(&mut frame, 0, is_v4), bits != 3);
+                assert_eq!(frame[..2], class);
+                assert!(!is_v4 || checksum::of(&frame[..20], 0) == 0);
+            }
+        }
+    }
+}

@@ -36,6 +36,9 @@ pub enum Event {
     Made,
     /// Something could not be kept: no free connection, block or packet.
     NoRoom,
+    /// A router has marked a packet for a backend that does not know ECN: the packet was
+    /// dropped.
+    Congested,
     /// Both ends were reset: a request behind the first could not be read.
     Reset,
 }

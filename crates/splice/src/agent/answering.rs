@@ -44,7 +44,7 @@ impl Common {
         conn.become_(State::Answering(sent.saturating_add(1)), now_ms);
         let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), ACK | PSH | FIN);
         let text = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
-        Self::make(&outline, &[], text, world);
+        Self::make(&outline, &conn.options_to_client(), text, world);
     }
 
     /// A client's segment behind the agent's answer.
@@ -72,7 +72,7 @@ impl Common {
         if sequence != end {
             let at = if conn.state == State::Answered { conn.acked } else { behind };
             let outline = Self::to_client(conn, at, ACK);
-            Self::make(&outline, &[], &[], world);
+            Self::make(&outline, &conn.options_to_client(), &[], world);
         }
     }
 }

@@ -3,11 +3,22 @@ use packet::PacketBuf;
 
 use super::Common;
 use crate::connection::{Conn, State, TRIES};
-use crate::options::Offer;
+use crate::options::{Offer, Stamps};
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::segment::{ACK, Outline, RST, Received, SYN};
+use crate::segment::{ACK, ECE, ECN, Outline, RST, Received, SYN};
 use crate::world::{Event, World};
+
+/// What the backend is asked for: what its client offers, and of that only what the
+/// agent can keep.
+fn asked(conn: &Conn) -> Offer {
+    Offer {
+        scale: conn.offer.scale.filter(|_| conn.granted.scale.is_some()),
+        timestamps: conn.granted.timestamps,
+        ecn: conn.granted.ecn,
+        ..conn.offer
+    }
+}
 
 impl Common {
     /// Chooses a backend as soon as the header is whole. If there is none, the client is
@@ -47,14 +58,11 @@ impl Common {
             dst: backend,
             sequence: conn.isn,
             acknowledgement: 0,
-            flags: SYN,
+            flags: if conn.granted.ecn { SYN | ECN } else { SYN },
             window: conn.first_window,
         };
-        let asked = Offer {
-            scale: conn.offer.scale.filter(|_| conn.granted.scale.is_some()),
-            ..conn.offer
-        };
-        Self::make(&outline, &asked.emit(), &[], world);
+        let stamps = Stamps { echo: 0, ..conn.clocks.for_server() };
+        Self::make(&outline, &asked(conn).emit(stamps), &[], world);
     }
 
     pub(super) fn reset_backend<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
@@ -84,21 +92,18 @@ impl Common {
         if !got.has(SYN) {
             return;
         }
-        let offer = Offer::parse(got.options(frame));
-        let asked = conn.offer.scale.is_some() && conn.granted.scale.is_some();
+        let (asked, offer) = (asked(conn), Offer::parse(got.options(frame)));
         conn.server = Offer {
             mss: offer.mss,
-            scale: offer.scale.filter(|_| asked),
-            sack: offer.sack && conn.offer.sack,
+            scale: offer.scale.filter(|_| asked.scale.is_some()),
+            sack: offer.sack && asked.sack,
+            timestamps: offer.timestamps && asked.timestamps,
+            ecn: asked.ecn && got.outline.flags & ECN == ECE,
         };
-        if asked {
-            self.learnt.scale = offer.scale;
+        self.learnt.learn(conn.service, &asked, &conn.server, now_ms);
+        if let Some(stamps) = got.stamps(frame).filter(|_| conn.server.timestamps) {
+            conn.clocks.join(stamps);
         }
-        if conn.offer.sack {
-            self.learnt.sack = offer.sack;
-        }
-        let mss = offer.longest();
-        self.learnt.mss = Some(self.learnt.mss.map_or(mss, |known| known.min(mss)));
         conn.server_isn = got.outline.sequence;
         conn.become_(State::Open, now_ms);
         // The block holds all that the client has sent: from its first byte on.

@@ -1,4 +1,5 @@
 //! A host with smoltcp's TCP.
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -6,6 +7,9 @@ use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, Ipv4Address};
+use wire::checksum;
+
+use crate::paws::Paws;
 
 /// Packets to and from a host.
 #[derive(Default)]
@@ -54,17 +58,55 @@ impl Device for Queues {
     }
 }
 
+thread_local! {
+    /// The time of the simulation, for the hosts' clocks.
+    static NOW_MS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The clocks of two hosts that started at different times; that of a server soon wraps.
+pub(crate) const CLIENT_CLOCK: fn() -> u32 = || NOW_MS.get().wrapping_add(77);
+pub(crate) const SERVER_CLOCK: fn() -> u32 = || NOW_MS.get().wrapping_sub(50);
+
+/// What the interfaces take: smoltcp does not take the timestamps' bytes off its segments
+/// (RFC 6691), and drops what its interface has no room for. So segments are limited by
+/// the MSS that SYNs name.
+const MTU: usize = 2_000;
+
+/// Lowers the MSS that a SYN names.
+fn less_mss(ip: &mut [u8], by: u16) {
+    // smoltcp and the agent write the MSS first.
+    let [flags, kind] = [ip[33], *ip.get(40).unwrap_or(&0)];
+    if flags & 2 == 0 || kind != 2 {
+        return;
+    }
+    let old = [ip[42], ip[43]];
+    let new = (u16::from_be_bytes(old) - by).to_be_bytes();
+    ip[42..44].copy_from_slice(&new);
+    let sum = u16::from_be_bytes([ip[36], ip[37]]);
+    let sum = checksum::update(sum, checksum::delta(&old, &new));
+    ip[36..38].copy_from_slice(&sum.to_be_bytes());
+}
+
 /// A host with one socket.
 pub(crate) struct Host {
     pub(crate) queues: Queues,
+    pub(crate) paws: Paws,
+    clocked: bool,
+    mss: usize,
     interface: Interface,
     sockets: SocketSet<'static>,
     socket: SocketHandle,
 }
 
 impl Host {
-    pub(crate) fn new(address: [u8; 4], mss: usize, buffer: usize, seed: u64) -> Self {
-        let mut queues = Queues { mtu: mss + 40, ..Queues::default() };
+    pub(crate) fn new(
+        address: [u8; 4],
+        mss: usize,
+        buffer: usize,
+        clock: Option<fn() -> u32>,
+        seed: u64,
+    ) -> Self {
+        let mut queues = Queues { mtu: MTU, ..Queues::default() };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut queues, Instant::from_millis(0));
@@ -74,12 +116,42 @@ impl Host {
         });
         let memory = || SocketBuffer::new(vec![0; buffer]);
         let mut sockets = SocketSet::new(Vec::new());
-        let socket = sockets.add(Socket::new(memory(), memory()));
-        Self { queues, interface, sockets, socket }
+        let mut socket = Socket::new(memory(), memory());
+        socket.set_tsval_generator(clock);
+        let socket = sockets.add(socket);
+        Self {
+            queues,
+            paws: Paws::default(),
+            clocked: clock.is_some(),
+            mss,
+            interface,
+            sockets,
+            socket,
+        }
     }
 
     pub(crate) fn poll(&mut self, now: u64) {
+        NOW_MS.set(now as u32);
         self.interface.poll(Instant::from_millis(now as i64), &mut self.queues, &mut self.sockets);
+    }
+
+    /// Takes what the host sends.
+    pub(crate) fn send(&mut self) -> Option<Vec<u8>> {
+        let mut packet = self.queues.outgoing.pop_front()?;
+        less_mss(&mut packet, (MTU - 40 - self.mss) as u16);
+        self.paws.outgoing(&packet);
+        Some(packet)
+    }
+
+    /// Gives the host a packet, if it may have it.
+    pub(crate) fn take(&mut self, mut packet: Vec<u8>) -> Result<(), String> {
+        if self.clocked {
+            less_mss(&mut packet, 12);
+        }
+        if self.paws.incoming(&packet)? {
+            self.queues.incoming.push_back(packet);
+        }
+        Ok(())
     }
 
     pub(crate) fn socket(&mut self) -> &mut Socket<'static> {

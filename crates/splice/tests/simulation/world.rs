@@ -9,7 +9,7 @@ use smoltcp::socket::tcp::State;
 use splice::{Agent, Choice, Event, Refusal, Request, Settings, World};
 use wire::Headers;
 
-use crate::host::Host;
+use crate::host::{CLIENT_CLOCK, Host, SERVER_CLOCK};
 use crate::link::{Faults, Link};
 use crate::talk::{Talk, check_requests};
 
@@ -30,6 +30,10 @@ pub(crate) struct Options {
     pub(crate) mss: usize,
     /// Where numbers begin.
     pub(crate) isn: u32,
+    /// Whether the client and the two servers have timestamps.
+    pub(crate) stamps: [bool; 3],
+    /// The buffers of the client and of the servers.
+    pub(crate) buffers: [usize; 2],
 }
 
 /// What the agent sends, and the backends that it may choose.
@@ -93,13 +97,20 @@ pub(crate) struct Network {
     received: Vec<u8>,
     answered: usize,
     answer: Vec<u8>,
+    refused: bool,
 }
 
 impl Network {
     pub(crate) fn new(seed: u64, faults: Faults, options: Options, talk: Talk) -> Self {
         let isn = u64::from(options.isn);
-        let client = Host::new(CLIENT, 1460, 30_000, seed ^ isn);
-        let mut servers = BACKENDS.map(|own| Host::new(own, options.mss, 20_000, seed ^ isn << 8));
+        let [stamps, server_stamps @ ..] = options.stamps;
+        let [buffer, server_buffer] = options.buffers;
+        let clock = stamps.then_some(CLIENT_CLOCK);
+        let client = Host::new(CLIENT, 1460, buffer, clock, seed ^ isn);
+        let mut servers = [0, 1].map(|at| {
+            let clock = server_stamps[at].then_some(SERVER_CLOCK);
+            Host::new(BACKENDS[at], options.mss, server_buffer, clock, seed ^ isn << 8)
+        });
         if !options.refusing {
             servers[0].socket().listen(PORT).unwrap();
         }
@@ -139,6 +150,7 @@ impl Network {
             received: Vec::new(),
             answered: 0,
             answer: Vec::new(),
+            refused: false,
         }
     }
 
@@ -147,10 +159,11 @@ impl Network {
         let mut closed_at = None;
         while self.now < LONGEST_MS {
             self.now += if closed_at.is_some() { 100 } else { 1 };
-            self.carry();
+            self.carry()?;
             self.speak();
             self.listen()?;
-            if self.got.len() == self.wanted.len() && closed_at.is_none() {
+            let over = self.refused || self.got.len() == self.wanted.len();
+            if over && closed_at.is_none() {
                 self.client.socket().close();
                 closed_at = Some(self.now);
             }
@@ -167,7 +180,8 @@ impl Network {
             if closed_at.is_some_and(|at| self.now > at + 400_000) {
                 let usage = self.agent.usage();
                 let state = self.client.socket().state();
-                let over = matches!(state, State::Closed | State::TimeWait);
+                let over = matches!(state, State::Closed | State::TimeWait)
+                    || (self.refused && state == State::LastAck);
                 // smoltcp 0.12 may forget to repeat a FIN that got lost.
                 let waits = |server: &mut Host| server.socket().state() == State::LastAck;
                 let forgot = self.servers.iter_mut().any(waits);
@@ -193,16 +207,16 @@ impl Network {
     }
 
     /// Packets go one step.
-    fn carry(&mut self) {
+    fn carry(&mut self) -> Result<(), String> {
         let Self { client, servers, agent, around, links, faults, rng, now, .. } = self;
         let [up, down, there @ .., back] = links;
         client.poll(*now);
         servers.iter_mut().for_each(|server| server.poll(*now));
-        while let Some(packet) = client.queues.outgoing.pop_front() {
+        while let Some(packet) = client.send() {
             up.send(packet, *now, faults, rng);
         }
         for server in servers.iter_mut() {
-            while let Some(packet) = server.queues.outgoing.pop_front() {
+            while let Some(packet) = server.send() {
                 back.send(packet, *now, faults, rng);
             }
         }
@@ -227,13 +241,14 @@ impl Network {
             }
         }
         while let Some(packet) = down.arrived(*now) {
-            client.queues.incoming.push_back(packet);
+            client.take(packet).map_err(|why| format!("client: {why}"))?;
         }
         for (link, server) in there.iter_mut().zip(servers) {
             while let Some(packet) = link.arrived(*now) {
-                server.queues.incoming.push_back(packet);
+                server.take(packet).map_err(|why| format!("server: {why}"))?;
             }
         }
+        Ok(())
     }
 
     /// Both sides send what they have to say.
@@ -262,6 +277,14 @@ impl Network {
             let length = self.client.socket().recv_slice(&mut buffer).unwrap();
             self.got.extend(&buffer[..length]);
             let from = self.got.len() - length;
+            // Every SYN to a backend may get lost: then the client is told so.
+            let silent = Event::Refused(Refusal::BackendSilent);
+            if self.around.events.contains(&silent)
+                && self.got.starts_with(Refusal::BackendSilent.answer().as_bytes())
+            {
+                self.refused = true;
+                return Ok(());
+            }
             if self.wanted.get(from..self.got.len()) != Some(&self.got[from..]) {
                 let text = String::from_utf8_lossy(&self.got);
                 let end = text.char_indices().nth(200).map_or(text.len(), |(at, _)| at);
