@@ -92,6 +92,7 @@ impl NicThread {
             let batch = match disposition.forward {
                 None => {
                     mbuf.set_mark(disposition.mark);
+                    mbuf.set_rss_hash(disposition.hash);
                     sorted.queues.get_mut(usize::from(disposition.queue))
                 }
                 Some(to) => match self.ends.to_ports.iter().position(|(port, _)| *port == to) {

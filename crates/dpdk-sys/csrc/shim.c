@@ -333,20 +333,43 @@ int hnlb_link(uint16_t port, int *up, uint32_t *speed)
 	return ret;
 }
 
-int hnlb_set_reta(uint16_t port, uint16_t size, const uint16_t *queues, uint16_t n)
-{
-	struct rte_eth_rss_reta_entry64 table[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE];
+/* The largest table of a driver: 2048 entries (ice). */
+#define RETA_GROUPS (2048 / RTE_ETH_RETA_GROUP_SIZE)
 
-	if (n == 0 || size > RTE_ETH_RSS_RETA_SIZE_512)
+int hnlb_reta_update(uint16_t port, uint16_t size, const uint16_t *entries,
+		     const uint16_t *queues, uint16_t n)
+{
+	struct rte_eth_rss_reta_entry64 table[RETA_GROUPS];
+
+	if (size > RETA_GROUPS * RTE_ETH_RETA_GROUP_SIZE)
 		return -EINVAL;
 	memset(table, 0, sizeof(table));
-	for (uint16_t i = 0; i < size; i++) {
-		struct rte_eth_rss_reta_entry64 *group = &table[i / RTE_ETH_RETA_GROUP_SIZE];
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_eth_rss_reta_entry64 *group;
 
-		group->mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
-		group->reta[i % RTE_ETH_RETA_GROUP_SIZE] = queues[i % n];
+		if (entries[i] >= size)
+			return -EINVAL;
+		group = &table[entries[i] / RTE_ETH_RETA_GROUP_SIZE];
+		group->mask |= UINT64_C(1) << (entries[i] % RTE_ETH_RETA_GROUP_SIZE);
+		group->reta[entries[i] % RTE_ETH_RETA_GROUP_SIZE] = queues[i];
 	}
 	return rte_eth_dev_rss_reta_update(port, table, size);
+}
+
+int hnlb_reta_query(uint16_t port, uint16_t size, uint16_t *queues)
+{
+	struct rte_eth_rss_reta_entry64 table[RETA_GROUPS];
+	int ret;
+
+	if (size > RETA_GROUPS * RTE_ETH_RETA_GROUP_SIZE)
+		return -EINVAL;
+	memset(table, 0, sizeof(table));
+	for (uint16_t i = 0; i < size; i++)
+		table[i / RTE_ETH_RETA_GROUP_SIZE].mask |= UINT64_C(1) << (i % RTE_ETH_RETA_GROUP_SIZE);
+	ret = rte_eth_dev_rss_reta_query(port, table, size);
+	for (uint16_t i = 0; i < size; i++)
+		queues[i] = table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
+	return ret;
 }
 
 unsigned int hnlb_iface_index(const char *name)

@@ -54,6 +54,8 @@ static const uint64_t HNLB_IP_CKSUM_GOOD = RTE_MBUF_F_RX_IP_CKSUM_GOOD;
 
 /* A port can verify IPv4 header checksums. */
 static const uint64_t HNLB_RX_OFFLOAD_IPV4_CKSUM = RTE_ETH_RX_OFFLOAD_IPV4_CKSUM;
+/* A port can tell the RSS hash of received packets. */
+static const uint64_t HNLB_RX_OFFLOAD_RSS_HASH = RTE_ETH_RX_OFFLOAD_RSS_HASH;
 
 /* Sizes of the specs of pattern items. */
 enum hnlb_item_size {
@@ -118,8 +120,13 @@ uint64_t hnlb_rss_five_tuple(void);
 uint64_t hnlb_rss_ports_v4(void);
 /* 0 or a negative errno; speed in Mbit/s. */
 int hnlb_link(uint16_t port, int *up, uint32_t *speed);
-/* Every entry of the redirection table i to queues[i % n]; 0 or a negative errno. */
-int hnlb_set_reta(uint16_t port, uint16_t size, const uint16_t *queues, uint16_t n);
+/* Entry entries[i] of the redirection table of `size` entries to queues[i], for each i
+ * below n; 0 or a negative errno.
+ */
+int hnlb_reta_update(uint16_t port, uint16_t size, const uint16_t *entries,
+		     const uint16_t *queues, uint16_t n);
+/* The queue of each entry of the redirection table of `size` entries; 0 or a negative errno. */
+int hnlb_reta_query(uint16_t port, uint16_t size, uint16_t *queues);
 /* A kernel interface's index, 0 if there is none. */
 unsigned int hnlb_iface_index(const char *name);
 /* 1 running, 0 not, -1 unknown. */

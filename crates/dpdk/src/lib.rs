@@ -33,7 +33,8 @@ pub use mbuf::Mbuf;
 pub use mempool::{Mempool, MempoolError};
 pub use net_ring::RingNic;
 pub use port::{
-    Capabilities, Link, Port, PortConfig, PortError, PortFlows, PortStats, Rss, RxQueue, TxQueue,
+    Capabilities, Link, Port, PortConfig, PortError, PortFlows, PortStats, Redirection, Rss,
+    RxQueue, TxQueue,
 };
 pub use ring::{Consumer, Producer, Ring, RingError};
 pub use thread::{ThreadError, ThreadGuard, pin_to_core, register_thread};

@@ -132,6 +132,19 @@ impl Mbuf {
         (self.ol_flags() & RSS_FLAG != 0).then(|| self.rss())
     }
 
+    /// Sets or removes the RSS hash. It shares its place with the soft id of
+    /// [`Self::set_soft_id`], not with the mark of [`Self::set_mark`].
+    #[inline]
+    pub fn set_rss_hash(&mut self, hash: Option<u32>) {
+        match hash {
+            Some(hash) => {
+                self.set_rss(hash);
+                self.set_ol_flags(self.ol_flags() | RSS_FLAG);
+            }
+            None => self.set_ol_flags(self.ol_flags() & !RSS_FLAG),
+        }
+    }
+
     /// Asks for the frame's first cache line in order to write it: it comes from
     /// another core's cache in one step instead of two.
     #[inline]
@@ -223,7 +236,7 @@ impl Mbuf {
     field!(data_len, set_data_len: u16, HNLB_MBUF_DATA_LEN);
     field!(fdir_hi, set_fdir_hi: u32, HNLB_MBUF_FDIR_HI);
     field!(fdir_id, set_fdir_id: u16, HNLB_MBUF_FDIR_ID);
-    field!(rss: u32, HNLB_MBUF_RSS);
+    field!(rss, set_rss: u32, HNLB_MBUF_RSS);
     field!(buf_len: u16, HNLB_MBUF_BUF_LEN);
 }
 

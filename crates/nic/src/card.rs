@@ -14,7 +14,7 @@ use crate::frame_key::FrameKey;
 
 use crate::profile::{PortFacts, Profile, Rates, Target};
 use crate::queues::Queues;
-use crate::rss::Rss;
+use crate::rss::{Place, Rss};
 use crate::rules::Rules;
 use crate::stats::NicStats;
 use crate::steering::{Steering, Verdict};
@@ -42,6 +42,8 @@ pub struct Disposition {
     pub edits: Edits,
     /// The headers that it then puts in front, in the place of Ethernet's.
     pub encap: Option<Encap>,
+    /// What the mbuf reports: the RSS hash, if the NIC computed one.
+    pub hash: Option<u32>,
     /// What the mbuf reports: the matching rule's mark.
     pub mark: Option<u32>,
     /// Why the frame isn't delivered.
@@ -51,6 +53,11 @@ pub struct Disposition {
 }
 
 impl Disposition {
+    #[inline]
+    fn at(self, place: Place) -> Self {
+        Self { queue: place.queue, hash: place.hash, ..self }
+    }
+
     /// Changes `packet` as the NIC does. `false`: there is no room in front for the
     /// new headers.
     #[must_use]
@@ -78,6 +85,7 @@ struct Received {
 
 struct State {
     rules: Rules,
+    rss: Rss,
     queues: Queues,
     received: Received,
 }
@@ -88,7 +96,6 @@ struct Shared {
     report_marks: bool,
     switch: Vec<u16>,
     play_insertion: bool,
-    rss: Rss,
     state: Mutex<State>,
 }
 
@@ -116,9 +123,9 @@ impl Nic {
             report_marks: config.report_marks,
             switch: config.switch.clone(),
             play_insertion: config.play_insertion,
-            rss: Rss::new(&config.rss_key, reta),
             state: Mutex::new(State {
                 rules: Rules::new(card, capacity),
+                rss: Rss::new(&config.rss_key, reta),
                 queues: Queues::default(),
                 received,
             }),
@@ -136,11 +143,12 @@ impl Nic {
         out: &mut [Disposition],
     ) -> usize {
         let mut state = self.lock();
-        let State { rules, received, .. } = &mut *state;
+        let State { rules, rss, received, .. } = &mut *state;
         rules.advance(now_ns);
+        rss.reta().advance(rules.now_ns());
         let mut taken = 0;
         for (disposition, frame) in out.iter_mut().zip(frames) {
-            *disposition = self.deliver(rules, frame);
+            *disposition = self.deliver(rules, rss, frame);
             received.count(disposition, frame.len());
             taken += 1;
         }
@@ -148,22 +156,22 @@ impl Nic {
     }
 
     #[inline]
-    fn deliver(&self, rules: &mut Rules, frame: &[u8]) -> Disposition {
+    fn deliver(&self, rules: &mut Rules, rss: &mut Rss, frame: &[u8]) -> Disposition {
         if !rules.running() {
             return Disposition { dropped: Some(DropReason::Stopped), ..Disposition::default() };
         }
         let now_ns = rules.now_ns();
         match &mut rules.tables {
-            Tables::Director(director) => self.direct(director, frame),
-            Tables::Steering(steering) => self.steer(steering, frame, now_ns),
+            Tables::Director(director) => self.direct(director, rss, frame),
+            Tables::Steering(steering) => self.steer(steering, rss, frame, now_ns),
         }
     }
 
     #[inline]
-    fn direct(&self, director: &mut Director, frame: &[u8]) -> Disposition {
+    fn direct(&self, director: &mut Director, rss: &mut Rss, frame: &[u8]) -> Disposition {
         let frame = FrameKey::parse(frame);
         let Some(entry) = director.find(&frame) else {
-            return Disposition { queue: self.shared.rss.queue(&frame), ..Disposition::default() };
+            return Disposition::default().at(rss.place(&frame));
         };
         entry.counters.packets += 1;
         let mark = if self.shared.report_marks { entry.mark } else { None };
@@ -171,14 +179,19 @@ impl Nic {
         match entry.target {
             Target::Queue(queue) => Disposition { queue, ..disposition },
             Target::Drop => Disposition { dropped: Some(DropReason::Rule), ..disposition },
-            Target::Rss => Disposition { queue: self.shared.rss.queue(&frame), ..disposition },
+            Target::Rss => disposition.at(rss.place(&frame)),
         }
     }
 
     /// RSS hashes the packet as the rules have changed it, since its place is behind
     /// all tables.
-    fn steer(&self, steering: &mut Steering, frame: &[u8], now_ns: u64) -> Disposition {
-        let rss = &self.shared.rss;
+    fn steer(
+        &self,
+        steering: &mut Steering,
+        rss: &mut Rss,
+        frame: &[u8],
+        now_ns: u64,
+    ) -> Disposition {
         let decision = steering.decide(frame, now_ns);
         let disposition = Disposition {
             mark: if self.shared.report_marks { decision.mark } else { None },
@@ -192,10 +205,8 @@ impl Nic {
         };
         match decision.verdict {
             Verdict::Queue(queue) => Disposition { queue, ..disposition },
-            Verdict::Rss(queues) => {
-                Disposition { queue: rss.queue_of(&hashed(), queues), ..disposition }
-            }
-            Verdict::Default => Disposition { queue: rss.queue(&hashed()), ..disposition },
+            Verdict::Rss(queues) => disposition.at(rss.place_among(&hashed(), queues)),
+            Verdict::Default => disposition.at(rss.place(&hashed())),
             Verdict::Drop => Disposition { dropped: Some(DropReason::Rule), ..disposition },
             Verdict::Unmatched => {
                 Disposition { dropped: Some(DropReason::Unmatched), ..disposition }
@@ -213,7 +224,39 @@ impl Nic {
     /// Moves the NIC's clock to `now_ns`, never back: delayed completions that
     /// are due take effect. Needed only while no frames arrive.
     pub fn advance(&self, now_ns: u64) {
-        self.lock().rules.advance(now_ns);
+        let State { rules, rss, .. } = &mut *self.lock();
+        rules.advance(now_ns);
+        rss.reta().advance(rules.now_ns());
+    }
+
+    /// Changes entries of the redirection table, given as pairs of an entry's number and
+    /// its new queue, while frames arrive. Frames that were received before stay where
+    /// they are.
+    ///
+    /// # Errors
+    /// There is no such entry or queue, an ordered fault refuses the update, or the
+    /// port is stopped. Nothing has changed then.
+    pub fn update_reta(&self, entries: &[(u16, u16)]) -> Result<(), NicError> {
+        let profile = self.shared.profile;
+        let State { rules, rss, .. } = &mut *self.lock();
+        let (size, max) = (rss.reta().written().len(), self.shared.queues.min(profile.queues()));
+        for &(entry, queue) in entries {
+            if usize::from(entry) >= size {
+                return Err(NicError::RetaEntry { profile, entry, size });
+            }
+            if queue >= max {
+                return Err(NicError::RetaQueue { profile, queue, max });
+            }
+        }
+        let late = rules.reta_update().ok_or(NicError::RetaRefused { profile })?;
+        rss.reta().update(entries, rules.now_ns(), late);
+        Ok(())
+    }
+
+    /// The queue of each entry of the redirection table, as the host has written it.
+    #[must_use]
+    pub fn reta(&self) -> Vec<u16> {
+        self.lock().rss.reta().written().to_vec()
     }
 
     /// Orders a fault; it is in force until [`Self::clear_faults`].
@@ -248,7 +291,8 @@ impl Nic {
     /// What the NIC has done so far.
     #[must_use]
     pub fn stats(&self) -> NicStats {
-        let state = self.lock();
+        let mut state = self.lock();
+        let reta_updates = state.rss.reta().updated();
         let received = &state.received;
         let mut stats = NicStats {
             received: received.frames,
@@ -261,6 +305,7 @@ impl Nic {
             unmatched: received.unmatched,
             stopped: received.stopped,
             per_queue: received.per_queue.clone(),
+            reta_updates,
             ..NicStats::default()
         };
         state.rules.fill(&mut stats);

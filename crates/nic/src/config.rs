@@ -143,6 +143,22 @@ pub enum NicError {
         /// The sizes that the card can have.
         sizes: &'static [usize],
     },
+    /// The redirection table has no such entry.
+    #[error("the redirection table of {profile} has entries 0 to {}, not {entry}", size - 1)]
+    RetaEntry {
+        /// The profile.
+        profile: CardProfile,
+        /// The entry.
+        entry: u16,
+        /// The number of entries.
+        size: usize,
+    },
+    /// The card does not take the update of its redirection table.
+    #[error("{profile} refuses to change its redirection table")]
+    RetaRefused {
+        /// The profile.
+        profile: CardProfile,
+    },
     /// The redirection table names a queue that isn't there.
     #[error("the redirection table of {profile} can name queues 0 to {}, not {queue}", max - 1)]
     RetaQueue {

@@ -1,6 +1,8 @@
 //! Faults on order: each makes the card misbehave in one way, so that tests can show
 //! how software copes.
 
+use crate::redirection::Lateness;
+
 /// A fault to order. Each kind can be in force at the same time as the others;
 /// ordering one again replaces it. Shares are drawn from their own seeded
 /// sequence, so a run can be repeated.
@@ -51,6 +53,20 @@ pub enum Fault {
         /// for in the NIC's time.
         sleep: bool,
     },
+    /// An update of the redirection table takes effect only `ns` later.
+    LateReta {
+        /// Nanoseconds of the NIC's time.
+        ns: u64,
+        /// Whether every other frame goes by the new table already before, as in a card
+        /// whose engines take it up at different times: packets of one bucket then come
+        /// through two queues, and the card itself lets them overtake each other.
+        mixed: bool,
+    },
+    /// Refuses the next `count` updates of the redirection table.
+    RefuseRetaUpdates {
+        /// The number of refusals.
+        count: u64,
+    },
     /// Refuses the next `count` destroys.
     RefuseDestroys {
         /// The number of refusals.
@@ -94,6 +110,9 @@ pub(crate) struct Faults {
     /// Whether a create takes so much of the caller's time.
     pub(crate) sleep: bool,
     refuse_destroys: u64,
+    /// How late updates of the redirection table are.
+    pub(crate) late_reta: Lateness,
+    refuse_reta_updates: u64,
 }
 
 impl Faults {
@@ -108,6 +127,8 @@ impl Faults {
             Fault::LateDestroy { ns } => self.late_destroy_ns = ns,
             Fault::SilentLoss { per_mille, seed } => self.silent_loss = share(per_mille, seed),
             Fault::SlowCreate { ns, sleep } => (self.slow_create_ns, self.sleep) = (ns, sleep),
+            Fault::LateReta { ns, mixed } => self.late_reta = Lateness { ns, mixed },
+            Fault::RefuseRetaUpdates { count } => self.refuse_reta_updates = count,
             Fault::RefuseDestroys { count } => self.refuse_destroys = count,
         }
     }
@@ -123,6 +144,12 @@ impl Faults {
     pub(crate) fn refuses_destroy(&mut self) -> bool {
         let refuses = self.refuse_destroys > 0;
         self.refuse_destroys = self.refuse_destroys.saturating_sub(1);
+        refuses
+    }
+
+    pub(crate) fn refuses_reta_update(&mut self) -> bool {
+        let refuses = self.refuse_reta_updates > 0;
+        self.refuse_reta_updates = self.refuse_reta_updates.saturating_sub(1);
         refuses
     }
 

@@ -20,6 +20,7 @@ mod key;
 mod pending;
 mod profile;
 mod queues;
+mod redirection;
 mod rss;
 mod rules;
 mod stats;

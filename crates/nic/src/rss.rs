@@ -3,6 +3,7 @@ use wire::toeplitz::{RSS_KEY_LEN, Toeplitz};
 
 use crate::frame_key::FrameKey;
 use crate::key::{FlowType, Key, ports};
+use crate::redirection::Redirection;
 
 /// The hash of a frame: addresses and ports of whole TCP and UDP packets,
 /// addresses of other IP packets, 0 for the rest.
@@ -32,33 +33,43 @@ fn hash_of(toeplitz: &Toeplitz, frame: &FrameKey) -> u32 {
 /// The Toeplitz hash and the redirection table that its low bits index.
 pub(crate) struct Rss {
     toeplitz: Box<Toeplitz>,
-    /// A power of two of queue numbers.
-    reta: Box<[u16]>,
+    reta: Redirection,
+}
+
+/// Where RSS puts a frame.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Place {
+    pub(crate) queue: u16,
+    /// `None`: all frames have one queue, and nothing was hashed.
+    pub(crate) hash: Option<u32>,
 }
 
 impl Rss {
     /// `reta` has a power of two of entries.
-    pub(crate) fn new(key: &[u8; RSS_KEY_LEN], mut reta: Vec<u16>) -> Self {
-        if reta.iter().all(|queue| Some(queue) == reta.first()) {
-            reta.truncate(1);
-        }
-        Self { toeplitz: Box::new(Toeplitz::new(key)), reta: reta.into() }
+    pub(crate) fn new(key: &[u8; RSS_KEY_LEN], reta: Vec<u16>) -> Self {
+        Self { toeplitz: Box::new(Toeplitz::new(key)), reta: Redirection::new(reta) }
     }
 
-    /// The queue among `queues` of a frame that a rule spreads over them; a
+    /// The place of a frame that a rule spreads over `queues`; a
     /// driver repeats them to fill a table of its own.
-    pub(crate) fn queue_of(&self, frame: &FrameKey, queues: &[u16]) -> u16 {
-        let hash = hash_of(&self.toeplitz, frame) as usize;
-        queues.get(hash % queues.len().max(1)).copied().unwrap_or(0)
+    pub(crate) fn place_among(&self, frame: &FrameKey, queues: &[u16]) -> Place {
+        let hash = hash_of(&self.toeplitz, frame);
+        let queue = queues.get(hash as usize % queues.len().max(1)).copied().unwrap_or(0);
+        Place { queue, hash: Some(hash) }
     }
 
-    /// The queue of a frame that no rule sends elsewhere.
+    /// The place of a frame that no rule sends elsewhere.
     #[inline]
-    pub(crate) fn queue(&self, frame: &FrameKey) -> u16 {
-        if self.reta.len() == 1 {
-            return self.reta.first().copied().unwrap_or(0);
+    pub(crate) fn place(&mut self, frame: &FrameKey) -> Place {
+        if let Some(queue) = self.reta.only {
+            return Place { queue, hash: None };
         }
-        let index = hash_of(&self.toeplitz, frame) as usize & (self.reta.len() - 1);
-        self.reta.get(index).copied().unwrap_or(0)
+        let hash = hash_of(&self.toeplitz, frame);
+        Place { queue: self.reta.queue(hash), hash: Some(hash) }
+    }
+
+    /// The table that the host reads and writes.
+    pub(crate) const fn reta(&mut self) -> &mut Redirection {
+        &mut self.reta
     }
 }

@@ -8,6 +8,7 @@ use crate::fault::{Fault, Faults};
 use crate::key::Key;
 use crate::pending::{Change, Pending};
 use crate::profile::{Identity, Parsed, Profile, refuse};
+use crate::redirection::Lateness;
 use crate::stats::{FaultHits, NicStats, Refused};
 use crate::steering::{Domain, Fate};
 use crate::tables::Tables;
@@ -101,6 +102,13 @@ impl Rules {
 
     pub(crate) fn order_fault(&mut self, fault: Fault) {
         self.faults.order(fault);
+    }
+
+    /// How late the next update of the redirection table takes effect; `None`: a fault
+    /// refuses it, or the port is stopped.
+    pub(crate) fn reta_update(&mut self) -> Option<Lateness> {
+        let refused = !self.running || self.faults.refuses_reta_update();
+        (!refused).then_some(self.faults.late_reta)
     }
 
     pub(crate) fn clear_faults(&mut self) {

@@ -95,6 +95,8 @@ pub struct NicStats {
     pub refused: Refused,
     /// Ordered faults that took effect.
     pub faults: FaultHits,
+    /// Updates of the redirection table.
+    pub reta_updates: u64,
     /// Nanoseconds that slow creates took, of the NIC's time.
     pub create_ns: u64,
 }

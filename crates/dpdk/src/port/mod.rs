@@ -5,6 +5,7 @@ mod device;
 mod error;
 mod inner;
 mod queue;
+mod redirection;
 mod setup;
 mod stats;
 
@@ -20,6 +21,7 @@ pub use config::{PortConfig, Rss};
 pub use error::PortError;
 pub(crate) use inner::{HOTPLUG, Inner};
 pub use queue::{RxQueue, TxQueue};
+pub use redirection::Redirection;
 pub use stats::PortStats;
 
 use crate::live::Live;
@@ -200,20 +202,18 @@ impl Port {
     /// # Errors
     /// The device has no redirection table or not these queues.
     pub fn set_reta(&mut self, queues: &[u16]) -> Result<(), PortError> {
-        let device = &self.inner.device;
-        setup::check_queues(device, queues, self.config.rx_queues)?;
-        let info = setup::info(&self.inner)?;
-        if info.reta_size == 0 {
-            let why = "it has no redirection table".to_owned();
-            return Err(PortError::Rss { device: device.clone(), why });
-        }
-        let count = u16::try_from(queues.len()).unwrap_or(u16::MAX);
-        let _one = self.inner.control();
-        let id = self.inner.id;
-        // SAFETY: the port exists; `queues` has at least `count` entries.
-        step(&self.inner, "spread packets of", || unsafe {
-            sys::hnlb_set_reta(id, info.reta_size, queues.as_ptr(), count)
-        })
+        setup::check_queues(&self.inner.device, queues, self.config.rx_queues)?;
+        let reta = self.redirection()?;
+        let entries: Vec<_> = (0..reta.size()).zip(queues.iter().copied().cycle()).collect();
+        reta.update(&entries)
+    }
+
+    /// The handle of the redirection table, which can be changed while packets arrive.
+    ///
+    /// # Errors
+    /// The device has none.
+    pub fn redirection(&self) -> Result<Redirection, PortError> {
+        Redirection::new(&self.inner, self.config.rx_queues)
     }
 
     /// The device's Ethernet address.

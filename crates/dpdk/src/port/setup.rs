@@ -36,6 +36,7 @@ pub(super) fn configure(port: &Inner, config: &PortConfig) -> Result<(), PortErr
     port.verifies_headers.store(conf.rxmode.offloads != 0, Ordering::Relaxed);
     if config.rss.is_some() {
         conf.rxmode.mq_mode = sys::RTE_ETH_MQ_RX_RSS;
+        conf.rxmode.offloads |= info.rx_offload_capa & sys::HNLB_RX_OFFLOAD_RSS_HASH;
         // SAFETY: gives a number.
         let wanted = unsafe { sys::hnlb_rss_five_tuple() };
         conf.rx_adv_conf.rss_conf.rss_hf = wanted & info.flow_type_rss_offloads;

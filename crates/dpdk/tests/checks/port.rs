@@ -84,7 +84,16 @@ pub(crate) fn rss(pool: &Mempool) {
     let error = port.set_reta(&[4]).unwrap_err().to_string();
     assert!(error.contains("queue 4 is not one of its 4"), "{error}");
     assert!(port.set_reta(&[]).unwrap_err().to_string().contains("no queue is named"));
-    drop(port);
+    port.set_reta(&[1, 3]).unwrap();
+    let reta = port.redirection().unwrap();
+    assert_eq!(reta.query().unwrap()[..4], [1, 3, 1, 3]);
+    reta.update(&[(0, 2), (reta.size() - 1, 0)]).unwrap();
+    let queues = reta.query().unwrap();
+    assert_eq!((queues[0], queues[1], queues[usize::from(reta.size()) - 1]), (2, 3, 0));
+    let error = reta.update(&[(reta.size(), 0)]).unwrap_err().to_string();
+    assert!(error.contains("is not one of its table's"), "{error}");
+    assert!(reta.update(&[(0, 4)]).unwrap_err().to_string().contains("queue 4"), "no such queue");
+    drop((reta, port));
     assert!(matches!(Port::open("net_null2", &over(&[4]), pool), Err(PortError::Rss { .. })));
 }
 
