@@ -80,6 +80,21 @@ fn workers(text: &mut OpenMetrics, status: &Status) {
         cycles.sample(&[("worker", name), ("kind", "all")], own.totals.ref_cycles as f64);
         cycles.sample(&[("worker", name), ("kind", "busy")], own.totals.ops_cycles as f64);
     }
+    let mut buckets = text.family(
+        ("hnlb_worker_buckets", Kind::Gauge),
+        None,
+        "Entries of the ports' redirection tables that name a worker's queues; 0 if no table is balanced.",
+    );
+    for (name, own) in workers() {
+        buckets.sample(&[("worker", name)], own.buckets as f64);
+    }
+    by_name(
+        text,
+        ("hnlb_balance_moves", Kind::Counter),
+        "result",
+        "Moves of redirection table entries between workers, by what became of them.",
+        &status.balance.counters,
+    );
     let families: [OfWorker; 3] = [
         (
             "hnlb_worker_packets",

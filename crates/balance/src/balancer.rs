@@ -214,6 +214,7 @@ impl Balancer {
             map: self.keeper.map(),
             latency: &self.averages,
             packets: &self.packets,
+            fixed: &[],
             busy: &self.busy,
         };
         algorithm.decide(&seen, &mut self.moves);

@@ -9,6 +9,7 @@
 
 mod algorithm;
 mod balancer;
+mod handover;
 mod hash;
 mod latency;
 mod order;
@@ -16,6 +17,7 @@ mod settings;
 
 pub use algorithm::{Algorithm, Dsw, Even, Kind, Marks, Move, Rsspp, SafeMark, Snapshot, Thesis};
 pub use balancer::Balancer;
+pub use handover::{Command, Event, Handover, HandoverOrder, HandoverSettings, HandoverTotals};
 pub use hash::{symmetric, thesis};
 pub use latency::{Alpha, LatencyEwma};
 pub use order::{Order, Placement, Release};

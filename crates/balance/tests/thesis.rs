@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 fn decide(mut algorithm: Thesis, cpus: usize, map: &[u16], latency: &[u32]) -> Vec<Move> {
     let packets = vec![1; map.len()];
-    let seen = Snapshot { now_ns: 0, cpus, map, latency, packets: &packets, busy: &[] };
+    let seen = Snapshot { now_ns: 0, cpus, map, latency, packets: &packets, fixed: &[], busy: &[] };
     let mut moves = Vec::new();
     algorithm.decide(&seen, &mut moves);
     moves

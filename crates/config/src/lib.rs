@@ -40,4 +40,4 @@ pub use tables::{Conntrack, Fragments, Timeouts};
 pub use text::{BadDuration, format_duration, parse_duration};
 pub use tree::Key;
 pub use warnings::{Warning, no_rewrite};
-pub use workers::{Idle, Workers};
+pub use workers::{Balance, Idle, MoveOrder, Workers};

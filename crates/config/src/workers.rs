@@ -24,6 +24,10 @@ pub struct Workers {
     pub queues: u16,
     /// What a worker does when its queues are empty.
     pub idle: Idle,
+    /// Whether packets that match no rule are spread over the workers by the load that they cause. Nothing is balanced with one worker.
+    pub balance: Balance,
+    /// What happens to packets on their way when the NIC sends a part of the traffic to another worker.
+    pub move_order: MoveOrder,
 }
 
 impl Default for Workers {
@@ -35,6 +39,8 @@ impl Default for Workers {
             burst: 32,
             queues: 16,
             idle: Idle::default(),
+            balance: Balance::default(),
+            move_order: MoveOrder::default(),
         }
     }
 }
@@ -50,4 +56,26 @@ pub enum Idle {
     /// `spin` if every thread has a core of its own, else `yield`.
     #[default]
     Auto,
+}
+
+/// How packets that match no rule are spread over the workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// Entries of the NIC's redirection table move from the busiest worker to others.
+    #[default]
+    Load,
+    /// Each worker keeps an equal number of entries.
+    Off,
+}
+
+/// What happens to packets on their way when an entry of the redirection table moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MoveOrder {
+    /// The new worker leaves its queue alone until the old one has emptied its own, so that no packet overtakes another of its connection.
+    #[default]
+    Drain,
+    /// Nobody waits, and packets may overtake others of their connection.
+    Instant,
 }

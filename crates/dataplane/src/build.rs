@@ -2,7 +2,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use config::Config;
+use balance::{HandoverOrder, HandoverSettings};
+use config::{Config, MoveOrder};
 use dpdk::Mempool;
 use dpdk::flow::FlowPort;
 use flow::PortId;
@@ -12,6 +13,7 @@ use nic::Nic;
 use offload::{OffloadConfig, Offloader, Rules};
 use state::Shared;
 
+use crate::balancing::{BalanceBoard, BalanceThread, Balancing, Mover, WorkerLoop};
 use crate::clock::{self, Clock};
 use crate::control::Control;
 use crate::control_thread::ControlThread;
@@ -37,6 +39,7 @@ pub(crate) struct Parts<'a> {
     checks: Arc<Board>,
     injected: rtrb::Producer<Injected>,
     pool: Mempool,
+    balancing: Balancing,
 }
 
 /// The threads for slow work.
@@ -44,12 +47,15 @@ pub(crate) struct SlowThreads {
     pub(crate) keeper: KeeperThread,
     pub(crate) offload: OffloadThread,
     pub(crate) control: ControlThread,
+    /// `None`: no bucket can move.
+    pub(crate) balance: Option<BalanceThread>,
 }
 
 impl<'a> Parts<'a> {
     /// What the threads for slow work are made of. `memory` says in words what DPDK
     /// has, `checks` is what health checks know of each backend, and `injected` the
-    /// keeper's way to the worker that sends for it, in buffers of the pool.
+    /// keeper's way to the worker that sends for it, in buffers of the pool. `balancing`
+    /// has the ports whose buckets move.
     pub(crate) fn new(
         config: &'a Config,
         (shared, clock): (&'a Arc<Shared>, Clock),
@@ -57,8 +63,9 @@ impl<'a> Parts<'a> {
         (control, links): (Control, Links),
         checks: Arc<Board>,
         (injected, pool): (rtrb::Producer<Injected>, Mempool),
+        balancing: Balancing,
     ) -> Self {
-        Self { config, shared, clock, memory, links, control, checks, injected, pool }
+        Self { config, shared, clock, memory, links, control, checks, injected, pool, balancing }
     }
 
     /// The threads beside those of `hands`, for `devices`, whose queues have
@@ -69,7 +76,19 @@ impl<'a> Parts<'a> {
         chosen: Vec<Chosen>,
         hands: &mut Hands,
     ) -> SlowThreads {
-        let Self { config, shared, clock, memory, links, control, checks, injected, pool } = self;
+        let Self {
+            config,
+            shared,
+            clock,
+            memory,
+            links,
+            control,
+            checks,
+            injected,
+            pool,
+            balancing,
+        } = self;
+        let (balance, board) = balance_thread(config, shared, balancing, hands.take_loops());
         let (flows, nics, ports) = split(config, devices, &chosen);
         let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
         let mut requests = hands.take_requests();
@@ -81,13 +100,45 @@ impl<'a> Parts<'a> {
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
         let views = (ports, hands.take_views());
         let keeper_counters = Arc::clone(&counters);
-        let reporter =
-            Reporter::new(Arc::clone(shared), clock, memory, views, keeper_counters, desk, checks);
+        let reporter = Reporter::new(
+            Arc::clone(shared),
+            clock,
+            memory,
+            views,
+            keeper_counters,
+            desk,
+            (checks, board),
+        );
         let control = ControlThread::new(control, reporter, links, Arc::clone(&announce));
         let out = KeeperOut { send: injector(injected, pool), reports, counters };
         let wanted = hands.take_wanted_hops();
-        SlowThreads { keeper: KeeperThread::new(keeper, wanted, out, announce), offload, control }
+        let keeper = KeeperThread::new(keeper, wanted, out, announce);
+        SlowThreads { keeper, offload, control, balance }
     }
+}
+
+/// The thread that moves buckets, if any can move, and where it tells of itself.
+fn balance_thread(
+    config: &Config,
+    shared: &Arc<Shared>,
+    balancing: Balancing,
+    loops: Vec<WorkerLoop>,
+) -> (Option<BalanceThread>, Arc<BalanceBoard>) {
+    let is_on = !balancing.ports.is_empty();
+    let counted = |(worker, own)| (own, balancing.counts_of(worker));
+    let loops: Vec<_> = loops.into_iter().enumerate().map(counted).collect();
+    let Balancing { ports, reasons, .. } = balancing;
+    let board = Arc::new(BalanceBoard::new(is_on, reasons, loops.len()));
+    let order = match config.workers.move_order {
+        MoveOrder::Drain => HandoverOrder::Drain,
+        MoveOrder::Instant => HandoverOrder::Instant,
+    };
+    let settings = HandoverSettings { order, ..HandoverSettings::default() };
+    let thread = is_on.then(|| {
+        let mover = Mover::new(ports, settings, Arc::clone(shared));
+        BalanceThread::new(mover, loops, Arc::clone(&board))
+    });
+    (thread, board)
 }
 
 fn offloader(config: &Config, shared: &Arc<Shared>, chosen: Vec<Chosen>) -> Offloader {

@@ -10,7 +10,7 @@ use dpdk::{
 use flow::{Encoding, EncodingChoice};
 use nic::{Nic, NicConfig, Reta};
 use setup::PortFacts;
-use state::CounterSet;
+use state::{CounterSet, QueueEpochs};
 use wire::Mac;
 
 use crate::error::StartError;
@@ -59,6 +59,8 @@ pub(crate) struct Ends {
     pub(crate) wire_tx: TxQueue,
     pub(crate) to_host: Vec<Producer>,
     pub(crate) from_host: Vec<Consumer>,
+    /// How far `from_host` have been emptied.
+    pub(crate) sent: Arc<QueueEpochs>,
     /// The other ports of the NIC's switch, by their numbers.
     pub(crate) to_ports: Vec<(u16, Producer)>,
     /// What the NICs of other ports send out of this one.
@@ -237,7 +239,9 @@ fn open_emulated(
         (Some(wire_rx), Some(wire_tx)) => {
             let (to_ports, from_ports) = (Vec::new(), Vec::new());
             let (to_host, from_host) = (ring.to_port, ring.from_port);
-            Ends { wire_rx, wire_tx, to_host, from_host, to_ports, from_ports }
+            let longest = from_host.iter().map(Consumer::capacity).max().unwrap_or(0);
+            let sent = Arc::new(QueueEpochs::new(from_host.len(), longest as u32));
+            Ends { wire_rx, wire_tx, to_host, from_host, sent, to_ports, from_ports }
         }
         _ => return Err(StartError::NoQueues { name: port.name.clone() }),
     };

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod admission_report;
+pub mod balancing;
 mod build;
 mod causes;
 mod checks;

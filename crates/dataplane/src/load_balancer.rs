@@ -8,6 +8,7 @@ use config::Config;
 use dpdk::{Eal, EalConfig};
 use setup::Seed;
 
+use crate::balancing::Balancing;
 use crate::build::{Parts, SlowThreads};
 use crate::checks;
 use crate::clock::Clock;
@@ -55,6 +56,7 @@ impl LoadBalancer {
         let mut balancer = Self { eal: Some(eal), threads, connector, _locks: locks };
         let (health, table) = (part(seed, 0), part(seed, 1));
         let mut devices = device::open_all(config, &pool, table)?;
+        let balancing = Balancing::of(config, &devices);
         let chosen = encoding::choose_all(config, &mut devices);
         let (clock, seed) = (Clock::start(), Seed(seed));
         let facts = device::facts(&devices);
@@ -63,10 +65,12 @@ impl LoadBalancer {
         let (checks, checker, board) = checks::new();
         let control = Control::new(Arc::clone(&shared), control, (config, file), checks);
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
-        let crew = Crew { config, seed, shared: &shared, clock, idle: idle(config), pool: &pool };
+        let own = (&shared, &pool, &balancing);
+        let crew = Crew::new(config, own, (seed, clock, idle(config)));
         let mut hands = crew.hire(&mut devices, injected)?;
         let (own, work) = ((&shared, clock), (control, links));
-        let parts = Parts::new(config, own, memory, work, board, (ring, pool));
+        let sender = (ring, pool);
+        let parts = Parts::new(config, own, memory, work, board, sender, balancing);
         let slow = parts.slow_threads(devices, chosen, &mut hands);
         hands.start(&mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;
@@ -86,9 +90,15 @@ impl LoadBalancer {
         clock: Clock,
         core: Option<u16>,
     ) -> Result<(), StartError> {
-        let SlowThreads { keeper, offload, control } = slow;
+        let SlowThreads { keeper, offload, control, balance } = slow;
         let threads = &mut self.threads;
         threads.watch(offload.calls());
+        if let Some(balance) = balance {
+            threads.start(Group::Control, "balance", move |stop| {
+                pin(core);
+                balance.run(clock, stop);
+            })?;
+        }
         threads.start(Group::Keeper, "keeper", move |stop| {
             pin(core);
             keeper.run(clock, stop);

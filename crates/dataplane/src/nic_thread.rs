@@ -136,10 +136,16 @@ impl NicThread {
     /// From the host and from other ports to the wire.
     fn send(&mut self, sorted: &mut Sorted) -> usize {
         let mut moved = 0;
-        for ring in self.ends.from_host.iter_mut().chain(&mut self.ends.from_ports) {
-            moved += ring.dequeue_burst(&mut sorted.sending);
-            self.ends.wire_tx.tx_burst(&mut sorted.sending);
+        let Ends { from_host, from_ports, sent, wire_tx, .. } = &mut self.ends;
+        let host = from_host.iter_mut().zip((0_u16..).map(Some));
+        for (ring, queue) in host.chain(from_ports.iter_mut().map(|ring| (ring, None))) {
+            let found = ring.dequeue_burst(&mut sorted.sending);
+            wire_tx.tx_burst(&mut sorted.sending);
             lose(&mut sorted.sending, &self.counters, NicCounter::WireFull);
+            if let Some(queue) = queue {
+                sent.polled(queue, found);
+            }
+            moved += found;
         }
         moved
     }

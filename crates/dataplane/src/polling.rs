@@ -9,6 +9,7 @@ use pipeline::Pipeline;
 use setup::Seed;
 use state::{Shared, Source};
 
+use crate::balancing::{Balancing, Census, WorkerLoop};
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::StartError;
@@ -25,12 +26,13 @@ const HOPS: usize = 1024;
 
 /// What every polling thread is made from.
 pub(crate) struct Crew<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) seed: Seed,
-    pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) clock: Clock,
-    pub(crate) idle: Idle,
-    pub(crate) pool: &'a Mempool,
+    config: &'a Config,
+    seed: Seed,
+    shared: &'a Arc<Shared>,
+    clock: Clock,
+    idle: Idle,
+    pool: &'a Mempool,
+    balancing: &'a Balancing,
 }
 
 /// The threads to be, and the other ends of what they hold.
@@ -41,6 +43,7 @@ pub(crate) struct Hands {
     offload: Vec<rtrb::Consumer<OffloadRequest>>,
     resolve: Vec<rtrb::Consumer<HopId>>,
     views: Vec<WorkerView>,
+    loops: Vec<WorkerLoop>,
 }
 
 impl Hands {
@@ -57,6 +60,11 @@ impl Hands {
     /// Takes what the report shows of the workers.
     pub(crate) fn take_views(&mut self) -> Vec<WorkerView> {
         std::mem::take(&mut self.views)
+    }
+
+    /// Takes what the balancing thread reads of the workers.
+    pub(crate) fn take_loops(&mut self) -> Vec<WorkerLoop> {
+        std::mem::take(&mut self.loops)
     }
 
     /// Starts the emulated NICs, then the workers.
@@ -81,7 +89,16 @@ struct Share {
     send: Vec<TxPort>,
 }
 
-impl Crew<'_> {
+impl<'a> Crew<'a> {
+    /// A crew of these.
+    pub(crate) const fn new(
+        config: &'a Config,
+        (shared, pool, balancing): (&'a Arc<Shared>, &'a Mempool, &'a Balancing),
+        (seed, clock, idle): (Seed, Clock, Idle),
+    ) -> Self {
+        Self { config, seed, shared, clock, idle, pool, balancing }
+    }
+
     /// Distributes the queues of all devices. The keeper's frames go to the
     /// first worker.
     pub(crate) fn hire(
@@ -104,7 +121,7 @@ impl Crew<'_> {
                     key: "[workers] count",
                 });
             }
-            deal(PortId(at as u16), receive, send, &mut shares);
+            self.deal(PortId(at as u16), receive, send, &mut shares);
         }
         let nics = devices.iter_mut().filter_map(|device| self.nic_thread(device)).collect();
         let mut hands = Hands { nics, ..Hands::default() };
@@ -141,6 +158,8 @@ impl Crew<'_> {
         hands.offload.push(offload_taken);
         hands.resolve.push(resolve_taken);
         let (queues, counters) = (share.receive.len(), pipeline.counters());
+        let counters_of_loop = Arc::clone(&cycles);
+        hands.loops.push(WorkerLoop { counters: counters_of_loop, queues, burst });
         hands.views.push(WorkerView::new(queues, burst, Arc::clone(&cycles), counters));
         let outbox = MbufOutbox {
             ports: share.send,
@@ -155,19 +174,22 @@ impl Crew<'_> {
         hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
         Ok(())
     }
-}
 
-/// Receive queue q goes to worker q mod workers, send queue w to worker w.
-fn deal(port: PortId, receive: Vec<RxQueue>, send: Vec<TxQueue>, shares: &mut [Share]) {
-    let workers = shares.len().max(1);
-    for (queue, rx) in receive.into_iter().enumerate() {
-        if let Some(share) = shares.get_mut(queue % workers) {
-            let source = Source { port, queue: queue as u16 };
-            share.receive.push(PolledQueue { source, rx });
+    /// Receive queue q goes to worker q mod workers, send queue w to worker w.
+    fn deal(&self, port: PortId, receive: Vec<RxQueue>, send: Vec<TxQueue>, shares: &mut [Share]) {
+        let workers = shares.len().max(1);
+        for (queue, rx) in receive.into_iter().enumerate() {
+            let worker = queue % workers;
+            if let Some(share) = shares.get_mut(worker) {
+                let counts = self.balancing.counts(usize::from(port.0), worker);
+                let census = counts.map(|counts| Census::new(counts, queue < workers));
+                let source = Source { port, queue: queue as u16 };
+                share.receive.push(PolledQueue { source, rx, census });
+            }
         }
-    }
-    for (share, queue) in shares.iter_mut().zip(send) {
-        share.send.push(TxPort { queue, batch: dpdk::Batch::default() });
+        for (share, queue) in shares.iter_mut().zip(send) {
+            share.send.push(TxPort { queue, batch: dpdk::Batch::default() });
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use service::{Backend, Service};
 use state::{Counter, CounterKind, Counters, Metric, Shared};
 
 use crate::admission_report;
+use crate::balancing::BalanceBoard;
 use crate::checks;
 use crate::clock::Clock;
 use crate::connections::Search;
@@ -53,13 +54,15 @@ pub(crate) struct Reporter {
     keeper: Arc<Counters>,
     desk: RulesDesk,
     checks: Arc<Board>,
+    balance: Arc<BalanceBoard>,
     /// When the window of util ends and the links are looked at again.
     next_look_ms: u64,
 }
 
 impl Reporter {
     /// The reporter of these ports and workers, of the keeper's counters, and of the
-    /// rules that `desk` knows about. Health checks write on the board.
+    /// rules that `desk` knows about. Health checks and the balancing thread write on
+    /// the boards.
     pub(crate) fn new(
         shared: Arc<Shared>,
         clock: Clock,
@@ -67,9 +70,10 @@ impl Reporter {
         (ports, workers): (Vec<PortView>, Vec<WorkerView>),
         keeper: Arc<Counters>,
         desk: RulesDesk,
-        checks: Arc<Board>,
+        (checks, balance): (Arc<Board>, Arc<BalanceBoard>),
     ) -> Self {
-        Self { shared, clock, memory, ports, workers, keeper, desk, checks, next_look_ms: 0 }
+        let next_look_ms = 0;
+        Self { shared, clock, memory, ports, workers, keeper, desk, checks, balance, next_look_ms }
     }
 
     /// Closes the window of util and looks at the links, once a second.
@@ -119,8 +123,12 @@ impl Reporter {
     fn status(&self, rules: &RulesReport, now_ms: u64) -> Status {
         let RulesReport { connections: stats, stateless } = rules;
         let waiting_for = self.waiting_for();
-        let workers: Vec<WorkerStatus> =
-            self.workers.iter().enumerate().map(|(n, worker)| worker.status(n)).collect();
+        let workers: Vec<WorkerStatus> = self
+            .workers
+            .iter()
+            .enumerate()
+            .map(|(n, worker)| worker.status(n, self.balance.buckets(n)))
+            .collect();
         let mut counters = BTreeMap::new();
         for worker in &workers {
             for (name, value) in &worker.counters {
@@ -156,6 +164,7 @@ impl Reporter {
             drops: dropped(&counters),
             counters,
             workers,
+            balance: self.balance.status(),
             offload: offload_counters(stats, stateless.reconciled),
             rules_busy_ms: self.desk.busy_ms(now_ms),
             admission: admission_report::admission(stats),
@@ -259,13 +268,14 @@ impl WorkerView {
         self.window = now;
     }
 
-    fn status(&self, worker: usize) -> WorkerStatus {
+    fn status(&self, worker: usize, buckets: u64) -> WorkerStatus {
         let counters = self.counters.metrics().map(|own| (own.name.to_owned(), own.value));
         let counters: BTreeMap<String, u64> = counters.collect();
         WorkerStatus {
             worker,
             queues: self.queues,
             burst: self.burst,
+            buckets,
             util: self.last.util(),
             util_plus: self.last.util_plus(self.queues, self.burst),
             totals: self.cycles.read(),

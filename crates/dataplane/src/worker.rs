@@ -7,6 +7,7 @@ use flow::PortId;
 use pipeline::{Outbox, Pipeline};
 use state::{Shared, Source};
 
+use crate::balancing::Census;
 use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};
 use crate::outbox::MbufOutbox;
@@ -24,6 +25,8 @@ pub(crate) type Injected = (PortId, Mbuf);
 pub(crate) struct PolledQueue {
     pub(crate) source: Source,
     pub(crate) rx: RxQueue,
+    /// Counts its packets by bucket; `None`: the port's buckets do not move.
+    pub(crate) census: Option<Census>,
 }
 
 /// How a worker's loop runs.
@@ -95,20 +98,27 @@ impl Worker {
     #[inline]
     fn iterate(&mut self, at: usize, turn: &mut Turn) -> usize {
         let Self { queues, pipeline, outbox, settings, .. } = self;
-        let Some(PolledQueue { source, rx }) = queues.get_mut(at) else { return 0 };
+        let Some(PolledQueue { source, rx, census }) = queues.get_mut(at) else { return 0 };
+        let port = self.shared.ports().get(usize::from(source.port.0));
+        if port.is_some_and(|port| !port.gates.lets(source.queue)) {
+            return 0;
+        }
         let Turn { meter, received, schedule, .. } = turn;
         let (source, most) = (*source, settings.burst);
         let found = meter.iterate(cycles, |before| {
             let found = rx.rx_at_most(received, most);
             // Frames of several segments may all have been dropped.
             if !received.is_empty() {
+                if let Some(census) = census {
+                    census.look_at(received);
+                }
                 pipeline.process(source, received.packets(), settings.clock.at_ms(before), outbox);
                 outbox.flush();
             }
             found
         });
         schedule.polled(at, found, most);
-        if let Some(port) = self.shared.ports().get(usize::from(source.port.0)) {
+        if let Some(port) = port {
             match found {
                 0 => port.queue_epochs.polled_nothing(source.queue, || rx.was_empty()),
                 _ => port.queue_epochs.polled(source.queue, found),

@@ -11,7 +11,7 @@ use packet::HeapPacket;
 use pipeline::{Pipeline, Settings};
 use service::{Binding, Timeouts};
 use state::{
-    CounterKind, Counters, MarkTable, Metric, PortShared, QueueEpochs, QueueTable, Shared,
+    CounterKind, Counters, Gates, MarkTable, Metric, PortShared, QueueEpochs, QueueTable, Shared,
     Snapshot, Source,
 };
 use status::PacketStory;
@@ -214,6 +214,7 @@ fn port(live: &PortShared) -> PortShared {
         marks: MarkTable::new(0),
         queues: QueueTable::new(1, 0),
         queue_epochs: QueueEpochs::new(1, 64),
+        gates: Gates::new(1),
         mac: live.mac,
         mtu: live.mtu,
     }

@@ -17,7 +17,8 @@ use l3::{Interfaces, NeighbourTable, RouteTable};
 use pipeline::Settings;
 use service::ServiceTable;
 use state::{
-    MarkTable, PortShared, QueueEpochs, QueueTable, SHARED_ACTIONS, Shared, Snapshot, Tunnels,
+    Gates, MarkTable, PortShared, QueueEpochs, QueueTable, SHARED_ACTIONS, Shared, Snapshot,
+    Tunnels,
 };
 use wire::Mac;
 
@@ -85,6 +86,7 @@ pub fn start(
         marks: MarkTable::new(MARKS),
         queues: QueueTable::new(usize::from(facts.queues), SHARED_ACTIONS),
         queue_epochs: QueueEpochs::new(usize::from(facts.queues), facts.ring),
+        gates: Gates::new(facts.queues.into()),
         mac: facts.mac,
         mtu: port.mtu,
     });

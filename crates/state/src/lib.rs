@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+mod gates;
 mod marks;
 mod metrics;
 mod queue_epochs;
@@ -17,6 +18,7 @@ mod snapshot;
 mod tunnels;
 
 pub use counters::{Counter, Counters};
+pub use gates::Gates;
 pub use marks::{MarkTable, Marked};
 pub use queue_epochs::{QueueEpochs, Ticket};
 pub use queues::{QueueAction, QueueTable, SHARED_ACTIONS};

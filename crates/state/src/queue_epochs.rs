@@ -140,6 +140,16 @@ impl QueueEpochs {
     }
 }
 
+impl QueueEpochs {
+    /// Whether every packet that was in `queue` when `ticket` was taken has been
+    /// processed, or handed over.
+    #[must_use]
+    pub fn emptied(&self, queue: u16, ticket: Ticket) -> bool {
+        let queue = self.queues.get(usize::from(queue));
+        queue.is_none_or(|queue| queue.seen.load(Ordering::Acquire) >= ticket.0)
+    }
+}
+
 impl QueueEpoch {
     /// A poll counts only if it began after the epoch was seen: the packets of
     /// this call may have been polled before the ticket was taken.

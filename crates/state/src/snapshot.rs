@@ -10,7 +10,7 @@ use l3::{Interfaces, NeighbourTable, RouteTable};
 use service::{BackendLoads, ServiceTable};
 use wire::Mac;
 
-use crate::{MarkTable, QueueEpochs, QueueTable, Tunnels};
+use crate::{Gates, MarkTable, QueueEpochs, QueueTable, Tunnels};
 
 /// The configuration in the form that workers read. Replaced as a whole; a
 /// worker picks a new one up at its loop's top. The control thread keeps the
@@ -67,6 +67,8 @@ pub struct PortShared {
     pub queues: QueueTable,
     /// How far the receive queues have been emptied.
     pub queue_epochs: QueueEpochs,
+    /// Which receive queues are left alone while a bucket moves.
+    pub gates: Gates,
     /// The port's Ethernet address.
     pub mac: Mac,
     /// The longest IP packet it sends, in bytes.

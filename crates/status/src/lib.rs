@@ -40,6 +40,8 @@ pub struct Status {
     pub nic: NicStatus,
     /// The workers.
     pub workers: Vec<WorkerStatus>,
+    /// How packets that match no rule are spread over the workers.
+    pub balance: BalanceStatus,
     /// Every counter of the data path, all workers added up.
     pub counters: BTreeMap<String, u64>,
     /// Those of the counters that count dropped packets, by reason, without the zeros.
@@ -115,6 +117,9 @@ pub struct WorkerStatus {
     pub queues: usize,
     /// The most packets it takes from one at once.
     pub burst: usize,
+    /// Entries of the ports' redirection tables that name its queues; 0 if no port's table
+    /// is balanced.
+    pub buckets: u64,
     /// util over the last second.
     pub util: f64,
     /// util+ over the last second.
@@ -126,6 +131,20 @@ pub struct WorkerStatus {
     pub dropped: u64,
     /// Its counters.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// How packets that match no rule are spread over the workers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BalanceStatus {
+    /// `load`, or `off` if the configuration says so, there is one worker, or no port can.
+    pub mode: String,
+    /// What can be said of each port's redirection table.
+    pub ports: Vec<String>,
+    /// Moves since the start, by what became of them.
+    pub counters: BTreeMap<String, u64>,
+    /// The longest time in microseconds for which a worker left its queue alone.
+    pub longest_wait_us: u64,
 }
 
 /// Who gets an entry of the NIC.

@@ -41,7 +41,8 @@ const VIEWS: [View; 2] = [
 /// moves a second.
 #[derive(Debug, Default)]
 pub struct Even {
-    /// Smoothed packets of a trigger by view and bucket, with 8 fraction bits.
+    /// Smoothed packets of a trigger by view and bucket, and behind the buckets by CPU
+    /// those of no bucket, with 8 fraction bits.
     rates: [Vec<u64>; VIEWS.len()],
     sums: Vec<u64>,
     waits: Vec<u64>,
@@ -71,6 +72,8 @@ impl Algorithm for Even {
         }
         for (view, rates) in VIEWS.iter().zip(&self.rates) {
             seen.sum_by_cpu(rates, &mut self.sums);
+            let fixed = rates.get(seen.map.len()..).unwrap_or_default();
+            self.sums.iter_mut().zip(fixed).for_each(|(sum, fixed)| *sum += fixed);
             let Some(best) = step(view, rates, &self.sums, &mut self.waits, seen) else { continue };
             moves.push(Move { bucket: best.give as u16, from: best.from, to: best.with });
             self.tokens -= PER_MOVE;
@@ -176,8 +179,8 @@ impl Even {
     fn count(&mut self, seen: &Snapshot<'_>) {
         for (View { smooth, .. }, rates) in VIEWS.iter().zip(&mut self.rates) {
             let first = rates.is_empty();
-            rates.resize(seen.packets.len(), 0);
-            for (rate, &packets) in rates.iter_mut().zip(seen.packets) {
+            rates.resize(seen.packets.len() + seen.fixed.len(), 0);
+            for (rate, &packets) in rates.iter_mut().zip(seen.packets.iter().chain(seen.fixed)) {
                 let new = u64::from(packets) << 8;
                 let half = 1 << (smooth - 1);
                 *rate =

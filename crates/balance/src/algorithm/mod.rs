@@ -33,6 +33,9 @@ pub struct Snapshot<'a> {
     pub latency: &'a [u32],
     /// Packets of each bucket since the trigger before.
     pub packets: &'a [u32],
+    /// Packets of each CPU since the trigger before that belong to no bucket, and stay;
+    /// empty: there are none.
+    pub fixed: &'a [u32],
     /// The share of its time that each CPU was busy since the trigger before, in 1000ths.
     /// LASLB does without. If it is empty, RSS++ takes the CPUs for equally fast, and DSW
     /// does nothing.

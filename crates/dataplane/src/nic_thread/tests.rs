@@ -37,6 +37,7 @@ fn bench(name: &str, pool: &Mempool) -> Bench {
         wire_tx: tx.pop().unwrap(),
         to_host,
         from_host: vec![from_host],
+        sent: Arc::new(state::QueueEpochs::new(1, 64)),
         to_ports: vec![],
         from_ports: vec![],
     };

@@ -138,7 +138,7 @@ port = 5353
     /// after it was joined: joining waits for its last instruction only.
     pub(crate) fn assert_nothing_is_left(&self) {
         let ours = |name: &String| {
-            ["nic", "worker", "keeper"].iter().any(|thread| name.starts_with(thread))
+            ["nic", "worker", "keeper", "balance"].iter().any(|thread| name.starts_with(thread))
         };
         let since = Instant::now();
         loop {

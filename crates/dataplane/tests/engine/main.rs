@@ -4,6 +4,7 @@
 //! DPDK starts once per process, so every test runs in a process of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod balancing;
 mod bench;
 mod failures;
 mod traffic;
@@ -38,6 +39,8 @@ macro_rules! alone {
 }
 
 alone! {
+    balancing::buckets_leave_the_busy_worker,
+    balancing::nothing_moves_if_it_is_off,
     traffic::what_comes_in_goes_out_and_counts_add_up,
     traffic::several_workers_share_the_traffic,
     traffic::matched_by_the_emulated_nic_and_no_rule_left,

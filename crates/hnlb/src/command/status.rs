@@ -73,6 +73,7 @@ fn page(status: &Status) -> String {
     for worker in &status.workers {
         worker_line(&mut page, worker);
     }
+    balance_line(&mut page, status);
     services(&mut page, status);
     counters(&mut page, status);
     page
@@ -152,13 +153,36 @@ fn waiting(status: &Status) -> String {
 fn worker_line(page: &mut String, worker: &WorkerStatus) {
     let _ = writeln!(
         page,
-        "worker {:<5} util {:>5.1} %  util+ {:>5.1} %  {} queues, {} packets",
+        "worker {:<5} util {:>5.1} %  util+ {:>5.1} %  {} queues{}, {} packets",
         worker.worker,
         worker.util * 100.0,
         worker.util_plus * 100.0,
         worker.queues,
+        if worker.buckets > 0 { format!(", {} buckets", worker.buckets) } else { String::new() },
         worker.totals.packets
     );
+}
+
+/// How buckets moved between workers, where there are several.
+fn balance_line(page: &mut String, status: &Status) {
+    if status.workers.len() < 2 {
+        return;
+    }
+    let balance = &status.balance;
+    let count = |name: &str| balance.counters.get(name).copied().unwrap_or(0);
+    let _ = writeln!(
+        page,
+        "balance      {}   {} moved, {} late, {} refused, {} given up; longest wait {} us",
+        balance.mode,
+        count("moved"),
+        count("late"),
+        count("refused"),
+        count("given_up"),
+        balance.longest_wait_us
+    );
+    for port in &balance.ports {
+        let _ = writeln!(page, "             {port}");
+    }
 }
 
 fn services(page: &mut String, status: &Status) {

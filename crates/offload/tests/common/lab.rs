@@ -17,7 +17,8 @@ use packet::{HeapPacket, PacketBuf};
 use pipeline::{Outbox, Pipeline, Settings};
 use service::{BackendSpec, ModeSpec, ServiceSpec, ServiceTable};
 use state::{
-    MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot, Source, Tunnels,
+    Gates, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot, Source,
+    Tunnels,
 };
 use wire::{Headers, Mac, Transport};
 
@@ -244,6 +245,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         marks: MarkTable::new(256),
         queues: QueueTable::new(usize::from(QUEUES), 64),
         queue_epochs: QueueEpochs::new(usize::from(QUEUES), RING),
+        gates: Gates::new(usize::from(QUEUES)),
         mac,
         mtu: 1500,
     };

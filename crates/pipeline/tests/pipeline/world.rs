@@ -15,8 +15,8 @@ use service::{
     TunnelSpec,
 };
 use state::{
-    Answers, Counter, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared, Snapshot,
-    Source, Tunnels,
+    Answers, Counter, Gates, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared,
+    Snapshot, Source, Tunnels,
 };
 use wire::{Mac, Transport, Tunnel};
 
@@ -146,6 +146,7 @@ impl World {
             marks: MarkTable::new(64),
             queues: QueueTable::new(16, 2048),
             queue_epochs: QueueEpochs::new(16, 64),
+            gates: Gates::new(16),
             mac,
             mtu,
         });
