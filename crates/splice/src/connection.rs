@@ -6,7 +6,7 @@ use flow::ServiceId;
 
 use crate::blocks::{Block, Blocks, FIRST_FLIGHT};
 use crate::clocks::Clocks;
-use crate::edits::Edits;
+use crate::edits::{Edits, before};
 use crate::framing::Chunked;
 use crate::options::{Change, MapEdge, Offer, STAMPS_LEN};
 use crate::segment::{ECN, Received};
@@ -149,11 +149,13 @@ impl Conn {
         }
     }
 
-    /// A backend's window field as the client understands it. What the agent has added
-    /// to the client's bytes takes room in it.
-    pub(crate) fn window_to_client(&self, window: u16) -> u16 {
+    /// A backend's window field as the client understands it: both know how far the client
+    /// may send at all. The backend acknowledges `acknowledged`, which is `told` to the
+    /// client as its own number.
+    pub(crate) fn window_to_client(&self, window: u16, acknowledged: u32, told: u32) -> u16 {
         let announced = u32::from(window) << self.server.scale.unwrap_or(0);
-        let usable = announced.saturating_sub(self.edits.added());
+        let edge = self.edits.back(acknowledged.wrapping_add(announced), false);
+        let usable = if before(told, edge) { edge.wrapping_sub(told) } else { 0 };
         let scaled = usable >> self.granted.scale.unwrap_or(0);
         // A window that is open stays open, however little of it is left by the scale.
         let least = u32::from(usable > 0);

@@ -88,12 +88,6 @@ impl Edits {
         edge.wrapping_sub(growth)
     }
 
-    /// How many bytes more the open pieces are than what they replace.
-    pub(crate) fn added(&self) -> u32 {
-        let longer = |edit: &Edit| edit.block.len().saturating_sub(edit.removed as usize) as u32;
-        self.open.iter().map(longer).sum()
-    }
-
     /// Takes out a piece that ends at or before `acknowledged`, in the sender's numbers.
     pub(crate) fn settle(&mut self, acknowledged: u32) -> Option<Block> {
         let first = self.open.first()?;

@@ -428,7 +428,10 @@ impl Common {
             // A header that found no room among the pieces may have it now.
             self.read_block(conn, now_ms, world);
         }
-        conn.server_window = Some(conn.window_to_client(window));
+        let told = conn.known(received);
+        if got.has(ACK) {
+            conn.server_window = Some(conn.window_to_client(window, acknowledgement, told));
+        }
         let edits = &conn.edits;
         let map = |edge: u32, up: bool| edits.back(edge, up);
         let change = conn.change_to_client(&map);
@@ -436,7 +439,7 @@ impl Common {
             src: conn.vip(),
             dst: conn.client(),
             sequence: sequence.wrapping_add(conn.delta()),
-            acknowledgement: if got.has(ACK) { conn.known(received) } else { 0 },
+            acknowledgement: if got.has(ACK) { told } else { 0 },
             flags: conn.flags(flags),
             window: conn.own_window(false),
         };
