@@ -9,7 +9,7 @@ use crate::edits::before;
 use crate::options::Stamps;
 
 /// Both clocks as they were seen last.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clocks {
     client: u32,
     server: u32,

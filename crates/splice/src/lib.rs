@@ -36,6 +36,7 @@ mod refusal;
 mod relay;
 mod request;
 mod segment;
+mod steady;
 mod table;
 mod world;
 
@@ -46,4 +47,5 @@ pub use options::{Offer, Stamps};
 pub use proxy_v2::{MAX_PROXY, proxy_v2};
 pub use refusal::Refusal;
 pub use request::{Body, Field, MAX_FIELDS, Request};
+pub use steady::{Leave, Steady};
 pub use world::{Choice, Event, Fate, World};

@@ -419,6 +419,8 @@ impl Common {
         if got.has(ACK) && before(conn.received, received) && !before(conn.next, received) {
             conn.received = received;
         }
+        // What the backend has is nobody's to repeat.
+        conn.owned = conn.owned.filter(|owned| before(conn.received, *owned));
         while got.has(ACK)
             && let Some(block) = conn.edits.settle(received)
         {

@@ -1,5 +1,5 @@
 //! A client, the agent and two backends, of which one may refuse.
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use flow::ServiceId;
 use packet::{HeapPacket, PacketBuf};
@@ -11,12 +11,19 @@ use wire::Headers;
 
 use crate::host::{CLIENT_CLOCK, Host, SERVER_CLOCK};
 use crate::link::{Faults, Link};
+use crate::shortcut::{FastPath, Shortcut};
 use crate::talk::{Talk, check_requests};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const VIP: [u8; 4] = [10, 0, 0, 100];
 const BACKENDS: [[u8; 4]; 2] = [[10, 0, 1, 1], [10, 0, 1, 2]];
 const PORT: u16 = 8080;
+
+/// The client and the VIP.
+const ENDS: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 40_000),
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 100)), 80),
+];
 
 /// In this time every talk is over.
 const LONGEST_MS: u64 = 5_000_000;
@@ -34,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) stamps: [bool; 3],
     /// The buffers of the client and of the servers.
     pub(crate) buffers: [usize; 2],
+    /// Segments of the steady state are kept from the machine.
+    pub(crate) fast: bool,
 }
 
 /// What the agent sends, and the backends that it may choose.
@@ -41,6 +50,8 @@ pub(crate) struct Options {
 struct Surroundings {
     sent: Vec<HeapPacket>,
     events: Vec<Event>,
+    /// The last backend that was chosen.
+    chosen: Option<SocketAddr>,
 }
 
 impl World<HeapPacket> for Surroundings {
@@ -66,6 +77,7 @@ impl World<HeapPacket> for Surroundings {
         let all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
         let backend = all.into_iter().find(|backend| !tried.contains(backend));
         let backend = backend.ok_or(Refusal::NoBackend)?;
+        self.chosen = Some(backend);
         Ok(Choice { backend, keeps: true })
     }
 
@@ -98,6 +110,9 @@ pub(crate) struct Network {
     answered: usize,
     answer: Vec<u8>,
     refused: bool,
+    fast: Option<FastPath>,
+    /// Packets that the entry of the steady state has translated too.
+    steady: usize,
 }
 
 impl Network {
@@ -151,10 +166,13 @@ impl Network {
             answered: 0,
             answer: Vec::new(),
             refused: false,
+            steady: 0,
+            fast: options.fast.then(FastPath::default),
         }
     }
 
-    pub(crate) fn run(mut self) -> Result<(), String> {
+    /// How many packets were translated by the entry of the steady state as well.
+    pub(crate) fn run(mut self) -> Result<usize, String> {
         self.client.connect((VIP, 80), 40_000);
         let mut closed_at = None;
         while self.now < LONGEST_MS {
@@ -186,8 +204,8 @@ impl Network {
                 let waits = |server: &mut Host| server.socket().state() == State::LastAck;
                 let forgot = self.servers.iter_mut().any(waits);
                 return match (usage.connections, usage.headers, over || forgot) {
-                    (0, 0, true) => Ok(()),
-                    (1, 0, true) if forgot => Ok(()),
+                    (0, 0, true) => Ok(self.steady),
+                    (1, 0, true) if forgot => Ok(self.steady),
                     _ => Err(format!(
                         "left behind: {usage:?}, the client is in {state:?}, the servers in {:?}",
                         self.servers.each_mut().map(|server| server.socket().state())
@@ -208,7 +226,8 @@ impl Network {
 
     /// Packets go one step.
     fn carry(&mut self) -> Result<(), String> {
-        let Self { client, servers, agent, around, links, faults, rng, now, .. } = self;
+        let Self { client, servers, agent, around, links, faults, rng, now, steady, fast, .. } =
+            self;
         let [up, down, there @ .., back] = links;
         client.poll(*now);
         servers.iter_mut().for_each(|server| server.poll(*now));
@@ -222,11 +241,40 @@ impl Network {
         }
         while let Some(packet) = up.arrived(*now) {
             let (frame, headers) = framed(&packet);
-            agent.from_client(frame, &headers, ServiceId(0), *now, around);
+            if let (Some(fast), Some(backend)) = (fast.as_mut(), around.chosen) {
+                let new = [ENDS[0], backend];
+                let translated = fast.translate(agent, ENDS, &frame, &headers, new, *now);
+                if let Some(packet) = translated {
+                    around.sent.push(packet);
+                    *steady += 1;
+                    continue;
+                }
+            }
+            let shortcut = Shortcut::new(agent, ENDS, &frame, &headers);
+            let before = around.sent.len();
+            let fate = agent.from_client(frame, &headers, ServiceId(0), *now, around);
+            let sent = around.sent.get(before..).unwrap();
+            *steady += usize::from(shortcut.check(agent, ENDS, fate, sent)?);
         }
         while let Some(packet) = back.arrived(*now) {
             let (frame, headers) = framed(&packet);
-            agent.from_backend(frame, &headers, *now, around);
+            let from = headers.src_addr(frame.bytes());
+            if let Some(fast) = fast.as_mut()
+                && from == around.chosen.map(|backend| backend.ip())
+            {
+                let new = [ENDS[1], ENDS[0]];
+                let translated = fast.translate(agent, ENDS, &frame, &headers, new, *now);
+                if let Some(packet) = translated {
+                    around.sent.push(packet);
+                    *steady += 1;
+                    continue;
+                }
+            }
+            let shortcut = Shortcut::new(agent, ENDS, &frame, &headers);
+            let before = around.sent.len();
+            let fate = agent.from_backend(frame, &headers, *now, around);
+            let sent = around.sent.get(before..).unwrap();
+            *steady += usize::from(shortcut.check(agent, ENDS, fate, sent)?);
         }
         agent.tick(*now, around);
         for packet in around.sent.drain(..) {
