@@ -3,7 +3,9 @@
 #![no_main]
 
 use balance::Settings as Balance;
-use nf::{AllDown, Drop, Hash, Middlebox, Outbox, Settings, Silence, Stamp, Streams, Tagging, Traffic};
+use nf::{
+    AllDown, Drop, Hash, Middlebox, Outbox, Settings, Silence, Stamp, Streams, Tagging, Traffic,
+};
 use packet::{HeapPacket, PacketBuf};
 
 #[derive(Default)]

@@ -1,0 +1,194 @@
+//! One handshake: bytes from the client in, bytes for the client out, and in the end the
+//! connection's secrets.
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+
+use crate::secrets::{Secrets, Successor, apart};
+use crate::server::Tls;
+
+/// The most that a client may send before its handshake is done, in bytes: a hello with a
+/// certificate chain and early records.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// A handshake that has begun.
+pub struct Handshake {
+    connection: UnbufferedServerConnection,
+    /// Bytes that no whole message is made of yet.
+    incoming: Vec<u8>,
+    received: usize,
+    /// Data that came with the last message.
+    early: Vec<u8>,
+}
+
+impl std::fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Handshake({} bytes)", self.received)
+    }
+}
+
+/// How far a handshake is.
+#[derive(Debug)]
+pub enum Progress {
+    /// The client must say more.
+    More(Box<Handshake>),
+    /// It is done.
+    Established(Box<Established>),
+}
+
+/// What a handshake leads to.
+#[derive(Debug)]
+pub struct Established {
+    /// For the worker.
+    pub secrets: Secrets,
+    /// For key updates.
+    pub successor: Successor,
+    /// Data of the client's that came with its last message.
+    pub data: Vec<u8>,
+    /// Bytes of records that are not whole yet.
+    pub rest: Vec<u8>,
+    /// The protocol agreed upon (RFC 7301).
+    pub alpn: Option<String>,
+    /// The client's own certificate as DER.
+    pub client_certificate: Option<Vec<u8>>,
+}
+
+/// A handshake failed. What the client is told is among the outgoing bytes.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// rustls refuses.
+    #[error("{0}")]
+    Tls(#[from] rustls::Error),
+    /// The client sends and sends.
+    #[error("the client has sent {MOST_BYTES} bytes and the handshake isn't done")]
+    TooLong,
+    /// The client has gone in the middle.
+    #[error("the client has closed the connection before the handshake was done")]
+    Closed,
+    /// A bug in the code that reads the client's bytes.
+    #[error("the thread of the handshake has panicked; please report what it printed")]
+    Panicked,
+    /// A version or suite that records know nothing of.
+    #[error("a version or cipher suite was agreed upon that records know nothing of")]
+    Unknown,
+}
+
+impl Handshake {
+    /// A handshake that knows nothing of the client yet.
+    ///
+    /// # Errors
+    /// rustls refuses the configuration.
+    pub fn new(tls: &Tls) -> Result<Box<Self>, HandshakeError> {
+        let connection = UnbufferedServerConnection::new(tls.config())?;
+        let (incoming, early) = (Vec::new(), Vec::new());
+        Ok(Box::new(Self { connection, incoming, received: 0, early }))
+    }
+
+    /// Takes bytes of the client's; what it is to be sent goes to the end of `out`, after
+    /// an error, too.
+    ///
+    /// # Errors
+    /// [`HandshakeError`]; the handshake is over.
+    pub fn feed(
+        mut self: Box<Self>,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, HandshakeError> {
+        self.received += bytes.len();
+        if self.received > MOST_BYTES {
+            return Err(HandshakeError::TooLong);
+        }
+        self.incoming.extend_from_slice(bytes);
+        loop {
+            let UnbufferedStatus { discard, state, .. } =
+                self.connection.process_tls_records(&mut self.incoming);
+            let mut step = Step::On;
+            match state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    append(out, |space| data.encode(space))?
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::BlockedHandshake) => step = Step::Wait,
+                Ok(ConnectionState::WriteTraffic(_)) => step = Step::Done,
+                Ok(ConnectionState::ReadTraffic(mut data)) => {
+                    while let Some(record) = data.next_record() {
+                        self.early.extend_from_slice(record?.payload);
+                    }
+                }
+                Ok(_) => step = Step::Closed,
+                Err(error) => {
+                    self.incoming.drain(..discard);
+                    self.last_words(out);
+                    return Err(error.into());
+                }
+            }
+            self.incoming.drain(..discard);
+            match step {
+                Step::On => {}
+                Step::Wait => return Ok(Progress::More(self)),
+                Step::Done => return self.established(),
+                Step::Closed => return Err(HandshakeError::Closed),
+            }
+        }
+    }
+
+    /// The alert that an error has led to. rustls keeps places in the bytes that were not
+    /// discarded, so it gets the same again.
+    fn last_words(&mut self, out: &mut Vec<u8>) {
+        let UnbufferedStatus { state, .. } =
+            self.connection.process_tls_records(&mut self.incoming);
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) = state {
+            // Without it the client learns nothing but that the connection ends.
+            let _ = append(out, |space| data.encode(space));
+        }
+    }
+
+    fn established(self) -> Result<Progress, HandshakeError> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let alpn = self.connection.alpn_protocol().map(text);
+        let certificates = self.connection.peer_certificates();
+        let client_certificate =
+            certificates.and_then(|chain| chain.first()).map(|first| first.to_vec());
+        let (secrets, kernel) = self.connection.dangerous_into_kernel_connection()?;
+        let (secrets, successor) = apart(&secrets, kernel).ok_or(HandshakeError::Unknown)?;
+        Ok(Progress::Established(Box::new(Established {
+            secrets,
+            successor,
+            data: self.early,
+            rest: self.incoming,
+            alpn,
+            client_certificate,
+        })))
+    }
+}
+
+enum Step {
+    On,
+    Wait,
+    Done,
+    Closed,
+}
+
+/// Lets `encode` write to the end of `out`.
+fn append(
+    out: &mut Vec<u8>,
+    mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<(), HandshakeError> {
+    let start = out.len();
+    let mut room = 4096;
+    loop {
+        out.resize(start + room, 0);
+        match encode(out.get_mut(start..).unwrap_or_default()) {
+            Ok(written) => {
+                out.truncate(start + written);
+                return Ok(());
+            }
+            Err(EncodeError::InsufficientSize(error)) if error.required_size > room => {
+                room = error.required_size;
+            }
+            Err(error) => {
+                out.truncate(start);
+                return Err(rustls::Error::General(error.to_string()).into());
+            }
+        }
+    }
+}

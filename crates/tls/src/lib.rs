@@ -1,0 +1,31 @@
+//! TLS terminated in two parts (LB-NIC, section 3.3 and figure 4): handshakes are
+//! asymmetric work with private keys, records symmetric work with the secrets of one
+//! connection. Neither part does input or output.
+//!
+//! ```text
+//! client's bytes -> Handshake (a Pool's thread, private keys) -> Established
+//!                                                    |                |
+//!                                       Successor (next keys)   Session (a worker: records)
+//! ```
+//!
+//! [`Pool`] bounds how many handshakes wait, in all and by client network, so that a flood
+//! of hellos holds up no record.
+#![forbid(unsafe_code)]
+
+mod certificate;
+mod handshake;
+mod pool;
+mod record;
+mod secrets;
+mod server;
+mod session;
+mod tickets;
+
+pub use certificate::{Certificate, CertificateError, Certificates};
+pub use handshake::{Established, Handshake, HandshakeError, Progress};
+pub use pool::{Finished, Pool, PoolError, PoolSettings, Refused, Started};
+pub use record::{ContentType, HEADER_LEN, MAX_PAYLOAD, OVERHEAD, Record, RecordError};
+pub use secrets::{Secrets, Successor, Suite, TrafficKey, Version};
+pub use server::{ServerError, ServerSettings, Tls};
+pub use session::{Alert, Incoming, Session, SessionError};
+pub use tickets::TicketKey;
