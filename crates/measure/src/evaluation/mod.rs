@@ -3,6 +3,7 @@
 pub(crate) mod churn;
 pub(crate) mod churn_clients;
 pub(crate) mod contest;
+pub(crate) mod elephants;
 pub(crate) mod figure;
 pub(crate) mod install;
 pub(crate) mod latency;

@@ -23,7 +23,11 @@ impl Testbed {
             Part::Figure(figure) => findings.rows = self.run(figure, options)?,
             Part::Latency => findings.latency = self.latency(options)?,
             Part::Churn => findings.churn = self.churn(options)?,
-            Part::Workers => findings.workers = self.workers(options)?,
+            Part::Workers => {
+                let half = Options { deadline: options.until(2), ..options.clone() };
+                findings.workers = self.workers(&half)?;
+                findings.workers.extend(self.elephants(options)?);
+            }
             Part::New => {
                 let installs = install::SYSTEMS.len() * install::RATES.len();
                 let tables = new_connections::tables(options.quick).len() + 1;

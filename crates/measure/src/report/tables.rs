@@ -164,7 +164,9 @@ pub(crate) fn several(found: &Findings) -> Table {
     )
     .note(
         "Every worker has a source of its own on its core, by turns; only the worker's time counts. \
-        LB-NIC's figure 6 has one to eight cores behind a port of 50 Gbit/s; here are two cores, \
+        balance-off and balance-on are 20 heavy connections whose RSS buckets are all one worker's \
+        at the start: each worker is measured with what it has, and the pair takes what its busier \
+        worker can. LB-NIC's figure 6 has one to eight cores behind a port of 50 Gbit/s; here are two cores, \
         no port, and nothing beyond them is concluded.",
     )
 }
