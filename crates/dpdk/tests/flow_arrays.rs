@@ -7,8 +7,8 @@ use std::ptr::null;
 
 use dpdk::flow::{
     Action, Attributes, EthFields, Field, FlowError, FlowErrorKind, HopField, Ipv4Fields,
-    Ipv6Fields, Item, Match, Modify, PortFields, RawRule, Rule, SetField, VlanFields, decode,
-    decode_raw,
+    Ipv6Fields, Item, Match, Modify, NumberField, PortFields, RawRule, Rule, SetField, VlanFields,
+    decode, decode_raw,
 };
 use dpdk_sys as sys;
 use proptest::prelude::*;
@@ -76,6 +76,8 @@ fn a_mac() -> impl Strategy<Value = Mac> {
 
 fn modify() -> impl Strategy<Value = Modify> {
     let hops = prop_oneof![Just(HopField::Ipv4Ttl), Just(HopField::Ipv6HopLimit)];
+    let numbers =
+        prop_oneof![Just(NumberField::TcpSequence), Just(NumberField::TcpAcknowledgement),];
     let set = prop_oneof![
         a_mac().prop_map(SetField::MacSrc),
         a_mac().prop_map(SetField::MacDst),
@@ -92,6 +94,7 @@ fn modify() -> impl Strategy<Value = Modify> {
         8 => set.prop_map(Modify::Set),
         1 => (hops.clone(), any::<u8>()).prop_map(|(field, by)| Modify::Add(field, by)),
         1 => (hops, any::<u8>()).prop_map(|(field, by)| Modify::Sub(field, by)),
+        1 => (numbers, any::<u32>()).prop_map(|(field, by)| Modify::AddNumber(field, by)),
         1 => Just(Modify::Unsupported),
     ]
 }
@@ -352,7 +355,11 @@ fn a_modify_field_is_read_as_dpdk_draws_it() {
     assert_eq!(set(&address), Action::ModifyField(Modify::Set(wanted)));
     let unsupported = Action::ModifyField(Modify::Unsupported);
     assert_eq!(set(&whole(sys::RTE_FLOW_FIELD_IPV4_DST, 31, value)), unsupported, "a part of it");
-    assert_eq!(set(&whole(sys::RTE_FLOW_FIELD_TCP_SEQ_NUM, 32, value)), unsupported);
+    let number = whole(sys::RTE_FLOW_FIELD_TCP_SEQ_NUM, 32, value);
+    assert_eq!(set(&number), unsupported, "a number is only added to");
+    let add = sys::rte_flow_action_modify_field { operation: sys::RTE_FLOW_MODIFY_ADD, ..number };
+    let wanted = Modify::AddNumber(NumberField::TcpSequence, 0xc000_0207);
+    assert_eq!(set(&add), Action::ModifyField(wanted));
     let other_source = sys::rte_flow_action_modify_field {
         src: whole(sys::RTE_FLOW_FIELD_IPV4_SRC, 0, value).dst,
         ..address

@@ -1,7 +1,7 @@
 //! Changes that the NIC makes in a frame before it passes the frame on.
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use dpdk::flow::{HopField, Modify, SetField};
+use dpdk::flow::{HopField, Modify, NumberField, SetField};
 use wire::{Fragment, Headers, Mac, Net, Transport, checksum};
 
 /// Changes of header fields, to be applied to the frame in place. A field that the
@@ -20,6 +20,8 @@ pub struct Edits {
     v4_hops: u8,
     /// What is added to the hop limit, wrapping round.
     v6_hops: u8,
+    /// What is added to TCP's sequence and acknowledgement number, wrapping round.
+    numbers: [u32; 2],
 }
 
 /// New ports of one transport protocol.
@@ -42,6 +44,7 @@ impl Edits {
             Modify::Set(set) => self.set(set),
             Modify::Add(field, by) => self.add(*field, *by),
             Modify::Sub(field, by) => self.add(*field, by.wrapping_neg()),
+            Modify::AddNumber(field, by) => self.add_number(*field, *by),
             Modify::Unsupported => {}
         }
     }
@@ -69,6 +72,15 @@ impl Edits {
         *hops = hops.wrapping_add(by);
     }
 
+    fn add_number(&mut self, field: NumberField, by: u32) {
+        let [sequence, acknowledgement] = &mut self.numbers;
+        let number = match field {
+            NumberField::TcpSequence => sequence,
+            NumberField::TcpAcknowledgement => acknowledgement,
+        };
+        *number = number.wrapping_add(by);
+    }
+
     /// Adds all of `later`, which comes after those before.
     pub(crate) fn append(&mut self, later: &Self) {
         self.mac_src = later.mac_src.or(self.mac_src);
@@ -83,6 +95,9 @@ impl Edits {
         }
         self.v4_hops = self.v4_hops.wrapping_add(later.v4_hops);
         self.v6_hops = self.v6_hops.wrapping_add(later.v6_hops);
+        for (own, later) in self.numbers.iter_mut().zip(later.numbers) {
+            *own = own.wrapping_add(later);
+        }
     }
 
     /// Changes `frame`, from the first byte of the Ethernet header, with the
@@ -142,7 +157,12 @@ impl Edits {
         let l4 = usize::from(headers.l4);
         let src = write(frame, l4, ports.src.map(u16::to_be_bytes));
         let dst = write(frame, l4 + 2, ports.dst.map(u16::to_be_bytes));
-        let delta = checksum::combine(delta, checksum::combine(src, dst));
+        let mut delta = checksum::combine(delta, checksum::combine(src, dst));
+        if Transport::from_number(headers.proto) == Some(Transport::Tcp) {
+            for (at, by) in [l4 + 4, l4 + 8].into_iter().zip(self.numbers) {
+                delta = checksum::combine(delta, raise(frame, at, by));
+            }
+        }
         if delta == 0 {
             return;
         }
@@ -192,6 +212,13 @@ fn write<const N: usize>(frame: &mut [u8], at: usize, value: Option<[u8; N]>) ->
     let delta = checksum::delta(place, &value);
     place.copy_from_slice(&value);
     delta
+}
+
+/// Adds `by` to the number at `at`. Returns the change of a checksum over it.
+fn raise(frame: &mut [u8], at: usize, by: u32) -> u16 {
+    let old = frame.get(at..).and_then(|rest| rest.first_chunk::<4>()).copied();
+    let raised = old.filter(|_| by != 0).map(|old| u32::from_be_bytes(old).wrapping_add(by));
+    write(frame, at, raised.map(u32::to_be_bytes))
 }
 
 /// Replaces the checksum field at `at`.

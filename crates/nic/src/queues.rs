@@ -345,6 +345,10 @@ fn same_kind(a: &Action, b: &Action) -> bool {
         | (Action::ModifyField(Modify::Sub(a, _)), Action::ModifyField(Modify::Sub(b, _))) => {
             a == b
         }
+        (
+            Action::ModifyField(Modify::AddNumber(a, _)),
+            Action::ModifyField(Modify::AddNumber(b, _)),
+        ) => a == b,
         (Action::ModifyField(_), Action::ModifyField(_)) => false,
         // Both have the length of the template.
         (Action::RawEncap(a), Action::RawEncap(b)) | (Action::RawDecap(a), Action::RawDecap(b)) => {

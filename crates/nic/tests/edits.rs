@@ -6,7 +6,9 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use dpdk::flow::{Action, Attributes, FlowPort, HopField, Item, Match, Modify, Rule, SetField};
+use dpdk::flow::{
+    Action, Attributes, FlowPort, HopField, Item, Match, Modify, NumberField, Rule, SetField,
+};
 use flow::CardProfile;
 use nic::{Disposition, Nic, NicConfig};
 use proptest::prelude::*;
@@ -236,6 +238,35 @@ proptest! {
         check_sums(&sent, kept, &got);
         let l3 = if sent.vlan { 18 } else { 14 };
         prop_assert_eq!(&got[12..l3 - 2], &sent.frame()[12..l3 - 2], "tags stay");
+    }
+
+    /// Two connections spliced by the card: it adds to TCP's numbers, and to nothing else.
+    #[test]
+    fn numbers_are_added_modulo_two_to_the_32((sent, new, side, macs) in case(), by: [u32; 2], again: u32) {
+        let sent = Sent { tcp: true, ..sent };
+        let expected = in_software(&sent, new, side, macs);
+        let mut list = actions(&sent, new, side, macs, false);
+        let [sequence, acknowledgement] = by;
+        let parts = [
+            (NumberField::TcpSequence, sequence),
+            (NumberField::TcpAcknowledgement, acknowledgement),
+            (NumberField::TcpSequence, again),
+        ];
+        list.splice(0..0, parts.map(|(field, by)| Action::ModifyField(Modify::AddNumber(field, by))));
+        let mut got = in_hardware(&sent, list);
+        let kept = (
+            if side.source() { new.0 } else { sent.src },
+            if side.destination() { new.1 } else { sent.dst },
+        );
+        check_sums(&sent, kept, &got);
+        let l4 = 14 + if sent.vlan { 4 } else { 0 } + if sent.src.is_ipv4() { 20 } else { 40 };
+        let number = |at: usize| u32::from_be_bytes(got[l4 + at..l4 + at + 4].try_into().unwrap());
+        let sequence = sequence.wrapping_add(again).wrapping_add(1);
+        prop_assert_eq!((number(4), number(8)), (sequence, acknowledgement.wrapping_add(2)));
+        for range in [l4 + 4..l4 + 12, l4 + 16..l4 + 18] {
+            got[range.clone()].copy_from_slice(&expected[range]);
+        }
+        prop_assert_eq!(got, expected, "nothing else changes");
     }
 
     /// Edits of fields that a frame hasn't, and bytes that are no packet.

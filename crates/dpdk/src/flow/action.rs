@@ -70,6 +70,8 @@ pub enum Modify {
     Add(HopField, u8),
     /// Subtracts from the field, wrapping round.
     Sub(HopField, u8),
+    /// Adds to a number of TCP's, modulo 2^32: how two connections are spliced.
+    AddNumber(NumberField, u32),
     /// Anything else that `MODIFY_FIELD` can say: part of a field, another
     /// field, another source. To be refused, as what it was is not kept.
     Unsupported,
@@ -98,6 +100,15 @@ pub enum SetField {
     UdpSport(u16),
     /// `RTE_FLOW_FIELD_UDP_PORT_DST`.
     UdpDport(u16),
+}
+
+/// A field that counts bytes of a TCP stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberField {
+    /// `RTE_FLOW_FIELD_TCP_SEQ_NUM`.
+    TcpSequence,
+    /// `RTE_FLOW_FIELD_TCP_ACK_NUM`.
+    TcpAcknowledgement,
 }
 
 /// A field that counts hops.

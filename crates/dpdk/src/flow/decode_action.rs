@@ -5,7 +5,7 @@ use dpdk_sys as sys;
 use wire::Mac;
 
 use super::decode::{MOST, invalid};
-use super::{Action, FlowError, FlowErrorKind, HopField, Modify, SetField};
+use super::{Action, FlowError, FlowErrorKind, HopField, Modify, NumberField, SetField};
 
 /// # Safety
 /// `actions` is null or leads to actions ended by END, and what these point to
@@ -184,7 +184,9 @@ fn modify(conf: &sys::rte_flow_action_modify_field) -> Modify {
     match read.operation {
         sys::RTE_FLOW_MODIFY_SET => set_field(&read).map_or(Modify::Unsupported, Modify::Set),
         sys::RTE_FLOW_MODIFY_ADD => {
-            hop_field(&read).map_or(Modify::Unsupported, |(field, by)| Modify::Add(field, by))
+            let number = || number_field(&read).map(|(field, by)| Modify::AddNumber(field, by));
+            let hops = hop_field(&read).map(|(field, by)| Modify::Add(field, by));
+            hops.or_else(number).unwrap_or(Modify::Unsupported)
         }
         sys::RTE_FLOW_MODIFY_SUB => {
             hop_field(&read).map_or(Modify::Unsupported, |(field, by)| Modify::Sub(field, by))
@@ -222,6 +224,15 @@ fn set_field(read: &sys::hnlb_modify) -> Option<SetField> {
         sys::RTE_FLOW_FIELD_TCP_PORT_DST => port().map(SetField::TcpDport),
         sys::RTE_FLOW_FIELD_UDP_PORT_SRC => port().map(SetField::UdpSport),
         sys::RTE_FLOW_FIELD_UDP_PORT_DST => port().map(SetField::UdpDport),
+        _ => None,
+    }
+}
+
+fn number_field(read: &sys::hnlb_modify) -> Option<(NumberField, u32)> {
+    let by = u32::from_be_bytes(whole(read)?);
+    match read.field {
+        sys::RTE_FLOW_FIELD_TCP_SEQ_NUM => Some((NumberField::TcpSequence, by)),
+        sys::RTE_FLOW_FIELD_TCP_ACK_NUM => Some((NumberField::TcpAcknowledgement, by)),
         _ => None,
     }
 }

@@ -17,7 +17,7 @@ mod rule;
 
 use std::ops::RangeInclusive;
 
-pub use action::{Action, HopField, Modify, SetField};
+pub use action::{Action, HopField, Modify, NumberField, SetField};
 pub use decode::{decode, decode_raw};
 pub use error::{FlowError, FlowErrorKind};
 pub use layer::{FlowCall, FlowLayer};

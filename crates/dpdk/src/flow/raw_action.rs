@@ -1,7 +1,7 @@
 //! A rule's actions as the C array that `rte_flow_create` takes.
 use dpdk_sys as sys;
 
-use super::{Action, HopField, Modify, SetField};
+use super::{Action, HopField, Modify, NumberField, SetField};
 
 /// Longest timeout of AGE in seconds: 24 bits.
 pub(super) const LONGEST_AGE: u32 = 0x00ff_ffff;
@@ -185,6 +185,9 @@ fn modify_field(modify: &Modify) -> Conf {
         Modify::Set(set) => set_field(set),
         Modify::Add(field, by) => (sys::RTE_FLOW_MODIFY_ADD, hop_field(*field), 8, vec![*by]),
         Modify::Sub(field, by) => (sys::RTE_FLOW_MODIFY_SUB, hop_field(*field), 8, vec![*by]),
+        Modify::AddNumber(field, by) => {
+            (sys::RTE_FLOW_MODIFY_ADD, number_field(*field), 32, by.to_be_bytes().to_vec())
+        }
         // Of no width, which no driver takes.
         Modify::Unsupported => (sys::RTE_FLOW_MODIFY_SET, sys::RTE_FLOW_FIELD_START, 0, Vec::new()),
     };
@@ -218,6 +221,13 @@ fn set_field(set: &SetField) -> (u32, u32, u32, Vec<u8>) {
         SetField::UdpDport(port) => (sys::RTE_FLOW_FIELD_UDP_PORT_DST, port.to_be_bytes().to_vec()),
     };
     (sys::RTE_FLOW_MODIFY_SET, field, value.len() as u32 * 8, value)
+}
+
+fn number_field(field: NumberField) -> u32 {
+    match field {
+        NumberField::TcpSequence => sys::RTE_FLOW_FIELD_TCP_SEQ_NUM,
+        NumberField::TcpAcknowledgement => sys::RTE_FLOW_FIELD_TCP_ACK_NUM,
+    }
 }
 
 fn hop_field(field: HopField) -> u32 {

@@ -190,7 +190,7 @@ fn modify_field(program: &mut Program, modify: &Modify) -> Result<(), FlowError>
     may_modify(program)?;
     match modify {
         Modify::Set(set) => program.modifications += parts(set),
-        Modify::Add(..) => program.modifications += 1,
+        Modify::Add(..) | Modify::AddNumber(..) => program.modifications += 1,
         Modify::Sub(..) => return Err(unsupported("sub operations are not supported")),
         Modify::Unsupported => {
             return Err(unsupported("only whole fields and immediate values are modelled"));
