@@ -37,6 +37,7 @@ for mode in dsr ipip gue gre; do
 done
 "$1" lab reload --reloads 4
 "$1" lab health --encoding mark
+"$1" lab crash --connections 50
 "$1" lab answers
 "$1" lab nf --seconds 2
 "$1" lab flood --seconds 3 --rate 2000

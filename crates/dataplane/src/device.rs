@@ -16,7 +16,7 @@ use wire::Mac;
 use crate::error::StartError;
 use crate::kernel_interface;
 use crate::nic_thread::NicCounter;
-use crate::xdp_device;
+use crate::xdp_device::{self, XdpInterface};
 
 /// A port as the workers and the keeper see it.
 pub(crate) struct Device {
@@ -29,7 +29,7 @@ pub(crate) struct Device {
     /// The driver or emulation that takes its rules; `None`: it takes none.
     pub(crate) flows: Option<Box<dyn FlowPort + Send>>,
     /// The kernel's interface whose XDP program is the match table.
-    pub(crate) xdp: Option<xdp::Interface>,
+    pub(crate) xdp: Option<XdpInterface>,
     /// What was found out about the device, for the status.
     pub(crate) notes: Vec<String>,
     /// The wire's Ethernet address.

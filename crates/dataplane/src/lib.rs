@@ -42,6 +42,7 @@ mod report;
 mod rings;
 mod services_report;
 mod stateless_report;
+mod takeover;
 mod threads;
 pub mod utilization;
 mod worker;

@@ -24,6 +24,7 @@ use crate::memory::{self, Needs};
 use crate::patience::PATIENCE;
 use crate::polling::{self, Crew, pin};
 use crate::threads::{Group, Threads};
+use crate::xdp_device;
 
 /// A running load balancer. Stops when it is dropped: takes every rule back
 /// from the NICs and ends all threads.
@@ -62,6 +63,7 @@ impl LoadBalancer {
         let facts = device::facts(&devices);
         let (shared, control) = setup::start(config, &facts, encoding::offloading(&chosen), seed)?;
         let shared = Arc::new(shared);
+        xdp_device::take_over(&shared, &mut devices, clock.now_ms());
         let (checks, checker, board) = checks::new();
         let control = Control::new(Arc::clone(&shared), control, (config, file), checks);
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);

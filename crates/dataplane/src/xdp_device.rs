@@ -3,14 +3,27 @@ use std::collections::HashMap;
 
 use config::Config;
 use dpdk::{Mempool, Port, PortConfig, PortError};
-use xdp::{Features, Gate, Interface, KernelFlows, Mode, Output, Program, Settings};
+use state::Shared;
+use xdp::{
+    Features, Gate, Interface, KernelFlows, Leftover, Leftovers, Mode, Output, Program, Settings,
+};
 
 use crate::clock;
 use crate::device::{Device, port_error, receive_queues};
 use crate::error::StartError;
+use crate::takeover;
 
 /// Entries of the match table: 131,072 connections with both directions in the kernel.
 const CAPACITY: u32 = 262_144;
+
+/// An interface that has, or is to have, HNLB's program.
+pub(crate) struct XdpInterface {
+    interface: Interface,
+    /// What a load balancer that was killed has left there.
+    leftovers: Leftovers,
+    /// The connections among that.
+    connections: Vec<Leftover>,
+}
 
 /// Opens the interface `name`. Its match table comes with [`attach_programs`]. Where
 /// AF_XDP isn't to be had, the port works by net_af_packet, all in software.
@@ -33,7 +46,7 @@ pub(crate) fn open(
         });
     }
     match open_af_xdp(port, name, queues, pool)? {
-        Ok((opened, interface)) => device(port, opened, Some(interface), queues, workers),
+        Ok((opened, found)) => device(port, opened, Some(found), queues, workers),
         Err(reason) => {
             tracing::warn!(
                 port = port.name,
@@ -51,12 +64,14 @@ pub(crate) fn open(
 pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64) {
     let ports = || devices.iter().zip(&config.ports);
     let outputs = ports().filter_map(|(device, port)| {
-        let interface = device.xdp.as_ref()?.index();
+        let interface = device.xdp.as_ref()?.interface.index();
         Some((device.port.id(), Output { interface, mtu: port.mtu }))
     });
     let outputs: HashMap<u16, Output> = outputs.collect();
     for (number, device) in (0..).zip(devices) {
-        let Some(interface) = &device.xdp else { continue };
+        let Some(XdpInterface { interface, leftovers, connections }) = &mut device.xdp else {
+            continue;
+        };
         let settings = Settings {
             mac: device.mac,
             capacity: CAPACITY,
@@ -66,6 +81,8 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
         };
         match Program::attach(interface, &settings) {
             Ok(program) => {
+                let tag = program.0.tag().unwrap_or_default();
+                *connections = std::mem::take(leftovers).of_same_code(tag);
                 let flows = KernelFlows::new(program, outputs.clone(), clock::nanoseconds);
                 device.flows = Some(Box::new(flows));
                 device.notes = describe(&device.name, interface);
@@ -78,8 +95,26 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
     }
 }
 
+/// Puts the connections that a killed load balancer has left in the kernel into the table
+/// of connections.
+pub(crate) fn take_over(shared: &Shared, devices: &mut [Device], now_ms: u64) {
+    for device in devices {
+        let Some(xdp) = &mut device.xdp else { continue };
+        let directions = std::mem::take(&mut xdp.connections);
+        if directions.is_empty() {
+            continue;
+        }
+        let connections = takeover::take_over(shared, &directions, now_ms);
+        tracing::info!(
+            port = device.name,
+            "{connections} connections of the hnlb that was killed are taken over, from {} entries",
+            directions.len()
+        );
+    }
+}
+
 /// The port by AF_XDP sockets, or why there can be none.
-type Opened = Result<(Port, Interface), String>;
+type Opened = Result<(Port, XdpInterface), String>;
 
 fn open_af_xdp(
     port: &config::Port,
@@ -89,22 +124,27 @@ fn open_af_xdp(
 ) -> Result<Opened, StartError> {
     let failed = |source| StartError::Xdp { name: port.name.clone(), source };
     let interface = Interface::named(name).map_err(failed)?;
-    match interface.clear() {
-        Ok(false) => {}
-        Ok(true) => tracing::info!(
-            port = port.name,
-            "an hnlb that was killed had left its XDP program at {name}; its entries are gone"
-        ),
+    let leftovers = match interface.clear() {
+        Ok(None) => Leftovers::default(),
+        Ok(Some(leftovers)) => {
+            tracing::info!(
+                port = port.name,
+                "an hnlb that was killed had left its XDP program at {name}: it is detached"
+            );
+            leftovers
+        }
         Err(error @ xdp::Error::Taken { .. }) => return Ok(Err(error.to_string())),
         Err(error) => return Err(failed(error)),
-    }
+    };
     let gate = Gate::new().map_err(|source| failed(xdp::Error::File { source }))?;
     let device = format!(
         "net_af_xdp_{name},iface={name},start_queue=0,queue_count={queues},busy_budget=0,xdp_prog={}",
         gate.path()
     );
     match open_dpdk(port, &device, queues, pool) {
-        Ok(opened) => Ok(Ok((opened, interface))),
+        Ok(opened) => {
+            Ok(Ok((opened, XdpInterface { interface, leftovers, connections: Vec::new() })))
+        }
         Err(error) => {
             // The driver may have attached the gate before it failed.
             interface.clear().map_err(failed)?;
@@ -139,7 +179,7 @@ fn open_dpdk(
 fn device(
     port: &config::Port,
     opened: Port,
-    xdp: Option<Interface>,
+    xdp: Option<XdpInterface>,
     queues: u16,
     workers: u16,
 ) -> Result<Device, StartError> {

@@ -9,8 +9,8 @@ use crate::column::Column;
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Stop, answers, demo, dns, health, latency, nf, reload,
-    topology, vm_check,
+    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, latency, nf,
+    reload, topology, vm_check,
 };
 
 /// The commands of `hnlb lab`.
@@ -134,6 +134,15 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
         encoding: Vec<EncodingChoice>,
     },
+    /// Kill HNLB while connections are forwarded in the kernel by XDP: they go on, and a new HNLB takes them over
+    Crash {
+        /// How packets get to the backends
+        #[arg(long, value_enum, default_value = "nat")]
+        mode: Mode,
+        /// Connections of each of two clients
+        #[arg(long, default_value_t = 500)]
+        connections: usize,
+    },
     /// Balance DNS entirely in an emulated BlueField-3, and drain a backend meanwhile (the case of the XenoFlow paper)
     Dns,
     /// Echo UDP packets: the other end of `ping`
@@ -196,6 +205,7 @@ impl LabCommand {
                 eprint!("{}", output.stderr);
                 Ok(output.status.success())
             }
+            Self::Crash { mode, connections } => crash::run(binary, &stop, mode, connections),
             Self::Dns => dns::run(binary, &stop),
             Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
             Self::Echo { at } => latency::echo(at, &stop),

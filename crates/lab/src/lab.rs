@@ -327,6 +327,12 @@ impl Lab {
         willing
     }
 
+    /// Kills a process of [`Lab::spawn`] with its group, unasked.
+    pub fn kill(&mut self, pid: u32) {
+        proc::signal(&[pid], Signal::Kill, true);
+        self.end(pid, GRACE);
+    }
+
     /// The pid of a process by the name it was started with, if it runs.
     #[must_use]
     pub fn pid(&self, name: &str) -> Option<u32> {

@@ -23,6 +23,7 @@ mod column;
 mod command;
 pub mod compare;
 mod config;
+mod crash;
 pub mod demo;
 pub mod dns;
 mod error;

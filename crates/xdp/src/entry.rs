@@ -1,5 +1,7 @@
 //! Keys of the match table; the layout is that of `struct entry` in `bpf/forward.h`.
-use wire::{FlowKey, FlowV4, FlowV6};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use wire::{FlowKey, FlowV4, FlowV6, Transport};
 
 /// Words of an entry: version, packets, bytes, key.
 pub(crate) const WORDS: usize = 8;
@@ -32,6 +34,23 @@ impl Key {
         }
     }
 
+    /// The packets whose key it is; `None`: there are none.
+    pub(crate) fn flow(&self) -> Option<FlowKey> {
+        let [a, b, c, d, last] = self.0;
+        let [p, q, r, s, protocol, version, ..] = last.to_le_bytes();
+        let (source, destination) = match version {
+            4 => {
+                let [e, f, g, h, i, j, k, l] = a.to_le_bytes();
+                (IpAddr::from([e, f, g, h]), IpAddr::from([i, j, k, l]))
+            }
+            6 => (whole(a, b).into(), whole(c, d).into()),
+            _ => return None,
+        };
+        let (sport, dport) = (u16::from_be_bytes([p, q]), u16::from_be_bytes([r, s]));
+        let ends = (SocketAddr::new(source, sport), SocketAddr::new(destination, dport));
+        FlowKey::new(Transport::from_number(protocol)?, ends.0, ends.1)
+    }
+
     /// The two places in a table of `slots` entries; they may be the same.
     pub(crate) fn places(&self, seed: u64, slots: u32) -> [u32; 2] {
         let [first, middle @ .., last] = &self.0;
@@ -53,4 +72,9 @@ fn mix(hash: u64, word: u64) -> u64 {
 pub(crate) fn halves(octets: [u8; 16]) -> (u64, u64) {
     let word = u128::from_le_bytes(octets);
     (word as u64, (word >> 64) as u64)
+}
+
+/// The IPv6 address of the words that [`halves`] gives.
+pub(crate) fn whole(first: u64, second: u64) -> Ipv6Addr {
+    Ipv6Addr::from((u128::from(second) << 64 | u128::from(first)).to_le_bytes())
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use dpdk::flow::{Counters, FlowError, FlowErrorKind, FlowPort, Rule, RuleHandle};
 
 use crate::lower::{Connection, Lowered, lower, refuse};
-use crate::{Action, Count, Key, Program, Table};
+use crate::{Action, Count, Error, Key, Program, Ran, Table};
 
 /// Connections that one question for idle rules looks at: a table of a million is gone
 /// through in some seconds, and no question takes longer than some milliseconds.
@@ -24,8 +24,7 @@ pub struct Output {
 #[derive(Debug)]
 pub struct KernelFlows {
     table: Table,
-    /// Keeps the program's maps.
-    _program: Program,
+    program: Program,
     outputs: HashMap<u16, Output>,
     /// Nanoseconds from any start.
     clock: fn() -> u64,
@@ -70,7 +69,7 @@ impl KernelFlows {
     ) -> Self {
         Self {
             table,
-            _program: program,
+            program,
             outputs,
             clock,
             rules: Vec::new(),
@@ -78,6 +77,14 @@ impl KernelFlows {
             next_aged: 0,
             gone: Count::default(),
         }
+    }
+
+    /// Runs the program on one frame; see [`Program::run`].
+    ///
+    /// # Errors
+    /// An [`Error`] that says what the kernel refused.
+    pub fn run(&self, frame: &[u8]) -> Result<Ran, Error> {
+        self.program.run(frame)
     }
 
     fn check(&self, lowered: &Lowered) -> Result<Option<Action>, FlowError> {

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{MapHandle, MapType, Program, ProgramHandle, Xdp, XdpFlags};
+use libbpf_rs::{MapCore, MapHandle, MapType, Program, ProgramHandle, Xdp, XdpFlags};
 
-use crate::Error;
+use crate::{Error, Leftovers};
 
 /// How the names of this crate's programs begin.
 const OURS: &str = "hnlb_";
@@ -92,13 +92,13 @@ impl Interface {
         !Path::new("/sys/class/net").join(&self.name).join("device").exists()
     }
 
-    /// Detaches what an hnlb that was killed has left, and says whether there was
-    /// something. Only for the one process that may use the interface.
+    /// Detaches what an hnlb that was killed has left; `None`: there was nothing. Only for
+    /// the one process that may use the interface.
     ///
     /// # Errors
     /// [`Error::Taken`]: the program is somebody else's; or what the kernel refused.
-    pub fn clear(&self) -> Result<bool, Error> {
-        let Some(Attached { id, .. }) = self.attached()? else { return Ok(false) };
+    pub fn clear(&self) -> Result<Option<Leftovers>, Error> {
+        let Some(Attached { id, .. }) = self.attached()? else { return Ok(None) };
         let program = ProgramHandle::from_prog_id(id);
         let program = program.map_err(Error::refused("the attached program can't be read"))?;
         let name = program.name().to_string_lossy();
@@ -106,10 +106,12 @@ impl Interface {
             let (interface, program) = (self.name.clone(), format!("{name} (id {id})"));
             return Err(Error::Taken { interface, program });
         }
+        // The gate, or a program of another version, has no such maps.
+        let leftovers = Leftovers::read(program.tag(), &maps(id)?).unwrap_or_default();
         let nothing = nothing()?;
         let detached = Xdp::new(nothing.as_fd()).detach(self.as_libbpf(), XdpFlags::NONE);
         detached.map_err(Error::refused("the program of an earlier hnlb can't be detached"))?;
-        Ok(true)
+        Ok(Some(leftovers))
     }
 
     /// What runs its program; `None`: it has none.
@@ -134,11 +136,8 @@ impl Interface {
     /// The map of AF_XDP sockets that the attached program has.
     pub(crate) fn sockets(&self) -> Result<MapHandle, Error> {
         let attached = self.attached()?.ok_or(Error::NoGate)?;
-        let options = ProgInfoQueryOptions::default().include_map_ids(true);
-        let program = ProgInfoIter::with_query_opts(options).find(|one| one.id == attached.id);
-        let maps = program.ok_or(Error::NoGate)?.map_ids;
-        let mut maps = maps.into_iter().filter_map(|id| MapHandle::from_map_id(id).ok());
-        maps.find(|map| libbpf_rs::MapCore::map_type(map) == MapType::Xskmap).ok_or(Error::NoGate)
+        let mut maps = maps(attached.id)?.into_iter();
+        maps.find(|map| map.map_type() == MapType::Xskmap).ok_or(Error::NoGate)
     }
 
     /// Puts `program` in the place of the one that is attached; no packet passes
@@ -171,6 +170,14 @@ impl Interface {
     const fn as_libbpf(&self) -> i32 {
         self.index as i32
     }
+}
+
+/// The maps of the program with this number.
+fn maps(program: u32) -> Result<Vec<MapHandle>, Error> {
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let found = ProgInfoIter::with_query_opts(options).find(|one| one.id == program);
+    let ids = found.ok_or(Error::NoGate)?.map_ids;
+    Ok(ids.into_iter().filter_map(|id| MapHandle::from_map_id(id).ok()).collect())
 }
 
 /// A file in the place of a program, where libbpf-rs wants one that the kernel

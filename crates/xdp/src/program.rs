@@ -3,7 +3,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use libbpf_rs::{
-    MapCore, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, ProgramInput, ProgramMut,
+    MapCore, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, Program as LoadedProgram,
+    ProgramHandle, ProgramInput, ProgramMut,
 };
 use mapped::Mapped;
 use wire::Mac;
@@ -100,6 +101,16 @@ impl Program {
         let own = Self { object };
         interface.replace(own.program()?.as_fd())?;
         Ok((own, table))
+    }
+
+    /// The kernel's hash over the program's code.
+    ///
+    /// # Errors
+    /// An [`Error`] that says what the kernel refused.
+    pub fn tag(&self) -> Result<[u8; 8], Error> {
+        let id = LoadedProgram::id_from_fd(self.program()?.as_fd());
+        let handle = id.and_then(ProgramHandle::from_prog_id);
+        Ok(handle.map_err(Error::refused("the program can't be read"))?.tag())
     }
 
     fn program(&self) -> Result<ProgramMut<'_>, Error> {
