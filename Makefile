@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 30
 
 .PHONY: help deps rust build deb demo test check test-cargo test-instructions test-loom test-miri test-e2e \
-	test-vm fuzz soak soak-reload
+	test-vm test-deb fuzz soak soak-reload
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make test-miri the connection table in Miri, on the nightly toolchain'
 	@echo 'make test-e2e  only the whole lab, with each encoding'
 	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
+	@echo 'make test-deb  the package, installed, run and removed in a clean Debian (root)'
 	@echo 'make deps      install the Debian packages needed (root or sudo)'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make soak-reload  twenty times as many random changes of the configuration as make test'
@@ -79,6 +80,9 @@ test-e2e: rust deps
 test-vm: rust deps
 	cargo test --workspace --locked --no-run
 	@sh crates/lab/vm/test.sh $(TARGET)/debug/hnlb $(TARGET)/vm
+
+test-deb: deb
+	@sh scripts/test-deb.sh $(TARGET)/deb/hnlb_*.deb
 
 fuzz: rust
 	@sh scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -24,7 +24,7 @@ use crate::role::Role;
 use crate::routes::{App, endpoints, nothing_here};
 
 /// A load balancer that obeys everything about the service `web`, and knows no other.
-fn obedient(stream: StdStream) {
+pub(crate) fn obedient(stream: StdStream) {
     let mut write = stream.try_clone().unwrap();
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { return };

@@ -1,5 +1,6 @@
-//! The control API of a running load balancer: HTTP and JSON over a Unix socket, an
-//! OpenAPI document, metrics, and the client that the commands use.
+//! The control API of a running load balancer: HTTP and JSON over a Unix socket and
+//! over TCP with TLS, an OpenAPI document, metrics, a web page, and the client that the
+//! commands use.
 //!
 //! [`serve`] runs in a process of its own. It knows the load balancer only by a link,
 //! over which it asks the control thread; when it is killed or hangs, packets keep
@@ -9,23 +10,31 @@
 mod client;
 #[cfg(test)]
 mod contract;
+mod credentials;
 mod endpoint;
 mod engine;
 mod error;
 mod events;
 mod extract;
+mod gate;
 mod metrics;
 mod open_metrics;
 mod openapi;
+mod origin;
+mod page;
 mod refused;
+mod remote;
 mod role;
 mod routes;
+mod sampler;
 mod save;
 mod server;
 mod socket;
 mod socket_file;
+mod tokens;
 
 pub use client::Client;
+pub use credentials::{CredentialsError, check};
 pub use error::{AskError, SocketError};
 pub use events::{Event, EventKind};
 pub use routes::{BackendBody, ReloadBody, WeightBody};

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use crate::endpoint::{Content, Endpoint};
 use crate::refused::Refused;
-use crate::role::Role;
 
 /// The document of `endpoints`.
 pub(crate) fn document(endpoints: &[Endpoint]) -> Value {
@@ -29,7 +28,12 @@ pub(crate) fn document(endpoints: &[Endpoint]) -> Value {
             "license": { "name": "Apache-2.0 OR MIT" },
         },
         "paths": paths,
-        "components": { "schemas": definitions },
+        // By the Unix socket the user says who the client is.
+        "security": [{}, { "token": [] }],
+        "components": {
+            "schemas": definitions,
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
     })
 }
 
@@ -91,10 +95,11 @@ fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let done = json!({ "description": "Done.", "content": content(&endpoint.answer, schemas) });
     responses.insert("200".to_owned(), done);
     let mut refusals = endpoint.refusals.clone();
-    refusals.push(StatusCode::SERVICE_UNAVAILABLE);
-    if endpoint.role == Role::Operator {
-        refusals.push(StatusCode::FORBIDDEN);
-    }
+    refusals.extend([
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::UNAUTHORIZED,
+        StatusCode::FORBIDDEN,
+    ]);
     if endpoint.versioned {
         refusals.push(StatusCode::PRECONDITION_FAILED);
     }

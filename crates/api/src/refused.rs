@@ -25,7 +25,8 @@ impl Refused {
     pub(crate) const fn code(&self) -> StatusCode {
         match self.refusal {
             Refusal::Malformed(_) => StatusCode::BAD_REQUEST,
-            Refusal::Forbidden => StatusCode::FORBIDDEN,
+            Refusal::Forbidden | Refusal::Foreign(_) => StatusCode::FORBIDDEN,
+            Refusal::NoToken => StatusCode::UNAUTHORIZED,
             Refusal::NoService(_) | Refusal::NoBackend { .. } | Refusal::NoSuchBackend { .. } => {
                 StatusCode::NOT_FOUND
             }

@@ -3,19 +3,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use config::{Backend, Service};
-use control::{Change, Changed, Filter, InForce, Question, Refusal, Reloaded, Request, Steered};
+use axum::{Extension, Json};
+use config::{ServerIds, Service};
+use control::{
+    BackendChange, Change, Changed, Filter, InForce, Question, Refusal, Reloaded, Request, Steered,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use status::{
-    ClientConnections, ConnectionList, OffloadCauses, PacketStories, ServiceStatus, Status,
+    ClientConnections, ConnectionList, OffloadCauses, PacketStories, Picture, ServiceStatus, Status,
 };
 
 use tokio::sync::Semaphore;
@@ -29,6 +31,7 @@ use crate::open_metrics::MEDIA;
 use crate::openapi;
 use crate::refused::Refused;
 use crate::role::Role;
+use crate::sampler::Sampler;
 use crate::save::{self, Saved};
 
 /// What handlers need.
@@ -36,6 +39,7 @@ use crate::save::{self, Saved};
 pub(crate) struct App {
     engine: Engine,
     document: Arc<Value>,
+    sampler: Arc<Sampler>,
     /// Places for clients that listen to events.
     listeners: Arc<Semaphore>,
 }
@@ -46,6 +50,7 @@ impl App {
         Self {
             engine,
             document: Arc::new(openapi::document(&endpoints())),
+            sampler: Arc::default(),
             listeners: Arc::new(Semaphore::new(events::LISTENERS)),
         }
     }
@@ -60,6 +65,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .answers::<Map<String, Value>>(),
         Endpoint::get("/v1/status", "The state and the counters of everything.", status)
             .answers::<Status>(),
+        Endpoint::get(
+            "/v1/picture",
+            "What happens now, with a rate for everything that is counted: what the web page shows.",
+            picture,
+        )
+        .takes_query::<PictureQuery>()
+        .answers::<Picture>()
+        .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::get("/v1/access", "What the client may do.", access).answers::<Access>(),
         Endpoint::get(
             "/v1/clients/{client}/connections",
             "The connections of a client's address and port, and why they are in the NIC or not.",
@@ -194,21 +208,39 @@ pub struct ReloadBody {
     pub dry_run: bool,
 }
 
-/// The body of a backend.
+/// Which backends a picture has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PictureQuery {
+    /// Those of the service with this name; by default none.
+    #[serde(default)]
+    service: Option<String>,
+}
+
+/// What the client may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Access {
+    /// Its role.
+    role: Role,
+}
+
+/// The body of a backend. What it leaves out stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackendBody {
     /// Its port; by default the port that the client asked for.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub port: Option<u16>,
-    /// Its share of new connections compared with the others'.
-    #[serde(default = "one")]
-    pub weight: u16,
-}
-
-const fn one() -> u16 {
-    1
+    /// Its share of new connections compared with the others'; of a new backend by default 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u16>,
+    /// Whether it gets new connections only while no other backend does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<bool>,
+    /// The server ids that it writes into QUIC connection ids, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_ids: Option<ServerIds>,
 }
 
 /// The body of a weight.
@@ -239,6 +271,23 @@ async fn document(State(app): State<App>) -> Json<Value> {
 
 async fn status(State(app): State<App>) -> Response {
     answer(app.engine.ask(Request::Status).await)
+}
+
+async fn picture(
+    State(app): State<App>,
+    Query(PictureQuery { service }): Query<PictureQuery>,
+) -> Result<Json<Picture>, Refused> {
+    let mut picture = app.sampler.picture(&app.engine).await?;
+    let Some(name) = service else { return Ok(Json(picture.without_backends())) };
+    if !picture.services.iter().any(|own| own.name == name) {
+        return Err(Refusal::NoService(name).into());
+    }
+    picture.backends.retain(|own| own.service == name);
+    Ok(Json(picture))
+}
+
+async fn access(Extension(role): Extension<Role>) -> Json<Access> {
+    Json(Access { role })
 }
 
 async fn events(State(app): State<App>) -> Result<impl IntoResponse, Refused> {
@@ -327,13 +376,8 @@ async fn set_backend(
     IfMatch(version): IfMatch,
     Body(body): Body<BackendBody>,
 ) -> Response {
-    let backend = Backend {
-        address,
-        port: body.port,
-        weight: body.weight,
-        backup: false,
-        server_ids: Vec::new(),
-    };
+    let BackendBody { port, weight, backup, server_ids } = body;
+    let backend = BackendChange { address, port, weight, backup, server_ids };
     change(&app, Change::SetBackend { service, backend }, version).await
 }
 

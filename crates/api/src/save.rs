@@ -152,8 +152,7 @@ fn table_of(what: &impl Serialize) -> Option<Table> {
 
 #[cfg(test)]
 mod tests {
-    use config::Backend;
-    use control::Change;
+    use control::{BackendChange, Change};
     use proptest::prelude::*;
 
     use super::*;
@@ -199,7 +198,7 @@ mode = "0600"
         config
     }
 
-    fn backend(host: u8, weight: u16) -> Backend {
+    fn backend(host: u8, weight: u16) -> BackendChange {
         serde_json::from_str(&format!(r#"{{"address": "10.71.0.{host}", "weight": {weight}}}"#))
             .unwrap()
     }

@@ -8,8 +8,8 @@ use crate::checks::{self, Findings};
 use crate::shape;
 use crate::tree::Tree;
 use crate::{
-    Answers, ConfigError, ConfigErrors, Conntrack, Eal, Fleet, Fragments, Interface, Neighbour,
-    Neighbours, Offload, Pool, Port, Route, Service, Status, Workers,
+    Answers, Api, ConfigError, ConfigErrors, Conntrack, Eal, Fleet, Fragments, Interface,
+    Neighbour, Neighbours, Offload, Pool, Port, Route, Service, Status, Workers,
 };
 
 /// The configuration of HNLB.
@@ -50,6 +50,8 @@ pub struct Config {
     pub services: Vec<Service>,
     /// Where a running load balancer is asked, and told what to change.
     pub status: Status,
+    /// The control API over TCP with TLS, and the names that it answers to.
+    pub api: Api,
     /// What load balancers that serve the same VIPs have in common.
     pub fleet: Fleet,
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod api;
 mod checks;
 mod config;
 mod device;
@@ -27,6 +28,7 @@ mod warnings;
 mod workers;
 
 pub use answers::Answers;
+pub use api::Api;
 pub use config::{Config, read};
 pub use device::{Eal, HugePages, Nic, Port};
 pub use error::{ConfigError, ConfigErrors};
@@ -37,7 +39,7 @@ pub use offload::Offload;
 pub use services::{Backend, Pool, Quic, Service};
 pub use status::Status;
 pub use tables::{Conntrack, Fragments, Timeouts};
-pub use text::{BadDuration, format_duration, parse_duration};
+pub use text::{BadDuration, ServerIds, format_duration, parse_duration};
 pub use tree::Key;
 pub use warnings::{Warning, no_rewrite};
 pub use workers::{Balance, Idle, MoveOrder, Workers};

@@ -1,11 +1,12 @@
 //! Values that are written as text: durations, port ranges, addresses.
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
 use service::{Key128, ServerId};
 
 use crate::device::{check_device, check_name};
@@ -101,6 +102,9 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
         "ip" => text.parse::<IpAddr>().map(drop).map_err(|_| {
             bad("an IP address; write it without prefix length and port, as 10.71.0.100 or fd71::100")
         }),
+        "endpoint" => text.parse::<SocketAddr>().map(drop).map_err(|_| {
+            bad("an address and port; write it as 192.0.2.1:9443 or [::]:9443")
+        }),
         "prefix" => check_prefix(text),
         "server-id" => text.parse::<ServerId>().map(drop).map_err(|e| BadText(e.to_string())),
         "key" => text.parse::<Key128>().map(drop).map_err(|e| BadText(e.to_string())),
@@ -135,6 +139,7 @@ pub(crate) fn example(format: &str) -> Option<&'static str> {
         "mode" => "0660",
         "mac" => "02:00:0a:01:00:05",
         "ip" => "10.71.0.100",
+        "endpoint" => "192.0.2.1:9443",
         "prefix" => "10.72.0.0/24",
         "interface-address" => "10.71.0.1/24",
         "server-id" => "ed793a",
@@ -176,6 +181,15 @@ impl JsonSchema for InterfaceAddress {
         json_schema!({ "type": "string", "format": "interface-address" })
     }
 }
+
+/// Server ids as the configuration writes them, in hexadecimal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ServerIds(
+    #[serde(with = "list")]
+    #[schemars(with = "Vec<ServerIdText>")]
+    pub Vec<ServerId>,
+);
 
 /// The schema of a server id in a list.
 pub(crate) struct ServerIdText;

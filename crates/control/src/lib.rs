@@ -27,7 +27,7 @@ mod request;
 mod state_file;
 mod step;
 
-pub use change::Change;
+pub use change::{BackendChange, Change};
 pub use compile::{CompileError, PortFact, answers};
 pub use control::{Applied, Control, Start};
 pub use diff::diff;

@@ -65,9 +65,17 @@ pub enum Refusal {
     Malformed(String),
     /// The client's user may only ask.
     #[error(
-        "only root and the owner of the status socket ([status] owner) may change anything; other users may only ask"
+        "only root and the owner of the status socket ([status] owner), or a token of the role operator ([api] tokens), may change anything; all others may only ask"
     )]
     Forbidden,
+    /// The client has shown no token, or none that is known.
+    #[error(
+        "a client over TCP needs a token of [api] tokens, in the header Authorization: Bearer TOKEN"
+    )]
+    NoToken,
+    /// A page of another site asks, or asks under another name.
+    #[error("{0}")]
+    Foreign(String),
     /// The configuration is wrong.
     #[error("the configuration is refused, nothing has changed:\n{}", lines(.0))]
     Configuration(Vec<Problem>),

@@ -399,7 +399,7 @@ mod tests {
         assert!(running.reload(TEXT).unwrap().steps.is_empty());
     }
 
-    fn backend(text: &str) -> config::Backend {
+    fn backend(text: &str) -> ::control::BackendChange {
         serde_json::from_str(text).unwrap()
     }
 

@@ -19,8 +19,21 @@ pub(crate) use self::bench::{
 #[derive(Debug, Parser)]
 #[command(name = "hnlb", version, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// How the log on standard error is written.
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) log_format: LogFormat,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// A JSON object for each line: timestamp, level, target, fields.
+    Json,
 }
 
 /// The commands.
@@ -188,6 +201,21 @@ pub(crate) struct ApiArgs {
     /// The number of the user who may change things, as root may.
     #[arg(long, value_name = "UID")]
     pub(crate) owner: u32,
+    /// The address and port of the API over TCP.
+    #[arg(long, requires_all = ["certificate", "key", "tokens"])]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The file with its certificate.
+    #[arg(long)]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The file with the certificate's key.
+    #[arg(long)]
+    pub(crate) key: Option<PathBuf>,
+    /// The file with the tokens of clients.
+    #[arg(long)]
+    pub(crate) tokens: Option<PathBuf>,
+    /// A host name that clients may ask by.
+    #[arg(long = "name")]
+    pub(crate) names: Vec<String>,
 }
 
 /// `hnlb check`
@@ -283,9 +311,12 @@ pub(crate) struct BackendAddArgs {
     /// Its port [default: the port that the client asked for].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Its share of new connections compared with the others'.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) weight: u16,
+    /// Its share of new connections compared with the others' [default: 1, or as it is].
+    #[arg(long)]
+    pub(crate) weight: Option<u16>,
+    /// It gets new connections only while no other backend does.
+    #[arg(long)]
+    pub(crate) backup: bool,
 }
 
 /// The arguments of `hnlb backend weight`.

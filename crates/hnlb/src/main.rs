@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, LogFormat};
 
 /// Why a command ended early, told to the user on stderr.
 type CommandError = Box<dyn std::error::Error + Send + Sync>;
@@ -25,8 +25,8 @@ type CommandResult = Result<ExitCode, CommandError>;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    log_to_stderr();
-    match dispatch(cli.command) {
+    log_to_stderr(cli.log_format);
+    match dispatch(cli.command, cli.log_format) {
         Ok(code) => code,
         Err(error) if output::reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -36,9 +36,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(command: Command) -> CommandResult {
+fn dispatch(command: Command, log_format: LogFormat) -> CommandResult {
     match command {
-        Command::Run(args) => command::run::run(&args),
+        Command::Run(args) => command::run::run(&args, log_format),
         Command::Api(args) => command::api::run(&args),
         Command::Check(args) => command::check::run(&args),
         Command::Status(args) => command::status::run(&args),
@@ -64,12 +64,12 @@ fn dispatch(command: Command) -> CommandResult {
 }
 
 /// Logs go to stderr; `RUST_LOG` chooses what, as in `RUST_LOG=debug`.
-fn log_to_stderr() {
+fn log_to_stderr(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let stderr = std::io::stderr;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(stderr().is_terminal())
-        .with_writer(stderr)
-        .init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
 }

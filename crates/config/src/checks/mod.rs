@@ -1,4 +1,5 @@
 //! What a schema cannot say: references, duplicates, families, reachability.
+mod api;
 mod backends;
 mod devices;
 mod findings;
@@ -27,4 +28,5 @@ pub(crate) fn all(findings: &mut Findings<'_>) {
     services::check(findings);
     backends::check(findings);
     status::check(findings);
+    api::check(findings);
 }

@@ -16,6 +16,13 @@ pub(crate) fn run(args: &ApiArgs) -> CommandResult {
     if !is_ours {
         return Err("`hnlb run` starts this command with its sockets; it is not for users".into());
     }
-    api::serve(link, listener, api::Settings { owner: args.owner })?;
+    let api = config::Api {
+        listen: args.listen,
+        certificate: args.certificate.clone(),
+        key: args.key.clone(),
+        tokens: args.tokens.clone(),
+        names: args.names.clone(),
+    };
+    api::serve(link, listener, api::Settings { owner: args.owner, api })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use api::{AskError, BackendBody, Client, WeightBody};
 use control::{Changed, Steered};
 
-use crate::cli::{BackendArgs, BackendCommand};
+use crate::cli::{BackendAddArgs, BackendArgs, BackendCommand};
 use crate::{CommandResult, output};
 
 pub(crate) fn run(command: &BackendCommand) -> CommandResult {
@@ -12,7 +12,9 @@ pub(crate) fn run(command: &BackendCommand) -> CommandResult {
         BackendCommand::Drain(args) => steer(args, true),
         BackendCommand::Restore(args) => steer(args, false),
         BackendCommand::Add(args) => {
-            let body = BackendBody { port: args.port, weight: args.weight };
+            let backup = args.backup.then_some(true);
+            let BackendAddArgs { port, weight, .. } = *args;
+            let body = BackendBody { port, weight, backup, server_ids: None };
             change(&args.backend, |client, path| client.put(path, &body))
         }
         BackendCommand::Weight(args) => {

@@ -9,8 +9,8 @@ use control::{Reloaded, Request};
 use dataplane::LoadBalancer;
 use dataplane::link::{CallError, Caller};
 
-use crate::cli::RunArgs;
-use crate::control_process::ControlProcess;
+use crate::cli::{LogFormat, RunArgs};
+use crate::control_process::{self, ControlProcess};
 use crate::supervisor::Supervisor;
 use crate::{CommandResult, stop};
 
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a process that ends may take to let go of the socket.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(args: &RunArgs) -> CommandResult {
+pub(crate) fn run(args: &RunArgs, log_format: LogFormat) -> CommandResult {
     let config = Config::load(&args.config)?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");
@@ -27,9 +27,11 @@ pub(crate) fn run(args: &RunArgs) -> CommandResult {
     let signals = stop::on_signal()?;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
+    api::check(&config.api)?;
     let socket = Socket::bind(&config.status, PATIENCE)?;
     let balancer = LoadBalancer::start(&config, &args.config, seed)?;
-    let mut process = ControlProcess::start(socket, &balancer)?;
+    let words = control_process::words(socket.owner(), &config.api, log_format);
+    let mut process = ControlProcess::start(socket, words, &balancer)?;
     tracing::info!(
         services = config.services.len(),
         socket = %config.status.socket.display(),
