@@ -25,14 +25,24 @@ pub struct HandoverSettings {
     /// Nanoseconds until the card goes by a written entry, and what went by the old one
     /// is in a receive queue.
     pub settle_ns: u64,
-    /// The longest time in nanoseconds for which a worker leaves its queue alone.
-    pub patience_ns: u64,
+    /// The longest time in nanoseconds until the new worker leaves its queue alone; then
+    /// the move is given up.
+    pub close_ns: u64,
+    /// The longest time in nanoseconds from the beginning of a move until the old worker
+    /// has emptied its queue; then the new one goes on all the same.
+    pub empty_ns: u64,
 }
 
 impl Default for HandoverSettings {
-    /// In order; 50 us for the card, and at most 5 ms.
+    /// In order; 50 us for the card, 5 ms for the new worker, and 50 ms for the old one: a
+    /// worker that shares its core may not run for so long, and what it has is late anyway.
     fn default() -> Self {
-        Self { order: HandoverOrder::Drain, settle_ns: 50_000, patience_ns: 5_000_000 }
+        Self {
+            order: HandoverOrder::Drain,
+            settle_ns: 50_000,
+            close_ns: 5_000_000,
+            empty_ns: 50_000_000,
+        }
     }
 }
 
@@ -161,9 +171,10 @@ impl Handover {
     /// Time has passed.
     pub fn advance(&mut self, now_ns: u64) -> Option<Command> {
         let (wanted, since_ns, stage) = self.now?;
-        let is_late = now_ns.saturating_sub(since_ns) >= self.settings.patience_ns;
+        let HandoverSettings { close_ns, empty_ns, .. } = self.settings;
+        let waited_ns = now_ns.saturating_sub(since_ns);
         match stage {
-            Stage::Closing if is_late => {
+            Stage::Closing if waited_ns >= close_ns => {
                 self.totals.given_up += 1;
                 self.end(now_ns)
             }
@@ -171,7 +182,7 @@ impl Handover {
                 self.now = Some((wanted, since_ns, Stage::Emptying));
                 Some(Command::Await(wanted))
             }
-            Stage::Emptying if is_late => {
+            Stage::Emptying if waited_ns >= empty_ns => {
                 self.totals.late += 1;
                 self.end(now_ns)
             }

@@ -22,6 +22,9 @@ const NAP: Duration = Duration::from_micros(20);
 /// util+ of the busiest worker from which on moves are worth their wait.
 const WORTH: f64 = 0.05;
 
+/// Samples of packets without a bucket before the log says so: a second.
+const WITHOUT_BUCKET: u32 = 100;
+
 /// What the thread reads of one worker.
 pub(crate) struct WorkerLoop {
     pub(crate) counters: Arc<LoopCounters>,
@@ -47,6 +50,8 @@ pub(crate) struct BalanceThread {
     wanted: VecDeque<Move>,
     board: Arc<BalanceBoard>,
     sampled_ns: u64,
+    /// Samples with packets of which none had a bucket, since one had.
+    without_bucket: u32,
 }
 
 impl BalanceThread {
@@ -73,6 +78,7 @@ impl BalanceThread {
             wanted: VecDeque::new(),
             board,
             sampled_ns: 0,
+            without_bucket: 0,
         }
     }
 
@@ -108,6 +114,7 @@ impl BalanceThread {
     fn sample(&mut self, now_ns: u64) {
         let samples: Vec<WorkerSample> =
             self.workers.iter_mut().map(WorkerBefore::sample).collect();
+        self.watch_buckets(&samples);
         let mut loads = vec![0; self.mover.map().len()];
         let fixed: Vec<u32> = samples.iter().map(|sample| sample.spread(&mut loads)).collect();
         let busy: Vec<u16> = samples.iter().map(|own| (own.util_plus * 1000.0) as u16).collect();
@@ -125,6 +132,22 @@ impl BalanceThread {
         algorithm.decide(&seen, &mut moves);
         if samples.iter().any(|sample| sample.util_plus >= WORTH) {
             self.wanted.extend(moves);
+        }
+    }
+}
+
+impl BalanceThread {
+    /// Says once if there is traffic and nothing that could move.
+    fn watch_buckets(&mut self, samples: &[WorkerSample]) {
+        if samples.iter().any(|sample| sample.buckets.iter().any(|count| *count > 0)) {
+            self.without_bucket = 0;
+        } else if samples.iter().any(|sample| sample.fixed > 0) {
+            self.without_bucket = self.without_bucket.saturating_add(1);
+            if self.without_bucket == WITHOUT_BUCKET {
+                tracing::warn!(
+                    "no packet has a bucket, so none can move: the driver does not report the RSS hash, or rules steer all packets"
+                );
+            }
         }
     }
 }
