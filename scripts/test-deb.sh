@@ -18,7 +18,7 @@ running=
 clean() {
     [ -z "$running" ] || kill "$running" 2> /dev/null || true
     [ -z "$running" ] || wait "$running" 2> /dev/null || true
-    umount "$root/dev" "$root/proc" 2> /dev/null || true
+    umount "$root/dev" "$root/sys" "$root/proc" 2> /dev/null || true
     rm -rf --one-file-system "$root"
 }
 trap clean EXIT
@@ -35,6 +35,8 @@ debootstrap --variant=minbase bookworm "$root" "$mirror" > "$root.log" 2>&1 ||
     { tail -n 5 "$root.log" >&2; rm -f "$root.log"; fail "debootstrap failed"; }
 rm -f "$root.log"
 mount -t proc proc "$root/proc"
+# DPDK looks there for the cores.
+mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs tmpfs "$root/dev"
 mknod -m 666 "$root/dev/null" c 1 3
 mknod -m 666 "$root/dev/urandom" c 1 9
