@@ -90,6 +90,37 @@ impl Config {
         }
     }
 
+    /// As [`Self::load`], with the [warnings](Self::warnings) and where they belong.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_with_warnings(
+        path: impl AsRef<Path>,
+    ) -> Result<(Self, Vec<ConfigError>), ConfigErrors> {
+        let path = path.as_ref();
+        Self::parse_with_warnings(&read(path)?, path)
+    }
+
+    /// As [`Self::parse`], with the [warnings](Self::warnings) and where they belong.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_with_warnings(
+        text: &str,
+        name: impl AsRef<Path>,
+    ) -> Result<(Self, Vec<ConfigError>), ConfigErrors> {
+        let name = name.as_ref();
+        let config = Self::parse(text, name)?;
+        let tree = Tree::parse(name, text).map_err(ConfigErrors::one)?;
+        let mut all: Vec<ConfigError> = config
+            .warnings()
+            .into_iter()
+            .map(|warning| tree.error_about(&warning.key, warning.text))
+            .collect();
+        all.sort_by_key(|own| (own.line, own.column));
+        Ok((config, all))
+    }
+
     /// The JSON Schema (2020-12) of the file, published as
     /// docs/user/config.schema.json.
     #[must_use]

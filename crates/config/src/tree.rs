@@ -122,9 +122,11 @@ impl<'t> Tree<'t> {
     /// The way to the last `key` before byte `start`.
     fn last_before(&self, key: &str, start: usize) -> Option<Way> {
         let mut found = None;
-        find(Node::Table(&self.root), &Way::default(), &mut |way, name, at| {
+        find(Node::Table(&self.root), &Way::default(), &mut |way, at| {
             let later = found.as_ref().is_none_or(|(before, _)| at > *before);
-            if name == key && at < start && later {
+            let same =
+                way.0.last().is_some_and(|last| matches!(last, Key::Name(own) if own == key));
+            if same && at < start && later {
                 found = Some((at, way.clone()));
             }
         });
@@ -146,6 +148,22 @@ impl<'t> Tree<'t> {
     pub(crate) fn error(&self, way: &Way, text: impl Into<String>) -> ConfigError {
         let (start, key) = self.walk(way);
         self.error_at(start, key, text)
+    }
+
+    /// An error about what people call `key`, as `service.web.mode`, or if there is
+    /// nothing, about what it would be in.
+    pub(crate) fn error_about(&self, key: &str, text: impl Into<String>) -> ConfigError {
+        let (mut start, mut length) = (0, 0);
+        find(Node::Table(&self.root), &Way::default(), &mut |way, at| {
+            let (_, name) = self.walk(way);
+            let leads = key
+                .strip_prefix(&name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            if leads && name.len() > length {
+                (start, length) = (at, name.len());
+            }
+        });
+        self.error_at(start, key.to_owned(), text)
     }
 
     /// An error about the byte `start` of the file.
@@ -196,19 +214,21 @@ impl<'a, 't> Node<'a, 't> {
     }
 }
 
-/// Calls `each` with every key below `node`: its way, its name, its first byte.
-fn find(node: Node<'_, '_>, way: &Way, each: &mut impl FnMut(&Way, &str, usize)) {
+/// Calls `each` with everything below `node`: its way and its first byte.
+fn find(node: Node<'_, '_>, way: &Way, each: &mut impl FnMut(&Way, usize)) {
     match node {
         Node::Table(table) | Node::Value(DeValue::Table(table)) => {
             for (key, value) in table {
                 let way = way.key(key.get_ref());
-                each(&way, key.get_ref(), Spanned::span(key).start);
+                each(&way, Spanned::span(key).start);
                 find(Node::Value(value.get_ref()), &way, each);
             }
         }
         Node::Value(DeValue::Array(list)) => {
             for (place, value) in list.iter().enumerate() {
-                find(Node::Value(value.get_ref()), &way.item(place), each);
+                let way = way.item(place);
+                each(&way, value.span().start);
+                find(Node::Value(value.get_ref()), &way, each);
             }
         }
         Node::Value(_) => {}

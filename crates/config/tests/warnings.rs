@@ -159,3 +159,32 @@ fn services_with_the_same_backend_are_named() {
     let full = "mode = \"fullnat\"\npool = \"snat\"";
     assert!(sharing("80", "port = 8080", "tcp", full).is_empty(), "answers go to the pool");
 }
+
+/// The line and column of a warning are those of the key that it names, or of what
+/// the key would be in.
+#[test]
+fn warnings_say_where_they_belong() {
+    let text = BASE.replacen("weight = 1", "weight = 0", 1);
+    let (_, all) = Config::parse_with_warnings(&text, "lab.toml").unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let drained = all.iter().find(|own| own.key == "service.web.backend").unwrap();
+    assert_eq!(lines[drained.line - 1], "[[service.backend]]");
+    let unused = all.iter().find(|own| own.to_string().contains(UNUSED)).unwrap();
+    assert!(lines[unused.line - 1].starts_with("[[pool]]"), "{unused}");
+    assert!(unused.to_string().starts_with(&format!("lab.toml:{}:", unused.line)));
+    // A key that is not written belongs to its section.
+    let text = text.replacen("weight = 0", "weight = 1", 1).replacen(
+        "[workers]",
+        "[offload]\nencoding = \"queue\"\n[workers]",
+        1,
+    );
+    let (_, all) = Config::parse_with_warnings(&text, "lab.toml").unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    for own in &all {
+        let last = own.key.rsplit('.').next().unwrap();
+        let (line, section) = (lines[own.line - 1], lines[own.line - 1].starts_with('['));
+        assert!(section || line.starts_with(last), "{own}: {line}");
+    }
+    let sorted = all.windows(2).all(|pair| pair[0].line <= pair[1].line);
+    assert!(sorted && !all.is_empty());
+}

@@ -7,8 +7,8 @@ use crate::cli::CheckArgs;
 use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &CheckArgs) -> CommandResult {
-    let config = Config::load(&args.file)?;
-    for warning in config.warnings() {
+    let (_, warnings) = Config::load_with_warnings(&args.file)?;
+    for warning in warnings {
         eprintln!("warning: {warning}");
     }
     output::print(&format!("{}: good\n", args.file.display()))?;

@@ -18,8 +18,8 @@ use crate::{CommandResult, output};
 const CUT: u8 = 3;
 
 pub(crate) fn run(args: &ReplayArgs) -> CommandResult {
-    let config = Config::load(&args.config)?;
-    for warning in config.warnings() {
+    let (config, warnings) = Config::load_with_warnings(&args.config)?;
+    for warning in warnings {
         tracing::warn!("{warning}");
     }
     let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();

@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &RunArgs, log_format: LogFormat) -> CommandResult {
-    let config = Config::load(&args.config)?;
-    for warning in config.warnings() {
+    let (config, warnings) = Config::load_with_warnings(&args.config)?;
+    for warning in warnings {
         tracing::warn!("{warning}");
     }
     let signals = stop::on_signal()?;

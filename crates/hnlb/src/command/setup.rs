@@ -13,10 +13,10 @@ use crate::{CommandResult, output};
 pub(crate) fn run(args: &SetupArgs) -> CommandResult {
     let text = text(args);
     let name = args.out.clone().unwrap_or_else(|| "setup".into());
-    let config = Config::parse(&text, &name).map_err(|errors| {
+    let (_, warnings) = Config::parse_with_warnings(&text, &name).map_err(|errors| {
         format!("these flags make no configuration that works:\n{errors}\n\nthe text was:\n{text}")
     })?;
-    for warning in config.warnings() {
+    for warning in warnings {
         eprintln!("hnlb: {warning}");
     }
     let Some(file) = &args.out else {
