@@ -27,6 +27,10 @@ pub struct Interface {
     /// Its addresses with the length of the on-link prefix, as `["10.71.0.1/24", "fd71::1/64"]`.
     #[schemars(with = "Vec<text::InterfaceAddress>", length(min = 1))]
     pub addresses: Vec<IpNet>,
+    /// The name of an interface of the kernel's in its place, as `hnlb0`: HNLB makes it, with this interface's addresses, and the kernel gets what is for none of the services. See exceptions.md.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "kernel-interface"))]
+    pub kernel: Option<String>,
 }
 
 /// A route to addresses that are not on-link.

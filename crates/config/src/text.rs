@@ -88,6 +88,18 @@ pub(crate) fn parse_mode(text: &str) -> Result<u32, BadText> {
     })
 }
 
+/// Checks the name of an interface of the kernel's, which has up to 15 characters.
+fn check_kernel_interface(text: &str) -> Result<(), BadText> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let starts = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if starts && text.len() <= 15 && text.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(BadText(format!(
+        "'{text}' is not a name for an interface of the kernel's; write up to 15 letters, digits, '-', '_' and '.', as hnlb0"
+    )))
+}
+
 /// Checks text of the schema's `format`; formats that aren't ours are fine.
 pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
     let bad = |what: &str| BadText(format!("'{text}' is not {what}"));
@@ -98,6 +110,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
         "port-range" => parse_port_range(text).map(drop),
         "status-range" => parse_status_range(text).map(drop),
         "mode" => parse_mode(text).map(drop),
+        "kernel-interface" => check_kernel_interface(text),
         "mac" => text.parse::<wire::Mac>().map(drop).map_err(|e| BadText(e.to_string())),
         "ip" => text.parse::<IpAddr>().map(drop).map_err(|_| {
             bad("an IP address; write it without prefix length and port, as 10.71.0.100 or fd71::100")
@@ -137,6 +150,7 @@ pub(crate) fn example(format: &str) -> Option<&'static str> {
         "port-range" => "1024-65535",
         "status-range" => "200-399",
         "mode" => "0660",
+        "kernel-interface" => "hnlb0",
         "mac" => "02:00:0a:01:00:05",
         "ip" => "10.71.0.100",
         "endpoint" => "192.0.2.1:9443",

@@ -115,7 +115,8 @@ pub(crate) fn compile(
 /// What workers answer by `answers`.
 #[must_use]
 pub const fn answers(answers: &config::Answers) -> Answers {
-    Answers { closed_ports: answers.closed_ports, per_second: answers.per_second }
+    let config::Answers { closed_ports, per_second, to_kernel_per_second } = *answers;
+    Answers { closed_ports, per_second, to_kernel_per_second }
 }
 
 fn interfaces(plan: &Plan, ids: &mut Ids, ports: &[PortFact]) -> Result<Interfaces, CompileError> {
@@ -134,6 +135,7 @@ fn interfaces(plan: &Plan, ids: &mut Ids, ports: &[PortFact]) -> Result<Interfac
                 mac: given.mac.unwrap_or(fact.mac),
                 mtu: fact.mtu,
                 addresses: given.addresses.clone(),
+                kernel: given.kernel.clone(),
             },
         ));
     }

@@ -19,6 +19,7 @@ use crate::control::Control;
 use crate::control_thread::ControlThread;
 use crate::device::Device;
 use crate::encoding::Chosen;
+use crate::exception_thread::{ExceptionThread, Taps};
 use crate::keeper_thread::{KeeperOut, KeeperThread, REPORTS, injector};
 use crate::link::Links;
 use crate::no_flows::NoFlows;
@@ -38,6 +39,8 @@ pub(crate) struct Parts<'a> {
     control: Control,
     checks: Arc<Board>,
     injected: rtrb::Producer<Injected>,
+    taps: Taps,
+    from_kernel: rtrb::Producer<Injected>,
     pool: Mempool,
     balancing: Balancing,
 }
@@ -49,12 +52,14 @@ pub(crate) struct SlowThreads {
     pub(crate) control: ControlThread,
     /// `None`: no bucket can move.
     pub(crate) balance: Option<BalanceThread>,
+    pub(crate) kernel: ExceptionThread,
 }
 
 impl<'a> Parts<'a> {
     /// What the threads for slow work are made of. `memory` says in words what DPDK
     /// has, `checks` is what health checks know of each backend, and `injected` the
-    /// keeper's way to the worker that sends for it, in buffers of the pool. `balancing`
+    /// keeper's way to the worker that sends for it, in buffers of the pool. `taps` are
+    /// the kernel's interfaces, whose packets go the way of `from_kernel`. `balancing`
     /// has the ports whose buckets move.
     pub(crate) fn new(
         config: &'a Config,
@@ -63,9 +68,23 @@ impl<'a> Parts<'a> {
         (control, links): (Control, Links),
         checks: Arc<Board>,
         (injected, pool): (rtrb::Producer<Injected>, Mempool),
+        (taps, from_kernel): (Taps, rtrb::Producer<Injected>),
         balancing: Balancing,
     ) -> Self {
-        Self { config, shared, clock, memory, links, control, checks, injected, pool, balancing }
+        Self {
+            config,
+            shared,
+            clock,
+            memory,
+            links,
+            control,
+            checks,
+            injected,
+            taps,
+            from_kernel,
+            pool,
+            balancing,
+        }
     }
 
     /// The threads beside those of `hands`, for `devices`, whose queues have
@@ -85,9 +104,14 @@ impl<'a> Parts<'a> {
             control,
             checks,
             injected,
+            taps,
+            from_kernel,
             pool,
             balancing,
         } = self;
+        let given = hands.take_for_kernel();
+        let kernel =
+            ExceptionThread::new(Arc::clone(shared), taps, given, from_kernel, pool.clone());
         let (balance, board) = balance_thread(config, shared, balancing, hands.take_loops());
         let (flows, nics, ports) = split(config, devices, &chosen);
         let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
@@ -99,13 +123,13 @@ impl<'a> Parts<'a> {
         let keeper = Keeper::new(shared, ager, resolver);
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
         let views = (ports, hands.take_views());
-        let keeper_counters = Arc::clone(&counters);
+        let slow_counters = [Arc::clone(&counters), kernel.counters()];
         let reporter = Reporter::new(
             Arc::clone(shared),
             clock,
             memory,
             views,
-            keeper_counters,
+            slow_counters,
             desk,
             (checks, board),
         );
@@ -113,7 +137,7 @@ impl<'a> Parts<'a> {
         let out = KeeperOut { send: injector(injected, pool), reports, counters };
         let wanted = hands.take_wanted_hops();
         let keeper = KeeperThread::new(keeper, wanted, out, announce);
-        SlowThreads { keeper, offload, control, balance }
+        SlowThreads { keeper, offload, control, balance, kernel }
     }
 }
 

@@ -143,6 +143,18 @@ pub enum StartError {
         /// Those that there are.
         allowed: Vec<u32>,
     },
+    /// The kernel doesn't give an interface of its own in the place of one of ours.
+    #[error(
+        "interface {interface}: kernel = \"{name}\" can't be made: {source}; it takes /dev/net/tun (modprobe tun), the capability CAP_NET_ADMIN, and a name that no other interface has"
+    )]
+    Kernel {
+        /// Our interface: its port and VLAN.
+        interface: String,
+        /// The kernel's name for its own.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A thread can't be started.
     #[error("thread '{name}' can't be started: {source}")]
     Thread {

@@ -26,6 +26,22 @@ fn number(directory: &Path, file: &str) -> Option<u32> {
     fs::read_to_string(directory.join(file)).ok()?.trim().parse().ok()
 }
 
+/// Makes the kernel take no IP packet and no ARP from the interface `name`: one whose
+/// frames net_af_packet copies reaches the kernel by itself, too, and over a TAP once
+/// more. No route leads to any source over this interface, so that strict reverse path
+/// filtering (RFC 3704 section 2.2) drops all.
+pub(crate) fn keep_from_kernel(name: &str) {
+    for (file, value) in [
+        (format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "1"),
+        (format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1"),
+    ] {
+        // Without IPv6 there is no such file.
+        if let Err(error) = fs::write(&file, value) {
+            tracing::warn!(file, %error, "the kernel may get packets of this port twice");
+        }
+    }
+}
+
 /// Whether an interface with the MTU `link`, if it has one, loses packets of a port
 /// with the MTU `mtu`.
 pub(crate) fn is_short(link: Option<u32>, mtu: u16) -> bool {

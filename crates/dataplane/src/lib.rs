@@ -1,9 +1,10 @@
 //! The load balancer as threads and devices.
 //!
 //! [`LoadBalancer`] opens the ports and starts the threads: workers, emulated
-//! NICs, and four for slow work. `keeper` ages connections and resolves next
+//! NICs, and five for slow work. `keeper` ages connections and resolves next
 //! hops, `offload` makes rules and is the only one that a driver may keep
-//! waiting, `control` answers requests over links, `health` probes backends. What is
+//! waiting, `control` answers requests over links, `health` probes backends,
+//! and `kernel` carries packets to the kernel and from it. What is
 //! done to a packet is in the crate `pipeline`, slow work in `keeper` and `offload`.
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod device;
 mod device_lock;
 mod encoding;
 mod error;
+mod exception_thread;
 
 mod idle;
 mod keeper_thread;
@@ -43,6 +45,7 @@ mod rings;
 mod services_report;
 mod stateless_report;
 mod takeover;
+mod tap;
 mod threads;
 pub mod utilization;
 mod worker;

@@ -17,8 +17,10 @@ use crate::device;
 use crate::device_lock::{self, DeviceLock};
 use crate::encoding;
 use crate::error::StartError;
+use crate::exception_thread::{FROM_KERNEL, Taps};
 use crate::idle::Idle;
 use crate::keeper_thread::INJECTED;
+use crate::kernel_interface;
 use crate::link::{Connector, Links};
 use crate::memory::{self, Needs};
 use crate::patience::PATIENCE;
@@ -66,13 +68,16 @@ impl LoadBalancer {
         xdp_device::take_over(&shared, &mut devices, clock.now_ms());
         let (checks, checker, board) = checks::new();
         let control = Control::new(Arc::clone(&shared), control, (config, file), checks);
+        keep_ports_from_kernel(config);
+        let taps = Taps::open(&shared.snapshot().interfaces)?;
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
+        let (from_kernel, sent) = rtrb::RingBuffer::new(FROM_KERNEL);
         let own = (&shared, &pool, &balancing);
         let crew = Crew::new(config, own, (seed, clock, idle(config)));
-        let mut hands = crew.hire(&mut devices, injected)?;
+        let mut hands = crew.hire(&mut devices, vec![injected, sent])?;
         let (own, work) = ((&shared, clock), (control, links));
-        let sender = (ring, pool);
-        let parts = Parts::new(config, own, memory, work, board, sender, balancing);
+        let (sender, kernel) = ((ring, pool), (taps, from_kernel));
+        let parts = Parts::new(config, own, memory, work, board, sender, kernel, balancing);
         let slow = parts.slow_threads(devices, chosen, &mut hands);
         hands.start(&mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;
@@ -92,7 +97,7 @@ impl LoadBalancer {
         clock: Clock,
         core: Option<u16>,
     ) -> Result<(), StartError> {
-        let SlowThreads { keeper, offload, control, balance } = slow;
+        let SlowThreads { keeper, offload, control, balance, kernel } = slow;
         let threads = &mut self.threads;
         threads.watch(offload.calls());
         if let Some(balance) = balance {
@@ -104,6 +109,10 @@ impl LoadBalancer {
         threads.start(Group::Keeper, "keeper", move |stop| {
             pin(core);
             keeper.run(clock, stop);
+        })?;
+        threads.start(Group::Keeper, "kernel", move |stop| {
+            pin(core);
+            kernel.run(clock, stop);
         })?;
         threads.start(Group::Offload, "offload", move |stop| {
             pin(core);
@@ -154,6 +163,16 @@ impl Drop for LoadBalancer {
 fn part(seed: [u8; 32], number: usize) -> u64 {
     let bytes = seed.iter().skip(8 * number).take(8);
     bytes.fold(0, |word, byte| (word << 8) | u64::from(*byte))
+}
+
+/// The kernel gets the packets of an interface with `kernel` over its TAP only.
+fn keep_ports_from_kernel(config: &Config) {
+    for interface in config.interfaces.iter().filter(|own| own.kernel.is_some()) {
+        let port = config.ports.iter().find(|port| port.name == interface.port);
+        if let Some(name) = port.and_then(config::Port::kernel_interface) {
+            kernel_interface::keep_from_kernel(name);
+        }
+    }
 }
 
 fn eal_config(config: &Config) -> EalConfig {

@@ -8,6 +8,7 @@ use dpdk::{Memory, Mempool};
 
 use crate::device::{SWITCH_RING, is_tap, receive_queues, send_queues, switch_rings};
 use crate::error::StartError;
+use crate::exception_thread::{FROM_KERNEL, TO_KERNEL};
 use crate::keeper_thread::INJECTED;
 use crate::{nic_thread, outbox, worker};
 
@@ -51,7 +52,11 @@ impl Needs {
         let between = switch_rings(config) as u32 * SWITCH_RING;
         // The main thread has a cache, too.
         let caches = (workers + nics + 1) * CACHE_AT_MOST;
-        let held = workers * (fragments + in_worker) + nics * in_nic + INJECTED as u32;
+        let kernel = match config.interfaces.iter().any(|own| own.kernel.is_some()) {
+            true => workers * TO_KERNEL as u32 + FROM_KERNEL as u32,
+            false => 0,
+        };
+        let held = workers * (fragments + in_worker) + nics * in_nic + INJECTED as u32 + kernel;
         let buffers = (in_ports + between + held + caches).max(4096);
         let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
         let room = (ETHERNET + mtu).max(2048);

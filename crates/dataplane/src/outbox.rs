@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, Mempool, TxQueue};
-use flow::{HopId, PortId};
+use flow::{HopId, InterfaceId, PortId};
 use packet::PacketBuf;
 use pipeline::Outbox;
 use state::{Counter, Counters, Offload};
+
+use crate::exception_thread::ForKernel;
 
 /// Packets sent at once.
 pub(crate) const BURST: usize = 32;
@@ -28,6 +30,7 @@ pub(crate) struct MbufOutbox {
     pub(crate) ports: Vec<TxPort>,
     pub(crate) offload: rtrb::Producer<OffloadRequest>,
     pub(crate) resolve: rtrb::Producer<HopId>,
+    pub(crate) kernel: rtrb::Producer<ForKernel>,
     pub(crate) pool: Mempool,
     /// The same as the pipeline's.
     pub(crate) counters: Arc<Counters>,
@@ -92,5 +95,9 @@ impl Outbox<Mbuf> for MbufOutbox {
         if self.resolve.push(hop).is_err() {
             self.counters.count(Counter::RequestsLost);
         }
+    }
+
+    fn to_kernel(&mut self, interface: InterfaceId, packet: Mbuf) -> bool {
+        self.kernel.push((interface, packet)).is_ok()
     }
 }

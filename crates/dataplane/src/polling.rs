@@ -13,6 +13,7 @@ use crate::balancing::{Balancing, Census, WorkerLoop};
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::StartError;
+use crate::exception_thread::{ForKernel, TO_KERNEL};
 use crate::idle::Idle;
 use crate::nic_thread::NicThread;
 use crate::outbox::{MbufOutbox, OffloadRequest, TxPort};
@@ -42,6 +43,7 @@ pub(crate) struct Hands {
     workers: Vec<(Worker, Option<u16>)>,
     offload: Vec<rtrb::Consumer<OffloadRequest>>,
     resolve: Vec<rtrb::Consumer<HopId>>,
+    kernel: Vec<rtrb::Consumer<ForKernel>>,
     views: Vec<WorkerView>,
     loops: Vec<WorkerLoop>,
 }
@@ -55,6 +57,11 @@ impl Hands {
     /// Takes the rings by which the workers ask the keeper for next hops.
     pub(crate) fn take_wanted_hops(&mut self) -> Vec<rtrb::Consumer<HopId>> {
         std::mem::take(&mut self.resolve)
+    }
+
+    /// Takes the rings with what the workers have for the kernel.
+    pub(crate) fn take_for_kernel(&mut self) -> Vec<rtrb::Consumer<ForKernel>> {
+        std::mem::take(&mut self.kernel)
     }
 
     /// Takes what the report shows of the workers.
@@ -99,12 +106,12 @@ impl<'a> Crew<'a> {
         Self { config, seed, shared, clock, idle, pool, balancing }
     }
 
-    /// Distributes the queues of all devices. The keeper's frames go to the
-    /// first worker.
+    /// Distributes the queues of all devices. What is `injected` goes to the first
+    /// worker.
     pub(crate) fn hire(
         &self,
         devices: &mut [Device],
-        injected: rtrb::Consumer<Injected>,
+        mut injected: Vec<rtrb::Consumer<Injected>>,
     ) -> Result<Hands, StartError> {
         let count = usize::from(self.config.workers.count);
         let mut shares: Vec<Share> = (0..count).map(|_| Share::default()).collect();
@@ -125,10 +132,8 @@ impl<'a> Crew<'a> {
         }
         let nics = devices.iter_mut().filter_map(|device| self.nic_thread(device)).collect();
         let mut hands = Hands { nics, ..Hands::default() };
-        let mut injected = Some(injected);
         for (number, share) in shares.into_iter().enumerate() {
-            let injected = injected.take().unwrap_or_else(|| rtrb::RingBuffer::new(1).1);
-            self.worker(number, share, injected, &mut hands)?;
+            self.worker(number, share, std::mem::take(&mut injected), &mut hands)?;
         }
         Ok(hands)
     }
@@ -145,18 +150,20 @@ impl<'a> Crew<'a> {
         &self,
         number: usize,
         share: Share,
-        injected: rtrb::Consumer<Injected>,
+        injected: Vec<rtrb::Consumer<Injected>>,
         hands: &mut Hands,
     ) -> Result<(), StartError> {
         let burst = usize::from(self.config.workers.burst).min(worker::BURST);
         let depth = self.config.offload.queue_depth as usize;
         let (offload, offload_taken) = rtrb::RingBuffer::new(depth);
         let (resolve, resolve_taken) = rtrb::RingBuffer::new(HOPS);
+        let (kernel, kernel_taken) = rtrb::RingBuffer::new(TO_KERNEL);
         let settings = setup::settings(self.config, self.seed);
         let pipeline = Pipeline::new(Arc::clone(self.shared), number, settings)?;
         let cycles = Arc::<LoopCounters>::default();
         hands.offload.push(offload_taken);
         hands.resolve.push(resolve_taken);
+        hands.kernel.push(kernel_taken);
         let (queues, counters) = (share.receive.len(), pipeline.counters());
         let counters_of_loop = Arc::clone(&cycles);
         hands.loops.push(WorkerLoop { counters: counters_of_loop, queues, burst });
@@ -165,6 +172,7 @@ impl<'a> Crew<'a> {
             ports: share.send,
             offload,
             resolve,
+            kernel,
             pool: self.pool.clone(),
             counters: pipeline.counters(),
         };

@@ -50,8 +50,8 @@ pub(crate) struct Reporter {
     memory: String,
     ports: Vec<PortView>,
     workers: Vec<WorkerView>,
-    /// Counters of what the keeper sends by itself.
-    keeper: Arc<Counters>,
+    /// Counters of what the keeper and the kernel send by themselves.
+    slow: [Arc<Counters>; 2],
     desk: RulesDesk,
     checks: Arc<Board>,
     balance: Arc<BalanceBoard>,
@@ -60,7 +60,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// The reporter of these ports and workers, of the keeper's counters, and of the
+    /// The reporter of these ports and workers, of the counters of slow threads, and of the
     /// rules that `desk` knows about. Health checks and the balancing thread write on
     /// the boards.
     pub(crate) fn new(
@@ -68,12 +68,12 @@ impl Reporter {
         clock: Clock,
         memory: String,
         (ports, workers): (Vec<PortView>, Vec<WorkerView>),
-        keeper: Arc<Counters>,
+        slow: [Arc<Counters>; 2],
         desk: RulesDesk,
         (checks, balance): (Arc<Board>, Arc<BalanceBoard>),
     ) -> Self {
         let next_look_ms = 0;
-        Self { shared, clock, memory, ports, workers, keeper, desk, checks, balance, next_look_ms }
+        Self { shared, clock, memory, ports, workers, slow, desk, checks, balance, next_look_ms }
     }
 
     /// Closes the window of util and looks at the links, once a second.
@@ -135,7 +135,7 @@ impl Reporter {
                 *counters.entry(name.clone()).or_insert(0) += value;
             }
         }
-        for Metric { name, value, .. } in self.keeper.metrics() {
+        for Metric { name, value, .. } in self.slow.iter().flat_map(|own| own.metrics()) {
             *counters.entry(name.to_owned()).or_insert(0) += value;
         }
         let mut nic = self.nic();

@@ -12,13 +12,17 @@ use crate::clock::Clock;
 use crate::idle::{Idle, Waiter};
 use crate::outbox::MbufOutbox;
 use crate::poll_schedule::PollSchedule;
+use crate::rings::drain;
 use crate::utilization::{LoopCounters, LoopMeter};
 
 /// Most packets that can be received at once; the configuration says how many
 /// are.
 pub(crate) const BURST: usize = pipeline::BURST;
 
-/// A packet of the keeper's, to be sent by a worker since the send queues are theirs.
+/// Packets sent for one other thread in one round.
+const INJECTED_PER_ROUND: usize = 32;
+
+/// A packet of another thread's, to be sent by a worker since the send queues are theirs.
 pub(crate) type Injected = (PortId, Mbuf);
 
 /// One receive queue of this worker's.
@@ -43,7 +47,8 @@ pub(crate) struct Worker {
     queues: Vec<PolledQueue>,
     pipeline: Pipeline<Mbuf>,
     outbox: MbufOutbox,
-    injected: rtrb::Consumer<Injected>,
+    /// What the keeper and the kernel send, if this worker sends for them.
+    injected: Vec<rtrb::Consumer<Injected>>,
     shared: Arc<Shared>,
     settings: LoopSettings,
 }
@@ -64,7 +69,7 @@ impl Worker {
         queues: Vec<PolledQueue>,
         pipeline: Pipeline<Mbuf>,
         outbox: MbufOutbox,
-        injected: rtrb::Consumer<Injected>,
+        injected: Vec<rtrb::Consumer<Injected>>,
         shared: Arc<Shared>,
         settings: LoopSettings,
     ) -> Self {
@@ -127,10 +132,10 @@ impl Worker {
         found
     }
 
-    /// Sends what the keeper wants sent.
+    /// Sends what other threads want sent.
     fn send_injected(&mut self) -> usize {
         let mut sent = 0;
-        while let Ok((port, packet)) = self.injected.pop() {
+        for (port, packet) in drain(&mut self.injected, INJECTED_PER_ROUND) {
             self.outbox.send(port, packet);
             sent += 1;
         }

@@ -1,6 +1,6 @@
 //! What workers without devices give out.
 use conntrack::ConnId;
-use flow::{HopId, PortId};
+use flow::{HopId, InterfaceId, PortId};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::Outbox;
 use state::Offload;
@@ -23,6 +23,8 @@ pub struct Collected {
     pub offload: Vec<(ConnId, Offload)>,
     /// The next hops whose addresses they need.
     pub resolve: Vec<HopId>,
+    /// The frames that the kernel gets, and the interfaces they came in on.
+    pub to_kernel: Vec<(InterfaceId, HeapPacket)>,
 }
 
 impl Outbox<HeapPacket> for Collected {
@@ -42,5 +44,10 @@ impl Outbox<HeapPacket> for Collected {
 
     fn resolve(&mut self, hop: HopId) {
         self.resolve.push(hop);
+    }
+
+    fn to_kernel(&mut self, interface: InterfaceId, packet: HeapPacket) -> bool {
+        self.to_kernel.push((interface, packet));
+        true
     }
 }

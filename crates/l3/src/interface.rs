@@ -20,6 +20,9 @@ pub struct Interface {
     pub mtu: u16,
     /// Its own addresses with their networks.
     pub addresses: Vec<IpNet>,
+    /// The name of the kernel's interface in its place, which gets what nothing here
+    /// takes; `None`: there is none.
+    pub kernel: Option<String>,
 }
 
 impl Interface {
@@ -210,6 +213,7 @@ mod tests {
             mac: Mac([2, 0, 0, 0, 0, 1]),
             mtu: 1500,
             addresses: vec![net.parse().unwrap()],
+            kernel: None,
         };
         let all = Interfaces::new(vec![
             interface(0, None, "10.0.0.1/24"),
@@ -240,7 +244,8 @@ mod tests {
                 let (port, mac) = (PortId(port as _), Mac([2, 0, 0, 0, 0, 1]));
                 let (name, addresses) = (String::new(), Vec::new());
                 let vlan = Some(vlan);
-                (InterfaceId(id as u16), Interface { name, port, vlan, mac, mtu: 1500, addresses })
+                let kernel = None;
+                (InterfaceId(id as u16), Interface { name, port, vlan, mac, mtu: 1500, addresses, kernel })
             })
             .collect();
         let all = Interfaces::with_ids(given.clone());
@@ -261,7 +266,8 @@ mod tests {
             let (mac, port) = (Mac([2, 0, 0, 0, 0, 1]), PortId(0));
             let addresses = vec![net.parse().unwrap()];
             let name = String::new();
-            Interfaces::new(vec![Interface { name, port, vlan: None, mac, mtu: 1500, addresses }])
+            let (vlan, kernel) = (None, None);
+            Interfaces::new(vec![Interface { name, port, vlan, mac, mtu: 1500, addresses, kernel }])
         };
         for (net, reserved, free) in [
             ("10.0.0.9/24", &["10.0.0.0", "10.0.0.9", "10.0.0.255"][..], &["10.0.0.8", "10.0.1.0"]),

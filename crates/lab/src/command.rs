@@ -9,7 +9,7 @@ use crate::column::Column;
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, latency, nf,
+    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, kernel, latency, nf,
     reload, topology, vm_check,
 };
 
@@ -143,6 +143,12 @@ pub enum LabCommand {
         #[arg(long, default_value_t = 500)]
         connections: usize,
     },
+    /// Let HNLB's kernel serve, check backends and route over the port that HNLB drives, and flood it
+    Kernel {
+        /// Run only these encodings; may be given several times
+        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
+        encoding: Vec<EncodingChoice>,
+    },
     /// Balance DNS entirely in an emulated BlueField-3, and drain a backend meanwhile (the case of the XenoFlow paper)
     Dns,
     /// Echo UDP packets: the other end of `ping`
@@ -157,6 +163,14 @@ pub enum LabCommand {
         /// The address and port of the echo server
         to: std::net::SocketAddr,
         /// How often
+        count: u32,
+    },
+    /// Send datagrams that nobody wants
+    #[command(hide = true)]
+    Blast {
+        /// Address and port to send to
+        to: std::net::SocketAddr,
+        /// How many
         count: u32,
     },
     /// Send frames with forged sources: the other side of `flood`
@@ -208,6 +222,8 @@ impl LabCommand {
             Self::Crash { mode, connections } => crash::run(binary, &stop, mode, connections),
             Self::Dns => dns::run(binary, &stop),
             Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
+            Self::Kernel { encoding } => kernel::run(binary, &stop, &encoding),
+            Self::Blast { to, count } => kernel::blast(to, count, &stop),
             Self::Echo { at } => latency::echo(at, &stop),
             Self::Ping { to, count } => latency::ping(to, count, &stop),
             Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),

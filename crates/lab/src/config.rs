@@ -16,6 +16,9 @@ pub(crate) const POOL: &str = "lab";
 /// Its addresses, in the backends' networks.
 pub(crate) const POOL_ADDRESSES: [&str; 2] = ["10.72.0.200", "fd72::200"];
 
+/// The kernel's interface in the place of HNLB's.
+pub(crate) const KERNEL: &str = "gw0";
+
 /// The DPDK device that HNLB drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
@@ -42,6 +45,8 @@ pub struct LabRun {
     pub workers: u16,
     /// The device.
     pub device: Device,
+    /// Whether the kernel has an interface behind the port.
+    pub kernel: bool,
 }
 
 impl LabRun {
@@ -61,6 +66,7 @@ impl LabRun {
             queues: 16,
             workers: 1,
             device: Device::AfPacket,
+            kernel: false,
         }
     }
 
@@ -75,6 +81,7 @@ impl LabRun {
             queues,
             workers: 1,
             device: Device::Tap,
+            kernel: false,
         }
     }
 
@@ -107,7 +114,11 @@ impl LabRun {
             let (profile, queues) = (profile.name(), self.queues);
             text += &format!("[port.nic]\nprofile = \"{profile}\"\nqueues = {queues}\n");
         }
-        text + &format!("\n[[interface]]\nport = \"{name}\"\naddresses = {addresses:?}\n")
+        text += &format!("\n[[interface]]\nport = \"{name}\"\naddresses = {addresses:?}\n");
+        if self.kernel {
+            text += &format!("kernel = \"{KERNEL}\"\n");
+        }
+        text
     }
 
     /// The TOML text, with the status socket at `socket`.

@@ -94,6 +94,17 @@ pub const NAMESPACES: [&str; 9] = [SWITCH, BALANCER, "c1", "c2", "x1", "b1", "b2
 pub const BALANCER_ADDRESSES: [&str; 4] =
     ["10.71.0.1/24", "fd71::1/64", "10.72.0.1/24", "fd72::1/64"];
 
+/// HNLB's own addresses of a family: the gateways of clients and of backends.
+#[must_use]
+pub const fn balancer_address(family: Family) -> [IpAddr; 2] {
+    let [client, backend] = [&CLIENTS[0], &BACKENDS[0]];
+    let [outside, inside] = [client.gateways(), backend.gateways()];
+    match family {
+        Family::V4 => [IpAddr::V4(outside.0), IpAddr::V4(inside.0)],
+        Family::V6 => [IpAddr::V6(outside.1), IpAddr::V6(inside.1)],
+    }
+}
+
 /// The clients' subnets.
 const CLIENT_NET4: &str = "10.71.0.0/24";
 const CLIENT_NET6: &str = "fd71::/64";

@@ -1,7 +1,7 @@
 //! The machine against a configuration.
 use config::Config;
 
-use crate::{Finding, Tree, cores, devices, huge_pages, links};
+use crate::{Finding, Tree, cores, devices, huge_pages, kernels, links};
 
 /// Everything that was looked at, for a load balancer with `config`.
 #[must_use]
@@ -11,5 +11,6 @@ pub fn examine(tree: &Tree, config: &Config) -> Vec<Finding> {
     cores::examine(tree, config, &mut findings);
     devices::examine(tree, config, &mut findings);
     links::examine(tree, config, &mut findings);
+    kernels::examine(tree, config, &mut findings);
     findings
 }

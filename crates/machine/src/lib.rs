@@ -11,6 +11,7 @@ mod examine;
 mod finding;
 mod huge_pages;
 mod iommu;
+mod kernels;
 mod links;
 mod nics;
 mod tree;

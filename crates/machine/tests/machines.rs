@@ -213,6 +213,21 @@ fn links_beneath_ports_are_looked_at() {
 }
 
 #[test]
+fn what_the_kernel_must_have_for_its_interfaces_is_looked_at() {
+    let text = config("0000:3b:00.0", WORKERS);
+    let text = text.replacen("addresses = ", "kernel = \"hnlb0\"\naddresses = ", 1);
+    let machine = Machine::good();
+    let remedy = |machine: &Machine| machine.lacks(&text).pop().map(|(_, _, remedy)| remedy);
+    assert_eq!(remedy(&machine).as_deref(), Some("modprobe tun"));
+    machine.put("dev/net/tun", "");
+    assert_eq!(remedy(&machine), None);
+    machine.put("sys/class/net/hnlb0/mtu", "1500\n");
+    assert!(remedy(&machine).unwrap().contains("hnlb0-old"));
+    machine.put("sys/class/net/hnlb0/tun_flags", "0x1002\n");
+    assert_eq!(remedy(&machine), None, "HNLB's own, which runs");
+}
+
+#[test]
 fn cards_are_listed_with_what_binds_them() {
     let machine = Machine::good();
     machine.put("sys/bus/pci/devices/0000:00:1f.0/class", "0x060100\n");

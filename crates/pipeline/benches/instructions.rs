@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
-use flow::{AdmissionPolicy, Direction, HopId, PortId};
+use flow::{AdmissionPolicy, Direction, HopId, InterfaceId, PortId};
 use packet::HeapPacket;
 use pipeline::{BURST, Outbox, Pipeline};
 use state::{Counter, Marked, Offload, QueueAction, Source};
@@ -117,6 +117,10 @@ impl Outbox<HeapPacket> for Sink {
     }
 
     fn resolve(&mut self, _: HopId) {}
+
+    fn to_kernel(&mut self, _: InterfaceId, _: HeapPacket) -> bool {
+        false
+    }
 }
 
 /// What is counted: the worker takes one burst to where it goes.

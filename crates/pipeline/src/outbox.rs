@@ -1,6 +1,6 @@
 //! The way out of the pipeline.
 use conntrack::ConnId;
-use flow::{HopId, PortId};
+use flow::{HopId, InterfaceId, PortId};
 use state::Offload;
 
 /// Takes what a pipeline gives out. The caller of
@@ -19,4 +19,8 @@ pub trait Outbox<B> {
 
     /// Asks for `hop` to be resolved soon.
     fn resolve(&mut self, hop: HopId);
+
+    /// Gives `packet`, without a tag, to the kernel, as one that came in on
+    /// `interface`. `false`: there is no room for it, and it is dropped.
+    fn to_kernel(&mut self, interface: InterfaceId, packet: B) -> bool;
 }

@@ -26,6 +26,7 @@ use crate::sampler::Sampler;
 use crate::scheduling::Scheduling;
 use crate::slow::SlowPackets;
 use crate::slow::act::Errors;
+use crate::slow::exceptions::Exceptions;
 use crate::slow::fragment::Fragments;
 use crate::token_bucket::TokenBucket;
 use crate::verdict::{Verdict, Verdicts};
@@ -76,6 +77,7 @@ pub(crate) struct Stages<B> {
     pub(crate) errors: Errors,
     pub(crate) fragments: Fragments<B>,
     pub(crate) echoes: Echoes,
+    pub(crate) exceptions: Exceptions,
 }
 
 impl<B: PacketBuf> Pipeline<B> {
@@ -112,6 +114,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 settings.seed,
             ),
             echoes: Echoes::new(snapshot.fragment_timeout_ms, settings.seed),
+            exceptions: Exceptions::new(snapshot.answers.to_kernel_per_second),
         };
         let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
         let published = SnapshotReader::new(&shared);
@@ -137,6 +140,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.fragments.set_timeout(now.fragment_timeout_ms);
             self.stages.echoes.set_timeout(now.fragment_timeout_ms);
             self.stages.errors.limit = TokenBucket::new(now.answers.per_second);
+            self.stages.exceptions = Exceptions::new(now.answers.to_kernel_per_second);
         }
     }
 

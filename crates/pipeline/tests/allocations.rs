@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
-use flow::{AdmissionPolicy, Direction, HopId, PortId, Scheduler};
+use flow::{AdmissionPolicy, Direction, HopId, InterfaceId, PortId, Scheduler};
 use packet::HeapPacket;
 use pipeline::{Outbox, Settings};
 use service::TunnelSpec;
@@ -84,6 +84,10 @@ impl Outbox<HeapPacket> for Sink {
 
     fn resolve(&mut self, _: HopId) {
         self.asked += 1;
+    }
+
+    fn to_kernel(&mut self, _: InterfaceId, _: HeapPacket) -> bool {
+        true
     }
 }
 

@@ -78,11 +78,14 @@ counters! {
         FragmentOverflow "fragment_overflow" "Later fragments that came before the first one, and for which there is no room, or which made room for newer ones.",
         FragmentTimeout "fragment_timeout" "A later fragment was held, but the first didn't come.",
         FragmentOrphaned "fragment_orphaned" "The first fragment of the datagram wasn't forwarded.",
+        ToKernelLimited "to_kernel_limited" "Packets for the kernel beyond [answers] to_kernel_per_second.",
+        ToKernelFull "to_kernel_full" "Packets for the kernel that its ring had no room for.",
     }
     Consumed {
         IcmpPieces "icmp_pieces" "Fragments of ICMP messages to us, kept until the message is whole.",
         ArpLearnt "arp_learnt" "ARP replies and announcements of neighbours.",
         NdpLearnt "ndp_learnt" "Neighbour advertisements of neighbours.",
+        ToKernel "to_kernel" "Packets given to the kernel, over the interface that it has in the place of theirs.",
     }
     Held {
         FragmentsHeld "fragments_held" "Fragments that wait for the first one.",
@@ -134,6 +137,9 @@ counters! {
         NeighbourRefused "neighbour_refused" "Claims of another Ethernet address for a neighbour whose own is static or pinned.",
         ResolveAsked "resolve_asked" "Next hops asked for.",
         Rerouted "rerouted" "Next hops of old connections looked up again.",
+        FromKernel "from_kernel" "Packets that the kernel has sent over an interface of ours, given to a worker.",
+        FromKernelUnfit "from_kernel_unfit" "Packets that the kernel has sent and that are longer than a frame of the port, or for which no buffer was free.",
+        KernelRefused "kernel_refused" "Packets that the kernel's interface did not take, for instance because it is down.",
     }
     }
 }

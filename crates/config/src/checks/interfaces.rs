@@ -15,6 +15,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
         findings.wrong(&Way::to("interface"), text);
     }
     let mut taken = HashMap::new();
+    let mut kernels = HashMap::new();
     let mut prefixes: Vec<(IpNet, Way)> = Vec::new();
     for (place, interface) in config.interfaces.iter().enumerate() {
         let way = Way::to("interface").item(place);
@@ -27,6 +28,17 @@ pub(super) fn check(findings: &mut Findings<'_>) {
                 None => ("port", "untagged packets".to_owned()),
             };
             findings.wrong(&way.key(key), format!("port '{}' already has an interface for {tag} (line {line}); give one of them another vlan, or all addresses to one", interface.port));
+        }
+        if let Some(kernel) = &interface.kernel {
+            let way = way.key("kernel");
+            if let Some(first) = kernels.insert(kernel, way.clone()) {
+                let line = findings.line(&first);
+                findings.wrong(&way, format!("'{kernel}' is the kernel's interface of another one already (line {line}); give each a name of its own"));
+            }
+            let mut ports = config.ports.iter();
+            if let Some(port) = ports.find(|port| port.kernel_interface() == Some(kernel)) {
+                findings.wrong(&way, format!("'{kernel}' is the device of port '{}'; give the kernel's interface another name", port.name));
+            }
         }
         if let Some(mac) = interface.mac.filter(|mac| mac.is_group() || mac.0 == [0; 6]) {
             findings.wrong(&way.key("mac"), format!("{mac} cannot be the address of a host; give one with an even first byte, as 02:00:0a:01:00:05"));

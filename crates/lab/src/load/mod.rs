@@ -13,6 +13,7 @@ pub(crate) use curl::downloads;
 pub use curl::{download, get, get_keep_alive};
 pub use dig::who;
 pub use dnsperf::{DnsResult, dns, dns_at, dns_from};
+pub(crate) use wrk::url;
 pub use wrk::{Connections, HttpErrors, HttpLoad, HttpResult};
 
 /// Requests by the backend that answered them.

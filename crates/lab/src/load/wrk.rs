@@ -124,7 +124,7 @@ impl HttpLoad<'_> {
 }
 
 /// `http://ADDRESS:PORT/path`, IPv6 addresses in brackets.
-pub(super) fn url(address: IpAddr, port: u16, path: &str) -> String {
+pub(crate) fn url(address: IpAddr, port: u16, path: &str) -> String {
     format!("http://{}{path}", std::net::SocketAddr::new(address, port))
 }
 

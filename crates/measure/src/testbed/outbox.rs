@@ -1,7 +1,7 @@
 //! The way out of the measured core.
 use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, Mempool, TxQueue};
-use flow::{HopId, PortId};
+use flow::{HopId, InterfaceId, PortId};
 use packet::PacketBuf;
 use pipeline::Outbox;
 use state::Offload;
@@ -81,5 +81,9 @@ impl Outbox<Mbuf> for Out<'_> {
 
     fn resolve(&mut self, _: HopId) {
         self.unheard += 1;
+    }
+
+    fn to_kernel(&mut self, _: InterfaceId, _: Mbuf) -> bool {
+        false
     }
 }

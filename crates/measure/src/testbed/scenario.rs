@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use config::Config;
 use conntrack::{ConnId, Hit, OffloadState, Segment};
-use flow::{CardProfile, Direction, Encoding, HopId, Mode, PortId};
+use flow::{CardProfile, Direction, Encoding, HopId, InterfaceId, Mode, PortId};
 use nic::{Disposition, Nic, NicConfig};
 use offload::{OffloadConfig, Offloader, PortConfig, ReceiveQueues, Rules};
 use packet::HeapPacket;
@@ -403,4 +403,8 @@ impl Outbox<HeapPacket> for Spare {
     }
 
     fn resolve(&mut self, _: HopId) {}
+
+    fn to_kernel(&mut self, _: InterfaceId, _: HeapPacket) -> bool {
+        false
+    }
 }

@@ -56,6 +56,10 @@ impl Outbox<HeapPacket> for Out {
     }
 
     fn resolve(&mut self, _: HopId) {}
+
+    fn to_kernel(&mut self, _: InterfaceId, _: HeapPacket) -> bool {
+        false
+    }
 }
 
 pub struct Lab {
@@ -197,6 +201,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         mac: MACS[port],
         mtu: 1500,
         addresses: vec![net.parse().unwrap()],
+        kernel: None,
     };
     let interfaces =
         Interfaces::new(vec![interface(0, "10.0.0.1/24"), interface(1, "10.1.0.1/24")]);
@@ -239,7 +244,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         admit,
         sample,
         fragment_timeout_ms: 1000,
-        answers: state::Answers { closed_ports: flow::Refuse::Reset, per_second: 10 },
+        answers: state::Answers { closed_ports: flow::Refuse::Reset, per_second: 10, to_kernel_per_second: 10 },
     };
     let port = |mac| PortShared {
         marks: MarkTable::new(256),

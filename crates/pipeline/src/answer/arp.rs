@@ -12,9 +12,14 @@ use wire::arp::{REQUEST, Repr, reply_in_place};
 use crate::Outbox;
 use crate::answer::conflict::claimed;
 use crate::context::{Context, Packet};
+use crate::slow::exceptions::Exceptions;
 
-/// Answers or learns from an ARP packet.
-pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packet: Packet<B>) {
+/// Answers or learns from an ARP packet. What is not answered is for the kernel, too.
+pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    exceptions: &mut Exceptions,
+    mut packet: Packet<B>,
+) {
     let Some(interface) = cx.snapshot.interfaces.get(packet.interface) else {
         return cx.count(Counter::WrongVlan);
     };
@@ -42,7 +47,8 @@ pub(crate) fn arp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, mut packe
         }
         return cx.count(Counter::BadArp);
     }
-    cx.count(if known { Counter::ArpLearnt } else { Counter::ArpNotForUs });
+    let counter = if known { Counter::ArpLearnt } else { Counter::ArpNotForUs };
+    exceptions.give_or_count(cx, packet, counter);
 }
 
 /// Learns that `addr` on `interface` has `mac`, and counts a result that is out of

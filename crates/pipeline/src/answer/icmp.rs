@@ -1,5 +1,5 @@
 //! ICMP and ICMPv6: echoes are answered, and errors translated to the connection that
-//! they speak of.
+//! they speak of; the rest is for the kernel.
 use std::net::SocketAddr;
 
 use packet::PacketBuf;
@@ -13,6 +13,7 @@ use crate::answer::echo::Echoes;
 use crate::answer::too_long;
 use crate::context::{Context, Decision, Packet};
 use crate::slow::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
+use crate::slow::exceptions::{Exceptions, has_kernel};
 use crate::slow::stateless;
 use crate::source::is_host;
 
@@ -21,6 +22,7 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     errors: &mut Errors,
     echoes: &mut Echoes,
+    exceptions: &mut Exceptions,
     packet: Packet<B>,
 ) {
     let (frame, headers) = (packet.buf.bytes(), &packet.headers);
@@ -51,12 +53,18 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
     if headers.fragment != Fragment::Whole && ours {
         return echoes.answer(cx, packet);
     }
-    if headers.fragment != Fragment::Whole || (ours && !is_echo && !is_error) || is_idle {
+    if is_idle {
         return cx.count(Counter::IcmpUnsupported);
+    }
+    if headers.fragment != Fragment::Whole || (ours && !is_echo && !is_error) {
+        return exceptions.give_or_count(cx, packet, Counter::IcmpUnsupported);
     }
     if is_error {
         let done = match too_long::report(cx, errors, &packet) {
             Some(report) => too_long::send(cx, errors, packet, report),
+            None if has_kernel(cx, &packet) && is_unrelated(cx, &packet) => {
+                return exceptions.give_or_count(cx, packet, Counter::IcmpUnrelated);
+            }
             None => error(cx, packet),
         };
         return match done {
@@ -65,7 +73,7 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
         };
     }
     if !ours {
-        return cx.count(Counter::NotForUs);
+        return exceptions.give_or_count(cx, packet, Counter::NotForUs);
     }
     echoes.answer(cx, packet);
 }
@@ -110,6 +118,12 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     }
     cx.send(packet, interface, mac);
     Ok(())
+}
+
+/// Whether an error speaks of no connection of ours.
+fn is_unrelated<B: PacketBuf, O>(cx: &Context<'_, O>, packet: &Packet<B>) -> bool {
+    let quoted = Quoted::parse(packet.buf.bytes(), &packet.headers);
+    quoted.is_none_or(|quoted| receiver(cx, &quoted.flow.reversed()).is_err())
 }
 
 /// The decision on packets with key `answers`.

@@ -11,12 +11,18 @@ use crate::Outbox;
 use crate::answer::arp::{self, answers_for};
 use crate::answer::conflict::claimed;
 use crate::context::{Context, Packet};
+use crate::slow::exceptions::Exceptions;
 
-/// Answers or learns from a neighbour solicitation or advertisement.
-pub(crate) fn ndp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, packet: Packet<B>) {
+/// Answers or learns from a neighbour solicitation or advertisement. What is not
+/// answered is for the kernel, too.
+pub(crate) fn ndp<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    exceptions: &mut Exceptions,
+    packet: Packet<B>,
+) {
     match Repr::parse(packet.buf.bytes(), &packet.headers) {
         Err(_) => cx.count(Counter::BadNdp),
-        Ok(Repr::Solicitation(asked)) => solicited(cx, packet, &asked),
+        Ok(Repr::Solicitation(asked)) => solicited(cx, exceptions, packet, &asked),
         Ok(Repr::Advertisement(said)) => {
             let target = IpAddr::V6(said.target);
             let interface = cx.snapshot.interfaces.get(packet.interface);
@@ -29,13 +35,14 @@ pub(crate) fn ndp<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, packet: P
                 Some(()) => Counter::NdpLearnt,
                 None => Counter::NdpNotForUs,
             };
-            cx.count(counter);
+            exceptions.give_or_count(cx, packet, counter);
         }
     }
 }
 
 fn solicited<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
+    exceptions: &mut Exceptions,
     mut packet: Packet<B>,
     asked: &Solicitation,
 ) {
@@ -43,7 +50,7 @@ fn solicited<B: PacketBuf, O: Outbox<B>>(
         return cx.count(Counter::WrongVlan);
     };
     if !answers_for(cx.snapshot, interface, IpAddr::V6(asked.target)) {
-        return cx.count(Counter::NdpNotForUs);
+        return exceptions.give_or_count(cx, packet, Counter::NdpNotForUs);
     }
     let source = IpAddr::V6(asked.source);
     if answers_for(cx.snapshot, interface, source) {

@@ -128,8 +128,8 @@ pub(crate) enum Later<B> {
     Held,
     /// There is no place for its datagram.
     Overflow,
-    /// The first fragment was dropped.
-    Orphaned,
+    /// The first fragment was dropped, or went to the kernel.
+    Orphaned(Packet<B>),
 }
 
 /// Datagrams in a set of the table.
@@ -196,7 +196,7 @@ impl<B> Fragments<B> {
         });
         match datagram.fate {
             Fate::Decided(decision) => Later::Forward(packet, decision),
-            Fate::Dropped => Later::Orphaned,
+            Fate::Dropped => Later::Orphaned(packet),
             Fate::Open => {
                 self.hold(place, key.source(self.seed), packet);
                 Later::Held

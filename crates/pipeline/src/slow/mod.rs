@@ -7,6 +7,8 @@
 //!        ├─ later fragments ─► fragment: as the first ──────────────► act ─► out
 //!        ├─ ARP, neighbour discovery ─► answer: answered or learnt
 //!        └─ ICMP ─► answer: echoes answered, errors translated ───────────► out
+//!
+//! none of these ─► exceptions: to the kernel, or a drop
 //! ```
 use conntrack::{Event, Hit};
 use flow::{BackendId, Direction};
@@ -34,6 +36,7 @@ use crate::slow::stateless::{is_misplaced, sender};
 use crate::verdict::{Verdict, Verdicts};
 
 pub(crate) mod act;
+pub(crate) mod exceptions;
 pub(crate) mod fragment;
 pub(crate) mod matching;
 pub(crate) mod miss;
@@ -142,9 +145,13 @@ impl<B: PacketBuf> Stages<B> {
                 self.act(cx, packet, decision);
             }
             (Kind::Later(key), _) => self.later_fragment(cx, key, packet),
-            (Kind::Arp, _) => arp(cx, packet),
-            (Kind::Ndp, _) => ndp(cx, packet),
-            (Kind::Icmp, _) => icmp(cx, &mut self.errors, &mut self.echoes, packet),
+            (Kind::Arp, _) => arp(cx, &mut self.exceptions, packet),
+            (Kind::Ndp, _) => ndp(cx, &mut self.exceptions, packet),
+            (Kind::Icmp, _) => {
+                let Self { errors, echoes, exceptions, .. } = self;
+                icmp(cx, errors, echoes, exceptions, packet);
+            }
+            (Kind::Unserved(counter), _) => self.exceptions.give_or_count(cx, packet, counter),
         }
     }
 
@@ -260,7 +267,11 @@ impl<B: PacketBuf> Stages<B> {
                 let (kind, dropped) = (ErrorKind::TimeExceeded, Counter::TtlExpired);
                 act::refuse(cx, &mut self.errors, packet, kind, dropped);
             }
-            Err(counter) => refuse(cx, &mut self.errors, packet, *counter),
+            Err(counter) => {
+                if let Some(packet) = self.exceptions.give(cx, packet, *counter) {
+                    refuse(cx, &mut self.errors, packet, *counter);
+                }
+            }
         }
         if let Some(key) = first {
             self.first_fragment(cx, key, decision.ok());
@@ -283,7 +294,7 @@ impl<B: PacketBuf> Stages<B> {
                 Some(decision) => {
                     act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
                 }
-                None => cx.count(Counter::FragmentOrphaned),
+                None => self.exceptions.give_or_count(cx, packet, Counter::FragmentOrphaned),
             }
         }
     }
@@ -307,7 +318,9 @@ impl<B: PacketBuf> Stages<B> {
             }
             Later::Held => cx.count(Counter::FragmentsHeld),
             Later::Overflow => cx.count(Counter::FragmentOverflow),
-            Later::Orphaned => cx.count(Counter::FragmentOrphaned),
+            Later::Orphaned(packet) => {
+                self.exceptions.give_or_count(cx, packet, Counter::FragmentOrphaned);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! Next: `matching` for TCP and UDP, `fragment` for later fragments, `answer` for
 //! ARP, neighbour discovery and ICMP, or a drop.
 use flow::InterfaceId;
+use l3::Interface;
 use state::Counter;
 use wire::numbers::protocol;
 use wire::{FlowKey, Fragment, Headers, Mac, Net, ethernet, icmpv6};
@@ -19,6 +20,8 @@ pub(crate) enum Kind {
     Arp,
     Ndp,
     Icmp,
+    /// IP that no stage serves, for this reason: the kernel may.
+    Unserved(Counter),
 }
 
 /// Parses a whole TCP or UDP packet for our station, which nearly all packets are;
@@ -45,11 +48,27 @@ pub(crate) fn parse<O>(
     let (interface, own) =
         cx.snapshot.interfaces.at(cx.from.port, headers.vlan).ok_or(Counter::WrongVlan)?;
     let kind = match headers.flow(frame) {
-        Some(key) => Kind::Flow(key),
-        None => other(frame, &headers)?,
+        Some(key) => Ok(Kind::Flow(key)),
+        None => other(frame, &headers),
     };
-    check_station(dst, own.mac, &kind)?;
-    Ok((headers, interface, kind))
+    match kind.and_then(|kind| check_station(dst, own.mac, &kind).map(|()| kind)) {
+        Ok(kind) => Ok((headers, interface, kind)),
+        Err(counter) if is_unserved(&headers, counter) && serves(own, dst) => {
+            Ok((headers, interface, Kind::Unserved(counter)))
+        }
+        Err(counter) => Err(counter),
+    }
+}
+
+/// Whether a packet that is dropped for `counter` is IP that the kernel may serve.
+const fn is_unserved(headers: &Headers, counter: Counter) -> bool {
+    matches!(headers.net, Net::Ipv4 | Net::Ipv6)
+        && matches!(counter, Counter::GroupMac | Counter::ProtocolNotBalanced)
+}
+
+/// Whether the kernel serves frames to `dst` in the place of `own`.
+fn serves(own: &Interface, dst: Mac) -> bool {
+    own.kernel.is_some() && (dst == own.mac || dst.is_group())
 }
 
 /// Parses frames without ports.

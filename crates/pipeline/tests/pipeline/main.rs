@@ -7,6 +7,7 @@
 
 mod ends;
 mod equality;
+mod exceptions;
 mod first;
 mod fragments;
 mod icmp;

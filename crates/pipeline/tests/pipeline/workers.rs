@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conntrack::{ConnId, OffloadState};
-use flow::{BackendId, HopId, PortId, Scheduler};
+use flow::{BackendId, HopId, InterfaceId, PortId, Scheduler};
 use keeper::{Ager, AgerSettings};
 use packet::HeapPacket;
 use pipeline::{Outbox, Pipeline};
@@ -135,6 +135,10 @@ impl Outbox<HeapPacket> for Overtaken {
     fn resolve(&mut self, back: HopId) {
         let there = self.shared.hop_to(self.binding.server.ip(), 0).unwrap();
         self.shared.table().insert(&self.binding, [there, back], 0).unwrap();
+    }
+
+    fn to_kernel(&mut self, _: InterfaceId, _: HeapPacket) -> bool {
+        false
     }
 }
 

@@ -67,6 +67,9 @@ pub(crate) struct Plan {
     pub(crate) drained: bool,
     /// How packets of the service at 10.9.0.7 and fd09::7 travel.
     pub(crate) tunnel: TunnelSpec,
+    /// Whether the kernel has an interface in the place of each.
+    pub(crate) kernel: bool,
+    pub(crate) to_kernel: u32,
 }
 
 impl Default for Plan {
@@ -85,6 +88,8 @@ impl Default for Plan {
             pool_ports: 4,
             drained: false,
             tunnel: TunnelSpec { tunnel: Tunnel::Ipip, source: None, ttl: 64 },
+            kernel: false,
+            to_kernel: 1000,
         }
     }
 }
@@ -96,6 +101,8 @@ pub(crate) struct Out {
     pub(crate) offload: Vec<(ConnId, Offload)>,
     pub(crate) wanted: Vec<HopId>,
     pub(crate) ring_full: bool,
+    /// What the kernel got.
+    pub(crate) kernel: Vec<(InterfaceId, Vec<u8>)>,
 }
 
 impl Outbox<HeapPacket> for Out {
@@ -116,6 +123,13 @@ impl Outbox<HeapPacket> for Out {
 
     fn resolve(&mut self, hop: HopId) {
         self.wanted.push(hop);
+    }
+
+    fn to_kernel(&mut self, interface: InterfaceId, packet: HeapPacket) -> bool {
+        if !self.ring_full {
+            self.kernel.push((interface, packet.bytes().to_vec()));
+        }
+        !self.ring_full
     }
 }
 
@@ -223,6 +237,7 @@ pub(crate) fn snapshot(plan: &Plan) -> Snapshot {
         mac: [LB_OUT, LB_IN][n],
         mtu: plan.mtus[n],
         addresses: nets.iter().map(|net| net.parse().unwrap()).collect(),
+        kernel: plan.kernel.then(|| format!("hnlb{n}")),
     };
     let interfaces = Interfaces::new(vec![
         interface(0, "outside", &["10.0.0.1/24", "fd00::1/64"]),
@@ -244,7 +259,11 @@ pub(crate) fn snapshot(plan: &Plan) -> Snapshot {
         admit: plan.admit,
         sample: plan.sample,
         fragment_timeout_ms: FRAGMENT_TIMEOUT_MS,
-        answers: Answers { closed_ports: plan.refuse, per_second: plan.icmp_errors },
+        answers: Answers {
+            closed_ports: plan.refuse,
+            per_second: plan.icmp_errors,
+            to_kernel_per_second: plan.to_kernel,
+        },
     }
 }
 

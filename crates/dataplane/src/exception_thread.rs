@@ -1,0 +1,205 @@
+//! The thread of the exception path: it carries packets between the workers and the
+//! kernel's interfaces, and keeps those as the configuration says.
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dpdk::{Mbuf, Mempool};
+use flow::InterfaceId;
+use l3::{Interface, Interfaces};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use packet::PacketBuf;
+use state::{Counter, Counters, Shared, Snapshot};
+use wire::vlan;
+
+use crate::clock::Clock;
+use crate::error::StartError;
+use crate::rings::drain;
+use crate::tap::Tap;
+use crate::worker::Injected;
+
+/// Packets of one worker that may wait for the kernel.
+pub(crate) const TO_KERNEL: usize = 1024;
+/// Packets of the kernel's that may wait for the worker that sends them. While they
+/// do, others wait in the kernel's queue, which is where it expects them to.
+pub(crate) const FROM_KERNEL: usize = 1024;
+/// Packets taken from one place in one turn.
+const PER_TURN: usize = 64;
+/// How long the thread rests while the worker has no room for the kernel's packets.
+const PAUSE: Duration = Duration::from_micros(100);
+/// How long an interface that the kernel refuses stays untried, in milliseconds.
+const RETRY_MS: u64 = 1000;
+/// The longest frame: an IP packet of 64 KiB behind an Ethernet header.
+const ROOM: usize = (1 << 16) + 14;
+
+/// A packet for the kernel, and the interface that it came in on.
+pub(crate) type ForKernel = (InterfaceId, Mbuf);
+
+/// The kernel's interfaces.
+#[derive(Default)]
+pub(crate) struct Taps(BTreeMap<InterfaceId, Tap>);
+
+impl Taps {
+    /// Makes those that `interfaces` ask for.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub(crate) fn open(interfaces: &Interfaces) -> Result<Self, StartError> {
+        let mut taps = Self::default();
+        taps.follow(interfaces, |interface, name, source| StartError::Kernel {
+            interface: interface.name.clone(),
+            name: name.to_owned(),
+            source,
+        })
+        .map_or(Ok(taps), Err)
+    }
+
+    /// Makes them those that `interfaces` ask for. The last thing that the kernel
+    /// refused, as `report` has it.
+    fn follow<E>(
+        &mut self,
+        interfaces: &Interfaces,
+        report: impl Fn(&Interface, &str, io::Error) -> E,
+    ) -> Option<E> {
+        let stays = |id: &InterfaceId, tap: &mut Tap| {
+            let own = interfaces.get(*id);
+            own.is_some_and(|own| own.kernel.as_deref() == Some(tap.name()))
+        };
+        self.0.retain(stays);
+        let mut refused = None;
+        for (id, own) in interfaces.iter() {
+            let Some(name) = own.kernel.as_deref() else { continue };
+            let done = match self.0.get_mut(&id) {
+                Some(tap) if tap.is_like(own) => Ok(()),
+                Some(tap) => tap.follow(own),
+                None => Tap::open(name, own).map(|tap| drop(self.0.insert(id, tap))),
+            };
+            if let Err(source) = done {
+                refused = Some(report(own, name, source));
+            }
+        }
+        refused
+    }
+}
+
+/// Everything the thread owns.
+pub(crate) struct ExceptionThread {
+    shared: Arc<Shared>,
+    /// The configuration that `taps` follow.
+    followed: Arc<Snapshot>,
+    /// When the kernel is asked again for what it has refused.
+    retry_ms: Option<u64>,
+    taps: Taps,
+    /// What workers have for the kernel.
+    given: Vec<rtrb::Consumer<ForKernel>>,
+    /// The way to the worker that sends the kernel's packets.
+    send: rtrb::Producer<Injected>,
+    pool: Mempool,
+    counters: Arc<Counters>,
+    room: Vec<u8>,
+}
+
+impl ExceptionThread {
+    /// The thread between `given`, which workers fill, and the kernel's interfaces
+    /// `taps`, whose packets go to `send`.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        taps: Taps,
+        given: Vec<rtrb::Consumer<ForKernel>>,
+        send: rtrb::Producer<Injected>,
+        pool: Mempool,
+    ) -> Self {
+        let followed = shared.snapshot();
+        let (counters, room) = (Arc::default(), vec![0; ROOM]);
+        Self { shared, followed, retry_ms: None, taps, given, send, pool, counters, room }
+    }
+
+    /// Its counters.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Runs until `stop`.
+    pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            self.follow(clock.now_ms());
+            let given = self.give();
+            let taken = self.take();
+            if self.send.slots() == 0 {
+                std::thread::sleep(PAUSE);
+            } else if given + taken == 0 {
+                self.wait();
+            }
+        }
+    }
+
+    /// Keeps the kernel's interfaces as the configuration in force says.
+    fn follow(&mut self, now_ms: u64) {
+        let is_due = self.retry_ms.is_some_and(|at| now_ms >= at);
+        let now = self.shared.snapshot();
+        if Arc::ptr_eq(&now, &self.followed) && !is_due {
+            return;
+        }
+        self.followed = Arc::clone(&now);
+        let refused = self.taps.follow(&now.interfaces, |interface, name, error| {
+            tracing::error!(interface = interface.name, kernel = name, %error, "the kernel's interface can't be made or changed; it is tried again");
+        });
+        self.retry_ms = refused.map(|()| now_ms + RETRY_MS);
+    }
+
+    /// Gives the kernel what workers have for it. Returns how many packets.
+    fn give(&mut self) -> usize {
+        let Self { given, taps, counters, .. } = self;
+        let mut count = 0;
+        for (id, packet) in drain(given, PER_TURN) {
+            count += 1;
+            let taken = taps.0.get(&id).is_some_and(|tap| tap.give(packet.bytes()).is_ok());
+            if !taken {
+                counters.count(Counter::KernelRefused);
+            }
+        }
+        count
+    }
+
+    /// Takes what the kernel sends, as far as the worker has room. Returns how many
+    /// packets.
+    fn take(&mut self) -> usize {
+        let Self { followed, taps, send, pool, counters, room, .. } = self;
+        let mut count = 0;
+        for (id, tap) in &taps.0 {
+            let Some(own) = followed.interfaces.get(*id) else { continue };
+            for _ in 0..PER_TURN.min(send.slots()) {
+                let Some(frame) = tap.take(room) else { break };
+                count += 1;
+                let packet = outgoing(pool, frame, own);
+                if packet.is_some_and(|packet| send.push((own.port, packet)).is_ok()) {
+                    counters.count(Counter::FromKernel);
+                    counters.count(Counter::OriginatedPackets);
+                } else {
+                    counters.count(Counter::FromKernelUnfit);
+                }
+            }
+        }
+        count
+    }
+
+    /// Waits for the kernel to send something, a millisecond at most: workers make no
+    /// system call to wake this thread.
+    fn wait(&self) {
+        let taps = self.taps.0.values();
+        let mut taps: Vec<PollFd<'_>> =
+            taps.map(|tap| PollFd::new(tap.as_fd(), PollFlags::POLLIN)).collect();
+        let most = if taps.is_empty() { 20u8 } else { 1 };
+        let _ = poll(&mut taps, PollTimeout::from(most));
+    }
+}
+
+/// The frame that leaves for `frame` of the kernel's over `own`.
+fn outgoing(pool: &Mempool, frame: &[u8], own: &Interface) -> Option<Mbuf> {
+    let mut packet = Mbuf::copy_from(pool, frame)?;
+    let is_tagged = own.vlan.is_none_or(|id| vlan::push(&mut packet, id));
+    is_tagged.then_some(packet)
+}
