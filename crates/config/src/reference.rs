@@ -119,6 +119,7 @@ fn text(format: Option<&str>, schema: &Value) -> String {
         (Some("ip"), ..) => "IP address".to_owned(),
         (Some("prefix"), ..) => "prefix".to_owned(),
         (Some("interface-address"), ..) => "IP address with prefix length".to_owned(),
+        (Some("kernel-interface"), ..) => "name of an interface".to_owned(),
         (Some("mac"), ..) => "Ethernet address".to_owned(),
         (Some("port-range"), ..) => "range of ports".to_owned(),
         (Some(other), ..) => other.to_owned(),

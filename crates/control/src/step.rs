@@ -219,8 +219,15 @@ impl fmt::Display for Step {
             Self::SetRefresh(ms) => write!(f, "neighbours.refresh: {ms} ms"),
             Self::SetPin(pin) => write!(f, "neighbours.pin: {pin}"),
             Self::SetFragmentTimeout(ms) => write!(f, "fragments.timeout: {ms} ms"),
-            Self::SetAnswers(config::Answers { closed_ports, per_second, to_kernel_per_second }) => {
-                write!(f, "answers: closed_ports {closed_ports}, per_second {per_second}, to_kernel_per_second {to_kernel_per_second}")
+            Self::SetAnswers(config::Answers {
+                closed_ports,
+                per_second,
+                to_kernel_per_second,
+            }) => {
+                write!(
+                    f,
+                    "answers: closed_ports {closed_ports}, per_second {per_second}, to_kernel_per_second {to_kernel_per_second}"
+                )
             }
             Self::Reorder(order) => write!(f, "{order}"),
         }

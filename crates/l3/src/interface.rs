@@ -245,7 +245,10 @@ mod tests {
                 let (name, addresses) = (String::new(), Vec::new());
                 let vlan = Some(vlan);
                 let kernel = None;
-                (InterfaceId(id as u16), Interface { name, port, vlan, mac, mtu: 1500, addresses, kernel })
+                (
+                    InterfaceId(id as u16),
+                    Interface { name, port, vlan, mac, mtu: 1500, addresses, kernel },
+                )
             })
             .collect();
         let all = Interfaces::with_ids(given.clone());

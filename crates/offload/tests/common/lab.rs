@@ -244,7 +244,11 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         admit,
         sample,
         fragment_timeout_ms: 1000,
-        answers: state::Answers { closed_ports: flow::Refuse::Reset, per_second: 10, to_kernel_per_second: 10 },
+        answers: state::Answers {
+            closed_ports: flow::Refuse::Reset,
+            per_second: 10,
+            to_kernel_per_second: 10,
+        },
     };
     let port = |mac| PortShared {
         marks: MarkTable::new(256),
