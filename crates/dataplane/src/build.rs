@@ -29,6 +29,10 @@ use crate::port_view::PortView;
 use crate::report::Reporter;
 use crate::worker::Injected;
 
+/// The keeper's way to the worker that sends for it, the kernel's interfaces, the way
+/// of their packets to that worker, and the buffers of both.
+pub(crate) type Senders = (rtrb::Producer<Injected>, Taps, rtrb::Producer<Injected>, Mempool);
+
 /// What there is before the threads.
 pub(crate) struct Parts<'a> {
     config: &'a Config,
@@ -67,8 +71,7 @@ impl<'a> Parts<'a> {
         memory: String,
         (control, links): (Control, Links),
         checks: Arc<Board>,
-        (injected, pool): (rtrb::Producer<Injected>, Mempool),
-        (taps, from_kernel): (Taps, rtrb::Producer<Injected>),
+        (injected, taps, from_kernel, pool): Senders,
         balancing: Balancing,
     ) -> Self {
         Self {

@@ -76,8 +76,8 @@ impl LoadBalancer {
         let crew = Crew::new(config, own, (seed, clock, idle(config)));
         let mut hands = crew.hire(&mut devices, vec![injected, sent])?;
         let (own, work) = ((&shared, clock), (control, links));
-        let (sender, kernel) = ((ring, pool), (taps, from_kernel));
-        let parts = Parts::new(config, own, memory, work, board, sender, kernel, balancing);
+        let senders = (ring, taps, from_kernel, pool);
+        let parts = Parts::new(config, own, memory, work, board, senders, balancing);
         let slow = parts.slow_threads(devices, chosen, &mut hands);
         hands.start(&mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;

@@ -9,8 +9,8 @@ use crate::column::Column;
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, kernel, latency, nf,
-    reload, topology, vm_check,
+    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, kernel, latency,
+    nf, reload, topology, vm_check,
 };
 
 /// The commands of `hnlb lab`.
