@@ -109,12 +109,12 @@ fn the_kernel_learns_neighbours_that_the_load_balancer_learns_too() {
         target: "10.0.0.1".parse().unwrap(),
     };
     let mut world = World::new(&plan());
-    world.shared.neighbours.hop(InterfaceId(0), ip("10.0.0.50"), 0).unwrap();
+    world.shared.neighbours().hop(InterfaceId(0), ip("10.0.0.50"), 0).unwrap();
     let frame = reply.frame(LB_OUT);
     assert_eq!(world.one(OUTSIDE, &frame), None);
     assert_eq!(world.out.kernel, [(InterfaceId(0), frame.to_vec())]);
-    let hop = world.shared.neighbours.find(InterfaceId(0), ip("10.0.0.50")).unwrap();
-    assert_eq!(world.shared.neighbours.get(hop).unwrap().mac, Some(HOST));
+    let hop = world.shared.neighbours().find(InterfaceId(0), ip("10.0.0.50")).unwrap();
+    assert_eq!(world.shared.neighbours().get(hop).unwrap().mac, Some(HOST));
     let ask = ndp::solicit(HOST, "fd01::50".parse().unwrap(), "fd01::77".parse().unwrap(), None);
     assert_eq!(world.one(INSIDE, &ask), None);
     assert_eq!(world.out.kernel[1], (InterfaceId(1), ask.to_vec()));
