@@ -2,12 +2,13 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{Affinity, Mode, OnRemove, Refuse, Scheduler, StatelessKey, Transport};
+use flow::{Affinity, Mode, OnRemove, Protocol, Refuse, Scheduler, StatelessKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::{Key128, ServerId};
 
 use crate::health::Health;
+use crate::http::HttpRoute;
 use crate::tables::Timeouts;
 use crate::text;
 
@@ -45,8 +46,8 @@ pub struct Service {
     #[serde(with = "text::service_port")]
     #[schemars(with = "text::ServicePort")]
     pub port: Option<u16>,
-    /// The transport protocol.
-    pub protocol: Transport,
+    /// What is balanced: connections of a transport protocol, or requests.
+    pub protocol: Protocol,
     /// How packets get to the backends.
     #[serde(default)]
     pub mode: Mode,
@@ -101,6 +102,9 @@ pub struct Service {
     /// Health checks of its backends; without them all are taken to be up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
+    /// Which requests go to which backends. Only with the protocol `http`.
+    #[serde(rename = "route", default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<HttpRoute>,
     /// A server behind the service. At least one is needed.
     #[serde(rename = "backend", default)]
     #[schemars(length(min = 1))]
@@ -149,6 +153,10 @@ pub struct Backend {
     #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<text::ServerIdText>")]
     pub server_ids: Vec<ServerId>,
+    /// The group of backends that it belongs to; routes name groups. Backends without a group get the requests that no route matches. Only with the protocol `http`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "name"))]
+    pub group: Option<String>,
 }
 
 /// How backends make QUIC connection ids (draft-ietf-quic-load-balancers): a first byte, a server id and a nonce.

@@ -1,11 +1,11 @@
 //! From the file's services to the service table.
-use flow::Mode;
+use flow::{Mode, Protocol};
 use service::{
     BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, ServiceSpec, ServiceTable, TableError,
     TunnelSpec,
 };
 
-use crate::{Config, Quic, Service};
+use crate::{Config, HttpRoute, Quic, Service};
 
 /// Hops that an outer packet may take if nothing is given.
 const TTL: u8 = 64;
@@ -33,7 +33,7 @@ impl Config {
             name: service.name.clone(),
             vip: service.vip,
             port: service.port,
-            proto: service.protocol,
+            proto: service.protocol.transport(),
             mode: self.mode(service),
             scheduler: service.scheduler,
             maglev_size: service.maglev_size,
@@ -46,6 +46,8 @@ impl Config {
             timeouts: (!service.timeouts.is_default())
                 .then(|| self.conntrack.timeouts(&service.timeouts)),
             quic: service.quic.iter().map(quic_ids).collect(),
+            routes: (service.protocol == Protocol::Http)
+                .then(|| service.routes.iter().map(HttpRoute::spec).collect()),
             backends: backends
                 .map(|b| BackendSpec {
                     address: b.address,
@@ -53,6 +55,7 @@ impl Config {
                     weight: b.weight,
                     backup: b.backup,
                     server_ids: b.server_ids.clone(),
+                    group: b.group.clone(),
                 })
                 .collect(),
         }

@@ -116,7 +116,7 @@ impl Config {
         let mut first = HashMap::new();
         for service in self.services.iter().filter(|service| service.mode == Mode::Nat) {
             let other = service.backends.iter().find_map(|own| {
-                let at = |port| (own.address, service.protocol, port);
+                let at = |port| (own.address, service.protocol.transport(), port);
                 let port = own.port.or(service.port);
                 // A service of any port has an answer from each.
                 let ports = [port, None, Some(0)];
@@ -136,10 +136,12 @@ impl Config {
             }
             for own in &service.backends {
                 let port = own.port.or(service.port);
-                let at = (own.address, service.protocol, port);
+                let at = (own.address, service.protocol.transport(), port);
                 first.entry(at).or_insert(service);
                 // That a service of some port is there, for those of any.
-                first.entry((own.address, service.protocol, Some(0))).or_insert(service);
+                first
+                    .entry((own.address, service.protocol.transport(), Some(0)))
+                    .or_insert(service);
             }
         }
     }

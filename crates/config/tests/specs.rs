@@ -21,6 +21,7 @@ fn every_field_arrives() {
             weight,
             backup: false,
             server_ids: Vec::new(),
+            group: None,
         }]
     };
     let pool = PoolSpec {
@@ -41,6 +42,7 @@ fn every_field_arrives() {
         refuse: Refuse::Reset,
         timeouts: None,
         quic: Vec::new(),
+        routes: None,
         backends: backend("10.72.0.11", Some(8080), 7),
     };
     let dns = ServiceSpec {
@@ -56,6 +58,7 @@ fn every_field_arrives() {
         refuse: Refuse::Reset,
         timeouts: None,
         quic: Vec::new(),
+        routes: None,
         backends: backend("fd72::11", None, 1),
     };
     assert_eq!(specs, [web, dns]);

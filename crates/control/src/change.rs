@@ -31,7 +31,14 @@ pub struct BackendChange {
 impl BackendChange {
     fn anew(&self) -> Backend {
         let Self { address, port, .. } = *self;
-        let mut own = Backend { address, port, weight: 1, backup: false, server_ids: Vec::new() };
+        let mut own = Backend {
+            address,
+            port,
+            weight: 1,
+            backup: false,
+            server_ids: Vec::new(),
+            group: None,
+        };
         self.apply(&mut own);
         own
     }

@@ -9,8 +9,8 @@ use crate::column::Column;
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, kernel, latency,
-    nf, reload, topology, vm_check,
+    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, http, kernel,
+    latency, nf, reload, topology, vm_check,
 };
 
 /// The commands of `hnlb lab`.
@@ -143,6 +143,12 @@ pub enum LabCommand {
         #[arg(long, default_value_t = 500)]
         connections: usize,
     },
+    /// Route HTTP requests with real clients and servers: bodies both ways byte for byte, over a good and a bad link, routes, and what HNLB answers itself
+    Http {
+        /// Also move 1 GiB each way, and ten times the requests
+        #[arg(long)]
+        long: bool,
+    },
     /// Let HNLB's kernel serve, check backends and route over the port that HNLB drives, and flood it
     Kernel {
         /// Run only these encodings; may be given several times
@@ -220,6 +226,7 @@ impl LabCommand {
                 Ok(output.status.success())
             }
             Self::Crash { mode, connections } => crash::run(binary, &stop, mode, connections),
+            Self::Http { long } => http::run(binary, &stop, long),
             Self::Dns => dns::run(binary, &stop),
             Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
             Self::Kernel { encoding } => kernel::run(binary, &stop, &encoding),

@@ -32,6 +32,7 @@ pub mod flood;
 mod flower;
 mod health;
 mod host;
+mod http;
 mod kernel;
 mod lab;
 pub mod latency;

@@ -87,6 +87,8 @@ http {{
     add_header X-Backend {name} always;
     location = / {{ return 200 \"{name}\\n\"; }}
     location = /big {{ }}
+    location = /seen {{ return 200 \"$http_x_forwarded_for $http_x_forwarded_host\n\"; }}
+    location /up/ {{ dav_methods PUT; create_full_put_path on; client_max_body_size 0; }}
     location = /health {{
       if (-f {dir}/{SICK}) {{ return 500; }}
       return 200 \"well\n\";

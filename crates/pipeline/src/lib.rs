@@ -15,7 +15,8 @@
 //! # Slow path
 //! ```text
 //! parse ─┬─ TCP, UDP ─► match ─┬─ mark, queue or table knows it ─► act ─► out
-//!        │                     └─ no connection ─► miss: schedule ─► act ─► out
+//!        │                     ├─ no connection ─► miss: schedule ─► act ─► out
+//!        │                     └─ a service of requests ─► the L7 agent ──► out
 //!        ├─ later fragments ─► fragment: as the first ───────────► act ─► out
 //!        ├─ ARP, neighbour discovery ─► answered or learnt
 //!        └─ ICMP ─► echoes answered, errors translated ────────────────► out

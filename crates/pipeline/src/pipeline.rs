@@ -28,6 +28,7 @@ use crate::slow::SlowPackets;
 use crate::slow::act::Errors;
 use crate::slow::exceptions::Exceptions;
 use crate::slow::fragment::Fragments;
+use crate::slow::spliced::Spliced;
 use crate::token_bucket::TokenBucket;
 use crate::verdict::{Verdict, Verdicts};
 
@@ -78,6 +79,7 @@ pub(crate) struct Stages<B> {
     pub(crate) fragments: Fragments<B>,
     pub(crate) echoes: Echoes,
     pub(crate) exceptions: Exceptions,
+    pub(crate) spliced: Spliced,
 }
 
 impl<B: PacketBuf> Pipeline<B> {
@@ -115,6 +117,7 @@ impl<B: PacketBuf> Pipeline<B> {
             ),
             echoes: Echoes::new(snapshot.fragment_timeout_ms, settings.seed),
             exceptions: Exceptions::new(snapshot.answers.to_kernel_per_second),
+            spliced: Spliced::new(&snapshot, settings.seed),
         };
         let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
         let published = SnapshotReader::new(&shared);
@@ -141,6 +144,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.echoes.set_timeout(now.fragment_timeout_ms);
             self.stages.errors.limit = TokenBucket::new(now.answers.per_second);
             self.stages.exceptions = Exceptions::new(now.answers.to_kernel_per_second);
+            self.stages.spliced.follow(now);
         }
     }
 
@@ -170,10 +174,14 @@ impl<B: PacketBuf> Pipeline<B> {
         }
     }
 
-    /// Does the work that needs no packets: it gives up on old fragments. Called
-    /// about once a millisecond.
+    /// Does the work that needs no packets: it gives up on old fragments, and what the
+    /// L7 agent sends again. Called about once a millisecond.
     pub fn tick(&mut self, now_ms: u64, out: &mut impl Outbox<B>) {
-        let _ = out;
+        let Self { shared, snapshot, counters, stages, .. } = self;
+        // Nothing is answered to where it came from.
+        let from = Source { port: flow::PortId(0), queue: 0 };
+        let mut cx = Context { shared, snapshot, counters, from, queue: false, now_ms, out };
+        stages.tick_spliced(&mut cx);
         let dropped = self.stages.fragments.expire(now_ms);
         if dropped > 0 {
             self.counters.add(Counter::FragmentTimeout, dropped);

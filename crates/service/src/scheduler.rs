@@ -9,7 +9,11 @@ use flow::{BackendId, Scheduler};
 use wire::FlowKey;
 
 use crate::maglev::Maglev;
-use crate::{Backend, BackendLoads, Service, ServiceTable};
+use crate::{Backend, BackendLoads, GroupId, Service, ServiceTable, siphash};
+
+/// How often a scheduler is asked for a backend that has not been tried, before the first
+/// such backend is taken.
+const TRIES: u64 = 4;
 
 /// What a scheduler chooses from: the backends of one service, by place.
 #[derive(Clone, Copy)]
@@ -44,6 +48,44 @@ impl Service {
         self.at(place).map(|backend| backend.id)
     }
 
+    /// The backend of `group` for a request of the client's connection `flow`, other than
+    /// those `tried`; `None` if there is none. Least connections and least latency, which
+    /// measure whole connections, choose in turn by weight.
+    #[must_use]
+    pub fn schedule_in(
+        &self,
+        group: GroupId,
+        flow: &FlowKey,
+        state: &mut WorkerScheduleState,
+        tried: &dyn Fn(&Backend) -> bool,
+    ) -> Option<&Backend> {
+        let group = self.routing()?.group(group)?;
+        for again in 0..TRIES {
+            let place = match (self.scheduler(), group.maglev()) {
+                (Scheduler::SourceHash, Some(maglev)) => {
+                    maglev.get(siphash::address(self.hash_key(), flow.src().ip(), again))
+                }
+                (_, Some(maglev)) => maglev.get(siphash::flow(self.hash_key(), flow, again)),
+                (scheduler, None) => {
+                    let members = group.members(self.backends(), self.members().maglev);
+                    let first = self.at(group.first()?)?.id;
+                    match scheduler {
+                        Scheduler::RoundRobin => {
+                            let ring = state.rings.get_mut(usize::from(first.0))?;
+                            round_robin::next(members, ring)
+                        }
+                        _ => weighted_round_robin::next(members, &mut state.credits),
+                    }
+                }
+            }?;
+            let chosen = self.at(place)?;
+            if !tried(chosen) {
+                return Some(chosen);
+            }
+        }
+        group.places().filter_map(|place| self.at(place)).find(|own| !tried(own))
+    }
+
     /// Makes what `state` remembers of it that of a worker's beginning: those of
     /// different workers begin at different places, so that together they don't
     /// favour the first backend.
@@ -73,6 +115,8 @@ pub struct WorkerScheduleState {
     worker: u32,
     /// The next place in the ring, by service.
     cursors: Box<[u32]>,
+    /// The next place in the ring of a group, by the group's first backend with a weight.
+    rings: Box<[u32]>,
     /// Smooth weighted round robin's credits, by backend.
     credits: Box<[i64]>,
     /// The revision for which a service's memory is, by service; 0: for none.
@@ -87,6 +131,7 @@ impl WorkerScheduleState {
         let mut state = Self {
             worker: u32::try_from(worker).unwrap_or(0),
             cursors: vec![0; ids].into_boxed_slice(),
+            rings: vec![0; ids].into_boxed_slice(),
             credits: vec![0; ids].into_boxed_slice(),
             revisions: vec![0; ids].into_boxed_slice(),
         };

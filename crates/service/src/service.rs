@@ -13,6 +13,7 @@ use self::standing::Standing;
 use crate::maglev::Maglev;
 use crate::quic_lb::QuicAffinity;
 use crate::registry::Lent;
+use crate::routing::Routing;
 use crate::scheduler::Members;
 use crate::siphash::{self, Key, Keys};
 use crate::spec::Identity;
@@ -82,6 +83,8 @@ pub struct Service {
     quic: Option<QuicAffinity>,
     /// Of a stateless service with a backend that takes clients.
     classes: Option<Classes>,
+    /// Of a service that balances HTTP requests.
+    routing: Option<Routing>,
 }
 
 impl Service {
@@ -128,6 +131,7 @@ impl Service {
             maglev_size: spec.maglev_size,
             quic: quic(spec, &backends),
             classes: classes(spec, &backends)?,
+            routing: spec.routes.as_ref().map(|routes| Routing::new(routes, spec, &backends)),
             standings,
             eligible: eligible(&backends),
             by_id: by_id(&backends),
@@ -149,6 +153,7 @@ impl Service {
             maglev: maglev(&[], self.maglev_size),
             classes: None,
             quic: None,
+            routing: None,
             ..self.clone()
         }
     }
@@ -210,6 +215,7 @@ impl Service {
             port: self.port,
             proto: self.proto,
             mode: &self.mode,
+            spliced: self.is_spliced(),
         }
     }
 
@@ -311,6 +317,21 @@ impl Service {
         matches!(self.mode, ModeSpec::Stateless(_))
     }
 
+    /// Whether it balances HTTP requests: the L7 agent takes its packets.
+    #[inline]
+    #[must_use]
+    pub const fn is_spliced(&self) -> bool {
+        self.routing.is_some()
+    }
+
+    pub(crate) const fn routing(&self) -> Option<&Routing> {
+        self.routing.as_ref()
+    }
+
+    pub(crate) const fn hash_key(&self) -> Key {
+        self.hash_key
+    }
+
     /// Whether connection ids may name the backend of an unknown 5-tuple.
     #[must_use]
     pub const fn reads_connection_ids(&self) -> bool {
@@ -399,6 +420,9 @@ impl Service {
         self.backends.iter_mut().zip(weights).for_each(|(own, weight)| own.weight = weight);
         self.eligible = eligible(&self.backends);
         self.maglev = maglev(&self.backends, self.maglev_size);
+        if let Some(routing) = &mut self.routing {
+            routing.weigh(&self.backends, self.scheduler, self.maglev_size);
+        }
         self.revision = revision(self.scheduler, &self.backends);
         Moved::default()
     }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use flow::{AllDown, OnRemove, Refuse, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
-use crate::{QuicIds, ServerId, Timeouts};
+use crate::{QuicIds, RouteSpec, ServerId, Timeouts};
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
@@ -38,6 +38,9 @@ pub struct ServiceSpec {
     pub timeouts: Option<Timeouts>,
     /// How connection ids name the backends of a QUIC service; empty: they don't.
     pub quic: Vec<QuicIds>,
+    /// Of a service that balances HTTP requests, in the order of the configuration;
+    /// `None`: it balances connections.
+    pub routes: Option<Vec<RouteSpec>>,
     /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
 }
@@ -66,6 +69,8 @@ pub struct BackendSpec {
     pub backup: bool,
     /// What names it in connection ids of a QUIC service.
     pub server_ids: Vec<ServerId>,
+    /// The backends it belongs to, of a service that balances HTTP requests.
+    pub group: Option<String>,
 }
 
 /// How packets of a service get to its backends.
@@ -121,12 +126,14 @@ pub(crate) struct Identity<'a> {
     pub(crate) port: Option<u16>,
     pub(crate) proto: Transport,
     pub(crate) mode: &'a ModeSpec,
+    /// Whether it balances requests.
+    pub(crate) spliced: bool,
 }
 
 impl Identity<'_> {
     pub(crate) fn succeeds(&self, old: &Self) -> bool {
-        let same = (self.name, self.vip, self.port, self.proto)
-            == (old.name, old.vip, old.port, old.proto);
+        let same = (self.name, self.vip, self.port, self.proto, self.spliced)
+            == (old.name, old.vip, old.port, old.proto, old.spliced);
         same && match (old.mode, self.mode) {
             (ModeSpec::Nat, ModeSpec::Nat)
             | (ModeSpec::Dsr, ModeSpec::Dsr)
@@ -155,8 +162,9 @@ impl ServiceSpec {
     }
 
     pub(crate) fn identity(&self) -> Identity<'_> {
-        let Self { name, vip, port, proto, mode, .. } = self;
-        Identity { name, vip: *vip, port: *port, proto: *proto, mode }
+        let Self { name, vip, port, proto, mode, routes, .. } = self;
+        let spliced = routes.is_some();
+        Identity { name, vip: *vip, port: *port, proto: *proto, mode, spliced }
     }
 }
 

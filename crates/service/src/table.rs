@@ -328,7 +328,9 @@ type Pairs = Box<[(ServiceId, BackendId)]>;
 fn index_backends(services: &[Service]) -> (Index<(u32, u32)>, Pairs, bool) {
     let mut groups: BTreeMap<(IpAddr, Transport, u16), Vec<_>> = BTreeMap::new();
     // Of one way services no answer comes from a backend's own address.
-    for service in services.iter().filter(|service| !service.forwarding().is_one_way()) {
+    // Of spliced services the L7 agent knows which answers it expects.
+    let answers = |service: &&Service| !service.forwarding().is_one_way() && !service.is_spliced();
+    for service in services.iter().filter(answers) {
         for backend in service.backends() {
             let at = (backend.address, service.proto(), backend.port.unwrap_or(0));
             groups.entry(at).or_default().push((service.id(), backend.id));

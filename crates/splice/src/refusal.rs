@@ -50,6 +50,7 @@ refusals! {
     TooLong 431 "Request Header Fields Too Large" "The header is longer than the limit.",
     TooManyFields 431 "Request Header Fields Too Large" "The header has too many fields.",
     Slow 408 "Request Timeout" "The header was not complete in time.",
+    NoRoute 404 "Not Found" "No route matches the request.",
     NoBackend 503 "Service Unavailable" "No backend takes requests.",
     BackendRefused 502 "Bad Gateway" "Backends refuse connections.",
     BackendSilent 504 "Gateway Timeout" "Backends do not answer.",

@@ -80,12 +80,15 @@ counters! {
         FragmentOrphaned "fragment_orphaned" "The first fragment of the datagram wasn't forwarded.",
         ToKernelLimited "to_kernel_limited" "Packets for the kernel beyond `to_kernel_per_second` in `[answers]`.",
         ToKernelFull "to_kernel_full" "Packets for the kernel that its ring had no room for.",
+        HttpUnknown "http_unknown" "To a service of protocol http, or from its backend, and of no connection.",
+        HttpMalformed "http_malformed" "To a service of protocol http, or from its backend, and no whole TCP segment.",
     }
     Consumed {
         IcmpPieces "icmp_pieces" "Fragments of ICMP messages to us, kept until the message is whole.",
         ArpLearnt "arp_learnt" "ARP replies and announcements of neighbours.",
         NdpLearnt "ndp_learnt" "Neighbour advertisements of neighbours.",
         ToKernel "to_kernel" "Packets given to the kernel, over the interface that it has in the place of theirs.",
+        HttpTaken "http_taken" "Segments of services of protocol http that HNLB took itself: handshakes, headers, acknowledgements of its own answers.",
     }
     Held {
         FragmentsHeld "fragments_held" "Fragments that wait for the first one.",
@@ -140,6 +143,23 @@ counters! {
         FromKernel "from_kernel" "Packets that the kernel has sent over an interface of ours, given to a worker.",
         FromKernelUnfit "from_kernel_unfit" "Packets that the kernel has sent and that are longer than a frame of the port, or for which no buffer was free.",
         KernelRefused "kernel_refused" "Packets that the kernel's interface did not take, for instance because it is down.",
+        HttpConnections "http_connections" "Connections of clients to services of protocol http.",
+        HttpCookies "http_cookies" "SYNs to services of protocol http that were answered by a cookie, since the half-open connections were too many.",
+        HttpRequests "http_requests" "Requests sent to a backend.",
+        HttpBackendFailed "http_backend_failed" "Connections that a backend refused or did not answer; another backend was tried.",
+        HttpOwned "http_owned" "Headers that lost a segment, so that HNLB acknowledged and kept a part of them.",
+        HttpNoRoom "http_no_room" "Segments of services of protocol http for which a connection, a buffer or a packet was missing.",
+        HttpCongested "http_congested" "Packets that a router had marked, for a backend that does not know ECN: dropped, so that their sender slows down.",
+        HttpReset "http_reset" "Connections that were reset because a request behind the first could not be read.",
+        HttpUnsent "http_unsent" "Segments that HNLB made and could not send: no route, or the next hop's Ethernet address isn't known yet.",
+        Http400 "http_400" "Requests that HNLB refused because backends could read them differently.",
+        Http404 "http_404" "Requests that no route matches.",
+        Http408 "http_408" "Requests whose header was not complete in time.",
+        Http431 "http_431" "Requests whose header was too long.",
+        Http502 "http_502" "Requests for which every backend tried refused the connection.",
+        Http503 "http_503" "Requests for which no backend was up.",
+        Http504 "http_504" "Requests for which no backend tried answered.",
+        HttpOther "http_other" "Requests answered with another status (405, 501, 505).",
     }
     }
 }

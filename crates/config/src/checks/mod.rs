@@ -4,6 +4,7 @@ mod backends;
 mod devices;
 mod findings;
 mod health;
+mod http;
 mod interfaces;
 mod pools;
 mod quic;

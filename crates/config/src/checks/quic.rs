@@ -1,7 +1,7 @@
 //! `affinity = "quic-cid"`, `[[service.quic]]` and the backends' server ids.
 use std::collections::HashMap;
 
-use flow::{Affinity, Transport};
+use flow::{Affinity, Protocol};
 
 use crate::Service;
 use crate::tree::Way;
@@ -17,7 +17,7 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
             let text = "connection ids are read with affinity = \"quic-cid\" only; set it, or leave the quic tables out";
             findings.wrong(&way.key("quic"), text);
         }
-    } else if service.protocol != Transport::Udp {
+    } else if service.protocol != Protocol::Udp {
         let text = "QUIC runs over UDP; set protocol = \"udp\", or leave affinity out";
         findings.wrong(&way.key("affinity"), text);
     } else if service.stateless {

@@ -8,7 +8,7 @@ use service::{MaglevSizeError, check_maglev_size};
 use crate::Service;
 use crate::tree::Way;
 
-use super::{Findings, health, quic, tunnels};
+use super::{Findings, health, http, quic, tunnels};
 
 /// Ids of services and backends have 16 bits.
 const MOST: usize = 65534;
@@ -23,7 +23,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
     let mut taken = HashMap::new();
     for (place, service) in config.services.iter().enumerate() {
         let way = Way::to("service").item(place);
-        let at = (service.vip, service.port, service.protocol);
+        let at = (service.vip, service.port, service.protocol.transport());
         if let Some((name, first)) = taken.get(&at) {
             let line = findings.line(first);
             let text = format!(
@@ -45,6 +45,7 @@ pub(super) fn check(findings: &mut Findings<'_>) {
         check_maglev(findings, &way, service);
         quic::check(findings, &way, service);
         health::check(findings, &way, service);
+        http::check(findings, &way, service);
     }
 }
 

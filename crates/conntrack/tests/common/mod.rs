@@ -83,6 +83,7 @@ pub fn timeouts(
         refuse: flow::Refuse::Reset,
         timeouts: own(n),
         quic: Vec::new(),
+        routes: None,
         failover: service::Failover::default(),
         backends: Vec::new(),
     };

@@ -211,6 +211,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         weight: 1,
         backup: false,
         server_ids: Vec::new(),
+        group: None,
     };
     let web = ServiceSpec {
         name: "web".to_owned(),
@@ -225,6 +226,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         refuse: flow::Refuse::Reset,
         timeouts: None,
         quic: Vec::new(),
+        routes: None,
         backends: vec![backend(1), backend(2)],
     };
     let route = Route {

@@ -141,7 +141,8 @@ impl NewConnections {
         let client = flow.src().ip();
         let is_usual =
             matches!(service.mode(), ModeSpec::Nat | ModeSpec::Dsr | ModeSpec::Tunnel(_))
-                && !service.reads_connection_ids();
+                && !service.reads_connection_ids()
+                && !service.is_spliced();
         if !is_usual || !is_client(cx, client) {
             return None;
         }

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! parse ─┬─ TCP, UDP ─► matching ─┬─ mark, queue or table knows it ─► act ─► out
-//!        │                        └─ no connection ─► miss: schedule ─► act ─► out
+//!        │                        ├─ no connection ─► miss: schedule ─► act ─► out
+//!        │                        └─ a service of requests ─► spliced: the L7 agent ► out
 //!        ├─ later fragments ─► fragment: as the first ──────────────► act ─► out
 //!        ├─ ARP, neighbour discovery ─► answer: answered or learnt
 //!        └─ ICMP ─► answer: echoes answered, errors translated ───────────► out
@@ -43,6 +44,7 @@ pub(crate) mod miss;
 pub(crate) mod parse;
 mod pending_fragments;
 mod reopening;
+pub(crate) mod spliced;
 pub(crate) mod stateless;
 
 /// Parses a packet; `None` if it is dropped and counted.
@@ -127,6 +129,9 @@ impl<B: PacketBuf> Stages<B> {
                 if must_be_sound(&packet.headers, verdict) && packet.check().is_err() =>
             {
                 self.drop_unsound(cx, packet);
+            }
+            (Kind::Flow(key), Verdict::Unknown) if self.spliced(cx, &key).is_some() => {
+                self.splice(cx, packet, &key);
             }
             (Kind::Flow(key), _) if self.is_forged(cx, &packet, &key, verdict) => {
                 cx.count(Counter::WrongSide);

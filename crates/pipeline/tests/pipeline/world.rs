@@ -281,6 +281,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         refuse: plan.refuse,
         timeouts: None,
         quic: Vec::new(),
+        routes: None,
         backends: backends
             .iter()
             .zip(std::iter::once(u16::from(!plan.drained)).chain(std::iter::repeat(1)))
@@ -290,6 +291,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
                 weight,
                 backup: false,
                 server_ids: Vec::new(),
+                group: None,
             })
             .collect(),
     };

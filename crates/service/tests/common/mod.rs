@@ -15,7 +15,14 @@ pub(crate) fn socket(text: &str) -> SocketAddr {
 }
 
 pub(crate) fn backend(address: &str, port: Option<u16>, weight: u16) -> BackendSpec {
-    BackendSpec { address: ip(address), port, weight, backup: false, server_ids: Vec::new() }
+    BackendSpec {
+        address: ip(address),
+        port,
+        weight,
+        backup: false,
+        server_ids: Vec::new(),
+        group: None,
+    }
 }
 
 pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpec {
@@ -32,6 +39,7 @@ pub(crate) fn spec(vip: &str, port: Option<u16>, proto: Transport) -> ServiceSpe
         refuse: Refuse::Reset,
         timeouts: None,
         quic: Vec::new(),
+        routes: None,
         backends: Vec::new(),
     }
 }

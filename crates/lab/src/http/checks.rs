@@ -1,0 +1,200 @@
+//! What is checked, and with which clients.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::topology::{BACKENDS, Family, vip};
+use crate::{Balancer, Lab, LabError};
+
+/// Lengths of bodies: none, one byte, around one and two segments, around a receive
+/// window, and many segments.
+const LENGTHS: [usize; 9] = [0, 1, 1447, 1448, 2897, 14_600, 65_535, 65_537, 1 << 20];
+/// The body of the long form.
+const LONG: usize = 1 << 30;
+/// How long one transfer may take; generous, for busy machines and bad links.
+const TRANSFER: Duration = Duration::from_secs(300);
+
+/// The checks of one run of HNLB.
+pub(super) struct Run<'a> {
+    lab: &'a Lab,
+    balancer: &'a Balancer,
+    lengths: Vec<usize>,
+    /// Seconds of load.
+    seconds: u64,
+    failures: usize,
+}
+
+impl<'a> Run<'a> {
+    /// Writes the bodies.
+    pub(super) fn new(lab: &'a Lab, balancer: &'a Balancer, long: bool) -> Result<Self, LabError> {
+        let mut lengths = LENGTHS.to_vec();
+        if long {
+            lengths.push(LONG);
+        }
+        let run = Self { lab, balancer, lengths, seconds: if long { 20 } else { 2 }, failures: 0 };
+        for &length in &run.lengths {
+            let path = run.file(length);
+            let bytes: Vec<u8> = (0..).flat_map(u32::to_be_bytes).take(length).collect();
+            let names = BACKENDS.map(|own| lab.dir().join(own.name).join("html"));
+            fs::write(&path, &bytes).map_err(LabError::io(format!("write {}", path.display())))?;
+            for dir in names {
+                let link = dir.join(format!("body{length}"));
+                fs::hard_link(&path, &link)
+                    .map_err(LabError::io(format!("link {}", link.display())))?;
+            }
+        }
+        Ok(run)
+    }
+
+    pub(super) const fn failures(&self) -> usize {
+        self.failures
+    }
+
+    /// Everything that is checked over a good link.
+    pub(super) fn all(&mut self, link: &str) -> Result<(), LabError> {
+        for family in [Family::V4, Family::V6] {
+            self.routes(family)?;
+        }
+        self.bodies(link)?;
+        self.keep_alive()?;
+        self.load()
+    }
+
+    /// Each request reaches a backend of its route, and says who has sent it.
+    fn routes(&mut self, family: Family) -> Result<(), LabError> {
+        let url = url(family);
+        let own = BACKENDS.map(|host| host.name);
+        for (words, path, wanted) in [
+            ("", "/", own[3]),
+            ("-H Host:A.LAB:80", "/", own[0]),
+            ("-H Host:b.lab", "/", own[3]),
+            ("-b 'x=1;c=3'", "/", own[2]),
+            ("-b c=33", "/", own[3]),
+            ("-H Host:a.lab -b c=3", "/", own[0]),
+        ] {
+            let words = format!("{words} {url}{path}");
+            let found = self.curl(&words)?;
+            self.expect(words.trim(), found.trim(), wanted);
+        }
+        let client = crate::topology::CLIENTS[0].address(family);
+        let found = self.curl(&format!("-H X-Forwarded-For:9.9.9.9 -H Host:me.lab {url}/seen"))?;
+        self.expect("X-Forwarded-For, X-Forwarded-Host", found.trim(), &format!("{client} me.lab"));
+        Ok(())
+    }
+
+    /// Bodies of all lengths, down and up.
+    pub(super) fn bodies(&mut self, link: &str) -> Result<(), LabError> {
+        for &length in &self.lengths.clone() {
+            let (url, body) = (url(Family::V4), self.file(length));
+            let (body, got) = (body.display(), self.lab.dir().join("got"));
+            let down = format!("-o {0} {url}/body{length} && cmp {0} {body}", got.display());
+            let found = self.curl(&down);
+            self.passes(&format!("{link}: {length} bytes down"), found)?;
+            let name = format!("up/{length}-{}", link.replace(' ', "-"));
+            let up = format!("-T {body} {url}/{name}");
+            let stored = self.lab.dir().join(BACKENDS[1].name).join("html").join(&name);
+            let found = self.curl(&format!("{up} && cmp {} {body}", stored.display()));
+            self.passes(&format!("{link}: {length} bytes up"), found)?;
+        }
+        Ok(())
+    }
+
+    /// Requests of one route share a connection.
+    fn keep_alive(&mut self) -> Result<(), LabError> {
+        let url = url(Family::V4);
+        let word = format!("{url}/body1 -o /dev/null -w %{{num_connects}} ");
+        let found = self.curl(&word.repeat(3));
+        match found {
+            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+            // A connection whose requests could match other routes ends behind each.
+            Ok(found) => println!("ok      three requests opened {found:?} connections each"),
+            Err(error) => self.fail("three requests", &error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// No request of a load fails.
+    fn load(&mut self) -> Result<(), LabError> {
+        let seconds = self.seconds;
+        let words = format!("wrk -t1 -c32 -d{seconds}s --timeout 10s {}/", url(Family::V4));
+        let argv: Vec<&str> = words.split(' ').collect();
+        let found = self.lab.exec_for("c2", &argv, TRANSFER)?.success()?.stdout;
+        let rate = found.lines().find(|line| line.contains("Requests/sec")).unwrap_or("");
+        let fails = ["Non-2xx", "Socket errors"].iter().any(|word| found.contains(word));
+        if fails || rate.is_empty() {
+            self.fail("wrk", &found);
+        } else {
+            println!("ok      wrk: {}", rate.trim());
+        }
+        Ok(())
+    }
+
+    /// What HNLB answers itself.
+    pub(super) fn refusals(&mut self) -> Result<(), LabError> {
+        let url = url(Family::V4);
+        let status = "-o /dev/null -w %{http_code}";
+        let long = format!("-H X:{} {url}/", "x".repeat(9000));
+        for (what, words, wanted) in [
+            ("a header of 9000 bytes", long.as_str(), "431"),
+            (
+                "two lengths",
+                &format!("-X POST -H Content-Length:1 -H Transfer-Encoding:chunked -d x {url}/"),
+                "400",
+            ),
+            ("CONNECT", &format!("-X CONNECT --request-target a:1 {url}/"), "405"),
+        ] {
+            let found = self.curl(&format!("{status} {words}"))?;
+            self.expect(what, &found, wanted);
+        }
+        let web = format!("{}-nginx", BACKENDS[0].name);
+        let pid = self.lab.pid(&web).unwrap_or(0);
+        let kill = format!("kill -s KILL -- -{pid}");
+        self.lab.exec(BACKENDS[0].name, &["sh", "-c", &kill])?.success()?;
+        let found = self.curl(&format!("{status} -H Host:a.lab {url}/"))?;
+        self.expect("a backend that is dead", &found, "502");
+        let status = self.balancer.status(self.lab)?;
+        println!("        {} services in the status", status.services.len());
+        Ok(())
+    }
+
+    /// What curl prints with these words, at the first client.
+    fn curl(&self, words: &str) -> Result<String, LabError> {
+        let script = format!("exec 2>&1; curl -sSg --max-time 280 {words}");
+        let output = self.lab.exec_for("c1", &["sh", "-c", &script], TRANSFER)?;
+        output.success().map(|output| output.stdout)
+    }
+
+    fn expect(&mut self, what: &str, found: &str, wanted: &str) {
+        if found == wanted {
+            println!("ok      {what}: {wanted}");
+        } else {
+            self.fail(what, &format!("{found:?}, not {wanted:?}"));
+        }
+    }
+
+    fn passes(&mut self, what: &str, found: Result<String, LabError>) -> Result<(), LabError> {
+        match found {
+            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+            Err(error) => self.fail(what, &error.to_string()),
+            Ok(_) => println!("ok      {what}"),
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, what: &str, why: &str) {
+        self.failures += 1;
+        println!("FAILED  {what}: {why}");
+    }
+
+    fn file(&self, length: usize) -> PathBuf {
+        self.lab.dir().join(format!("body{length}"))
+    }
+}
+
+fn url(family: Family) -> String {
+    match vip(family) {
+        std::net::IpAddr::V4(own) => format!("http://{own}"),
+        std::net::IpAddr::V6(own) => format!("http://[{own}]"),
+    }
+}

@@ -1,0 +1,264 @@
+//! Services of requests: their packets go to the L7 agent, which answers clients, reads
+//! their requests, and joins their connections with those to backends.
+//!
+//! Next: out, or a drop.
+use std::net::{IpAddr, SocketAddr};
+
+use flow::{PortId, ServiceId, Transport};
+use packet::PacketBuf;
+use service::{Backend, RequestView};
+use splice::{Agent, Choice, Event, Fate, Refusal, Request, World};
+use state::{Counter, Snapshot};
+use wire::{FlowKey, Headers, decrement_ttl, ethernet, vlan};
+
+use crate::Outbox;
+use crate::context::{Context, Packet};
+use crate::pipeline::Stages;
+use crate::scheduling::Scheduling;
+use crate::slow::act::hop_to;
+use crate::slow::stateless::is_misplaced;
+use crate::source::is_client;
+
+/// One worker's agent.
+pub(crate) struct Spliced {
+    /// Made with the first service of requests. It stays when that service leaves the
+    /// configuration, since connections may last.
+    agent: Option<Box<Agent>>,
+    seed: u64,
+}
+
+/// Which side of a spliced connection has sent a packet.
+#[derive(Clone, Copy)]
+pub(crate) enum Sender {
+    Client(ServiceId),
+    Backend,
+}
+
+impl Spliced {
+    pub(crate) fn new(snapshot: &Snapshot, seed: u64) -> Self {
+        let mut spliced = Self { agent: None, seed };
+        spliced.follow(snapshot);
+        spliced
+    }
+
+    /// Takes up a new configuration. The agent's memory is taken here, once, and not for
+    /// packets.
+    pub(crate) fn follow(&mut self, snapshot: &Snapshot) {
+        let wanted = snapshot.services.services().iter().any(service::Service::is_spliced);
+        if wanted && self.agent.is_none() {
+            let secret = [self.seed, self.seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15];
+            let settings = splice::Settings { secret, ..splice::Settings::default() };
+            self.agent = Some(Box::new(Agent::new(settings)));
+        }
+    }
+}
+
+impl<B: PacketBuf> Stages<B> {
+    /// Who has sent a packet with `key` that is for the agent; `None`: it isn't.
+    #[inline]
+    pub(crate) fn spliced<O>(&self, cx: &Context<'_, O>, key: &FlowKey) -> Option<Sender> {
+        let agent = self.spliced.agent.as_ref()?;
+        if key.proto() != Transport::Tcp {
+            return None;
+        }
+        match cx.snapshot.services.lookup(key) {
+            Some(service) => service.is_spliced().then(|| Sender::Client(service.id())),
+            None => agent.expects(key).then_some(Sender::Backend),
+        }
+    }
+
+    /// Gives a packet to the agent.
+    pub(crate) fn splice<O: Outbox<B>>(
+        &mut self,
+        cx: &mut Context<'_, O>,
+        packet: Packet<B>,
+        key: &FlowKey,
+    ) {
+        let Some(sender) = self.spliced(cx, key) else { return cx.count(Counter::HttpUnknown) };
+        if let Err(malformed) = packet.check() {
+            return cx.count(malformed.into());
+        }
+        if packet.headers.ttl <= 1 {
+            return self.act(cx, packet, Err(Counter::TtlExpired));
+        }
+        let source = key.src().ip();
+        match sender {
+            Sender::Client(_) if !is_client(cx, source) => return cx.count(Counter::BadSource),
+            Sender::Backend if is_misplaced(cx, source, packet.interface) => {
+                return cx.count(Counter::WrongSide);
+            }
+            _ => {}
+        }
+        let Self { spliced, scheduling, .. } = self;
+        let Some(agent) = &mut spliced.agent else { return cx.count(Counter::HttpUnknown) };
+        let (Packet { buf, headers, interface }, now_ms) = (packet, cx.now_ms);
+        let mut surroundings = Surroundings { cx, scheduling, interface };
+        let fate = match sender {
+            Sender::Client(service) => {
+                agent.from_client(buf, &headers, service, now_ms, &mut surroundings)
+            }
+            Sender::Backend => agent.from_backend(buf, &headers, now_ms, &mut surroundings),
+        };
+        match fate {
+            // Counted where it left.
+            Fate::Relayed => {}
+            Fate::Taken => cx.count(Counter::HttpTaken),
+            Fate::Unknown => cx.count(Counter::HttpUnknown),
+            Fate::Malformed => cx.count(Counter::HttpMalformed),
+        }
+    }
+
+    /// What the agent does without packets.
+    pub(crate) fn tick_spliced<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>) {
+        let Self { spliced, scheduling, .. } = self;
+        let Some(agent) = &mut spliced.agent else { return };
+        let now_ms = cx.now_ms;
+        let interface = flow::InterfaceId(0);
+        agent.tick(now_ms, &mut Surroundings { cx, scheduling, interface });
+    }
+}
+
+/// What surrounds the agent while it has a packet.
+struct Surroundings<'a, 'b, O> {
+    cx: &'a mut Context<'b, O>,
+    scheduling: &'a mut Scheduling,
+    /// Where the packet came in.
+    interface: flow::InterfaceId,
+}
+
+impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
+    fn fresh(&mut self, len: usize) -> Option<B> {
+        self.cx.out.fresh(len)
+    }
+
+    fn relay(&mut self, packet: B, headers: &Headers, to: IpAddr) {
+        let mut packet = Packet { buf: packet, headers: *headers, interface: self.interface };
+        if !decrement_ttl(packet.buf.bytes_mut(), headers) {
+            return self.cx.count(Counter::TtlExpired);
+        }
+        match address(self.cx, &mut packet, to) {
+            Ok(port) => {
+                self.cx.count(Counter::ForwardedPackets);
+                self.cx.out.send(port, packet.buf);
+            }
+            Err(counter) => self.cx.count(counter),
+        }
+    }
+
+    fn send(&mut self, packet: B, to: IpAddr) {
+        let Ok(headers) = Headers::parse(packet.bytes()) else {
+            return self.cx.count(Counter::HttpUnsent);
+        };
+        let mut packet = Packet { buf: packet, headers, interface: self.interface };
+        match address(self.cx, &mut packet, to) {
+            Ok(port) => {
+                self.cx.count(Counter::OriginatedPackets);
+                self.cx.out.send(port, packet.buf);
+            }
+            Err(_) => self.cx.count(Counter::HttpUnsent),
+        }
+    }
+
+    fn choose(
+        &mut self,
+        service: ServiceId,
+        ends: [SocketAddr; 2],
+        request: &Request<'_>,
+        tried: &[SocketAddr],
+    ) -> Result<Choice, Refusal> {
+        let [client, vip] = ends;
+        let service = self.cx.snapshot.services.service(service).ok_or(Refusal::NoBackend)?;
+        let group = service.route(&Asked(request)).ok_or(Refusal::NoBackend)?;
+        if !service.has_group(group) {
+            return Err(Refusal::NoRoute);
+        }
+        let at = |own: &Backend| SocketAddr::new(own.address, own.port.unwrap_or(vip.port()));
+        let flow = FlowKey::new(Transport::Tcp, client, vip).ok_or(Refusal::NoBackend)?;
+        let state = &mut self.scheduling.state;
+        let chosen = service.schedule_in(group, &flow, state, &|own| tried.contains(&at(own)));
+        let backend = chosen.map(at).ok_or(Refusal::NoBackend)?;
+        Ok(Choice { backend, keeps: service.is_uniform() })
+    }
+
+    fn count(&mut self, event: Event) {
+        let counter = match event {
+            Event::Opened => Counter::HttpConnections,
+            Event::Cookie => Counter::HttpCookies,
+            Event::Request => Counter::HttpRequests,
+            Event::BackendFailed => Counter::HttpBackendFailed,
+            Event::Owned => Counter::HttpOwned,
+            Event::NoRoom => Counter::HttpNoRoom,
+            Event::Congested => Counter::HttpCongested,
+            Event::Reset => Counter::HttpReset,
+            // Counted when it leaves.
+            Event::Made => return,
+            Event::Refused(refusal) => of_status(refusal.status().0),
+        };
+        self.cx.count(counter);
+    }
+}
+
+/// The counter of the requests that the agent has answered with `status`.
+const fn of_status(status: u16) -> Counter {
+    match status {
+        400 => Counter::Http400,
+        404 => Counter::Http404,
+        408 => Counter::Http408,
+        431 => Counter::Http431,
+        502 => Counter::Http502,
+        503 => Counter::Http503,
+        504 => Counter::Http504,
+        _ => Counter::HttpOther,
+    }
+}
+
+/// Writes the tag and the Ethernet addresses of the way to `to`; the port that the packet
+/// leaves by.
+fn address<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    packet: &mut Packet<B>,
+    to: IpAddr,
+) -> Result<PortId, Counter> {
+    let hop = hop_to(cx, to)?;
+    let found = cx.shared.neighbours().resolve(hop, cx.now_ms);
+    let (id, mac) = found.ok_or(Counter::NeighbourTableFull)?;
+    let interface = cx.snapshot.interfaces.get(id).ok_or(Counter::NoRoute)?;
+    if packet.headers.end.saturating_sub(packet.headers.l3) > interface.mtu {
+        return Err(Counter::TooBig);
+    }
+    let Some(mac) = mac else {
+        cx.count(Counter::ResolveAsked);
+        cx.out.resolve(hop);
+        return Err(Counter::NeighbourUnresolved);
+    };
+    if !vlan::set(&mut packet.buf, &mut packet.headers, interface.vlan) {
+        return Err(Counter::NoRoom);
+    }
+    if !ethernet::set_macs(packet.buf.bytes_mut(), mac, interface.mac) {
+        return Err(Counter::Truncated);
+    }
+    Ok(interface.port)
+}
+
+/// A request as routes read it.
+struct Asked<'a, 'r>(&'a Request<'r>);
+
+impl RequestView for Asked<'_, '_> {
+    fn host(&self) -> &str {
+        self.0.host
+    }
+
+    fn path(&self) -> &str {
+        self.0.path
+    }
+
+    fn has_header(&self, name: &str, value: Option<&str>) -> bool {
+        let is = |own: &[u8]| value.is_none_or(|value| own == value.as_bytes());
+        self.0.values(name).any(is)
+    }
+
+    fn has_cookie(&self, name: &str, value: Option<&str>) -> bool {
+        let found = self.0.cookie(name);
+        found.is_some_and(|own| value.is_none_or(|value| own == value.as_bytes()))
+    }
+}

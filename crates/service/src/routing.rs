@@ -1,0 +1,297 @@
+//! Which backends serve which HTTP requests.
+use flow::Scheduler;
+
+use crate::maglev::{Maglev, Member};
+use crate::scheduler::Members;
+use crate::{Backend, Service, ServiceSpec};
+
+/// A rule of a service that balances HTTP requests. A request matches if all that is
+/// given matches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteSpec {
+    /// The host without its port, in lower case; `*.` in front stands for any names before.
+    pub host: Option<String>,
+    /// The beginning of the path, in whole segments.
+    pub path: Option<String>,
+    /// The name of a field and its value; `None`: any value.
+    pub header: Option<(String, Option<String>)>,
+    /// The name of a cookie and its value; `None`: any value.
+    pub cookie: Option<(String, Option<String>)>,
+    /// The backends that the request goes to; `None`: those without a group.
+    pub group: Option<String>,
+}
+
+/// What routes read of a request.
+pub trait RequestView {
+    /// The host that is asked for, perhaps with a port.
+    fn host(&self) -> &str;
+    /// The path, without the query.
+    fn path(&self) -> &str;
+    /// Whether a field `name` has `value`, or is there.
+    fn has_header(&self, name: &str, value: Option<&str>) -> bool;
+    /// Whether the cookie `name` has `value`, or is there.
+    fn has_cookie(&self, name: &str, value: Option<&str>) -> bool;
+}
+
+/// Backends of one service that serve the same requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupId(u16);
+
+/// The rules of one service, compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Routing {
+    /// The first that matches decides.
+    rules: Box<[(RouteSpec, GroupId)]>,
+    /// That of the backends without a group first.
+    groups: Box<[Group]>,
+    /// The group of each backend, by place.
+    members: Box<[GroupId]>,
+}
+
+/// The backends of a group that have a weight.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    eligible: Box<[u16]>,
+    /// Of a service whose scheduler hashes.
+    maglev: Option<Maglev>,
+}
+
+impl Group {
+    pub(crate) const fn maglev(&self) -> Option<&Maglev> {
+        self.maglev.as_ref()
+    }
+
+    pub(crate) fn first(&self) -> Option<u16> {
+        self.eligible.first().copied()
+    }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = u16> {
+        self.eligible.iter().copied()
+    }
+
+    pub(crate) fn members<'a>(
+        &'a self,
+        backends: &'a [Backend],
+        maglev: &'a Maglev,
+    ) -> Members<'a> {
+        Members { backends, eligible: &self.eligible, maglev }
+    }
+}
+
+impl Routing {
+    /// The rules of `spec`, whose compiled backends are `backends`. A rule for a group
+    /// without backends is for none that serves.
+    pub(crate) fn new(routes: &[RouteSpec], spec: &ServiceSpec, backends: &[Backend]) -> Self {
+        let mut names: Vec<Option<&str>> = vec![None];
+        let own = spec.backends.iter().map(|own| own.group.as_deref());
+        let asked = routes.iter().map(|route| route.group.as_deref());
+        for name in own.clone().chain(asked) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let id = |name: Option<&str>| {
+            let place = names.iter().position(|known| *known == name).unwrap_or(0);
+            // There are at most as many as backends and routes.
+            GroupId(place as u16)
+        };
+        let mut rules: Vec<(RouteSpec, GroupId)> =
+            routes.iter().map(|route| (route.clone(), id(route.group.as_deref()))).collect();
+        // Stable, so that the first in the file wins among equals.
+        rules.sort_by_key(|(route, _)| std::cmp::Reverse(route.rank()));
+        let mut routing = Self {
+            rules: rules.into(),
+            groups: names.iter().map(|_| Group::default()).collect(),
+            members: own.map(id).collect(),
+        };
+        routing.weigh(backends, spec.scheduler, spec.maglev_size);
+        routing
+    }
+
+    /// Brings the groups up to the weights of `backends`.
+    pub(crate) fn weigh(&mut self, backends: &[Backend], scheduler: Scheduler, size: u32) {
+        for (at, group) in (0..).map(GroupId).zip(&mut self.groups) {
+            let own = || (0..).zip(backends).zip(&self.members).filter(|(_, id)| **id == at);
+            let eligible = own().filter(|((_, one), _)| one.weight > 0);
+            group.eligible = eligible.map(|((place, _), _)| place).collect();
+            let hashes = matches!(scheduler, Scheduler::Maglev | Scheduler::SourceHash);
+            group.maglev = hashes.then(|| {
+                let members = backends.iter().zip(&self.members).map(|(one, id)| Member {
+                    address: one.address,
+                    port: one.port.unwrap_or(0),
+                    weight: if *id == at { one.weight } else { 0 },
+                });
+                Maglev::fill(size, &members.collect::<Vec<_>>())
+            });
+        }
+    }
+
+    /// Whether no backend of the configuration is in the group.
+    pub(crate) fn is_empty(&self, group: GroupId) -> bool {
+        !self.members.contains(&group)
+    }
+
+    pub(crate) fn group(&self, GroupId(place): GroupId) -> Option<&Group> {
+        self.groups.get(usize::from(place))
+    }
+
+    /// The group for a request; that of the backends without a group if no rule matches.
+    pub(crate) fn route(&self, request: &impl RequestView) -> GroupId {
+        let found = self.rules.iter().find(|(rule, _)| rule.matches(request));
+        found.map_or(GroupId(0), |(_, group)| *group)
+    }
+
+    /// Whether all requests go to the same group.
+    pub(crate) fn is_uniform(&self) -> bool {
+        let other = |(_, group): &(RouteSpec, GroupId)| *group != GroupId(0);
+        !self.rules.iter().any(other)
+    }
+}
+
+impl Service {
+    /// The group of backends for a request to a service that balances requests: that of
+    /// the most specific route that matches, or that of the backends without a group.
+    #[must_use]
+    pub fn route(&self, request: &impl RequestView) -> Option<GroupId> {
+        self.routing().map(|routing| routing.route(request))
+    }
+
+    /// Whether the configuration has backends for the requests of `group`, in whatever
+    /// state.
+    #[must_use]
+    pub fn has_group(&self, group: GroupId) -> bool {
+        self.routing().is_some_and(|routing| !routing.is_empty(group))
+    }
+
+    /// Whether all requests go to the same backends.
+    #[must_use]
+    pub fn is_uniform(&self) -> bool {
+        self.routing().is_none_or(Routing::is_uniform)
+    }
+}
+
+impl RouteSpec {
+    /// Of two routes that match, the one with the greater rank decides: a host before any
+    /// host and a whole host before names below it, then the longer path, then the route
+    /// that asks for more.
+    fn rank(&self) -> (u8, usize, usize, u8) {
+        let (kind, length) = match &self.host {
+            None => (0, 0),
+            Some(host) if host.starts_with("*.") => (1, host.len()),
+            Some(host) => (2, host.len()),
+        };
+        let more = u8::from(self.header.is_some()) + u8::from(self.cookie.is_some());
+        (kind, length, self.path.as_ref().map_or(0, String::len), more)
+    }
+
+    fn matches(&self, request: &impl RequestView) -> bool {
+        self.host.as_deref().is_none_or(|host| matches_host(host, bare(request.host())))
+            && self.path.as_deref().is_none_or(|path| begins_with(request.path(), path))
+            && self
+                .header
+                .as_ref()
+                .is_none_or(|(name, value)| request.has_header(name, value.as_deref()))
+            && self
+                .cookie
+                .as_ref()
+                .is_none_or(|(name, value)| request.has_cookie(name, value.as_deref()))
+    }
+}
+
+/// The host without its port and without the dot at the end of a whole domain name.
+fn bare(host: &str) -> &str {
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => name,
+        _ => host,
+    };
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+fn matches_host(pattern: &str, host: &str) -> bool {
+    let Some(suffix) = pattern.strip_prefix('*') else {
+        return host.eq_ignore_ascii_case(pattern);
+    };
+    let Some(at) = host.len().checked_sub(suffix.len()).filter(|at| *at > 0) else { return false };
+    host.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+}
+
+/// Whether `path` is `prefix` or below it.
+fn begins_with(path: &str, prefix: &str) -> bool {
+    let Some(rest) = path.strip_prefix(prefix) else { return false };
+    rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Asked(&'static str, &'static str);
+
+    impl RequestView for Asked {
+        fn host(&self) -> &str {
+            self.0
+        }
+        fn path(&self) -> &str {
+            self.1
+        }
+        fn has_header(&self, name: &str, value: Option<&str>) -> bool {
+            name == "beta" && value.is_none_or(|value| value == "1")
+        }
+        fn has_cookie(&self, _: &str, _: Option<&str>) -> bool {
+            false
+        }
+    }
+
+    fn route(host: &str, path: &str) -> RouteSpec {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        RouteSpec { host: given(host), path: given(path), ..RouteSpec::default() }
+    }
+
+    #[test]
+    fn hosts_and_paths_match_in_whole_names_and_segments() {
+        for (host, path, asked, matches) in [
+            ("a.b", "", Asked("A.b:80", "/"), true),
+            ("a.b", "", Asked("a.b.", "/"), true),
+            ("a.b", "", Asked("xa.b", "/"), false),
+            ("*.b", "", Asked("x.a.b", "/"), true),
+            ("*.b", "", Asked("b", "/"), false),
+            ("*.b", "", Asked(".b", "/"), false),
+            ("[::1]", "", Asked("[::1]:8", "/"), true),
+            ("", "/a", Asked("", "/a"), true),
+            ("", "/a", Asked("", "/a/b"), true),
+            ("", "/a", Asked("", "/ab"), false),
+            ("", "/a/", Asked("", "/a"), false),
+            ("", "/", Asked("", "/x"), true),
+        ] {
+            let found = route(host, path).matches(&asked);
+            assert_eq!(found, matches, "{host}{path} and {}{}", asked.0, asked.1);
+        }
+        let beta = |value: Option<&str>| RouteSpec {
+            header: Some(("beta".to_owned(), value.map(str::to_owned))),
+            ..RouteSpec::default()
+        };
+        let asked = Asked("", "/");
+        assert!(beta(None).matches(&asked) && beta(Some("1")).matches(&asked));
+        assert!(!beta(Some("2")).matches(&asked));
+    }
+
+    #[test]
+    fn a_whole_host_is_before_a_wildcard_and_a_longer_path_before_a_shorter() {
+        let mut all = [
+            route("", "/long/path"),
+            route("*.b", "/long"),
+            route("a.b", ""),
+            route("a.b", "/x"),
+            route("*.a.b", ""),
+        ];
+        all.sort_by_key(|route| std::cmp::Reverse(route.rank()));
+        let order: Vec<_> = all
+            .iter()
+            .map(|own| (own.host.as_deref().unwrap_or(""), own.path.as_deref().unwrap_or("")))
+            .collect();
+        let wanted =
+            [("a.b", "/x"), ("a.b", ""), ("*.a.b", ""), ("*.b", "/long"), ("", "/long/path")];
+        assert_eq!(order, wanted);
+    }
+}
