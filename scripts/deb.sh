@@ -73,7 +73,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: $maintainer
 Installed-Size: $(du -k -s "$root" | cut -f 1)
-Depends: $depends, init-system-helpers (>= 1.54), librte-meta-net | librte-meta-allpmds
+Depends: $depends, init-system-helpers (>= 1.54), librte-meta-net | librte-meta-allpmds, librte-meta-mempool | librte-meta-allpmds
 Recommends: dpdk
 Section: net
 Priority: optional

@@ -63,6 +63,9 @@ huge_pages = "never"
 [workers]
 idle = "yield"
 
+[conntrack]
+connections = 1024
+
 [[port]]
 name = "p0"
 device = "net_ring0"
