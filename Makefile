@@ -2,9 +2,10 @@
 TARGET ?= $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 30
+API_CASES ?= 10000
 
 .PHONY: help deps rust build deb demo test check test-cargo test-instructions test-loom test-miri test-e2e \
-	test-vm test-deb fuzz soak soak-reload
+	test-vm test-api test-deb fuzz soak soak-reload
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
@@ -17,6 +18,7 @@ help:
 	@echo 'make test-miri the connection table in Miri, on the nightly toolchain'
 	@echo 'make test-e2e  only the whole lab, with each encoding'
 	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
+	@echo 'make test-api  the control API against API_CASES=$(API_CASES) random requests'
 	@echo 'make test-deb  the package, installed, run and removed in a clean Debian (root)'
 	@echo 'make deps      install the Debian packages needed (root or sudo)'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
@@ -80,6 +82,10 @@ test-e2e: rust deps
 test-vm: rust deps
 	cargo test --workspace --locked --no-run
 	@sh crates/lab/vm/test.sh $(TARGET)/debug/hnlb $(TARGET)/vm
+
+# Other requests: HNLB_SEED=2 make test-api.
+test-api: rust deps
+	HNLB_API_CASES=$(API_CASES) cargo test --workspace --test api_cases --locked -- --nocapture
 
 test-deb: deb
 	@sh scripts/test-deb.sh $(TARGET)/deb/hnlb_*.deb
