@@ -46,8 +46,8 @@ fn for_kernel(link: Link) -> Vec<(Vec<u8>, Counter)> {
         (icmp4(link, "9.9.9.9", "10.1.0.77", ask, b""), Counter::NotForUs),
         (protocol(link, "9.9.9.9", "10.1.0.77", 47), Counter::ProtocolNotBalanced),
         // To a group.
-        (protocol(group, "10.0.0.9", "224.0.0.18", 112), Counter::GroupMac),
-        (protocol(group6, "fe80::9", "ff02::12", 112), Counter::GroupMac),
+        (protocol(group, "10.0.0.9", "224.0.0.18", 112), Counter::ProtocolNotBalanced),
+        (protocol(group6, "fe80::9", "ff02::12", 112), Counter::ProtocolNotBalanced),
     ]
 }
 
