@@ -142,8 +142,8 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
             self.stages.fragments.set_timeout(now.fragment_timeout_ms);
             self.stages.echoes.set_timeout(now.fragment_timeout_ms);
-            self.stages.errors.limit = TokenBucket::new(now.answers.per_second);
-            self.stages.exceptions = Exceptions::new(now.answers.to_kernel_per_second);
+            self.stages.errors.limit.set_rate(now.answers.per_second);
+            self.stages.exceptions.set_rate(now.answers.to_kernel_per_second);
             self.stages.spliced.follow(now);
         }
     }

@@ -16,6 +16,13 @@ impl TokenBucket {
         Self { rate, level: u64::from(rate) * 1000, filled_ms: 0 }
     }
 
+    /// Takes another rate. What the bucket has stays, up to what it then holds: the
+    /// configuration changes whenever a health check finds something.
+    pub(crate) fn set_rate(&mut self, rate: u32) {
+        self.rate = rate;
+        self.level = self.level.min(u64::from(rate) * 1000);
+    }
+
     /// Takes one token, if there is one at `now_ms`.
     #[must_use]
     pub(crate) fn take(&mut self, now_ms: u64) -> bool {
@@ -43,5 +50,14 @@ mod tests {
         assert_eq!(taken(&mut bucket, 105), 1);
         assert_eq!(taken(&mut bucket, 50), 0, "a clock that goes back gives nothing");
         assert_eq!(taken(&mut bucket, 100_000), 10);
+        bucket.set_rate(10);
+        assert_eq!(taken(&mut bucket, 100_000), 0, "the same rate fills nothing");
+        assert_eq!(taken(&mut bucket, 200_000), 10);
+        assert_eq!(taken(&mut bucket, 200_500), 5);
+        bucket.set_rate(20);
+        assert_eq!(taken(&mut bucket, 200_550), 1);
+        assert_eq!(taken(&mut bucket, 300_000), 20);
+        bucket.set_rate(0);
+        assert_eq!(taken(&mut bucket, 400_000), 0);
     }
 }

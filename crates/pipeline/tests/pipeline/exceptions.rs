@@ -48,6 +48,8 @@ fn for_kernel(link: Link) -> Vec<(Vec<u8>, Counter)> {
         // To a group.
         (protocol(group, "10.0.0.9", "224.0.0.18", 112), Counter::ProtocolNotBalanced),
         (protocol(group6, "fe80::9", "ff02::12", 112), Counter::ProtocolNotBalanced),
+        (udp(group, "10.0.0.9:520", "224.0.0.9:520", b"rip"), Counter::GroupMac),
+        (udp(group6, "[fe80::9]:521", "[ff02::9]:521", b"rip"), Counter::GroupMac),
     ]
 }
 
@@ -126,6 +128,22 @@ fn a_full_ring_is_a_drop() {
     world.out.ring_full = true;
     let frame = tcp(Link::CLIENT, "9.9.9.9:7", "10.0.0.1:22", "S", b"");
     world.drops(OUTSIDE, &frame, Counter::ToKernelFull);
+}
+
+/// Health checks change the configuration during a flood, and their answers arrive.
+#[test]
+fn a_flood_is_limited_whatever_changes_and_takes_no_answer_of_a_backend() {
+    let plan = Plan { to_kernel: 10, ..plan() };
+    let mut world = World::new(&plan);
+    let frame = udp(Link::CLIENT, "9.9.9.9:7", "10.0.0.1:9", b"");
+    for _ in 0..5 {
+        world.burst(OUTSIDE, vec![HeapPacket::new(&frame); 20]);
+        drop(world.shared.publish(std::sync::Arc::new(crate::world::snapshot(&plan))));
+    }
+    assert_eq!(world.out.kernel.len(), 10);
+    let answer = tcp(Link::from_backend(1), "10.1.0.11:8080", "10.1.0.1:40000", "SA", b"");
+    assert_eq!(world.one(INSIDE, &answer), None);
+    assert_eq!(world.out.kernel.len(), 11);
 }
 
 proptest! {
