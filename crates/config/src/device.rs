@@ -173,6 +173,15 @@ fn check_interface(device: &str, name: &str) -> Result<(), text::BadText> {
     )))
 }
 
+/// Whether a device, perhaps with arguments, is a PCI address, which has a domain or bus
+/// before its first colon: `0000:3b:00.0`.
+#[must_use]
+pub fn is_pci(device: &str) -> bool {
+    let address = device.split(',').next().unwrap_or_default();
+    address.contains(':')
+        && address.split([':', '.']).all(|part| u32::from_str_radix(part, 16).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,6 +215,16 @@ mod tests {
         check_device("xdp:enp3s0f0np0.10").unwrap();
         for wrong in ["xdp:", "xdp:eth1,queues=2", "xdp:a/b", "xdp:0123456789abcdef"] {
             assert!(check_device(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pci_addresses_are_told_from_virtual_devices() {
+        for pci in ["0000:3b:00.0", "3b:00.1", "0000:AF:00.1,fdir_conf=1"] {
+            assert!(is_pci(pci), "{pci}");
+        }
+        for other in ["net_null0", "net_af_packet0,iface=a:b", "net_tap0,mac=02:00:00:00:00:01"] {
+            assert!(!is_pci(other), "{other}");
         }
     }
 }

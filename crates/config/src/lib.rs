@@ -31,7 +31,7 @@ mod workers;
 pub use answers::Answers;
 pub use api::Api;
 pub use config::{Config, read};
-pub use device::{Eal, HugePages, Nic, Port};
+pub use device::{Eal, HugePages, Nic, Port, is_pci};
 pub use error::{ConfigError, ConfigErrors};
 pub use fleet::Fleet;
 pub use health::Health;

@@ -40,8 +40,7 @@ impl Clock {
 /// Nanoseconds from any start, for durations.
 #[must_use]
 pub(crate) fn nanoseconds() -> u64 {
-    let per_second = u128::from(eal::cycles_per_second().max(1));
-    (u128::from(eal::cycles()) * 1_000_000_000 / per_second) as u64
+    eal::nanoseconds(eal::cycles())
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use config::{Config, Port};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use crate::error::StartError;
-use crate::load_balancer::is_pci;
 use crate::patience;
 
 /// A device that no other load balancer uses, until this is dropped.
@@ -38,7 +37,7 @@ fn shared_name(port: &Port) -> Option<String> {
         return Some(interface.to_owned());
     }
     let device = &port.device;
-    let address = device.split(',').next().filter(|_| is_pci(device))?.to_ascii_lowercase();
+    let address = device.split(',').next().filter(|_| config::is_pci(device))?.to_ascii_lowercase();
     Some(if address.matches(':').count() == 1 { format!("0000:{address}") } else { address })
 }
 

@@ -185,16 +185,9 @@ fn eal_config(config: &Config) -> EalConfig {
             config::HugePages::Require => dpdk::HugePages::Require,
             config::HugePages::Never => dpdk::HugePages::Never,
         },
-        pci: config.ports.iter().any(|port| is_pci(&port.device)),
+        pci: config.ports.iter().any(|port| config::is_pci(&port.device)),
         ..EalConfig::default()
     }
-}
-
-/// A PCI address has a domain or bus before its first colon: `0000:3b:00.0`.
-pub(crate) fn is_pci(device: &str) -> bool {
-    let address = device.split(',').next().unwrap_or_default();
-    address.contains(':')
-        && address.split([':', '.']).all(|part| u32::from_str_radix(part, 16).is_ok())
 }
 
 /// Polling threads beside those for slow work against the cores there are.
@@ -207,21 +200,6 @@ fn idle(config: &Config) -> Idle {
             let threads = usize::from(config.workers.count) + nics;
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             if threads < cores { Idle::Spin } else { Idle::Yield }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pci_addresses_are_told_from_virtual_devices() {
-        for pci in ["0000:3b:00.0", "3b:00.1", "0000:AF:00.1,fdir_conf=1"] {
-            assert!(is_pci(pci), "{pci}");
-        }
-        for other in ["net_null0", "net_af_packet0,iface=a:b", "net_tap0,mac=02:00:00:00:00:01"] {
-            assert!(!is_pci(other), "{other}");
         }
     }
 }

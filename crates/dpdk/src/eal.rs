@@ -169,6 +169,12 @@ pub fn cycles_per_second() -> u64 {
     unsafe { dpdk_sys::rte_get_tsc_hz() }
 }
 
+/// So many cycles of [`cycles`] in nanoseconds; once EAL runs.
+#[must_use]
+pub fn nanoseconds(cycles: u64) -> u64 {
+    (u128::from(cycles) * 1_000_000_000 / u128::from(cycles_per_second().max(1))) as u64
+}
+
 fn start(words: Vec<CString>) -> Result<(), i32> {
     // EAL and libraries keep pointers into the arguments, so they are leaked,
     // once per process.

@@ -116,13 +116,8 @@ impl Attachment {
     /// Whether it is a PCI device.
     #[must_use]
     pub fn is_pci(&self) -> bool {
-        matches!(self, Self::Device(device) if is_pci(device))
+        matches!(self, Self::Device(device) if config::is_pci(device))
     }
-}
-
-/// Whether a device is written as a PCI address.
-pub(crate) fn is_pci(device: &str) -> bool {
-    device.starts_with(|c: char| c.is_ascii_hexdigit()) && device.contains(':')
 }
 
 #[cfg(test)]

@@ -19,5 +19,5 @@ pub use config::{Config, ConfigError};
 pub use function::{Function, FunctionError, FunctionReport};
 pub use report::{FunctionReportRow, PortReport, Report};
 pub use server::{Server, ServerError};
-pub use status::{StatusError, StatusSocket, ask};
+pub use status::{StatusError, answer, ask};
 pub use work::{Inspect, Work};

@@ -12,7 +12,6 @@ use dpdk::{
 };
 use nf::Middlebox;
 
-use crate::attachment::is_pci;
 use crate::config::{Config, ConfigError, Idle};
 use crate::outbox::Lanes;
 use crate::report::Report;
@@ -85,7 +84,7 @@ impl Server {
     /// [`ServerError`] says what could not be had.
     pub fn start(config: Config) -> Result<Self, ServerError> {
         let server = Middlebox::new(config.settings()?).map_err(ConfigError::from)?;
-        let pci = config.ports.iter().any(|port| is_pci(&port.device))
+        let pci = config.ports.iter().any(|port| config::is_pci(&port.device))
             || config.functions.iter().any(|function| function.attach.is_pci());
         let eal = Eal::init(&EalConfig {
             memory_mb: config.memory_mb,
@@ -283,11 +282,13 @@ impl Poller {
             Ok(guard) => guard,
             Err(error) => return tracing::error!("the polling thread can't run: {error}"),
         };
-        let clock = Clock::start();
+        let start = dpdk::eal::cycles();
+        // Not 0, so that the first moment is one.
+        let now = || 1 + dpdk::eal::nanoseconds(dpdk::eal::cycles().saturating_sub(start));
         let (mut empty, mut ticked, mut pictured) = (0_u32, 0, 0);
-        let (mut busy_ns, mut last) = (0, clock.now_ns());
+        let (mut busy_ns, mut last) = (0, now());
         while !stop.load(Ordering::Relaxed) {
-            let now_ns = clock.now_ns();
+            let now_ns = now();
             let found = self.round(now_ns);
             if now_ns - ticked > TICK_NS {
                 ticked = now_ns;
@@ -347,23 +348,5 @@ impl Poller {
         let ports = self.port_names.iter().map(|name| (name.clone(), false));
         let report = Report::of(&self.server, ports, &self.names);
         self.report.store(Arc::new(Report { busy_percent, ..report }));
-    }
-}
-
-/// Nanoseconds from the cycle counter.
-struct Clock {
-    start: u64,
-    per_second: u64,
-}
-
-impl Clock {
-    fn start() -> Self {
-        Self { start: dpdk::eal::cycles(), per_second: dpdk::eal::cycles_per_second().max(1) }
-    }
-
-    fn now_ns(&self) -> u64 {
-        let cycles = u128::from(dpdk::eal::cycles().saturating_sub(self.start));
-        // Not 0, so that the first moment is one.
-        1 + (cycles * 1_000_000_000 / u128::from(self.per_second)) as u64
     }
 }

@@ -148,7 +148,6 @@ fn arrivals(
 /// end of its poll.
 fn replay(due: &mut [Due], core: Option<u32>) -> Result<Vec<Option<u64>>, CheckError> {
     let per_second = dpdk::eal::cycles_per_second().max(1);
-    let ns = |cycles: u64| (u128::from(cycles) * 1_000_000_000 / u128::from(per_second)) as u64;
     let mut latencies = vec![None; due.len()];
     let (mut to, mut from) = rtrb::RingBuffer::<(usize, u64, Vec<u8>)>::new(QUEUE);
     let (ready, ended) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -183,7 +182,7 @@ fn replay(due: &mut [Due], core: Option<u32>) -> Result<Vec<Option<u64>>, CheckE
                 let now = dpdk::eal::cycles();
                 for (number, came, _) in batch.drain(..) {
                     if let Some(latency) = latencies.get_mut(number) {
-                        *latency = Some(ns(now.saturating_sub(came)));
+                        *latency = Some(dpdk::eal::nanoseconds(now.saturating_sub(came)));
                     }
                 }
             }

@@ -71,8 +71,7 @@ pub fn record(
 }
 
 fn nanoseconds(cycles: u64) -> u32 {
-    let ns = u128::from(cycles) * 1_000_000_000 / u128::from(dpdk::eal::cycles_per_second().max(1));
-    u32::try_from(ns).unwrap_or(u32::MAX)
+    u32::try_from(dpdk::eal::nanoseconds(cycles)).unwrap_or(u32::MAX)
 }
 
 /// The middles of equal shares of the samples. The interruptions of a busy machine are in

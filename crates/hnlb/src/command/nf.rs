@@ -3,7 +3,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use middlebox::{Config, Function, Report, Server, StatusSocket, Work};
+use api::Socket;
+use middlebox::{Config, Function, Report, Server, Work};
 
 use crate::cli_nf::{NfCommand, NfFunctionArgs, NfRunArgs, NfStatusArgs};
 use crate::supervisor::Supervisor;
@@ -11,6 +12,8 @@ use crate::{CommandResult, output, stop};
 
 /// How often the main thread looks at links and at the status socket.
 const LOOK: Duration = Duration::from_millis(5);
+/// How long a server that ends may take to let go of the socket.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(command: &NfCommand) -> CommandResult {
     match command {
@@ -24,7 +27,9 @@ pub(crate) fn run(command: &NfCommand) -> CommandResult {
 fn serve(args: &NfRunArgs) -> CommandResult {
     let config = Config::load(&args.config)?;
     let signals = stop::on_signal()?;
-    let socket = StatusSocket::bind(&config.socket)?;
+    let status = config::Status { socket: config.socket.clone(), ..config::Status::default() };
+    let socket = Socket::bind(&status, PATIENCE)?;
+    socket.listener().set_nonblocking(true)?;
     let (pairs, functions) = (config.pairs.len(), config.functions.len());
     let mut server = Server::start(config)?;
     tracing::info!(pairs, functions, "running; `hnlb nf status` shows what it does");
@@ -32,7 +37,7 @@ fn serve(args: &NfRunArgs) -> CommandResult {
     supervisor.ready();
     while !signals.stop.load(Ordering::Relaxed) {
         server.watch()?;
-        socket.answer(&server.report());
+        middlebox::answer(socket.listener(), &server.report());
         supervisor.alive(std::time::Instant::now());
         std::thread::sleep(LOOK);
     }
