@@ -14,57 +14,24 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Map, Value, json};
-use testkit::Program;
+use testkit::{ConfigText, Program};
+use wire::Transport;
 
-const CONFIG: &str = r#"
-[eal]
-memory_mb = 256
-huge_pages = "never"
-
-[workers]
-idle = "yield"
-
-[conntrack]
-connections = 1024
-
-[[port]]
-name = "p0"
-device = "net_ring0"
-
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24"]
-
-[[service]]
-name = "web"
-vip = "10.71.0.100"
-port = 80
-protocol = "tcp"
-
-[[service.backend]]
-address = "10.71.0.11"
-weight = 3
-backup = true
-
-[[service.backend]]
-address = "10.71.0.12"
-
-[[service]]
-name = "dns"
-vip = "10.71.0.100"
-port = 53
-protocol = "udp"
-
-[[service.backend]]
-address = "10.71.0.11"
-"#;
+fn config() -> ConfigText {
+    ConfigText::one_ring()
+        .service("web", "10.71.0.100", Some(80), Transport::Tcp, "")
+        .backend("10.71.0.11", None, "weight = 3\nbackup = true\n")
+        .backend("10.71.0.12", None, "")
+        .service("dns", "10.71.0.100", Some(53), Transport::Udp, "")
+        .backend("10.71.0.11", None, "")
+}
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
 }
 
 fn start() -> Program {
-    let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], CONFIG);
+    let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], config().text());
     program.wait_for_start();
     program
 }

@@ -9,61 +9,30 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use testkit::Program;
+use testkit::{ConfigText, Program};
+use wire::Transport;
 
-const CONFIG: &str = r#"
-[eal]
-memory_mb = 256
-huge_pages = "never"
-
-[workers]
-idle = "yield"
-
-[conntrack]
-connections = 1024
-
-[[port]]
-name = "p0"
-device = "net_ring0"
-
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24"]
-
-[[service]]
-name = "web"
-vip = "10.71.0.100"
-port = 80
-protocol = "tcp"
-
-[[service.backend]]
-address = "10.71.0.11"
-
-[[service.backend]]
-address = "10.71.0.12"
-weight = 3
-
-[[service]]
-name = "dns"
-vip = "10.71.0.100"
-port = 53
-protocol = "udp"
-mode = "dsr"
-stateless = true
-by = "hash"
-
-[[service.backend]]
-address = "10.71.0.11"
-
-[[service.backend]]
-address = "10.71.0.12"
-"#;
+fn config() -> ConfigText {
+    ConfigText::one_ring()
+        .service("web", "10.71.0.100", Some(80), Transport::Tcp, "")
+        .backend("10.71.0.11", None, "")
+        .backend("10.71.0.12", None, "weight = 3\n")
+        .service(
+            "dns",
+            "10.71.0.100",
+            Some(53),
+            Transport::Udp,
+            "mode = \"dsr\"\nstateless = true\nby = \"hash\"\n",
+        )
+        .backend("10.71.0.11", None, "")
+        .backend("10.71.0.12", None, "")
+}
 
 struct Running(Program);
 
 impl Running {
     fn start() -> Self {
-        let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], CONFIG);
+        let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], config().text());
         program.wait_for_start();
         Self(program)
     }

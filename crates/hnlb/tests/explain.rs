@@ -5,49 +5,17 @@
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::Program;
+use testkit::{ConfigText, Program};
+use wire::Transport;
 
-const CONFIG: &str = r#"
-[eal]
-memory_mb = 256
-huge_pages = "never"
-
-[workers]
-idle = "yield"
-
-[conntrack]
-connections = 1024
-
-[[port]]
-name = "p0"
-device = "net_ring0"
-
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24"]
-
-[[neighbour]]
-address = "10.71.0.11"
-mac = "02:00:00:00:00:11"
-
-[[neighbour]]
-address = "10.71.0.12"
-mac = "02:00:00:00:00:12"
-
-[[service]]
-name = "web"
-vip = "10.71.0.100"
-port = 80
-protocol = "tcp"
-
-[[service.backend]]
-address = "10.71.0.11"
-port = 8080
-
-[[service.backend]]
-address = "10.71.0.12"
-port = 8080
-"#;
+fn config() -> ConfigText {
+    ConfigText::one_ring()
+        .table("[[neighbour]]", "address = \"10.71.0.11\"\nmac = \"02:00:00:00:00:11\"\n")
+        .table("[[neighbour]]", "address = \"10.71.0.12\"\nmac = \"02:00:00:00:00:12\"\n")
+        .service("web", "10.71.0.100", Some(80), Transport::Tcp, "")
+        .backend("10.71.0.11", Some(8080), "")
+        .backend("10.71.0.12", Some(8080), "")
+}
 
 const CLIENT: [&str; 4] = ["explain", "tcp", "10.71.0.50:40000", "10.71.0.100:80"];
 
@@ -57,7 +25,7 @@ fn object(text: &str) -> Value {
 
 #[test]
 fn a_running_load_balancer_tells_where_a_packet_would_go() {
-    let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], CONFIG);
+    let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], config().text());
     program.wait_for_start();
     let story = object(&program.told(&[&CLIENT[..], &["--json"]].concat()));
     assert_eq!(story["verdict"], "forwarded", "{story}");
@@ -102,7 +70,7 @@ fn a_running_load_balancer_tells_where_a_packet_would_go() {
 fn a_configuration_alone_tells_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("hnlb.toml");
-    std::fs::write(&file, CONFIG).unwrap();
+    std::fs::write(&file, config().text()).unwrap();
     let told = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hnlb"));
         let output = command.args(words).arg("--config").arg(&file).output().unwrap();

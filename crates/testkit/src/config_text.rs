@@ -19,6 +19,18 @@ impl ConfigText {
         Self::default()
     }
 
+    /// What a program runs with on any machine: one port `p0` on a ring without traffic,
+    /// little memory, and 10.71.0.0/24 on its link.
+    #[must_use]
+    pub fn one_ring() -> Self {
+        Self::new()
+            .table("[eal]", "memory_mb = 256\nhuge_pages = \"never\"\n")
+            .table("[workers]", "idle = \"yield\"\n")
+            .table("[conntrack]", "connections = 1024\n")
+            .table("[[port]]", "name = \"p0\"\ndevice = \"net_ring0\"\n")
+            .interface("p0", &["10.71.0.1/24"], "")
+    }
+
     /// The network of most tests: one port `p0` that is also the way to the
     /// backends, with 10.71.0.0/24 and 10.72.0.0/24 and their IPv6 counterparts
     /// on its link and everyone else behind the gateways .254 and ::fe.
