@@ -40,6 +40,7 @@ done
 "$1" lab crash --connections 50
 "$1" lab answers
 "$1" lab http
+"$1" lab kernel --encoding mark
 "$1" lab nf --seconds 2
 "$1" lab flood --seconds 3 --rate 2000
 left=

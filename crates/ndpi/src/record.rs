@@ -11,7 +11,7 @@ const PLACES: usize = 12;
 /// Packets of each flow.
 const PACKETS: usize = 40;
 /// Flows that are open at a time, so that caches are as cold as in a busy server.
-const OPEN: usize = 512;
+const OPEN: usize = 8192;
 /// Quantiles of each place.
 const QUANTILES: usize = 64;
 
@@ -47,6 +47,7 @@ pub fn record(
             let mut frame = conversation.next_frame();
             let start = dpdk::eal::cycles();
             inspector.inspect(&mut frame);
+            drop(frame);
             let cycles = dpdk::eal::cycles().saturating_sub(start);
             let slots = samples.get_mut(*application);
             if let (true, Some(slot)) =
