@@ -5,7 +5,7 @@ SOAK_MINUTES ?= 30
 API_CASES ?= 10000
 
 .PHONY: help deps rust build deb demo test check test-cargo test-instructions test-loom test-miri test-e2e \
-	test-vm test-api test-deb fuzz soak soak-reload
+	test-vm test-api test-deb fuzz soak soak-reload soak-xdp
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
@@ -23,6 +23,7 @@ help:
 	@echo 'make deps      install the Debian packages needed (root or sudo)'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make soak-reload  twenty times as many random changes of the configuration as make test'
+	@echo 'make soak-xdp  ten million packets through the XDP program, beside software and the emulated card'
 	@echo 'make soak      the lab under load again and again for SOAK_MINUTES=$(SOAK_MINUTES)'
 
 deps:
@@ -96,6 +97,10 @@ fuzz: rust
 # Other seeds: HNLB_SEED=100000 make soak-reload.
 soak-reload: rust deps
 	HNLB_SEQUENCES=1000 cargo test -p replay --test reload --locked -- --nocapture
+
+# The XDP program against software and against the emulated card.
+soak-xdp: rust deps
+	XDP_PACKETS=5000000 cargo test -p xdp --locked -- --nocapture
 
 soak: build
 	@sh scripts/soak.sh $(TARGET)/release/hnlb $(SOAK_MINUTES)

@@ -25,6 +25,8 @@ pub(crate) struct PortView {
     port: Port,
     /// The emulated NIC and the wire behind it.
     emulated: Option<(Nic, Port, Arc<CounterSet<NicCounter>>)>,
+    /// Entries that the match table in the kernel takes.
+    kernel_capacity: u32,
     /// What the last look at the link showed.
     link: Option<LinkState>,
     /// As configured.
@@ -60,6 +62,7 @@ impl PortView {
             mac: device.mac.to_string(),
             port: device.port,
             emulated: device.emulated.map(|own| (own.nic, own.wire, own.counters)),
+            kernel_capacity: device.xdp.map_or(0, |xdp| xdp.capacity()),
             link: None,
             mtu: config.mtu,
             link_mtu: None,
@@ -69,6 +72,11 @@ impl PortView {
     /// Its name in the configuration.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Entries that its match table takes, if that is the kernel's.
+    pub(crate) const fn kernel_capacity(&self) -> u32 {
+        self.kernel_capacity
     }
 
     /// Whether the last look found its link up.

@@ -214,6 +214,7 @@ impl Reporter {
                 *sum.drops.entry(name.to_owned()).or_insert(0) += value;
             }
         }
+        sum.capacity += self.ports.iter().map(|own| u64::from(own.kernel_capacity())).sum::<u64>();
         sum
     }
 

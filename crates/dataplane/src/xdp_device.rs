@@ -23,6 +23,15 @@ pub(crate) struct XdpInterface {
     leftovers: Leftovers,
     /// The connections among that.
     connections: Vec<Leftover>,
+    /// Entries that the match table takes; 0 without a program.
+    capacity: u32,
+}
+
+impl XdpInterface {
+    /// Entries that the match table takes; 0 if there is none.
+    pub(crate) const fn capacity(&self) -> u32 {
+        self.capacity
+    }
 }
 
 /// Opens the interface `name`. Its match table comes with [`attach_programs`]. Where
@@ -69,7 +78,8 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
     });
     let outputs: HashMap<u16, Output> = outputs.collect();
     for (number, device) in (0..).zip(devices) {
-        let Some(XdpInterface { interface, leftovers, connections }) = &mut device.xdp else {
+        let Some(XdpInterface { interface, leftovers, connections, capacity }) = &mut device.xdp
+        else {
             continue;
         };
         let settings = Settings {
@@ -83,6 +93,7 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
             Ok(program) => {
                 let tag = program.0.tag().unwrap_or_default();
                 *connections = std::mem::take(leftovers).of_same_code(tag);
+                *capacity = program.1.capacity();
                 let flows = KernelFlows::new(program, outputs.clone(), clock::nanoseconds);
                 device.flows = Some(Box::new(flows));
                 device.notes = describe(&device.name, interface);
@@ -143,7 +154,8 @@ fn open_af_xdp(
     );
     match open_dpdk(port, &device, queues, pool) {
         Ok(opened) => {
-            Ok(Ok((opened, XdpInterface { interface, leftovers, connections: Vec::new() })))
+            let (connections, capacity) = (Vec::new(), 0);
+            Ok(Ok((opened, XdpInterface { interface, leftovers, connections, capacity })))
         }
         Err(error) => {
             // The driver may have attached the gate before it failed.

@@ -224,6 +224,15 @@ impl Encap {
         header.get(..usize::from(self.overhead())).unwrap_or(&header).to_vec()
     }
 
+    /// The outer header of whole packets of the family whose traffic class is 0, for
+    /// whoever fills in the rest: the length fields, IPv4's checksum and, from the flow,
+    /// the flow label and the lower 14 bits of UDP's source port are zero.
+    #[must_use]
+    pub fn of_family(&self, ipv6_inside: bool) -> Vec<u8> {
+        let header = self.front(&Inner::of_family(ipv6_inside));
+        header.get(..usize::from(self.overhead())).unwrap_or(&header).to_vec()
+    }
+
     /// Puts the IP packet of a frame into the tunnel and makes `headers` those of the
     /// outer packet. DSCP and congestion marks are copied out (RFC 2983 section 3.1,
     /// RFC 6040 section 4.1); IPv6 outside gets a flow label from the inner flow (RFC

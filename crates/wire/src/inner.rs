@@ -82,6 +82,11 @@ impl Inner {
         };
         Self { ipv6, length: 0, traffic_class: 0, entropy: entropy(addresses, ports) }
     }
+
+    /// A packet of no flow, of traffic class 0 and no length yet.
+    pub(crate) const fn of_family(ipv6: bool) -> Self {
+        Self { ipv6, length: 0, traffic_class: 0, entropy: 0 }
+    }
 }
 
 fn entropy(addresses: u64, ports: u32) -> u32 {

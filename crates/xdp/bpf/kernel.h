@@ -26,4 +26,6 @@ struct xdp_md {
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static long (*const redirect)(u32 ifindex, u64 flags) = (void *)23;
+static long (*const adjust_head)(struct xdp_md *context, int by) = (void *)44;
+static long (*const adjust_tail)(struct xdp_md *context, int by) = (void *)65;
 static long (*const redirect_map)(void *map, u32 key, u64 otherwise) = (void *)51;

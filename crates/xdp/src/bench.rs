@@ -6,7 +6,7 @@ use libbpf_rs::Object;
 use wire::{FlowKey, Mac, Rewrite, Transport};
 
 use crate::program::{self, Settings};
-use crate::{Action, Error, Key, Outcome, Table};
+use crate::{Action, Change, Error, Key, Outcome, Table};
 
 static BENCH: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bench.o"));
 
@@ -61,7 +61,7 @@ impl Bench {
         constants.extend(address);
         let (object, mut table) = program::load(BENCH, &settings, &constants, None)?;
         let action = Action {
-            rewrite: Rewrite::destination(vip, backend),
+            change: Rewrite::destination(vip, backend).map_or(Change::None, Change::Rewrite),
             interface: 1,
             source: mac,
             destination: Mac([2, 0, 0, 0, 0, 2]),

@@ -1,4 +1,4 @@
-//! Keys of the match table; the layout is that of `struct entry` in `bpf/forward.h`.
+//! Keys of the match table; the layout is that of `struct entry` in `bpf/table.h`.
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use wire::{FlowKey, FlowV4, FlowV6, Transport};

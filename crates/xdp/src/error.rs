@@ -3,6 +3,9 @@
 /// What went wrong with a program or its maps.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The process may not load programs.
+    #[error("XDP: loading a program needs root, or CAP_BPF with CAP_NET_ADMIN")]
+    NotPermitted,
     /// libbpf or the kernel refused; the text says what was tried.
     #[error("XDP: {what}: {source}")]
     Refused {
@@ -63,11 +66,8 @@ pub enum Error {
 impl Error {
     /// Whether the process lacks the permission: CAP_BPF and CAP_NET_ADMIN, or root.
     #[must_use]
-    pub fn is_permission(&self) -> bool {
-        match self {
-            Self::Refused { source, .. } => source.kind() == libbpf_rs::ErrorKind::PermissionDenied,
-            _ => false,
-        }
+    pub const fn is_permission(&self) -> bool {
+        matches!(self, Self::NotPermitted)
     }
 
     pub(crate) fn refused(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {

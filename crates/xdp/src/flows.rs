@@ -89,12 +89,12 @@ impl KernelFlows {
 
     fn check(&self, lowered: &Lowered) -> Result<Option<Action>, FlowError> {
         let Lowered::Connection(connection) = lowered else { return Ok(None) };
-        let Connection { rewrite, source, destination, output, .. } = *connection;
+        let Connection { change, source, destination, output, .. } = *connection;
         let Some(&Output { interface, mtu }) = self.outputs.get(&output) else {
             let words = format!("packets can't be sent out of port {output}: it isn't XDP's");
             return refuse(FlowErrorKind::Action, &words);
         };
-        Ok(Some(Action { rewrite, interface, source, destination, mtu }))
+        Ok(Some(Action { change, interface, source, destination, mtu }))
     }
 
     fn hold(&mut self, held: Held) -> RuleHandle {

@@ -68,7 +68,7 @@ fn leftover(words: &[AtomicU64; entry::WORDS], actions: &[AtomicU64]) -> Option<
 
 /// Source and destination that packets of `flow` get by the action with these words.
 fn new_ends(flow: &FlowKey, words: &[u64; action::WORDS]) -> Option<(SocketAddr, SocketAddr)> {
-    let [sequence, a, b, c, d, ports, _, last] = words;
+    let [sequence, a, b, c, d, ports, _, last, ..] = words;
     if sequence & 1 == 1 {
         return None;
     }

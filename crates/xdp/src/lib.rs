@@ -20,7 +20,7 @@ mod lower;
 mod program;
 mod table;
 
-pub use action::Action;
+pub use action::{Action, Change};
 pub use bench::{Bench, Course, System};
 pub use entry::Key;
 pub use error::Error;

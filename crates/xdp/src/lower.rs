@@ -2,14 +2,20 @@
 //!
 //! The program does one thing to packets, so a rule is taken only if it says just that:
 //! exact 5-tuple without fragments, SYN, FIN and RST; new addresses, ports and Ethernet
-//! addresses; one off the TTL; out of a port.
+//! addresses, or an outer header; one off the TTL; out of a port.
+mod actions;
+mod tunnel;
+
 use std::net::{IpAddr, SocketAddr};
 
 use dpdk::flow::{
-    Action, EthFields, FlowError, FlowErrorKind, HopField, Ipv4Fields, Ipv6Fields, Item, Match,
-    Modify, PortFields, Rule, SetField,
+    Action, EthFields, FlowError, FlowErrorKind, Ipv4Fields, Ipv6Fields, Item, Match, PortFields,
+    Rule,
 };
-use wire::{FlowKey, Mac, Rewrite, Side, Transport};
+use wire::{FlowKey, Mac, Transport};
+
+use self::actions::connection;
+use crate::Change;
 
 /// The group that has the connections' rules. Other groups stay empty: a jump to one
 /// leaves the packet to software.
@@ -21,6 +27,27 @@ const EVENTS: u8 = 0x07;
 const FRAGMENT: u16 = 0x3fff;
 /// Packets with a TTL of 0 or 1 have none of these bits.
 const BEYOND_LAST_HOP: u8 = 0xfe;
+
+/// The traffic class in an IPv6 header's first four bytes.
+const TRAFFIC_CLASS: u32 = 0x0ff0_0000;
+
+/// The traffic classes of the packets that a rule matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Any,
+    Zero,
+}
+
+impl Class {
+    /// By the field's value and mask, where `whole` is the mask of the whole class.
+    fn matched<T: PartialEq + Default>((spec, mask): (T, T), whole: T) -> Option<Self> {
+        match spec == T::default() {
+            true if mask == T::default() => Some(Self::Any),
+            true if mask == whole => Some(Self::Zero),
+            _ => None,
+        }
+    }
+}
 
 /// A rule in the program's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +65,7 @@ pub(crate) enum Lowered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Connection {
     pub(crate) key: FlowKey,
-    pub(crate) rewrite: Option<Rewrite>,
+    pub(crate) change: Change,
     pub(crate) source: Mac,
     pub(crate) destination: Mac,
     /// The number of the port that packets leave by.
@@ -59,8 +86,8 @@ pub(crate) fn lower(rule: &Rule) -> Result<Lowered, FlowError> {
         (0, [Action::Count, Action::Jump(CONNECTIONS)]) => entry(&rule.pattern),
         (CONNECTIONS, [Action::Jump(group)]) if *group > CONNECTIONS => guard(&rule.pattern),
         (CONNECTIONS, actions) => {
-            let key = key(&rule.pattern)?;
-            connection(key, actions).map(Lowered::Connection)
+            let (key, class) = key(&rule.pattern)?;
+            connection(key, class, actions).map(Lowered::Connection)
         }
         _ => refuse(FlowErrorKind::Attribute, "the kernel has one group of rules, group 1"),
     }
@@ -103,12 +130,13 @@ fn guard(pattern: &[Item]) -> Result<Lowered, FlowError> {
     refuse(FlowErrorKind::Item, "the program leaves no such packets to software")
 }
 
-/// The 5-tuple that `pattern` matches, if it matches nothing else.
-fn key(pattern: &[Item]) -> Result<FlowKey, FlowError> {
+/// The 5-tuple that `pattern` matches and which traffic classes, if it matches nothing
+/// else.
+fn key(pattern: &[Item]) -> Result<(FlowKey, Class), FlowError> {
     let [Item::Eth(Match::Present), net, transport] = pattern else {
         return refuse(FlowErrorKind::Item, "the program matches 5-tuples only");
     };
-    let (src, dst) = addresses(net)?;
+    let (src, dst, class) = addresses(net)?;
     let (proto, ports) = match transport {
         Item::Tcp(Match::Fields(ports)) if ports.tcp_flags.mask == EVENTS => {
             (Transport::Tcp, ports)
@@ -125,131 +153,35 @@ fn key(pattern: &[Item]) -> Result<FlowKey, FlowError> {
     }
     let (src, dst) = (SocketAddr::new(src, sport.spec), SocketAddr::new(dst, dport.spec));
     match FlowKey::new(proto, src, dst) {
-        Some(key) => Ok(key),
+        Some(key) => Ok((key, class)),
         None => refuse(FlowErrorKind::Item, "the addresses are of different families"),
     }
 }
 
 /// Source and destination, if all bits of them are matched, and nothing else that the
 /// program doesn't do by itself.
-fn addresses(net: &Item) -> Result<(IpAddr, IpAddr), FlowError> {
+fn addresses(net: &Item) -> Result<(IpAddr, IpAddr, Class), FlowError> {
     match net {
         Item::Ipv4(Match::Fields(fields)) => {
-            let Ipv4Fields { src, dst, fragment, .. } = *fields;
+            let Ipv4Fields { src, dst, fragment, tos, .. } = *fields;
             let whole = (fragment.spec, fragment.mask) == (0, FRAGMENT);
             let exact = (src.mask, dst.mask) == (u32::MAX, u32::MAX);
-            if whole
-                && exact
-                && *fields == (Ipv4Fields { src, dst, fragment, ..Ipv4Fields::default() })
-            {
-                return Ok((IpAddr::V4(src.spec.into()), IpAddr::V4(dst.spec.into())));
+            let read = Ipv4Fields { src, dst, fragment, tos, ..Ipv4Fields::default() };
+            let class = Class::matched((tos.spec, tos.mask), u8::MAX);
+            if let (true, true, Some(class)) = (whole, exact && *fields == read, class) {
+                return Ok((IpAddr::V4(src.spec.into()), IpAddr::V4(dst.spec.into()), class));
             }
         }
         Item::Ipv6(Match::Fields(fields)) => {
-            let Ipv6Fields { src, dst, .. } = *fields;
+            let Ipv6Fields { src, dst, vtc_flow, .. } = *fields;
             let exact = (src.mask, dst.mask) == (u128::MAX, u128::MAX);
-            if exact && *fields == (Ipv6Fields { src, dst, ..Ipv6Fields::default() }) {
-                return Ok((IpAddr::V6(src.spec.into()), IpAddr::V6(dst.spec.into())));
+            let read = Ipv6Fields { src, dst, vtc_flow, ..Ipv6Fields::default() };
+            let class = Class::matched((vtc_flow.spec, vtc_flow.mask), TRAFFIC_CLASS);
+            if let (true, Some(class)) = (exact && *fields == read, class) {
+                return Ok((IpAddr::V6(src.spec.into()), IpAddr::V6(dst.spec.into()), class));
             }
         }
         _ => {}
     }
     refuse(FlowErrorKind::Item, "both addresses must be matched, and whole packets only")
-}
-
-/// What the actions of a connection's rule say, gathered.
-#[derive(Debug, Default)]
-struct Gathered {
-    macs: [Option<Mac>; 2],
-    addresses: [Option<IpAddr>; 2],
-    ports: [Option<u16>; 2],
-    hops: bool,
-    output: Option<u16>,
-    timeout_s: Option<u32>,
-}
-
-fn connection(key: FlowKey, actions: &[Action]) -> Result<Connection, FlowError> {
-    let mut gathered = Gathered::default();
-    for action in actions {
-        gathered.take(action, &key)?;
-    }
-    let Gathered { macs: [source, destination], hops, output, timeout_s, .. } = gathered;
-    let (Some(source), Some(destination), Some(output), true) = (source, destination, output, hops)
-    else {
-        let words = "packets leave by a port, with new Ethernet addresses and one off their TTL";
-        return refuse(FlowErrorKind::Action, words);
-    };
-    let rewrite = gathered.rewrite(&key)?;
-    Ok(Connection { key, rewrite, source, destination, output, timeout_s })
-}
-
-impl Gathered {
-    fn take(&mut self, action: &Action, key: &FlowKey) -> Result<(), FlowError> {
-        let ipv6 = matches!(key, FlowKey::V6(_));
-        let own_hops = if ipv6 { HopField::Ipv6HopLimit } else { HopField::Ipv4Ttl };
-        match action {
-            Action::Count => {}
-            Action::Age { timeout_s } => self.timeout_s = Some(*timeout_s),
-            Action::RepresentedPort(port) => self.output = Some(*port),
-            Action::ModifyField(Modify::Add(field, u8::MAX) | Modify::Sub(field, 1))
-                if *field == own_hops && !self.hops =>
-            {
-                self.hops = true;
-            }
-            Action::ModifyField(Modify::Set(set)) => self.set(set, key)?,
-            _ => return refuse(FlowErrorKind::Action, "the program has no such action"),
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, set: &SetField, key: &FlowKey) -> Result<(), FlowError> {
-        let tcp = key.proto() == Transport::Tcp;
-        let ipv6 = matches!(key, FlowKey::V6(_));
-        let ([source, destination], [sport, dport]) = (&mut self.addresses, &mut self.ports);
-        let [mac_source, mac_destination] = &mut self.macs;
-        match *set {
-            SetField::MacSrc(mac) => *mac_source = Some(mac),
-            SetField::MacDst(mac) => *mac_destination = Some(mac),
-            SetField::Ipv4Src(address) if !ipv6 => *source = Some(address.into()),
-            SetField::Ipv4Dst(address) if !ipv6 => *destination = Some(address.into()),
-            SetField::Ipv6Src(address) if ipv6 => *source = Some(address.into()),
-            SetField::Ipv6Dst(address) if ipv6 => *destination = Some(address.into()),
-            SetField::TcpSport(port) if tcp => *sport = Some(port),
-            SetField::TcpDport(port) if tcp => *dport = Some(port),
-            SetField::UdpSport(port) if !tcp => *sport = Some(port),
-            SetField::UdpDport(port) if !tcp => *dport = Some(port),
-            _ => return refuse(FlowErrorKind::Action, "the packets have no such field"),
-        }
-        Ok(())
-    }
-
-    /// The rewrite of packets of `key`; `None`: addresses and ports stay.
-    fn rewrite(&self, key: &FlowKey) -> Result<Option<Rewrite>, FlowError> {
-        let ([source, destination], [sport, dport]) = (self.addresses, self.ports);
-        let port_side = side(sport.is_some(), dport.is_some());
-        let Some(address_side) = side(source.is_some(), destination.is_some()) else {
-            if port_side.is_none() {
-                return Ok(None);
-            }
-            return refuse(FlowErrorKind::Action, "ports are written with an address only");
-        };
-        let (old_source, old_destination) = (key.src(), key.dst());
-        let new = |address: Option<IpAddr>, port: Option<u16>, old: SocketAddr| {
-            SocketAddr::new(address.unwrap_or(old.ip()), port.unwrap_or(old.port()))
-        };
-        let new = (new(source, sport, old_source), new(destination, dport, old_destination));
-        match Rewrite::compile(address_side, port_side, (old_source, old_destination), new) {
-            Some(rewrite) => Ok(Some(rewrite)),
-            None => refuse(FlowErrorKind::Action, "the addresses are of different families"),
-        }
-    }
-}
-
-fn side(source: bool, destination: bool) -> Option<Side> {
-    match (source, destination) {
-        (true, true) => Some(Side::Both),
-        (true, false) => Some(Side::Source),
-        (false, true) => Some(Side::Destination),
-        (false, false) => None,
-    }
 }

@@ -3,8 +3,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use libbpf_rs::{
-    MapCore, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, Program as LoadedProgram,
-    ProgramHandle, ProgramInput, ProgramMut,
+    ErrorKind, MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject,
+    PrintLevel, Program as LoadedProgram, ProgramHandle, ProgramInput, ProgramMut, libbpf_sys,
 };
 use mapped::Mapped;
 use wire::Mac;
@@ -15,6 +15,9 @@ static FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.o"));
 
 /// The program's name.
 const NAME: &str = "hnlb_forward";
+
+/// Bytes that a frame may grow by: an outer header of IPv6, UDP and Geneve.
+const GROWN: usize = 56;
 
 /// What a program is loaded with.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +42,7 @@ impl Settings {
         self.capacity.max(8).saturating_mul(5).div_ceil(2)
     }
 
-    /// `struct settings` of `bpf/forward.h`.
+    /// `struct settings` of `bpf/packet.h`.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.seed.to_ne_bytes().to_vec();
         bytes.extend(self.slots().to_ne_bytes());
@@ -140,6 +143,7 @@ pub(crate) fn load(
         return Err(Error::Architecture);
     }
     libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    check_permission()?;
     let open = ObjectBuilder::default().open_memory(elf);
     let mut open = open.map_err(Error::refused("the compiled program can't be read"))?;
     let slots = settings.slots();
@@ -164,6 +168,19 @@ pub(crate) fn load(
     let actions = map(&object, "actions", settings.actions as usize * action::WORDS)?;
     let sizes = [slots, settings.actions];
     Ok((object, Table::new(entries, actions, settings.seed, sizes)))
+}
+
+/// A program that the verifier refuses gets the same error as a process without
+/// permission, so a map that needs the same permission is asked for first.
+fn check_permission() -> Result<(), Error> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    match MapHandle::create(MapType::Xskmap, None::<&str>, 4, 4, 1, &options) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::NotPermitted),
+        _ => Ok(()),
+    }
 }
 
 fn size(open: &mut OpenObject, name: &'static str, entries: u32) -> Result<(), Error> {
@@ -193,7 +210,7 @@ pub(crate) fn run(
     repeat: u32,
 ) -> Result<Ran, Error> {
     let program = find(object, name)?;
-    let mut after = vec![0; frame.len()];
+    let mut after = vec![0; frame.len() + GROWN];
     let input = ProgramInput {
         data_in: Some(frame),
         data_out: Some(&mut after),
@@ -202,11 +219,13 @@ pub(crate) fn run(
     };
     let output = program.test_run(input).map_err(Error::refused("the program can't be run"))?;
     let (value, duration) = (output.return_value, output.duration);
+    let length = output.data.map_or(0, |data| data.len());
     let outcome = match value {
         2 => Outcome::Up,
         3 => Outcome::Back,
         4 => Outcome::Out,
         other => Outcome::Other(other),
     };
+    after.truncate(length);
     Ok(Ran { outcome, frame: after, duration })
 }
