@@ -13,6 +13,10 @@
 #[path = "../tests/pipeline/world.rs"]
 mod world;
 
+#[allow(dead_code, unreachable_pub, reason = "only a part is used")]
+#[path = "../tests/pipeline/segments.rs"]
+mod segments;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,6 +27,7 @@ use conntrack::{ConnId, Hit};
 use flow::{AdmissionPolicy, Direction, HopId, InterfaceId, PortId};
 use packet::HeapPacket;
 use pipeline::{BURST, Outbox, Pipeline};
+use segments::{Segment, segment};
 use state::{Counter, Marked, Offload, QueueAction, Source};
 use wire::Mac;
 use world::{GATEWAY, INSIDE, LB_IN, LB_OUT, Link, OUTSIDE, Plan, World, tcp};
@@ -51,6 +56,8 @@ enum Known {
     Queued,
     /// Each packet is the SYN of a connection.
     First,
+    /// The L7 agent has joined the connection with a backend's, whose packets these are.
+    Spliced,
 }
 
 /// A kind of packet.
@@ -74,7 +81,7 @@ const fn one_way(name: &'static str, known: Known, vip: &'static str) -> Kind {
 const V4: &str = "10.9.0.1:80";
 const V6: &str = "[fd09::1]:80";
 
-const KINDS: [Kind; 20] = [
+const KINDS: [Kind; 22] = [
     kind("marked-v4", Known::Marked, V4),
     kind("marked-v6", Known::Marked, V6),
     kind("looked-up-v4", Known::LookedUp, V4),
@@ -95,6 +102,8 @@ const KINDS: [Kind; 20] = [
     one_way("queued-ipip-v4", Known::Queued, "10.9.0.7:80"),
     one_way("first-dsr-v4", Known::First, "10.9.0.6:80"),
     one_way("first-ipip-v4", Known::First, "10.9.0.7:80"),
+    kind("spliced-v4", Known::Spliced, "10.9.0.10:80"),
+    kind("spliced-v6", Known::Spliced, "[fd09::10]:80"),
 ];
 
 /// Takes what is sent; emptied outside of what is counted.
@@ -152,6 +161,7 @@ impl Load {
             connections: 32 * 1024,
             admit: AdmissionPolicy::All,
             pool_ports: 10_000,
+            http: kind.known == Known::Spliced,
             ..Plan::default()
         };
         let mut world = World::new(&plan);
@@ -159,6 +169,11 @@ impl Load {
             let frames = (0..bursts * PACKETS).map(|n| HeapPacket::new(&frame(kind, n, "S")));
             let (packets, source) = (frames.collect(), Source { port: OUTSIDE, queue: 0 });
             return Self { world, source, packets, counters: &[Counter::Installed] };
+        }
+        if kind.known == Known::Spliced {
+            let packets = (0..CONNECTIONS).map(|n| HeapPacket::new(&spliced(&mut world, kind, n)));
+            let (packets, source) = (packets.collect(), Source { port: INSIDE, queue: 0 });
+            return Self { world, source, packets, counters: &[Counter::HttpSteady] };
         }
         let known = (0..CONNECTIONS).map(|n| {
             let (_, syn) = world.one(OUTSIDE, &frame(kind, n, "S")).unwrap();
@@ -173,7 +188,7 @@ impl Load {
             Known::Marked => (0, &[Counter::MatchedByMark]),
             Known::Queued => (QUEUE, &[Counter::MatchedByQueue]),
             Known::Mixed => (0, &[Counter::MatchedByMark, Counter::LookedUp]),
-            Known::LookedUp | Known::First => (0, &[Counter::LookedUp]),
+            Known::LookedUp | Known::First | Known::Spliced => (0, &[Counter::LookedUp]),
         };
         let packets = match kind.known {
             Known::Queued => of_one_backend(&world, known),
@@ -204,15 +219,43 @@ impl Load {
     }
 }
 
-/// A frame of connection `n`.
-fn frame(kind: &Kind, n: usize, flags: &str) -> Vec<u8> {
+fn client(kind: &Kind, n: usize) -> String {
     let (host, port) = (n / 4096 + 1, 1024 + n % 4096);
-    let client = match kind.vip.starts_with('[') {
+    match kind.vip.starts_with('[') {
         true => format!("[2001:db8::{host}]:{port}"),
         false => format!("192.0.2.{host}:{port}"),
-    };
+    }
+}
+
+/// A frame of connection `n`.
+fn frame(kind: &Kind, n: usize, flags: &str) -> Vec<u8> {
+    let client = client(kind, n);
     let link = Link { vlan: kind.vlan, ..Link::new(GATEWAY, LB_OUT, 60) };
     tcp(link, &client, kind.vip, flags, &[7; 10])
+}
+
+/// Connection `n` through the L7 agent, up to the middle of a response: the backend's next
+/// segment, with timestamps as most hosts have them.
+fn spliced(world: &mut World, kind: &Kind, n: usize) -> Vec<u8> {
+    let (client, offer) = (client(kind, n), segments::offer(1400, true, true, Some(7)));
+    let up = Link::new(GATEWAY, LB_OUT, 60);
+    let syn = Segment { flags: 0x02, window: 60_000, options: offer.clone(), ..Segment::default() };
+    let (_, syn_ack) = world.one(OUTSIDE, &syn.frame(up, &client, kind.vip)).unwrap();
+    let ack = segment(&syn_ack).seq.wrapping_add(1);
+    let data = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
+    let stamps = vec![1, 1, 8, 10, 0, 0, 1, 0, 0, 0, 0, 0];
+    let usual = Segment { seq: 1, ack, flags: 0x18, window: 900, options: stamps, data };
+    let (_, syn) = world.one(OUTSIDE, &usual.frame(up, &client, kind.vip)).unwrap();
+    let (down, backend) =
+        (Link::new(Mac(syn[..6].try_into().unwrap()), LB_IN, 64), world::destination(&syn));
+    let backend = backend.to_string();
+    let answer =
+        Segment { seq: 0, ack: 1, flags: 0x12, window: 900, options: offer, data: Vec::new() };
+    let (_, request) = world.one(INSIDE, &answer.frame(down, &backend, &client)).unwrap();
+    let ack = 1 + segment(&request).data.len() as u32;
+    let next = |seq| Segment { seq, ack, data: vec![7; 10], ..usual.clone() };
+    world.one(INSIDE, &next(1).frame(down, &backend, &client)).unwrap();
+    next(11).frame(down, &backend, &client)
 }
 
 /// The backend's SYN-ACK to what it got, if it comes this way.

@@ -163,12 +163,13 @@ impl<B: PacketBuf> Pipeline<B> {
         stages.next_hops.begin(shared.neighbours().moves(), now_ms);
         let interfaces = &snapshot.interfaces;
         match interfaces.at(from.port, None) {
-            Some((_, own)) if !interfaces.are_tagged() => {
-                let link = Link::<false>::new(snapshot, from.port, own.mac);
+            Some((id, own)) if !interfaces.are_tagged() => {
+                let link = Link::<false>::new(snapshot, from.port, id, own.mac);
                 stages.process(&mut cx, port, link, burst, verdicts);
             }
             _ => {
-                let link = Link::<true>::new(snapshot, from.port, Mac::default());
+                let link =
+                    Link::<true>::new(snapshot, from.port, flow::InterfaceId(0), Mac::default());
                 stages.process(&mut cx, port, link, burst, verdicts);
             }
         }
@@ -235,7 +236,7 @@ impl<B: PacketBuf> Stages<B> {
         verdicts: &mut Verdicts,
     ) -> usize {
         let mut fresh = Fresh::default();
-        let found = look_up(cx, link, burst, unknown, verdicts, &mut fresh);
+        let found = look_up(cx, link, self.spliced.agent(), burst, unknown, verdicts, &mut fresh);
         if fresh.v4.is_empty() && fresh.v6.is_empty() {
             return found;
         }

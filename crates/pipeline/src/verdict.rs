@@ -1,7 +1,15 @@
 //! What is known of a packet before it is acted on.
 use conntrack::Hit;
+use splice::Place;
 
 use crate::pipeline::BURST;
+
+/// The version of the Internet protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
 
 /// What the stages have found out about one packet so far. The packet itself
 /// stays in its burst, so that the burst keeps its order.
@@ -20,6 +28,8 @@ pub(crate) enum Verdict {
     /// Several backends share the receive queue, and the mark carries this tag,
     /// which means one of them.
     Shared(u16),
+    /// The packet is one of the L7 agent's connections, of this family.
+    Passes(Place, Family),
     /// The packet opens the new connection of the burst with this number.
     Opens(u8),
     /// The packet has been parsed for the slow path: it is the next of the

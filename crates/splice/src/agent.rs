@@ -1,6 +1,9 @@
 //! The agent: packets and time in, packets out.
 mod answering;
 mod opening;
+mod passing;
+
+pub use passing::Passing;
 
 use std::net::SocketAddr;
 
@@ -19,7 +22,6 @@ use crate::options::{DEFAULT_MSS, Offer};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::segment::{self, ACK, ECE, ECN, FIN, Outline, RST, Received, SYN, is_plain};
-use crate::steady::Steady;
 use crate::table::Table;
 use crate::world::{Event, Fate, World};
 
@@ -118,7 +120,12 @@ impl Agent {
             half_open: 0,
             cookies_until_ms: 0,
         };
-        Self { table: Table::new(settings.connections), common, walk: 0, walked_ms: 0 }
+        Self {
+            table: Table::new(settings.connections, settings.secret[1]),
+            common,
+            walk: 0,
+            walked_ms: 0,
+        }
     }
 
     /// What the agent holds now.
@@ -137,24 +144,6 @@ impl Agent {
     #[must_use]
     pub fn expects(&self, key: &FlowKey) -> bool {
         self.table.of_backend(&[key.src(), key.dst()]).is_some()
-    }
-
-    /// The entry by which a fast path can translate the connection of these ends, the
-    /// client and the VIP, for as long as no segment leaves the steady state.
-    #[must_use]
-    pub fn steady(&self, ends: [SocketAddr; 2]) -> Option<Steady> {
-        let conn = self.table.of_client(&ends).and_then(|at| self.table.peek(at))?;
-        Steady::of(conn)
-    }
-
-    /// The connection of these ends is the machine's again: before it gets the segment
-    /// that left the steady state, and now and then lest it count as silent.
-    pub fn resume(&mut self, ends: [SocketAddr; 2], entry: &Steady, now_ms: u64) {
-        if let Some(at) = self.table.of_client(&ends)
-            && let Some(conn) = self.table.get(at)
-        {
-            entry.give_back(conn, now_ms);
-        }
     }
 
     /// Takes a client's packet to `service`; [`Headers::check`] has let it pass.
@@ -243,6 +232,7 @@ impl Agent {
         world: &mut W,
         act: impl FnOnce(&mut Common, &mut Conn, &mut W) -> Fate,
     ) -> Fate {
+        self.table.close(at, now_ms);
         let Some(conn) = self.table.get(at) else { return Fate::Unknown };
         let ends = |conn: &Conn| conn.backend.map(|backend| [backend, conn.client()]);
         let (old, was_half) = (ends(conn), conn.state == State::Half);
@@ -274,6 +264,7 @@ impl Agent {
         {
             conn.release(&mut self.common.blocks);
         }
+        self.table.open(at);
         fate
     }
 

@@ -1,24 +1,21 @@
 //! The steady state: what a fast path needs to translate a connection's segments without
 //! the machine, as long as no header can begin and nothing is replaced (message M8).
 //!
-//! ```text
-//!   machine ── Agent::steady ──► entry ── Steady::to_backend, to_client ──► packets
-//!      ▲                            │
-//!      └────── Agent::resume ◄──────┘  a segment that leaves the steady state
-//! ```
-use std::net::SocketAddr;
-
-use wire::Headers;
-
+//! A segment is translated in place. It is taken as hosts send nearly all of them: no
+//! options, or timestamps, selective acknowledgements or both in their usual places; every
+//! other segment is the machine's, which gives the same bytes.
 use crate::clocks::Clocks;
 use crate::connection::{Conn, Reading, State};
 use crate::edits::before;
-use crate::options::Change;
-use crate::segment::{ACK, ECN, FIN, Outline, RST, Received, SYN, is_plain};
+use crate::options::Stamps;
+use crate::segment::{ACK, ECN, FIN, RST, SYN};
 
-/// Numbers of a spliced connection. Addresses and ports are the caller's: it has them in
-/// its table of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Bytes of a TCP header without options.
+const HEADER: usize = wire::tcp::LEN;
+
+/// Numbers of a spliced connection. Addresses and ports are beside them, in
+/// [`Passage`](crate::Passage).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steady {
     /// What is added to the client's sequence numbers.
     up: u32,
@@ -42,7 +39,7 @@ pub struct Steady {
 }
 
 /// What the two sides have agreed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Abilities {
     /// Bytes of another protocol: no header ever begins.
     all: bool,
@@ -57,12 +54,14 @@ const _: () = assert!(size_of::<Steady>() <= 64, "the entry of a plain splice");
 /// Why a segment is the machine's. It was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// A SYN, FIN or RST, or no ACK.
+    /// A SYN, FIN or RST, no ACK, or a sign of congestion that was not agreed to.
     Control,
     /// The client's next header may begin in it.
     Header,
     /// It is longer than the backend takes.
     TooLong,
+    /// Its options are in unusual places, or were not agreed to.
+    Options,
     /// It is no whole TCP segment.
     Malformed,
 }
@@ -111,108 +110,209 @@ impl Steady {
     }
 
     /// Tells the connection what the fast path has seen.
-    pub(crate) fn give_back(&self, conn: &mut Conn, now_ms: u64) {
+    pub(crate) const fn give_back(&self, conn: &mut Conn) {
         (conn.acked, conn.received) = (self.acked, self.received);
         (conn.window, conn.server_window) = (self.window, Some(self.told));
         (conn.congestion, conn.clocks) = (self.congestion, self.clocks);
-        conn.seen_ms = now_ms;
     }
 
-    /// Translates a client's segment for the backend: `ends` are its new source and
-    /// destination.
+    /// Translates a client's segment, which begins with its TCP header, for the backend.
+    /// Returns what must be added to the complement of the TCP checksum, in the order of
+    /// bytes in memory.
     ///
     /// # Errors
     /// The segment leaves the steady state.
-    pub fn to_backend(
-        &mut self,
-        frame: &mut [u8],
-        headers: &Headers,
-        ends: [SocketAddr; 2],
-    ) -> Result<(), Leave> {
-        let got = parse(frame, headers)?;
-        let Outline { sequence, acknowledgement, window, flags, .. } = got.outline;
-        let end = sequence.wrapping_add((got.end - got.data) as u32);
+    #[inline]
+    pub(crate) fn translate_up(&mut self, segment: &mut [u8]) -> Result<u16, Leave> {
+        let length = segment.len();
+        let (header, options, data) = self.parts(segment)?;
+        let end = get(header, 4).wrapping_add(data as u32);
         if !self.may.all && before(self.limit, end) {
             return Err(Leave::Header);
         }
-        if got.end - got.options > self.longest.into() {
+        if length - HEADER > self.longest.into() {
             return Err(Leave::TooLong);
         }
-        if let Some(stamps) = got.stamps(frame).filter(|_| self.may.timestamps) {
+        let [sack, _] = self.may.sack;
+        let found = Found::in_options(options, sack, self.may.timestamps)?;
+        if let Some(stamps) = found.stamps(options) {
             self.clocks.see_client(stamps);
         }
-        self.congestion = flags & ECN;
+        self.congestion = header[13] & ECN;
+        let (acknowledgement, window) = (get(header, 8), window(header));
         if !before(acknowledgement, self.acked) {
             (self.acked, self.window) = (acknowledgement, window);
         }
-        let ([shift, ..], [src, dst]) = (self.shifts, ends);
-        let new = Outline {
-            src,
-            dst,
-            sequence: sequence.wrapping_add(self.up),
-            acknowledgement: acknowledgement.wrapping_sub(self.down),
-            flags: self.flags(flags),
-            window: u16::try_from(u32::from(window) << shift).unwrap_or(u16::MAX),
-        };
-        let down = self.down;
-        let map = move |edge: u32, _: bool| edge.wrapping_sub(down);
-        let [sack, _] = self.may.sack;
-        let stamps = self.may.timestamps.then(|| self.clocks.to_server());
-        let change = Change { sack: if sack { Some(&map) } else { None }, stamps };
-        got.rewrite(frame, &new, &change).ok_or(Leave::Malformed)
+        let [shift, ..] = self.shifts;
+        let mut sum = Sum::default();
+        sum.add(header, 4, self.up);
+        sum.add(header, 8, self.down.wrapping_neg());
+        if shift > 0 {
+            let wide = u32::from(window) << shift;
+            sum.set_window(header, u16::try_from(wide).unwrap_or(u16::MAX));
+        }
+        found.change(options, self.clocks.to_server(), self.down, &mut sum);
+        Ok(sum.folded())
     }
 
-    /// Translates a backend's segment for the client: `ends` are its new source and
-    /// destination.
+    /// Translates a backend's segment for the client, as [`Self::translate_up`] does for the
+    /// other direction.
     ///
     /// # Errors
     /// The segment leaves the steady state.
-    pub fn to_client(
-        &mut self,
-        frame: &mut [u8],
-        headers: &Headers,
-        ends: [SocketAddr; 2],
-    ) -> Result<(), Leave> {
-        let got = parse(frame, headers)?;
-        let Outline { sequence, acknowledgement, window, flags, .. } = got.outline;
-        if let Some(stamps) = got.stamps(frame).filter(|_| self.may.timestamps) {
+    #[inline]
+    pub(crate) fn translate_down(&mut self, segment: &mut [u8]) -> Result<u16, Leave> {
+        let (header, options, _) = self.parts(segment)?;
+        let [_, sack] = self.may.sack;
+        let found = Found::in_options(options, sack, self.may.timestamps)?;
+        if let Some(stamps) = found.stamps(options) {
             self.clocks.see_server(stamps);
         }
-        let received = acknowledgement.wrapping_sub(self.up);
+        let received = get(header, 8).wrapping_sub(self.up);
         if before(self.received, received) && !before(self.limit, received) {
             self.received = received;
         }
-        let ([_, server, granted], [src, dst]) = (self.shifts, ends);
-        let announced = u32::from(window) << server;
+        let [_, server, granted] = self.shifts;
+        let announced = u32::from(window(header)) << server;
         // A window that is open stays open, however little of it is left by the scale.
         let scaled = (announced >> granted).max(u32::from(announced > 0));
         self.told = u16::try_from(scaled).unwrap_or(u16::MAX);
-        let new = Outline {
-            src,
-            dst,
-            sequence: sequence.wrapping_add(self.down),
-            acknowledgement: received,
-            flags: self.flags(flags),
-            window: self.told,
-        };
-        let up = self.up;
-        let map = move |edge: u32, _: bool| edge.wrapping_sub(up);
-        let [_, sack] = self.may.sack;
-        let stamps = self.may.timestamps.then(|| self.clocks.to_client());
-        let change = Change { sack: if sack { Some(&map) } else { None }, stamps };
-        got.rewrite(frame, &new, &change).ok_or(Leave::Malformed)
+        let mut sum = Sum::default();
+        sum.add(header, 4, self.down);
+        sum.add(header, 8, self.up.wrapping_neg());
+        sum.set_window(header, self.told);
+        found.change(options, self.clocks.to_client(), self.up, &mut sum);
+        Ok(sum.folded())
     }
 
-    const fn flags(&self, flags: u8) -> u8 {
-        if self.may.ecn { flags } else { flags & !ECN }
+    /// Header, options and length of the data of a segment that the machine does not want
+    /// for its flags.
+    #[inline(always)]
+    fn parts<'a>(
+        &self,
+        segment: &'a mut [u8],
+    ) -> Result<(&'a mut [u8; HEADER], &'a mut [u8], usize), Leave> {
+        let (header, rest) = segment.split_first_chunk_mut().ok_or(Leave::Malformed)?;
+        let flags = header[13];
+        if flags & (SYN | FIN | RST | ACK) != ACK || (!self.may.ecn && flags & ECN != 0) {
+            return Err(Leave::Control);
+        }
+        let length = usize::from(header[12] >> 4) * 4;
+        let options = length.checked_sub(HEADER).ok_or(Leave::Malformed)?;
+        let (options, data) = rest.split_at_mut_checked(options).ok_or(Leave::Malformed)?;
+        Ok((header, options, data.len()))
     }
 }
 
-fn parse(frame: &[u8], headers: &Headers) -> Result<Received, Leave> {
-    let got = Received::parse(frame, headers).filter(|_| is_plain(headers));
-    let got = got.ok_or(Leave::Malformed)?;
-    if got.has(SYN | FIN | RST) || !got.has(ACK) {
-        return Err(Leave::Control);
+#[inline(always)]
+fn get(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    u32::from_be_bytes(word.copied().unwrap_or_default())
+}
+
+#[inline(always)]
+const fn window(header: &[u8; HEADER]) -> u16 {
+    u16::from_be_bytes([header[14], header[15]])
+}
+
+/// The change of a checksum, taken over words in the order of memory (RFC 1071 section 2).
+/// It begins with the ones' complement zero that is not all zeros, so that it never is.
+struct Sum(u64);
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self(0xffff)
     }
-    Ok(got)
+}
+
+impl Sum {
+    /// Adds to the number at the even place `at`.
+    #[inline(always)]
+    fn add(&mut self, bytes: &mut [u8], at: usize, by: u32) {
+        let Some(word) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) else {
+            return;
+        };
+        let old = u32::from_ne_bytes(*word);
+        let new = u32::from_be(old).wrapping_add(by).to_be();
+        self.0 += u64::from(!old) + u64::from(new);
+        *word = new.to_ne_bytes();
+    }
+
+    #[inline(always)]
+    fn set_window(&mut self, header: &mut [u8; HEADER], window: u16) {
+        let old = u16::from_ne_bytes([header[14], header[15]]);
+        let new = window.to_be();
+        self.0 += u64::from(!old) + u64::from(new);
+        [header[14], header[15]] = new.to_ne_bytes();
+    }
+
+    #[inline(always)]
+    const fn folded(&self) -> u16 {
+        let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);
+        let sum = (sum >> 32) + (sum & 0xffff_ffff);
+        wire::checksum::fold(sum as u32)
+    }
+}
+
+/// Where the options of a segment are that must be changed.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    /// The two numbers of the timestamps.
+    stamps: Option<usize>,
+    /// The first selective acknowledgement; the last ends with the options.
+    blocks: Option<usize>,
+}
+
+impl Found {
+    /// In the forms of RFC 7323 appendix A and RFC 2018, and with the padding behind the
+    /// timestamps.
+    #[inline(always)]
+    fn in_options(options: &[u8], sack: bool, timestamps: bool) -> Result<Self, Leave> {
+        let found = match *options {
+            [] => return Ok(Self::default()),
+            [1, 1, 8, 10, _, _, _, _, _, _, _, _, ref rest @ ..] => {
+                Self { stamps: Some(4), blocks: blocks(rest, 12)? }
+            }
+            [8, 10, _, _, _, _, _, _, _, _, 0 | 1, 0 | 1] => Self { stamps: Some(2), blocks: None },
+            _ => Self { stamps: None, blocks: blocks(options, 0)? },
+        };
+        let agreed = (timestamps || found.stamps.is_none()) && (sack || found.blocks.is_none());
+        if agreed { Ok(found) } else { Err(Leave::Options) }
+    }
+
+    #[inline(always)]
+    fn stamps(self, options: &[u8]) -> Option<Stamps> {
+        let at = self.stamps?;
+        Some(Stamps { value: get(options, at), echo: get(options, at + 4) })
+    }
+
+    #[inline(always)]
+    fn change(self, options: &mut [u8], added: Stamps, less: u32, sum: &mut Sum) {
+        if let Some(at) = self.stamps {
+            sum.add(options, at, added.value);
+            sum.add(options, at + 4, added.echo);
+        }
+        if let Some(first) = self.blocks {
+            for at in (first..options.len()).step_by(4) {
+                sum.add(options, at, less.wrapping_neg());
+            }
+        }
+    }
+}
+
+/// Where the selective acknowledgements are in the options `rest`, which stand at `at` of
+/// all; `None`: there are no options any more.
+#[inline(always)]
+fn blocks(rest: &[u8], at: usize) -> Result<Option<usize>, Leave> {
+    match *rest {
+        [] => Ok(None),
+        [1, 1, 5, length, ref edges @ ..]
+            if usize::from(length) == edges.len() + 2
+                && edges.len() % 8 == 0
+                && edges.chunks_exact(8).all(|edges| !before(get(edges, 4), get(edges, 0))) =>
+        {
+            Ok(Some(at + 4))
+        }
+        _ => Err(Leave::Options),
+    }
 }

@@ -145,6 +145,7 @@ counters! {
         KernelRefused "kernel_refused" "Packets that the kernel's interface did not take, for instance because it is down.",
         HttpConnections "http_connections" "Connections of clients to services of protocol http.",
         HttpCookies "http_cookies" "SYNs to services of protocol http that were answered by a cookie, since the half-open connections were too many.",
+        HttpSteady "http_steady" "Packets of services of protocol http that passed on the fast path: what is behind a header, and what acknowledges it.",
         HttpRequests "http_requests" "Requests sent to a backend.",
         HttpBackendFailed "http_backend_failed" "Connections that a backend refused or did not answer; another backend was tried.",
         HttpOwned "http_owned" "Headers that lost a segment, so that HNLB acknowledged and kept a part of them.",

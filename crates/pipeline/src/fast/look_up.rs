@@ -2,18 +2,20 @@
 //! connection table, all of a burst together, so that their cache misses
 //! overlap.
 //!
-//! Next: `serve` for connections that are found; `new_connection` for packets
+//! Next: `serve` for connections that are found, `passing` for the L7 agent's; `new_connection` for packets
 //! that may open one; the slow path for all others.
 use arrayvec::ArrayVec;
 use conntrack::{FastKey, Hit, Key};
+use flow::Transport;
 use packet::PacketBuf;
+use splice::{Agent, Ends, Passing};
 use wire::FastHeader;
 
 use crate::context::Context;
 use crate::fast::Link;
 use crate::fast::fresh::{Fresh, FreshOf};
 use crate::pipeline::BURST;
-use crate::verdict::{Verdict, Verdicts};
+use crate::verdict::{Family, Verdict, Verdicts};
 
 /// Packets of one family that are looked up together.
 #[derive(Default)]
@@ -37,6 +39,7 @@ struct Gathered {
 pub(crate) fn look_up<const TAGGED: bool, B: PacketBuf, O>(
     cx: &Context<'_, O>,
     link: Link<'_, TAGGED>,
+    agent: Option<&Agent>,
     burst: &[B],
     unknown: usize,
     verdicts: &mut Verdicts,
@@ -50,9 +53,9 @@ pub(crate) fn look_up<const TAGGED: bool, B: PacketBuf, O>(
         all.gather(cx, link, burst, places.into_iter().take(unknown));
     }
     let Gathered { v4, v6, opening } = &all;
-    let mut found = v4.look_up(cx, link, burst, *opening, verdicts, &mut fresh.v4);
+    let mut found = v4.look_up(cx, link, agent, (burst, *opening), verdicts, &mut fresh.v4);
     if !v6.keys.is_empty() {
-        found += v6.look_up(cx, link, burst, *opening, verdicts, &mut fresh.v6);
+        found += v6.look_up(cx, link, agent, (burst, *opening), verdicts, &mut fresh.v6);
     }
     found
 }
@@ -106,19 +109,20 @@ impl<const K: usize> Lookups<K> {
         &self,
         cx: &Context<'_, O>,
         link: Link<'_, TAGGED>,
-        burst: &[B],
-        opening: u64,
+        agent: Option<&Agent>,
+        (burst, opening): (&[B], u64),
         verdicts: &mut Verdicts,
         fresh: &mut FreshOf<K>,
     ) -> usize
     where
         Key<K>: FastKey<K>,
+        Agent: Passing<K>,
     {
         let mut hits: ArrayVec<Option<Hit>, BURST> = ArrayVec::new();
         hits.extend(self.keys.iter().map(|_| None));
         cx.shared.table().lookup_burst(&self.keys, &mut hits);
         let mut found = 0;
-        for (&place, &hit) in self.places.iter().zip(&hits) {
+        for ((&place, key), &hit) in self.places.iter().zip(&self.keys).zip(&hits) {
             match (hit, verdicts.get_mut(usize::from(place))) {
                 // A SYN of a known connection is for the slow path.
                 (Some(hit), Some(verdict)) if opening >> place & 1 == 0 => {
@@ -126,7 +130,13 @@ impl<const K: usize> Lookups<K> {
                     found += 1;
                 }
                 (Some(_), _) => {}
-                (None, _) => note(link, burst, place, fresh),
+                (None, verdict) => match (passing(agent, key), verdict) {
+                    (Some(passes), Some(verdict)) => {
+                        *verdict = passes;
+                        found += 1;
+                    }
+                    _ => note(link, burst, place, fresh),
+                },
             }
         }
         found
@@ -146,6 +156,18 @@ fn places_of_unknown(verdicts: &[Verdict]) -> [u8; BURST] {
         len += usize::from(matches!(verdict, Verdict::Unknown));
     }
     places
+}
+
+/// The verdict on a packet of the L7 agent's.
+#[inline(always)]
+fn passing<const K: usize>(agent: Option<&Agent>, key: &Key<K>) -> Option<Verdict>
+where
+    Agent: Passing<K>,
+{
+    let Key { addresses, ports, proto } = *key;
+    let agent = agent.filter(|_| proto == Transport::Tcp)?;
+    let place = agent.find(&Ends { addresses, ports })?;
+    Some(Verdict::Passes(place, if K == 1 { Family::V4 } else { Family::V6 }))
 }
 
 /// Notes a packet of no known connection if it may open one. The slow path drops a

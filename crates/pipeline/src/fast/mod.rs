@@ -5,6 +5,7 @@
 //! ```text
 //! classify ─┬─ the mark names a connection, or the queue a backend ─┬► serve ─► out
 //!           └─ look up ─┬─ the table has the connection ────────────┤
+//!                       ├─ the L7 agent has it ─► passing ───────────┤
 //!                       ├─ the packet may open one ─► new_connection┘
 //!                       └─ anything else ─► slow
 //! ```
@@ -18,7 +19,7 @@
 //!
 //! The fast path leaves every other packet untouched to the slow path, which gives
 //! the same bytes for the packets that the fast path serves.
-use flow::{BackendId, PortId};
+use flow::{BackendId, InterfaceId, PortId};
 use l3::Interfaces;
 use packet::PacketBuf;
 use state::{Counter, Snapshot, Tunnels};
@@ -34,6 +35,7 @@ pub(crate) mod connection;
 pub(crate) mod fresh;
 pub(crate) mod look_up;
 pub(crate) mod new_connection;
+pub(crate) mod passing;
 pub(crate) mod queue;
 pub(crate) mod queue_rewrite;
 pub(crate) mod serve;
@@ -56,14 +58,31 @@ pub(crate) struct Link<'a, const TAGGED: bool> {
     interfaces: &'a Interfaces,
     tunnels: &'a Tunnels,
     port: PortId,
+    /// The port's untagged interface; used where nothing is `TAGGED`.
+    interface: InterfaceId,
     /// The address of the port's untagged interface; used where nothing is `TAGGED`.
     station: Mac,
 }
 
 impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
-    /// The link at `port`; `station` is its untagged interface's address.
-    pub(crate) const fn new(snapshot: &'a Snapshot, port: PortId, station: Mac) -> Self {
-        Self { interfaces: &snapshot.interfaces, tunnels: &snapshot.tunnels, port, station }
+    /// The link at `port`; `station` is the address of `interface`, its untagged one.
+    pub(crate) const fn new(
+        snapshot: &'a Snapshot,
+        port: PortId,
+        interface: InterfaceId,
+        station: Mac,
+    ) -> Self {
+        let Snapshot { interfaces, tunnels, .. } = snapshot;
+        Self { interfaces, tunnels, port, interface, station }
+    }
+
+    /// The interface on which a frame for this station came.
+    #[inline(always)]
+    pub(crate) fn arrived(&self, frame: &[u8]) -> Option<InterfaceId> {
+        if !TAGGED {
+            return Some(self.interface);
+        }
+        self.interfaces.at(self.port, vlan_of(frame)?).map(|(id, _)| id)
     }
 
     /// The length of the frame's tag; `None`: the frame is not for this station.
@@ -72,13 +91,8 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
         if !TAGGED {
             return is_for(frame, self.station).then_some(0);
         }
-        let tag = tag_len(frame);
-        let vlan = match (tag, frame.get(14..)?.first_chunk()?) {
-            (0, _) => None,
-            (_, id) => Some(u16::from_be_bytes(*id) & 0x0fff),
-        };
-        let (_, interface) = self.interfaces.at(self.port, vlan)?;
-        is_for(frame, interface.mac).then_some(tag)
+        let (_, interface) = self.interfaces.at(self.port, vlan_of(frame)?)?;
+        is_for(frame, interface.mac).then(|| tag_len(frame))
     }
 
     /// The header of a frame for this station and the length of its tag.
@@ -99,8 +113,8 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
     /// header and the frame's length without a tag. If either gives `None`, the
     /// packet stays untouched.
     ///
-    /// This function and [`Self::enter_tunnel`] are the only places where the fast
-    /// path writes to a frame.
+    /// This function, [`Self::enter_tunnel`] and `passing` are the only places where
+    /// the fast path writes to a frame.
     #[inline(always)]
     pub(crate) fn forward<'h, B: PacketBuf, const K: usize>(
         &self,
@@ -158,6 +172,13 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
     }
 }
 
+/// The VLAN in the frame's tag; `None`: it is too short for one.
+#[inline(always)]
+fn vlan_of(frame: &[u8]) -> Option<Option<u16>> {
+    let id = frame.get(14..)?.first_chunk()?;
+    Some((tag_len(frame) > 0).then(|| u16::from_be_bytes(*id) & 0x0fff))
+}
+
 /// The packets of one burst that the fast path has forwarded, by what told it
 /// where to; added to the counters once per burst.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,17 +186,19 @@ pub(crate) struct Tally {
     pub(crate) marked: u64,
     pub(crate) queued: u64,
     pub(crate) looked_up: u64,
+    pub(crate) spliced: u64,
 }
 
 impl Tally {
     #[inline]
     pub(crate) fn count<O>(&self, cx: &Context<'_, O>) {
-        let Self { marked, queued, looked_up } = *self;
+        let Self { marked, queued, looked_up, spliced } = *self;
         for (counter, by) in [
-            (Counter::ForwardedPackets, marked + queued + looked_up),
+            (Counter::ForwardedPackets, marked + queued + looked_up + spliced),
             (Counter::MatchedByMark, marked),
             (Counter::MatchedByQueue, queued),
             (Counter::LookedUp, looked_up),
+            (Counter::HttpSteady, spliced),
         ] {
             if by > 0 {
                 cx.counters.add(counter, by);

@@ -1,6 +1,6 @@
 //! Third pass: every packet is served, in order.
 //!
-//! Next: `connection`, `queue` or `new_connection` for the fast path, the end of
+//! Next: `connection`, `queue`, `passing` or `new_connection` for the fast path, the end of
 //! the slow path for packets that it has parsed.
 use arrayvec::Drain;
 use conntrack::{FastKey, Key};
@@ -70,6 +70,12 @@ impl<B: PacketBuf> Stages<B> {
                         .next()
                         .into_iter()
                         .for_each(|buf| self.serve_shared(cx, link, tag, buf, tally));
+                    1
+                }
+                Verdict::Passes(place, family) => {
+                    packets.next().into_iter().for_each(|buf| {
+                        self.serve_passing(cx, link, (place, family), buf, tally);
+                    });
                     1
                 }
                 Verdict::Slow => {

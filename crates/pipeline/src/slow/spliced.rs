@@ -41,6 +41,16 @@ impl Spliced {
         spliced
     }
 
+    /// The agent, if there is one.
+    pub(crate) fn agent(&self) -> Option<&Agent> {
+        self.agent.as_deref()
+    }
+
+    /// As [`Self::agent`], to give it a packet.
+    pub(crate) fn agent_mut(&mut self) -> Option<&mut Agent> {
+        self.agent.as_deref_mut()
+    }
+
     /// Takes up a new configuration. The agent's memory is taken here, once, and not for
     /// packets.
     pub(crate) fn follow(&mut self, snapshot: &Snapshot) {

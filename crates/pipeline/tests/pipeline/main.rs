@@ -23,6 +23,8 @@ mod queues;
 mod quic;
 mod refusals;
 mod revoked;
+mod segments;
+mod spliced;
 mod tunnels;
 mod workers;
 mod world;

@@ -70,6 +70,8 @@ pub(crate) struct Plan {
     /// Whether the kernel has an interface in the place of each.
     pub(crate) kernel: bool,
     pub(crate) to_kernel: u32,
+    /// Whether there are services of requests, at 10.9.0.10 and fd09::10.
+    pub(crate) http: bool,
 }
 
 impl Default for Plan {
@@ -90,6 +92,7 @@ impl Default for Plan {
             tunnel: TunnelSpec { tunnel: Tunnel::Ipip, source: None, ttl: 64 },
             kernel: false,
             to_kernel: 1000,
+            http: false,
         }
     }
 }
@@ -317,7 +320,8 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
     let (b1, b2) = ("10.1.0.11", "10.1.0.12");
     let (s1, s2) = ("fd01::11", "fd01::12");
     use Transport::{Tcp, Udp};
-    vec![
+    let requests = |spec: ServiceSpec| ServiceSpec { routes: Some(Vec::new()), ..spec };
+    let mut all = vec![
         spec("web", "10.9.0.1", Some(80), Tcp, &[(b1, Some(8080)), (b2, Some(8080))]),
         spec("dns", "10.9.0.1", Some(53), Udp, &[(b1, Some(5353)), (b2, Some(5353))]),
         spec("web6", "fd09::1", Some(80), Tcp, &[(s1, Some(8080)), (s2, Some(8080))]),
@@ -338,7 +342,14 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
         as_it_is(spec("tun46", "10.9.0.8", Some(80), Tcp, &[(s1, None)]), &across),
         as_it_is(spec("tun64", "fd09::8", Some(80), Tcp, &[(b1, None)]), &across),
         quic(spec("quic", "10.9.0.9", Some(443), Udp, &[(b1, None), (b2, None)])),
-    ]
+    ];
+    if plan.http {
+        let b = [(b1, Some(8000)), (b2, Some(8000))];
+        let s = [(s1, Some(8000)), (s2, Some(8000))];
+        all.push(requests(spec("http", "10.9.0.10", Some(80), Tcp, &b)));
+        all.push(requests(spec("http6", "fd09::10", Some(80), Tcp, &s)));
+    }
+    all
 }
 
 fn fill(neighbours: &NeighbourTable, known_backends: bool) {

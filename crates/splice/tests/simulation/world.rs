@@ -1,5 +1,5 @@
 //! A client, the agent and two backends, of which one may refuse.
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use flow::ServiceId;
 use packet::{HeapPacket, PacketBuf};
@@ -11,19 +11,13 @@ use wire::Headers;
 
 use crate::host::{CLIENT_CLOCK, Host, SERVER_CLOCK};
 use crate::link::{Faults, Link};
-use crate::shortcut::{FastPath, Shortcut};
+use crate::shortcut::{Shortcut, pass};
 use crate::talk::{Talk, check_requests};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const VIP: [u8; 4] = [10, 0, 0, 100];
 const BACKENDS: [[u8; 4]; 2] = [[10, 0, 1, 1], [10, 0, 1, 2]];
 const PORT: u16 = 8080;
-
-/// The client and the VIP.
-const ENDS: [SocketAddr; 2] = [
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 40_000),
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 100)), 80),
-];
 
 /// In this time every talk is over.
 const LONGEST_MS: u64 = 5_000_000;
@@ -50,8 +44,6 @@ pub(crate) struct Options {
 struct Surroundings {
     sent: Vec<HeapPacket>,
     events: Vec<Event>,
-    /// The last backend that was chosen.
-    chosen: Option<SocketAddr>,
 }
 
 impl World<HeapPacket> for Surroundings {
@@ -59,7 +51,8 @@ impl World<HeapPacket> for Surroundings {
         Some(HeapPacket::new(&vec![0; len]))
     }
 
-    fn relay(&mut self, packet: HeapPacket, _: &Headers, _: IpAddr) {
+    fn relay(&mut self, mut packet: HeapPacket, headers: &Headers, _: IpAddr) {
+        assert!(wire::decrement_ttl(packet.bytes_mut(), headers));
         self.sent.push(packet);
     }
 
@@ -77,7 +70,6 @@ impl World<HeapPacket> for Surroundings {
         let all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
         let backend = all.into_iter().find(|backend| !tried.contains(backend));
         let backend = backend.ok_or(Refusal::NoBackend)?;
-        self.chosen = Some(backend);
         Ok(Choice { backend, keeps: true })
     }
 
@@ -110,7 +102,7 @@ pub(crate) struct Network {
     answered: usize,
     answer: Vec<u8>,
     refused: bool,
-    fast: Option<FastPath>,
+    fast: bool,
     /// Packets that the entry of the steady state has translated too.
     steady: usize,
 }
@@ -167,7 +159,7 @@ impl Network {
             answer: Vec::new(),
             refused: false,
             steady: 0,
-            fast: options.fast.then(FastPath::default),
+            fast: options.fast,
         }
     }
 
@@ -241,40 +233,29 @@ impl Network {
         }
         while let Some(packet) = up.arrived(*now) {
             let (frame, headers) = framed(&packet);
-            if let (Some(fast), Some(backend)) = (fast.as_mut(), around.chosen) {
-                let new = [ENDS[0], backend];
-                let translated = fast.translate(agent, ENDS, &frame, &headers, new, *now);
-                if let Some(packet) = translated {
-                    around.sent.push(packet);
-                    *steady += 1;
-                    continue;
-                }
+            if let Some(packet) = fast.then(|| pass(agent, &frame)).flatten() {
+                around.sent.push(packet);
+                *steady += 1;
+                continue;
             }
-            let shortcut = Shortcut::new(agent, ENDS, &frame, &headers);
+            let shortcut = Shortcut::new(agent, &frame);
             let before = around.sent.len();
             let fate = agent.from_client(frame, &headers, ServiceId(0), *now, around);
             let sent = around.sent.get(before..).unwrap();
-            *steady += usize::from(shortcut.check(agent, ENDS, fate, sent)?);
+            *steady += usize::from(shortcut.check(agent, fate, sent)?);
         }
         while let Some(packet) = back.arrived(*now) {
             let (frame, headers) = framed(&packet);
-            let from = headers.src_addr(frame.bytes());
-            if let Some(fast) = fast.as_mut()
-                && from == around.chosen.map(|backend| backend.ip())
-            {
-                let new = [ENDS[1], ENDS[0]];
-                let translated = fast.translate(agent, ENDS, &frame, &headers, new, *now);
-                if let Some(packet) = translated {
-                    around.sent.push(packet);
-                    *steady += 1;
-                    continue;
-                }
+            if let Some(packet) = fast.then(|| pass(agent, &frame)).flatten() {
+                around.sent.push(packet);
+                *steady += 1;
+                continue;
             }
-            let shortcut = Shortcut::new(agent, ENDS, &frame, &headers);
+            let shortcut = Shortcut::new(agent, &frame);
             let before = around.sent.len();
             let fate = agent.from_backend(frame, &headers, *now, around);
             let sent = around.sent.get(before..).unwrap();
-            *steady += usize::from(shortcut.check(agent, ENDS, fate, sent)?);
+            *steady += usize::from(shortcut.check(agent, fate, sent)?);
         }
         agent.tick(*now, around);
         for packet in around.sent.drain(..) {
