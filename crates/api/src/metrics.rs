@@ -275,6 +275,14 @@ fn services(text: &mut OpenMetrics, status: &Status) {
             }
         }
     }
+    let mut embryonic = text.family(
+        ("hnlb_service_embryonic_connections", Kind::Gauge),
+        None,
+        "Connections that their server has not answered, or their client not continued.",
+    );
+    for service in &status.services {
+        embryonic.sample(&[("service", service.name.as_str())], service.embryonic.into());
+    }
     let mut answers = text.family(
         ("hnlb_backend_first_answer_seconds", Kind::Gauge),
         Some("seconds"),

@@ -12,6 +12,9 @@ pub struct Answers {
     /// The number of ICMP errors and RSTs that each worker may send in a second. What would exceed it is dropped and counted as `icmp_limited`.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub per_second: u32,
+    /// The number of echo requests that each worker answers in a second. What would exceed it is dropped and counted as `echo_limited`.
+    #[schemars(range(min = 0, max = 10_000_000))]
+    pub echoes_per_second: u32,
     /// The number of packets that each worker may give to the kernel in a second, over all interfaces with `kernel`. What would exceed it is dropped and counted as `to_kernel_limited`.
     #[schemars(range(min = 0, max = 10_000_000))]
     pub to_kernel_per_second: u32,
@@ -19,6 +22,11 @@ pub struct Answers {
 
 impl Default for Answers {
     fn default() -> Self {
-        Self { closed_ports: Refuse::default(), per_second: 100, to_kernel_per_second: 50_000 }
+        Self {
+            closed_ports: Refuse::default(),
+            per_second: 100,
+            echoes_per_second: 10_000,
+            to_kernel_per_second: 50_000,
+        }
     }
 }

@@ -115,8 +115,9 @@ pub(crate) fn compile(
 /// What workers answer by `answers`.
 #[must_use]
 pub const fn answers(answers: &config::Answers) -> Answers {
-    let config::Answers { closed_ports, per_second, to_kernel_per_second } = *answers;
-    Answers { closed_ports, per_second, to_kernel_per_second }
+    let config::Answers { closed_ports, per_second, echoes_per_second, to_kernel_per_second } =
+        *answers;
+    Answers { closed_ports, per_second, echoes_per_second, to_kernel_per_second }
 }
 
 fn interfaces(plan: &Plan, ids: &mut Ids, ports: &[PortFact]) -> Result<Interfaces, CompileError> {

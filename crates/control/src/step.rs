@@ -222,11 +222,13 @@ impl fmt::Display for Step {
             Self::SetAnswers(config::Answers {
                 closed_ports,
                 per_second,
+                echoes_per_second,
                 to_kernel_per_second,
             }) => {
                 write!(
                     f,
-                    "answers: closed_ports {closed_ports}, per_second {per_second}, to_kernel_per_second {to_kernel_per_second}"
+                    "answers: closed_ports {closed_ports}, per_second {per_second}, \
+                     echoes_per_second {echoes_per_second}, to_kernel_per_second {to_kernel_per_second}"
                 )
             }
             Self::Reorder(order) => write!(f, "{order}"),

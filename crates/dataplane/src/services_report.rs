@@ -44,6 +44,7 @@ pub(crate) fn services(
             removed,
             name: service.name().to_owned(),
             vip: format!("{}, port {port}/{}", service.vip(), service.proto()),
+            embryonic: shared.table().connections_of(service.id())[1],
             backends: service.backends().iter().map(backend).collect(),
             departed: service.departed().iter().map(backend).collect(),
             stateless: stateless_report::of(service, stateless),

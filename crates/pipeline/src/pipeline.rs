@@ -115,7 +115,7 @@ impl<B: PacketBuf> Pipeline<B> {
                 snapshot.fragment_timeout_ms,
                 settings.seed,
             ),
-            echoes: Echoes::new(snapshot.fragment_timeout_ms, settings.seed),
+            echoes: Echoes::new(&snapshot, settings.seed),
             exceptions: Exceptions::new(snapshot.answers.to_kernel_per_second),
             spliced: Spliced::new(&snapshot, settings.seed),
         };
@@ -141,7 +141,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.scheduling.state.follow(&now.services);
             self.stages.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
             self.stages.fragments.set_timeout(now.fragment_timeout_ms);
-            self.stages.echoes.set_timeout(now.fragment_timeout_ms);
+            self.stages.echoes.follow(now);
             self.stages.errors.limit.set_rate(now.answers.per_second);
             self.stages.exceptions.set_rate(now.answers.to_kernel_per_second);
             self.stages.spliced.follow(now);

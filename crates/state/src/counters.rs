@@ -78,6 +78,7 @@ counters! {
         FragmentOverflow "fragment_overflow" "Later fragments that came before the first one, and for which there is no room, or which made room for newer ones.",
         FragmentTimeout "fragment_timeout" "A later fragment was held, but the first didn't come.",
         FragmentOrphaned "fragment_orphaned" "The first fragment of the datagram wasn't forwarded.",
+        EchoLimited "echo_limited" "Echo requests beyond `echoes_per_second` in `[answers]`.",
         ToKernelLimited "to_kernel_limited" "Packets for the kernel beyond `to_kernel_per_second` in `[answers]`.",
         ToKernelFull "to_kernel_full" "Packets for the kernel that its ring had no room for.",
         HttpUnknown "http_unknown" "To a service of protocol http, or from its backend, and of no connection.",

@@ -43,6 +43,8 @@ pub struct Answers {
     pub closed_ports: Refuse,
     /// ICMP errors and RSTs that one worker may send in a second.
     pub per_second: u32,
+    /// Echo requests that one worker answers in a second.
+    pub echoes_per_second: u32,
     /// Packets that one worker may give to the kernel in a second.
     pub to_kernel_per_second: u32,
 }

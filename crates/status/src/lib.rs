@@ -305,6 +305,10 @@ pub struct ServiceStatus {
     pub name: String,
     /// VIP, port and protocol, as in `10.0.0.1:80/tcp`.
     pub vip: String,
+    /// Its connections that have not been answered by their server, or not gone on by
+    /// their client: those that `[conntrack] embryonic_service` limits. May be too high
+    /// by what was inserted a moment ago.
+    pub embryonic: u32,
     /// Its backends.
     pub backends: Vec<BackendStatus>,
     /// Backends that have left the configuration, and still carry connections.

@@ -190,8 +190,8 @@ fn services(page: &mut String, status: &Status) {
         let removed = if service.removed { "   removed" } else { "" };
         let _ = writeln!(
             page,
-            "service      {} {}   id {}.{}{removed}",
-            service.name, service.vip, service.id, service.generation
+            "service      {} {}   id {}.{}   {} embryonic{removed}",
+            service.name, service.vip, service.id, service.generation, service.embryonic
         );
         match &service.stateless {
             Some(stateless) => shares(page, stateless),

@@ -249,6 +249,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         answers: state::Answers {
             closed_ports: flow::Refuse::Reset,
             per_second: 10,
+            echoes_per_second: 10,
             to_kernel_per_second: 10,
         },
     };

@@ -2,7 +2,7 @@
 //! or, if they come in pieces or their answers do not fit one packet, put together
 //! and answered in pieces.
 use packet::PacketBuf;
-use state::Counter;
+use state::{Counter, Snapshot};
 use wire::numbers::protocol;
 use wire::pieces::{Outer, Pieces};
 use wire::{Fragment, Headers, Net, ethernet, icmp};
@@ -11,24 +11,33 @@ use crate::Outbox;
 use crate::answer::reassembly::{Piece, Reassembly};
 use crate::context::{Context, Packet};
 use crate::slow::fragment::FragmentKey;
+use crate::token_bucket::TokenBucket;
 
 /// What a worker keeps for its answers to echo requests.
 #[derive(Debug)]
 pub(crate) struct Echoes {
     reassembly: Reassembly,
+    /// Answers that may be sent, those in pieces counted once.
+    limit: TokenBucket,
     /// The id of the next answer in pieces.
     id: u32,
 }
 
 impl Echoes {
-    /// Pieces of one request come within `timeout_ms`; the ids begin at `seed`.
-    pub(crate) fn new(timeout_ms: u64, seed: u64) -> Self {
-        Self { reassembly: Reassembly::new(timeout_ms), id: (seed >> 32) as u32 }
+    /// Pieces of one request come within the snapshot's time for fragments; the ids
+    /// begin at `seed`.
+    pub(crate) fn new(snapshot: &Snapshot, seed: u64) -> Self {
+        Self {
+            reassembly: Reassembly::new(snapshot.fragment_timeout_ms),
+            limit: TokenBucket::new(snapshot.answers.echoes_per_second),
+            id: (seed >> 32) as u32,
+        }
     }
 
-    /// Sets the time within which the pieces of one request come.
-    pub(crate) const fn set_timeout(&mut self, timeout_ms: u64) {
-        self.reassembly.timeout_ms = timeout_ms;
+    /// Takes the times and rates of a new snapshot.
+    pub(crate) fn follow(&mut self, snapshot: &Snapshot) {
+        self.reassembly.timeout_ms = snapshot.fragment_timeout_ms;
+        self.limit.set_rate(snapshot.answers.echoes_per_second);
     }
 
     /// Answers an ICMP packet that is an echo request to us, or a piece of an ICMP
@@ -45,6 +54,9 @@ impl Echoes {
             && headers.end.saturating_sub(headers.l3) <= mtu
             && !has_extensions
         {
+            if !self.limit.take(cx.now_ms) {
+                return cx.count(Counter::EchoLimited);
+            }
             if icmp::echo_reply_in_place(packet.buf.bytes_mut(), &headers, cx.now_ms) {
                 return cx.reply(packet, Counter::EchoReplied);
             }
@@ -76,6 +88,9 @@ impl Echoes {
         let key = FragmentKey::of_any(frame, headers).ok_or(Counter::Truncated)?;
         let piece = Piece { offset, more, data };
         let Some(message) = self.reassembly.add(key, piece, cx.now_ms) else { return Ok(0) };
+        if !self.limit.take(cx.now_ms) {
+            return Err(Counter::EchoLimited);
+        }
         let ends = headers.src_addr(frame).zip(headers.dst_addr(frame));
         let (src, dst) = ends.ok_or(Counter::Truncated)?;
         if !icmp::answer_message(message, src, dst) {

@@ -49,6 +49,23 @@ fn echoes_to_vips_and_interfaces_are_answered() {
     assert_eq!(world.count(Counter::EchoReplied), 5);
 }
 
+/// Echo requests in one packet and in pieces share the limit of a worker.
+#[test]
+fn echo_requests_are_answered_within_the_limit() {
+    let mut world = World::new(&Plan { echoes: 2, ..Plan::default() });
+    let echo = etherparse::IcmpEchoHeader { id: 1, seq: 1 };
+    let ask = icmp4(Link::CLIENT, "9.9.9.9", "10.9.0.1", Icmpv4Type::EchoRequest(echo), b"data");
+    for _ in 0..2 {
+        assert!(world.one(OUTSIDE, &ask).is_some());
+    }
+    world.drops(OUTSIDE, &ask, Counter::EchoLimited);
+    assert_eq!(world.count(Counter::EchoReplied), 2);
+    world.now_ms += 500;
+    assert!(world.one(OUTSIDE, &ask).is_some(), "half a second gives one more");
+    let error = tcp(Link::CLIENT.ttl(1), "9.9.9.9:5000", "10.9.0.1:80", "S", b"");
+    assert!(world.one(OUTSIDE, &error).is_some(), "errors have a limit of their own");
+}
+
 #[test]
 fn a_ttl_that_runs_out_is_told_within_the_limit() {
     let mut world = World::new(&Plan { icmp_errors: 2, ..Plan::default() });

@@ -58,6 +58,7 @@ pub(crate) struct Plan {
     pub(crate) admit: AdmissionPolicy,
     pub(crate) sample: u32,
     pub(crate) icmp_errors: u32,
+    pub(crate) echoes: u32,
     /// Of every service, and of ports that none has.
     pub(crate) refuse: Refuse,
     pub(crate) known_backends: bool,
@@ -84,6 +85,7 @@ impl Default for Plan {
             admit: AdmissionPolicy::Off,
             sample: 0,
             icmp_errors: 100,
+            echoes: 1000,
             refuse: Refuse::Drop,
             known_backends: true,
             settings: Settings::default(),
@@ -265,6 +267,7 @@ pub(crate) fn snapshot(plan: &Plan) -> Snapshot {
         answers: Answers {
             closed_ports: plan.refuse,
             per_second: plan.icmp_errors,
+            echoes_per_second: plan.echoes,
             to_kernel_per_second: plan.to_kernel,
         },
     }
