@@ -12,7 +12,8 @@ use crate::testbed::outbox::Out;
 /// What is done to a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Action {
-    pub(crate) rewrite: Rewrite,
+    /// `None` in mode `dsr`: the packet keeps its endpoints.
+    pub(crate) rewrite: Option<Rewrite>,
     /// Where it is sent.
     pub(crate) port: PortId,
     /// Ethernet destination and source.
@@ -25,7 +26,7 @@ impl Action {
     pub(crate) fn act(&self, mut packet: Mbuf, headers: &Headers, out: &mut Out<'_>) {
         let frame = packet.bytes_mut();
         let [to, from] = self.macs;
-        let done = self.rewrite.apply(frame, headers)
+        let done = self.rewrite.is_none_or(|rewrite| rewrite.apply(frame, headers))
             && decrement_ttl(frame, headers)
             && ethernet::set_macs(frame, to, from);
         if done {
@@ -49,17 +50,20 @@ pub(crate) struct FastAction<const K: usize> {
 impl FastAction<1> {
     /// `None`: the action is for IPv6.
     pub(crate) fn v4(action: &Action) -> Option<Self> {
-        let Rewrite::V4(new) = action.rewrite else { return None };
-        let (deltas, sides) = ([new.net_delta, new.transport_delta], (new.side, new.port_side));
-        Some(Self::new(action, &new.addresses, new.ports, deltas, sides))
+        let Some(rewrite) = action.rewrite else {
+            return Some(Self::new(action, &[0; 8], [0; 4], [0; 2], (None, None)));
+        };
+        let Rewrite::V4(new) = rewrite else { return None };
+        let deltas = [new.net_delta, new.transport_delta];
+        Some(Self::new(action, &new.addresses, new.ports, deltas, (Some(new.side), new.port_side)))
     }
 }
 
 impl FastAction<4> {
     /// `None`: the action is for IPv4.
     pub(crate) fn v6(action: &Action) -> Option<Self> {
-        let Rewrite::V6(new) = action.rewrite else { return None };
-        let (deltas, sides) = ([0, new.transport_delta], (new.side, new.port_side));
+        let Some(Rewrite::V6(new)) = action.rewrite else { return None };
+        let (deltas, sides) = ([0, new.transport_delta], (Some(new.side), new.port_side));
         Some(Self::new(action, &new.addresses, new.ports, deltas, sides))
     }
 }
@@ -70,7 +74,7 @@ impl<const K: usize> FastAction<K> {
         addresses: &[u8],
         ports: [u8; 4],
         [net_delta, transport_delta]: [u16; 2],
-        (side, port_side): (Side, Option<Side>),
+        (side, port_side): (Option<Side>, Option<Side>),
     ) -> Self {
         let [to, from] = action.macs;
         // Source, then destination: all bits of a half that stays.
@@ -92,7 +96,7 @@ impl<const K: usize> FastAction<K> {
                 net_delta: net_delta.to_be(),
                 transport_delta: transport_delta.to_be(),
             },
-            kept: (words(&halves(Some(side), addresses.len() / 2)), kept_ports),
+            kept: (words(&halves(side, addresses.len() / 2)), kept_ports),
             port: action.port,
         }
     }
@@ -145,8 +149,9 @@ mod tests {
         for (rewrite, from, to, after) in [
             (Rewrite::destination(vip, server), client, vip, (client, server)),
             (Rewrite::source(server, vip), server, client, (vip, client)),
+            (None, client, vip, (client, vip)),
         ] {
-            let action = Action { rewrite: rewrite.unwrap(), port: PortId(1), macs };
+            let action = Action { rewrite, port: PortId(1), macs };
             let fast = FastAction::v4(&action).unwrap();
             let bytes = |from: SocketAddr, to: SocketAddr| {
                 let (SocketAddr::V4(from), SocketAddr::V4(to)) = (from, to) else { unreachable!() };

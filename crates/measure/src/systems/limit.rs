@@ -11,7 +11,8 @@ use crate::testbed::outbox::Out;
 /// One action for all packets, whose headers are not looked at. It is carried
 /// out by the very code that carries out those of the load balancer, but since
 /// it doesn't read a packet it can't keep the source either: all packets leave
-/// from address and port 0, which costs the same as the right ones.
+/// from address and port 0 (in mode `dsr` for address and port 0, too), which costs
+/// the same as the right ones.
 pub(crate) struct Limit {
     action: OneAction,
     proto: Transport,

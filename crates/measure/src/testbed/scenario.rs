@@ -250,7 +250,11 @@ impl Scenario {
             Direction::Reply => (PortId(0), CLIENT_SIDE),
         };
         let place = *self.places.get(usize::try_from(number).ok()?)?;
-        let service::Delivery::Rewrite(rewrite) = action.delivery else { return None };
+        let rewrite = match action.delivery {
+            service::Delivery::Rewrite(rewrite) => Some(rewrite),
+            service::Delivery::Direct(_) => None,
+            service::Delivery::Tunnel(_) | service::Delivery::Plain => return None,
+        };
         Some((place, Action { rewrite, port, macs: [mac?, own] }))
     }
 

@@ -74,15 +74,13 @@ impl Traffic {
     }
 
     /// Whether `system` can be measured with it: the limit has one action for all
-    /// packets, so it knows one direction; tables of rte_hash have IPv4 keys; what
-    /// rewrites packets is measured in mode nat; and that more backends share
-    /// queues is compared for that only.
+    /// packets, so it knows one direction; tables of rte_hash have IPv4 keys; and
+    /// what more backends than queues cost is measured in mode nat only.
     pub(crate) fn suits(self, system: System) -> bool {
         match system {
-            System::Limit => self.directions().len() == 1 && self.mode() == Mode::Nat,
-            System::SlbPaper | System::SlbBulk | System::HnlbShared => {
-                self.family() == Family::V4 && self.mode() == Mode::Nat
-            }
+            System::Limit => self.directions().len() == 1,
+            System::SlbPaper | System::SlbBulk => self.family() == Family::V4,
+            System::HnlbShared => self.family() == Family::V4 && self.mode() == Mode::Nat,
             System::Slb | System::HnlbQueue | System::HnlbMark => true,
         }
     }
