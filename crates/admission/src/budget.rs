@@ -183,4 +183,26 @@ mod tests {
         assert_eq!(refuse(1, 2_000, 5_000), LEAST);
         assert_eq!(refuse(usize::MAX, 7_000, 10_000), 1_000.0, "it has recovered");
     }
+
+    /// A refusal is judged beside the creations of the whole interval, not beside those
+    /// of its own turn.
+    #[test]
+    fn refusals_are_examined_once_an_interval() {
+        let mut budget = Budget::new(Some(1_000));
+        for now in 1_000..1_050 {
+            budget.available(now);
+            budget.asked(None);
+        }
+        budget.refused();
+        budget.available(1_050);
+        assert_eq!(budget.per_second(), 1_000.0, "the interval is not over");
+        budget.available(1_000 + LOOK_MS);
+        assert_eq!(budget.per_second(), 1_000.0, "one of fifty");
+        budget.asked(None);
+        budget.refused();
+        budget.available(1_000 + 2 * LOOK_MS - 1);
+        assert_eq!(budget.per_second(), 1_000.0, "the second interval is not over");
+        budget.available(1_000 + 2 * LOOK_MS);
+        assert_eq!(budget.per_second(), 500.0, "one of one");
+    }
 }

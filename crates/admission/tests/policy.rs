@@ -3,7 +3,7 @@
 
 mod emulated;
 
-use admission::{CardRefusal, Key, Reason, Settings, Standing};
+use admission::{Admission, CardRefusal, Key, Reason, Settings, Standing};
 use emulated::{Emulated, key};
 use flow::AdmissionPolicy;
 use proptest::prelude::*;
@@ -161,6 +161,24 @@ fn one_that_has_gone_silent_is_not_admitted_and_one_with_an_id_used_before_start
     let next = Key { generation: 9, ..key(3) };
     let standing = emulated.admission.standing(next, emulated.now_ms);
     assert!(matches!(standing, Standing::Software { reason: Reason::Unseen { .. }, .. }));
+}
+
+/// What is said of a connection that the sketch has no counter for: its rate is below
+/// that of the lightest one that has.
+#[test]
+fn an_unseen_connection_is_below_the_lightest_that_is_tracked() {
+    let mut admission = Admission::new(Settings { tracked: 64, ..settings() });
+    let (samples_per_second, packets) = (10, 8);
+    let mut now_ms = 0;
+    for _ in 0..60 * samples_per_second {
+        now_ms += SECOND / samples_per_second;
+        (0..64).for_each(|conn| admission.seen(key(conn), packets, now_ms));
+    }
+    let standing = admission.standing(key(1_000), now_ms);
+    let Standing::Software { reason: Reason::Unseen { below }, .. } = standing else {
+        panic!("{standing:?}");
+    };
+    assert!((70.0..90.0).contains(&below), "80 packets/s each, not {below}");
 }
 
 #[test]

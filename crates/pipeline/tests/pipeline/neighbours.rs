@@ -327,6 +327,29 @@ fn a_stale_hop_is_given_up_after_so_many_questions() {
     assert_eq!((asked, after_ms > 55_000), (settings.pinned_tries as usize, true));
 }
 
+/// Changed addresses are told, those that follow within a quarter of a second are
+/// counted only.
+#[test]
+fn notices_of_changed_addresses_are_limited() {
+    let world = World::new(&Plan { known_backends: false, ..Plan::default() });
+    let table = world.shared.neighbours();
+    let mut resolver = Resolver::new(Arc::clone(&world.shared), ResolverSettings::default());
+    let (mut now, addr) = (1_000, ip("10.1.0.11"));
+    table.hop(InterfaceId(1), addr, now).unwrap();
+    table.learn(InterfaceId(1), addr, backend_mac(1), now);
+    run(&mut resolver, &mut now, 1_000);
+    let _ = resolver.take_notices();
+    // Once the walk over the table is round, the notice of the first change is there;
+    // then one change a millisecond for a second.
+    let mut told = 0;
+    for turn in 0..1_000_u64 {
+        table.learn(InterfaceId(1), addr, backend_mac(2 + turn as u8 % 2), now);
+        run(&mut resolver, &mut now, 1);
+        told += resolver.take_notices().len();
+    }
+    assert!((3..=4).contains(&told), "{told} notices of a thousand changes in a second");
+}
+
 /// How often a stale neighbour is asked for in vain, and how long after it became
 /// stale its address is given up.
 fn questions_in_vain(pinned: bool) -> (usize, u64) {
