@@ -2,6 +2,8 @@
 //! get them from hugetlbfs, the connection table as transparent ones.
 use std::fmt;
 use std::fs::{read_to_string, write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 
 use dpdk::{Eal, EalConfig, EalError, HugePages};
 
@@ -50,11 +52,18 @@ impl fmt::Display for Memory {
     }
 }
 
-/// Huge pages reserved for this run; dropped, they are given back. What others
-/// reserve meanwhile stays.
+/// Huge pages reserved for this run. A process of their own gives them back when this
+/// one ends, however it ends. What others reserve meanwhile stays.
 struct Reserved {
-    pages: u64,
+    /// Gives the pages back when its standard input ends.
+    keeper: Child,
 }
+
+/// Reads until the end of standard input, then lowers the number in the file `$1` by
+/// `$2`. What ends this process is not to end that one.
+const GIVE_BACK: &str = r#"trap "" INT TERM HUP
+while read -r _; do :; done
+echo $(($(cat "$1") - $2)) > "$1""#;
 
 impl Reserved {
     /// `None`: enough are free already. `Err`: there can't be enough.
@@ -66,18 +75,33 @@ impl Reserved {
         let before = reserved().ok_or(())?;
         write(RESERVED, (before + pages(wanted)).to_string()).map_err(drop)?;
         // The kernel may have found fewer: those are given back.
-        let reserved = Self { pages: reserved().ok_or(())?.saturating_sub(before) };
+        let more = reserved().ok_or(())?.saturating_sub(before);
+        let Ok(reserved) = Self::keep(RESERVED, more) else {
+            let _ = write(RESERVED, before.to_string());
+            return Err(());
+        };
         if free_megabytes().ok_or(())? >= wanted { Ok(Some(reserved)) } else { Err(()) }
+    }
+
+    /// So many of the pages in `file` go when this process has ended, or `Self` is
+    /// dropped.
+    fn keep(file: &str, pages: u64) -> std::io::Result<Self> {
+        let keeper = Command::new("sh")
+            .args(["-c", GIVE_BACK, "sh", file, &pages.to_string()])
+            .stdin(Stdio::piped())
+            // A signal to the group of this process is none to that one.
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { keeper })
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if let Some(all) = reserved() {
-            // It was allowed before; if it is refused, an operator sees the
-            // pages in /proc/meminfo.
-            let _ = write(RESERVED, all.saturating_sub(self.pages).to_string());
-        }
+        drop(self.keeper.stdin.take());
+        // Lowering the number was allowed before; if it is refused, an operator sees
+        // the pages in /proc/meminfo.
+        let _ = self.keeper.wait();
     }
 }
 
@@ -100,4 +124,26 @@ fn free_megabytes() -> Option<u64> {
 /// Huge pages of `megabytes` and a few for what DPDK takes beside.
 fn pages(megabytes: u64) -> u64 {
     (megabytes + 64) * 1024 / field("Hugepagesize").unwrap_or(2048).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_given_back_at_the_end_of_the_process() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let now = || read_to_string(path).unwrap().trim().to_owned();
+        write(path, "700").unwrap();
+        let first = Reserved::keep(path, 544).unwrap();
+        let mut second = Reserved::keep(path, 100).unwrap();
+        assert_eq!(now(), "700");
+        drop(first);
+        assert_eq!(now(), "156");
+        // What the kernel does for a process that was killed.
+        drop(second.keeper.stdin.take());
+        second.keeper.wait().unwrap();
+        assert_eq!(now(), "56");
+    }
 }
