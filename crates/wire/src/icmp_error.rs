@@ -26,14 +26,8 @@ const INTERNETWORK_CONTROL: u8 = 0xc0;
 pub enum ErrorKind {
     /// The TTL or hop limit was used up on the way.
     TimeExceeded,
-    /// There is no route.
-    NoRoute,
-    /// The next hop or the host doesn't answer.
-    HostUnreachable,
     /// Nobody listens on the port.
     PortUnreachable,
-    /// A rule forbids it.
-    Prohibited,
     /// The packet is too long and may not be fragmented; the next hop's MTU in bytes.
     TooBig {
         /// The largest packet that would have gone through, in bytes.
@@ -45,10 +39,7 @@ impl ErrorKind {
     const fn v4(self) -> icmp::Repr {
         match self {
             Self::TimeExceeded => icmp::Repr::TimeExceeded { code: 0 },
-            Self::NoRoute => icmp::Repr::Unreachable { code: 0, mtu: 0 },
-            Self::HostUnreachable => icmp::Repr::Unreachable { code: 1, mtu: 0 },
             Self::PortUnreachable => icmp::Repr::Unreachable { code: 3, mtu: 0 },
-            Self::Prohibited => icmp::Repr::Unreachable { code: 13, mtu: 0 },
             Self::TooBig { mtu } => {
                 icmp::Repr::Unreachable { code: icmp::FRAGMENTATION_NEEDED, mtu }
             }
@@ -58,10 +49,7 @@ impl ErrorKind {
     const fn v6(self) -> icmpv6::Repr {
         match self {
             Self::TimeExceeded => icmpv6::Repr::TimeExceeded { code: 0 },
-            Self::NoRoute => icmpv6::Repr::Unreachable { code: 0 },
-            Self::HostUnreachable => icmpv6::Repr::Unreachable { code: 3 },
             Self::PortUnreachable => icmpv6::Repr::Unreachable { code: 4 },
-            Self::Prohibited => icmpv6::Repr::Unreachable { code: 1 },
             Self::TooBig { mtu } => icmpv6::Repr::PacketTooBig { mtu: mtu as u32 },
         }
     }

@@ -136,10 +136,9 @@ fn complain(data: &[u8], headers: &Headers) {
         Net::Ipv4 => Ipv4Addr::new(192, 0, 2, 1).into(),
         _ => Ipv6Addr::LOCALHOST.into(),
     };
-    let kind = match data.len() % 4 {
+    let kind = match data.len() % 3 {
         0 => ErrorKind::TimeExceeded,
-        1 => ErrorKind::HostUnreachable,
-        2 => ErrorKind::PortUnreachable,
+        1 => ErrorKind::PortUnreachable,
         _ => ErrorKind::TooBig { mtu: 1400 },
     };
     let (space, beyond) = buf.split_at_mut(MAX_ERROR_LEN);
