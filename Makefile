@@ -5,7 +5,7 @@ SOAK_MINUTES ?= 30
 API_CASES ?= 10000
 
 .PHONY: help deps rust build deb demo test check test-cargo test-instructions test-loom test-miri test-e2e \
-	test-vm test-api test-deb fuzz soak soak-reload soak-xdp
+	test-vm test-api test-deb test-releases fuzz soak soak-reload soak-xdp
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
@@ -20,6 +20,7 @@ help:
 	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
 	@echo 'make test-api  the control API against API_CASES=$(API_CASES) random requests'
 	@echo 'make test-deb  the package, installed, run and removed in a clean Debian (root)'
+	@echo 'make test-releases  crate dpdk against the headers of DPDK 23.11 and 24.11'
 	@echo 'make deps      install the Debian packages needed (root or sudo)'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make soak-reload  twenty times as many random changes of the configuration as make test'
@@ -69,6 +70,10 @@ test-instructions: rust deps
 test-loom: rust
 	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 timeout 600 \
 		cargo test -p conntrack --lib --profile loom --locked --target-dir $(TARGET)/loom
+
+# DPDK's headers as Ubuntu 24.04 and Debian 13 have them, from their archives.
+test-releases: rust deps
+	@sh scripts/dpdk-releases.sh $(TARGET)/releases
 
 test-miri: rust
 	@sh scripts/miri.sh $(TARGET)/miri
