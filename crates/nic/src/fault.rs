@@ -72,6 +72,11 @@ pub enum Fault {
         /// The number of refusals.
         count: u64,
     },
+    /// Refuses to read the next `count` counters, as a firmware command that fails.
+    RefuseQueries {
+        /// The number of refusals.
+        count: u64,
+    },
 }
 
 /// A share in thousandths and the state of its draw (splitmix64).
@@ -110,6 +115,7 @@ pub(crate) struct Faults {
     /// Whether a create takes so much of the caller's time.
     pub(crate) sleep: bool,
     refuse_destroys: u64,
+    refuse_queries: u64,
     /// How late updates of the redirection table are.
     pub(crate) late_reta: Lateness,
     refuse_reta_updates: u64,
@@ -130,6 +136,7 @@ impl Faults {
             Fault::LateReta { ns, mixed } => self.late_reta = Lateness { ns, mixed },
             Fault::RefuseRetaUpdates { count } => self.refuse_reta_updates = count,
             Fault::RefuseDestroys { count } => self.refuse_destroys = count,
+            Fault::RefuseQueries { count } => self.refuse_queries = count,
         }
     }
 
@@ -144,6 +151,12 @@ impl Faults {
     pub(crate) fn refuses_destroy(&mut self) -> bool {
         let refuses = self.refuse_destroys > 0;
         self.refuse_destroys = self.refuse_destroys.saturating_sub(1);
+        refuses
+    }
+
+    pub(crate) fn refuses_query(&mut self) -> bool {
+        let refuses = self.refuse_queries > 0;
+        self.refuse_queries = self.refuse_queries.saturating_sub(1);
         refuses
     }
 

@@ -293,7 +293,10 @@ impl Rules {
     }
 
     /// What the COUNT action of rule `id` has seen.
-    pub(crate) fn query(&self, id: u64) -> Result<Counters, FlowError> {
+    pub(crate) fn query(&mut self, id: u64) -> Result<Counters, FlowError> {
+        if self.faults.refuses_query() {
+            return Err(self.words(FlowError::INVALID, "cannot read counter"));
+        }
         let Some(Installed { rule, .. }) = self.installed.get(&id) else {
             return Err(self.words(FlowError::NOT_FOUND, "no such rule"));
         };

@@ -77,6 +77,21 @@ fn an_idle_connections_rules_are_gone_within_its_timeout_and_a_busy_ones_stay() 
     }
 }
 
+/// A counter that the card can't read at the moment says nothing about its rule.
+#[test]
+fn a_refused_query_is_no_lost_rule() {
+    let mut run = Run::new(CardProfile::ConnectX);
+    run.open(1);
+    run.pass(5);
+    run.nics.iter().for_each(|nic| nic.order_fault(Fault::RefuseQueries { count: 100 }));
+    for _ in 0..u64::from(TIMEOUT_MS) / 500 {
+        assert!(run.packet(1, Direction::Forward) && run.packet(1, Direction::Reply));
+        run.pass(500);
+    }
+    let done = run.offloader.stats().done();
+    assert_eq!((done.lost, done.destroyed), (0, 0), "{done:#?}");
+}
+
 impl Run {
     fn without_age(run: &Run) -> Offloader<Ours> {
         let mut ports = Vec::new();
