@@ -25,6 +25,7 @@ mod encoding;
 mod error;
 mod exception_thread;
 
+mod handover;
 mod idle;
 mod keeper_thread;
 mod kernel_interface;

@@ -10,7 +10,7 @@ use crate::device::{SWITCH_RING, is_tap, receive_queues, send_queues, switch_rin
 use crate::error::StartError;
 use crate::exception_thread::{FROM_KERNEL, TO_KERNEL};
 use crate::keeper_thread::INJECTED;
-use crate::{nic_thread, outbox, worker};
+use crate::{handover, nic_thread, outbox, worker};
 
 /// Frame bytes around an IP packet: Ethernet header with a VLAN tag.
 const ETHERNET: u16 = 18;
@@ -46,8 +46,9 @@ impl Needs {
         let ports = config.ports.len() as u32;
         let in_ports: u32 = config.ports.iter().map(|port| in_port(config, port)).sum();
         let fragments = setup::settings(config, setup::Seed([0; 32])).fragments_held as u32;
-        // One burst received, one being processed, one to send for each port.
-        let in_worker = (2 * worker::BURST + outbox::BURST * ports as usize) as u32;
+        // One burst received, one being processed, one handed over, one to send for each
+        // port.
+        let in_worker = (3 * worker::BURST + outbox::BURST * ports as usize) as u32;
         let in_nic = 3 * nic_thread::BURST as u32;
         let between = switch_rings(config) as u32 * SWITCH_RING;
         // The main thread has a cache, too.
@@ -56,7 +57,12 @@ impl Needs {
             true => workers * TO_KERNEL as u32 + FROM_KERNEL as u32,
             false => 0,
         };
-        let held = workers * (fragments + in_worker) + nics * in_nic + INJECTED as u32 + kernel;
+        let between_workers = handover::in_rings(config) as u32;
+        let held = workers * (fragments + in_worker)
+            + nics * in_nic
+            + INJECTED as u32
+            + kernel
+            + between_workers;
         let buffers = (in_ports + between + held + caches).max(4096);
         let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
         let room = (ETHERNET + mtu).max(2048);

@@ -7,9 +7,10 @@ use dpdk::{Batch, Mbuf, Mempool, TxQueue};
 use flow::{HopId, InterfaceId, PortId};
 use packet::PacketBuf;
 use pipeline::Outbox;
-use state::{Counter, Counters, Offload};
+use state::{Counter, Counters, Offload, Source};
 
 use crate::exception_thread::ForKernel;
+use crate::handover::HandedOver;
 
 /// Packets sent at once.
 pub(crate) const BURST: usize = 32;
@@ -31,6 +32,8 @@ pub(crate) struct MbufOutbox {
     pub(crate) offload: rtrb::Producer<OffloadRequest>,
     pub(crate) resolve: rtrb::Producer<HopId>,
     pub(crate) kernel: rtrb::Producer<ForKernel>,
+    /// The ways to the other workers, by their numbers.
+    pub(crate) workers: Vec<Option<rtrb::Producer<HandedOver>>>,
     pub(crate) pool: Mempool,
     /// The same as the pipeline's.
     pub(crate) counters: Arc<Counters>,
@@ -95,6 +98,11 @@ impl Outbox<Mbuf> for MbufOutbox {
         if self.resolve.push(hop).is_err() {
             self.counters.count(Counter::RequestsLost);
         }
+    }
+
+    fn hand_over(&mut self, worker: usize, from: Source, packet: Mbuf) -> bool {
+        let ring = self.workers.get_mut(worker).and_then(Option::as_mut);
+        ring.is_some_and(|ring| ring.push((from, packet)).is_ok())
     }
 
     fn to_kernel(&mut self, interface: InterfaceId, packet: Mbuf) -> bool {

@@ -14,13 +14,14 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::StartError;
 use crate::exception_thread::{ForKernel, TO_KERNEL};
+use crate::handover::{self, Ends};
 use crate::idle::Idle;
 use crate::nic_thread::NicThread;
 use crate::outbox::{MbufOutbox, OffloadRequest, TxPort};
 use crate::report::WorkerView;
 use crate::threads::{Group, Threads};
 use crate::utilization::LoopCounters;
-use crate::worker::{self, Injected, LoopSettings, PolledQueue, Worker};
+use crate::worker::{self, Injected, LoopSettings, PolledQueue, Taken, Worker};
 
 /// Next hops that one worker may have asked for at once.
 const HOPS: usize = 1024;
@@ -132,8 +133,8 @@ impl<'a> Crew<'a> {
         }
         let nics = devices.iter_mut().filter_map(|device| self.nic_thread(device)).collect();
         let mut hands = Hands { nics, ..Hands::default() };
-        for (number, share) in shares.into_iter().enumerate() {
-            self.worker(number, share, std::mem::take(&mut injected), &mut hands)?;
+        for (number, (share, ends)) in shares.into_iter().zip(handover::rings(count)).enumerate() {
+            self.worker(number, (share, ends), std::mem::take(&mut injected), &mut hands)?;
         }
         Ok(hands)
     }
@@ -149,7 +150,7 @@ impl<'a> Crew<'a> {
     fn worker(
         &self,
         number: usize,
-        share: Share,
+        (share, ends): (Share, Ends),
         injected: Vec<rtrb::Consumer<Injected>>,
         hands: &mut Hands,
     ) -> Result<(), StartError> {
@@ -173,12 +174,14 @@ impl<'a> Crew<'a> {
             offload,
             resolve,
             kernel,
+            workers: ends.to,
             pool: self.pool.clone(),
             counters: pipeline.counters(),
         };
         let (shared, clock, idle) = (Arc::clone(self.shared), self.clock, self.idle);
         let settings = LoopSettings { counters: cycles, clock, idle, burst };
-        let worker = Worker::new(share.receive, pipeline, outbox, injected, shared, settings);
+        let taken = Taken { injected, handed_over: ends.from };
+        let worker = Worker::new(share.receive, pipeline, outbox, taken, shared, settings);
         hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
         Ok(())
     }

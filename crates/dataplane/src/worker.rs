@@ -2,6 +2,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrayvec::ArrayVec;
 use dpdk::{Batch, Mbuf, RxQueue, cycles};
 use flow::PortId;
 use pipeline::{Outbox, Pipeline};
@@ -9,6 +10,7 @@ use state::{Shared, Source};
 
 use crate::balancing::Census;
 use crate::clock::Clock;
+use crate::handover::{self, HandedOver};
 use crate::idle::{Idle, Waiter};
 use crate::outbox::MbufOutbox;
 use crate::poll_schedule::PollSchedule;
@@ -42,13 +44,20 @@ pub(crate) struct LoopSettings {
     pub(crate) burst: usize,
 }
 
+/// What a worker takes from other threads.
+pub(crate) struct Taken {
+    /// What the keeper and the kernel send, if this worker sends for them.
+    pub(crate) injected: Vec<rtrb::Consumer<Injected>>,
+    /// What other workers have received for this one.
+    pub(crate) handed_over: Vec<rtrb::Consumer<HandedOver>>,
+}
+
 /// Everything one worker owns.
 pub(crate) struct Worker {
     queues: Vec<PolledQueue>,
     pipeline: Pipeline<Mbuf>,
     outbox: MbufOutbox,
-    /// What the keeper and the kernel send, if this worker sends for them.
-    injected: Vec<rtrb::Consumer<Injected>>,
+    taken: Taken,
     shared: Arc<Shared>,
     settings: LoopSettings,
 }
@@ -59,21 +68,22 @@ struct Turn {
     /// The last millisecond that was ticked.
     ticked_ms: u64,
     received: Batch<BURST>,
+    handed_over: ArrayVec<Mbuf, BURST>,
     schedule: PollSchedule,
 }
 
 impl Worker {
     /// A worker that polls `queues`, and sends by `outbox` what comes of their
-    /// packets and what is `injected`.
+    /// packets and what it has `taken`.
     pub(crate) const fn new(
         queues: Vec<PolledQueue>,
         pipeline: Pipeline<Mbuf>,
         outbox: MbufOutbox,
-        injected: Vec<rtrb::Consumer<Injected>>,
+        taken: Taken,
         shared: Arc<Shared>,
         settings: LoopSettings,
     ) -> Self {
-        Self { queues, pipeline, outbox, injected, shared, settings }
+        Self { queues, pipeline, outbox, taken, shared, settings }
     }
 
     /// Polls its queues round robin until `stop`.
@@ -82,6 +92,7 @@ impl Worker {
             meter: LoopMeter::new(Arc::clone(&self.settings.counters), cycles()),
             ticked_ms: 0,
             received: Batch::default(),
+            handed_over: ArrayVec::new(),
             schedule: PollSchedule::new(self.queues.len()),
         };
         let mut waiter = Waiter::new(self.settings.idle);
@@ -94,6 +105,7 @@ impl Worker {
                     found += self.iterate(at, &mut turn);
                 }
             }
+            found += self.serve_handed_over(&mut turn);
             self.tick(&mut turn);
             waiter.round(found);
         }
@@ -135,7 +147,7 @@ impl Worker {
     /// Sends what other threads want sent.
     fn send_injected(&mut self) -> usize {
         let mut sent = 0;
-        for (port, packet) in drain(&mut self.injected, INJECTED_PER_ROUND) {
+        for (port, packet) in drain(&mut self.taken.injected, INJECTED_PER_ROUND) {
             self.outbox.send(port, packet);
             sent += 1;
         }
@@ -143,6 +155,23 @@ impl Worker {
             self.outbox.flush();
         }
         sent
+    }
+
+    /// Serves what other workers have received for this one; one burst of each.
+    fn serve_handed_over(&mut self, turn: &mut Turn) -> usize {
+        let Self { taken, pipeline, outbox, settings, .. } = self;
+        let Turn { meter, handed_over, .. } = turn;
+        let mut found = 0;
+        for ring in taken.handed_over.iter_mut().filter(|ring| !ring.is_empty()) {
+            found += meter.iterate(cycles, |before| {
+                let Some(source) = handover::take(ring, handed_over) else { return 0 };
+                let (found, now_ms) = (handed_over.len(), settings.clock.at_ms(before));
+                pipeline.process_handed_over(source, handed_over, now_ms, outbox);
+                outbox.flush();
+                found
+            });
+        }
+        found
     }
 
     fn tick(&mut self, turn: &mut Turn) {

@@ -3,7 +3,7 @@ use conntrack::ConnId;
 use flow::{HopId, InterfaceId, PortId};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::Outbox;
-use state::Offload;
+use state::{Offload, Source};
 
 /// A frame that left the load balancer.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Collected {
     pub resolve: Vec<HopId>,
     /// The frames that the kernel gets, and the interfaces they came in on.
     pub to_kernel: Vec<(InterfaceId, HeapPacket)>,
+    /// The frames of other workers, and where they were received.
+    pub handed_over: Vec<(usize, Source, HeapPacket)>,
 }
 
 impl Outbox<HeapPacket> for Collected {
@@ -44,6 +46,11 @@ impl Outbox<HeapPacket> for Collected {
 
     fn resolve(&mut self, hop: HopId) {
         self.resolve.push(hop);
+    }
+
+    fn hand_over(&mut self, worker: usize, from: Source, packet: HeapPacket) -> bool {
+        self.handed_over.push((worker, from, packet));
+        true
     }
 
     fn to_kernel(&mut self, interface: InterfaceId, packet: HeapPacket) -> bool {

@@ -72,8 +72,12 @@ impl Sandbox {
         let ports = live.ports().iter().map(port).collect();
         let shared = Shared::new(snapshot, table, neighbours, ports);
         let shared = Arc::new(shared.with_loads(live.loads().copied()));
-        let settings =
-            Settings { fragment_datagrams: FRAGMENTS, fragments_held: FRAGMENTS, seed: 0 };
+        let settings = Settings {
+            fragment_datagrams: FRAGMENTS,
+            fragments_held: FRAGMENTS,
+            seed: 0,
+            workers: 1,
+        };
         let worker = Pipeline::new(Arc::clone(&shared), 0, settings)?;
         let counters = worker.counters();
         Ok(Self { shared, worker, counters, out: Collected::default(), number: 0 })

@@ -14,6 +14,8 @@ pub(crate) struct Context<'a, O> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) counters: &'a Counters,
     pub(crate) from: Source,
+    /// Whether another worker has received the packets and handed them over.
+    pub(crate) handed: bool,
     /// Whether the number of the receive queue says something about its packets.
     pub(crate) queue: bool,
     pub(crate) now_ms: u64,
@@ -53,6 +55,15 @@ impl<O> Context<'_, O> {
     /// The interface a packet came in on.
     pub(crate) fn arrived<B>(&self, packet: &Packet<B>) -> Option<&Interface> {
         self.snapshot.interfaces.get(packet.interface)
+    }
+
+    /// Hands a packet over to the worker whose it is.
+    pub(crate) fn hand_over<B>(&mut self, worker: usize, packet: B)
+    where
+        O: Outbox<B>,
+    {
+        let done = self.out.hand_over(worker, self.from, packet);
+        self.count(if done { Counter::ToWorker } else { Counter::ToWorkerFull });
     }
 
     /// Sends an answer, which is complete except for its tag, back to where the

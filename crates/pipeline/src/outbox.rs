@@ -1,7 +1,7 @@
 //! The way out of the pipeline.
 use conntrack::ConnId;
 use flow::{HopId, InterfaceId, PortId};
-use state::Offload;
+use state::{Offload, Source};
 
 /// Takes what a pipeline gives out. The caller of
 /// [`Pipeline::process`](crate::Pipeline::process) brings it.
@@ -19,6 +19,10 @@ pub trait Outbox<B> {
 
     /// Asks for `hop` to be resolved soon.
     fn resolve(&mut self, hop: HopId);
+
+    /// Hands `packet`, which came in at `from`, over to the worker whose it is. `false`:
+    /// there is no room for it, and it is dropped.
+    fn hand_over(&mut self, worker: usize, from: Source, packet: B) -> bool;
 
     /// Gives `packet`, without a tag, to the kernel, as one that came in on
     /// `interface`. `false`: there is no room for it, and it is dropped.

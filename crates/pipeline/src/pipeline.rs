@@ -44,11 +44,13 @@ pub struct Settings {
     pub fragments_held: usize,
     /// Seeds the worker's own hashes and samples.
     pub seed: u64,
+    /// How many workers there are: each has its share of the L7 agent's connections.
+    pub workers: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { fragment_datagrams: 1024, fragments_held: 256, seed: 0 }
+        Self { fragment_datagrams: 1024, fragments_held: 256, seed: 0, workers: 1 }
     }
 }
 
@@ -117,7 +119,7 @@ impl<B: PacketBuf> Pipeline<B> {
             ),
             echoes: Echoes::new(&snapshot, settings.seed),
             exceptions: Exceptions::new(snapshot.answers.to_kernel_per_second),
-            spliced: Spliced::new(&snapshot, settings.seed),
+            spliced: Spliced::new(&snapshot, settings.seed, (worker, settings.workers)),
         };
         let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
         let published = SnapshotReader::new(&shared);
@@ -156,10 +158,36 @@ impl<B: PacketBuf> Pipeline<B> {
         now_ms: u64,
         out: &mut impl Outbox<B>,
     ) {
+        self.counters.add(Counter::Received, burst.len() as u64);
+        self.take(from, false, burst, now_ms, out);
+    }
+
+    /// As [`Self::process`], of packets that another worker has received at `from` and
+    /// [handed over](Outbox::hand_over).
+    pub fn process_handed_over(
+        &mut self,
+        from: Source,
+        burst: &mut ArrayVec<B, BURST>,
+        now_ms: u64,
+        out: &mut impl Outbox<B>,
+    ) {
+        self.counters.add(Counter::FromWorker, burst.len() as u64);
+        self.take(from, true, burst, now_ms, out);
+    }
+
+    #[inline(always)]
+    fn take(
+        &mut self,
+        from: Source,
+        handed: bool,
+        burst: &mut ArrayVec<B, BURST>,
+        now_ms: u64,
+        out: &mut impl Outbox<B>,
+    ) {
         let Self { shared, snapshot, counters, stages, verdicts, .. } = self;
         let Some(port) = shared.port(from.port) else { return burst.clear() };
-        let mut cx = Context { shared, snapshot, counters, from, queue: false, now_ms, out };
-        cx.counters.add(Counter::Received, burst.len() as u64);
+        let mut cx =
+            Context { shared, snapshot, counters, from, handed, queue: false, now_ms, out };
         stages.next_hops.begin(shared.neighbours().moves(), now_ms);
         let interfaces = &snapshot.interfaces;
         match interfaces.at(from.port, None) {
@@ -181,7 +209,9 @@ impl<B: PacketBuf> Pipeline<B> {
         let Self { shared, snapshot, counters, stages, .. } = self;
         // Nothing is answered to where it came from.
         let from = Source { port: flow::PortId(0), queue: 0 };
-        let mut cx = Context { shared, snapshot, counters, from, queue: false, now_ms, out };
+        let handed = false;
+        let mut cx =
+            Context { shared, snapshot, counters, from, handed, queue: false, now_ms, out };
         stages.tick_spliced(&mut cx);
         let dropped = self.stages.fragments.expire(now_ms);
         if dropped > 0 {
@@ -236,7 +266,7 @@ impl<B: PacketBuf> Stages<B> {
         verdicts: &mut Verdicts,
     ) -> usize {
         let mut fresh = Fresh::default();
-        let found = look_up(cx, link, self.spliced.agent(), burst, unknown, verdicts, &mut fresh);
+        let found = look_up(cx, link, &self.spliced, burst, unknown, verdicts, &mut fresh);
         if fresh.v4.is_empty() && fresh.v6.is_empty() {
             return found;
         }

@@ -30,6 +30,8 @@ pub(crate) enum Verdict {
     Shared(u16),
     /// The packet is one of the L7 agent's connections, of this family.
     Passes(Place, Family),
+    /// The packet is of the L7 agent of this worker.
+    Handed(u16),
     /// The packet opens the new connection of the burst with this number.
     Opens(u8),
     /// The packet has been parsed for the slow path: it is the next of the

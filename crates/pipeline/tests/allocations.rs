@@ -86,6 +86,10 @@ impl Outbox<HeapPacket> for Sink {
         self.asked += 1;
     }
 
+    fn hand_over(&mut self, _: usize, _: Source, _: HeapPacket) -> bool {
+        false
+    }
+
     fn to_kernel(&mut self, _: InterfaceId, _: HeapPacket) -> bool {
         true
     }

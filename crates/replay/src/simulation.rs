@@ -278,7 +278,19 @@ impl Simulation {
             }
             worker.tick(now_ms, &mut self.collected);
         }
+        self.hand_over(now_ms);
         found
+    }
+
+    /// Workers get what is theirs and others have received.
+    fn hand_over(&mut self, now_ms: u64) {
+        for (worker, from, packet) in std::mem::take(&mut self.collected.handed_over) {
+            let mut burst: ArrayVec<HeapPacket, BURST> = ArrayVec::new();
+            burst.push(packet);
+            if let Some(worker) = self.workers.get_mut(worker) {
+                worker.process_handed_over(from, &mut burst, now_ms, &mut self.collected);
+            }
+        }
     }
 
     /// One turn of the keeper and one of the rules' owner.

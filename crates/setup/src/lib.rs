@@ -115,6 +115,7 @@ pub fn settings(config: &Config, seed: Seed) -> Settings {
         fragment_datagrams: config.fragments.datagrams as usize,
         fragments_held: (config.fragments.datagrams as usize / 4).max(16),
         seed: seed.number(3),
+        workers: config.workers.count.into(),
     }
 }
 

@@ -9,6 +9,7 @@ counters! {
     pub enum Counter {
     In {
         Received "received" "Packets received.",
+        FromWorker "from_worker" "Packets of a service of protocol http that another worker has received and handed over.",
     }
     Forwarded {
         ForwardedPackets "forwarded" "Packets of connections sent on, ICMP errors about them included.",
@@ -82,6 +83,7 @@ counters! {
         ToKernelLimited "to_kernel_limited" "Packets for the kernel beyond `to_kernel_per_second` in `[answers]`.",
         ToKernelFull "to_kernel_full" "Packets for the kernel that its ring had no room for.",
         HttpUnknown "http_unknown" "To a service of protocol http, or from its backend, and of no connection.",
+        ToWorkerFull "to_worker_full" "Packets of a service of protocol http for whose worker there was no room in the ring.",
         HttpMalformed "http_malformed" "To a service of protocol http, or from its backend, and no whole TCP segment.",
     }
     Consumed {
@@ -89,6 +91,7 @@ counters! {
         ArpLearnt "arp_learnt" "ARP replies and announcements of neighbours.",
         NdpLearnt "ndp_learnt" "Neighbour advertisements of neighbours.",
         ToKernel "to_kernel" "Packets given to the kernel, over the interface that it has in the place of theirs.",
+        ToWorker "to_worker" "Packets of a service of protocol http given to the worker that has the client's connections.",
         HttpTaken "http_taken" "Segments of services of protocol http that HNLB took itself: handshakes, headers, acknowledgements of its own answers.",
     }
     Held {

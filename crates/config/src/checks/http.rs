@@ -71,13 +71,6 @@ fn check_service(findings: &mut Findings<'_>, way: &Way, service: &Service) {
         );
         findings.wrong(&way.key("scheduler"), text);
     }
-    let workers = findings.config.workers.count;
-    if workers > 1 {
-        let text = format!(
-            "both directions of a connection of protocol http must reach the same worker, and receive-side scaling divides them among {workers}; set [workers] count = 1"
-        );
-        findings.wrong(&protocol, text);
-    }
 }
 
 fn check_route(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute) {

@@ -30,7 +30,8 @@ pub(crate) fn run(binary: &Path, stop: &Stop, long: bool) -> Result<bool, LabErr
     }
     eprintln!("http: setting up the lab");
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
-    let how = LabRun::emulated(Encoding::Mark);
+    // Two, so that packets come in at a worker that has not their connection.
+    let how = LabRun { workers: 2, ..LabRun::emulated(Encoding::Mark) };
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-http", how.device, |socket| {
         how.base(socket) + &service(Family::V4) + &service(Family::V6)
     })?;

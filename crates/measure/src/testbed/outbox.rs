@@ -4,7 +4,7 @@ use dpdk::{Batch, Mbuf, Mempool, TxQueue};
 use flow::{HopId, InterfaceId, PortId};
 use packet::PacketBuf;
 use pipeline::Outbox;
-use state::Offload;
+use state::{Offload, Source};
 
 /// Packets sent at once.
 const BURST: usize = 32;
@@ -81,6 +81,10 @@ impl Outbox<Mbuf> for Out<'_> {
 
     fn resolve(&mut self, _: HopId) {
         self.unheard += 1;
+    }
+
+    fn hand_over(&mut self, _: usize, _: Source, _: Mbuf) -> bool {
+        false
     }
 
     fn to_kernel(&mut self, _: InterfaceId, _: Mbuf) -> bool {

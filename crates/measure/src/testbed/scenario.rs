@@ -408,6 +408,10 @@ impl Outbox<HeapPacket> for Spare {
 
     fn resolve(&mut self, _: HopId) {}
 
+    fn hand_over(&mut self, _: usize, _: Source, _: HeapPacket) -> bool {
+        false
+    }
+
     fn to_kernel(&mut self, _: InterfaceId, _: HeapPacket) -> bool {
         false
     }

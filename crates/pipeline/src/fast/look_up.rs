@@ -6,16 +6,16 @@
 //! that may open one; the slow path for all others.
 use arrayvec::ArrayVec;
 use conntrack::{FastKey, Hit, Key};
-use flow::Transport;
 use packet::PacketBuf;
-use splice::{Agent, Ends, Passing};
-use wire::FastHeader;
+use splice::{Agent, Passing};
+use wire::{FastHeader, FlowKey};
 
 use crate::context::Context;
 use crate::fast::Link;
 use crate::fast::fresh::{Fresh, FreshOf};
 use crate::pipeline::BURST;
-use crate::verdict::{Family, Verdict, Verdicts};
+use crate::slow::spliced::Spliced;
+use crate::verdict::{Verdict, Verdicts};
 
 /// Packets of one family that are looked up together.
 #[derive(Default)]
@@ -39,7 +39,7 @@ struct Gathered {
 pub(crate) fn look_up<const TAGGED: bool, B: PacketBuf, O>(
     cx: &Context<'_, O>,
     link: Link<'_, TAGGED>,
-    agent: Option<&Agent>,
+    spliced: &Spliced,
     burst: &[B],
     unknown: usize,
     verdicts: &mut Verdicts,
@@ -53,9 +53,9 @@ pub(crate) fn look_up<const TAGGED: bool, B: PacketBuf, O>(
         all.gather(cx, link, burst, places.into_iter().take(unknown));
     }
     let Gathered { v4, v6, opening } = &all;
-    let mut found = v4.look_up(cx, link, agent, (burst, *opening), verdicts, &mut fresh.v4);
+    let mut found = v4.look_up(cx, link, spliced, (burst, *opening), verdicts, &mut fresh.v4);
     if !v6.keys.is_empty() {
-        found += v6.look_up(cx, link, agent, (burst, *opening), verdicts, &mut fresh.v6);
+        found += v6.look_up(cx, link, spliced, (burst, *opening), verdicts, &mut fresh.v6);
     }
     found
 }
@@ -109,7 +109,7 @@ impl<const K: usize> Lookups<K> {
         &self,
         cx: &Context<'_, O>,
         link: Link<'_, TAGGED>,
-        agent: Option<&Agent>,
+        spliced: &Spliced,
         (burst, opening): (&[B], u64),
         verdicts: &mut Verdicts,
         fresh: &mut FreshOf<K>,
@@ -117,6 +117,7 @@ impl<const K: usize> Lookups<K> {
     where
         Key<K>: FastKey<K>,
         Agent: Passing<K>,
+        FlowKey: for<'k> From<&'k Key<K>>,
     {
         let mut hits: ArrayVec<Option<Hit>, BURST> = ArrayVec::new();
         hits.extend(self.keys.iter().map(|_| None));
@@ -130,7 +131,7 @@ impl<const K: usize> Lookups<K> {
                     found += 1;
                 }
                 (Some(_), _) => {}
-                (None, verdict) => match (passing(agent, key), verdict) {
+                (None, verdict) => match (spliced.verdict(cx, key), verdict) {
                     (Some(passes), Some(verdict)) => {
                         *verdict = passes;
                         found += 1;
@@ -156,18 +157,6 @@ fn places_of_unknown(verdicts: &[Verdict]) -> [u8; BURST] {
         len += usize::from(matches!(verdict, Verdict::Unknown));
     }
     places
-}
-
-/// The verdict on a packet of the L7 agent's.
-#[inline(always)]
-fn passing<const K: usize>(agent: Option<&Agent>, key: &Key<K>) -> Option<Verdict>
-where
-    Agent: Passing<K>,
-{
-    let Key { addresses, ports, proto } = *key;
-    let agent = agent.filter(|_| proto == Transport::Tcp)?;
-    let place = agent.find(&Ends { addresses, ports })?;
-    Some(Verdict::Passes(place, if K == 1 { Family::V4 } else { Family::V6 }))
 }
 
 /// Notes a packet of no known connection if it may open one. The slow path drops a

@@ -78,6 +78,10 @@ impl<B: PacketBuf> Stages<B> {
                     });
                     1
                 }
+                Verdict::Handed(worker) => {
+                    packets.next().into_iter().for_each(|buf| cx.hand_over(worker.into(), buf));
+                    1
+                }
                 Verdict::Slow => {
                     if let (Some(buf), Some(known)) = (packets.next(), slow.next()) {
                         self.finish(cx, known, buf);

@@ -123,6 +123,11 @@ impl<B: PacketBuf> Stages<B> {
     ) {
         self.new_connections.disturb();
         let SlowPacket { headers, interface, kind, mark, verdict, sample } = known;
+        if let (Kind::Flow(key), Verdict::Unknown) = (&kind, verdict)
+            && let Some(worker) = self.spliced.owner(cx, key)
+        {
+            return cx.hand_over(worker, buf);
+        }
         let packet = Packet { buf, headers, interface };
         match (kind, verdict) {
             (Kind::Flow(_), _)

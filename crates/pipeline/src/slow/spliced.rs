@@ -4,10 +4,11 @@
 //! Next: out, or a drop.
 use std::net::{IpAddr, SocketAddr};
 
+use conntrack::Key;
 use flow::{PortId, ServiceId, Transport};
 use packet::PacketBuf;
 use service::{Backend, RequestView};
-use splice::{Agent, Choice, Event, Fate, Refusal, Request, World};
+use splice::{Agent, Choice, Ends, Event, Fate, Passing, Refusal, Request, World};
 use state::{Counter, Snapshot};
 use wire::{FlowKey, Headers, decrement_ttl, ethernet, vlan};
 
@@ -18,6 +19,7 @@ use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
 use crate::slow::stateless::is_misplaced;
 use crate::source::is_client;
+use crate::verdict::{Family, Verdict};
 
 /// One worker's agent.
 pub(crate) struct Spliced {
@@ -25,6 +27,8 @@ pub(crate) struct Spliced {
     /// configuration, since connections may last.
     agent: Option<Box<Agent>>,
     seed: u64,
+    /// This worker's number, and how many there are.
+    share: (usize, usize),
 }
 
 /// Which side of a spliced connection has sent a packet.
@@ -35,18 +39,52 @@ pub(crate) enum Sender {
 }
 
 impl Spliced {
-    pub(crate) fn new(snapshot: &Snapshot, seed: u64) -> Self {
-        let mut spliced = Self { agent: None, seed };
+    /// For the worker with the number and among so many as `share` says.
+    pub(crate) fn new(snapshot: &Snapshot, seed: u64, share: (usize, usize)) -> Self {
+        let mut spliced = Self { agent: None, seed, share };
         spliced.follow(snapshot);
         spliced
     }
 
-    /// The agent, if there is one.
-    pub(crate) fn agent(&self) -> Option<&Agent> {
-        self.agent.as_deref()
+    /// The verdict on a packet that may be of the agent's.
+    #[inline(always)]
+    pub(crate) fn verdict<const K: usize, O>(
+        &self,
+        cx: &Context<'_, O>,
+        key: &Key<K>,
+    ) -> Option<Verdict>
+    where
+        Agent: Passing<K>,
+        FlowKey: for<'a> From<&'a Key<K>>,
+    {
+        let Key { addresses, ports, proto } = *key;
+        let agent = self.agent.as_deref().filter(|_| proto == Transport::Tcp)?;
+        match agent.find(&Ends { addresses, ports }) {
+            Some(place) => {
+                let family = if K == 1 { Family::V4 } else { Family::V6 };
+                Some(Verdict::Passes(place, family))
+            }
+            None if self.share.1 == 1 => None,
+            None => Some(Verdict::Handed(self.owner(cx, &FlowKey::from(key))? as u16)),
+        }
     }
 
-    /// As [`Self::agent`], to give it a packet.
+    /// The other worker that has the connection of a packet with `key`, if it is one of an
+    /// agent's. Both directions of a connection have the client in common.
+    pub(crate) fn owner<O>(&self, cx: &Context<'_, O>, key: &FlowKey) -> Option<usize> {
+        let (own, workers) = self.share;
+        if workers == 1 || cx.handed || self.agent.is_none() || key.proto() != Transport::Tcp {
+            return None;
+        }
+        let client = match cx.snapshot.services.lookup(key) {
+            Some(service) if service.is_spliced() => key.src(),
+            Some(_) => return None,
+            None => key.dst(),
+        };
+        Some(worker_of(client, workers)).filter(|worker| *worker != own)
+    }
+
+    /// The agent, to give it a packet.
     pub(crate) fn agent_mut(&mut self) -> Option<&mut Agent> {
         self.agent.as_deref_mut()
     }
@@ -126,6 +164,18 @@ impl<B: PacketBuf> Stages<B> {
         let interface = flow::InterfaceId(0);
         agent.tick(now_ms, &mut Surroundings { cx, scheduling, interface });
     }
+}
+
+/// The worker among so many that has the connections of a client's port.
+fn worker_of(client: SocketAddr, workers: usize) -> usize {
+    let address = match client.ip() {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64 ^ address.to_bits() as u64,
+    };
+    // The upper half of the product is the better one.
+    let port = u64::from(client.port()).rotate_right(16);
+    let mixed = (address ^ port).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((mixed * workers as u64) >> 32) as usize
 }
 
 /// What surrounds the agent while it has a packet.

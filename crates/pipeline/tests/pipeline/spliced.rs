@@ -1,7 +1,8 @@
 //! Services of requests: the fast path and the L7 agent send the same bytes.
 //!
 //! The agent is the oracle: in one of two worlds every packet has a mark that means
-//! nothing, which the fast path leaves to the slow path.
+//! nothing, which the fast path leaves to the slow path. In the other one there may be
+//! several workers, and each packet comes in at any of them.
 use packet::HeapPacket;
 use proptest::prelude::*;
 use state::Counter;
@@ -140,13 +141,15 @@ struct Twins {
     got: [u32; 2],
     /// How long the client's bytes are that belong to no header.
     body: usize,
+    /// Chooses the worker that receives the next packet.
+    turns: usize,
 }
 
 impl Twins {
-    fn new(plan: &Plan, offers: Offers) -> Self {
+    fn new(plan: &Plan, workers: usize, offers: Offers) -> Self {
         let (address, vip) = VIPS[usize::from(offers.v6)];
         let mut twins = Self {
-            fast: World::new(plan),
+            fast: World::with_workers(plan, workers),
             slow: World::new(plan),
             vlans: plan.vlans,
             client: format!("{address}:4000"),
@@ -155,6 +158,7 @@ impl Twins {
             next: [ISN, SERVER_ISN],
             got: [0; 2],
             body: 0,
+            turns: 0,
         };
         twins.open(offers);
         twins
@@ -163,7 +167,9 @@ impl Twins {
     /// Both worlds get the frame; what both sent.
     fn give(&mut self, from: usize, frame: &[u8]) -> Vec<Vec<u8>> {
         let port = [OUTSIDE, INSIDE][from];
-        let fast = self.fast.burst(port, vec![HeapPacket::new(frame)]);
+        self.turns = self.turns.wrapping_mul(25) + 7;
+        let worker = (self.turns >> 5) % self.fast.workers.len();
+        let fast = self.fast.burst_at(worker, port, 0, vec![HeapPacket::new(frame)]);
         let marked = HeapPacket::new(frame).with_mark(Some(u32::MAX));
         let slow = self.slow.burst(port, vec![marked]);
         assert_eq!(fast, slow, "the fast path and the agent differ");
@@ -290,10 +296,11 @@ proptest! {
     fn the_fast_path_sends_what_the_agent_would(
         offers in offers(),
         tagged in 0..TAGGED.len(),
+        workers in 1..=3_usize,
         steps in prop::collection::vec(step(), 1..40),
     ) {
         let plan = Plan { http: true, vlans: TAGGED[tagged], ..Plan::default() };
-        let mut twins = Twins::new(&plan, offers);
+        let mut twins = Twins::new(&plan, workers, offers);
         steps.iter().for_each(|step| twins.step(step));
         prop_assert_eq!(twins.slow.count(Counter::HttpSteady), 0);
     }
@@ -304,7 +311,7 @@ fn a_download_passes_on_the_fast_path() {
     for v6 in [false, true] {
         let offers = Offers { v6, sack: [true; 2], stamps: [true; 2], scale: [Some(7), Some(9)] };
         let plan = Plan { http: true, ..Plan::default() };
-        let mut twins = Twins::new(&plan, offers);
+        let mut twins = Twins::new(&plan, 1, offers);
         let stamps = Options::Stamps(400, 300).bytes(0);
         let usual = |twins: &Twins, from, size| Segment {
             options: stamps.clone(),

@@ -137,6 +137,10 @@ impl Outbox<HeapPacket> for Overtaken {
         self.shared.table().insert(&self.binding, [there, back], 0).unwrap();
     }
 
+    fn hand_over(&mut self, worker: usize, from: Source, packet: HeapPacket) -> bool {
+        self.out.hand_over(worker, from, packet)
+    }
+
     fn to_kernel(&mut self, _: InterfaceId, _: HeapPacket) -> bool {
         false
     }

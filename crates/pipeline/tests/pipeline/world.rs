@@ -106,6 +106,8 @@ pub(crate) struct Out {
     pub(crate) offload: Vec<(ConnId, Offload)>,
     pub(crate) wanted: Vec<HopId>,
     pub(crate) ring_full: bool,
+    /// What goes from one worker to another.
+    pub(crate) handed: Vec<(usize, Source, HeapPacket)>,
     /// What the kernel got.
     pub(crate) kernel: Vec<(InterfaceId, Vec<u8>)>,
 }
@@ -128,6 +130,13 @@ impl Outbox<HeapPacket> for Out {
 
     fn resolve(&mut self, hop: HopId) {
         self.wanted.push(hop);
+    }
+
+    fn hand_over(&mut self, worker: usize, from: Source, packet: HeapPacket) -> bool {
+        if !self.ring_full {
+            self.handed.push((worker, from, packet));
+        }
+        !self.ring_full
     }
 
     fn to_kernel(&mut self, interface: InterfaceId, packet: HeapPacket) -> bool {
@@ -171,7 +180,8 @@ impl World {
         });
         let shared = Shared::new(snapshot, table.unwrap(), neighbours, ports.collect());
         let shared = Arc::new(shared);
-        let new = |worker| Pipeline::new(Arc::clone(&shared), worker, plan.settings).unwrap();
+        let settings = Settings { workers, ..plan.settings };
+        let new = |worker| Pipeline::new(Arc::clone(&shared), worker, settings).unwrap();
         let workers = (0..workers).map(new).collect();
         Self { shared, workers, out: Out::default(), now_ms: 1000 }
     }
@@ -197,6 +207,13 @@ impl World {
         pipeline.begin();
         pipeline.process(Source { port, queue }, &mut burst, self.now_ms, &mut self.out);
         assert!(burst.is_empty());
+        for (worker, from, packet) in std::mem::take(&mut self.out.handed) {
+            let mut burst: ArrayVec<HeapPacket, 64> = [packet].into_iter().collect();
+            let pipeline = &mut self.workers[worker];
+            pipeline.begin();
+            pipeline.process_handed_over(from, &mut burst, self.now_ms, &mut self.out);
+        }
+        assert!(self.out.handed.is_empty(), "a packet is handed over once");
         self.check_balance();
         std::mem::take(&mut self.out.sent)
     }
