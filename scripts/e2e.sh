@@ -31,7 +31,10 @@ remains() {
 }
 before=$(remains | tr '\n' ' ')
 "$1" lab demo
+"$1" lab demo --mode gue --encoding xdp
 "$1" lab dns
+"$1" lab dns --xdp
+"$1" lab xdp
 for mode in dsr ipip gue gre; do
     "$1" lab demo --mode "$mode" --encoding mark
 done

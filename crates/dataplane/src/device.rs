@@ -24,6 +24,8 @@ pub(crate) struct Device {
     pub(crate) name: String,
     /// What the workers poll.
     pub(crate) port: Port,
+    /// Further devices of the driver on the same interface, with the further queues.
+    pub(crate) more: Vec<Port>,
     /// The emulated NIC in front of it.
     pub(crate) emulated: Option<Emulated>,
     /// The driver or emulation that takes its rules; `None`: it takes none.
@@ -249,6 +251,7 @@ fn open_emulated(
         name: port.name.clone(),
         flows: Some(Box::new(emulated.flows())),
         port: ring.port,
+        more: Vec::new(),
         emulated: Some(Emulated {
             nic: emulated,
             wire,
@@ -294,6 +297,7 @@ fn open_real(config: &Config, port: &config::Port, pool: &Mempool) -> Result<Dev
     Ok(Device {
         name: port.name.clone(),
         port: opened,
+        more: Vec::new(),
         emulated: None,
         flows,
         xdp: None,

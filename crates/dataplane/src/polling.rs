@@ -119,7 +119,12 @@ impl<'a> Crew<'a> {
         for (at, device) in devices.iter_mut().enumerate() {
             let name = &device.name;
             let failed = |source| StartError::Port { name: name.clone(), source };
-            let (receive, send) = device.port.queues().map_err(failed)?;
+            let (mut receive, mut send) = device.port.queues().map_err(failed)?;
+            for port in &mut device.more {
+                let (further, sending) = port.queues().map_err(failed)?;
+                receive.extend(further);
+                send.extend(sending);
+            }
             if send.len() < count {
                 return Err(StartError::TooFewQueues {
                     name: device.name.clone(),

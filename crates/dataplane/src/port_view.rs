@@ -1,7 +1,7 @@
 //! One port as the status shows it: its link, its MTU, its counters.
 use std::sync::Arc;
 
-use dpdk::Port;
+use dpdk::{Port, PortStats};
 use nic::Nic;
 use state::CounterSet;
 
@@ -23,6 +23,8 @@ pub(crate) struct PortView {
     mac: String,
     /// What the workers poll.
     port: Port,
+    /// Further devices of the same interface.
+    more: Vec<Port>,
     /// The emulated NIC and the wire behind it.
     emulated: Option<(Nic, Port, Arc<CounterSet<NicCounter>>)>,
     /// Entries that the match table in the kernel takes.
@@ -61,6 +63,7 @@ impl PortView {
             reasons: chosen.reasons.clone(),
             mac: device.mac.to_string(),
             port: device.port,
+            more: device.more,
             emulated: device.emulated.map(|own| (own.nic, own.wire, own.counters)),
             kernel_capacity: device.xdp.map_or(0, |xdp| xdp.capacity()),
             link: None,
@@ -147,7 +150,7 @@ impl PortView {
 
     pub(crate) fn status(&self, rules: Option<&offload::PortStats>) -> PortStatus {
         let past_workers = rules.map_or(0, |rules| rules.done.forwarded_packets);
-        let stats = self.wire().stats();
+        let stats = self.more.iter().map(Port::stats).fold(self.wire().stats(), PortStats::plus);
         let counters = [
             ("rx_packets", stats.rx_packets),
             ("rx_bytes", stats.rx_bytes),

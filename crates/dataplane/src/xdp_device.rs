@@ -6,6 +6,7 @@ use dpdk::{Mempool, Port, PortConfig, PortError};
 use state::Shared;
 use xdp::{
     Features, Gate, Interface, KernelFlows, Leftover, Leftovers, Mode, Output, Program, Settings,
+    Sockets,
 };
 
 use crate::clock;
@@ -19,6 +20,8 @@ const CAPACITY: u32 = 262_144;
 /// An interface that has, or is to have, HNLB's program.
 pub(crate) struct XdpInterface {
     interface: Interface,
+    /// Where packets go that the program doesn't forward.
+    sockets: Sockets,
     /// What a load balancer that was killed has left there.
     leftovers: Leftovers,
     /// The connections among that.
@@ -63,7 +66,7 @@ pub(crate) fn open(
             );
             let by_packet = format!("net_af_packet_{name},iface={name},qpairs={workers}");
             let opened = open_dpdk(port, &by_packet, workers, pool)?;
-            device(port, opened, None, workers, workers)
+            device(port, vec![opened], None, workers, workers)
         }
     }
 }
@@ -71,14 +74,15 @@ pub(crate) fn open(
 /// Gives every device that [`open`] opened its match table, from which packets can be sent
 /// out of all of them. Without its program a port works in software.
 pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64) {
-    let ports = || devices.iter().zip(&config.ports);
-    let outputs = ports().filter_map(|(device, port)| {
+    let ports = (0..).zip(devices.iter().zip(&config.ports));
+    let outputs = ports.filter_map(|(number, (device, port))| {
         let interface = device.xdp.as_ref()?.interface.index();
-        Some((device.port.id(), Output { interface, mtu: port.mtu }))
+        Some((number, Output { interface, mtu: port.mtu }))
     });
     let outputs: HashMap<u16, Output> = outputs.collect();
     for (number, device) in (0..).zip(devices) {
-        let Some(XdpInterface { interface, leftovers, connections, capacity }) = &mut device.xdp
+        let Some(XdpInterface { interface, sockets, leftovers, connections, capacity }) =
+            &mut device.xdp
         else {
             continue;
         };
@@ -89,12 +93,14 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
             seed: seed ^ number,
             always_redirects: interface.is_virtual(),
         };
-        match Program::attach(interface, &settings) {
-            Ok(program) => {
-                let tag = program.0.tag().unwrap_or_default();
-                *connections = std::mem::take(leftovers).of_same_code(tag);
-                *capacity = program.1.capacity();
-                let flows = KernelFlows::new(program, outputs.clone(), clock::nanoseconds);
+        let flows = Program::attach(interface, sockets, &settings).and_then(|program| {
+            let tag = program.0.tag().unwrap_or_default();
+            *connections = std::mem::take(leftovers).of_same_code(tag);
+            *capacity = program.1.capacity();
+            KernelFlows::new(program, outputs.clone(), clock::nanoseconds)
+        });
+        match flows {
+            Ok(flows) => {
                 device.flows = Some(Box::new(flows));
                 device.notes = describe(&device.name, interface);
             }
@@ -124,8 +130,8 @@ pub(crate) fn take_over(shared: &Shared, devices: &mut [Device], now_ms: u64) {
     }
 }
 
-/// The port by AF_XDP sockets, or why there can be none.
-type Opened = Result<(Port, XdpInterface), String>;
+/// The driver's devices and the interface, or why there can be none.
+type Opened = Result<(Vec<Port>, XdpInterface), String>;
 
 fn open_af_xdp(
     port: &config::Port,
@@ -148,20 +154,61 @@ fn open_af_xdp(
         Err(error) => return Err(failed(error)),
     };
     let gate = Gate::new().map_err(|source| failed(xdp::Error::File { source }))?;
-    let device = format!(
-        "net_af_xdp_{name},iface={name},start_queue=0,queue_count={queues},busy_budget=0,xdp_prog={}",
-        gate.path()
-    );
-    match open_dpdk(port, &device, queues, pool) {
-        Ok(opened) => {
-            let (connections, capacity) = (Vec::new(), 0);
-            Ok(Ok((opened, XdpInterface { interface, leftovers, connections, capacity })))
+    let opening = Opening { port, name, interface: &interface, gate: &gate, pool };
+    // net_af_xdp takes all queues together only of drivers that count receive and send
+    // queues together, and of others a single one.
+    let mut opened = opening.open(1, queues)?;
+    if opened.is_err() && queues > 1 {
+        opened = opening.open(queues, 1)?;
+    }
+    Ok(opened.map(|(ports, sockets)| {
+        let (connections, capacity) = (Vec::new(), 0);
+        (ports, XdpInterface { interface, sockets, leftovers, connections, capacity })
+    }))
+}
+
+/// An interface whose devices are opened.
+struct Opening<'a> {
+    port: &'a config::Port,
+    name: &'a str,
+    interface: &'a Interface,
+    gate: &'a Gate,
+    pool: &'a Mempool,
+}
+
+impl Opening<'_> {
+    /// Opens so many devices with so many queues each; or says why there can be none, and
+    /// leaves no program at the interface then.
+    fn open(
+        &self,
+        devices: u16,
+        queues: u16,
+    ) -> Result<Result<(Vec<Port>, Sockets), String>, StartError> {
+        let Self { port, name, interface, gate, pool } = self;
+        let failed = |source| StartError::Xdp { name: port.name.clone(), source };
+        let (mut ports, mut sockets) = (Vec::new(), Sockets::default());
+        for number in 0..devices {
+            if number > 0 {
+                // The driver attaches a gate for each device, where there is none.
+                interface.clear().map_err(failed)?;
+            }
+            let first = number * queues;
+            let device = format!(
+                "net_af_xdp_{name}_{first},iface={name},start_queue={first},queue_count={queues},busy_budget=0,xdp_prog={}",
+                gate.path()
+            );
+            match open_dpdk(port, &device, queues, pool) {
+                Ok(opened) => ports.push(opened),
+                Err(error) => {
+                    // The driver may have attached the gate before it failed.
+                    drop(ports);
+                    interface.clear().map_err(failed)?;
+                    return Ok(Err(error.to_string()));
+                }
+            }
+            sockets.add(interface, queues).map_err(failed)?;
         }
-        Err(error) => {
-            // The driver may have attached the gate before it failed.
-            interface.clear().map_err(failed)?;
-            Ok(Err(error.to_string()))
-        }
+        Ok(Ok((ports, sockets)))
     }
 }
 
@@ -190,15 +237,19 @@ fn open_dpdk(
 
 fn device(
     port: &config::Port,
-    opened: Port,
+    mut opened: Vec<Port>,
     xdp: Option<XdpInterface>,
     queues: u16,
     workers: u16,
 ) -> Result<Device, StartError> {
-    let (mac, ring) = (opened.mac().map_err(port_error(port))?, opened.rx_ring());
+    let more = opened.split_off(1.min(opened.len()));
+    let no_queues = || StartError::NoQueues { name: port.name.clone() };
+    let first = opened.pop().ok_or_else(no_queues)?;
+    let (mac, ring) = (first.mac().map_err(port_error(port))?, first.rx_ring());
     Ok(Device {
         name: port.name.clone(),
-        port: opened,
+        port: first,
+        more,
         emulated: None,
         flows: None,
         xdp,

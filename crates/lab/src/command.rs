@@ -10,7 +10,7 @@ use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
     Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, http, kernel,
-    latency, nf, reload, topology, vm_check,
+    latency, nf, reload, topology, vm_check, xdp,
 };
 
 /// The commands of `hnlb lab`.
@@ -143,6 +143,8 @@ pub enum LabCommand {
         #[arg(long, default_value_t = 500)]
         connections: usize,
     },
+    /// Check the kernel as the card: several queues, next hops that move, other programs at the interface, an interface that goes
+    Xdp,
     /// Route HTTP requests with real clients and servers: bodies both ways byte for byte, over a good and a bad link, routes, and what HNLB answers itself
     Http {
         /// Also move 1 GiB each way, and ten times the requests
@@ -156,7 +158,11 @@ pub enum LabCommand {
         encoding: Vec<EncodingChoice>,
     },
     /// Balance DNS entirely in an emulated BlueField-3, and drain a backend meanwhile (the case of the XenoFlow paper)
-    Dns,
+    Dns {
+        /// Have the kernel balance, by XDP, in the place of the BlueField-3
+        #[arg(long)]
+        xdp: bool,
+    },
     /// Echo UDP packets: the other end of `ping`
     #[command(hide = true)]
     Echo {
@@ -226,8 +232,9 @@ impl LabCommand {
                 Ok(output.status.success())
             }
             Self::Crash { mode, connections } => crash::run(binary, &stop, mode, connections),
+            Self::Xdp => xdp::run(binary, &stop),
             Self::Http { long } => http::run(binary, &stop, long),
-            Self::Dns => dns::run(binary, &stop),
+            Self::Dns { xdp } => dns::run(binary, &stop, xdp),
             Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
             Self::Kernel { encoding } => kernel::run(binary, &stop, &encoding),
             Self::Blast { to, count } => kernel::blast(to, count, &stop),
@@ -259,7 +266,7 @@ impl LabCommand {
 fn up(name: String, run: Option<&LabRun>, binary: &Path, stop: Stop) -> Result<bool, LabError> {
     let veth = run.is_none_or(|run| run.device != Device::Tap);
     // Kept only when HNLB runs too: a failure before that takes it down.
-    let mut lab = Lab::up(LabOptions { name: Some(name), keep: false, veth, stop })?;
+    let mut lab = Lab::up(LabOptions { name: Some(name), veth, stop, ..LabOptions::default() })?;
     if let Some(run) = run {
         Balancer::start(&mut lab, binary, run)?;
     }

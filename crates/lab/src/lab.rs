@@ -33,13 +33,15 @@ pub struct LabOptions {
     /// Whether HNLB's namespace gets a veth; without one HNLB brings a tap
     /// device that is plugged into the switch ([`Lab::plug_tap`]).
     pub veth: bool,
+    /// Receive and send queues of HNLB's veths.
+    pub queues: u16,
     /// Looked at in every wait.
     pub stop: Stop,
 }
 
 impl Default for LabOptions {
     fn default() -> Self {
-        Self { name: None, keep: false, veth: true, stop: Stop::default() }
+        Self { name: None, keep: false, veth: true, queues: 1, stop: Stop::default() }
     }
 }
 
@@ -92,20 +94,20 @@ impl Lab {
         }
         std::fs::create_dir_all(&dir)
             .map_err(LabError::io(format!("make the directory {}", dir.display())))?;
-        let LabOptions { keep, veth, stop, .. } = options;
+        let LabOptions { keep, veth, queues, stop, .. } = options;
         let owner = ProcessId::own();
         // Not kept before it is finished: until then the drop takes it down.
         let state = State { name, owner, keep: false, veth, processes: Vec::new() };
         let children = BTreeMap::new();
         let mut lab = Self { state, dir, stop, children, standing: true, tunnels: None };
-        lab.build()?;
+        lab.build(queues)?;
         if keep {
             lab.keep()?;
         }
         Ok(lab)
     }
 
-    fn build(&mut self) -> Result<(), LabError> {
+    fn build(&mut self, queues: u16) -> Result<(), LabError> {
         self.state.save()?;
         for host in NAMESPACES {
             netns::add(&self.netns(host), &self.stop)?;
@@ -116,11 +118,12 @@ impl Lab {
         let mut links = String::new();
         for host in &hosts {
             let namespace = self.netns(host.name);
-            links += &link("eth0", &namespace, host.name, &switch);
+            links += &netns::veth("eth0", &namespace, (host.name, &switch), 1);
         }
         if self.state.veth {
-            links += &link(PORT, &self.netns(BALANCER), BALANCER, &switch);
-            links += &link(WIDE_PORT, &self.netns(BALANCER), WIDE_BALANCER, &switch);
+            links += &netns::veth(PORT, &self.netns(BALANCER), (BALANCER, &switch), queues);
+            links +=
+                &netns::veth(WIDE_PORT, &self.netns(BALANCER), (WIDE_BALANCER, &switch), queues);
             ports.extend([BALANCER, WIDE_BALANCER]);
         }
         netns::batch(&links, &self.stop)?;
@@ -471,10 +474,6 @@ fn tear_down(state: &State) -> Result<(), LabError> {
         _ => {}
     }
     first
-}
-
-fn link(name: &str, namespace: &str, peer: &str, switch: &str) -> String {
-    format!("link add {name} netns {namespace} type veth peer name {peer} netns {switch}\n")
 }
 
 fn check_host(host: &str) -> Result<(), LabError> {

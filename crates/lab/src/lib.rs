@@ -52,6 +52,7 @@ mod threads;
 pub mod topology;
 mod tunnels;
 pub mod vm_check;
+mod xdp;
 
 pub use balancer::Balancer;
 pub use column::Column;

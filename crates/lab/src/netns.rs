@@ -81,3 +81,16 @@ pub(crate) fn delete(namespace: &str) -> Result<(), LabError> {
 fn ip(args: &[&str], input: Option<&str>, stop: &Stop) -> Result<Output, LabError> {
     exec::run(Command::new("ip").args(args), input, LIMIT, stop)?.success()
 }
+
+/// A pair of veths with so many receive and send queues each.
+pub(crate) fn veth(
+    name: &str,
+    namespace: &str,
+    (peer, switch): (&str, &str),
+    queues: u16,
+) -> String {
+    let queues = format!("numrxqueues {queues} numtxqueues {queues}");
+    format!(
+        "link add {name} netns {namespace} {queues} type veth peer name {peer} netns {switch} {queues}\n"
+    )
+}

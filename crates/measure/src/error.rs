@@ -67,4 +67,7 @@ pub enum MeasureError {
     /// The measured core saw no packets.
     #[error("{0} received no packets")]
     NoPackets(&'static str),
+    /// Packets whose connection is in the table were not sent on.
+    #[error("a worker sent {0} of {1} packets on")]
+    NotForwarded(usize, usize),
 }

@@ -5,7 +5,7 @@
 //! and churn beside it. [`table`] compares the connection table with DPDK's
 //! `rte_hash`, [`admission`] compares the policies that give out hardware
 //! entries, [`laslb`] simulates the evaluation of the LASLB thesis, [`xenoflow`] models
-//! stateless services in a card, and [`crypto`] measures the work of TLS. [`report`]
+//! stateless services in a card, [`Worker`] is set beside the kernel's XDP program, and [`crypto`] measures the work of TLS. [`report`]
 //! turns rows into medians, plots, goals and one HTML page.
 //!
 //! The evaluation runs on two cores. One is traffic source and NIC at once: it
@@ -26,6 +26,7 @@ mod statistics;
 mod systems;
 pub mod table;
 mod testbed;
+mod worker;
 pub mod xenoflow;
 
 pub use error::MeasureError;
@@ -36,3 +37,4 @@ pub use evaluation::repetitions::{Effort, Share, shares};
 pub use systems::system::{System, UnknownSystem};
 pub use testbed::ports::Testbed;
 pub use testbed::sequence::Traffic;
+pub use worker::Worker;

@@ -1,6 +1,15 @@
-/* Forwards packets of connections that the match table knows. */
+/* Forwards packets of connections that the match table knows, and of services without
+ * connections. */
 #pragma once
+#include "stateless.h"
 #include "tunnel.h"
+
+INLINE int leave(struct xdp_md *context, u32 ifindex)
+{
+	if (ifindex == context->ingress_ifindex && !settings.always_redirects)
+		return XDP_TX;
+	return redirect(ifindex, 0);
+}
 
 INLINE int forward(struct xdp_md *context)
 {
@@ -9,9 +18,15 @@ INLINE int forward(struct xdp_md *context)
 	struct packet packet;
 	struct entry *entry;
 	struct action to;
-	u32 index, ifindex;
+	u32 index;
+	s64 out;
 
 	if (read_packet(&packet, frame, end) < 0)
+		return XDP_PASS;
+	out = serve(&packet, bytes);
+	if (out >= 0)
+		return out ? leave(context, out) : XDP_PASS;
+	if (packet.events)
 		return XDP_PASS;
 	places = hash(&packet);
 	entry = look_in((u64)(u32)places * settings.slots >> 32, &packet, &to, &index);
@@ -26,8 +41,5 @@ INLINE int forward(struct xdp_md *context)
 	/* All packets of a direction come by one queue, so by one CPU. */
 	entry->packets += 1;
 	entry->bytes += bytes;
-	ifindex = to.version >> 32;
-	if (ifindex == context->ingress_ifindex && !settings.always_redirects)
-		return XDP_TX;
-	return redirect(ifindex, 0);
+	return leave(context, to.version >> 32);
 }

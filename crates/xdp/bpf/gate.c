@@ -2,9 +2,11 @@
  * its sockets into the map that hnlb_forward takes over. */
 #include "up.h"
 
+struct sockets xsks_map SEC(".maps");
+
 SEC("xdp") int hnlb_gate(struct xdp_md *context)
 {
-	return up(context);
+	return redirect_map(&xsks_map, context->rx_queue_index, XDP_PASS);
 }
 
 char gpl_compatible[] SEC("license") = "Dual BSD/GPL";

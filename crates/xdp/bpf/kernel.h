@@ -6,13 +6,15 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
+typedef long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
 #define UINT(name, value) int (*name)[value]
 #define TYPE(name, value) typeof(value) *name
 
-enum { MAP_TYPE_ARRAY = 2, MAP_TYPE_XSKMAP = 17, MAP_MMAPABLE = 1 << 10 };
+enum { MAP_TYPE_ARRAY = 2, MAP_TYPE_ARRAY_OF_MAPS = 12, MAP_TYPE_XSKMAP = 17 };
+enum { MAP_MMAPABLE = 1 << 10 };
 enum { XDP_PASS = 2, XDP_TX = 3, XDP_REDIRECT = 4 };
 
 struct xdp_md {
@@ -25,6 +27,7 @@ struct xdp_md {
 };
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static u32 (*const processor)(void) = (void *)8;
 static long (*const redirect)(u32 ifindex, u64 flags) = (void *)23;
 static long (*const adjust_head)(struct xdp_md *context, int by) = (void *)44;
 static long (*const adjust_tail)(struct xdp_md *context, int by) = (void *)65;

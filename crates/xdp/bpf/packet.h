@@ -21,6 +21,7 @@ struct packet {
 	u8 protocol;
 	u8 v6;
 	u8 class; /* not zero if the traffic class is not */
+	u8 events; /* SYN, RST and FIN */
 };
 
 INLINE u16 swap16(u16 value)
@@ -28,15 +29,17 @@ INLINE u16 swap16(u16 value)
 	return __builtin_bswap16(value);
 }
 
-/* TCP without SYN, FIN and RST, and UDP: 0 if the packet is one. */
+/* TCP and UDP: 0 if the packet is one. */
 INLINE int read_transport(struct packet *packet, u8 *end, u32 header)
 {
 	u8 *transport = packet->ip + header;
 
 	packet->transport = transport;
+	packet->events = 0;
 	if (packet->protocol == 6) {
-		if (transport + 20 > end || packet->length < header + 20 || transport[13] & 0x07)
+		if (transport + 20 > end || packet->length < header + 20)
 			return -1;
+		packet->events = transport[13] & 0x07;
 	} else if (packet->protocol == 17) {
 		if (transport + 8 > end || packet->length < header + 8)
 			return -1;

@@ -3,14 +3,10 @@
 #pragma once
 #include "kernel.h"
 
-struct {
+/* Sockets by queue, as net_af_xdp fills them in. */
+struct sockets {
 	UINT(type, MAP_TYPE_XSKMAP);
 	UINT(max_entries, 256);
 	TYPE(key, u32);
 	TYPE(value, u32);
-} xsks_map SEC(".maps");
-
-INLINE int up(struct xdp_md *context)
-{
-	return redirect_map(&xsks_map, context->rx_queue_index, XDP_PASS);
-}
+};

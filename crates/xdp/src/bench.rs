@@ -1,6 +1,6 @@
 //! The time that the program takes for a packet.
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::Object;
 use wire::{FlowKey, Mac, Rewrite, Transport};
@@ -31,12 +31,30 @@ pub struct Course {
     pub v6: bool,
 }
 
+impl Course {
+    /// The step from a packet's connection to the next one's: it meets all of them, and no
+    /// neighbours in turn.
+    #[must_use]
+    pub fn stride(&self) -> u32 {
+        let gcd = |mut a: u32, mut b: u32| {
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            a
+        };
+        let all = self.connections;
+        let about = (f64::from(all) * 0.618) as u32;
+        (about..all).find(|step| gcd(*step, all) == 1).unwrap_or(1) % all.max(1)
+    }
+}
+
 /// The programs, with a table that holds all connections of the course.
 #[derive(Debug)]
 pub struct Bench {
     object: Object,
     table: Table,
     course: Course,
+    filled_in: Duration,
 }
 
 impl Bench {
@@ -52,14 +70,14 @@ impl Bench {
         let mut constants = mac.0.to_vec();
         constants.extend([u8::from(course.v6), 0]);
         constants.extend(course.connections.to_ne_bytes());
-        constants.extend(stride(course.connections).to_ne_bytes());
+        constants.extend(course.stride().to_ne_bytes());
         let mut address = [0; 16];
         match vip.ip() {
             IpAddr::V4(vip) => address[..4].copy_from_slice(&vip.octets()),
             IpAddr::V6(vip) => address = vip.octets(),
         }
         constants.extend(address);
-        let (object, mut table) = program::load(BENCH, &settings, &constants, None)?;
+        let (object, mut table) = program::load(BENCH, &settings, &constants)?;
         let action = Action {
             change: Rewrite::destination(vip, backend).map_or(Change::None, Change::Rewrite),
             interface: 1,
@@ -67,11 +85,19 @@ impl Bench {
             destination: Mac([2, 0, 0, 0, 0, 2]),
             mtu: 1500,
         };
+        let began = Instant::now();
         for number in 0..course.connections {
             let key = key(number, course.v6).ok_or(Error::Missing("addresses of one family"))?;
             table.insert(&key, &action)?;
         }
-        Ok(Self { object, table, course })
+        let filled_in = began.elapsed();
+        Ok(Self { object, table, course, filled_in })
+    }
+
+    /// The time that it took to insert all connections, one after the other.
+    #[must_use]
+    pub const fn filled_in(&self) -> Duration {
+        self.filled_in
     }
 
     /// The packets that the match table has forwarded so far, and the connections that
@@ -126,18 +152,6 @@ fn client(number: u32, v6: bool) -> SocketAddr {
 fn key(number: u32, v6: bool) -> Option<Key> {
     let flow = FlowKey::new(Transport::Tcp, client(number, v6), ends(v6).0)?;
     Some(Key::new(&flow))
-}
-
-/// A step that meets every number below `connections` and no neighbours in turn.
-fn stride(connections: u32) -> u32 {
-    let gcd = |mut a: u32, mut b: u32| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    let about = (f64::from(connections) * 0.618) as u32;
-    (about..connections).find(|step| gcd(*step, connections) == 1).unwrap_or(1) % connections.max(1)
 }
 
 /// A TCP segment without data, whose fields the programs overwrite.

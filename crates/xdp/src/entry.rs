@@ -3,8 +3,14 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use wire::{FlowKey, FlowV4, FlowV6, Transport};
 
+use crate::stateless;
+
 /// Words of an entry: version, packets, bytes, key.
 pub(crate) const WORDS: usize = 8;
+
+/// The kinds of keys that are not a connection's.
+const GATE: u8 = 1;
+const GUARD: u8 = 2;
 
 /// The 5-tuple of one direction of a connection, as it lies in its packets.
 ///
@@ -34,10 +40,43 @@ impl Key {
         }
     }
 
+    /// The key that stands for all packets to a service without connections; without
+    /// `port` it has all ports.
+    pub(crate) fn gate(vip: IpAddr, port: Option<u16>, protocol: Transport) -> Self {
+        let [p, q] = port.unwrap_or(0).to_be_bytes();
+        let last = |version| u64::from_le_bytes([0, 0, p, q, protocol.number(), version, GATE, 0]);
+        match vip {
+            IpAddr::V4(vip) => {
+                let [a, b, c, d] = vip.octets();
+                Self([u64::from_le_bytes([0, 0, 0, 0, a, b, c, d]), 0, 0, 0, last(4)])
+            }
+            IpAddr::V6(vip) => {
+                let (first, second) = halves(vip.octets());
+                Self([0, 0, first, second, last(6)])
+            }
+        }
+    }
+
+    /// Whether a gate's key has a port.
+    pub(crate) const fn has_port(&self) -> bool {
+        self.0[4] as u32 != 0
+    }
+
+    /// The key that stands for packets of a group from `source`.
+    pub(crate) fn guard(group: u32, source: IpAddr) -> Self {
+        let [a, b, c, d] = group.to_le_bytes();
+        let version = if source.is_ipv6() { 6 } else { 4 };
+        let [first, second] = stateless::words(source);
+        Self([first, second, 0, 0, u64::from_le_bytes([a, b, c, d, 0, version, GUARD, 0])])
+    }
+
     /// The packets whose key it is; `None`: there are none.
     pub(crate) fn flow(&self) -> Option<FlowKey> {
         let [a, b, c, d, last] = self.0;
-        let [p, q, r, s, protocol, version, ..] = last.to_le_bytes();
+        let [p, q, r, s, protocol, version, kind, _] = last.to_le_bytes();
+        if kind != 0 {
+            return None;
+        }
         let (source, destination) = match version {
             4 => {
                 let [e, f, g, h, i, j, k, l] = a.to_le_bytes();

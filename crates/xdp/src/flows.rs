@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use dpdk::flow::{Counters, FlowError, FlowErrorKind, FlowPort, Rule, RuleHandle};
 
 use crate::lower::{Connection, Lowered, lower, refuse};
+use crate::stateless::{Place, Stateless};
 use crate::{Action, Count, Error, Key, Program, Ran, Table};
 
 /// Connections that one question for idle rules looks at: a table of a million is gone
@@ -24,6 +25,7 @@ pub struct Output {
 #[derive(Debug)]
 pub struct KernelFlows {
     table: Table,
+    stateless: Stateless,
     program: Program,
     outputs: HashMap<u16, Output>,
     /// Nanoseconds from any start.
@@ -48,6 +50,8 @@ enum Held {
         key: Key,
         age: Option<Age>,
     },
+    /// Of a service without connections.
+    Stateless(Place),
 }
 
 /// When a rule last had a packet, as far as the last look showed.
@@ -59,15 +63,18 @@ struct Age {
 }
 
 impl KernelFlows {
-    /// The rules of the port whose `program` reads `table`. `outputs` has the ports by the numbers that rules give them. Idle rules
-    /// are found by `clock`, in nanoseconds.
-    #[must_use]
+    /// The rules of the port whose `program` reads `table`. `outputs` has the ports by the
+    /// numbers that rules give them. Idle rules are found by `clock`, in nanoseconds.
+    ///
+    /// # Errors
+    /// An [`Error`] that says what the kernel refused.
     pub fn new(
         (program, table): (Program, Table),
         outputs: HashMap<u16, Output>,
         clock: fn() -> u64,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            stateless: Stateless::new(program.stateless_maps()?),
             table,
             program,
             outputs,
@@ -76,7 +83,7 @@ impl KernelFlows {
             free: Vec::new(),
             next_aged: 0,
             gone: Count::default(),
-        }
+        })
     }
 
     /// Runs the program on one frame; see [`Program::run`].
@@ -87,14 +94,46 @@ impl KernelFlows {
         self.program.run(frame)
     }
 
+    /// The action that the rule's packets get, if it has one; or why the rule can't be.
     fn check(&self, lowered: &Lowered) -> Result<Option<Action>, FlowError> {
-        let Lowered::Connection(connection) = lowered else { return Ok(None) };
-        let Connection { change, source, destination, output, .. } = *connection;
+        let sent = match lowered {
+            Lowered::Connection(connection) => connection,
+            Lowered::Masked(masked) => &masked.sent,
+            Lowered::Gate { mac, .. } if *mac != self.program.mac() => {
+                let words = "the program looks at frames for the port's own address only";
+                return refuse(FlowErrorKind::Item, words);
+            }
+            _ => return Ok(None),
+        };
+        let Connection { change, source, destination, output, .. } = *sent;
         let Some(&Output { interface, mtu }) = self.outputs.get(&output) else {
             let words = format!("packets can't be sent out of port {output}: it isn't XDP's");
             return refuse(FlowErrorKind::Action, &words);
         };
         Ok(Some(Action { change, interface, source, destination, mtu }))
+    }
+
+    /// Makes what the rule says.
+    fn make(&mut self, lowered: &Lowered, action: Option<Action>) -> Result<Held, FlowError> {
+        let Self { stateless, table, .. } = self;
+        let made = match (lowered, action) {
+            (Lowered::Connection(connection), Some(action)) => {
+                return self.insert(connection, &action);
+            }
+            (Lowered::Masked(masked), Some(action)) => {
+                let clients = (masked.value, masked.bits, masked.priority);
+                stateless.add_masked(table, masked.group, clients, &action)
+            }
+            (Lowered::Gate { vip, port, protocol, group, .. }, _) => {
+                stateless.add_gate(table, Key::gate(*vip, *port, *protocol), *group)
+            }
+            (Lowered::Source { group, source }, _) => stateless.add_guard(table, *group, *source),
+            (Lowered::Sources { group, sources }, _) => stateless.add_sources(*group, *sources),
+            (Lowered::Guard, _) => return Ok(Held::Guard),
+            _ => return Ok(Held::Entry),
+        };
+        let made = made.map_err(|full| error(FlowError::NO_SPACE, &full.to_string()))?;
+        Ok(Held::Stateless(made))
     }
 
     fn hold(&mut self, held: Held) -> RuleHandle {
@@ -127,7 +166,7 @@ impl KernelFlows {
     fn all(&self) -> Count {
         self.rules.iter().flatten().fold(self.gone, |sum, held| match held {
             Held::Connection { key, .. } => sum.plus(self.table.count(key).unwrap_or_default()),
-            Held::Entry | Held::Guard => sum,
+            Held::Entry | Held::Guard | Held::Stateless(_) => sum,
         })
     }
 
@@ -141,6 +180,10 @@ fn error(errno: i32, message: &str) -> FlowError {
     FlowError { kind: FlowErrorKind::Handle, errno, message: message.to_owned() }
 }
 
+fn no_counter() -> FlowError {
+    error(FlowError::NOT_SUPPORTED, "the rule has no counter")
+}
+
 impl FlowPort for KernelFlows {
     fn validate(&mut self, rule: &Rule) -> Result<(), FlowError> {
         self.check(&lower(rule)?).map(|_| ())
@@ -149,11 +192,7 @@ impl FlowPort for KernelFlows {
     fn create(&mut self, rule: &Rule) -> Result<RuleHandle, FlowError> {
         let lowered = lower(rule)?;
         let action = self.check(&lowered)?;
-        let held = match (&lowered, &action) {
-            (Lowered::Connection(connection), Some(action)) => self.insert(connection, action)?,
-            (Lowered::Guard, _) => Held::Guard,
-            _ => Held::Entry,
-        };
+        let held = self.make(&lowered, action)?;
         Ok(self.hold(held))
     }
 
@@ -163,15 +202,20 @@ impl FlowPort for KernelFlows {
             return Err((handle, error(FlowError::NOT_FOUND, "there is no such rule")));
         };
         self.free.push(place);
-        if let Held::Connection { key, .. } = held {
-            self.gone = self.gone.plus(self.table.remove(&key).unwrap_or_default());
+        match held {
+            Held::Connection { key, .. } => {
+                self.gone = self.gone.plus(self.table.remove(&key).unwrap_or_default());
+            }
+            Held::Stateless(place) => self.stateless.remove(&mut self.table, place),
+            Held::Entry | Held::Guard => {}
         }
         Ok(())
     }
 
     fn query(&mut self, handle: &RuleHandle) -> Result<Counters, FlowError> {
         let count = match self.get(handle)? {
-            Held::Guard => return Err(error(FlowError::NOT_SUPPORTED, "the rule has no counter")),
+            Held::Guard => return Err(no_counter()),
+            Held::Stateless(place) => self.stateless.count(*place).ok_or_else(no_counter)?,
             Held::Entry => self.all(),
             Held::Connection { key, .. } => {
                 let count = self.table.count(key);

@@ -10,6 +10,7 @@
 mod action;
 mod actions;
 mod bench;
+mod classes;
 mod entry;
 mod error;
 mod flows;
@@ -18,6 +19,8 @@ mod interface;
 mod leftovers;
 mod lower;
 mod program;
+mod sockets;
+mod stateless;
 mod table;
 
 pub use action::{Action, Change};
@@ -29,4 +32,5 @@ pub use gate::Gate;
 pub use interface::{Features, Interface, Mode};
 pub use leftovers::{Leftover, Leftovers};
 pub use program::{Outcome, Program, Ran, Settings};
+pub use sockets::Sockets;
 pub use table::{Count, Full, Table};

@@ -4,6 +4,7 @@
 //! exact 5-tuple without fragments, SYN, FIN and RST; new addresses, ports and Ethernet
 //! addresses, or an outer header; one off the TTL; out of a port.
 mod actions;
+mod stateless;
 mod tunnel;
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,10 +17,16 @@ use wire::{FlowKey, Mac, Transport};
 
 use self::actions::connection;
 use crate::Change;
+use crate::stateless::Sources;
 
 /// The group that has the connections' rules. Other groups stay empty: a jump to one
 /// leaves the packet to software.
 const CONNECTIONS: u32 = 1;
+
+/// A group that stays empty.
+const EMPTY: u32 = 2;
+/// A group that nothing leads to.
+const SEAT: u32 = 3;
 
 /// SYN, RST and FIN.
 const EVENTS: u8 = 0x07;
@@ -59,6 +66,26 @@ pub(crate) enum Lowered {
     Guard,
     /// A direction of a connection is rewritten and sent on.
     Connection(Connection),
+    /// Packets to a service without connections are looked up in the group.
+    Gate { mac: Mac, vip: IpAddr, port: Option<u16>, protocol: Transport, group: u32 },
+    /// Packets of the group from a source go up.
+    Source { group: u32, source: IpAddr },
+    /// Packets of the group from these sources go up.
+    Sources { group: u32, sources: Sources },
+    /// Packets of the group from clients with these lowest bits are sent on.
+    Masked(Masked),
+}
+
+/// Clients of a service without connections and what happens to their packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Masked {
+    pub(crate) group: u32,
+    /// Lowest bits of the client's address, and how many of them count.
+    pub(crate) value: u32,
+    pub(crate) bits: u32,
+    pub(crate) priority: u32,
+    /// Any connection with these; its key says the family only.
+    pub(crate) sent: Connection,
 }
 
 /// A direction of a connection and what happens to it.
@@ -83,19 +110,32 @@ pub(crate) fn lower(rule: &Rule) -> Result<Lowered, FlowError> {
         return refuse(FlowErrorKind::Attribute, "the kernel takes rules of the switch only");
     }
     match (rule.attributes.group, &rule.actions[..]) {
+        (0, [Action::Jump(group)]) => stateless::gate(&rule.pattern, *group),
+        (SEAT, [Action::Jump(EMPTY)]) => seat(&rule.pattern),
+        (group, [Action::Jump(EMPTY)]) if group > SEAT => stateless::guard(&rule.pattern, group),
+        (group, actions) if group > SEAT => {
+            stateless::masked(&rule.pattern, (group, rule.attributes.priority), actions)
+        }
         (0, [Action::Count, Action::Jump(CONNECTIONS)]) => entry(&rule.pattern),
         (CONNECTIONS, [Action::Jump(group)]) if *group > CONNECTIONS => guard(&rule.pattern),
         (CONNECTIONS, actions) => {
             let (key, class) = key(&rule.pattern)?;
             connection(key, class, actions).map(Lowered::Connection)
         }
-        _ => refuse(FlowErrorKind::Attribute, "the kernel has one group of rules, group 1"),
+        _ => refuse(FlowErrorKind::Attribute, "the kernel has no such group of rules"),
     }
 }
 
 /// What isn't supported, and why.
 pub(crate) fn refuse<T>(kind: FlowErrorKind, message: &str) -> Result<T, FlowError> {
     Err(FlowError { kind, errno: FlowError::NOT_SUPPORTED, message: message.to_owned() })
+}
+
+fn seat(pattern: &[Item]) -> Result<Lowered, FlowError> {
+    match pattern {
+        [Item::Eth(Match::Present)] => Ok(Lowered::Guard),
+        _ => refuse(FlowErrorKind::Item, "no packet comes to this group"),
+    }
 }
 
 fn entry(pattern: &[Item]) -> Result<Lowered, FlowError> {

@@ -1,7 +1,8 @@
 //! Loading the programs, and running them on one packet.
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{
     ErrorKind, MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject,
     PrintLevel, Program as LoadedProgram, ProgramHandle, ProgramInput, ProgramMut, libbpf_sys,
@@ -9,7 +10,9 @@ use libbpf_rs::{
 use mapped::Mapped;
 use wire::Mac;
 
-use crate::{Error, Interface, Table, action, entry};
+use crate::classes::CLASSES;
+use crate::stateless::{COUNTERS, GROUP, GROUPS, LINE, Maps, SHARDS};
+use crate::{Error, Interface, Sockets, Table, action, entry};
 
 static FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.o"));
 
@@ -80,6 +83,7 @@ pub struct Ran {
 #[derive(Debug)]
 pub struct Program {
     object: Object,
+    mac: Mac,
 }
 
 impl Program {
@@ -88,22 +92,42 @@ impl Program {
     /// # Errors
     /// An [`Error`] that says what the kernel refused.
     pub fn load(settings: &Settings) -> Result<(Self, Table), Error> {
-        let (object, table) = load(FORWARD, settings, &[], None)?;
-        Ok((Self { object }, table))
+        let (object, table) = load(FORWARD, settings, &[])?;
+        Ok((Self { object, mac: settings.mac }, table))
     }
 
     /// Loads the program, maps its table, and puts the program in the place of the
-    /// [gate](crate::Gate) that is attached to `interface`, whose sockets it takes over.
-    /// It stays attached when this process ends.
+    /// [gate](crate::Gate) that is attached to `interface`. Packets that it doesn't forward
+    /// go to `sockets`. It stays attached when this process ends.
     ///
     /// # Errors
     /// An [`Error`] that says what the kernel refused; the gate stays then.
-    pub fn attach(interface: &Interface, settings: &Settings) -> Result<(Self, Table), Error> {
-        let sockets = interface.sockets()?;
-        let (object, table) = load(FORWARD, settings, &[], Some(sockets.as_fd()))?;
-        let own = Self { object };
+    pub fn attach(
+        interface: &Interface,
+        sockets: &Sockets,
+        settings: &Settings,
+    ) -> Result<(Self, Table), Error> {
+        let (object, table) = load(FORWARD, settings, &[])?;
+        let own = Self { object, mac: settings.mac };
+        sockets.fill(&own.object)?;
         interface.replace(own.program()?.as_fd())?;
         Ok((own, table))
+    }
+
+    /// The Ethernet address whose frames it looks at.
+    pub(crate) const fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    /// The maps of services without connections, which are all zero.
+    pub(crate) fn stateless_maps(&self) -> Result<Maps, Error> {
+        let cells = (GROUPS * CLASSES) as usize;
+        Ok(Maps {
+            gates: map(&self.object, "gates", 2)?,
+            groups: map(&self.object, "groups", GROUPS as usize * GROUP)?,
+            cells: map(&self.object, "cells", cells)?,
+            counts: map(&self.object, "counts", (COUNTERS * SHARDS) as usize * LINE)?,
+        })
     }
 
     /// The kernel's hash over the program's code.
@@ -114,6 +138,18 @@ impl Program {
         let id = LoadedProgram::id_from_fd(self.program()?.as_fd());
         let handle = id.and_then(ProgramHandle::from_prog_id);
         Ok(handle.map_err(Error::refused("the program can't be read"))?.tag())
+    }
+
+    /// Instructions that the verifier went through; it takes a million at most. 0: the
+    /// kernel, before 5.16, doesn't tell.
+    ///
+    /// # Errors
+    /// An [`Error`] that says what the kernel refused.
+    pub fn verified(&self) -> Result<u32, Error> {
+        let id = LoadedProgram::id_from_fd(self.program()?.as_fd());
+        let id = id.map_err(Error::refused("the program can't be read"))?;
+        let own = ProgInfoIter::default().find(|program| program.id == id);
+        Ok(own.map_or(0, |program| program.verified_insns))
     }
 
     fn program(&self) -> Result<ProgramMut<'_>, Error> {
@@ -131,14 +167,8 @@ impl Program {
     }
 }
 
-/// Loads `elf` with `settings`, further bytes of its constants and a map of `sockets`
-/// that there is, and maps the table.
-pub(crate) fn load(
-    elf: &[u8],
-    settings: &Settings,
-    more: &[u8],
-    sockets: Option<BorrowedFd<'_>>,
-) -> Result<(Object, Table), Error> {
+/// Loads `elf` with `settings` and further bytes of its constants, and maps the table.
+pub(crate) fn load(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<(Object, Table), Error> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Error::Architecture);
     }
@@ -149,10 +179,6 @@ pub(crate) fn load(
     let slots = settings.slots();
     size(&mut open, "entries", slots)?;
     size(&mut open, "actions", settings.actions)?;
-    if let Some(sockets) = sockets {
-        let mut map = find_map(&mut open, "xsks_map")?;
-        map.reuse_fd(sockets).map_err(Error::refused("the sockets can't be taken over"))?;
-    }
     let mut constants = open
         .maps_mut()
         .find(|map| map.name().to_string_lossy().ends_with(".rodata"))

@@ -86,17 +86,47 @@ impl Table {
         if place.is_none() && self.len >= self.capacity() {
             return Err(Full);
         }
-        let index = self.used.take(action.words(), self.actions.words()).ok_or(Full)?;
+        let index = self.take_action(action)?;
         if let Some(place) = place {
             let before = self.action_in(place);
             self.write(place, key, index, self.count_in(place));
             self.used.release(before);
             return Ok(());
         }
-        let Some(place) = self.room(key) else {
-            self.used.release(index);
-            return Err(Full);
-        };
+        self.put(key, index).inspect_err(|_| self.used.release(index))
+    }
+
+    /// The place of an action for one more user.
+    pub(crate) fn take_action(&mut self, action: &Action) -> Result<u32, Full> {
+        self.used.take(action.words(), self.actions.words()).ok_or(Full)
+    }
+
+    /// One user of an action fewer.
+    pub(crate) fn release_action(&mut self, index: u32) {
+        self.used.release(index);
+    }
+
+    /// Gives the key a value that is not an action's place. The key must be a mark's.
+    pub(crate) fn mark(&mut self, key: &Key, value: u32) -> Result<(), Full> {
+        match self.find(key) {
+            Some(place) => self.write(place, key, value, Count::default()),
+            None if self.len >= self.capacity() => return Err(Full),
+            None => self.put(key, value)?,
+        }
+        Ok(())
+    }
+
+    /// Takes a mark away; false if there was none.
+    pub(crate) fn unmark(&mut self, key: &Key) -> bool {
+        let Some(place) = self.find(key) else { return false };
+        self.clear(place);
+        self.len -= 1;
+        true
+    }
+
+    /// Writes an entry for a key that has none.
+    fn put(&mut self, key: &Key, index: u32) -> Result<(), Full> {
+        let place = self.room(key).ok_or(Full)?;
         self.write(place, key, index, Count::default());
         self.len += 1;
         Ok(())

@@ -34,7 +34,9 @@ fn kernel(capacity: u32) -> Option<KernelFlows> {
     let outputs: HashMap<_, _> =
         outputs.map(|(port, interface)| (port, Output { interface, mtu: MTU })).collect();
     match Program::load(&settings) {
-        Ok(program) => Some(KernelFlows::new(program, outputs, || NOW.load(Ordering::Relaxed))),
+        Ok(program) => {
+            Some(KernelFlows::new(program, outputs, || NOW.load(Ordering::Relaxed)).unwrap())
+        }
         Err(error) if error.is_permission() => {
             eprintln!("skipped: {error}");
             None
@@ -294,7 +296,7 @@ fn refusals_say_what_is_wrong() {
     type Change = fn(&mut Rule);
     let wrong: [(&str, Change); 7] = [
         ("rules of the switch", |rule| rule.attributes.transfer = false),
-        ("one group", |rule| rule.attributes.group = 2),
+        ("no such group", |rule| rule.attributes.group = 2),
         ("whole packets", |rule| {
             if let Item::Ipv4(Match::Fields(fields)) = &mut rule.pattern[1] {
                 fields.fragment = Field::default();

@@ -202,6 +202,14 @@ fn the_program_equals_software_byte_for_byte() {
 }
 
 #[test]
+fn the_verifier_has_most_of_its_million_instructions_left() {
+    let Some((program, _)) = load(8) else { return };
+    let verified = program.verified().unwrap();
+    eprintln!("the verifier went through {verified} instructions");
+    assert!(verified < 50_000, "{verified}");
+}
+
+#[test]
 fn truncated_packets_of_every_length_go_up_untouched() {
     let Some((program, mut table)) = load(64) else { return };
     let mut rng = StdRng::seed_from_u64(16);

@@ -27,6 +27,23 @@ pub struct PortStats {
     pub rx_no_mbuf: u64,
 }
 
+impl PortStats {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            rx_packets: self.rx_packets + other.rx_packets,
+            tx_packets: self.tx_packets + other.tx_packets,
+            rx_bytes: self.rx_bytes + other.rx_bytes,
+            tx_bytes: self.tx_bytes + other.tx_bytes,
+            rx_missed: self.rx_missed + other.rx_missed,
+            rx_errors: self.rx_errors + other.rx_errors,
+            tx_errors: self.tx_errors + other.tx_errors,
+            rx_no_mbuf: self.rx_no_mbuf + other.rx_no_mbuf,
+        }
+    }
+}
+
 /// The counters that every driver has; zeros if it has none.
 pub(super) fn basic(port: &Inner) -> PortStats {
     let mut stats = MaybeUninit::<sys::rte_eth_stats>::zeroed();

@@ -28,17 +28,21 @@ const COUNTS: f64 = 0.5;
 /// The drained one has half of the clients.
 const DRAINED: usize = 3;
 
+const EMULATED: &str = "The NIC is an emulation on a core of its own; what it decides is a card's, how fast it is not.\n";
+
 /// What was seen.
 pub(super) struct Report {
     pub(super) text: String,
     pub(super) failures: Vec<String>,
 }
 
-pub(super) fn run(lab: &mut Lab, binary: &Path) -> Result<Report, LabError> {
+pub(super) fn run(lab: &mut Lab, binary: &Path, xdp: bool) -> Result<Report, LabError> {
     let mut report = Report { text: String::new(), failures: Vec::new() };
     add_addresses(lab)?;
-    let balancer = Balancer::start_with(lab, binary, "hnlb-dns", Device::AfPacket, |socket| {
-        stateless("bluefield3", DNS_PORT, &WEIGHTS, socket)
+    let (device, card) =
+        if xdp { (Device::Xdp, None) } else { (Device::AfPacket, Some("bluefield3")) };
+    let balancer = Balancer::start_with(lab, binary, "hnlb-dns", device, |socket| {
+        stateless(card, DNS_PORT, &WEIGHTS, socket)
     })?;
     eprintln!("dns: {CLIENTS} IPv4 and {CLIENTS} IPv6 addresses ask");
     let before = balancer.status(lab)?;
@@ -76,7 +80,7 @@ pub(super) fn run(lab: &mut Lab, binary: &Path) -> Result<Report, LabError> {
     if !balancer.end(lab) {
         report.failures.push("hnlb had to be killed, it did not end on SIGTERM".into());
     }
-    report.text += "The NIC is an emulation on a core of its own; what it decides is a card's, how fast it is not.\n";
+    report.text += if xdp { "The NIC is the kernel.\n" } else { EMULATED };
     Ok(report)
 }
 

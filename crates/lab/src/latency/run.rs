@@ -99,7 +99,7 @@ fn one(
     let (even, odd) = (mac(lab, "b1", "eth0")?, mac(lab, "b2", "eth0")?);
     let hnlb = |lab: &mut Lab, profile: &str| {
         Balancer::start_with(lab, binary, "hnlb-latency", Device::AfPacket, |socket| {
-            stateless(profile, ECHO_PORT, &[1, 1], socket)
+            stateless(Some(profile), ECHO_PORT, &[1, 1], socket)
         })
     };
     let (how, (ns, lost)) = match system {

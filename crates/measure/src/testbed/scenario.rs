@@ -379,17 +379,24 @@ fn nic(plan: Plan) -> Result<Nic, MeasureError> {
 /// Takes whatever the pipeline gives out while connections are opened, and
 /// gives its packets out again.
 #[derive(Default)]
-struct Spare {
+pub(crate) struct Spare {
     packets: Vec<HeapPacket>,
 }
 
 impl Spare {
-    fn packet(&mut self, templates: &Templates, spec: &FrameSpec) -> HeapPacket {
+    pub(crate) fn packet(&mut self, templates: &Templates, spec: &FrameSpec) -> HeapPacket {
         use packet::PacketBuf;
         let fresh = || HeapPacket::new(&vec![0; spec.len()]);
         let mut packet = self.packets.pop().unwrap_or_else(fresh);
         templates.write(spec, packet.bytes_mut());
         packet
+    }
+}
+
+impl Spare {
+    /// Packets that were given out and not taken again.
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len()
     }
 }
 
