@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::{self, Findings};
+use crate::http::Maintenance;
 use crate::shape;
-use crate::tree::Tree;
+use crate::tree::{Tree, Way};
 use crate::{
     Answers, Api, ConfigError, ConfigErrors, Conntrack, Eal, Fleet, Fragments, Interface,
     Neighbour, Neighbours, Offload, Pool, Port, Route, Service, Status, Workers,
@@ -77,17 +78,33 @@ impl Config {
         if let Some(errors) = ConfigErrors::of(misshapen) {
             return Err(errors);
         }
-        let config: Self = toml::from_str(text).map_err(|error| {
+        let mut config: Self = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             ConfigErrors::one(tree.error_at(start, String::new(), error.message()))
         })?;
+        let mut errors = config.load_pages(&tree);
         let mut findings = Findings::new(&config, &tree);
         checks::all(&mut findings);
-        let errors: Vec<ConfigError> = findings.into_errors();
+        errors.extend(findings.into_errors());
         match ConfigErrors::of(errors) {
             Some(errors) => Err(errors),
             None => Ok(config),
         }
+    }
+
+    /// Reads the files with pages that routes answer with; what is wrong with them.
+    fn load_pages(&mut self, tree: &Tree<'_>) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        for (place, service) in self.services.iter_mut().enumerate() {
+            let way = Way::to("service").item(place).key("route");
+            for (at, route) in service.routes.iter_mut().enumerate() {
+                if let Some(Err(text)) = route.maintenance.as_mut().map(Maintenance::load) {
+                    let way = way.item(at).key("maintenance").key("file");
+                    errors.push(tree.error(&way, text));
+                }
+            }
+        }
+        errors
     }
 
     /// As [`Self::load`], with the [warnings](Self::warnings) and where they belong.

@@ -35,7 +35,7 @@ pub use device::{Eal, HugePages, Nic, Port, is_pci};
 pub use error::{ConfigError, ConfigErrors};
 pub use fleet::Fleet;
 pub use health::Health;
-pub use http::HttpRoute;
+pub use http::{HttpRoute, Maintenance, Redirect};
 pub use network::{Interface, Neighbour, Neighbours, Route};
 pub use offload::Offload;
 pub use services::{Backend, Pool, Quic, Service};

@@ -105,9 +105,8 @@ pub struct Service {
     /// Which requests go to which backends. Only with the protocol `http`.
     #[serde(rename = "route", default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<HttpRoute>,
-    /// A server behind the service. At least one is needed.
+    /// A server behind the service. At least one is needed, but for a service whose route without a condition answers every request by itself.
     #[serde(rename = "backend", default)]
-    #[schemars(length(min = 1))]
     pub backends: Vec<Backend>,
 }
 

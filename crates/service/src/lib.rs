@@ -19,6 +19,7 @@ mod pool;
 mod prime;
 mod quic_lb;
 mod registry;
+mod reply;
 mod routing;
 mod scheduler;
 mod service;
@@ -40,7 +41,8 @@ pub use maglev::{MAGLEV_MAX, MAGLEV_PER_BACKEND, MaglevSizeError, check_maglev_s
 pub use pool::{Candidates, Pool};
 pub use quic_lb::{QuicDecoder, QuicIds, ServerId};
 pub use registry::Registry;
-pub use routing::{GroupId, RequestView, RouteSpec};
+pub use reply::{BadPlace, Reply};
+pub use routing::{Goal, GroupId, RequestView, RouteSpec, Routed};
 pub use scheduler::WorkerScheduleState;
 pub use service::{Backend, Health, Service};
 pub use spec::{

@@ -3,7 +3,7 @@ use flow::Scheduler;
 
 use crate::maglev::{Maglev, Member};
 use crate::scheduler::Members;
-use crate::{Backend, Service, ServiceSpec};
+use crate::{Backend, Reply, Service, ServiceSpec};
 
 /// A rule of a service that balances HTTP requests. A request matches if all that is
 /// given matches.
@@ -17,8 +17,41 @@ pub struct RouteSpec {
     pub header: Option<(String, Option<String>)>,
     /// The name of a cookie and its value; `None`: any value.
     pub cookie: Option<(String, Option<String>)>,
-    /// The backends that the request goes to; `None`: those without a group.
-    pub group: Option<String>,
+    /// What becomes of the request.
+    pub goal: Goal,
+}
+
+/// What becomes of the requests of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The backends of the group get them; `None`: those without a group.
+    Group(Option<String>),
+    /// The load balancer answers them itself.
+    Reply(Reply),
+}
+
+impl Default for Goal {
+    fn default() -> Self {
+        Self::Group(None)
+    }
+}
+
+impl Goal {
+    fn group(&self) -> Option<&str> {
+        match self {
+            Self::Group(name) => name.as_deref(),
+            Self::Reply(_) => None,
+        }
+    }
+}
+
+/// Where a request is routed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routed<'a> {
+    /// To a backend of the group.
+    Group(GroupId),
+    /// To no backend: this is the answer.
+    Reply(&'a Reply),
 }
 
 /// What routes read of a request.
@@ -27,6 +60,8 @@ pub trait RequestView {
     fn host(&self) -> &str;
     /// The path, without the query.
     fn path(&self) -> &str;
+    /// The query with its question mark; empty if there is none.
+    fn query(&self) -> &str;
     /// Whether a field `name` has `value`, or is there.
     fn has_header(&self, name: &str, value: Option<&str>) -> bool;
     /// Whether the cookie `name` has `value`, or is there.
@@ -84,7 +119,7 @@ impl Routing {
     pub(crate) fn new(routes: &[RouteSpec], spec: &ServiceSpec, backends: &[Backend]) -> Self {
         let mut names: Vec<Option<&str>> = vec![None];
         let own = spec.backends.iter().map(|own| own.group.as_deref());
-        let asked = routes.iter().map(|route| route.group.as_deref());
+        let asked = routes.iter().map(|route| route.goal.group());
         for name in own.clone().chain(asked) {
             if !names.contains(&name) {
                 names.push(name);
@@ -96,7 +131,7 @@ impl Routing {
             GroupId(place as u16)
         };
         let mut rules: Vec<(RouteSpec, GroupId)> =
-            routes.iter().map(|route| (route.clone(), id(route.group.as_deref()))).collect();
+            routes.iter().map(|route| (route.clone(), id(route.goal.group()))).collect();
         // Stable, so that the first in the file wins among equals.
         rules.sort_by_key(|(route, _)| std::cmp::Reverse(route.rank()));
         let mut routing = Self {
@@ -135,24 +170,29 @@ impl Routing {
         self.groups.get(usize::from(place))
     }
 
-    /// The group for a request; that of the backends without a group if no rule matches.
-    pub(crate) fn route(&self, request: &impl RequestView) -> GroupId {
-        let found = self.rules.iter().find(|(rule, _)| rule.matches(request));
-        found.map_or(GroupId(0), |(_, group)| *group)
+    /// Where a request is routed to; to the backends without a group if no rule matches.
+    pub(crate) fn route(&self, request: &impl RequestView) -> Routed<'_> {
+        match self.rules.iter().find(|(rule, _)| rule.matches(request)) {
+            Some((RouteSpec { goal: Goal::Reply(reply), .. }, _)) => Routed::Reply(reply),
+            Some((_, group)) => Routed::Group(*group),
+            None => Routed::Group(GroupId(0)),
+        }
     }
 
     /// Whether all requests go to the same group.
     pub(crate) fn is_uniform(&self) -> bool {
-        let other = |(_, group): &(RouteSpec, GroupId)| *group != GroupId(0);
+        let other = |(rule, group): &(RouteSpec, GroupId)| {
+            *group != GroupId(0) || matches!(rule.goal, Goal::Reply(_))
+        };
         !self.rules.iter().any(other)
     }
 }
 
 impl Service {
-    /// The group of backends for a request to a service that balances requests: that of
-    /// the most specific route that matches, or that of the backends without a group.
+    /// Where a request to a service that balances requests goes: where the most specific
+    /// route says that matches, or to the backends without a group.
     #[must_use]
-    pub fn route(&self, request: &impl RequestView) -> Option<GroupId> {
+    pub fn route(&self, request: &impl RequestView) -> Option<Routed<'_>> {
         self.routing().map(|routing| routing.route(request))
     }
 
@@ -199,7 +239,7 @@ impl RouteSpec {
 }
 
 /// The host without its port and without the dot at the end of a whole domain name.
-fn bare(host: &str) -> &str {
+pub(crate) fn bare(host: &str) -> &str {
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let name = match host.rsplit_once(':') {
         Some((name, port)) if is_port(port) => name,
@@ -234,6 +274,9 @@ mod tests {
         }
         fn path(&self) -> &str {
             self.1
+        }
+        fn query(&self) -> &str {
+            "?q"
         }
         fn has_header(&self, name: &str, value: Option<&str>) -> bool {
             name == "beta" && value.is_none_or(|value| value == "1")
@@ -293,5 +336,21 @@ mod tests {
         let wanted =
             [("a.b", "/x"), ("a.b", ""), ("*.a.b", ""), ("*.b", "/long"), ("", "/long/path")];
         assert_eq!(order, wanted);
+    }
+
+    #[test]
+    fn a_redirect_names_what_was_asked_for() {
+        let written = |location: &str, asked: &Asked| {
+            Reply::redirect(308, location).map(|own| own.pieces(asked).collect::<String>())
+        };
+        let asked = Asked("a.b:80", "/x");
+        let text = written("https://{host}{path}{query}", &asked).unwrap();
+        let line = "HTTP/1.1 308 Permanent Redirect\r\nLocation: https://a.b/x?q\r\n";
+        assert!(text.starts_with(line) && text.ends_with("\r\n\r\n"), "{text}");
+        let star = written("/old{path}", &Asked("", "*")).unwrap();
+        assert!(star.contains("Location: /old/\r\n"), "{star}");
+        for wrong in ["/{", "/}", "/{hosts}", "/{ host }", "/{{host}}"] {
+            assert_eq!(written(wrong, &asked), Err(crate::BadPlace), "{wrong}");
+        }
     }
 }

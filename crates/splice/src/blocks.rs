@@ -34,6 +34,11 @@ impl Block {
         self.0.drain(..n.min(self.0.len()));
     }
 
+    /// Leaves the first `n` bytes.
+    pub(crate) fn shorten(&mut self, n: usize) {
+        self.0.truncate(n);
+    }
+
     /// Appends all of `bytes`. `None`: there is no room.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<()> {
         (self.take(bytes, BLOCK) == bytes.len()).then_some(())

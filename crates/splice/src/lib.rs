@@ -52,4 +52,4 @@ pub use proxy_v2::{MAX_PROXY, proxy_v2};
 pub use refusal::Refusal;
 pub use request::{Body, Field, MAX_FIELDS, Request};
 pub use steady::{Leave, Steady};
-pub use world::{Choice, Event, Fate, World};
+pub use world::{Answer, Choice, Event, Fate, MAX_ANSWER, World};

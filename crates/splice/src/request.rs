@@ -86,6 +86,13 @@ impl<'a> Request<'a> {
         Ok(Some(Self { method, target, path, host, minor, fields, body, upgrades, length: at }))
     }
 
+    /// The query of the target with its question mark; empty if it has none.
+    #[must_use]
+    pub fn query(&self) -> &'a str {
+        let at = self.target.find('?').unwrap_or(self.target.len());
+        self.target.get(at..).unwrap_or_default()
+    }
+
     /// The values of all fields with this name.
     pub fn values<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'a [u8]> + 's {
         self.fields.iter().filter(move |field| field.is(name)).map(|field| field.value)

@@ -5,17 +5,37 @@ use flow::ServiceId;
 use wire::Headers;
 
 use crate::Refusal;
+use crate::blocks::{Block, FIRST_FLIGHT};
 use crate::request::Request;
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The backend.
-    pub backend: SocketAddr,
-    /// Whether all requests of the connection go to the same backends. Otherwise the
-    /// connection ends behind this one.
-    pub keeps: bool,
+pub enum Choice {
+    /// To a backend.
+    Backend {
+        /// Its address and port.
+        backend: SocketAddr,
+        /// Whether all requests of the connection go to the same backends. Otherwise the
+        /// connection ends behind this one.
+        keeps: bool,
+    },
+    /// To none: the world has written an answer with this status code.
+    Answer(u16),
 }
+
+/// Where the world writes an answer of its own, with which the connection ends.
+#[derive(Debug)]
+pub struct Answer<'a>(pub(crate) Option<&'a mut Block>);
+
+impl Answer<'_> {
+    /// Appends to the answer. `None`: there is no room.
+    pub fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        self.0.as_mut()?.push(bytes)
+    }
+}
+
+/// Bytes of an answer, at most.
+pub const MAX_ANSWER: usize = FIRST_FLIGHT;
 
 /// Something that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +48,8 @@ pub enum Event {
     Request,
     /// A request was answered by the agent.
     Refused(Refusal),
+    /// A request was answered with a redirect or a page, of this status code.
+    Answered(u16),
     /// A backend did not take a connection.
     BackendFailed,
     /// The agent has acknowledged part of a header, since the client repeated it.
@@ -68,7 +90,7 @@ pub trait World<B> {
     fn send(&mut self, packet: B, to: IpAddr);
 
     /// The backend for the request of a client's to `service`, if there is one besides
-    /// those that were `tried` already.
+    /// those that were `tried` already, or what is answered in the place of one.
     ///
     /// # Errors
     /// Why the request goes to no backend.
@@ -78,6 +100,7 @@ pub trait World<B> {
         ends: [SocketAddr; 2],
         request: &Request<'_>,
         tried: &[SocketAddr],
+        answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal>;
 
     /// Counts an event.

@@ -157,6 +157,8 @@ counters! {
         HttpCongested "http_congested" "Packets that a router had marked, for a backend that does not know ECN: dropped, so that their sender slows down.",
         HttpReset "http_reset" "Connections that were reset because a request behind the first could not be read.",
         HttpUnsent "http_unsent" "Segments that HNLB made and could not send: no route, or the next hop's Ethernet address isn't known yet.",
+        HttpRedirected "http_redirected" "Requests answered by a route's redirect.",
+        HttpPages "http_pages" "Requests answered by a route's page.",
         Http400 "http_400" "Requests that HNLB refused because backends could read them differently.",
         Http404 "http_404" "Requests that no route matches.",
         Http408 "http_408" "Requests whose header was not complete in time.",

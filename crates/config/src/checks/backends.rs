@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use flow::{Mode, alternatives};
 
 use crate::tree::Way;
-use crate::{Backend, Service};
+use crate::{Backend, HttpRoute, Service};
 
 use super::services::family;
 use super::{Findings, Reach, tunnels};
@@ -12,7 +12,8 @@ use super::{Findings, Reach, tunnels};
 pub(super) fn check(findings: &mut Findings<'_>) {
     for (place, service) in findings.config.services.iter().enumerate() {
         let way = Way::to("service").item(place);
-        if service.backends.is_empty() {
+        let answered = service.routes.iter().any(HttpRoute::answers_all);
+        if service.backends.is_empty() && !answered {
             let text = "there is no backend; add a [[service.backend]] with an address";
             findings.wrong(&way.key("backend"), text);
         }

@@ -1,9 +1,11 @@
 //! `protocol = "http"`, `[[service.route]]` and the groups of backends.
 use flow::{Affinity, Mode, Protocol, Scheduler};
+use service::Reply;
 
+use crate::Service;
 use crate::health::field;
+use crate::http::{HttpRoute, Maintenance, Redirect};
 use crate::tree::Way;
-use crate::{HttpRoute, Service};
 
 use super::Findings;
 
@@ -16,17 +18,111 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
         service.backends.iter().filter_map(|own| own.group.as_deref()).collect();
     for (place, route) in service.routes.iter().enumerate() {
         let way = way.key("route").item(place);
-        findings.reference(&way.key("group"), "group", &route.group, groups.iter().copied());
+        if let Some(group) = &route.group {
+            check_group(findings, &way.key("group"), group, &groups);
+        }
+        check_goal(findings, &way, route);
         check_route(findings, &way, route);
     }
     for (place, own) in service.backends.iter().enumerate() {
         let Some(group) = &own.group else { continue };
-        if !service.routes.iter().any(|route| route.group == *group) {
+        if !service.routes.iter().any(|route| route.group.as_ref() == Some(group)) {
             let text = format!(
                 "no route leads to group '{group}', so this backend gets no request; add a [[service.route]] with group = \"{group}\", or leave group out"
             );
             findings.wrong(&way.key("backend").item(place).key("group"), text);
         }
+    }
+}
+
+/// Backends are in the group that a route names.
+fn check_group(findings: &mut Findings<'_>, way: &Way, group: &str, groups: &[&str]) {
+    if groups.is_empty() {
+        let text = format!(
+            "no backend is in a group; give those that are to get the requests of this route group = \"{group}\""
+        );
+        findings.wrong(way, text);
+    } else {
+        findings.reference(way, "group", group, groups.iter().copied());
+    }
+}
+
+/// A route has one goal, and that is a right one.
+fn check_goal(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute) {
+    let given = [route.group.is_some(), route.redirect.is_some(), route.maintenance.is_some()];
+    match given.into_iter().filter(|given| *given).count() {
+        0 => {
+            let text = "the route does not say what becomes of the requests; give it a group, a redirect or a maintenance page";
+            findings.wrong(way, text);
+        }
+        1 => {}
+        _ => {
+            let text = "a request gets one answer; give one of group, redirect and maintenance, and leave the others out";
+            findings.wrong(way, text);
+        }
+    }
+    if let Some(redirect) = &route.redirect {
+        check_redirect(findings, &way.key("redirect"), redirect);
+    }
+    if let Some(page) = &route.maintenance {
+        check_page(findings, &way.key("maintenance"), page);
+    }
+}
+
+fn check_redirect(findings: &mut Findings<'_>, way: &Way, redirect: &Redirect) {
+    let Redirect { location, status } = redirect;
+    check_status(findings, way, *status, &Reply::REDIRECTS);
+    let way = way.key("location");
+    if !location.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let text =
+            "a location has neither spaces nor letters beyond ASCII; write them as %20 and so on";
+        return findings.wrong(&way, text);
+    }
+    let after_scheme = ["http://", "https://"].iter().find_map(|own| location.strip_prefix(own));
+    let host = after_scheme.map(|rest| rest.split(['/', '?']).next().unwrap_or_default());
+    // A path behind the first slash could be that of another host: //host/path.
+    let local = location.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '{']));
+    let named = host.is_some_and(|host| !host.is_empty() && !host.starts_with("{path}"));
+    if !local && !named {
+        let text = "a location is a URL with its host, as https://{host}{path}{query}, or a path of the same host, as /new{path}";
+        findings.wrong(&way, text);
+    } else if Reply::redirect(*status, location).is_err() {
+        let text = "braces are for {host}, {path} and {query} only; write others as %7B and %7D";
+        findings.wrong(&way, text);
+    }
+}
+
+fn check_page(findings: &mut Findings<'_>, way: &Way, page: &Maintenance) {
+    check_status(findings, way, page.status, &Reply::PAGES);
+    match (&page.text, &page.file) {
+        (Some(_), Some(_)) => {
+            findings.wrong(way, "the page is given twice; leave text or file out");
+        }
+        (None, None) => findings.wrong(way, "there is no page; give it as text, or name its file"),
+        _ => {}
+    }
+    if page.page().len() > Maintenance::LONGEST {
+        let text = format!(
+            "the page has more than the {} bytes that HNLB sends without waiting; make it shorter, its pictures can come from elsewhere",
+            Maintenance::LONGEST
+        );
+        findings.wrong(&way.key(if page.file.is_some() { "file" } else { "text" }), text);
+    }
+    let media = &page.content_type;
+    let is_media = media.split_once('/').is_some_and(|(kind, rest)| {
+        !kind.is_empty() && !rest.is_empty() && field(&format!("{kind}:")).is_some()
+    });
+    if !is_media || field(&format!("a:{media}")).is_none() {
+        let text = "this is no media type; write it as text/html; charset=utf-8";
+        findings.wrong(&way.key("content_type"), text);
+    }
+}
+
+fn check_status(findings: &mut Findings<'_>, way: &Way, status: u16, known: &[u16]) {
+    if !known.contains(&status) {
+        let known: Vec<String> = known.iter().map(u16::to_string).collect();
+        let text = format!("{status} is not one of {}", known.join(", "));
+        findings.wrong(&way.key("status"), text);
     }
 }
 
@@ -75,7 +171,7 @@ fn check_service(findings: &mut Findings<'_>, way: &Way, service: &Service) {
 
 fn check_route(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute) {
     let HttpRoute { host, path, header, cookie, .. } = route;
-    if host.is_none() && path.is_none() && header.is_none() && cookie.is_none() {
+    if !route.has_condition() && route.group.is_some() {
         let text = "this route has no condition, so it would take every request; give it host, path, header or cookie, or leave the route out and its backends without a group";
         findings.wrong(way, text);
     }

@@ -77,6 +77,15 @@ impl<'a> Run<'a> {
             let found = self.curl(&words)?;
             self.expect(words.trim(), found.trim(), wanted);
         }
+        let format = "%{http_code} %{redirect_url} %header{retry-after} %{size_download}";
+        for (words, wanted) in [
+            (format!("-H Host:Old.lab:80 '{url}/a/b?c=d'"), "308 https://new-Old.lab/a/b?c=d  0"),
+            (format!("{url}/closed/shop"), "503  120 16"),
+            (format!("-I {url}/closed"), "503  120 0"),
+        ] {
+            let found = self.curl(&format!("-o /dev/null -w '{format}' {words}"))?;
+            self.expect(&words, found.trim(), wanted);
+        }
         let client = crate::topology::CLIENTS[0].address(family);
         let found = self.curl(&format!("-H X-Forwarded-For:9.9.9.9 -H Host:me.lab {url}/seen"))?;
         self.expect("X-Forwarded-For, X-Forwarded-Host", found.trim(), &format!("{client} me.lab"));

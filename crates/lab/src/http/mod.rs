@@ -58,7 +58,7 @@ pub(crate) fn run(binary: &Path, stop: &Stop, long: bool) -> Result<bool, LabErr
 }
 
 /// The web service of one family: requests for `a.lab` go to b1, those below `/up` of any
-/// host to b2, those with a cookie to b3, and all others to b4.
+/// host to b2, those with a cookie to b3, and all others to b4; those for `old.lab` are redirected, and those below `/closed` get a page.
 fn service(family: Family) -> String {
     let digit = if family == Family::V4 { 4 } else { 6 };
     let mut text = format!(
@@ -71,6 +71,10 @@ fn service(family: Family) -> String {
     {
         text += &format!("[[service.route]]\n{condition}\ngroup = \"{group}\"\n");
     }
+    text += "[[service.route]]\nhost = \"old.lab\"\n\
+             redirect = { location = \"https://new-{host}{path}{query}\", status = 308 }\n\
+             [[service.route]]\npath = \"/closed\"\n\
+             maintenance = { text = \"<p>back soon</p>\", retry_after = \"2m\" }\n";
     for (own, group) in BACKENDS.iter().zip([Some("a"), Some("up"), Some("cookie"), None]) {
         let address = own.address(family);
         text +=

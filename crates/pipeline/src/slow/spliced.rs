@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use conntrack::Key;
 use flow::{PortId, ServiceId, Transport};
 use packet::PacketBuf;
-use service::{Backend, RequestView};
-use splice::{Agent, Choice, Ends, Event, Fate, Passing, Refusal, Request, World};
+use service::{Backend, RequestView, Routed};
+use splice::{Agent, Answer, Choice, Ends, Event, Fate, Passing, Refusal, Request, World};
 use state::{Counter, Snapshot};
 use wire::{FlowKey, Headers, decrement_ttl, ethernet, vlan};
 
@@ -225,10 +225,22 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
         ends: [SocketAddr; 2],
         request: &Request<'_>,
         tried: &[SocketAddr],
+        answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal> {
         let [client, vip] = ends;
         let service = self.cx.snapshot.services.service(service).ok_or(Refusal::NoBackend)?;
-        let group = service.route(&Asked(request)).ok_or(Refusal::NoBackend)?;
+        let asked = Asked(request);
+        let group = match service.route(&asked).ok_or(Refusal::NoBackend)? {
+            Routed::Group(group) => group,
+            Routed::Reply(reply) if reply.names_host() && request.host.is_empty() => {
+                return Err(Refusal::NoHost);
+            }
+            Routed::Reply(reply) => {
+                let written = reply.pieces(&asked).try_for_each(|one| answer.push(one.as_bytes()));
+                let status = written.map(|()| reply.status());
+                return status.map(Choice::Answer).ok_or(Refusal::Target);
+            }
+        };
         if !service.has_group(group) {
             return Err(Refusal::NoRoute);
         }
@@ -237,7 +249,7 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
         let state = &mut self.scheduling.state;
         let chosen = service.schedule_in(group, &flow, state, &|own| tried.contains(&at(own)));
         let backend = chosen.map(at).ok_or(Refusal::NoBackend)?;
-        Ok(Choice { backend, keeps: service.is_uniform() })
+        Ok(Choice::Backend { backend, keeps: service.is_uniform() })
     }
 
     fn count(&mut self, event: Event) {
@@ -250,6 +262,8 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
             Event::NoRoom => Counter::HttpNoRoom,
             Event::Congested => Counter::HttpCongested,
             Event::Reset => Counter::HttpReset,
+            Event::Answered(300..400) => Counter::HttpRedirected,
+            Event::Answered(_) => Counter::HttpPages,
             // Counted when it leaves.
             Event::Made => return,
             Event::Refused(refusal) => of_status(refusal.status().0),
@@ -310,6 +324,10 @@ impl RequestView for Asked<'_, '_> {
 
     fn path(&self) -> &str {
         self.0.path
+    }
+
+    fn query(&self) -> &str {
+        self.0.query()
     }
 
     fn has_header(&self, name: &str, value: Option<&str>) -> bool {

@@ -2,7 +2,7 @@
 use packet::PacketBuf;
 
 use super::Common;
-use crate::blocks::BLOCK;
+use crate::blocks::{BLOCK, Block};
 use crate::connection::{Conn, State};
 use crate::edits::before;
 use crate::refusal::Refusal;
@@ -19,17 +19,38 @@ impl Common {
         world: &mut impl World<B>,
     ) {
         world.count(Event::Refused(refusal));
+        let mut block = self.blocks.get();
+        let text = refusal.answer_in(&self.answers);
+        if let Some(block) = &mut block {
+            block.take(text.as_bytes(), BLOCK);
+        }
+        self.answer_with(conn, block, now_ms, world);
+    }
+
+    /// Answers the client with what is in `block`; resets it if there is none.
+    pub(crate) fn answer_with<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        block: Option<Block>,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let asked = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
+        let only_header = asked.trim_ascii_start().starts_with(b"HEAD ");
         conn.backend = None;
         conn.release(&mut self.blocks);
-        conn.block = self.blocks.get();
-        let text = refusal.answer_in(&self.answers);
-        let Some(block) = conn.block.as_mut().filter(|_| !text.is_empty()) else {
+        conn.block = block;
+        let Some(block) = conn.block.as_mut().filter(|block| block.len() > 0) else {
             world.count(Event::NoRoom);
             let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), RST | ACK);
             Self::make(&outline, &[], &[], world);
             return conn.become_(State::Gone, now_ms);
         };
-        block.take(text.as_bytes(), BLOCK);
+        if only_header {
+            // An answer to HEAD has no body (RFC 9110 section 9.3.2).
+            let end = block.bytes().windows(4).position(|bytes| bytes == b"\r\n\r\n");
+            block.shorten(end.map_or(block.len(), |at| at + 4));
+        }
         conn.become_(State::Answering(0), now_ms);
         self.send_answer(conn, now_ms, world);
     }
@@ -42,9 +63,18 @@ impl Common {
     ) {
         let State::Answering(sent) = conn.state else { return };
         conn.become_(State::Answering(sent.saturating_add(1)), now_ms);
-        let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), ACK | PSH | FIN);
+        let mut outline = Self::to_client(conn, conn.cookie.wrapping_add(1), ACK);
         let text = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
-        Self::make(&outline, &conn.options_to_client(), text, world);
+        let options = conn.options_to_client();
+        let room = usize::from(conn.offer.longest()).saturating_sub(options.len()).max(1);
+        let mut pieces = text.chunks(room).peekable();
+        while let Some(piece) = pieces.next() {
+            if pieces.peek().is_none() {
+                outline.flags |= PSH | FIN;
+            }
+            Self::make(&outline, &options, piece, world);
+            outline.sequence = outline.sequence.wrapping_add(piece.len() as u32);
+        }
     }
 
     /// A client's segment behind the agent's answer.

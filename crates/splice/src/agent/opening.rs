@@ -7,7 +7,7 @@ use crate::options::{Offer, Stamps};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::segment::{ACK, ECE, ECN, Outline, RST, Received, SYN};
-use crate::world::{Event, World};
+use crate::world::{Answer, Choice, Event, World};
 
 /// What the backend is asked for: what its client offers, and of that only what the
 /// agent can keep.
@@ -30,23 +30,35 @@ impl Common {
         now_ms: u64,
         world: &mut impl World<B>,
     ) {
+        let mut room = self.blocks.get();
         let bytes = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
         let limit = self.settings.header_limit;
         let choice = match Request::parse(bytes) {
             Ok(None) if bytes.len() >= limit => Err(Refusal::TooLong),
-            Ok(None) => return,
+            Ok(None) => {
+                room.into_iter().for_each(|block| self.blocks.put(block));
+                return;
+            }
             Ok(Some(request)) if request.length > limit => Err(Refusal::TooLong),
-            Ok(Some(request)) => world.choose(conn.service, conn.ends, &request, &conn.tried),
+            Ok(Some(request)) => {
+                let answer = &mut Answer(room.as_mut());
+                world.choose(conn.service, conn.ends, &request, &conn.tried, answer)
+            }
             Err(refusal) => Err(refusal),
         };
         match choice {
-            Ok(choice) => {
-                (conn.backend, conn.keeps) = (Some(choice.backend), choice.keeps);
+            Ok(Choice::Backend { backend, keeps }) => {
+                (conn.backend, conn.keeps) = (Some(backend), keeps);
                 conn.become_(State::Connecting(0), now_ms);
+            }
+            Ok(Choice::Answer(status)) => {
+                world.count(Event::Answered(status));
+                return self.answer_with(conn, room, now_ms, world);
             }
             Err(Refusal::NoBackend) => self.answer(conn, none, now_ms, world),
             Err(refusal) => self.answer(conn, refusal, now_ms, world),
         }
+        room.into_iter().for_each(|block| self.blocks.put(block));
     }
 
     /// Sends a SYN to the backend, with the client's own numbers.

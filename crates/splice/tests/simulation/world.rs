@@ -6,7 +6,7 @@ use packet::{HeapPacket, PacketBuf};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use smoltcp::socket::tcp::State;
-use splice::{Agent, Choice, Event, Refusal, Request, Settings, World};
+use splice::{Agent, Answer, Choice, Event, Refusal, Request, Settings, World};
 use wire::Headers;
 
 use crate::host::{CLIENT_CLOCK, Host, SERVER_CLOCK};
@@ -66,11 +66,12 @@ impl World<HeapPacket> for Surroundings {
         _: [SocketAddr; 2],
         _: &Request<'_>,
         tried: &[SocketAddr],
+        _: &mut Answer<'_>,
     ) -> Result<Choice, Refusal> {
         let all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
         let backend = all.into_iter().find(|backend| !tried.contains(backend));
         let backend = backend.ok_or(Refusal::NoBackend)?;
-        Ok(Choice { backend, keeps: true })
+        Ok(Choice::Backend { backend, keeps: true })
     }
 
     fn count(&mut self, event: Event) {

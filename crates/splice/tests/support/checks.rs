@@ -3,7 +3,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use flow::ServiceId;
 use packet::{HeapPacket, PacketBuf};
-use splice::{Agent, Choice, Chunked, Event, Refusal, Request, Settings, World};
+use splice::{Agent, Answer, Choice, Chunked, Event, Refusal, Request, Settings, World};
 use wire::{Headers, checksum};
 
 /// A header that is accepted says to httparse what it says here, and no part of it was
@@ -84,11 +84,15 @@ impl World<HeapPacket> for Witness {
         _: [SocketAddr; 2],
         request: &Request<'_>,
         tried: &[SocketAddr],
+        answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal> {
+        if request.path.ends_with('z') && answer.push(&[b'a'; 5000]).is_some() {
+            return Ok(Choice::Answer(503));
+        }
         if tried.contains(&BACKEND) {
             return Err(Refusal::NoBackend);
         }
-        Ok(Choice { backend: BACKEND, keeps: request.path.len() < 4 })
+        Ok(Choice::Backend { backend: BACKEND, keeps: request.path.len() < 4 })
     }
 
     fn count(&mut self, _: Event) {}
