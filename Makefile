@@ -5,7 +5,8 @@ SOAK_MINUTES ?= 30
 API_CASES ?= 10000
 
 .PHONY: help deps rust build deb demo test check test-cargo test-instructions test-loom test-miri test-e2e \
-	test-vm test-api test-deb test-releases fuzz soak soak-reload soak-xdp
+	test-vm test-api test-deb test-releases fuzz soak soak-reload soak-xdp \
+	test-xdp-kernels
 
 help:
 	@echo 'make demo      build HNLB and show it under load in a lab of network namespaces (root)'
@@ -18,6 +19,7 @@ help:
 	@echo 'make test-miri the connection table in Miri, on the nightly toolchain'
 	@echo 'make test-e2e  only the whole lab, with each encoding'
 	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
+	@echo 'make test-xdp-kernels  the XDP program on Debian kernels 6.1 and 6.12, in QEMU'
 	@echo 'make test-api  the control API against API_CASES=$(API_CASES) random requests'
 	@echo 'make test-deb  the package, installed, run and removed in a clean Debian (root)'
 	@echo 'make test-releases  crate dpdk against the headers of DPDK 23.11 and 24.11'
@@ -88,6 +90,10 @@ test-e2e: rust deps
 test-vm: rust deps
 	cargo test --workspace --locked --no-run
 	@sh crates/lab/vm/test.sh $(TARGET)/debug/hnlb $(TARGET)/vm
+
+test-xdp-kernels: rust deps
+	cargo test -p xdp --tests --locked --no-run 2>&1 | tee $(TARGET)/xdp-tests
+	@sh crates/lab/vm/xdp.sh $(TARGET)/vm $$(sed -n 's/.*tests.*(\(.*\))$$/\1/p' $(TARGET)/xdp-tests)
 
 # Other requests: HNLB_SEED=2 make test-api.
 test-api: rust deps

@@ -53,7 +53,7 @@ pub enum Idle {
     Spin,
     /// It yields its core to other threads after some empty polls.
     Yield,
-    /// `spin` if every thread has a core of its own, else `yield`.
+    /// `spin` if every thread has a core of its own and no port is `xdp:`, else `yield`.
     #[default]
     Auto,
 }

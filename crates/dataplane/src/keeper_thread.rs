@@ -8,11 +8,12 @@ use conntrack::ConnId;
 use dpdk::{Mbuf, Mempool};
 use flow::{HopId, PortId};
 use keeper::{Keeper, KeeperOutbox, LinkNotice};
-use state::{Counter, Counters, Offload};
+use state::{Counter, Counters, Offload, Shared};
 
 use crate::clock::Clock;
 use crate::outbox::OffloadRequest;
 use crate::rings::drain;
+use crate::takeover::Waiting;
 use crate::worker::Injected;
 
 /// How long the thread rests between two turns.
@@ -32,6 +33,8 @@ pub(crate) struct KeeperThread {
     wanted: Vec<rtrb::Consumer<HopId>>,
     out: KeeperOut,
     announce: Arc<AtomicBool>,
+    /// Connections of a killed load balancer that wait for their backends.
+    waiting: Option<(Arc<Shared>, Waiting)>,
 }
 
 /// Sends a frame on a port.
@@ -64,7 +67,12 @@ impl KeeperThread {
         out: KeeperOut,
         announce: Arc<AtomicBool>,
     ) -> Self {
-        Self { keeper, wanted, out, announce }
+        Self { keeper, wanted, out, announce, waiting: None }
+    }
+
+    /// Lets it take over connections as their backends answer.
+    pub(crate) fn take_over(&mut self, shared: Arc<Shared>, waiting: Waiting) {
+        self.waiting = Some((shared, waiting));
     }
 
     /// Runs until `stop`.
@@ -76,7 +84,10 @@ impl KeeperThread {
     }
 
     pub(crate) fn turn(&mut self, now_ms: u64) {
-        let Self { keeper, wanted, out, announce } = self;
+        let Self { keeper, wanted, out, announce, waiting } = self;
+        if let Some((shared, waiting)) = waiting {
+            waiting.attend(shared, now_ms);
+        }
         keeper.turn(now_ms, drain(wanted, HOPS_PER_TURN), out);
         if announce.swap(false, Ordering::Relaxed) {
             keeper.announce(out);

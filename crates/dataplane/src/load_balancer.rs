@@ -65,7 +65,7 @@ impl LoadBalancer {
         let facts = device::facts(&devices);
         let (shared, control) = setup::start(config, &facts, encoding::offloading(&chosen), seed)?;
         let shared = Arc::new(shared);
-        xdp_device::take_over(&shared, &mut devices, clock.now_ms());
+        let waiting = xdp_device::take_over(&shared, &mut devices, clock.now_ms());
         let (checks, checker, board) = checks::new();
         let control = Control::new(Arc::clone(&shared), control, (config, file), checks);
         keep_ports_from_kernel(config);
@@ -78,7 +78,8 @@ impl LoadBalancer {
         let (own, work) = ((&shared, clock), (control, links));
         let senders = (ring, taps, from_kernel, pool);
         let parts = Parts::new(config, own, memory, work, board, senders, balancing);
-        let slow = parts.slow_threads(devices, chosen, &mut hands);
+        let mut slow = parts.slow_threads(devices, chosen, &mut hands);
+        slow.keeper.take_over(Arc::clone(&shared), waiting);
         hands.start(&mut balancer.threads)?;
         balancer.start_slow(slow, clock, config.workers.main_core)?;
         let core = config.workers.main_core;
@@ -196,6 +197,10 @@ fn idle(config: &Config) -> Idle {
         config::Idle::Spin => Idle::Spin,
         config::Idle::Yield => Idle::Yield,
         config::Idle::Auto => {
+            // The kernel forwards on the same cores, and a thread that spins is in its way.
+            if config.ports.iter().any(|port| port.xdp_interface().is_some()) {
+                return Idle::Yield;
+            }
             let nics = config.ports.iter().filter(|port| port.nic.is_some()).count();
             let threads = usize::from(config.workers.count) + nics;
             let cores = std::thread::available_parallelism().map_or(1, usize::from);

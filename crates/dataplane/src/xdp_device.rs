@@ -12,7 +12,7 @@ use xdp::{
 use crate::clock;
 use crate::device::{Device, port_error, receive_queues};
 use crate::error::StartError;
-use crate::takeover;
+use crate::takeover::{self, Waiting};
 
 /// Entries of the match table: 131,072 connections with both directions in the kernel.
 const CAPACITY: u32 = 262_144;
@@ -93,11 +93,11 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
             seed: seed ^ number,
             always_redirects: interface.is_virtual(),
         };
-        let flows = Program::attach(interface, sockets, &settings).and_then(|program| {
-            let tag = program.0.tag().unwrap_or_default();
-            *connections = std::mem::take(leftovers).of_same_code(tag);
-            *capacity = program.1.capacity();
-            KernelFlows::new(program, outputs.clone(), clock::nanoseconds)
+        let left = std::mem::take(leftovers);
+        let attached = Program::attach(interface, sockets, &settings, left);
+        let flows = attached.and_then(|(program, table, left)| {
+            (*connections, *capacity) = (left, table.capacity());
+            KernelFlows::new((program, table), outputs.clone(), clock::nanoseconds, connections)
         });
         match flows {
             Ok(flows) => {
@@ -113,8 +113,10 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
 }
 
 /// Puts the connections that a killed load balancer has left in the kernel into the table
-/// of connections.
-pub(crate) fn take_over(shared: &Shared, devices: &mut [Device], now_ms: u64) {
+/// of connections, and returns those whose backends are known by their Ethernet addresses
+/// only.
+pub(crate) fn take_over(shared: &Shared, devices: &mut [Device], now_ms: u64) -> Waiting {
+    let mut waiting = Waiting::default();
     for device in devices {
         let Some(xdp) = &mut device.xdp else { continue };
         let directions = std::mem::take(&mut xdp.connections);
@@ -122,12 +124,14 @@ pub(crate) fn take_over(shared: &Shared, devices: &mut [Device], now_ms: u64) {
             continue;
         }
         let connections = takeover::take_over(shared, &directions, now_ms);
+        let more = waiting.add(&directions, now_ms);
         tracing::info!(
             port = device.name,
-            "{connections} connections of the hnlb that was killed are taken over, from {} entries",
+            "{connections} connections of the hnlb that was killed are taken over, from {} entries; {more} wait for their backends' Ethernet addresses",
             directions.len()
         );
     }
+    waiting
 }
 
 /// The driver's devices and the interface, or why there can be none.

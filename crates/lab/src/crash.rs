@@ -23,9 +23,9 @@ const STANDING: u64 = 4;
 /// Steps of [`Crash::tell`].
 const STEPS: usize = 5;
 
-/// Kills HNLB's program at `binary` while `connections` of each of two clients are in the
-/// kernel. The first client's are used before another HNLB starts, the second's after
-/// that. Prints progress to stderr and what became of them to stdout. True if none was
+/// Kills HNLB's program at `binary` while `connections` of each of two clients transfer
+/// data in the kernel. The first client's end before another HNLB starts, the second's
+/// after that. Prints progress to stderr and what became of them to stdout. True if none was
 /// lost, and nothing was left in the kernel.
 ///
 /// # Errors
@@ -64,7 +64,11 @@ pub(crate) fn run(
     left.iter().for_each(|what| println!("FAILED  {what}"));
     for (held, when) in held.into_iter().zip(["without hnlb", "with a new hnlb"]) {
         let held = held?;
-        println!("{when}: {} of {connections} connections were lost", held.lost().len());
+        println!(
+            "{when}: {} of {connections} connections were lost; each transferred {} times",
+            held.lost().len(),
+            held.used()
+        );
         held.lost().iter().for_each(|line| println!("FAILED  {line}"));
         fine &= held.lost().is_empty();
     }
@@ -84,7 +88,7 @@ fn hold(
     };
     let (binary, count) = (binary.display().to_string(), connections.to_string());
     let ready = ready.display().to_string();
-    let argv = [&binary, "lab", "hold", "--connections", &count, "--ready", &ready];
+    let argv = [&binary, "lab", "hold", "--connections", &count, "--ready", &ready, "--busy"];
     let output = lab.exec_load(host.name, &argv, Length::Until(end))?.success()?;
     serde_json::from_str(&output.stdout).map_err(|error| LabError::Parse {
         tool: "hnlb lab hold",
@@ -119,7 +123,8 @@ impl Crash<'_> {
         while !ready.iter().all(|file| file.exists()) {
             self.wait(began, "the clients' connections")?;
         }
-        let all = 4 * self.connections as u64;
+        let directions = if self.run.mode.is_one_way() { 1 } else { 2 };
+        let all = 2 * directions * self.connections as u64;
         self.settle(&first, "rules of all connections", &|status| status.nic.rules >= all)?;
         self.progress.step("without hnlb");
         self.lab.kill(first.pid());

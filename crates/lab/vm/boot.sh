@@ -4,7 +4,8 @@
 #
 #   boot.sh CACHE SHARE SECONDS COMMAND...
 #
-# CACHE keeps the unpacked kernel between runs. SHARE is a directory that is
+# CACHE keeps the unpacked kernel between runs: that of the package VM_KERNEL, or of
+# linux-image-amd64. SHARE is a directory that is
 # /run/share in the guest (read-only). The command runs as root in /; what it
 # prints comes out here. Exit status: the command's; 77 with a reason if this
 # machine cannot do it; 124 if it took longer than SECONDS.
@@ -29,8 +30,8 @@ mkdir -p "$cache/kernel"
 cache=$(cd "$cache" && pwd)
 share=$(cd "$share" && pwd)
 if ! ls "$cache"/kernel/boot/vmlinuz-* > /dev/null 2>&1; then
-    package=$(apt-cache depends linux-image-amd64 2> /dev/null |
-        sed -n 's/.*Depends: \(linux-image-[^ ]*\).*/\1/p' | head -n 1)
+    package=${VM_KERNEL:-$(apt-cache depends linux-image-amd64 2> /dev/null |
+        sed -n 's/.*Depends: \(linux-image-[^ ]*\).*/\1/p' | head -n 1)}
     [ -n "$package" ] || skip "no linux-image-amd64 in the package lists (apt-get update first)"
     rm -f "$cache"/*.deb
     (cd "$cache" && apt-get download "$package") > "$cache/download.log" 2>&1 ||
@@ -53,9 +54,10 @@ chmod 755 "$work/root/init"
 while read -r module; do
     case $module in '' | '#'*) continue ;; esac
     # Not a module means built in.
-    file=$(find "$cache/kernel/lib/modules/$release/kernel" -name "$module.ko")
+    file=$(find "$cache/kernel/lib/modules/$release/kernel" -name "$module.ko" -o -name "$module.ko.xz")
     [ -n "$file" ] || continue
     cp "$file" "$work/root/modules/"
+    case $file in *.xz) busybox unxz "$work/root/modules/$module.ko.xz" ;; esac
     echo "$module" >> "$work/root/modules/order"
 done < "$here/modules"
 mkdir "$work/share"

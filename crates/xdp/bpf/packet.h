@@ -29,6 +29,14 @@ INLINE u16 swap16(u16 value)
 	return __builtin_bswap16(value);
 }
 
+/* A length that is added to a pointer: verifiers before Linux 6.13 don't see that a
+ * swapped number has 16 bits. */
+INLINE u64 bounded(u64 length)
+{
+	asm volatile("%0 &= 0xffff" : "+r"(length));
+	return length;
+}
+
 /* TCP and UDP: 0 if the packet is one. */
 INLINE int read_transport(struct packet *packet, u8 *end, u32 header)
 {
@@ -59,7 +67,7 @@ INLINE int read_v4(struct packet *packet, u8 *end)
 		return -1;
 	packet->length = swap16(*(u16 *)(ip + 2));
 	/* MF and the offset; the reserved bit and DF are none of our business. */
-	if (*(u16 *)(ip + 6) & swap16(0x3fff) || ip + packet->length > end)
+	if (*(u16 *)(ip + 6) & swap16(0x3fff) || ip + bounded(packet->length) > end)
 		return -1;
 	packet->protocol = ip[9];
 	packet->v6 = 0;
@@ -76,7 +84,7 @@ INLINE int read_v6(struct packet *packet, u8 *end)
 	if (ip + 40 > end || ip[0] >> 4 != 6 || ip[7] < 2)
 		return -1;
 	length = 40 + swap16(*(u16 *)(ip + 4));
-	if (length > 0xffff || ip + length > end)
+	if (length > 0xffff || ip + bounded(length) > end)
 		return -1;
 	packet->length = length;
 	packet->protocol = ip[6];

@@ -16,7 +16,7 @@ const GUARD: u8 = 2;
 ///
 /// An IPv4 key has both addresses in the first word. No key's last word is zero,
 /// which is how an empty entry is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(pub(crate) [u64; 5]);
 
 impl Key {

@@ -1,16 +1,20 @@
 //! The rules of a port whose card is the kernel: rte_flow rules come in, entries of the
 //! match table come out.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use dpdk::flow::{Counters, FlowError, FlowErrorKind, FlowPort, Rule, RuleHandle};
 
 use crate::lower::{Connection, Lowered, lower, refuse};
 use crate::stateless::{Place, Stateless};
-use crate::{Action, Count, Error, Key, Program, Ran, Table};
+use crate::{Action, Count, Error, Key, Leftover, Program, Ran, Table};
 
 /// Connections that one question for idle rules looks at: a table of a million is gone
 /// through in some seconds, and no question takes longer than some milliseconds.
 const AGED_AT_ONCE: usize = 65_536;
+
+/// How long entries of a killed process go on without a rule: the neighbours must have been
+/// resolved by then.
+const INHERITED_NS: u64 = 30_000_000_000;
 
 /// A port that packets can be sent out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +37,9 @@ pub struct KernelFlows {
     /// By the handle's number.
     rules: Vec<Option<Held>>,
     free: Vec<usize>,
+    /// Entries of a killed process that have no rule yet, and until when they may stay.
+    inherited: HashSet<Key>,
+    inherited_until_ns: u64,
     /// The first rule that the next question for idle ones looks at.
     next_aged: usize,
     /// What connections' rules had counted that are gone.
@@ -64,7 +71,9 @@ struct Age {
 
 impl KernelFlows {
     /// The rules of the port whose `program` reads `table`. `outputs` has the ports by the
-    /// numbers that rules give them. Idle rules are found by `clock`, in nanoseconds.
+    /// numbers that rules give them. Idle rules are found by `clock`, in nanoseconds. Entries
+    /// of `leftovers` that are in the table go with the rules of their connections, or after
+    /// half a minute.
     ///
     /// # Errors
     /// An [`Error`] that says what the kernel refused.
@@ -72,9 +81,13 @@ impl KernelFlows {
         (program, table): (Program, Table),
         outputs: HashMap<u16, Output>,
         clock: fn() -> u64,
+        leftovers: &[Leftover],
     ) -> Result<Self, Error> {
+        let keys = leftovers.iter().map(|leftover| Key::new(&leftover.flow));
         Ok(Self {
             stateless: Stateless::new(program.stateless_maps()?),
+            inherited: keys.filter(|key| table.count(key).is_some()).collect(),
+            inherited_until_ns: clock() + INHERITED_NS,
             table,
             program,
             outputs,
@@ -149,7 +162,7 @@ impl KernelFlows {
 
     fn insert(&mut self, connection: &Connection, action: &Action) -> Result<Held, FlowError> {
         let key = Key::new(&connection.key);
-        if self.table.count(&key).is_some() {
+        if self.table.count(&key).is_some() && !self.take_inherited(&key) {
             return Err(error(FlowError::EXISTS, "there is a rule for this 5-tuple"));
         }
         let inserted = self.table.insert(&key, action);
@@ -160,6 +173,18 @@ impl KernelFlows {
             since_ns: (self.clock)(),
         });
         Ok(Held::Connection { key, age })
+    }
+
+    /// Whether the entry of the key is a killed process's, which it isn't any more.
+    fn take_inherited(&mut self, key: &Key) -> bool {
+        self.inherited.remove(key)
+    }
+
+    /// Lets packets of connections go up that nobody has taken over in time.
+    fn forget_inherited(&mut self, now_ns: u64) {
+        if now_ns >= self.inherited_until_ns {
+            self.inherited.drain().for_each(|key| _ = self.table.remove(&key));
+        }
     }
 
     /// What all connections' rules have counted, those included that are gone.
@@ -227,6 +252,7 @@ impl FlowPort for KernelFlows {
 
     fn query_age(&mut self) -> Result<Vec<usize>, FlowError> {
         let now_ns = (self.clock)();
+        self.forget_inherited(now_ns);
         let first = self.next_aged;
         self.next_aged =
             if first + AGED_AT_ONCE < self.rules.len() { first + AGED_AT_ONCE } else { 0 };

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
 use mapped::Mapped;
-use wire::FlowKey;
+use wire::{FlowKey, Mac};
 
-use crate::{Error, Key, action, entry};
+use crate::{Error, Key, Table, action, entry};
 
 /// What a killed process has left. Its program forwards by it until it is detached.
 #[derive(Debug, Default)]
@@ -22,8 +22,20 @@ pub struct Leftovers {
 pub struct Leftover {
     /// What its packets have in their headers.
     pub flow: FlowKey,
-    /// Source and destination that they get.
-    pub new: (SocketAddr, SocketAddr),
+    /// Where they go.
+    pub to: Way,
+    words: [u64; action::WORDS],
+}
+
+/// Where a program has sent packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To a new source and destination.
+    Ends(SocketAddr, SocketAddr),
+    /// Into a tunnel to this address.
+    Tunnel(IpAddr),
+    /// As they are, to this Ethernet address.
+    Neighbour(Mac),
 }
 
 impl Leftovers {
@@ -38,9 +50,20 @@ impl Leftovers {
 
     /// The directions of connections, if the program that has left them was of the same
     /// code as one with `tag`, so that they mean the same; none otherwise.
-    #[must_use]
-    pub fn of_same_code(self, tag: [u8; 8]) -> Vec<Leftover> {
+    pub(crate) fn of_same_code(self, tag: [u8; 8]) -> Vec<Leftover> {
         if self.tag == tag { self.entries } else { Vec::new() }
+    }
+}
+
+impl Leftover {
+    /// Puts the entry into a new table if it doesn't say by addresses where its packets
+    /// go: until somebody has found that out, they go there. False if it isn't so, or the
+    /// interface is gone.
+    pub(crate) fn inherit(&self, table: &mut Table) -> bool {
+        let interface = nix::net::if_::if_indextoname((self.words[0] >> 32) as u32);
+        matches!(self.to, Way::Neighbour(_))
+            && interface.is_ok()
+            && table.insert_words(&Key::new(&self.flow), self.words).is_ok()
     }
 }
 
@@ -63,15 +86,39 @@ fn leftover(words: &[AtomicU64; entry::WORDS], actions: &[AtomicU64]) -> Option<
     let first = (version >> 32) as usize * action::WORDS;
     let action: &[AtomicU64; action::WORDS] = actions.get(first..)?.first_chunk()?;
     let action = action.each_ref().map(|word| word.load(Ordering::Relaxed));
-    Some(Leftover { flow, new: new_ends(&flow, &action)? })
-}
-
-/// Source and destination that packets of `flow` get by the action with these words.
-fn new_ends(flow: &FlowKey, words: &[u64; action::WORDS]) -> Option<(SocketAddr, SocketAddr)> {
-    let [sequence, a, b, c, d, ports, _, last, ..] = words;
+    let [sequence, ..] = action;
     if sequence & 1 == 1 {
         return None;
     }
+    let mut words = action;
+    words[0] &= !u64::from(u32::MAX);
+    Some(Leftover { flow, to: way(&flow, &action)?, words })
+}
+
+/// Where packets of `flow` go by the action with these words.
+fn way(flow: &FlowKey, words: &[u64; action::WORDS]) -> Option<Way> {
+    let [_, _, _, _, _, _, destination, source, outer @ ..] = words;
+    let [.., low, high] = source.to_le_bytes();
+    let fields = u16::from_le_bytes([low, high]);
+    if fields & action::TUNNEL != 0 {
+        let bytes: Vec<u8> = outer.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let to = match fields & action::OUTER_V6 {
+            0 => IpAddr::from(*bytes.get(16..)?.first_chunk::<4>()?),
+            _ => IpAddr::from(*bytes.get(24..)?.first_chunk::<16>()?),
+        };
+        return Some(Way::Tunnel(to));
+    }
+    if fields == 0 {
+        let [mac @ .., _, _] = destination.to_le_bytes();
+        return Some(Way::Neighbour(Mac(mac)));
+    }
+    let (source, destination) = new_ends(flow, words);
+    Some(Way::Ends(source, destination))
+}
+
+/// Source and destination that packets of `flow` get by the action with these words.
+fn new_ends(flow: &FlowKey, words: &[u64; action::WORDS]) -> (SocketAddr, SocketAddr) {
+    let [_, a, b, c, d, ports, _, last, ..] = words;
     let [_, _, _, _, _, _, fields, _] = last.to_le_bytes();
     let (first, second) = match flow {
         FlowKey::V4(_) => {
@@ -88,5 +135,5 @@ fn new_ends(flow: &FlowKey, words: &[u64; action::WORDS]) -> Option<(SocketAddr,
             if has(port_bit) { u16::from_be_bytes(port) } else { old.port() },
         )
     };
-    Some((end(flow.src(), first, [p, q], [1, 4]), end(flow.dst(), second, [r, s], [2, 8])))
+    (end(flow.src(), first, [p, q], [1, 4]), end(flow.dst(), second, [r, s], [2, 8]))
 }

@@ -30,7 +30,7 @@ pub use error::Error;
 pub use flows::{KernelFlows, Output};
 pub use gate::Gate;
 pub use interface::{Features, Interface, Mode};
-pub use leftovers::{Leftover, Leftovers};
+pub use leftovers::{Leftover, Leftovers, Way};
 pub use program::{Outcome, Program, Ran, Settings};
 pub use sockets::Sockets;
 pub use table::{Count, Full, Table};

@@ -12,7 +12,7 @@ use wire::Mac;
 
 use crate::classes::CLASSES;
 use crate::stateless::{COUNTERS, GROUP, GROUPS, LINE, Maps, SHARDS};
-use crate::{Error, Interface, Sockets, Table, action, entry};
+use crate::{Error, Interface, Leftover, Leftovers, Sockets, Table, action, entry};
 
 static FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.o"));
 
@@ -100,18 +100,25 @@ impl Program {
     /// [gate](crate::Gate) that is attached to `interface`. Packets that it doesn't forward
     /// go to `sockets`. It stays attached when this process ends.
     ///
+    /// Of `leftovers`, if a program of the same code has left them, those entries are in
+    /// the table that don't say by addresses where their packets go; all are returned.
+    ///
     /// # Errors
     /// An [`Error`] that says what the kernel refused; the gate stays then.
     pub fn attach(
         interface: &Interface,
         sockets: &Sockets,
         settings: &Settings,
-    ) -> Result<(Self, Table), Error> {
-        let (object, table) = load(FORWARD, settings, &[])?;
+        leftovers: Leftovers,
+    ) -> Result<(Self, Table, Vec<Leftover>), Error> {
+        let (object, mut table) = load(FORWARD, settings, &[])?;
         let own = Self { object, mac: settings.mac };
         sockets.fill(&own.object)?;
+        let left = leftovers.of_same_code(own.tag()?);
+        // What isn't inherited goes to software, which asks Maglev.
+        left.iter().for_each(|leftover| _ = leftover.inherit(&mut table));
         interface.replace(own.program()?.as_fd())?;
-        Ok((own, table))
+        Ok((own, table, left))
     }
 
     /// The Ethernet address whose frames it looks at.
@@ -131,10 +138,7 @@ impl Program {
     }
 
     /// The kernel's hash over the program's code.
-    ///
-    /// # Errors
-    /// An [`Error`] that says what the kernel refused.
-    pub fn tag(&self) -> Result<[u8; 8], Error> {
+    fn tag(&self) -> Result<[u8; 8], Error> {
         let id = LoadedProgram::id_from_fd(self.program()?.as_fd());
         let handle = id.and_then(ProgramHandle::from_prog_id);
         Ok(handle.map_err(Error::refused("the program can't be read"))?.tag())

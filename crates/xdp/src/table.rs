@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use mapped::Mapped;
 
-use crate::action::Action;
+use crate::action::{self, Action};
 use crate::actions::Actions;
 use crate::entry::{Key, WORDS};
 
@@ -82,11 +82,20 @@ impl Table {
     /// # Errors
     /// [`Full`]; nothing has changed then.
     pub fn insert(&mut self, key: &Key, action: &Action) -> Result<(), Full> {
+        self.insert_words(key, action.words())
+    }
+
+    /// As [`insert`](Self::insert), with the action's words.
+    pub(crate) fn insert_words(
+        &mut self,
+        key: &Key,
+        words: [u64; action::WORDS],
+    ) -> Result<(), Full> {
         let place = self.find(key);
         if place.is_none() && self.len >= self.capacity() {
             return Err(Full);
         }
-        let index = self.take_action(action)?;
+        let index = self.used.take(words, self.actions.words()).ok_or(Full)?;
         if let Some(place) = place {
             let before = self.action_in(place);
             self.write(place, key, index, self.count_in(place));

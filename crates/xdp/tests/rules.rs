@@ -35,7 +35,7 @@ fn kernel(capacity: u32) -> Option<KernelFlows> {
         outputs.map(|(port, interface)| (port, Output { interface, mtu: MTU })).collect();
     match Program::load(&settings) {
         Ok(program) => {
-            Some(KernelFlows::new(program, outputs, || NOW.load(Ordering::Relaxed)).unwrap())
+            Some(KernelFlows::new(program, outputs, || NOW.load(Ordering::Relaxed), &[]).unwrap())
         }
         Err(error) if error.is_permission() => {
             eprintln!("skipped: {error}");

@@ -32,7 +32,7 @@ fn kernel() -> Option<KernelFlows> {
         .map(|(port, interface)| (port, Output { interface, mtu: 1500 }))
         .collect();
     match Program::load(&settings) {
-        Ok(program) => Some(KernelFlows::new(program, outputs, || 0).unwrap()),
+        Ok(program) => Some(KernelFlows::new(program, outputs, || 0, &[]).unwrap()),
         Err(error) if error.is_permission() => {
             eprintln!("skipped: {error}");
             None
