@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
-use smoltcp::time::Instant;
+use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, Ipv4Address};
 use wire::checksum;
 
@@ -72,6 +72,9 @@ pub(crate) const SERVER_CLOCK: fn() -> u32 = || NOW_MS.get().wrapping_sub(50);
 /// the MSS that SYNs name.
 const MTU: usize = 2_000;
 
+/// How often a silent host asks whether the other one is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
 /// Lowers the MSS that a SYN names.
 fn less_mss(ip: &mut [u8], by: u16) {
     // smoltcp and the agent write the MSS first.
@@ -93,6 +96,8 @@ pub(crate) struct Host {
     pub(crate) paws: Paws,
     clocked: bool,
     mss: usize,
+    /// The window field of the last segment that the host got.
+    pub(crate) told: Option<u16>,
     interface: Interface,
     sockets: SocketSet<'static>,
     socket: SocketHandle,
@@ -118,12 +123,17 @@ impl Host {
         let mut sockets = SocketSet::new(Vec::new());
         let mut socket = Socket::new(memory(), memory());
         socket.set_tsval_generator(clock);
+        // smoltcp 0.12 has no persist timer (RFC 9293 section 3.8.6.1): a host that was told
+        // of a window of 0, and not of its opening, which got lost or was overtaken, would
+        // wait for ever. A keep-alive asks for the window, too.
+        socket.set_keep_alive(Some(KEEP_ALIVE));
         let socket = sockets.add(socket);
         Self {
             queues,
             paws: Paws::default(),
             clocked: clock.is_some(),
             mss,
+            told: None,
             interface,
             sockets,
             socket,
@@ -149,6 +159,7 @@ impl Host {
             less_mss(&mut packet, 12);
         }
         if self.paws.incoming(&packet)? {
+            self.told = packet.get(34..36).map(|field| u16::from_be_bytes([field[0], field[1]]));
             self.queues.incoming.push_back(packet);
         }
         Ok(())

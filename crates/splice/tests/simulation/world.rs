@@ -207,12 +207,13 @@ impl Network {
             }
         }
         Err(format!(
-            "stuck with {} of {} bytes sent, {} of {} got, {} received, {:?}",
+            "stuck with {} of {} bytes sent, {} of {} got, {} received, windows {:?}, {:?}",
             self.sent,
             self.stream.len(),
             self.got.len(),
             self.wanted.len(),
             self.received.len(),
+            [self.client.told, self.servers[0].told, self.servers[1].told],
             self.around.events
         ))
     }
