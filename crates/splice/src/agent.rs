@@ -146,6 +146,24 @@ impl Agent {
         self.table.of_backend(&[key.src(), key.dst()]).is_some()
     }
 
+    /// The ends and the sequence number of a segment as its sender knows it, which left
+    /// the agent towards the first of `answers` with this number. An ICMP error speaks of
+    /// it, so its sender must know it again.
+    #[must_use]
+    pub fn sent_as(
+        &self,
+        answers: [SocketAddr; 2],
+        sequence: u32,
+    ) -> Option<([SocketAddr; 2], u32)> {
+        if let Some(at) = self.table.of_backend(&answers) {
+            let conn = self.table.peek(at)?;
+            return Some(([conn.client(), conn.vip()], conn.edits.back(sequence, false)));
+        }
+        let conn = self.table.peek(self.table.of_client(&answers)?)?;
+        let ends = [conn.backend?, conn.client()];
+        Some((ends, sequence.wrapping_sub(conn.delta())))
+    }
+
     /// Takes a client's packet to `service`; [`Headers::check`] has let it pass.
     pub fn from_client<B: PacketBuf>(
         &mut self,

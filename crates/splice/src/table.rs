@@ -115,6 +115,10 @@ impl Table {
         self.slots.get_mut(at)?.as_mut()
     }
 
+    pub(crate) fn peek(&self, at: usize) -> Option<&Conn> {
+        self.slots.get(at)?.as_ref()
+    }
+
     /// Adds a connection; `None` if there is no room, and the connection is given up.
     pub(crate) fn insert(&mut self, conn: Conn) -> Option<usize> {
         let at = match self.free.pop() {

@@ -124,6 +124,9 @@ pub struct Translation {
     pub quoted_src: Option<SocketAddr>,
     /// New destination of the quoted packet.
     pub quoted_dst: Option<SocketAddr>,
+    /// New sequence number of the quoted TCP segment, which is left out where the quote
+    /// ends before it.
+    pub quoted_sequence: Option<u32>,
     /// New source of the error.
     pub src: Option<IpAddr>,
     /// New destination of the error.
@@ -187,6 +190,12 @@ fn translate(frame: &mut [u8], headers: &Headers, quoted: &Quoted, to: &Translat
         if let Some(socket) = socket {
             ports.write(frame, usize::from(inner.l4) + at, &socket.port().to_be_bytes())?;
         }
+    }
+    let sequence = usize::from(inner.l4) + 4;
+    if let Some(number) = to.quoted_sequence.filter(|_| inner.proto == protocol::TCP)
+        && sequence + 4 <= quote_end
+    {
+        ports.write(frame, sequence, &number.to_be_bytes())?;
     }
     message.also(ports);
     pseudo.also(ports);

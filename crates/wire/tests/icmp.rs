@@ -212,6 +212,7 @@ proptest! {
         let to = Translation {
             quoted_src: Some(new.0),
             quoted_dst: Some(new.1),
+            quoted_sequence: None,
             src: Some(new.1.ip()),
             dst: Some(new.0.ip()),
         };

@@ -143,6 +143,7 @@ fn translation(answers: &FlowKey, rewrite: &Rewrite) -> Option<Translation> {
     Some(Translation {
         quoted_src: (dst != old_dst).then_some(dst),
         quoted_dst: (src != old_src).then_some(src),
+        quoted_sequence: None,
         src: (src.ip() != old_src.ip()).then_some(src.ip()),
         dst: (dst.ip() != old_dst.ip()).then_some(dst.ip()),
     })

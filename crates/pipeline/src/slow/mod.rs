@@ -45,6 +45,7 @@ pub(crate) mod parse;
 mod pending_fragments;
 mod reopening;
 pub(crate) mod spliced;
+mod spliced_error;
 pub(crate) mod stateless;
 
 /// Parses a packet; `None` if it is dropped and counted.
@@ -157,6 +158,9 @@ impl<B: PacketBuf> Stages<B> {
             (Kind::Later(key), _) => self.later_fragment(cx, key, packet),
             (Kind::Arp, _) => arp(cx, &mut self.exceptions, packet),
             (Kind::Ndp, _) => ndp(cx, &mut self.exceptions, packet),
+            (Kind::Icmp, _) if self.is_about_spliced(cx, &packet) => {
+                self.spliced_error(cx, packet);
+            }
             (Kind::Icmp, _) => {
                 let Self { errors, echoes, exceptions, .. } = self;
                 icmp(cx, errors, echoes, exceptions, packet);

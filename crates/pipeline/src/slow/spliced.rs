@@ -84,7 +84,12 @@ impl Spliced {
         Some(worker_of(client, workers)).filter(|worker| *worker != own)
     }
 
-    /// The agent, to give it a packet.
+    /// The agent, if there is one.
+    pub(crate) fn agent(&self) -> Option<&Agent> {
+        self.agent.as_deref()
+    }
+
+    /// As [`Self::agent`], to give it a packet.
     pub(crate) fn agent_mut(&mut self) -> Option<&mut Agent> {
         self.agent.as_deref_mut()
     }
@@ -288,7 +293,7 @@ const fn of_status(status: u16) -> Counter {
 
 /// Writes the tag and the Ethernet addresses of the way to `to`; the port that the packet
 /// leaves by.
-fn address<B: PacketBuf, O: Outbox<B>>(
+pub(super) fn address<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     packet: &mut Packet<B>,
     to: IpAddr,

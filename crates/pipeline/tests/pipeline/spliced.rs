@@ -6,7 +6,9 @@
 use packet::HeapPacket;
 use proptest::prelude::*;
 use state::Counter;
+use wire::Headers;
 
+use crate::icmp::{icmp4, icmp6};
 use crate::segments::{Segment, offer, segment};
 use crate::world::{
     INSIDE, LB_IN, LB_OUT, Link, OUTSIDE, Plan, TAGGED, World, at, backend_mac, source,
@@ -176,6 +178,15 @@ impl Twins {
         slow.into_iter().map(|(_, frame)| self.note(frame)).collect()
     }
 
+    /// As [`Self::give`], of what is no segment.
+    fn give_only(&mut self, from: usize, frame: &[u8]) -> Vec<Vec<u8>> {
+        let port = [OUTSIDE, INSIDE][from];
+        self.turns += 1;
+        let worker = self.turns % self.fast.workers.len();
+        let sent = self.fast.burst_at(worker, port, 0, vec![HeapPacket::new(frame)]);
+        sent.into_iter().map(|(_, frame)| frame).collect()
+    }
+
     /// The ends know what they got.
     fn note(&mut self, frame: Vec<u8>) -> Vec<u8> {
         let Segment { seq, flags, data, .. } = segment(&frame);
@@ -329,5 +340,60 @@ fn a_download_passes_on_the_fast_path() {
         }
         // The first of the backend's segments acknowledges the header.
         assert_eq!(twins.fast.count(Counter::HttpSteady), 199);
+    }
+}
+
+/// An ICMP error about a frame that was sent, from `router` to its source.
+fn too_big(v6: bool, link: Link, router: &str, frame: &[u8]) -> Vec<u8> {
+    let quote = &frame[14..];
+    let to = source(frame).ip().to_string();
+    match v6 {
+        true => {
+            let kind = etherparse::Icmpv6Type::PacketTooBig { mtu: 1_300 };
+            icmp6(link, router, &to, kind, &quote[..quote.len().min(1_200)])
+        }
+        false => {
+            let header = etherparse::icmpv4::DestUnreachableHeader::FragmentationNeeded {
+                next_hop_mtu: 1_300,
+            };
+            let kind = etherparse::Icmpv4Type::DestinationUnreachable(header);
+            icmp4(link, router, &to, kind, &quote[..quote.len().min(500)])
+        }
+    }
+}
+
+/// What is behind the ICMP header of a frame: the quoted ends and the quoted number.
+fn quoted(frame: &[u8]) -> (String, String, u32) {
+    let headers = Headers::parse(frame).unwrap();
+    assert!(headers.transport_checksum_is_right(frame), "the checksum of the error");
+    let quoted = wire::quoted::Quoted::parse(frame, &headers).unwrap();
+    let at = usize::from(quoted.headers.l4) + 4;
+    let number = u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+    (quoted.flow.src().to_string(), quoted.flow.dst().to_string(), number)
+}
+
+#[test]
+fn an_error_reaches_the_sender_in_its_own_numbers() {
+    for (v6, workers) in [(false, 1), (false, 2), (true, 1), (true, 2)] {
+        let offers = Offers { v6, sack: [true; 2], stamps: [false; 2], scale: [Some(7); 2] };
+        let plan = Plan { http: true, ..Plan::default() };
+        let mut twins = Twins::new(&plan, workers, offers);
+        // Bytes of the next request's body go behind a header that was made longer.
+        twins.request(2_000);
+        let up = twins.usual(0, vec![b'x'; 1_000]);
+        let number = up.seq;
+        let sent = twins.send(0, &up).pop().unwrap();
+        assert_ne!(segment(&sent).seq, number, "the header is longer than it was");
+        let router = if v6 { "fd01::77" } else { "10.1.0.77" };
+        let error = too_big(v6, Link::new(backend_mac(2), LB_IN, 64), router, &sent);
+        let told = twins.give_only(1, &error).pop().unwrap();
+        assert_eq!(quoted(&told), (twins.client.clone(), twins.vip.to_owned(), number));
+        let down = twins.usual(1, vec![b'y'; 1_300]);
+        let sent = twins.send(1, &down).pop().unwrap();
+        let router = if v6 { "2001:db8::1" } else { "192.0.2.1" };
+        let error = too_big(v6, Link::CLIENT, router, &sent);
+        let told = twins.give_only(0, &error).pop().unwrap();
+        assert_eq!(quoted(&told), (twins.backend.clone(), twins.client.clone(), down.seq));
+        assert_eq!(twins.fast.count(Counter::IcmpTranslated), 2);
     }
 }

@@ -49,6 +49,7 @@ fn translate(data: &[u8], headers: &Headers, quoted: &Quoted) {
     let to = Translation {
         quoted_src: (pick & 1 == 0).then_some(src),
         quoted_dst: (pick & 2 == 0).then_some(dst),
+        quoted_sequence: None,
         src: (pick & 4 == 0).then_some(src.ip()),
         dst: (pick & 8 == 0).then_some(dst.ip()),
     };
