@@ -10,8 +10,9 @@ use flow::{CardProfile, Encoding};
 use top::View;
 
 pub(crate) use self::bench::{
-    BenchAdmissionArgs, BenchCommand, BenchCompareArgs, BenchCryptoArgs, BenchLaslbArgs,
-    BenchPaperArgs, BenchPartArgs, BenchRunArgs, BenchTableArgs, BenchXdpArgs, BenchXenoflowArgs,
+    BenchAdmissionArgs, BenchCommand, BenchCompareArgs, BenchCryptoArgs, BenchHttpArgs,
+    BenchLaslbArgs, BenchPaperArgs, BenchPartArgs, BenchRunArgs, BenchTableArgs, BenchXdpArgs,
+    BenchXenoflowArgs,
 };
 
 /// The hybrid load balancer: a stateful layer-4 load balancer on DPDK that

@@ -150,6 +150,12 @@ pub enum LabCommand {
         /// Also move 1 GiB each way, and ten times the requests
         #[arg(long)]
         long: bool,
+        /// Move bodies only, 100 MB at most, over links of client and backends that lose, repeat, delay and reorder
+        #[arg(long)]
+        faulty: bool,
+        /// What happens on the bad links
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
     /// Let HNLB's kernel serve, check backends and route over the port that HNLB drives, and flood it
     Kernel {
@@ -233,7 +239,9 @@ impl LabCommand {
             }
             Self::Crash { mode, connections } => crash::run(binary, &stop, mode, connections),
             Self::Xdp => xdp::run(binary, &stop),
-            Self::Http { long } => http::run(binary, &stop, long),
+            Self::Http { long, faulty, seed } => {
+                http::run(binary, &stop, &http::Wanted { long, faulty, seed })
+            }
             Self::Dns { xdp } => dns::run(binary, &stop, xdp),
             Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
             Self::Kernel { encoding } => kernel::run(binary, &stop, &encoding),

@@ -204,22 +204,27 @@ fn one_way_script() -> String {
 
 /// The shell script that sets up a client or backend inside its namespace.
 pub(crate) fn host_script(host: &Host) -> String {
-    let Host { v4, v6, .. } = host;
-    let (gateway4, gateway6) = host.gateways();
     let offloads = no_offloads("eth0");
     let (one_way, mtu) = match host.role {
         Role::Backend => (one_way_script(), WIDE_MTU),
         Role::Client | Role::Attacker => (String::new(), 1500),
     };
+    let addresses = addresses_script(host);
+    format!("{SYSCTL}{offloads}ip link set lo up\nip link set eth0 mtu {mtu}\n{addresses}{one_way}")
+}
+
+/// The part of it that a new `eth0` needs: its addresses and what goes over it.
+pub(crate) fn addresses_script(host: &Host) -> String {
+    let Host { v4, v6, .. } = host;
+    let (gateway4, gateway6) = host.gateways();
     format!(
-        "{SYSCTL}{offloads}ip -batch - <<EOF\n\
-         link set lo up\n\
-         link set eth0 mtu {mtu} up\n\
+        "ip -batch - <<EOF\n\
+         link set eth0 up\n\
          addr add {v4}/24 dev eth0\n\
          addr add {v6}/64 dev eth0 nodad\n\
          route add default via {gateway4} dev eth0 mtu 1500\n\
          route add default via {gateway6} dev eth0 mtu 1500\n\
-         EOF\n{one_way}"
+         EOF\n"
     )
 }
 

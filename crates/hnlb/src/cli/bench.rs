@@ -45,6 +45,9 @@ pub(crate) enum BenchCommand {
     /// Figure 4 of the LB-NIC paper: TLS handshakes and records a second of one core,
     /// and what records lose to handshakes on the same core and on another.
     Crypto(BenchCryptoArgs),
+    /// Processor time of an HTTP request through HNLB, HAProxy and nginx in a lab of
+    /// network namespaces, by the length of responses (needs root).
+    Http(BenchHttpArgs),
     /// The evaluation of the LASLB thesis (chapter 6), simulated: eight processors, the
     /// algorithms that spread buckets of flows over them, RSS and a software balancer.
     Laslb(BenchLaslbArgs),
@@ -205,6 +208,23 @@ pub(crate) struct BenchCryptoArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print one JSON object per row instead of the tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb bench http`
+#[derive(Debug, Args)]
+pub(crate) struct BenchHttpArgs {
+    /// Measure fewer and shorter points: a functional check within two minutes.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// How often each point is measured [default: 3, with --quick 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: Option<u32>,
+    /// Write http.json, the plots and http.html into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one JSON object per row instead of the tables, as each is there.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -5,6 +5,7 @@ pub(crate) mod backend;
 pub(crate) mod bench;
 mod bench_admission;
 mod bench_crypto;
+mod bench_http;
 mod bench_laslb;
 mod bench_xdp;
 mod bench_xenoflow;

@@ -10,7 +10,7 @@ const TICK_NS: u64 = 10_000_000;
 
 /// utime + stime of a process with all its threads, in nanoseconds (proc(5),
 /// fields 14 and 15 of `/proc/PID/stat`).
-pub(super) fn process_ns(pid: u32) -> Result<u64, LabError> {
+pub(crate) fn process_ns(pid: u32) -> Result<u64, LabError> {
     let file = format!("/proc/{pid}/stat");
     let text = read(&file)?;
     process(&text).ok_or_else(|| bad(&file, &text))

@@ -107,7 +107,7 @@ fn read(lab: &Lab, running: &Running) -> Result<Reading, LabError> {
 
 /// The workers' OPS between two reports in nanoseconds: as a share of REF,
 /// which counts all the time that passed.
-fn busy_ns(before: &Status, after: &Status) -> f64 {
+pub(crate) fn busy_ns(before: &Status, after: &Status) -> f64 {
     let passed = (after.uptime_seconds - before.uptime_seconds) * 1e9;
     let shares = before.workers.iter().zip(&after.workers);
     shares.map(|(before, after)| after.totals.since(before.totals).util() * passed).sum()

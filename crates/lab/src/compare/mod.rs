@@ -15,7 +15,9 @@ mod table;
 use std::path::Path;
 
 pub use contender::Contender;
+pub(crate) use cpu::process_ns;
 pub use measured::Measured;
+pub(crate) use measured::busy_ns;
 
 use crate::load::Connections;
 use crate::{Lab, LabError, LabOptions, Stop, host};

@@ -4,12 +4,15 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Wanted;
 use crate::topology::{BACKENDS, Family, vip};
 use crate::{Balancer, Lab, LabError};
 
 /// Lengths of bodies: none, one byte, around one and two segments, around a receive
 /// window, and many segments.
 const LENGTHS: [usize; 9] = [0, 1, 1447, 1448, 2897, 14_600, 65_535, 65_537, 1 << 20];
+/// Longer ones over bad links.
+const FAULTY: [usize; 2] = [10_000_000, 100_000_000];
 /// The body of the long form.
 const LONG: usize = 1 << 30;
 /// How long one transfer may take; generous, for busy machines and bad links.
@@ -27,12 +30,20 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Writes the bodies.
-    pub(super) fn new(lab: &'a Lab, balancer: &'a Balancer, long: bool) -> Result<Self, LabError> {
+    pub(super) fn new(
+        lab: &'a Lab,
+        balancer: &'a Balancer,
+        wanted: &Wanted,
+    ) -> Result<Self, LabError> {
         let mut lengths = LENGTHS.to_vec();
-        if long {
+        if wanted.faulty {
+            lengths.extend(FAULTY);
+        }
+        if wanted.long {
             lengths.push(LONG);
         }
-        let run = Self { lab, balancer, lengths, seconds: if long { 20 } else { 2 }, failures: 0 };
+        let seconds = if wanted.long { 20 } else { 2 };
+        let run = Self { lab, balancer, lengths, seconds, failures: 0 };
         for &length in &run.lengths {
             let path = run.file(length);
             let bytes: Vec<u8> = (0..).flat_map(u32::to_be_bytes).take(length).collect();

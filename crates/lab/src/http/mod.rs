@@ -9,19 +9,31 @@ use std::path::Path;
 use flow::Encoding;
 
 use crate::config::LabRun;
-use crate::topology::{BACKENDS, Family, WEB_BACKEND_PORT, WEB_PORT, vip};
+use crate::faulty::{Faults, FaultyLink, Tally};
+use crate::topology::{BACKENDS, CLIENTS, Family, WEB_BACKEND_PORT, WEB_PORT, vip};
 use crate::{Balancer, Lab, LabError, LabOptions, Stop, host};
 
-/// What the clients' link does in the second part, in both directions.
-const FAULTS: &str = "delay 2ms 1ms loss 1% duplicate 0.5% reorder 5% 25%";
+/// What the links of the first client and of two backends do in the second part, in both
+/// directions.
+const FAULTS: Faults = Faults { lost: 5, repeated: 5, late: 20, delay_us: 500, late_us: 2_000 };
+
+/// What is wanted of a run.
+pub(crate) struct Wanted {
+    /// Bodies of 1 GiB, and more requests.
+    pub(crate) long: bool,
+    /// Nothing but bodies over bad links, but longer ones.
+    pub(crate) faulty: bool,
+    /// What happens on the bad links.
+    pub(crate) seed: u64,
+}
 
 /// Runs HNLB's program at `binary` and prints a line for each check. True if all passed.
 ///
 /// # Errors
 /// If the lab cannot be set up, HNLB doesn't start or ends, or the stop is requested.
 /// The lab is gone in any case.
-pub(crate) fn run(binary: &Path, stop: &Stop, long: bool) -> Result<bool, LabError> {
-    for (program, package) in [("curl", "curl"), ("wrk", "wrk"), ("tc", "iproute2")] {
+pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, LabError> {
+    for (program, package) in [("curl", "curl"), ("wrk", "wrk")] {
         if !host::has(program) {
             return Err(LabError::Unavailable(format!(
                 "{program} not found; `make deps` installs it (Debian: apt-get install {package})"
@@ -35,14 +47,11 @@ pub(crate) fn run(binary: &Path, stop: &Stop, long: bool) -> Result<bool, LabErr
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-http", how.device, |socket| {
         how.base(socket) + &service(Family::V4) + &service(Family::V6)
     })?;
-    let mut run = checks::Run::new(&lab, &balancer, long)?;
-    run.all("good link")?;
-    if netem(&lab, &format!("add dev eth0 root netem {FAULTS}"))? {
-        run.bodies("bad link")?;
-        netem(&lab, "del dev eth0 root")?;
-    } else {
-        println!("skipped bad link: this kernel has no netem (CONFIG_NET_SCH_NETEM)");
+    let mut run = checks::Run::new(&lab, &balancer, wanted)?;
+    if !wanted.faulty {
+        run.all("good link")?;
     }
+    bad_link(&lab, &mut run, wanted.seed)?;
     run.refusals()?;
     let failures = run.failures();
     balancer.check(&mut lab)?;
@@ -55,6 +64,30 @@ pub(crate) fn run(binary: &Path, stop: &Stop, long: bool) -> Result<bool, LabErr
         println!("nothing failed");
     }
     Ok(failures == 0 && ended)
+}
+
+/// Moves bodies over bad links of the client, and of the backends that send and store
+/// them.
+fn bad_link(lab: &Lab, run: &mut checks::Run<'_>, seed: u64) -> Result<(), LabError> {
+    let hosts = [&CLIENTS[0], &BACKENDS[1], &BACKENDS[3]];
+    let links: Result<Vec<_>, _> = hosts
+        .into_iter()
+        .zip(seed..)
+        .map(|(host, seed)| FaultyLink::insert(lab, host, FAULTS, seed))
+        .collect();
+    let links = links?;
+    run.bodies("bad link")?;
+    for (host, link) in hosts.iter().zip(links) {
+        let [out, back] = link.remove(lab)?;
+        for (way, tally) in [("from", out), ("to", back)] {
+            let Tally { sent, lost, repeated, late } = tally;
+            println!(
+                "        {way} {}: {sent} frames, {lost} lost, {repeated} repeated, {late} late",
+                host.name
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The web service of one family: requests for `a.lab` go to b1, those below `/up` of any
@@ -84,17 +117,4 @@ fn service(family: Family) -> String {
         }
     }
     text
-}
-
-/// Changes what the links of the first client and of the backend of uploads do to what
-/// they send. False: the kernel has no netem.
-fn netem(lab: &Lab, words: &str) -> Result<bool, LabError> {
-    for name in ["c1", "b2"] {
-        let output = lab.exec(name, &["sh", "-c", &format!("tc qdisc {words}")])?;
-        if output.stderr.contains("qdisc kind is unknown") {
-            return Ok(false);
-        }
-        output.success()?;
-    }
-    Ok(true)
 }

@@ -36,9 +36,10 @@ function done(summary, latency)
   io.write(string.format(
     '\n{"requests":%d,"duration_us":%d,"bytes":%d,' ..
     '"connect":%d,"read":%d,"write":%d,"status":%d,"timeout":%d,' ..
-    '"p50_us":%d,"p99_us":%d,"max_us":%d,"backends":{%s}}\n',
+    '"p50_us":%d,"p99_us":%d,"p999_us":%d,"max_us":%d,"backends":{%s}}\n',
     summary.requests, summary.duration, summary.bytes,
     errors.connect, errors.read, errors.write, errors.status, errors.timeout,
-    latency:percentile(50), latency:percentile(99), latency.max,
+    latency:percentile(50), latency:percentile(99),
+    latency:percentile(99.9), latency.max,
     table.concat(parts, ",")))
 end

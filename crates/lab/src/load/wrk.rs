@@ -37,6 +37,8 @@ pub struct HttpResult {
     pub p50_us: u64,
     /// 99th percentile of the latency, in microseconds.
     pub p99_us: u64,
+    /// 99.9th percentile of the latency, in microseconds.
+    pub p999_us: u64,
     /// Answers by backend.
     pub backends: PerBackend,
 }
@@ -65,6 +67,7 @@ struct Report {
     errors: HttpErrors,
     p50_us: u64,
     p99_us: u64,
+    p999_us: u64,
     backends: PerBackend,
 }
 
@@ -107,9 +110,23 @@ impl HttpLoad<'_> {
         client: &str,
         server: SocketAddr,
     ) -> Result<HttpResult, LabError> {
+        self.run_path(lab, client, server, "/")
+    }
+
+    /// As [`HttpLoad::run_at`], with requests for `path`.
+    ///
+    /// # Errors
+    /// As [`HttpLoad::run`].
+    pub fn run_path(
+        &self,
+        lab: &Lab,
+        client: &str,
+        server: SocketAddr,
+        path: &str,
+    ) -> Result<HttpResult, LabError> {
         let script = lab.shared_file("wrk.lua", SCRIPT)?;
         let (c, d) = (format!("-c{}", self.connections), format!("-d{}s", self.length.seconds()));
-        let (url, pause) = (url(server.ip(), server.port(), "/"), self.pause_ms.to_string());
+        let (url, pause) = (url(server.ip(), server.port(), path), self.pause_ms.to_string());
         let mut argv = vec!["wrk", "-t1", &c, &d, "--timeout", "10s", "-s", &script];
         if self.use_ == Connections::Short {
             argv.extend(["-H", "Connection: close"]);
@@ -149,6 +166,7 @@ fn parse(stdout: &str, connections: u32, use_: Connections) -> Result<HttpResult
         rps,
         p50_us: report.p50_us,
         p99_us: report.p99_us,
+        p999_us: report.p999_us,
         backends: report.backends,
     })
 }
@@ -162,7 +180,7 @@ mod tests {
         \x20 Thread Stats   Avg      Stdev     Max   +/- Stdev\n\
         Requests/sec:  29921.79\n\n\
         {\"requests\":3000,\"duration_us\":1500000,\"bytes\":5,\"connect\":1,\"read\":2,\
-        \"write\":3,\"status\":4,\"timeout\":5,\"p50_us\":60,\"p99_us\":700,\"max_us\":900,\
+        \"write\":3,\"status\":4,\"timeout\":5,\"p50_us\":60,\"p99_us\":700,\"p999_us\":800,\"max_us\":900,\
         \"backends\":{\"b1\":1000,\"b2\":2000}}\n";
 
     #[test]
@@ -170,7 +188,7 @@ mod tests {
         let result = parse(PRINTED, 2, Connections::KeepAlive).unwrap();
         assert_eq!(result.requests, 3000);
         assert_eq!(result.failed, 15);
-        assert_eq!((result.p50_us, result.p99_us), (60, 700));
+        assert_eq!((result.p50_us, result.p99_us, result.p999_us), (60, 700, 800));
         assert!((result.rps - 2000.0).abs() < 0.01, "{}", result.rps);
         assert_eq!(result.backends["b2"], 2000);
     }

@@ -7,6 +7,7 @@ pub(crate) mod columns;
 mod figures;
 mod goals;
 pub(crate) mod html;
+mod http;
 mod laslb;
 mod machine;
 pub(crate) mod plot;
@@ -21,6 +22,7 @@ pub use crate::statistics::{Estimate, Line, deviation, median};
 pub use claims::{Claim, claims};
 pub use figures::{Figure, figures};
 pub use goals::{Goal, Verdict, goals};
+pub use http::{HttpRow, http_text, write_http};
 pub use laslb::{laslb_text, write_laslb};
 pub use machine::Machine;
 pub use points::{

@@ -1,0 +1,242 @@
+//! The systems, how each is set up in the balancer's namespace, and the time that it uses.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use flow::Encoding;
+
+use crate::compare::{busy_ns, process_ns};
+use crate::config::LabRun;
+use crate::lab::{self, log_tail};
+use crate::status::Status;
+use crate::topology::{BACKENDS, BALANCER, Host, VIP4, WEB_BACKEND_PORT, WEB_PORT};
+use crate::{Balancer, Lab, LabError, netns};
+
+/// How long a proxy may take to listen, and to go.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The client of all loads.
+pub(super) const CLIENT: &str = "c1";
+
+/// The kernel as the gateway of both subnets, with the VIP.
+const HERE: &str = "\
+ip addr add 10.71.0.1/24 dev hnlb0
+ip addr add 10.72.0.1/24 dev hnlb0
+ip addr add 10.71.0.100/32 dev hnlb0
+";
+/// The namespace as HNLB wants it.
+const BARE: &str = "ip addr flush dev hnlb0\n";
+
+/// A system that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum System {
+    /// HNLB with one worker; it adds fields to every request.
+    Hnlb,
+    /// HAProxy with one thread, with or without such fields.
+    Haproxy(bool),
+    /// nginx with one process, with or without such fields.
+    Nginx(bool),
+}
+
+/// Where the client sends its requests.
+pub(super) const fn target() -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(VIP4), WEB_PORT)
+}
+
+impl System {
+    /// All, in the order of a round.
+    pub const ALL: [Self; 5] = [
+        Self::Hnlb,
+        Self::Haproxy(true),
+        Self::Nginx(true),
+        Self::Haproxy(false),
+        Self::Nginx(false),
+    ];
+
+    /// Its name in tables and rows.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hnlb => "hnlb",
+            Self::Haproxy(_) => "haproxy",
+            Self::Nginx(_) => "nginx",
+        }
+    }
+
+    /// Whether it adds fields to requests.
+    #[must_use]
+    pub const fn inserts(self) -> bool {
+        match self {
+            Self::Hnlb => true,
+            Self::Haproxy(inserts) | Self::Nginx(inserts) => inserts,
+        }
+    }
+
+    pub(super) fn start(self, lab: &mut Lab, binary: &Path) -> Result<Running, LabError> {
+        let (balancer, pid) = match self {
+            Self::Hnlb => {
+                let run = LabRun::emulated(Encoding::Off);
+                let name = "hnlb-bench";
+                let started = Balancer::start_with(lab, binary, name, run.device, |socket| {
+                    run.base(socket) + &service()
+                })?;
+                let pid = started.pid();
+                (Some(started), pid)
+            }
+            Self::Haproxy(inserts) => (None, proxy(lab, self, &haproxy(inserts))?),
+            Self::Nginx(inserts) => (None, proxy(lab, self, &nginx(inserts, lab.dir()))?),
+        };
+        Ok(Running { system: self, balancer, pid })
+    }
+}
+
+/// A system at work.
+#[derive(Debug)]
+pub(super) struct Running {
+    system: System,
+    balancer: Option<Balancer>,
+    pid: u32,
+}
+
+/// What a system has used up to now.
+pub(super) enum Reading {
+    Hnlb(Box<Status>),
+    Process(u64),
+}
+
+impl Reading {
+    /// Nanoseconds since `before`.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn since(&self, before: &Self) -> f64 {
+        match (before, self) {
+            (Self::Hnlb(before), Self::Hnlb(after)) => busy_ns(before, after),
+            (Self::Process(before), Self::Process(after)) => after.saturating_sub(*before) as f64,
+            _ => 0.0,
+        }
+    }
+}
+
+impl Running {
+    pub(super) const fn system(&self) -> System {
+        self.system
+    }
+
+    pub(super) fn read(&self, lab: &Lab) -> Result<Reading, LabError> {
+        match &self.balancer {
+            Some(balancer) => Ok(Reading::Hnlb(Box::new(balancer.status(lab)?))),
+            None => process_ns(self.pid).map(Reading::Process),
+        }
+    }
+
+    pub(super) fn check(&self, lab: &mut Lab) -> Result<(), LabError> {
+        match &self.balancer {
+            Some(balancer) => balancer.check(lab),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends it and undoes what it set up.
+    pub(super) fn stop(self, lab: &mut Lab) -> Result<(), LabError> {
+        match self.balancer {
+            Some(balancer) => _ = balancer.end(lab),
+            None => {
+                lab.end(self.pid, PATIENCE);
+                netns::script(&lab.netns(BALANCER), BARE, lab.stop())?;
+            }
+        }
+        // The VIP belongs to another Ethernet address from now on.
+        for host in [CLIENT].into_iter().chain(BACKENDS.iter().map(|host| host.name)) {
+            netns::script(&lab.netns(host), "ip neigh flush all\n", lab.stop())?;
+        }
+        Ok(())
+    }
+}
+
+fn service() -> String {
+    let mut text = format!(
+        "\n[[service]]\nname = \"web\"\nvip = \"{VIP4}\"\nport = {WEB_PORT}\n\
+         protocol = \"http\"\nscheduler = \"round-robin\"\n"
+    );
+    for Host { v4, .. } in &BACKENDS {
+        text += &format!("[[service.backend]]\naddress = \"{v4}\"\nport = {WEB_BACKEND_PORT}\n");
+    }
+    text
+}
+
+/// Connections to backends are kept and shared, and bodies spliced by the kernel.
+fn haproxy(inserts: bool) -> String {
+    let mut text = format!(
+        "global\n  nbthread 1\n  maxconn 2048\n\
+         defaults\n  mode http\n  timeout connect 10s\n  timeout client 120s\n  \
+         timeout server 120s\n  timeout http-keep-alive 120s\n  option http-keep-alive\n  \
+         http-reuse always\n  option splice-auto\n\
+         listen web\n  bind {VIP4}:{WEB_PORT} backlog 4096\n  balance roundrobin\n"
+    );
+    if inserts {
+        text += "  option forwardfor\n  http-request set-header X-Forwarded-Proto http\n  \
+                 http-request set-header X-Forwarded-Host %[req.hdr(host)]\n  \
+                 unique-id-format %[uuid()]\n  unique-id-header X-Request-Id\n";
+    }
+    for Host { name, v4, .. } in &BACKENDS {
+        text += &format!("  server {name} {v4}:{WEB_BACKEND_PORT}\n");
+    }
+    text
+}
+
+/// Connections to backends are kept; bodies are passed on through memory, not files.
+fn nginx(inserts: bool, dir: &Path) -> String {
+    let dir = dir.display();
+    let servers: String = BACKENDS
+        .iter()
+        .map(|Host { v4, .. }| format!("    server {v4}:{WEB_BACKEND_PORT};\n"))
+        .collect();
+    let fields = match inserts {
+        false => "",
+        true => {
+            "      proxy_set_header X-Forwarded-For $remote_addr;\n      \
+             proxy_set_header X-Forwarded-Proto $scheme;\n      \
+             proxy_set_header X-Forwarded-Host $host;\n      \
+             proxy_set_header X-Request-Id $request_id;\n"
+        }
+    };
+    format!(
+        "daemon off;\nmaster_process off;\nuser root;\nworker_rlimit_nofile 16384;\n\
+         pid {dir}/proxy.pid;\nerror_log stderr warn;\n\
+         events {{ worker_connections 8192; multi_accept on; }}\n\
+         http {{\n  access_log off;\n  keepalive_timeout 3600s;\n  \
+         keepalive_requests 1000000000;\n  tcp_nodelay on;\n  \
+         client_body_temp_path {dir}/body;\n  proxy_temp_path {dir}/proxy;\n  \
+         fastcgi_temp_path {dir}/fastcgi;\n  uwsgi_temp_path {dir}/uwsgi;\n  \
+         scgi_temp_path {dir}/scgi;\n  \
+         upstream web {{\n{servers}    keepalive 64;\n    keepalive_requests 1000000000;\n  }}\n  \
+         server {{\n    listen {VIP4}:{WEB_PORT} backlog=4096;\n    \
+         location / {{\n      proxy_pass http://web;\n      proxy_http_version 1.1;\n      \
+         proxy_set_header Connection \"\";\n      proxy_buffers 16 64k;\n      \
+         proxy_buffer_size 64k;\n      proxy_busy_buffers_size 256k;\n      \
+         proxy_max_temp_file_size 0;\n{fields}    }}\n  }}\n}}\n"
+    )
+}
+
+fn proxy(lab: &mut Lab, system: System, text: &str) -> Result<u32, LabError> {
+    netns::script(&lab.netns(BALANCER), HERE, lab.stop())?;
+    let name = format!("{}-proxy", system.name());
+    let file = lab.dir().join(format!("{name}.cfg"));
+    std::fs::write(&file, text).map_err(LabError::io(format!("write {}", file.display())))?;
+    let file = file.display().to_string();
+    let argv: &[&str] = match system {
+        System::Nginx(_) => &["nginx", "-c", &file],
+        _ => &["haproxy", "-db", "-f", &file],
+    };
+    let pid = lab.spawn(BALANCER, &name, argv)?;
+    let deadline = Instant::now() + PATIENCE;
+    while !lab::listening("tcp", WEB_PORT, &[""], pid) {
+        let ended = lab.ended(pid);
+        if ended.is_some() || Instant::now() >= deadline {
+            let log = log_tail(&lab.log(&name));
+            let status = ended.unwrap_or_else(|| "it does not listen".into());
+            return Err(LabError::Command { command: name, status, stderr: log });
+        }
+        lab.stop().sleep(Duration::from_millis(20))?;
+    }
+    Ok(pid)
+}
