@@ -167,6 +167,9 @@ impl Mbuf {
     }
 }
 
+/// The length of a cache line in bytes.
+const CACHE_LINE: usize = 64;
+
 /// Brings a cache line closer.
 #[inline]
 fn prefetch(line: *const u8) {
@@ -257,6 +260,11 @@ impl PacketBuf for Mbuf {
     #[inline]
     fn prefetch(&self) {
         prefetch(self.data());
+    }
+
+    #[inline]
+    fn prefetch_further(&self) {
+        prefetch(self.data().wrapping_add(CACHE_LINE));
     }
 
     /// Drivers report the mark in two ways. i40e, ice, mlx5 and others set

@@ -34,6 +34,11 @@ pub trait PacketBuf {
     #[inline]
     fn prefetch(&self) {}
 
+    /// Asks for the frame's second cache line, where an IPv6 packet has its TCP flags
+    /// and checksum.
+    #[inline]
+    fn prefetch_further(&self) {}
+
     /// Grows the frame by `n` bytes in front. Returns `false` and changes nothing if
     /// there is no headroom. The new bytes have no defined value.
     #[must_use]

@@ -90,7 +90,7 @@ impl<B: PacketBuf> Stages<B> {
         let sample = cx.snapshot.sample;
         let outcome = match queues.meaning(cx, next_hops, port, tag) {
             Meaning::Nothing | Meaning::SlowOnly => Outcome::Left(None),
-            Meaning::Fast => match *queues.rewrites(tag) {
+            Meaning::Fast(_) => match *queues.rewrites(tag) {
                 Rewrites::V4(rewrite) => self.forward_either(cx, link, &rewrite, sample, &mut buf),
                 Rewrites::V6(rewrite) => self.forward_either(cx, link, &rewrite, sample, &mut buf),
                 Rewrites::None => Outcome::Left(None),

@@ -9,6 +9,7 @@ use wire::{FastHeader, FastRewrite, Rewrite, Side, Transport};
 
 use crate::context::Context;
 use crate::next_hop_cache::{NextHop, NextHopCache};
+use crate::verdict::Family;
 
 /// A queue's action, compiled. It doesn't depend on the connection, so masks say
 /// which parts of a packet stay. Words are in the order in which packets have them in
@@ -217,8 +218,8 @@ pub(crate) enum Meaning {
     Nothing,
     /// An action that only the slow path carries out.
     SlowOnly,
-    /// An action of the fast path.
-    Fast,
+    /// An action of the fast path, for packets of one family.
+    Fast(Family),
 }
 
 /// The compiled actions of queues, and of the marks of shared queues, by tag;
@@ -277,7 +278,8 @@ impl QueueRewrites {
             let meaning = match (&action, &rewrites) {
                 (None, _) => Meaning::Nothing,
                 (Some(_), Rewrites::None) => Meaning::SlowOnly,
-                (Some(_), Rewrites::V4(_) | Rewrites::V6(_)) => Meaning::Fast,
+                (Some(_), Rewrites::V4(_)) => Meaning::Fast(Family::V4),
+                (Some(_), Rewrites::V6(_)) => Meaning::Fast(Family::V6),
             };
             *place = Compiled { stamp, meaning, rewrites };
         }
