@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use status::{
-    ClientConnections, ConnectionList, OffloadCauses, PacketStories, ServiceStatus, Status,
+    CaptureBatch, CaptureStarted, ClientConnections, ConnectionList, OffloadCauses, PacketStories,
+    ServiceStatus, Status,
 };
 use tower::ServiceExt;
 
@@ -42,6 +43,10 @@ pub(crate) fn obedient(stream: StdStream) {
             Request::Drain { .. } | Request::Restore { .. } => to_raw_value(&Steered::default()),
             Request::Connections(_) => to_raw_value(&ConnectionList::default()),
             Request::OffloadCauses => to_raw_value(&OffloadCauses::default()),
+            Request::StartCapture(_) => to_raw_value(&CaptureStarted::default()),
+            Request::TakeCapture { .. } | Request::StopCapture { .. } => {
+                to_raw_value(&CaptureBatch::default())
+            }
             Request::Explain(_) => to_raw_value(&PacketStories::default()),
             Request::Change(_) => to_raw_value(&Changed::default()),
             Request::Configuration => to_raw_value(&in_force()),
@@ -141,7 +146,7 @@ fn check(document: &Value, endpoint: &Endpoint, answer: &(StatusCode, String, Ve
 /// The path with values that are right.
 fn right_path(endpoint: &Endpoint) -> String {
     let path = endpoint.path.replace("{service}", "web").replace("{backend}", "10.0.0.1");
-    path.replace("{client}", "192.0.2.1:80")
+    path.replace("{client}", "192.0.2.1:80").replace("{id}", "7")
 }
 
 #[test]
@@ -213,14 +218,14 @@ proptest! {
     #[test]
     fn any_request_is_answered_as_the_document_says(
         at in any::<prop::sample::Index>(),
-        parts in prop::collection::vec("[!-~&&[^/?#%{}\"<>\\\\^`|]]{1,12}|web|10\\.0\\.0\\.1|%[0-9A-F]{2}", 3),
+        parts in prop::collection::vec("[!-~&&[^/?#%{}\"<>\\\\^`|]]{1,12}|web|10\\.0\\.0\\.1|%[0-9A-F]{2}", 4),
         body in prop_oneof![any_json().prop_map(|json| json.to_string()), "\\PC{0,20}"],
         query in "(|\\?[a-z]{0,6}=[a-z0-9]{0,6}(&(limit|client)=[0-9a-z.:]{0,9})?)",
     ) {
         let (document, endpoints) = (document(), endpoints());
         let endpoint = &endpoints[at.index(endpoints.len())];
         let mut path = endpoint.path.to_owned();
-        for (name, part) in ["{service}", "{backend}", "{client}"].iter().zip(&parts) {
+        for (name, part) in ["{service}", "{backend}", "{client}", "{id}"].iter().zip(&parts) {
             // These are no parts of a path.
             let part = if part == "." || part == ".." { "x" } else { part };
             path = path.replace(name, part);

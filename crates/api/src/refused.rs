@@ -27,9 +27,10 @@ impl Refused {
             Refusal::Malformed(_) => StatusCode::BAD_REQUEST,
             Refusal::Forbidden | Refusal::Foreign(_) => StatusCode::FORBIDDEN,
             Refusal::NoToken => StatusCode::UNAUTHORIZED,
-            Refusal::NoService(_) | Refusal::NoBackend { .. } | Refusal::NoSuchBackend { .. } => {
-                StatusCode::NOT_FOUND
-            }
+            Refusal::NoService(_)
+            | Refusal::NoBackend { .. }
+            | Refusal::NoSuchBackend { .. }
+            | Refusal::NoCapture(_) => StatusCode::NOT_FOUND,
             Refusal::Already { .. } | Refusal::Impossible(_) | Refusal::NeedsRestart(_) => {
                 StatusCode::CONFLICT
             }

@@ -11,13 +11,15 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use config::{ServerIds, Service};
 use control::{
-    BackendChange, Change, Changed, Filter, InForce, Question, Refusal, Reloaded, Request, Steered,
+    BackendChange, CaptureOrder, Change, Changed, Filter, InForce, Question, Refusal, Reloaded,
+    Request, Steered,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use status::{
-    ClientConnections, ConnectionList, OffloadCauses, PacketStories, Picture, ServiceStatus, Status,
+    CaptureBatch, CaptureStarted, ClientConnections, ConnectionList, OffloadCauses, PacketStories,
+    Picture, ServiceStatus, Status,
 };
 
 use tokio::sync::Semaphore;
@@ -112,6 +114,29 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         )
         .takes_query::<Filter>()
         .answers::<ConnectionList>()
+        .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::post(
+            "/v1/captures",
+            "Capture what workers receive and send. One capture can go on at a time.",
+            start_capture,
+        )
+        .takes::<CaptureOrder>()
+        .answers::<CaptureStarted>()
+        .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::get(
+            "/v1/captures/{id}",
+            "The frames that a capture has caught since this was last asked.",
+            take_capture,
+        )
+        .for_operators()
+        .answers::<CaptureBatch>()
+        .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::delete(
+            "/v1/captures/{id}",
+            "End a capture; its last frames.",
+            stop_capture,
+        )
+        .answers::<CaptureBatch>()
         .refuses(&[StatusCode::NOT_FOUND]),
         Endpoint::get(
             "/v1/offload/causes",
@@ -310,6 +335,18 @@ async fn service(
 
 async fn connections(State(app): State<App>, Query(filter): Query<Filter>) -> Response {
     answer(app.engine.ask(Request::Connections(filter)).await)
+}
+
+async fn start_capture(State(app): State<App>, Body(order): Body<CaptureOrder>) -> Response {
+    answer(app.engine.ask(Request::StartCapture(order)).await)
+}
+
+async fn take_capture(State(app): State<App>, Path(id): Path<u64>) -> Response {
+    answer(app.engine.ask(Request::TakeCapture { id }).await)
+}
+
+async fn stop_capture(State(app): State<App>, Path(id): Path<u64>) -> Response {
+    answer(app.engine.ask(Request::StopCapture { id }).await)
 }
 
 async fn offload_causes(State(app): State<App>) -> Response {

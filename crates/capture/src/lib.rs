@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use error::CaptureError;
 pub use reader::CaptureReader;
-pub use writer::CaptureWriter;
+pub use writer::{CaptureWriter, Note};
 
 /// The link type of Ethernet (LINKTYPE_ETHERNET).
 const ETHERNET: u16 = 1;

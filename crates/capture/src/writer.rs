@@ -16,6 +16,17 @@ pub struct CaptureWriter {
     format: Format,
 }
 
+/// What is said of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note<'a> {
+    /// For people.
+    pub comment: &'a str,
+    /// Whether it leaves, and did not come in.
+    pub leaves: bool,
+    /// Its length on the wire.
+    pub length: u32,
+}
+
 impl CaptureWriter {
     /// A capture that replaces `path` when it is whole; `-` is standard output. In
     /// [`Format::PcapNg`] it has an interface for each of `interfaces`; a pcap file
@@ -40,6 +51,30 @@ impl CaptureWriter {
         Ok(writer)
     }
 
+    /// Appends a frame of the interface `interface` with `note`, which a pcap file has
+    /// no room for.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn write_noted(
+        &mut self,
+        interface: u32,
+        time: Duration,
+        frame: &[u8],
+        note: &Note<'_>,
+    ) -> Result<(), CaptureError> {
+        if self.format == Format::Pcap {
+            return self.write(interface, time, frame);
+        }
+        let mut body = enhanced(interface, time, frame, note.length);
+        body.resize(body.len().next_multiple_of(4), 0);
+        // opt_comment and epb_flags, whose low bits say inbound (1) or outbound (2).
+        body.extend(option(1, note.comment.as_bytes()));
+        body.extend(option(2, &(if note.leaves { 2u32 } else { 1 }).to_be_bytes()));
+        body.extend(option(0, &[]));
+        self.put(&block(6, body))
+    }
+
     /// Appends a frame of the interface `interface`.
     ///
     /// # Errors
@@ -59,13 +94,7 @@ impl CaptureWriter {
                 record.extend_from_slice(frame);
                 record
             }
-            Format::PcapNg => {
-                let nanos = time.as_nanos() as u64;
-                let words = [interface, (nanos >> 32) as u32, nanos as u32, length, length];
-                let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-                body.extend_from_slice(frame);
-                block(6, body)
-            }
+            Format::PcapNg => block(6, enhanced(interface, time, frame, length)),
         };
         self.put(&record)
     }
@@ -83,6 +112,16 @@ impl CaptureWriter {
         let io = |source: io::Error| CaptureError::Io { path: self.path.clone(), source };
         self.output.write_all(bytes).map_err(io)
     }
+}
+
+/// The body of an enhanced packet block without options, of a frame that had `length`
+/// bytes on the wire.
+fn enhanced(interface: u32, time: Duration, frame: &[u8], length: u32) -> Vec<u8> {
+    let nanos = time.as_nanos() as u64;
+    let words = [interface, (nanos >> 32) as u32, nanos as u32, frame.len() as u32, length];
+    let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    body.extend_from_slice(frame);
+    body
 }
 
 /// The header of a pcap file: nanoseconds, version 2.4, Ethernet.

@@ -11,6 +11,7 @@
 //! argument, and so is the state that threads share.
 #![forbid(unsafe_code)]
 
+mod capture;
 mod change;
 mod compile;
 mod control;
@@ -27,6 +28,7 @@ mod request;
 mod state_file;
 mod step;
 
+pub use capture::{CaptureFilter, CaptureOrder};
 pub use change::{BackendChange, Change};
 pub use compile::{CompileError, PortFact, answers};
 pub use control::{Applied, Control, Start};

@@ -101,6 +101,9 @@ pub enum Refusal {
         /// The address.
         backend: IpAddr,
     },
+    /// No capture has the number.
+    #[error("there is no capture {0}; it has ended, and another one may have begun since")]
+    NoCapture(u64),
     /// No service has the name.
     #[error("there is no service '{0}'")]
     NoService(String),

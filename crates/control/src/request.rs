@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Change, Problem, Question};
+use crate::{CaptureOrder, Change, Problem, Question};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,18 @@ pub enum Request {
     OffloadCauses,
     /// What becomes of packets, and why.
     Explain(Question),
+    /// Packets are to be captured.
+    StartCapture(CaptureOrder),
+    /// What a capture has caught since this was last asked.
+    TakeCapture {
+        /// The capture's number.
+        id: u64,
+    },
+    /// A capture is to end; what it has caught.
+    StopCapture {
+        /// The capture's number.
+        id: u64,
+    },
     /// The configuration in force.
     Configuration,
     /// Services or backends are to change.

@@ -14,6 +14,7 @@ use offload::{OffloadConfig, Offloader, Rules};
 use state::Shared;
 
 use crate::balancing::{BalanceBoard, BalanceThread, Balancing, Mover, WorkerLoop};
+use crate::captures::Captures;
 use crate::clock::{self, Clock};
 use crate::control::Control;
 use crate::control_thread::ControlThread;
@@ -127,13 +128,14 @@ impl<'a> Parts<'a> {
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
         let views = (ports, hands.take_views());
         let slow_counters = [Arc::clone(&counters), kernel.counters()];
+        let captures = Captures::new(hands.take_catchers());
         let reporter = Reporter::new(
             Arc::clone(shared),
             clock,
             memory,
             views,
             slow_counters,
-            desk,
+            (desk, captures),
             (checks, board),
         );
         let control = ControlThread::new(control, reporter, links, Arc::clone(&announce));

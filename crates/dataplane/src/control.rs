@@ -77,7 +77,10 @@ impl Control {
             | Request::Connection { .. }
             | Request::Connections(_)
             | Request::OffloadCauses
-            | Request::Explain(_) => None,
+            | Request::Explain(_)
+            | Request::StartCapture(_)
+            | Request::TakeCapture { .. }
+            | Request::StopCapture { .. } => None,
             Request::Configuration => {
                 let (file, config) = (self.file.clone(), self.config.clone());
                 Some(outcome(Ok(InForce { file, config })))

@@ -11,6 +11,8 @@
 mod admission_report;
 pub mod balancing;
 mod build;
+mod captures;
+mod catcher;
 mod causes;
 mod checks;
 mod clock;

@@ -10,6 +10,7 @@ use setup::Seed;
 use state::{Shared, Source};
 
 use crate::balancing::{Balancing, Census, WorkerLoop};
+use crate::catcher::Catcher;
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::StartError;
@@ -25,6 +26,8 @@ use crate::worker::{self, Injected, LoopSettings, PolledQueue, Taken, Worker};
 
 /// Next hops that one worker may have asked for at once.
 const HOPS: usize = 1024;
+/// Parts of captures that wait for one worker: the next one, while the last one ends.
+const CATCHERS: usize = 2;
 
 /// What every polling thread is made from.
 pub(crate) struct Crew<'a> {
@@ -47,6 +50,7 @@ pub(crate) struct Hands {
     kernel: Vec<rtrb::Consumer<ForKernel>>,
     views: Vec<WorkerView>,
     loops: Vec<WorkerLoop>,
+    catchers: Vec<rtrb::Producer<Catcher>>,
 }
 
 impl Hands {
@@ -73,6 +77,11 @@ impl Hands {
     /// Takes what the balancing thread reads of the workers.
     pub(crate) fn take_loops(&mut self) -> Vec<WorkerLoop> {
         std::mem::take(&mut self.loops)
+    }
+
+    /// Takes the rings by which the workers get their parts of captures.
+    pub(crate) fn take_catchers(&mut self) -> Vec<rtrb::Producer<Catcher>> {
+        std::mem::take(&mut self.catchers)
     }
 
     /// Starts the emulated NICs, then the workers.
@@ -185,7 +194,9 @@ impl<'a> Crew<'a> {
         };
         let (shared, clock, idle) = (Arc::clone(self.shared), self.clock, self.idle);
         let settings = LoopSettings { counters: cycles, clock, idle, burst };
-        let taken = Taken { injected, handed_over: ends.from };
+        let (catcher, catchers) = rtrb::RingBuffer::new(CATCHERS);
+        hands.catchers.push(catcher);
+        let taken = Taken { injected, handed_over: ends.from, catchers };
         let worker = Worker::new(share.receive, pipeline, outbox, taken, shared, settings);
         hands.workers.push((worker, self.config.workers.cores.get(number).copied()));
         Ok(())

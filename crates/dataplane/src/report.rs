@@ -12,6 +12,7 @@ use state::{Counter, CounterKind, Counters, Metric, Shared};
 
 use crate::admission_report;
 use crate::balancing::BalanceBoard;
+use crate::captures::Captures;
 use crate::checks;
 use crate::clock::Clock;
 use crate::connections::Search;
@@ -55,6 +56,7 @@ pub(crate) struct Reporter {
     desk: RulesDesk,
     checks: Arc<Board>,
     balance: Arc<BalanceBoard>,
+    captures: Captures,
     /// When the window of util ends and the links are looked at again.
     next_look_ms: u64,
 }
@@ -62,23 +64,36 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// The reporter of these ports and workers, of the counters of slow threads, and of the
     /// rules that `desk` knows about. Health checks and the balancing thread write on
-    /// the boards.
+    /// the boards, and `captures` has the workers catch packets.
     pub(crate) fn new(
         shared: Arc<Shared>,
         clock: Clock,
         memory: String,
         (ports, workers): (Vec<PortView>, Vec<WorkerView>),
         slow: [Arc<Counters>; 2],
-        desk: RulesDesk,
+        (desk, captures): (RulesDesk, Captures),
         (checks, balance): (Arc<Board>, Arc<BalanceBoard>),
     ) -> Self {
         let next_look_ms = 0;
-        Self { shared, clock, memory, ports, workers, slow, desk, checks, balance, next_look_ms }
+        Self {
+            shared,
+            clock,
+            memory,
+            ports,
+            workers,
+            slow,
+            desk,
+            checks,
+            balance,
+            captures,
+            next_look_ms,
+        }
     }
 
     /// Closes the window of util and looks at the links, once a second.
     /// Whether a link has come up.
     pub(crate) fn tick(&mut self, now_ms: u64) -> bool {
+        self.captures.tick(&self.shared, now_ms);
         if now_ms < self.next_look_ms {
             return false;
         }
@@ -106,6 +121,13 @@ impl Reporter {
             Request::OffloadCauses => {
                 search.count_causes(&self.shared, &self.desk, now_ms).map(control::outcome)
             }
+            Request::StartCapture(order) => {
+                let Self { captures, ports, shared, .. } = self;
+                let names: Vec<&str> = ports.iter().map(PortView::name).collect();
+                Some(control::outcome(captures.start(order, shared, &names, now_ms)))
+            }
+            Request::TakeCapture { id } => Some(control::outcome(self.captures.take(*id, now_ms))),
+            Request::StopCapture { id } => Some(control::outcome(self.captures.stop(*id, now_ms))),
             Request::Explain(question) => Some(control::outcome(self.stories(question, now_ms))),
             _ => {
                 let rules = self.desk.report().clone();

@@ -9,6 +9,7 @@ use pipeline::{Outbox, Pipeline};
 use state::{Shared, Source};
 
 use crate::balancing::Census;
+use crate::catcher::{Arrival, Catcher};
 use crate::clock::Clock;
 use crate::handover::{self, HandedOver};
 use crate::idle::{Idle, Waiter};
@@ -50,6 +51,8 @@ pub(crate) struct Taken {
     pub(crate) injected: Vec<rtrb::Consumer<Injected>>,
     /// What other workers have received for this one.
     pub(crate) handed_over: Vec<rtrb::Consumer<HandedOver>>,
+    /// Its parts of captures, as they begin.
+    pub(crate) catchers: rtrb::Consumer<Catcher>,
 }
 
 /// Everything one worker owns.
@@ -58,6 +61,8 @@ pub(crate) struct Worker {
     pipeline: Pipeline<Mbuf>,
     outbox: MbufOutbox,
     taken: Taken,
+    /// The worker's part of the capture that goes on.
+    catcher: Option<Catcher>,
     shared: Arc<Shared>,
     settings: LoopSettings,
 }
@@ -83,7 +88,7 @@ impl Worker {
         shared: Arc<Shared>,
         settings: LoopSettings,
     ) -> Self {
-        Self { queues, pipeline, outbox, taken, shared, settings }
+        Self { queues, pipeline, outbox, taken, catcher: None, shared, settings }
     }
 
     /// Polls its queues round robin until `stop`.
@@ -99,6 +104,7 @@ impl Worker {
         while !stop.load(Ordering::Relaxed) {
             self.pipeline.begin();
             turn.schedule.begin();
+            self.follow_captures();
             let mut found = self.send_injected();
             for at in 0..self.queues.len() {
                 if turn.schedule.asks(at) {
@@ -114,9 +120,9 @@ impl Worker {
     /// One iteration of algorithm 1, on the queue `at`.
     #[inline]
     fn iterate(&mut self, at: usize, turn: &mut Turn) -> usize {
-        let Self { queues, pipeline, outbox, settings, .. } = self;
+        let Self { queues, pipeline, outbox, settings, shared, catcher, .. } = self;
         let Some(PolledQueue { source, rx, census }) = queues.get_mut(at) else { return 0 };
-        let port = self.shared.ports().get(usize::from(source.port.0));
+        let port = shared.ports().get(usize::from(source.port.0));
         if port.is_some_and(|port| !port.gates.lets(source.queue)) {
             return 0;
         }
@@ -129,7 +135,15 @@ impl Worker {
                 if let Some(census) = census {
                     census.look_at(received);
                 }
-                pipeline.process(source, received.packets(), settings.clock.at_ms(before), outbox);
+                let now_ms = settings.clock.at_ms(before);
+                let packets = received.packets();
+                match catcher {
+                    None => pipeline.process(source, packets, now_ms, outbox),
+                    Some(catcher) => {
+                        let from = (Arrival::Received, source);
+                        catcher.process(shared, (pipeline, outbox), from, packets, now_ms)
+                    }
+                }
                 outbox.flush();
             }
             found
@@ -142,6 +156,16 @@ impl Worker {
             }
         }
         found
+    }
+
+    /// Begins a capture that has been ordered, and ends one that is over.
+    fn follow_captures(&mut self) {
+        if self.catcher.as_ref().is_some_and(Catcher::is_over) {
+            self.catcher = None;
+        }
+        if let Ok(catcher) = self.taken.catchers.pop() {
+            self.catcher = Some(catcher);
+        }
     }
 
     /// Sends what other threads want sent.
@@ -159,14 +183,20 @@ impl Worker {
 
     /// Serves what other workers have received for this one; one burst of each.
     fn serve_handed_over(&mut self, turn: &mut Turn) -> usize {
-        let Self { taken, pipeline, outbox, settings, .. } = self;
+        let Self { taken, pipeline, outbox, settings, shared, catcher, .. } = self;
         let Turn { meter, handed_over, .. } = turn;
         let mut found = 0;
         for ring in taken.handed_over.iter_mut().filter(|ring| !ring.is_empty()) {
             found += meter.iterate(cycles, |before| {
                 let Some(source) = handover::take(ring, handed_over) else { return 0 };
                 let (found, now_ms) = (handed_over.len(), settings.clock.at_ms(before));
-                pipeline.process_handed_over(source, handed_over, now_ms, outbox);
+                match catcher {
+                    None => pipeline.process_handed_over(source, handed_over, now_ms, outbox),
+                    Some(catcher) => {
+                        let from = (Arrival::HandedOver, source);
+                        catcher.process(shared, (pipeline, outbox), from, handed_over, now_ms)
+                    }
+                }
                 outbox.flush();
                 found
             });

@@ -10,6 +10,7 @@
 mod admission;
 mod affinity;
 mod all_down;
+mod capture_side;
 mod card;
 mod check;
 mod direction;
@@ -27,6 +28,7 @@ mod word;
 pub use admission::AdmissionPolicy;
 pub use affinity::Affinity;
 pub use all_down::AllDown;
+pub use capture_side::CaptureSide;
 pub use card::{CardProfile, Entries};
 pub use check::Check;
 pub use direction::Direction;

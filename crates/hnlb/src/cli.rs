@@ -64,6 +64,10 @@ pub(crate) enum Command {
     /// of the connections of one client. Example: hnlb why-not-offloaded
     /// 198.51.100.7:40000
     WhyNotOffloaded(WhyNotOffloadedArgs),
+    /// Capture what the workers of a running load balancer receive and send into a pcapng
+    /// file, with what became of each packet and why as its comment. Example: hnlb
+    /// capture web.pcapng --service web --count 100
+    Capture(CaptureArgs),
     /// Save the configuration of a running load balancer.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -385,6 +389,48 @@ pub(crate) struct WhyNotOffloadedArgs {
     #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
     pub(crate) socket: PathBuf,
     /// Print the answer as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `hnlb capture`
+#[derive(Debug, Args)]
+pub(crate) struct CaptureArgs {
+    /// The file, which has its name when it is whole; `-` is standard output.
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    /// Which side of the load balancer to capture.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) side: flow::CaptureSide,
+    /// Capture only packets that come in on this port, and what leaves because of them.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) port: Option<String>,
+    /// Capture only packets of this protocol.
+    #[arg(long, value_enum)]
+    pub(crate) protocol: Option<flow::Transport>,
+    /// Capture only packets from or to this address, or of the connections of this
+    /// client.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) address: Option<std::net::IpAddr>,
+    /// Capture only packets from or to this TCP or UDP port.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) l4_port: Option<u16>,
+    /// Capture only packets of this service.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// The most packets.
+    #[arg(long, default_value_t = 10_000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: u64,
+    /// The most bytes of frames.
+    #[arg(long, default_value_t = 100_000_000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) bytes: u64,
+    /// The longest time in seconds.
+    #[arg(long, default_value_t = 60, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: u32,
+    /// The status socket, as in `[status] socket` of the configuration.
+    #[arg(long, value_name = "PATH", default_value = "/run/hnlb/hnlb.sock")]
+    pub(crate) socket: PathBuf,
+    /// Print what was captured and lost as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

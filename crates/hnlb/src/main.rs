@@ -46,6 +46,7 @@ fn dispatch(command: Command, log_format: LogFormat) -> CommandResult {
         Command::Connections(args) => command::connections::run(&args),
         Command::Explain(args) => command::explain::run(&args),
         Command::WhyNotOffloaded(args) => command::why_not_offloaded::run(&args),
+        Command::Capture(args) => command::capture::run(&args),
         Command::Config(command) => command::config::run(&command),
         Command::Backend(command) => command::backend::run(&command),
         Command::Reload(args) => command::reload::run(&args, args.dry_run),

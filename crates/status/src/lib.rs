@@ -2,6 +2,7 @@
 //! serves it as JSON, and `hnlb status` prints it.
 #![forbid(unsafe_code)]
 
+mod capture;
 mod loop_reading;
 mod packet;
 mod picture;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use capture::{CaptureBatch, CaptureStarted, CapturedFrame};
 pub use loop_reading::LoopReading;
 pub use packet::{
     CounterStory, DepartureStory, FieldChange, PacketStories, PacketStory, TableEntry,

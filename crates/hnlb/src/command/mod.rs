@@ -9,6 +9,7 @@ mod bench_http;
 mod bench_laslb;
 mod bench_xdp;
 mod bench_xenoflow;
+pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod connections;
