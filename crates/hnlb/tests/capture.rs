@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use capture::{CaptureWriter, Format};
@@ -91,6 +92,7 @@ impl Running {
         let told = self.program.told(&[&["capture", out], words].concat());
         let frames = frames(Path::new(out));
         assert!(told.starts_with(&format!("{} frames in {out}", frames.len())), "{told}");
+        tcpdump_reads(Path::new(out), frames.len());
         frames
     }
 }
@@ -110,6 +112,17 @@ fn frames(path: &Path) -> Vec<(Vec<u8>, String)> {
         }
     }
     frames
+}
+
+/// libpcap reads as many frames, where tcpdump is installed.
+fn tcpdump_reads(path: &Path, frames: usize) {
+    let Ok(output) = Command::new("tcpdump").args(["-n", "-r"]).arg(path).output() else {
+        eprintln!("tcpdump is not installed: its reading of the file is not compared");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(text.lines().filter(|line| line.contains(" IP ")).count(), frames, "{text}");
 }
 
 #[test]
