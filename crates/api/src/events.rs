@@ -47,6 +47,8 @@ pub enum EventKind {
     Drain,
     /// A backend's next hop answers, or not any more.
     NextHop,
+    /// A backend's health checks pass, or not any more.
+    Health,
 }
 
 /// What has happened between `before` and `after`.
@@ -92,6 +94,12 @@ fn changes(was: &BackendStatus, own: &BackendStatus, mut tell: impl FnMut(EventK
         tell(EventKind::Drain, now.to_owned());
     } else if was.weight != own.weight {
         tell(EventKind::Backend, format!("weight {}", own.weight));
+    }
+    let state = |of: &BackendStatus| of.health.as_ref().map(|health| health.state.clone());
+    if let Some(now) = state(own).filter(|now| state(was).as_ref() != Some(now)) {
+        let why = own.health.as_ref().map_or("", |health| health.last_failure.as_str());
+        let now = if why.is_empty() { now } else { format!("{now}: {why}") };
+        tell(EventKind::Health, now);
     }
     if was.next_hop != own.next_hop {
         tell(EventKind::NextHop, own.next_hop.clone());
@@ -152,7 +160,7 @@ async fn next(mut listener: Listener) -> Option<(Result<SseEvent, Infallible>, L
 
 #[cfg(test)]
 mod tests {
-    use status::{PortStatus, ServiceStatus};
+    use status::{HealthStatus, PortStatus, ServiceStatus};
 
     use super::*;
 
@@ -179,7 +187,7 @@ mod tests {
         let before = status();
         assert_eq!(between(&before, &before), []);
         type Case = (EventKind, &'static str, &'static str, fn(&mut Status));
-        let cases: [Case; 8] = [
+        let cases: [Case; 9] = [
             (EventKind::Ready, "hnlb", "ready", |s| s.ready = true),
             (EventKind::Link, "p0", "up", |s| s.ports[0].link_up = true),
             (EventKind::Backend, "web 10.0.0.2:80", "weight 5", |s| {
@@ -188,6 +196,13 @@ mod tests {
             (EventKind::Drain, "dns 10.0.0.1:80", "drained", |s| {
                 s.services[1].backends[0].drained = true;
                 s.services[1].backends[0].weight = 0;
+            }),
+            (EventKind::Health, "web 10.0.0.2:80", "down: refused", |s| {
+                s.services[0].backends[1].health = Some(HealthStatus {
+                    state: "down".to_owned(),
+                    last_failure: "refused".to_owned(),
+                    ..HealthStatus::default()
+                });
             }),
             (EventKind::NextHop, "web 10.0.0.1:80", "no answer", |s| {
                 s.services[0].backends[0].next_hop = "no answer".to_owned();

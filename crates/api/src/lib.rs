@@ -29,6 +29,7 @@ mod routes;
 mod sampler;
 mod save;
 mod server;
+mod service_metrics;
 mod socket;
 mod socket_file;
 mod tokens;

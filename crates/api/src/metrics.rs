@@ -2,9 +2,10 @@
 use std::collections::BTreeMap;
 
 use state::{Counter, CounterKind};
-use status::{BackendStatus, PortStatus, Status};
+use status::{AutoscalingStatus, PortStatus, Status};
 
 use crate::open_metrics::{Kind, OpenMetrics};
+use crate::service_metrics;
 
 /// The metrics of `status` in the format OpenMetrics.
 pub(crate) fn render(status: &Status) -> String {
@@ -14,7 +15,7 @@ pub(crate) fn render(status: &Status) -> String {
     ports(&mut text, &status.ports);
     nic(&mut text, status);
     connections(&mut text, status);
-    services(&mut text, status);
+    service_metrics::services(&mut text, status);
     text.end()
 }
 
@@ -71,6 +72,19 @@ fn workers(text: &mut OpenMetrics, status: &Status) {
         "1 minus util+ of the busiest worker: the load that can still come.",
     )
     .sample(&[], 1.0 - busiest);
+    let AutoscalingStatus { peak, scale_out, .. } = &status.autoscaling;
+    text.family(
+        ("hnlb_load_peak_ratio", Kind::Gauge),
+        Some("ratio"),
+        "The highest util+ of the busiest worker in the last minute.",
+    )
+    .sample(&[], *peak);
+    text.family(
+        ("hnlb_scale_out", Kind::Gauge),
+        None,
+        "1 from a peak of 0.8 on until it is below 0.6: another load balancer is needed.",
+    )
+    .sample(&[], (*scale_out).into());
     let mut cycles = text.family(
         ("hnlb_worker_cycles", Kind::Counter),
         None,
@@ -246,78 +260,6 @@ fn connections(text: &mut OpenMetrics, status: &Status) {
     .sample(&[], own.memory_bytes as f64);
 }
 
-/// A metric of a backend: its name, its sentence, its value.
-type OfBackend = (&'static str, &'static str, fn(&BackendStatus) -> f64);
-
-fn services(text: &mut OpenMetrics, status: &Status) {
-    let families: [OfBackend; 4] = [
-        ("hnlb_backend_connections", "Connections that the backend serves.", |own| {
-            own.active as f64
-        }),
-        ("hnlb_backend_weight", "The backend's weight; 0 while it is drained.", |own| {
-            own.weight.into()
-        }),
-        ("hnlb_backend_drained", "1 if the backend was drained by a command.", |own| {
-            own.drained.into()
-        }),
-        ("hnlb_backend_next_hop_up", "1 if the next hop's Ethernet address is known.", |own| {
-            own.next_hop.contains(':').into()
-        }),
-    ];
-    for (name, help, value) in families {
-        let mut family = text.family((name, Kind::Gauge), None, help);
-        for service in &status.services {
-            for own in service.backends.iter().chain(&service.departed) {
-                let id = format!("{}.{}", own.id, own.generation);
-                let labels =
-                    [("service", service.name.as_str()), ("backend", &own.address), ("id", &id)];
-                family.sample(&labels, value(own));
-            }
-        }
-    }
-    let mut embryonic = text.family(
-        ("hnlb_service_embryonic_connections", Kind::Gauge),
-        None,
-        "Connections that their server has not answered, or their client not continued.",
-    );
-    for service in &status.services {
-        embryonic.sample(&[("service", service.name.as_str())], service.embryonic.into());
-    }
-    let mut answers = text.family(
-        ("hnlb_backend_first_answer_seconds", Kind::Gauge),
-        Some("seconds"),
-        "From a connection's first packet to the backend's first answer, as the scheduler averages it.",
-    );
-    for service in &status.services {
-        for own in &service.backends {
-            let Some(millis) = own.first_answer_ms else { continue };
-            let labels = [("service", service.name.as_str()), ("backend", &own.address)];
-            answers.sample(&labels, millis / 1000.0);
-        }
-    }
-    let shares = || {
-        let stateless =
-            status.services.iter().filter_map(|own| Some((own, own.stateless.as_ref()?)));
-        stateless.flat_map(|(own, how)| how.shares.iter().map(|share| (own.name.as_str(), share)))
-    };
-    let mut packets = text.family(
-        ("hnlb_stateless_packets", Kind::Counter),
-        None,
-        "Packets of a stateless service that NICs sent to a backend.",
-    );
-    for (service, share) in shares() {
-        packets.sample(&[("service", service), ("backend", &share.address)], share.packets as f64);
-    }
-    let mut bytes = text.family(
-        ("hnlb_stateless_bytes", Kind::Counter),
-        Some("bytes"),
-        "Bytes of a stateless service that NICs sent to a backend.",
-    );
-    for (service, share) in shares() {
-        bytes.sample(&[("service", service), ("backend", &share.address)], share.bytes as f64);
-    }
-}
-
 fn by_name(
     text: &mut OpenMetrics,
     family: (&'static str, Kind),
@@ -339,7 +281,7 @@ fn count(counters: &BTreeMap<String, u64>, name: &str) -> f64 {
 mod tests {
     use std::collections::BTreeSet;
 
-    use status::{ServiceStatus, WorkerStatus};
+    use status::{AutoscalingStatus, BackendStatus, HealthStatus, ServiceStatus, WorkerStatus};
 
     use super::*;
 
@@ -349,6 +291,12 @@ mod tests {
             generation: 1,
             address: format!("10.0.{}.{}:80", id >> 8, id & 255),
             first_answer_ms: Some(1.5),
+            health: Some(HealthStatus {
+                state: if id % 2 == 0 { "up" } else { "down" }.to_owned(),
+                percent: 50,
+                failed: 7,
+                ..HealthStatus::default()
+            }),
             ..BackendStatus::default()
         };
         let name = "a \"strange\" name\\".to_owned();
@@ -363,6 +311,7 @@ mod tests {
             workers: vec![WorkerStatus { util_plus: 0.25, ..WorkerStatus::default() }],
             ports: vec![PortStatus { name: "p0".to_owned(), ..PortStatus::default() }],
             offload: names(&["rules"]),
+            autoscaling: AutoscalingStatus { peak: 0.5, ..AutoscalingStatus::default() },
             ..Status::default()
         }
     }
@@ -412,6 +361,10 @@ mod tests {
         families(&text);
         assert_eq!(text.matches("hnlb_backend_weight{").count(), 10_000);
         assert!(text.contains("hnlb_headroom_ratio 0.75\n"));
+        assert!(text.contains("hnlb_load_peak_ratio 0.5\n"));
+        assert_eq!(text.matches("hnlb_backend_up{").count(), 10_000);
+        assert!(text.contains("backend=\"10.0.0.1:80\"} 0\n"), "one that is down");
+        assert!(text.contains("backend=\"10.0.0.1:80\",result=\"failed\"} 7\n"));
         assert!(text.contains("service=\"a \\\"strange\\\" name\\\\\""));
     }
 

@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use status::{
-    CaptureBatch, CaptureStarted, ClientConnections, ConnectionList, OffloadCauses, PacketStories,
-    Picture, ServiceStatus, Status,
+    AutoscalingStatus, CaptureBatch, CaptureStarted, ClientConnections, ConnectionList,
+    OffloadCauses, PacketStories, Picture, ServiceStatus, Status,
 };
 
 use tokio::sync::Semaphore;
@@ -115,6 +115,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .takes_query::<Filter>()
         .answers::<ConnectionList>()
         .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::get(
+            "/v1/autoscaling",
+            "The load of the busiest worker, for an autoscaler such as KEDA's metrics-api.",
+            autoscaling,
+        )
+        .answers::<AutoscalingStatus>(),
         Endpoint::post(
             "/v1/captures",
             "Capture what workers receive and send. One capture can go on at a time.",
@@ -335,6 +341,11 @@ async fn service(
 
 async fn connections(State(app): State<App>, Query(filter): Query<Filter>) -> Response {
     answer(app.engine.ask(Request::Connections(filter)).await)
+}
+
+async fn autoscaling(State(app): State<App>) -> Result<Json<AutoscalingStatus>, Refused> {
+    let status: Status = app.engine.ask_for(Request::Status).await?;
+    Ok(Json(status.autoscaling))
 }
 
 async fn start_capture(State(app): State<App>, Body(order): Body<CaptureOrder>) -> Response {

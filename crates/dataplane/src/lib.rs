@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod admission_report;
+mod autoscaling;
 pub mod balancing;
 mod build;
 mod captures;

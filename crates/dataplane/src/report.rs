@@ -11,6 +11,7 @@ use service::{Backend, Service};
 use state::{Counter, CounterKind, Counters, Metric, Shared};
 
 use crate::admission_report;
+use crate::autoscaling::Autoscaling;
 use crate::balancing::BalanceBoard;
 use crate::captures::Captures;
 use crate::checks;
@@ -57,6 +58,7 @@ pub(crate) struct Reporter {
     checks: Arc<Board>,
     balance: Arc<BalanceBoard>,
     captures: Captures,
+    autoscaling: Autoscaling,
     /// When the window of util ends and the links are looked at again.
     next_look_ms: u64,
 }
@@ -74,7 +76,7 @@ impl Reporter {
         (desk, captures): (RulesDesk, Captures),
         (checks, balance): (Arc<Board>, Arc<BalanceBoard>),
     ) -> Self {
-        let next_look_ms = 0;
+        let (next_look_ms, autoscaling) = (0, Autoscaling::default());
         Self {
             shared,
             clock,
@@ -86,6 +88,7 @@ impl Reporter {
             checks,
             balance,
             captures,
+            autoscaling,
             next_look_ms,
         }
     }
@@ -99,6 +102,8 @@ impl Reporter {
         }
         self.next_look_ms = now_ms + WINDOW_MS;
         self.workers.iter_mut().for_each(WorkerView::close_window);
+        let busiest = self.workers.iter().map(WorkerView::util_plus).fold(0.0, f64::max);
+        self.autoscaling.note(now_ms, busiest);
         // Not `any`: every port is looked at.
         self.ports.iter_mut().map(PortView::look_at_link).fold(false, |any, came| any | came)
     }
@@ -186,6 +191,7 @@ impl Reporter {
             drops: dropped(&counters),
             counters,
             workers,
+            autoscaling: self.autoscaling.status(),
             balance: self.balance.status(),
             offload: offload_counters(stats, stateless.reconciled),
             rules_busy_ms: self.desk.busy_ms(now_ms),
@@ -291,6 +297,11 @@ impl WorkerView {
         self.window = now;
     }
 
+    /// util+ over the last whole window.
+    fn util_plus(&self) -> f64 {
+        self.last.util_plus(self.queues, self.burst)
+    }
+
     fn status(&self, worker: usize, buckets: u64) -> WorkerStatus {
         let counters = self.counters.metrics().map(|own| (own.name.to_owned(), own.value));
         let counters: BTreeMap<String, u64> = counters.collect();
@@ -300,7 +311,7 @@ impl WorkerView {
             burst: self.burst,
             buckets,
             util: self.last.util(),
-            util_plus: self.last.util_plus(self.queues, self.burst),
+            util_plus: self.util_plus(),
             totals: self.cycles.read(),
             dropped: dropped(&counters).values().sum(),
             counters,

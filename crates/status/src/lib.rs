@@ -2,6 +2,7 @@
 //! serves it as JSON, and `hnlb status` prints it.
 #![forbid(unsafe_code)]
 
+mod autoscaling;
 mod capture;
 mod loop_reading;
 mod packet;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use autoscaling::AutoscalingStatus;
 pub use capture::{CaptureBatch, CaptureStarted, CapturedFrame};
 pub use loop_reading::LoopReading;
 pub use packet::{
@@ -42,6 +44,8 @@ pub struct Status {
     pub nic: NicStatus,
     /// The workers.
     pub workers: Vec<WorkerStatus>,
+    /// The load of the busiest worker, for an autoscaler.
+    pub autoscaling: AutoscalingStatus,
     /// How packets that match no rule are spread over the workers.
     pub balance: BalanceStatus,
     /// Every counter of the data path, all workers added up.
