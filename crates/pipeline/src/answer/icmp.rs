@@ -51,7 +51,12 @@ pub(crate) fn icmp<B: PacketBuf, O: Outbox<B>>(
     }
     let ours = cx.snapshot.is_ours(dst);
     if headers.fragment != Fragment::Whole && ours {
-        return echoes.answer(cx, packet);
+        // Only the first piece says what the message is, and it may come last: so the
+        // kernel gets all pieces to an address that it has, and answers echoes itself.
+        if let Some(packet) = exceptions.give(cx, packet, Counter::IcmpPieces) {
+            echoes.answer(cx, packet);
+        }
+        return;
     }
     if is_idle {
         return cx.count(Counter::IcmpUnsupported);

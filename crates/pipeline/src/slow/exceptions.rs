@@ -7,6 +7,7 @@
 //! | to an address that is neither ours nor of a service | yes: the kernel routes, if it is told to |
 //! | ARP and neighbour discovery that the load balancer does not answer | yes: the kernel learns its own neighbours |
 //! | IP to a group | yes |
+//! | pieces of ICMP to an address of an interface, of echo requests too | yes |
 //! | to a VIP or an address of a pool | no |
 use std::net::IpAddr;
 
@@ -110,8 +111,9 @@ fn is_for_kernel<B: PacketBuf, O>(
             dst.is_some_and(|dst| is_own(cx, dst) || !cx.snapshot.services.has(dst))
         }
         // A backend's service port answers a connection of the kernel's, as health
-        // checks open them; and a VIP may be an interface's address as well.
-        Counter::BackendUnclaimed | Counter::ClosedPort => {
+        // checks open them; and a VIP may be an interface's address as well. Pieces of
+        // ICMP to a VIP are the load balancer's.
+        Counter::BackendUnclaimed | Counter::ClosedPort | Counter::IcmpPieces => {
             let dst = packet.headers.dst_addr(packet.buf.bytes());
             dst.is_some_and(|dst| is_own(cx, dst))
         }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use state::Counter;
 use wire::{Mac, arp, ndp};
 
+use crate::fragments::cut;
 use crate::icmp::{icmp4, icmp6};
 use crate::world::{INSIDE, LB_OUT, Link, OUTSIDE, Plan, World, ip, tcp, udp};
 
@@ -65,6 +66,34 @@ fn the_kernel_gets_what_nothing_here_takes() {
             assert_eq!(world.count(Counter::ToKernel), 1);
             // Without a kernel's interface it is dropped.
             World::new(&Plan { vlans, ..Plan::default() }).drops(OUTSIDE, frame, *reason);
+        }
+    }
+}
+
+/// An answer to a ping of the kernel's, or a long ping to it, may come in pieces.
+#[test]
+fn pieces_of_icmp_to_an_address_of_an_interface_are_the_kernels() {
+    let echo = etherparse::IcmpEchoHeader { id: 3, seq: 4 };
+    let data = [7; 2000];
+    let cases = [
+        (icmp4(Link::CLIENT, "9.9.9.9", "10.0.0.1", Icmpv4Type::EchoReply(echo), &data), true),
+        (icmp4(Link::CLIENT, "9.9.9.9", "10.0.0.1", Icmpv4Type::EchoRequest(echo), &data), true),
+        (icmp6(Link::CLIENT, "2001:db8::9", "fd00::1", Icmpv6Type::EchoReply(echo), &data), true),
+        (icmp4(Link::CLIENT, "9.9.9.9", "10.9.0.1", Icmpv4Type::EchoRequest(echo), &data), false),
+    ];
+    for (frame, is_kernels) in cases {
+        // Whichever piece comes first.
+        for backwards in [false, true] {
+            let mut pieces = cut(&frame, 5, 800);
+            if backwards {
+                pieces.reverse();
+            }
+            let mut world = World::new(&plan());
+            let burst = pieces.iter().map(|piece| HeapPacket::new(piece)).collect();
+            world.burst(OUTSIDE, burst);
+            let given: Vec<_> = world.out.kernel.iter().map(|(_, frame)| frame.clone()).collect();
+            assert_eq!(given, if is_kernels { pieces } else { Vec::new() });
+            assert_eq!(world.count(Counter::EchoReplied), u64::from(!is_kernels));
         }
     }
 }
