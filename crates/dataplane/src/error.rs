@@ -1,7 +1,7 @@
 //! Why the load balancer can't start.
 use std::io;
 
-use dpdk::{EalError, PortError};
+use dpdk::{EalError, MempoolError, PortError};
 use setup::SetupError;
 
 /// Nothing starts half-way: whatever of this happens, everything that was
@@ -27,6 +27,11 @@ pub enum StartError {
         /// What DPDK said, if it was asked.
         reason: String,
     },
+    /// There is memory for packets, and yet no pool of buffers.
+    #[error(
+        "DPDK makes no pool of packet buffers, and memory is not what it lacks: {0}; if its driver of mempools is missing, install that (Debian: librte-mempool-ring), or let [eal] args load it (-d FILE)"
+    )]
+    Buffers(MempoolError),
     /// The machine has less memory than is asked for.
     #[error(
         "[eal] memory_mb = {given} is more than this machine has: {total} MB in all, {free} MB of them available"

@@ -4,7 +4,7 @@
 //! and no configuration empties the pool: a receive queue that finds none would
 //! stand still until another part of the program lets go of some.
 use config::{Config, Port};
-use dpdk::{Memory, Mempool};
+use dpdk::{Memory, Mempool, MempoolError};
 
 use crate::device::{SWITCH_RING, is_tap, receive_queues, send_queues, switch_rings};
 use crate::error::StartError;
@@ -101,8 +101,10 @@ impl Needs {
         if fixed && self.megabytes(memory) > u64::from(config.eal.memory_mb) {
             return Err(too_small(String::new()));
         }
-        Mempool::new("hnlb", self.buffers, CACHE, self.room)
-            .map_err(|error| too_small(format!(" ({error})")))
+        Mempool::new("hnlb", self.buffers, CACHE, self.room).map_err(|error| match error {
+            MempoolError::Create { lacks_memory: true, .. } => too_small(format!(" ({error})")),
+            other => StartError::Buffers(other),
+        })
     }
 }
 

@@ -3,6 +3,13 @@ use std::ffi::CStr;
 
 /// ENOTSUP.
 pub(crate) const NOT_SUPPORTED: i32 = 95;
+/// ENOMEM.
+const NO_MEMORY: i32 = 12;
+
+/// Whether `errno` (positive or negative) says that memory is lacking.
+pub(crate) const fn is_no_memory(errno: i32) -> bool {
+    errno.wrapping_abs() == NO_MEMORY
+}
 
 /// The calling thread's `rte_errno`.
 pub(crate) fn last() -> i32 {

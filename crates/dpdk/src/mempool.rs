@@ -36,6 +36,8 @@ pub enum MempoolError {
         count: u32,
         /// Bytes of a frame asked for.
         data_room: u16,
+        /// Whether EAL had too little memory for it.
+        lacks_memory: bool,
         /// DPDK's reason.
         reason: String,
     },
@@ -94,6 +96,7 @@ impl Mempool {
             name: name.to_owned(),
             count,
             data_room,
+            lacks_memory: errno::is_no_memory(code),
             reason: log::with_log(errno::text(code), &log),
         })?;
         live::add_pool(pool.as_ptr());
