@@ -22,6 +22,7 @@ mod open_metrics;
 mod openapi;
 mod origin;
 mod page;
+mod patience;
 mod refused;
 mod remote;
 mod role;

@@ -14,11 +14,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::credentials::{Credentials, Paths};
+use crate::patience::Patience;
 
 /// Connections at a time; others wait.
 const CONNECTIONS: usize = 256;
 /// How long a client may take for its part of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a client may take for a request, or to read an answer. A stream of events
+/// says something every 15 s.
+const SILENCE: Duration = Duration::from_secs(60);
 /// How often the files are read again, and the address is tried again if it is taken.
 const EVERY: Duration = Duration::from_secs(10);
 /// How long nothing is accepted when the system has no room for another connection.
@@ -34,7 +38,7 @@ pub(crate) struct TlsListener {
 /// A connection, and its place among all.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    tls: TlsStream<TcpStream>,
+    tls: Patience<TlsStream<TcpStream>>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -76,6 +80,7 @@ async fn accept(
         tokio::spawn(async move {
             if let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
                 // An error: the process ends.
+                let tls = Patience::new(tls, SILENCE);
                 let _ = done.send((Stream { tls, _place: place }, peer)).await;
             }
         });
