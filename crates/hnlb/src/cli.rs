@@ -112,9 +112,10 @@ pub(crate) enum Command {
 /// `hnlb doctor`
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// The configuration file (TOML).
-    #[arg(long, value_name = "FILE", default_value = "/etc/hnlb/hnlb.toml")]
-    pub(crate) config: PathBuf,
+    /// The configuration file (TOML); by default /etc/hnlb/hnlb.toml, and without that
+    /// file the machine is looked at for itself.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Print the findings as JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -17,6 +17,14 @@ pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>)
     siblings(tree, cores, findings);
 }
 
+/// The cores of a machine whose workers are not known yet.
+pub(crate) fn survey(tree: &Tree, findings: &mut Vec<Finding>) {
+    let online = list(&tree.text(&format!("{CPU}/online")).unwrap_or_default());
+    let isolated = list(&tree.text(&format!("{CPU}/isolated")).unwrap_or_default());
+    let text = format!("{}, of which {} are isolated", online.len(), isolated.len());
+    findings.push(Finding::good("cores", text));
+}
+
 /// A worker that spins needs a core of its own, and so does an emulated NIC.
 fn count(tree: &Tree, config: &Config, findings: &mut Vec<Finding>) {
     let online = list(&tree.text(&format!("{CPU}/online")).unwrap_or_default());

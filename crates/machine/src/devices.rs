@@ -11,7 +11,7 @@ pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>)
         match all.iter().find(|nic| nic.address.eq_ignore_ascii_case(&address)) {
             Some(nic) => {
                 by_vfio |= nic.driver.as_deref() != Some("mlx5_core");
-                card(port, nic, findings);
+                findings.push(bound(subject(port), nic));
                 numa(tree, config, port, nic, findings);
             }
             None => findings.push(Finding::wrong(
@@ -26,21 +26,28 @@ pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>)
     }
 }
 
-fn card(port: &Port, nic: &Nic, findings: &mut Vec<Finding>) {
+/// A card that no port names yet.
+pub(crate) fn survey(nic: &Nic, findings: &mut Vec<Finding>) {
+    let name = nic.card.unwrap_or("card");
+    findings.push(bound(format!("{name} {}", nic.id), nic).not_yet_wrong());
+}
+
+/// Which driver has the card, and whether DPDK can have it.
+fn bound(subject: String, nic: &Nic) -> Finding {
     let driver = nic.driver.as_deref().unwrap_or("no driver");
-    findings.push(if nic.is_ready() {
-        Finding::good(subject(port), format!("{} is bound to {driver}", nic.address))
+    if nic.is_ready() {
+        Finding::good(subject, format!("{} is bound to {driver}", nic.address))
     } else {
         let interfaces = match nic.interfaces.join(", ") {
             names if names.is_empty() => String::new(),
             names => format!("; the kernel uses it as {names}"),
         };
         Finding::wrong(
-            subject(port),
+            subject,
             format!("{} is bound to {driver}, not to vfio-pci{interfaces}", nic.address),
             format!("modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {}", nic.address),
         )
-    });
+    }
 }
 
 /// Workers on another node than the card's reach its memory across the machine.

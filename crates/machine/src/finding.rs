@@ -27,6 +27,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The same where nothing depends on it yet.
+    pub(crate) fn not_yet_wrong(self) -> Self {
+        let grade = self.grade.min(Grade::Slow);
+        Self { grade, ..self }
+    }
+
     pub(crate) fn good(subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self { subject: subject.into(), grade: Grade::Good, text: text.into(), remedy: None }
     }

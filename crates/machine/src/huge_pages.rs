@@ -1,18 +1,18 @@
 //! Huge pages, and where they are mounted.
-use config::{Config, HugePages};
+use config::{Eal, HugePages};
 
 use crate::{Finding, Tree};
 
 const SIZES: &str = "sys/kernel/mm/hugepages";
 
-pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>) {
-    if config.eal.huge_pages == HugePages::Never {
+pub(crate) fn examine(tree: &Tree, eal: &Eal, findings: &mut Vec<Finding>) {
+    if eal.huge_pages == HugePages::Never {
         let text = "not wanted: eal.huge_pages is \"never\"";
         findings.push(Finding::good("huge pages", text));
         return;
     }
     let free_mb: u64 = tree.names(SIZES).iter().map(|size| free_mb(tree, size)).sum();
-    let needed_mb = u64::from(config.eal.memory_mb);
+    let needed_mb = u64::from(eal.memory_mb);
     if free_mb >= needed_mb {
         findings.push(Finding::good("huge pages", format!("{free_mb} MiB are free")));
         check_mount(tree, findings);
@@ -21,7 +21,7 @@ pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>)
     let text = format!("{free_mb} MiB are free, and eal.memory_mb wants {needed_mb}");
     let pages = total(tree) + (needed_mb - free_mb).div_ceil(2);
     let remedy = format!("sysctl -w vm.nr_hugepages={pages}");
-    findings.push(if config.eal.huge_pages == HugePages::Require {
+    findings.push(if eal.huge_pages == HugePages::Require {
         Finding::wrong("huge pages", text, remedy)
     } else {
         Finding::slow("huge pages", format!("{text}: ordinary pages are used"), remedy)

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use config::Config;
-use machine::{Finding, Grade, Tree, examine, nics};
+use machine::{Finding, Grade, Tree, examine, nics, survey};
 
 const HUGE: &str = "sys/kernel/mm/hugepages/hugepages-2048kB";
 const CPU: &str = "sys/devices/system/cpu";
@@ -97,6 +97,25 @@ fn a_good_machine_lacks_nothing() {
     let machine = Machine::good();
     assert_eq!(machine.lacks(&config("0000:3b:00.0", WORKERS)), []);
     assert_eq!(machine.lacks(&config("net_af_packet0,iface=eth1", WORKERS)), []);
+}
+
+#[test]
+fn a_machine_without_a_configuration_lacks_nothing_that_is_wrong_yet() {
+    let machine = Machine::good();
+    machine.put(&format!("{HUGE}/free_hugepages"), "6");
+    machine.bind("ixgbe");
+    fs::remove_dir_all(machine.path("sys/class/iommu")).unwrap();
+    let findings = survey(&machine.tree());
+    assert!(findings.iter().all(|own| own.grade != Grade::Wrong), "{findings:?}");
+    let remedies: Vec<String> = findings.iter().filter_map(|own| own.remedy.clone()).collect();
+    for remedy in ["vm.nr_hugepages=", "--bind=vfio-pci 0000:3b:00.0", "intel_iommu=on"] {
+        assert!(remedies.iter().any(|own| own.contains(remedy)), "{remedy}: {remedies:?}");
+    }
+    assert!(findings.iter().any(|own| own.text == "4, of which 2 are isolated"), "{findings:?}");
+    // Without a card nothing is said of the IOMMU.
+    fs::remove_dir_all(machine.path(CARD)).unwrap();
+    let findings = survey(&machine.tree());
+    assert!(findings.iter().all(|own| own.subject != "IOMMU"), "{findings:?}");
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! `hnlb doctor`: what the machine lacks for a configuration.
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use config::Config;
 use machine::{Finding, Grade, Tree};
 
 use crate::cli::DoctorArgs;
-use crate::{CommandResult, output};
+use crate::{CommandError, CommandResult, output};
+
+/// Where the configuration is unless another file is named.
+const USUAL: &str = "/etc/hnlb/hnlb.toml";
 
 /// Fails if something keeps HNLB from starting, or loses packets.
 pub(crate) fn run(args: &DoctorArgs) -> CommandResult {
-    let config = Config::load(&args.config)?;
-    let findings = machine::examine(&Tree::default(), &config);
+    let findings = findings(args)?;
     if args.json {
         output::print(&(serde_json::to_string(&findings)? + "\n"))?;
     } else {
@@ -19,6 +22,20 @@ pub(crate) fn run(args: &DoctorArgs) -> CommandResult {
     }
     let wrong = findings.iter().any(|own| own.grade == Grade::Wrong);
     Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Of a file that was named, or that is in its usual place; without one, of the machine.
+fn findings(args: &DoctorArgs) -> Result<Vec<Finding>, CommandError> {
+    let usual = Path::new(USUAL);
+    let file = match &args.config {
+        Some(file) => file,
+        None if usual.exists() => usual,
+        None => {
+            eprintln!("hnlb: there is no {USUAL}: this is the machine without a configuration");
+            return Ok(machine::survey(&Tree::default()));
+        }
+    };
+    Ok(machine::examine(&Tree::default(), &Config::load(file)?))
 }
 
 fn page(findings: &[Finding]) -> String {
