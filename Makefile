@@ -55,6 +55,7 @@ test: check test-cargo test-instructions test-loom
 
 check: rust deps
 	sh scripts/links.sh
+	sh scripts/promtool.sh
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
