@@ -134,6 +134,13 @@ impl Crash<'_> {
         self.progress.step("starting hnlb again");
         let second = Balancer::start(self.lab, self.binary, self.run)?;
         with.request();
+        // Entries that were left forward without a rule, until the backends have answered:
+        // that there is no rule doesn't mean that the transfers have ended.
+        let began = Instant::now();
+        while !ready.iter().all(|file| file.with_extension("done").exists()) {
+            second.check(self.lab)?;
+            self.wait(began, "the end of the clients' transfers")?;
+        }
         self.progress.step("until no rule is left");
         let mut left = Vec::new();
         if self.settle(&second, "the rules' end", &|own| own.nic.rules <= STANDING).is_err() {

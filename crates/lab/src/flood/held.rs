@@ -22,7 +22,7 @@ pub struct Holder {
     /// Connections, half of them over IPv6
     #[arg(long)]
     connections: usize,
-    /// The file that the clients' ends of all connections are written to when they stand
+    /// The file that the clients' ends of all connections are written to when they stand; beside it is one with the ending `done` when all have been used for the last time
     #[arg(long)]
     ready: PathBuf,
     /// Use the connections all the time, too: each asks again when it has its answer
@@ -108,6 +108,8 @@ impl Holder {
         if seen.lost.is_empty() {
             seen.use_all(&mut connections);
         }
+        let done = self.ready.with_extension("done");
+        std::fs::write(&done, "").map_err(LabError::io(format!("write {}", done.display())))?;
         println!("{}", serde_json::json!(seen));
         Ok(true)
     }
