@@ -18,7 +18,7 @@ use crate::{Balancer, Lab, LabError, LabOptions, Stop};
 
 /// How long rules may take to come and to go; generous, for busy machines.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Rules of a port without connections: the entry and the guards.
+/// Rules of each port without connections: the entry and the guards.
 const STANDING: u64 = 4;
 /// Steps of [`Crash::tell`].
 const STEPS: usize = 5;
@@ -143,7 +143,8 @@ impl Crash<'_> {
         }
         self.progress.step("until no rule is left");
         let mut left = Vec::new();
-        if self.settle(&second, "the rules' end", &|own| own.nic.rules <= STANDING).is_err() {
+        let gone = |own: &Status| own.nic.rules <= STANDING * own.ports.len() as u64;
+        if self.settle(&second, "the rules' end", &gone).is_err() {
             left.push(format!("{} rules are left", second.status(self.lab)?.nic.rules));
         }
         if !second.end(self.lab) {
