@@ -31,9 +31,10 @@ impl Refused {
             | Refusal::NoBackend { .. }
             | Refusal::NoSuchBackend { .. }
             | Refusal::NoCapture(_) => StatusCode::NOT_FOUND,
-            Refusal::Already { .. } | Refusal::Impossible(_) | Refusal::NeedsRestart(_) => {
-                StatusCode::CONFLICT
-            }
+            Refusal::Already { .. }
+            | Refusal::Impossible(_)
+            | Refusal::NeedsRestart(_)
+            | Refusal::Capturing(_) => StatusCode::CONFLICT,
             Refusal::Outdated(_) => StatusCode::PRECONDITION_FAILED,
             Refusal::Configuration(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Refusal::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,

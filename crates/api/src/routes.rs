@@ -128,7 +128,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         )
         .takes::<CaptureOrder>()
         .answers::<CaptureStarted>()
-        .refuses(&[StatusCode::NOT_FOUND]),
+        .refuses(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT]),
         Endpoint::get(
             "/v1/captures/{id}",
             "The frames that a capture has caught since this was last asked.",

@@ -88,6 +88,9 @@ pub enum Refusal {
     /// What is asked can't be said now.
     #[error("{0}; ask again")]
     Busy(String),
+    /// One capture goes on at a time.
+    #[error("{0}; ask again")]
+    Capturing(String),
     /// The configuration is another one than the client takes it for.
     #[error(
         "nothing has changed: the configuration has the version {0} by now; read it, and ask again with that version"

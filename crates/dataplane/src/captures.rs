@@ -61,7 +61,7 @@ impl Captures {
         now_ms: u64,
     ) -> Result<CaptureStarted, Refusal> {
         if self.running.as_ref().is_some_and(|own| own.ended.is_none()) {
-            return Err(Refusal::Busy("another capture goes on".to_owned()));
+            return Err(Refusal::Capturing("another capture goes on".to_owned()));
         }
         let filter = filter(order, shared, names)?;
         let lost = Arc::default();
@@ -69,7 +69,7 @@ impl Captures {
         for worker in &mut self.workers {
             let (ring, caught) = rtrb::RingBuffer::new(RING);
             let catcher = Catcher { filter: filter.clone(), ring, lost: Arc::clone(&lost) };
-            let busy = |_| Refusal::Busy("a worker has not ended its last capture".to_owned());
+            let busy = |_| Refusal::Capturing("a worker has not ended its last capture".to_owned());
             worker.push(catcher).map_err(busy)?;
             rings.push(caught);
         }
