@@ -259,3 +259,34 @@ pub(crate) fn run(
     after.truncate(length);
     Ok(Ran { outcome, frame: after, duration })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static UNBOUNDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/unbounded.o"));
+
+    #[test]
+    fn a_program_that_the_verifier_refuses_is_one_line_and_no_lack_of_permission() {
+        let settings = Settings {
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            capacity: 8,
+            actions: 8,
+            seed: 7,
+            always_redirects: false,
+        };
+        match load(FORWARD, &settings, &[]) {
+            Ok(_) => {}
+            Err(error) if error.is_permission() => {
+                eprintln!("skipped: {error}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        let error = load(UNBOUNDED, &settings, &[]).expect_err("no bounds check");
+        assert!(!error.is_permission(), "{error}");
+        let line = error.to_string();
+        assert!(line.starts_with("XDP: the kernel refuses the program: "), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+    }
+}
