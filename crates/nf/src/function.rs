@@ -36,6 +36,24 @@ impl Default for Silence {
     }
 }
 
+/// The pause before the first trial of a stuck function, in nanoseconds: a queue that is
+/// not ready yet when the link comes up is ready soon.
+const STUCK_PAUSE_NS: u64 = 100_000_000;
+/// The pause before the first trial of a silent function: each trial costs frames.
+const SILENT_PAUSE_NS: u64 = 1_000_000_000;
+/// The longest pause between two trials.
+const LONGEST_PAUSE_NS: u64 = 10_000_000_000;
+/// How long a function on trial may be silent: a dead one is to cost few frames.
+const TRIAL_NS: u64 = 20_000_000;
+
+/// The next trial of a function that is stuck or silent. Without trials it would get no
+/// frame, and so could never show that it works again.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    due_ns: u64,
+    pause_ns: u64,
+}
+
 /// What the server knows of one instance.
 #[derive(Debug)]
 pub(crate) struct Function {
@@ -50,6 +68,8 @@ pub(crate) struct Function {
     silent_since: Option<u64>,
     /// Since when its queue is full.
     full_since: Option<u64>,
+    /// It is `None` once the function has returned a frame since its link came up.
+    trial: Option<Trial>,
 }
 
 impl Function {
@@ -63,7 +83,24 @@ impl Function {
             back: 0,
             silent_since: None,
             full_since: None,
+            trial: None,
         }
+    }
+
+    /// Its link is up: it works until it shows otherwise.
+    pub(crate) fn attaches(&mut self) {
+        self.health = Health::Up;
+        self.trial = None;
+    }
+
+    /// It works again if it may be tried again by now.
+    pub(crate) fn tries_again(&mut self, now_ns: u64) -> bool {
+        let due = self.trial.is_some_and(|trial| now_ns >= trial.due_ns);
+        let failed = matches!(self.health, Health::Stuck | Health::Silent);
+        if due && failed {
+            self.health = Health::Up;
+        }
+        due && failed
     }
 
     pub(crate) fn sends(&mut self, sequence: u64, bytes: u64, now_ns: u64) {
@@ -87,6 +124,7 @@ impl Function {
     pub(crate) fn returns(&mut self, sequence: u64, now_ns: u64) {
         self.back = self.back.max(sequence);
         self.full_since = None;
+        self.trial = None;
         self.silent_since = (self.back < self.sent).then_some(now_ns);
     }
 
@@ -95,15 +133,25 @@ impl Function {
         let over = |since: Option<u64>, most| {
             since.is_some_and(|since| now_ns.saturating_sub(since) > most)
         };
-        if over(self.full_since, silence.stuck_ns) {
+        let on_trial = self.trial.is_some();
+        if over(self.full_since, if on_trial { 0 } else { silence.stuck_ns }) {
             return Some(Health::Stuck);
         }
-        let silent = silence.silent_ns.is_some_and(|most| over(self.silent_since, most));
+        let silent = silence.silent_ns.is_some_and(|most| {
+            over(self.silent_since, if on_trial { most.min(TRIAL_NS) } else { most })
+        });
         silent.then_some(Health::Silent)
     }
 
-    /// What it had is lost.
-    pub(crate) fn fail(&mut self, health: Health) {
+    /// What it had is lost. A stuck or silent function is tried again after a pause that
+    /// doubles with each trial.
+    pub(crate) fn fail(&mut self, health: Health, now_ns: u64) {
+        let first_ns = if health == Health::Stuck { STUCK_PAUSE_NS } else { SILENT_PAUSE_NS };
+        let pause_ns = self.trial.map_or(first_ns, |trial| {
+            trial.pause_ns.saturating_mul(2).clamp(first_ns, LONGEST_PAUSE_NS)
+        });
+        self.trial = (health != Health::Unplugged)
+            .then(|| Trial { due_ns: now_ns.saturating_add(pause_ns), pause_ns });
         if self.health == Health::Up {
             self.counters.failures += 1;
             self.counters.lost += self.sent.saturating_sub(self.back);

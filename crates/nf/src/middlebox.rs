@@ -139,10 +139,13 @@ impl<P: PacketBuf> Middlebox<P> {
         }
     }
 
-    /// Lets time pass: for functions that return nothing and frames that wait. To be
-    /// called at least every millisecond.
+    /// Lets time pass: for functions that return nothing, those that are tried again, and
+    /// frames that wait. To be called at least every millisecond.
     pub fn advance(&mut self, now_ns: u64, out: &mut impl Outbox<P>) {
         for number in 0..self.functions.len() {
+            if self.functions.get_mut(number).is_some_and(|one| one.tries_again(now_ns)) {
+                self.balancer.revive(number as u16, now_ns);
+            }
             let function = self.functions.get(number).filter(|one| one.health == Health::Up);
             if let Some(why) = function.and_then(|one| one.failing(self.settings.silence, now_ns)) {
                 self.fail(number as u16, why, now_ns);
@@ -157,7 +160,7 @@ impl<P: PacketBuf> Middlebox<P> {
         let Some(function) = self.functions.get_mut(usize::from(number)) else { return };
         match (up, function.health) {
             (true, Health::Unplugged) => {
-                function.health = Health::Up;
+                function.attaches();
                 self.balancer.revive(number, now_ns);
             }
             (false, health) if health != Health::Unplugged => {
@@ -348,7 +351,7 @@ impl<P: PacketBuf> Middlebox<P> {
 
     fn fail(&mut self, number: u16, why: Health, now_ns: u64) {
         if let Some(function) = self.functions.get_mut(usize::from(number)) {
-            function.fail(why);
+            function.fail(why, now_ns);
         }
         self.balancer.fail(number, now_ns);
     }

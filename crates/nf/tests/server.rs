@@ -332,6 +332,103 @@ fn a_full_queue_that_stays_full_is_a_dead_function() {
     assert_eq!(world.server.function(0).unwrap().0, Health::Stuck);
 }
 
+/// A vhost queue may refuse the first frames after its link is up.
+#[test]
+fn a_stuck_function_with_an_empty_queue_is_tried_again() {
+    let mut world = World::new(settings(2, Order::default(), Stamp::Side, Kind::Even));
+    let health = |world: &World| world.server.function(0).unwrap().0;
+    let refuse = |world: &mut World| {
+        for flow in 0..12 {
+            world.happen(&Event::Frame { flow, back: false });
+        }
+        // Buckets move once the other function has returned their frames.
+        world.happen(&Event::Work { function: 1, frames: 255, drop: false, copy: false });
+        let mut refused = 0;
+        for packet in std::mem::take(&mut world.queues[0]) {
+            world.server.refused_by_function(0, &packet, world.now_ns);
+            refused += 1;
+        }
+        refused
+    };
+    assert!(refuse(&mut world) > 0);
+    world.happen(&Event::Wait { ns: 11_000_000 });
+    assert_eq!(health(&world), Health::Stuck);
+    assert_eq!(refuse(&mut world), 0, "it gets no frame");
+    world.happen(&Event::Wait { ns: 99_000_000 });
+    assert_eq!(health(&world), Health::Stuck);
+    world.happen(&Event::Wait { ns: 2_000_000 });
+    assert_eq!(health(&world), Health::Up);
+    assert!(refuse(&mut world) > 0, "it is tried");
+    world.happen(&Event::Wait { ns: 1 });
+    assert_eq!(health(&world), Health::Stuck, "one refusal is enough");
+    world.happen(&Event::Wait { ns: 199_000_000 });
+    assert_eq!(health(&world), Health::Stuck, "the pause has doubled");
+    world.happen(&Event::Wait { ns: 2_000_000 });
+    for flow in 0..12 {
+        world.happen(&Event::Frame { flow, back: false });
+    }
+    world.settle();
+    assert_eq!(health(&world), Health::Up);
+    assert_eq!(world.server.map().iter().filter(|function| **function == 0).count(), 8);
+    assert!(refuse(&mut world) > 0);
+    world.happen(&Event::Wait { ns: 9_000_000 });
+    assert_eq!(health(&world), Health::Up, "it has returned frames: no trial any more");
+    world.check_sums();
+}
+
+/// A function that drops all it gets, as a firewall under attack does, or that hangs.
+#[test]
+fn a_silent_function_is_tried_again_for_a_moment() {
+    let mut world = World::new(settings(2, Order::default(), Stamp::Side, Kind::Even));
+    let health = |world: &World| world.server.function(0).unwrap().0;
+    let drop_all = |world: &mut World| {
+        for flow in 0..12 {
+            world.happen(&Event::Frame { flow, back: false });
+        }
+        std::mem::take(&mut world.queues[0]).len()
+    };
+    assert!(drop_all(&mut world) > 0);
+    world.happen(&Event::Wait { ns: 501_000_000 });
+    assert_eq!(health(&world), Health::Silent);
+    world.happen(&Event::Wait { ns: 999_000_000 });
+    assert_eq!(drop_all(&mut world), 0);
+    world.happen(&Event::Wait { ns: 2_000_000 });
+    assert_eq!(health(&world), Health::Up);
+    assert!(drop_all(&mut world) > 0);
+    world.happen(&Event::Wait { ns: 19_000_000 });
+    assert_eq!(health(&world), Health::Up);
+    world.happen(&Event::Wait { ns: 2_000_000 });
+    assert_eq!(health(&world), Health::Silent, "on trial, 20 ms are enough");
+    for _ in 0..10 {
+        world.happen(&Event::Wait { ns: 2_000_000_000 });
+        if health(&world) == Health::Up {
+            break;
+        }
+    }
+    for flow in 0..12 {
+        world.happen(&Event::Frame { flow, back: false });
+    }
+    world.settle();
+    assert_eq!(health(&world), Health::Up);
+}
+
+/// Without a link there is nothing to try.
+#[test]
+fn an_unplugged_function_is_not_tried() {
+    let mut world = World::new(settings(2, Order::default(), Stamp::Side, Kind::Even));
+    let refused = HeapPacket::new(&frame(0, 1, false));
+    world.server.refused_by_function(0, &refused, world.now_ns);
+    world.happen(&Event::Wait { ns: 11_000_000 });
+    assert_eq!(world.server.function(0).unwrap().0, Health::Stuck);
+    world.server.set_link(0, false, world.now_ns, &mut Out::default());
+    for _ in 0..20 {
+        world.happen(&Event::Wait { ns: 1_000_000_000 });
+        assert_eq!(world.server.function(0).unwrap().0, Health::Unplugged);
+    }
+    world.server.set_link(0, true, world.now_ns, &mut Out::default());
+    assert_eq!(world.server.function(0).unwrap().0, Health::Up);
+}
+
 #[test]
 fn without_functions_frames_drop_or_pass_as_configured() {
     for (all_down, passed) in [(AllDown::Drop, 0), (AllDown::Pass, 1)] {

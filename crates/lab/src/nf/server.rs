@@ -1,6 +1,7 @@
 //! The server's process and those of its functions.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,10 @@ use crate::{Lab, LabError};
 
 /// How long processes may take to come and go; generous, for busy machines.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a function is started until it attaches.
+const TRIES: u32 = 3;
+/// The server's process.
+const SERVER: &str = "nf-server";
 /// How the functions are attached and tagged.
 const TAGGINGS: [&str; 2] = ["mac", "vlan"];
 
@@ -90,7 +95,7 @@ impl Server {
         std::fs::write(&file, text).map_err(LabError::io(format!("write {}", file.display())))?;
         let argv =
             [&binary.display().to_string(), "nf", "run", "--config", &file.display().to_string()];
-        let pid = lab.spawn(BALANCER, "nf-server", &argv)?;
+        let pid = lab.spawn(BALANCER, SERVER, &argv)?;
         let (binary, program) = (binary.to_owned(), program.map(Path::to_owned));
         let mut server = Self { binary, program, pid, functions: [None; 2], starts: 0 };
         server.wait(lab, "the status socket", |_| true)?;
@@ -100,8 +105,22 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts a function and waits until it is up.
+    /// Starts a function and waits until it is up. One that does not attach is said and
+    /// started again, as an operator's init system does it.
     pub(super) fn start_function(&mut self, lab: &mut Lab, number: usize) -> Result<(), LabError> {
+        let mut tries = 1;
+        loop {
+            let Err(error) = self.try_function(lab, number) else { return Ok(()) };
+            if tries == TRIES || matches!(error, LabError::Interrupted) {
+                return Err(error);
+            }
+            eprintln!("nf: try {tries} of {TRIES}: {error}");
+            self.bury(lab, number);
+            tries += 1;
+        }
+    }
+
+    fn try_function(&mut self, lab: &mut Lab, number: usize) -> Result<(), LabError> {
         let attach = format!("vhost:{}", socket(lab.dir(), number));
         self.starts += 1;
         let name = format!("nf{number}-{}", self.starts);
@@ -116,7 +135,8 @@ impl Server {
             *place = Some(pid);
         }
         let up = |status: &Status| status.functions.get(number).is_some_and(|f| f.health == "up");
-        self.wait(lab, &name, up)
+        let what = format!("{name} attaching");
+        self.wait_for(lab, &what, &[(pid, &name)], up)
     }
 
     /// The pid of a function.
@@ -156,23 +176,37 @@ impl Server {
         what: &str,
         wanted: impl Fn(&Status) -> bool,
     ) -> Result<(), LabError> {
+        self.wait_for(lab, what, &[], wanted)
+    }
+
+    /// Waits as long as the server and the processes `needed`, by their pids and names, run.
+    fn wait_for(
+        &self,
+        lab: &mut Lab,
+        what: &str,
+        needed: &[(u32, &str)],
+        wanted: impl Fn(&Status) -> bool,
+    ) -> Result<(), LabError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.status(lab);
             if status.as_ref().is_ok_and(&wanted) {
                 return Ok(());
             }
-            if let Some(status) = lab.ended(self.pid) {
-                let log = crate::lab::log_tail(&lab.log("nf-server"));
-                let command = "hnlb nf run".to_owned();
-                return Err(LabError::Command { command, status, stderr: log });
+            let processes = || std::iter::once((self.pid, SERVER)).chain(needed.iter().copied());
+            for (pid, name) in processes() {
+                if let Some(status) = lab.ended(pid) {
+                    let (command, stderr) = (name.to_owned(), tail(lab, name));
+                    return Err(LabError::Command { command, status, stderr });
+                }
             }
             if Instant::now() >= deadline {
-                return Err(LabError::Timeout {
-                    what: what.to_owned(),
-                    seconds: PATIENCE.as_secs(),
-                    detail: format!("; the last status: {status:?}"),
-                });
+                let mut detail = format!("; the last status: {status:?}");
+                for (_, name) in processes() {
+                    let _ = write!(detail, "\nthe end of the log of {name}:\n{}", tail(lab, name));
+                }
+                let (what, seconds) = (what.to_owned(), PATIENCE.as_secs());
+                return Err(LabError::Timeout { what, seconds, detail });
             }
             lab.stop().sleep(Duration::from_millis(20))?;
         }
@@ -195,6 +229,10 @@ impl Server {
         }
         Ok(text)
     }
+}
+
+fn tail(lab: &Lab, name: &str) -> String {
+    crate::lab::log_tail(&lab.log(name))
 }
 
 fn socket(dir: &Path, number: usize) -> String {
