@@ -7,7 +7,7 @@ fn main() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed=BPF_CLANG");
     let clang = std::env::var("BPF_CLANG").unwrap_or_else(|_| "clang".to_owned());
     let out = PathBuf::from(std::env::var("OUT_DIR").map_err(|e| format!("OUT_DIR: {e}"))?);
-    for name in ["gate", "forward", "bench", "unbounded"] {
+    for name in ["gate", "up", "forward", "bench", "unbounded"] {
         let status = Command::new(&clang)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
             .args(["-nostdinc", "-c", &format!("bpf/{name}.c"), "-o"])

@@ -14,6 +14,12 @@ pub enum Error {
         /// What libbpf said.
         source: libbpf_rs::Error,
     },
+    /// The verifier refuses the program.
+    #[error("XDP: the kernel's verifier refuses the program: {verdict}")]
+    Verifier {
+        /// The last line of its log.
+        verdict: String,
+    },
     /// A map could not be mapped into this process.
     #[error("XDP: the map {map} can't be mapped: {source}")]
     NotMapped {
@@ -68,6 +74,14 @@ impl Error {
     #[must_use]
     pub const fn is_permission(&self) -> bool {
         matches!(self, Self::NotPermitted)
+    }
+
+    /// The error of a refused program with the verifier's verdict, if it has given one.
+    pub(crate) fn by_verifier(self, verdict: Option<String>) -> Self {
+        match (self, verdict) {
+            (Self::Refused { .. }, Some(verdict)) => Self::Verifier { verdict },
+            (other, _) => other,
+        }
     }
 
     pub(crate) fn refused(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {

@@ -22,6 +22,7 @@ mod program;
 mod sockets;
 mod stateless;
 mod table;
+mod verdict;
 
 pub use action::{Action, Change};
 pub use bench::{Bench, Course, System};

@@ -5,16 +5,18 @@ use std::time::Duration;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{
     ErrorKind, MapCore, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject,
-    PrintLevel, Program as LoadedProgram, ProgramHandle, ProgramInput, ProgramMut, libbpf_sys,
+    Program as LoadedProgram, ProgramHandle, ProgramInput, ProgramMut, libbpf_sys,
 };
 use mapped::Mapped;
 use wire::Mac;
 
 use crate::classes::CLASSES;
 use crate::stateless::{COUNTERS, GROUP, GROUPS, LINE, Maps, SHARDS};
-use crate::{Error, Interface, Leftover, Leftovers, Sockets, Table, action, entry};
+use crate::{Error, Interface, Leftover, Leftovers, Sockets, Table, action, entry, verdict};
 
 static FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.o"));
+
+static UP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/up.o"));
 
 /// The program's name.
 const NAME: &str = "hnlb_forward";
@@ -104,8 +106,21 @@ impl Program {
     /// the table that don't say by addresses where their packets go; all are returned.
     ///
     /// # Errors
-    /// An [`Error`] that says what the kernel refused; the gate stays then.
+    /// An [`Error`] that says what the kernel refused. All packets go to the sockets then.
     pub fn attach(
+        interface: &Interface,
+        sockets: &Sockets,
+        settings: &Settings,
+        leftovers: Leftovers,
+    ) -> Result<(Self, Table, Vec<Leftover>), Error> {
+        let attached = Self::put(interface, sockets, settings, leftovers);
+        if attached.is_err() && sockets.are_apart() {
+            pass_up(interface, sockets)?;
+        }
+        attached
+    }
+
+    fn put(
         interface: &Interface,
         sockets: &Sockets,
         settings: &Settings,
@@ -176,12 +191,20 @@ pub(crate) fn load(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<(Obje
     if !cfg!(target_arch = "x86_64") {
         return Err(Error::Architecture);
     }
-    libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
+    let (object, verdict) = verdict::of(|| load_object(elf, settings, more));
+    let object = object.map_err(|error| error.by_verifier(verdict))?;
+    let slots = settings.slots();
+    let entries = map(&object, "entries", slots as usize * entry::WORDS)?;
+    let actions = map(&object, "actions", settings.actions as usize * action::WORDS)?;
+    let sizes = [slots, settings.actions];
+    Ok((object, Table::new(entries, actions, settings.seed, sizes)))
+}
+
+fn load_object(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<Object, Error> {
     check_permission()?;
     let open = ObjectBuilder::default().open_memory(elf);
     let mut open = open.map_err(Error::refused("the compiled program can't be read"))?;
-    let slots = settings.slots();
-    size(&mut open, "entries", slots)?;
+    size(&mut open, "entries", settings.slots())?;
     size(&mut open, "actions", settings.actions)?;
     let mut constants = open
         .maps_mut()
@@ -193,11 +216,16 @@ pub(crate) fn load(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<(Obje
         .and_then(|value| value.get_mut(..bytes.len()))
         .ok_or(Error::Missing("constants"))?
         .copy_from_slice(&bytes);
-    let object = open.load().map_err(Error::refused("the kernel refuses the program"))?;
-    let entries = map(&object, "entries", slots as usize * entry::WORDS)?;
-    let actions = map(&object, "actions", settings.actions as usize * action::WORDS)?;
-    let sizes = [slots, settings.actions];
-    Ok((object, Table::new(entries, actions, settings.seed, sizes)))
+    open.load().map_err(Error::refused("the kernel refuses the program"))
+}
+
+/// Puts a program that passes all packets to `sockets` in the place of the gate.
+fn pass_up(interface: &Interface, sockets: &Sockets) -> Result<(), Error> {
+    let load = || ObjectBuilder::default().open_memory(UP)?.load();
+    let (object, _) = verdict::of(load);
+    let object = object.map_err(Error::refused("packets of some queues do not go up"))?;
+    sockets.fill(&object)?;
+    interface.replace(find(&object, "hnlb_up")?.as_fd())
 }
 
 /// A program that the verifier refuses gets the same error as a process without
@@ -267,7 +295,7 @@ mod tests {
     static UNBOUNDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/unbounded.o"));
 
     #[test]
-    fn a_program_that_the_verifier_refuses_is_one_line_and_no_lack_of_permission() {
+    fn a_program_that_the_verifier_refuses_is_one_line_with_its_verdict() {
         let settings = Settings {
             mac: Mac([2, 0, 0, 0, 0, 1]),
             capacity: 8,
@@ -286,7 +314,10 @@ mod tests {
         let error = load(UNBOUNDED, &settings, &[]).expect_err("no bounds check");
         assert!(!error.is_permission(), "{error}");
         let line = error.to_string();
-        assert!(line.starts_with("XDP: the kernel refuses the program: "), "{line}");
+        let verdict = "XDP: the kernel's verifier refuses the program: ";
+        let log = line.strip_prefix(verdict).expect("the verifier is named");
+        // The same words on all kernels from 5.15 to 6.18.
+        assert!(log.contains("packet"), "{line}");
         assert_eq!(line.lines().count(), 1, "{line}");
     }
 }

@@ -10,6 +10,8 @@ use crate::{Error, Interface};
 pub struct Sockets {
     /// By queue.
     maps: Vec<MapHandle>,
+    /// They are several.
+    apart: bool,
 }
 
 impl Sockets {
@@ -20,11 +22,17 @@ impl Sockets {
     /// There is none, or what the kernel refused.
     pub fn add(&mut self, interface: &Interface, queues: u16) -> Result<(), Error> {
         let map = interface.sockets()?;
+        self.apart = !self.maps.is_empty();
         for _ in 0..queues {
             let another = MapHandle::try_from(&map);
             self.maps.push(another.map_err(Error::refused("the sockets can't be taken over"))?);
         }
         Ok(())
+    }
+
+    /// Whether there are several maps, of which the attached gate has one.
+    pub(crate) const fn are_apart(&self) -> bool {
+        self.apart
     }
 
     /// Lets the program of `object` send packets to the sockets.

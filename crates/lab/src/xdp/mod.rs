@@ -4,7 +4,7 @@
 
 mod scenes;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use self::scenes::Scene;
 use crate::column::Column;
@@ -20,19 +20,19 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Sets up a lab whose link to HNLB has `queues` receive and send queues, lets
-    /// `prepare` change it, and starts HNLB with as many workers.
+    /// `prepare` change it, and starts what that returns with as many workers.
     fn set(
         binary: &'a Path,
         stop: &Stop,
         queues: u16,
-        prepare: fn(&Lab) -> Result<(), LabError>,
+        prepare: fn(&Lab, PathBuf) -> Result<PathBuf, LabError>,
     ) -> Result<Self, LabError> {
         let stop = stop.clone();
         let mut lab = Lab::up(LabOptions { queues, stop, ..LabOptions::default() })?;
-        prepare(&lab)?;
+        let started = prepare(&lab, binary.to_owned())?;
         let one = Column::Xdp.run(flow::Mode::Nat, 1);
         let run = LabRun { workers: queues, queues, ..one };
-        let balancer = Balancer::start(&mut lab, binary, &run)?;
+        let balancer = Balancer::start(&mut lab, &started, &run)?;
         Ok(Self { lab, balancer, binary })
     }
 

@@ -1,5 +1,7 @@
 //! The scenes, one sentence each.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,17 +19,17 @@ pub(super) struct Scene {
     pub(super) name: &'static str,
     /// Queues of HNLB's link, and workers.
     pub(super) queues: u16,
-    /// Before HNLB starts.
-    pub(super) prepare: fn(&Lab) -> Result<(), LabError>,
+    /// Before HNLB starts, whose program is at the path; what is to be started instead.
+    pub(super) prepare: fn(&Lab, PathBuf) -> Result<PathBuf, LabError>,
     pub(super) play: fn(&mut Stage<'_>) -> Result<(), LabError>,
 }
 
 /// All scenes.
-pub(super) const ALL: [Scene; 4] = [
+pub(super) const ALL: [Scene; 5] = [
     Scene {
         name: "two workers get packets from two queues, and the kernel forwards of both",
         queues: 2,
-        prepare: |_| Ok(()),
+        prepare: |_, binary| Ok(binary),
         play: two_queues,
     },
     Scene {
@@ -43,9 +45,15 @@ pub(super) const ALL: [Scene; 4] = [
         play: in_software,
     },
     Scene {
+        name: "with a program that the verifier refuses HNLB works in software, and says why in a line",
+        queues: 2,
+        prepare: spoil_program,
+        play: refused,
+    },
+    Scene {
         name: "without its interface HNLB goes on, and says so in a line",
         queues: 1,
-        prepare: |_| Ok(()),
+        prepare: |_, binary| Ok(binary),
         play: interface_gone,
     },
 ];
@@ -114,13 +122,13 @@ fn two_queues(stage: &mut Stage<'_>) -> Result<(), LabError> {
 }
 
 /// Backends tell their neighbours when they have another Ethernet address.
-fn announce_addresses(lab: &Lab) -> Result<(), LabError> {
+fn announce_addresses(lab: &Lab, binary: PathBuf) -> Result<PathBuf, LabError> {
     for host in &BACKENDS {
         let script = "echo 1 > /proc/sys/net/ipv4/conf/all/arp_notify\n\
                       echo 1 > /proc/sys/net/ipv6/conf/eth0/ndisc_notify\n";
         lab.exec(host.name, &["sh", "-c", script])?.success()?;
     }
-    Ok(())
+    Ok(binary)
 }
 
 fn moved_neighbours(stage: &mut Stage<'_>) -> Result<(), LabError> {
@@ -167,22 +175,50 @@ impl Stage<'_> {
 }
 
 /// A program of somebody else's, which passes everything to the kernel.
-fn attach_another(lab: &Lab) -> Result<(), LabError> {
+fn attach_another(lab: &Lab, binary: PathBuf) -> Result<PathBuf, LabError> {
     const SOURCE: &str = "__attribute__((section(\"xdp\"), used)) int others(void *context)\n\
                           {\n\treturn 2;\n}\n\
                           char terms[] __attribute__((section(\"license\"), used)) = \"GPL\";\n";
-    let (source, object): (PathBuf, _) = (lab.dir().join("others.c"), lab.dir().join("others.o"));
-    std::fs::write(&source, SOURCE).map_err(LabError::io(format!("write {}", source.display())))?;
-    let mut clang = Command::new("clang");
-    clang
-        .args(["-O2", "-g", "-target", "bpf", "-Wno-unused", "-c"])
-        .arg(&source)
-        .arg("-o")
-        .arg(&object);
-    exec::run(&mut clang, None, Duration::from_secs(30), lab.stop())?.success()?;
-    let object = object.display().to_string();
+    let flags = ["-target", "bpf", "-g", "-Wno-unused", "-c"];
+    let object = compile(lab, SOURCE, "others", &flags)?.display().to_string();
     let argv = ["ip", "link", "set", PORT, "xdpdrv", "obj", &object, "sec", "xdp"];
-    lab.exec(BALANCER, &argv)?.success().map(drop)
+    lab.exec(BALANCER, &argv)?.success()?;
+    Ok(binary)
+}
+
+/// A script that starts HNLB with another program in the place of its own.
+fn spoil_program(lab: &Lab, binary: PathBuf) -> Result<PathBuf, LabError> {
+    let library = compile(lab, include_str!("refuse.c"), "refuse", &["-shared", "-fPIC"])?;
+    let (script, binary) = (lab.dir().join("spoilt"), binary.display());
+    let text = format!("#!/bin/sh\nLD_PRELOAD={} exec {binary} \"$@\"\n", library.display());
+    let write = || -> std::io::Result<()> {
+        std::fs::write(&script, text)?;
+        std::fs::set_permissions(&script, Permissions::from_mode(0o755))
+    };
+    write().map_err(LabError::io(format!("write {}", script.display())))?;
+    Ok(script)
+}
+
+/// What clang makes of `source`.
+fn compile(lab: &Lab, source: &str, name: &str, flags: &[&str]) -> Result<PathBuf, LabError> {
+    let (file, object) = (lab.dir().join(format!("{name}.c")), lab.dir().join(format!("{name}.o")));
+    std::fs::write(&file, source).map_err(LabError::io(format!("write {}", file.display())))?;
+    let mut clang = Command::new("clang");
+    clang.args(flags).arg("-O2").arg(&file).arg("-o").arg(&object);
+    exec::run(&mut clang, None, Duration::from_secs(30), lab.stop())?.success()?;
+    Ok(object)
+}
+
+fn refused(stage: &mut Stage<'_>) -> Result<(), LabError> {
+    stage.one_line("verifier refuses the program: ")?;
+    stage.one_line("R2 offset is outside of the packet: connections stay in software")?;
+    stage.load(Connections::KeepAlive)?;
+    stage.load(Connections::Short)?;
+    let status = stage.balancer.status(&stage.lab)?;
+    if forwarded(&status) > 0 || status.workers.iter().any(|own| own.totals.packets == 0) {
+        return Err(wrong("not all packets have gone by the workers"));
+    }
+    Ok(())
 }
 
 fn in_software(stage: &mut Stage<'_>) -> Result<(), LabError> {
