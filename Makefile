@@ -19,7 +19,7 @@ help:
 	@echo 'make test-miri the connection table in Miri, on the nightly toolchain'
 	@echo 'make test-e2e  only the whole lab, with each encoding'
 	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
-	@echo 'make test-xdp-kernels  the XDP program on Debian kernels 6.1 and 6.12, in QEMU'
+	@echo 'make test-xdp-kernels  the XDP program on Linux 5.15, 6.1 and 6.12, in QEMU'
 	@echo 'make test-api  the control API against API_CASES=$(API_CASES) random requests'
 	@echo 'make test-deb  the package, installed, run and removed in a clean Debian (root)'
 	@echo 'make test-releases  crate dpdk against the headers of DPDK 23.11 and 24.11'

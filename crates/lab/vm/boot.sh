@@ -1,11 +1,11 @@
 #!/bin/sh
-# Boots Debian's own kernel in QEMU, without KVM, on this machine's root file
+# Boots a Debian or Ubuntu kernel in QEMU, without KVM, on this machine's root file
 # system (shared read-only over 9p), runs a command in it and ends.
 #
 #   boot.sh CACHE SHARE SECONDS COMMAND...
 #
-# CACHE keeps the unpacked kernel between runs: that of the package VM_KERNEL, or of
-# linux-image-amd64. SHARE is a directory that is
+# CACHE keeps the unpacked kernel between runs: that of the package VM_KERNEL, of the
+# packages in VM_KERNEL_FILES (lines of address and SHA256 sum), or of linux-image-amd64. SHARE is a directory that is
 # /run/share in the guest (read-only). The command runs as root in /; what it
 # prints comes out here. Exit status: the command's; 77 with a reason if this
 # machine cannot do it; 124 if it took longer than SECONDS.
@@ -30,13 +30,23 @@ mkdir -p "$cache/kernel"
 cache=$(cd "$cache" && pwd)
 share=$(cd "$share" && pwd)
 if ! ls "$cache"/kernel/boot/vmlinuz-* > /dev/null 2>&1; then
-    package=${VM_KERNEL:-$(apt-cache depends linux-image-amd64 2> /dev/null |
-        sed -n 's/.*Depends: \(linux-image-[^ ]*\).*/\1/p' | head -n 1)}
-    [ -n "$package" ] || skip "no linux-image-amd64 in the package lists (apt-get update first)"
     rm -f "$cache"/*.deb
-    (cd "$cache" && apt-get download "$package") > "$cache/download.log" 2>&1 ||
-        skip "$package cannot be downloaded: $(tail -n 1 "$cache/download.log")"
-    dpkg -x "$cache"/linux-image-*.deb "$cache/kernel"
+    if [ -n "${VM_KERNEL_FILES:-}" ]; then
+        echo "$VM_KERNEL_FILES" | while read -r address sum; do
+            /usr/lib/apt/apt-helper download-file "$address" "$cache/${address##*/}" "SHA256:$sum" || exit 1
+        done > "$cache/download.log" 2>&1 ||
+            skip "a kernel cannot be downloaded: $(grep '^E:' "$cache/download.log" | tail -n 1)"
+    else
+        package=${VM_KERNEL:-$(apt-cache depends linux-image-amd64 2> /dev/null |
+            sed -n 's/.*Depends: \(linux-image-[^ ]*\).*/\1/p' | head -n 1)}
+        [ -n "$package" ] || skip "no linux-image-amd64 in the package lists (apt-get update first)"
+        (cd "$cache" && apt-get download "$package") > "$cache/download.log" 2>&1 ||
+            skip "$package cannot be downloaded: $(tail -n 1 "$cache/download.log")"
+    fi
+    # The modules come first: a kernel that is there counts as whole.
+    for deb in $(ls -r "$cache"/linux-*.deb); do
+        dpkg -x "$deb" "$cache/kernel"
+    done
     rm -f "$cache"/*.deb
 fi
 kernel=$(find "$cache/kernel/boot" -name 'vmlinuz-*' | head -n 1)
