@@ -34,6 +34,7 @@ mod service_metrics;
 mod socket;
 mod socket_file;
 mod tokens;
+mod traffic_metrics;
 
 pub use client::Client;
 pub use credentials::{CredentialsError, check};

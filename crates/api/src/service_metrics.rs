@@ -2,6 +2,7 @@
 use status::{BackendStatus, Status};
 
 use crate::open_metrics::{Kind, OpenMetrics};
+use crate::traffic_metrics::traffic;
 
 /// A metric of a backend: its name, its sentence, its value.
 type OfBackend = (&'static str, &'static str, fn(&BackendStatus) -> f64);
@@ -41,6 +42,7 @@ pub(crate) fn services(text: &mut OpenMetrics, status: &Status) {
     for service in &status.services {
         embryonic.sample(&[("service", service.name.as_str())], service.embryonic.into());
     }
+    traffic(text, status);
     health(text, status);
     let mut answers = text.family(
         ("hnlb_backend_first_answer_seconds", Kind::Gauge),

@@ -86,6 +86,13 @@ impl<const K: usize> Served<'_, K>
 where
     Key<K>: FastKey<K>,
 {
+    /// The backend of the connection.
+    #[inline(always)]
+    #[must_use]
+    pub fn backend(&self) -> BackendId {
+        self.record.backend()
+    }
+
     /// Where the packet is sent.
     #[inline(always)]
     #[must_use]

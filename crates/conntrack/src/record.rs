@@ -10,7 +10,7 @@ use wire::Transport;
 
 use crate::key::{Deltas, Key};
 use crate::life::Life;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// A connection in memory.
 #[derive(Debug)]
@@ -26,9 +26,12 @@ pub(crate) struct Record<const K: usize> {
     /// Checksum changes, by direction: the header's in the upper half, the
     /// transport's in the lower.
     deltas: [AtomicU32; 2],
-    /// From the top: service, backend, 8 unused bits, whether packets go as they
-    /// are, whether they go in a tunnel, protocol; each of the last four is a byte.
-    ids: AtomicU64,
+    /// From the top: 8 unused bits, whether packets go as they are, whether they go in
+    /// a tunnel, protocol; each is a byte.
+    kind: AtomicU32,
+    service: AtomicU16,
+    /// Apart from the others, since it is read for every packet.
+    backend: AtomicU16,
     /// Generation, state, offload state.
     life: AtomicU64,
     /// When a packet was last seen, in ticks.
@@ -79,7 +82,9 @@ impl<const K: usize> Record<K> {
             ports: [(); 2].map(|()| AtomicU32::new(0)),
             hops: [(); 2].map(|()| AtomicU32::new(0)),
             deltas: [(); 2].map(|()| AtomicU32::new(0)),
-            ids: AtomicU64::new(0),
+            kind: AtomicU32::new(0),
+            service: AtomicU16::new(0),
+            backend: AtomicU16::new(0),
             life: AtomicU64::new(0),
             seen: AtomicU32::new(0),
             link: AtomicU32::new(0),
@@ -107,11 +112,10 @@ impl<const K: usize> Record<K> {
             word.store(both, Ordering::Relaxed);
         }
         let [forward, _] = &content.keys;
-        let ids = u64::from(content.service.0) << 48
-            | u64::from(content.backend.0) << 32
-            | forwarding_bits(content.forwarding)
-            | u64::from(forward.proto.number());
-        self.ids.store(ids, Ordering::Relaxed);
+        let kind = forwarding_bits(content.forwarding) | u32::from(forward.proto.number());
+        self.kind.store(kind, Ordering::Relaxed);
+        self.service.store(content.service.0, Ordering::Relaxed);
+        self.backend.store(content.backend.0, Ordering::Relaxed);
         self.seen.store(seen, Ordering::Relaxed);
         self.life.store(life.raw(), Ordering::Release);
     }
@@ -125,7 +129,7 @@ impl<const K: usize> Record<K> {
             .zip(key.addresses)
             .fold(0, |other, (word, own)| other | word.load(Ordering::Relaxed) ^ own);
         other |= u64::from(self.ports[way].load(Ordering::Relaxed) ^ key.ports);
-        other |= u64::from(self.ids.load(Ordering::Relaxed) as u8 ^ key.proto.number());
+        other |= u64::from(self.kind.load(Ordering::Relaxed) as u8 ^ key.proto.number());
         other == 0
     }
 
@@ -133,8 +137,8 @@ impl<const K: usize> Record<K> {
     /// quiesced since: it doesn't change. Others may get a mixture.
     #[inline]
     pub(crate) fn content(&self) -> Content<K> {
-        let ids = self.ids.load(Ordering::Relaxed);
-        let proto = Transport::from_number(ids as u8).unwrap_or(Transport::Tcp);
+        let kind = self.kind.load(Ordering::Relaxed);
+        let proto = Transport::from_number(kind as u8).unwrap_or(Transport::Tcp);
         let key = |way: usize| Key {
             addresses: load_all(&self.addresses[way]),
             ports: self.ports[way].load(Ordering::Relaxed),
@@ -148,20 +152,21 @@ impl<const K: usize> Record<K> {
             keys: [key(0), key(1)],
             deltas: self.deltas.each_ref().map(delta),
             hops: self.hops.each_ref().map(|hop| HopId(hop.load(Ordering::Relaxed))),
-            service: ServiceId((ids >> 48) as u16),
-            backend: BackendId((ids >> 32) as u16),
-            forwarding: forwarding_of(ids),
+            service: self.service(),
+            backend: self.backend(),
+            forwarding: forwarding_of(kind),
         }
     }
 
     /// The backend, as [`Self::content`] has it.
+    #[inline(always)]
     pub(crate) fn backend(&self) -> BackendId {
-        BackendId((self.ids.load(Ordering::Relaxed) >> 32) as u16)
+        BackendId(self.backend.load(Ordering::Relaxed))
     }
 
     /// The service, as [`Self::content`] has it.
     pub(crate) fn service(&self) -> ServiceId {
-        ServiceId((self.ids.load(Ordering::Relaxed) >> 48) as u16)
+        ServiceId(self.service.load(Ordering::Relaxed))
     }
 
     /// The first word of the client's 5-tuple, which begins with its address.
@@ -171,9 +176,9 @@ impl<const K: usize> Record<K> {
 
     /// Protocol and forwarding, as [`Self::content`] has them.
     pub(crate) fn kind(&self) -> (Transport, Forwarding) {
-        let ids = self.ids.load(Ordering::Relaxed);
-        let proto = Transport::from_number(ids as u8).unwrap_or(Transport::Tcp);
-        (proto, forwarding_of(ids))
+        let kind = self.kind.load(Ordering::Relaxed);
+        let proto = Transport::from_number(kind as u8).unwrap_or(Transport::Tcp);
+        (proto, forwarding_of(kind))
     }
 
     /// Whether answers go past the load balancer.
@@ -214,7 +219,7 @@ impl<const K: usize> Record<K> {
     #[inline(always)]
     pub(crate) fn is_of(&self, proto: u8, in_tunnel: bool) -> bool {
         let wanted = u16::from(proto) | if in_tunnel { TUNNEL as u16 } else { 0 };
-        self.ids.load(Ordering::Relaxed) as u16 == wanted
+        self.kind.load(Ordering::Relaxed) as u16 == wanted
     }
 
     /// The content and the life it belongs to, whole, for anybody; `None` if
@@ -264,12 +269,12 @@ impl<const K: usize> Record<K> {
     }
 }
 
-/// In the ids of connections whose packets go in a tunnel.
-const TUNNEL: u64 = 1 << 8;
-/// In the ids of those whose packets go as they are.
-const DIRECT: u64 = 1 << 16;
+/// In the kind of connections whose packets go in a tunnel.
+const TUNNEL: u32 = 1 << 8;
+/// In the kind of those whose packets go as they are.
+const DIRECT: u32 = 1 << 16;
 
-const fn forwarding_bits(forwarding: Forwarding) -> u64 {
+const fn forwarding_bits(forwarding: Forwarding) -> u32 {
     match forwarding {
         Forwarding::Rewrite => 0,
         Forwarding::Direct => DIRECT,
@@ -277,10 +282,10 @@ const fn forwarding_bits(forwarding: Forwarding) -> u64 {
     }
 }
 
-const fn forwarding_of(ids: u64) -> Forwarding {
-    if ids & TUNNEL != 0 {
+const fn forwarding_of(kind: u32) -> Forwarding {
+    if kind & TUNNEL != 0 {
         Forwarding::Tunnel
-    } else if ids & DIRECT != 0 {
+    } else if kind & DIRECT != 0 {
         Forwarding::Direct
     } else {
         Forwarding::Rewrite

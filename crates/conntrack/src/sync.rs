@@ -5,7 +5,7 @@ pub(crate) use std::{
     hint::spin_loop,
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicU32, AtomicU64, Ordering, fence},
+        atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
     },
     thread::yield_now,
 };
@@ -15,7 +15,7 @@ pub(crate) use loom::{
     hint::spin_loop,
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicU32, AtomicU64, Ordering, fence},
+        atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence},
     },
     thread::yield_now,
 };

@@ -19,6 +19,8 @@ pub struct Action {
     pub service: ServiceId,
     /// The backend it counts for.
     pub backend: BackendId,
+    /// Which way it goes.
+    pub direction: Direction,
 }
 
 /// A connection for display and export.
@@ -69,7 +71,7 @@ where
             let (new, side) = target(&self.keys, direction);
             Delivery::Rewrite(new.only(side).rewrite(deltas, side))
         });
-        Action { delivery, hop, service: self.service, backend: self.backend }
+        Action { delivery, hop, service: self.service, backend: self.backend, direction }
     }
 }
 

@@ -181,7 +181,9 @@ impl Control {
             Some(leaving) => {
                 let due_ms = *leaving.due_ms.get_or_insert(now_ms + self.plan.fragment_timeout_ms);
                 if now_ms >= due_ms {
-                    self.ids.services.release(&leaving.backends, &leaving.services);
+                    leaving.settle(shared.totals());
+                    let backends: Vec<_> = leaving.backends.iter().map(|own| own.id).collect();
+                    self.ids.services.release(&backends, &leaving.services);
                     self.leaving = None;
                 }
             }

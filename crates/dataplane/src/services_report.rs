@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use offload::StatelessStats;
 use service::{Backend, Service};
-use state::Shared;
+use state::{Carried, Shared};
 
 use crate::stateless_report;
-use status::{BackendStatus, HealthStatus, ServiceStatus};
+use status::{BackendStatus, HealthStatus, ServiceStatus, TrafficStatus};
 
 /// What is known of backends beside the service table.
 pub(crate) struct Known<'a> {
@@ -35,9 +35,14 @@ pub(crate) fn services(
             drained: service.is_drained(backend.id),
             health: (known.health)(service.name(), backend).filter(|_| !removed),
             active: u64::from(shared.loads().connections(backend.id)),
+            traffic: traffic(shared.totals().backend(backend.id)),
             first_answer_ms: first_answer_ms(shared.loads().latency(backend.id)),
             next_hop: (known.next_hop)(backend.address),
         };
+        let backends: Vec<_> = service.backends().iter().map(backend).collect();
+        let departed: Vec<_> = service.departed().iter().map(backend).collect();
+        let mut sum = traffic(shared.totals().gone(service.id()));
+        backends.iter().chain(&departed).for_each(|own: &BackendStatus| sum.add(&own.traffic));
         ServiceStatus {
             id: service.id().0,
             generation: service.generation(),
@@ -45,13 +50,30 @@ pub(crate) fn services(
             name: service.name().to_owned(),
             vip: format!("{}, port {port}/{}", service.vip(), service.proto()),
             embryonic: shared.table().connections_of(service.id())[1],
-            backends: service.backends().iter().map(backend).collect(),
-            departed: service.departed().iter().map(backend).collect(),
+            traffic: sum,
+            backends,
+            departed,
             stateless: stateless_report::of(service, stateless),
         }
     };
     let present = table.services().iter().map(|service| status(service, false));
     present.chain(table.departed_services().iter().map(|service| status(service, true))).collect()
+}
+
+fn traffic(carried: Carried) -> TrafficStatus {
+    let Carried { packets, bytes, opened, resets } = carried;
+    let ([packets_to_backend, packets_to_client], [resets_by_client, resets_by_backend]) =
+        (packets, resets);
+    let [bytes_to_backend, bytes_to_client] = bytes;
+    TrafficStatus {
+        packets_to_backend,
+        bytes_to_backend,
+        packets_to_client,
+        bytes_to_client,
+        opened,
+        resets_by_client,
+        resets_by_backend,
+    }
 }
 
 /// A latency of 1/256 ms, 0 if it is not known, in milliseconds.
@@ -69,7 +91,9 @@ fn endpoint(backend: &Backend) -> String {
 #[cfg(test)]
 mod tests {
     use config::Config;
+    use flow::Direction;
     use setup::{PortFacts, Seed};
+    use state::Account;
     use wire::Mac;
 
     use super::*;
@@ -120,6 +144,10 @@ mod tests {
             shared.loads().opened(id(address));
         }
         let (eleven, thirteen) = (id("10.71.0.11"), id("10.71.0.13"));
+        let counts = shared.totals().register();
+        for (backend, bytes) in [(eleven, 60), (thirteen, 70), (id("10.71.0.12"), 80)] {
+            counts.ways().carry(Account { backend, direction: Direction::Forward }, bytes);
+        }
         let next = text(&[("web", &[12])]);
         control.reload(&shared, ("x.toml".as_ref(), &next), false).unwrap();
         let after = look(&shared);
@@ -137,11 +165,14 @@ mod tests {
             control.tick(&shared, now_ms);
         }
         let end = look(&shared);
+        let carried = |own: TrafficStatus| (own.packets_to_backend, own.bytes_to_backend);
+        assert_eq!(carried(end[0].traffic), (2, 140), "the service keeps what it has carried");
         assert!(end.len() == 1 && end[0].departed.is_empty(), "{end:?}");
         let again = text(&[("web", &[12, 14])]);
         control.reload(&shared, ("x.toml".as_ref(), &again), false).unwrap();
         let ids = backends(&look(&shared));
         assert_eq!(ids[0], (1, 1), "the same backend, the same id");
+        assert_eq!(carried(look(&shared)[0].backends[1].traffic), (0, 0), "another backend's");
         assert_eq!(ids[1].1, 2, "a number that is lent again has another generation: {ids:?}");
     }
 }

@@ -1,8 +1,10 @@
 //! What the offload side reads from, and tells, connections and ports.
+use std::sync::Arc;
+
 use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use service::Binding;
-use state::{MarkTable, QueueEpochs, QueueTable};
+use state::{BackendCounts, MarkTable, QueueEpochs, QueueTable};
 use wire::{Encap, Mac};
 
 /// Where packets of one direction of a connection come in and go out.
@@ -111,6 +113,9 @@ pub trait NextHops {
 pub trait Ports {
     /// The tables of `port`; `None` if there is no such port.
     fn tables(&self, port: PortId) -> Option<PortTables<'_>>;
+
+    /// Where the offload side alone notes what rules have sent on past the workers.
+    fn counts(&self) -> Arc<BackendCounts>;
 
     /// The Ethernet address of untagged frames for us on `port`, and the
     /// longest IP packet that can come there; `None`: it has no untagged interface.

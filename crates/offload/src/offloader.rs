@@ -67,12 +67,13 @@ impl<E: Environment> Offloader<E> {
     /// An offloader without rules. Rules that are in the cards already are not
     /// its own, and it never touches them.
     pub fn new(config: OffloadConfig, environment: E) -> Self {
+        let counts = environment.counts();
         let ports = config.ports.iter().enumerate().map(|(at, port_config)| {
             let port = PortId(at as u16);
             let sizes = |tables: PortTables<'_>| (tables.marks.size(), tables.queues.shared());
             let sizes = environment.tables(port).map_or((0, 0..0), sizes);
             let budget = Budget::new(config.admission.insertions_per_second);
-            PortRules::new(port, port_config, sizes, budget)
+            PortRules::new(port, port_config, sizes, budget, Arc::clone(&counts))
         });
         Self {
             ports: ports.collect(),

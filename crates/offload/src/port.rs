@@ -8,11 +8,13 @@ pub(crate) mod rule_queue;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use admission::Budget;
 use conntrack::ConnId;
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
 use flow::{Direction, Encoding, PortId};
+use state::{Account, BackendCounts};
 use wire::FlowKey;
 
 use self::capacity::Capacity;
@@ -37,8 +39,9 @@ pub(crate) struct PortRule {
     handle: RuleHandle,
     tag: Tag,
     to: Destination,
-    /// What it had counted when it was last read.
+    /// What it had counted when it was last read, and for whom.
     counted: Counters,
+    account: Account,
     /// What it matches.
     key: FlowKey,
 }
@@ -71,6 +74,8 @@ pub(crate) struct PortRules {
     encoding: Encoding,
     encoders: Encoders,
     done: Done,
+    /// What rules have sent on past the workers.
+    counts: Arc<BackendCounts>,
     /// Of these counts only those that connections know are kept: directions that
     /// wait or have a rule.
     now: Level,
@@ -101,18 +106,21 @@ pub(crate) struct PortRules {
 }
 
 impl PortRules {
-    /// A port without rules, whose tables have room for so many marks and tags.
+    /// A port without rules, whose tables have room for so many marks and tags. What
+    /// rules send on is noted in `counts`.
     pub(crate) fn new(
         id: PortId,
         config: &PortConfig,
         sizes: (usize, Range<u16>),
         budget: Budget,
+        counts: Arc<BackendCounts>,
     ) -> Self {
         Self {
             id,
             encoding: config.encoding,
             encoders: Encoders::new(config, sizes),
             done: Done::default(),
+            counts,
             now: Level::default(),
             capacity: Capacity::default(),
             budget,
@@ -270,8 +278,9 @@ impl PortRules {
                     self.keys.insert(key);
                 }
                 self.done.marked_instead += u64::from(fallback);
-                let to = input.destination();
-                let rule = PortRule { handle, tag, to, counted: Counters::default(), key };
+                let (to, account) = (input.destination(), input.account());
+                let counted = Counters::default();
+                let rule = PortRule { handle, tag, to, counted, account, key };
                 Attempt::Created(rule, visibility)
             }
             Err(error) => {
@@ -288,8 +297,8 @@ impl PortRules {
         rule: &mut PortRule,
         flows: &mut dyn FlowPort,
     ) -> Option<Counters> {
-        let PortRule { handle, counted, .. } = rule;
-        self.read_counters(counted, handle, flows)
+        let PortRule { handle, counted, account, .. } = rule;
+        self.read_counters((counted, Some(*account)), handle, flows)
     }
 
     /// The state of its rules.

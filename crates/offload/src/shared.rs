@@ -4,7 +4,7 @@ use std::sync::Arc;
 use conntrack::{ConnId, ConnState, Hit, OffloadState};
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use service::Binding;
-use state::Shared;
+use state::{BackendCounts, Shared};
 use wire::{Encap, Mac};
 
 use crate::environment::{Connections, NextHop, NextHops, Path, PortTables, Ports};
@@ -119,6 +119,10 @@ impl Ports for Arc<Shared> {
             queues: &port.queues,
             queue_epochs: &port.queue_epochs,
         })
+    }
+
+    fn counts(&self) -> Arc<BackendCounts> {
+        self.totals().register()
     }
 
     fn station(&self, port: PortId) -> Option<(Mac, u16)> {

@@ -1,10 +1,11 @@
 //! What every stage uses while the pipeline processes one burst.
+use conntrack::Action;
 use flow::{HopId, InterfaceId};
 use l3::Interface;
 use packet::PacketBuf;
 use service::Delivery;
-use state::{Counter, Counters, Shared, Snapshot, Source};
-use wire::{Headers, Malformed, ethernet, vlan};
+use state::{Account, BackendCounts, Counter, Counters, Shared, Snapshot, Source};
+use wire::{Headers, Malformed, TcpFlags, ethernet, vlan};
 
 use crate::Outbox;
 
@@ -13,6 +14,7 @@ pub(crate) struct Context<'a, O> {
     pub(crate) shared: &'a Shared,
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) counters: &'a Counters,
+    pub(crate) counts: &'a BackendCounts,
     pub(crate) from: Source,
     /// Whether another worker has received the packets and handed them over.
     pub(crate) handed: bool,
@@ -44,6 +46,27 @@ impl<B: PacketBuf> Packet<B> {
 pub(crate) struct Decision {
     pub(crate) delivery: Delivery,
     pub(crate) hop: HopId,
+    /// For whom the packet counts; `None`: which backend has sent it can't be told.
+    pub(crate) account: Option<Account>,
+}
+
+impl Decision {
+    /// Where the packet goes, and for whom it counts.
+    pub(crate) const fn to(&self) -> (HopId, Option<Account>) {
+        (self.hop, self.account)
+    }
+}
+
+impl From<Action> for Decision {
+    fn from(action: Action) -> Self {
+        let account = Some(account(&action));
+        Self { delivery: action.delivery, hop: action.hop, account }
+    }
+}
+
+/// For whom a packet with this action counts.
+pub(crate) const fn account(action: &Action) -> Account {
+    Account { backend: action.backend, direction: action.direction }
 }
 
 impl<O> Context<'_, O> {
@@ -90,13 +113,14 @@ impl<O> Context<'_, O> {
     }
 
     /// Writes the tag and the Ethernet addresses of the path over `interface` into
-    /// `packet` and sends it.
+    /// `packet` and sends it. It counts for an account with so many bytes, if for any.
     #[inline]
     pub(crate) fn send<B: PacketBuf>(
         &mut self,
         mut packet: Packet<B>,
         interface: &Interface,
         to: wire::Mac,
+        carried: Option<(Account, usize)>,
     ) where
         O: Outbox<B>,
     {
@@ -107,6 +131,12 @@ impl<O> Context<'_, O> {
             return self.count(Counter::Truncated);
         }
         self.count(Counter::ForwardedPackets);
+        if let Some((account, bytes)) = carried {
+            self.counts.ways().carry(account, bytes);
+            if packet.headers.tcp_flags.any(TcpFlags::RST) {
+                self.counts.reset(account);
+            }
+        }
         self.out.send(interface.port, packet.buf);
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn decision<B: PacketBuf, O: Outbox<B>>(
     if event != Event::None {
         notice(cx, hit.conn, event);
     }
-    Some(Decision { delivery: action.delivery, hop: action.hop })
+    Some(action.into())
 }
 
 /// Counts a packet that was matched by queue and chosen as a sample.

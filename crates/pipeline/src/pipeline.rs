@@ -6,7 +6,9 @@ use arrayvec::ArrayVec;
 use conntrack::{Reader, ReaderError};
 use packet::PacketBuf;
 use service::WorkerScheduleState;
-use state::{Counter, Counters, PortShared, Shared, Snapshot, SnapshotReader, Source};
+use state::{
+    BackendCounts, Counter, Counters, PortShared, Shared, Snapshot, SnapshotReader, Source,
+};
 use wire::Mac;
 use wire::icmp::MAX_ERROR_LEN;
 
@@ -62,6 +64,7 @@ pub struct Pipeline<B: PacketBuf> {
     /// Where a new snapshot appears. Every round asks for it, so asking is cheap.
     published: SnapshotReader,
     counters: Arc<Counters>,
+    counts: Arc<BackendCounts>,
     reader: Reader,
     stages: Stages<B>,
     /// State of the present burst. It is kept between bursts: filling it anew would
@@ -122,8 +125,8 @@ impl<B: PacketBuf> Pipeline<B> {
             spliced: Spliced::new(&snapshot, settings.seed, (worker, settings.workers)),
         };
         let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
-        let published = SnapshotReader::new(&shared);
-        Ok(Self { shared, snapshot, published, counters, reader, stages, verdicts })
+        let (published, counts) = (SnapshotReader::new(&shared), shared.totals().register());
+        Ok(Self { shared, snapshot, published, counters, counts, reader, stages, verdicts })
     }
 
     /// This worker's counters, which outlive the pipeline.
@@ -184,20 +187,25 @@ impl<B: PacketBuf> Pipeline<B> {
         now_ms: u64,
         out: &mut impl Outbox<B>,
     ) {
-        let Self { shared, snapshot, counters, stages, verdicts, .. } = self;
+        let Self { shared, snapshot, counters, counts, stages, verdicts, .. } = self;
         let Some(port) = shared.port(from.port) else { return burst.clear() };
         let mut cx =
-            Context { shared, snapshot, counters, from, handed, queue: false, now_ms, out };
+            Context { shared, snapshot, counters, counts, from, handed, queue: false, now_ms, out };
         stages.next_hops.begin(shared.neighbours().moves(), now_ms);
         let interfaces = &snapshot.interfaces;
         match interfaces.at(from.port, None) {
             Some((id, own)) if !interfaces.are_tagged() => {
-                let link = Link::<false>::new(snapshot, from.port, id, own.mac);
+                let link = Link::<false>::new(snapshot, counts.ways(), from.port, id, own.mac);
                 stages.process(&mut cx, port, link, burst, verdicts);
             }
             _ => {
-                let link =
-                    Link::<true>::new(snapshot, from.port, flow::InterfaceId(0), Mac::default());
+                let link = Link::<true>::new(
+                    snapshot,
+                    counts.ways(),
+                    from.port,
+                    flow::InterfaceId(0),
+                    Mac::default(),
+                );
                 stages.process(&mut cx, port, link, burst, verdicts);
             }
         }
@@ -206,12 +214,12 @@ impl<B: PacketBuf> Pipeline<B> {
     /// Does the work that needs no packets: it gives up on old fragments, and what the
     /// L7 agent sends again. Called about once a millisecond.
     pub fn tick(&mut self, now_ms: u64, out: &mut impl Outbox<B>) {
-        let Self { shared, snapshot, counters, stages, .. } = self;
+        let Self { shared, snapshot, counters, counts, stages, .. } = self;
         // Nothing is answered to where it came from.
         let from = Source { port: flow::PortId(0), queue: 0 };
         let handed = false;
         let mut cx =
-            Context { shared, snapshot, counters, from, handed, queue: false, now_ms, out };
+            Context { shared, snapshot, counters, counts, from, handed, queue: false, now_ms, out };
         stages.tick_spliced(&mut cx);
         let dropped = self.stages.fragments.expire(now_ms);
         if dropped > 0 {

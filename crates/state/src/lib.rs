@@ -6,6 +6,8 @@
 //! the control side, the keeper and the offload side write to it.
 #![forbid(unsafe_code)]
 
+mod backend_counts;
+mod backend_totals;
 mod counters;
 mod gates;
 mod marks;
@@ -17,6 +19,8 @@ mod request;
 mod snapshot;
 mod tunnels;
 
+pub use backend_counts::{Account, BackendCounts, Carried, Ways};
+pub use backend_totals::BackendTotals;
 pub use counters::{Counter, Counters};
 pub use gates::Gates;
 pub use marks::{MarkTable, Marked};

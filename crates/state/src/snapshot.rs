@@ -10,7 +10,7 @@ use l3::{Interfaces, NeighbourTable, RouteTable};
 use service::{BackendLoads, ServiceTable};
 use wire::Mac;
 
-use crate::{Gates, MarkTable, QueueEpochs, QueueTable, Tunnels};
+use crate::{BackendTotals, Gates, MarkTable, QueueEpochs, QueueTable, Tunnels};
 
 /// The configuration in the form that workers read. Replaced as a whole; a
 /// worker picks a new one up at its loop's top. The control thread keeps the
@@ -85,6 +85,7 @@ pub struct Shared {
     table: ConnTable,
     neighbours: NeighbourTable,
     loads: BackendLoads,
+    totals: BackendTotals,
     snapshot: ArcSwap<Snapshot>,
     /// By [`PortId`].
     ports: Vec<PortShared>,
@@ -99,8 +100,9 @@ impl Shared {
         neighbours: NeighbourTable,
         ports: Vec<PortShared>,
     ) -> Self {
-        let loads = BackendLoads::default();
-        Self { table, neighbours, loads, snapshot: ArcSwap::from(snapshot.into()), ports }
+        let (loads, totals) = (BackendLoads::default(), BackendTotals::default());
+        let snapshot = ArcSwap::from(snapshot.into());
+        Self { table, neighbours, loads, totals, snapshot, ports }
     }
 
     /// The same with `loads` as what each backend carries.
@@ -128,6 +130,12 @@ impl Shared {
     #[must_use]
     pub const fn loads(&self) -> &BackendLoads {
         &self.loads
+    }
+
+    /// What has been sent on for each backend and service.
+    #[must_use]
+    pub const fn totals(&self) -> &BackendTotals {
+        &self.totals
     }
 
     /// All ports, by [`PortId`].

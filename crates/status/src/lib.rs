@@ -7,6 +7,7 @@ mod capture;
 mod loop_reading;
 mod packet;
 mod picture;
+mod traffic;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ pub use picture::{
     BackendPicture, BackendState, CounterPicture, Picture, PortPicture, ServicePicture, Totals,
     WorkerPicture,
 };
+pub use traffic::{TrafficPicture, TrafficStatus};
 
 /// The whole report.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -315,6 +317,8 @@ pub struct ServiceStatus {
     /// their client: those that `[conntrack] embryonic_service` limits. May be too high
     /// by what was inserted a moment ago.
     pub embryonic: u32,
+    /// What its backends have carried, those that are gone included.
+    pub traffic: TrafficStatus,
     /// Its backends.
     pub backends: Vec<BackendStatus>,
     /// Backends that have left the configuration, and still carry connections.
@@ -401,6 +405,8 @@ pub struct BackendStatus {
     pub health: Option<HealthStatus>,
     /// Connections it serves now.
     pub active: u64,
+    /// What it has carried.
+    pub traffic: TrafficStatus,
     /// Milliseconds from a connection's first packet to the backend's first answer, as
     /// the scheduler averages them; `None` if it does not measure them.
     pub first_answer_ms: Option<f64>,

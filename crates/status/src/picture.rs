@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BackendStatus, PortStatus, ServiceStatus, Status, WorkerStatus};
+use crate::{BackendStatus, PortStatus, ServiceStatus, Status, TrafficPicture, WorkerStatus};
 
 /// What happens now. Rates are per second; without an earlier report they are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -123,6 +123,8 @@ pub struct ServicePicture {
     pub stateless: bool,
     /// Connections of its backends.
     pub connections: u64,
+    /// What it carries in a second.
+    pub traffic: TrafficPicture,
     /// Its backends in the configuration.
     pub backends: usize,
     /// Those of them that get new connections.
@@ -145,6 +147,8 @@ pub struct BackendPicture {
     pub weight: u16,
     /// Its connections.
     pub connections: u64,
+    /// What it carries in a second.
+    pub traffic: TrafficPicture,
     /// Milliseconds to its first answer; `None` if the scheduler measures none.
     pub first_answer_ms: Option<f64>,
     /// The next hop's Ethernet address, or why there is none.
@@ -230,8 +234,8 @@ impl Picture {
             totals: span.totals(now),
             workers: now.workers.iter().map(|own| span.worker(own)).collect(),
             ports: now.ports.iter().map(|own| span.port(own)).collect(),
-            services: now.services.iter().map(service).collect(),
-            backends: now.services.iter().flat_map(backends).collect(),
+            services: now.services.iter().map(|own| span.service(own)).collect(),
+            backends: span.all_backends(now),
             drops: span.counters(|own| &own.drops, now),
             counters,
         }
@@ -313,6 +317,28 @@ impl<'a> Span<'a> {
         }
     }
 
+    fn service(&self, now: &ServiceStatus) -> ServicePicture {
+        let same = |own: &&ServiceStatus| (own.id, own.generation) == (now.id, now.generation);
+        let before = self.before.and_then(|before| before.services.iter().find(same));
+        let before = before.map(|own| &own.traffic);
+        service(now, TrafficPicture::between(before, &now.traffic, self.seconds))
+    }
+
+    fn all_backends(&self, now: &Status) -> Vec<BackendPicture> {
+        let id = |own: &BackendStatus| (own.id, own.generation);
+        let old = self.before.iter().flat_map(|before| &before.services).flat_map(backends);
+        let old: BTreeMap<_, _> = old.map(|(own, _)| (id(own), &own.traffic)).collect();
+        let of = |service: &ServiceStatus| -> Vec<BackendPicture> {
+            let picture = |(own, state): (&BackendStatus, _)| {
+                let before = old.get(&id(own)).copied();
+                let traffic = TrafficPicture::between(before, &own.traffic, self.seconds);
+                backend_picture(service, own, state, traffic)
+            };
+            backends(service).map(picture).collect()
+        };
+        now.services.iter().flat_map(of).collect()
+    }
+
     fn counters(
         &self,
         of: impl Fn(&Status) -> &BTreeMap<String, u64>,
@@ -332,7 +358,7 @@ fn count(counters: &BTreeMap<String, u64>, name: &str) -> u64 {
     counters.get(name).copied().unwrap_or_default()
 }
 
-fn service(own: &ServiceStatus) -> ServicePicture {
+fn service(own: &ServiceStatus, traffic: TrafficPicture) -> ServicePicture {
     let all = own.backends.iter().chain(&own.departed);
     ServicePicture {
         name: own.name.clone(),
@@ -340,25 +366,26 @@ fn service(own: &ServiceStatus) -> ServicePicture {
         removed: own.removed,
         stateless: own.stateless.is_some(),
         connections: all.map(|backend| backend.active).sum(),
+        traffic,
         backends: own.backends.len(),
         serving: own.backends.iter().filter(|backend| state(backend).serves()).count(),
     }
 }
 
-fn backends(own: &ServiceStatus) -> impl Iterator<Item = BackendPicture> {
+/// The backends of a service, each with its state.
+fn backends(own: &ServiceStatus) -> impl Iterator<Item = (&BackendStatus, BackendState)> {
     let present = own.backends.iter().map(move |backend| {
         let state = if own.removed { BackendState::Removed } else { state(backend) };
-        backend_picture(own, backend, state)
+        (backend, state)
     });
-    let departed =
-        own.departed.iter().map(move |one| backend_picture(own, one, BackendState::Removed));
-    present.chain(departed)
+    present.chain(own.departed.iter().map(|one| (one, BackendState::Removed)))
 }
 
 fn backend_picture(
     service: &ServiceStatus,
     own: &BackendStatus,
     state: BackendState,
+    traffic: TrafficPicture,
 ) -> BackendPicture {
     let why = match (state, &own.health) {
         (BackendState::Down, Some(health)) => health.last_failure.clone(),
@@ -373,6 +400,7 @@ fn backend_picture(
         why,
         weight: own.weight,
         connections: own.active,
+        traffic,
         first_answer_ms: own.first_answer_ms,
         next_hop: own.next_hop.clone(),
     }
@@ -395,92 +423,4 @@ fn state(own: &BackendStatus) -> BackendState {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{HealthStatus, LoopReading};
-
-    fn worker(packets: u64, bursts: u64, dropped: u64) -> WorkerStatus {
-        let totals = LoopReading { packets, bursts, ..LoopReading::default() };
-        WorkerStatus { totals, dropped, ..WorkerStatus::default() }
-    }
-
-    fn report(uptime_seconds: f64, workers: Vec<WorkerStatus>) -> Status {
-        Status { uptime_seconds, workers, ..Status::default() }
-    }
-
-    #[test]
-    fn rates_are_over_the_time_that_the_load_balancer_counted() {
-        let before = report(10.0, vec![worker(100, 10, 1)]);
-        let mut now = report(12.0, vec![worker(300, 30, 5)]);
-        now.drops.insert("no_room".to_owned(), 8);
-        let picture = Picture::between(Some(&before), &now);
-        assert_eq!(picture.seconds, Some(2.0));
-        assert_eq!(picture.totals.received, Some(100.0));
-        assert_eq!(picture.workers[0].burst, Some(10.0));
-        assert_eq!(picture.workers[0].dropped, Some(2.0));
-        assert_eq!(picture.drops[0].rate, Some(4.0), "a reason that is new has been 0");
-    }
-
-    #[test]
-    fn one_report_or_a_restart_gives_no_rates() {
-        let now = report(3.0, vec![worker(300, 30, 5)]);
-        let restarted = report(100.0, vec![worker(900, 30, 5)]);
-        for before in [None, Some(&restarted), Some(&now)] {
-            let picture = Picture::between(before, &now);
-            assert_eq!((picture.seconds, picture.totals.received), (None, None));
-            assert_eq!(picture.workers[0].packets, None);
-        }
-    }
-
-    #[test]
-    fn a_backend_has_the_state_that_keeps_new_connections_from_it() {
-        let serving = BackendStatus {
-            weight: 2,
-            next_hop: "02:00:00:00:00:01".to_owned(),
-            ..BackendStatus::default()
-        };
-        let health = |state: &str, percent| {
-            Some(HealthStatus { state: state.to_owned(), percent, ..HealthStatus::default() })
-        };
-        type Case = (BackendState, fn(&mut BackendStatus));
-        let cases: [Case; 4] = [
-            (BackendState::Up, |_| {}),
-            (BackendState::NoWeight, |own| own.weight = 0),
-            (BackendState::NoNextHop, |own| own.next_hop = "no answer".to_owned()),
-            (BackendState::Drained, |own| (own.drained, own.weight) = (true, 0)),
-        ];
-        for (wanted, change) in cases {
-            let mut own = serving.clone();
-            change(&mut own);
-            assert_eq!(state(&own), wanted);
-        }
-        for (wanted, checked) in [
-            (BackendState::Up, health("up", 100)),
-            (BackendState::Starting, health("up", 30)),
-            (BackendState::Unknown, health("unknown", 100)),
-            (BackendState::Down, health("down", 0)),
-        ] {
-            assert_eq!(state(&BackendStatus { health: checked, ..serving.clone() }), wanted);
-        }
-    }
-
-    #[test]
-    fn a_service_counts_the_connections_of_backends_that_have_left() {
-        let backend = |active, drained| BackendStatus {
-            active,
-            drained,
-            weight: 1,
-            next_hop: "02:00:00:00:00:01".to_owned(),
-            ..BackendStatus::default()
-        };
-        let own = ServiceStatus {
-            backends: vec![backend(3, false), backend(2, true)],
-            departed: vec![backend(4, false)],
-            ..ServiceStatus::default()
-        };
-        let picture = service(&own);
-        assert_eq!((picture.connections, picture.backends, picture.serving), (9, 2, 1));
-        let states: Vec<BackendState> = backends(&own).map(|one| one.state).collect();
-        assert_eq!(states, [BackendState::Up, BackendState::Drained, BackendState::Removed]);
-    }
-}
+mod tests;

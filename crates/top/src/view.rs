@@ -1,5 +1,8 @@
 //! The views: which table each makes of a picture.
-use status::{BackendPicture, BackendState, CounterPicture, Picture, PortPicture, WorkerPicture};
+use status::{
+    BackendPicture, BackendState, CounterPicture, Picture, PortPicture, TrafficPicture,
+    WorkerPicture,
+};
 
 use crate::table::{Cell, Column, Table, Tone};
 use crate::units::{bits, count, percent, rate};
@@ -63,6 +66,11 @@ impl View {
             Column::number("serving", 4),
             Column::number("backends", 4),
             Column::text("state", 8),
+            Column::number("new/s", 6),
+            Column::number("packets/s", 8),
+            Column::number("in bit/s", 8),
+            Column::number("out bit/s", 8),
+            Column::number("resets/s", 6),
         ];
         const BACKENDS: &[Column] = &[
             Column::text("service", 12),
@@ -72,6 +80,11 @@ impl View {
             Column::number("connections", 6),
             Column::number("first answer", 6),
             Column::text("why", 4),
+            Column::number("new/s", 6),
+            Column::number("packets/s", 8),
+            Column::number("in bit/s", 8),
+            Column::number("out bit/s", 8),
+            Column::number("resets/s", 6),
             Column::text("next hop", 17),
         ];
         const WORKERS: &[Column] = &[
@@ -136,6 +149,17 @@ fn whole(value: u64) -> Cell {
     Cell::number(value as f64, value.to_string())
 }
 
+/// New connections, packets, bits to backends and to clients, RSTs.
+fn traffic(own: &TrafficPicture) -> [Cell; 5] {
+    [
+        Cell::maybe(own.opened, rate),
+        Cell::maybe(own.packets, rate),
+        Cell::maybe(own.bytes_to_backend, bits),
+        Cell::maybe(own.bytes_to_client, bits),
+        Cell::maybe(own.resets, rate),
+    ]
+}
+
 fn service(own: &status::ServicePicture) -> Vec<Cell> {
     let (state, tone) = match own {
         own if own.removed => ("removed", Tone::Warning),
@@ -143,6 +167,7 @@ fn service(own: &status::ServicePicture) -> Vec<Cell> {
         own if own.serving < own.backends => ("degraded", Tone::Warning),
         _ => ("up", Tone::Good),
     };
+    let [opened, packets, to_backend, to_client, resets] = traffic(&own.traffic);
     vec![
         Cell::text(&own.name),
         Cell::text(&own.vip),
@@ -150,6 +175,11 @@ fn service(own: &status::ServicePicture) -> Vec<Cell> {
         whole(own.serving as u64),
         whole(own.backends as u64),
         Cell::text(state).marked(tone),
+        opened,
+        packets,
+        to_backend,
+        to_client,
+        resets,
     ]
 }
 
@@ -161,6 +191,7 @@ fn backend(own: &BackendPicture) -> Vec<Cell> {
     };
     let milliseconds =
         |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2} ms"));
+    let [opened, packets, to_backend, to_client, resets] = traffic(&own.traffic);
     vec![
         Cell::text(&own.service),
         Cell::text(&own.address),
@@ -169,6 +200,11 @@ fn backend(own: &BackendPicture) -> Vec<Cell> {
         whole(own.connections),
         Cell::maybe(own.first_answer_ms, milliseconds),
         Cell::text(&own.why),
+        opened,
+        packets,
+        to_backend,
+        to_client,
+        resets,
         Cell::text(&own.next_hop),
     ]
 }

@@ -7,7 +7,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
 use status::{
     BackendPicture, BackendState, CounterPicture, Picture, PortPicture, ServicePicture, Totals,
-    WorkerPicture,
+    TrafficPicture, WorkerPicture,
 };
 use top::{Screen, View, draw, page};
 
@@ -28,6 +28,13 @@ fn picture() -> Picture {
     down.why = "connection refused".to_owned();
     let mut quick = backend("web", "10.71.0.11:80", BackendState::Up, 1200);
     quick.first_answer_ms = Some(1.25);
+    quick.traffic = TrafficPicture {
+        packets: Some(81_000.0),
+        bytes_to_backend: Some(5_000_000.0),
+        bytes_to_client: Some(90_000_000.0),
+        opened: Some(250.0),
+        resets: Some(0.0),
+    };
     let worker = |worker: usize, util_plus| WorkerPicture {
         worker,
         queues: 2,

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use api::Client;
 use status::{
-    BackendStatus, ClientConnections, Explanation, StatelessStatus, Status, WorkerStatus,
+    BackendStatus, ClientConnections, Explanation, StatelessStatus, Status, TrafficStatus,
+    WorkerStatus,
 };
 
 use crate::cli::StatusArgs;
@@ -234,6 +235,26 @@ fn backend(page: &mut String, backend: &BackendStatus, state: &str) {
         backend.id,
         backend.generation,
         backend.next_hop
+    );
+    traffic(page, &backend.traffic);
+}
+
+/// What a backend has carried, unless that is nothing.
+fn traffic(page: &mut String, own: &TrafficStatus) {
+    if *own == TrafficStatus::default() {
+        return;
+    }
+    let _ = writeln!(
+        page,
+        "               {:<28} {} packets ({} bytes) to it, {} ({} bytes) from it, {} connections, resets {} + {}",
+        "",
+        own.packets_to_backend,
+        own.bytes_to_backend,
+        own.packets_to_client,
+        own.bytes_to_client,
+        own.opened,
+        own.resets_by_client,
+        own.resets_by_backend
     );
 }
 

@@ -2,6 +2,7 @@
 use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId};
 use service::{Binding, Delivery};
+use state::Account;
 use wire::{Encap, FlowKey};
 
 use crate::environment::{Connections, NextHop, NextHops, Path, Ports};
@@ -82,6 +83,11 @@ impl RuleInput {
     /// Whose rule it is.
     pub(crate) const fn owner(&self) -> (ConnId, Direction) {
         (self.conn, self.direction)
+    }
+
+    /// For whom its packets count.
+    pub(crate) const fn account(&self) -> Account {
+        Account { backend: self.binding.backend, direction: self.direction }
     }
 
     /// What the rule matches.

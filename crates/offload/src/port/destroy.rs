@@ -1,5 +1,6 @@
 //! The rules of one port that are to be destroyed.
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
+use state::Account;
 use wire::FlowKey;
 
 use super::rule_queue::Destroy;
@@ -18,6 +19,8 @@ pub(super) struct RuleLabel {
     pub(super) owner: Option<(Owner, Tag)>,
     /// What it had counted when it was last looked at.
     counted: Counters,
+    /// For whom it counts.
+    account: Option<Account>,
     /// What it matches, if no other may match that.
     key: Option<FlowKey>,
     backoff: Backoff,
@@ -28,6 +31,7 @@ impl RuleLabel {
         Self {
             owner,
             counted: Counters::default(),
+            account: None,
             key: None,
             backoff: Backoff::new(DESTROY_AGAIN),
         }
@@ -44,10 +48,11 @@ pub(super) struct Doomed {
 impl PortRules {
     /// `rule` is to be destroyed.
     pub(crate) fn doom(&mut self, owner: Owner, rule: PortRule) {
-        let PortRule { handle, tag, counted, key, .. } = rule;
+        let PortRule { handle, tag, counted, account, key, .. } = rule;
         self.by_handle.remove(&handle.port_value());
         let key = self.rewrites().then_some(key);
-        let label = RuleLabel { counted, key, ..RuleLabel::new(Some((owner, tag))) };
+        let account = Some(account);
+        let label = RuleLabel { counted, account, key, ..RuleLabel::new(Some((owner, tag))) };
         self.put(Doomed { label, handle });
     }
 
@@ -90,7 +95,7 @@ impl PortRules {
         let visibility = label.owner.map(|(_, tag)| self.encoders.visibility(tag));
         if visibility == Some(Visibility::None) {
             // Packets that come from now on are in no later reading.
-            self.read_counters(&mut label.counted, &handle, flows);
+            self.read_counters((&mut label.counted, label.account), &handle, flows);
         }
         match self.rule_queue.destroy(flows, handle, label, now_ms) {
             Destroy::Done(label) => self.destroyed(label),

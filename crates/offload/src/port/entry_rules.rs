@@ -1,6 +1,7 @@
 //! Rules that lead packets to the connections' rules of a port that rewrites, the
 //! counts of the rules there, and later reports of the card about them.
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
+use state::Account;
 use wire::Mac;
 
 use super::rule_queue::{Finished, destroy_once};
@@ -171,11 +172,12 @@ impl PortRules {
         }
     }
 
-    /// Reads what a rule has counted since it was `counted`: packets and bytes;
+    /// Reads what a rule has counted since it was `counted`: packets and bytes, which
+    /// count for `account`;
     /// `None`: the card has no such rule.
     pub(super) fn read_counters(
         &mut self,
-        counted: &mut Counters,
+        (counted, account): (&mut Counters, Option<Account>),
         handle: &RuleHandle,
         flows: &mut dyn FlowPort,
     ) -> Option<Counters> {
@@ -191,6 +193,9 @@ impl PortRules {
         *counted = now;
         self.done.forwarded_packets += new.packets;
         self.done.forwarded_bytes += new.bytes;
+        if let Some(account) = account.filter(|_| new.packets > 0) {
+            self.counts.ways().carry_many(account, new.packets, new.bytes);
+        }
         Some(new)
     }
 

@@ -3,12 +3,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use offload::{Connections, NextHop, NextHops, Path, PortTables, Ports};
 use service::Binding;
-use state::{MarkTable, QueueEpochs, QueueTable};
+use state::{BackendCounts, MarkTable, QueueEpochs, QueueTable};
 use wire::{Encap, Mac, Transport};
 
 /// What conntrack keeps for the offload side.
@@ -252,6 +253,10 @@ impl Ports for Ours {
             queues: &port.queues,
             queue_epochs: &port.queue_epochs,
         })
+    }
+
+    fn counts(&self) -> Arc<BackendCounts> {
+        Arc::default()
     }
 
     fn station(&self, _: PortId) -> Option<(Mac, u16)> {

@@ -12,7 +12,7 @@ use crate::Outbox;
 use crate::answer::echo::Echoes;
 use crate::answer::too_long;
 use crate::context::{Context, Decision, Packet};
-use crate::slow::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel};
+use crate::slow::act::{Errors, enter, inner_mtu, next_hop, trim, tunnel, untagged_len};
 use crate::slow::exceptions::{Exceptions, has_kernel};
 use crate::slow::stateless;
 use crate::source::is_host;
@@ -118,10 +118,11 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     if !decrement_ttl(frame, &packet.headers) {
         return Err(Counter::NotRewritable);
     }
+    let bytes = untagged_len(&packet);
     if !enter(tunnel, &mut packet) {
         return Err(Counter::NoRoom);
     }
-    cx.send(packet, interface, mac);
+    cx.send(packet, interface, mac, decision.account.map(|account| (account, bytes)));
     Ok(())
 }
 
@@ -135,7 +136,7 @@ fn is_unrelated<B: PacketBuf, O>(cx: &Context<'_, O>, packet: &Packet<B>) -> boo
 fn receiver<O>(cx: &Context<'_, O>, answers: &FlowKey) -> Result<Decision, Counter> {
     let table = cx.shared.table();
     if let Some(action) = table.lookup(answers).and_then(|hit| table.action(hit)) {
-        return Ok(Decision { delivery: action.delivery, hop: action.hop });
+        return Ok(action.into());
     }
     stateless::either(cx, answers).map_err(|_| Counter::IcmpUnrelated)
 }

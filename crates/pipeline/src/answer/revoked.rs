@@ -2,36 +2,35 @@
 //! side becomes a RST to the other side, and its sender gets a RST, too. That takes
 //! no memory: a segment says which sequence numbers both sides expect (RFC 9293
 //! section 3.10.7).
+use conntrack::Action;
 use packet::PacketBuf;
-use service::Delivery;
 use state::Counter;
 use wire::{Headers, reset};
 
 use crate::Outbox;
-use crate::context::{Context, Packet};
+use crate::context::{Context, Packet, account};
 use crate::slow::act::{self, Errors};
-use flow::HopId;
 
-/// Ends the connection of `packet`, which `delivery` would have taken to `hop`, for
+/// Ends the connection of `packet`, which `action` would have sent on, for
 /// both sides.
 #[cold]
 pub(crate) fn reset_both<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     errors: &mut Errors,
     mut packet: Packet<B>,
-    delivery: &Delivery,
-    hop: HopId,
+    action: &Action,
 ) {
+    let (delivery, to) = (&action.delivery, (action.hop, Some(account(action))));
     cx.count(Counter::Revoked);
     answer(cx, &packet);
     let Some(length) = reset::replace_in_place(packet.buf.bytes_mut(), &packet.headers) else {
         // A RST goes to the other side unchanged.
-        return act::forward(cx, errors, packet, delivery, hop);
+        return act::forward(cx, errors, packet, delivery, to);
     };
     // Cutting can't fail.
     let _ = packet.buf.resize(length);
     match Headers::parse(packet.buf.bytes()) {
-        Ok(headers) => act::forward(cx, errors, Packet { headers, ..packet }, delivery, hop),
+        Ok(headers) => act::forward(cx, errors, Packet { headers, ..packet }, delivery, to),
         Err(malformed) => cx.count(malformed.into()),
     }
 }

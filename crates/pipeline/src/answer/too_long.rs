@@ -91,6 +91,6 @@ pub(crate) fn send<B: PacketBuf, O: Outbox<B>>(
     front.get_mut(12..).ok_or(Counter::NoRoom)?.copy_from_slice(&kind.to_be_bytes());
     rest.copy_from_slice(datagram);
     packet.headers.end = end as u16;
-    cx.send(packet, interface, mac);
+    cx.send(packet, interface, mac, None);
     Ok(())
 }

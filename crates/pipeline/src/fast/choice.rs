@@ -4,9 +4,9 @@
 //! Next: out, or the slow path.
 use arrayvec::ArrayVec;
 use conntrack::{FastKey, Key, PreparedInsert};
-use flow::AdmissionPolicy;
+use flow::{AdmissionPolicy, Direction};
 use packet::PacketBuf;
-use state::Counter;
+use state::{Account, Counter};
 use wire::FastHeader;
 
 use crate::Outbox;
@@ -63,12 +63,13 @@ where
     if !enter(cx, conn) {
         return Outcome::Left(Some(conn.backend()));
     }
-    let rewritten = |_: &FastHeader<K>, _| Some((conn.rewrite(), hop));
+    let account = Account { backend: conn.backend(), direction: Direction::Forward };
+    let rewritten = |_: &FastHeader<K>, _| Some((conn.rewrite(), hop, account));
     let outcome = match conn.tunnel() {
         None => link.forward(buf, Link::again, rewritten),
-        Some(backend) => {
+        Some(_) => {
             let read = link.again::<K>(buf.bytes());
-            read.map_or(Outcome::Left(None), |read| link.enter_tunnel(buf, read, backend, hop))
+            read.map_or(Outcome::Left(None), |read| link.enter_tunnel(buf, read, account, hop))
         }
     };
     match outcome {
@@ -96,6 +97,7 @@ where
         return false;
     };
     cx.count(Counter::Installed);
+    cx.counts.opened(conn.backend());
     if measured {
         measure(cx, id, conn.backend());
     }

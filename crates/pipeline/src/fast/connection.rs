@@ -3,6 +3,7 @@
 //! Next: out, or the slow path.
 use conntrack::{FastKey, Key};
 use packet::PacketBuf;
+use state::Account;
 use wire::FastHeader;
 
 use crate::Outbox;
@@ -41,7 +42,8 @@ impl<B: PacketBuf> Stages<B> {
             let outcome = link.forward(&mut buf, Link::header, |header: &FastHeader<K>, len| {
                 let served = cx.shared.table().serve_marked(hit, &Key::from(header), cx.now_ms)?;
                 let hop = next_hops.get(cx, served.hop()).filter(|hop| hop.takes(len))?;
-                Some((served.rewrite(), hop))
+                let (backend, direction) = (served.backend(), hit.direction);
+                Some((served.rewrite(), hop, Account { backend, direction }))
             });
             match outcome {
                 Outcome::Forwarded(port) => {
@@ -87,7 +89,8 @@ impl<B: PacketBuf> Stages<B> {
             let outcome = link.forward(&mut buf, Link::again, |header: &FastHeader<K>, len| {
                 let served = cx.shared.table().serve_found(hit, &Key::from(header), cx.now_ms)?;
                 let hop = next_hops.get(cx, served.hop()).filter(|hop| hop.takes(len))?;
-                Some((served.rewrite(), hop))
+                let (backend, direction) = (served.backend(), hit.direction);
+                Some((served.rewrite(), hop, Account { backend, direction }))
             });
             match outcome {
                 Outcome::Forwarded(port) => cx.out.send(port, buf),
@@ -126,7 +129,8 @@ impl<B: PacketBuf> Stages<B> {
         let served = link.header::<K>(buf.bytes()).and_then(|(header, tag)| {
             let served = cx.shared.table().serve_tunnel(hit, &Key::from(&header), cx.now_ms);
             let (backend, hop) = served?;
-            Some(link.enter_tunnel(&mut buf, (header, tag), backend, next_hops.get(cx, hop)?))
+            let account = Account { backend, direction: hit.direction };
+            Some(link.enter_tunnel(&mut buf, (header, tag), account, next_hops.get(cx, hop)?))
         });
         match served.unwrap_or(Outcome::Left(None)) {
             Outcome::Forwarded(port) => {

@@ -22,7 +22,7 @@
 use flow::{BackendId, InterfaceId, PortId};
 use l3::Interfaces;
 use packet::PacketBuf;
-use state::{Counter, Snapshot, Tunnels};
+use state::{Account, Counter, Snapshot, Tunnels, Ways};
 use wire::fast_header::{is_for, tag_len};
 use wire::{FastHeader, FastRewrite, Mac, vlan};
 
@@ -57,6 +57,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Link<'a, const TAGGED: bool> {
     interfaces: &'a Interfaces,
     tunnels: &'a Tunnels,
+    ways: Ways<'a>,
     port: PortId,
     /// The port's untagged interface; used where nothing is `TAGGED`.
     interface: InterfaceId,
@@ -66,14 +67,16 @@ pub(crate) struct Link<'a, const TAGGED: bool> {
 
 impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
     /// The link at `port`; `station` is the address of `interface`, its untagged one.
+    /// What is forwarded is noted in `ways`.
     pub(crate) const fn new(
         snapshot: &'a Snapshot,
+        ways: Ways<'a>,
         port: PortId,
         interface: InterfaceId,
         station: Mac,
     ) -> Self {
         let Snapshot { interfaces, tunnels, .. } = snapshot;
-        Self { interfaces, tunnels, port, interface, station }
+        Self { interfaces, tunnels, ways, port, interface, station }
     }
 
     /// The interface on which a frame for this station came.
@@ -109,9 +112,9 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
         Some((FastHeader::again(frame, tag)?, tag))
     }
 
-    /// Forwards a packet: `read` gives its header, and `decide` says how, from the
-    /// header and the frame's length without a tag. If either gives `None`, the
-    /// packet stays untouched.
+    /// Forwards a packet: `read` gives its header, and `decide` says how, and for whom
+    /// it counts, from the header and the frame's length without a tag. If either gives
+    /// `None`, the packet stays untouched.
     ///
     /// This function, [`Self::enter_tunnel`] and `passing` are the only places where
     /// the fast path writes to a frame.
@@ -120,38 +123,45 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
         &self,
         buf: &mut B,
         read: impl FnOnce(&Self, &[u8]) -> Option<(FastHeader<K>, usize)>,
-        decide: impl FnOnce(&FastHeader<K>, usize) -> Option<(FastRewrite<K>, &'h NextHop)>,
+        decide: impl FnOnce(&FastHeader<K>, usize) -> Option<(FastRewrite<K>, &'h NextHop, Account)>,
     ) -> Outcome {
         let frame = buf.bytes_mut();
         let Some((header, tag)) = read(self, frame) else { return Outcome::Left(None) };
-        let Some((rewrite, hop)) = decide(&header, frame.len() - tag) else {
+        let len = frame.len() - tag;
+        let Some((rewrite, hop, account)) = decide(&header, len) else {
             return Outcome::Left(None);
         };
         // Where nothing is tagged, the frame is not tested a second time: the test
         // would read the buffer's own fields again.
         let (frame, tag) = if TAGGED {
             let Some(tag) = hop.retag(buf, tag) else { return Outcome::Left(None) };
+            self.ways.carry(account, len);
             (buf.bytes_mut(), tag)
         } else {
             (frame, 0)
         };
         hop.write(frame);
         rewrite.apply(frame, tag, header.proto);
+        // The later, the fewer registers are in use; with tags it is the other way round.
+        if !TAGGED {
+            self.ways.carry(account, len);
+        }
         Outcome::Forwarded(hop.port)
     }
 
-    /// Forwards a packet with this header and length of tag in the tunnel to
-    /// `backend` over `hop`. The packet stays untouched if there is no room for the
+    /// Forwards a packet with this header and length of tag in the tunnel of
+    /// `account` over `hop`. The packet stays untouched if there is no room for the
     /// outer header or if it is too long then.
     #[inline(never)]
     pub(crate) fn enter_tunnel<B: PacketBuf, const K: usize>(
         &self,
         buf: &mut B,
         (header, tag): (FastHeader<K>, usize),
-        backend: BackendId,
+        account: Account,
         hop: &NextHop,
     ) -> Outcome {
-        let Some(encap) = self.tunnels.get(backend) else { return Outcome::Left(None) };
+        let len = buf.bytes().len() - tag;
+        let Some(encap) = self.tunnels.get(account.backend) else { return Outcome::Left(None) };
         let grown = usize::from(encap.overhead());
         // The room must do for a new tag, too: once the outer header is there,
         // nothing may fail.
@@ -168,6 +178,7 @@ impl<'a, const TAGGED: bool> Link<'a, TAGGED> {
         let frame = buf.bytes_mut();
         hop.write(frame);
         header.unchanged().apply(frame, tag + grown, header.proto);
+        self.ways.carry(account, len);
         Outcome::Forwarded(hop.port)
     }
 }

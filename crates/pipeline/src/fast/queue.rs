@@ -31,7 +31,7 @@ impl<B: PacketBuf> Stages<B> {
     where
         Key<K>: FastKey<K>,
     {
-        if rewrite.tunnel().is_none() {
+        if !rewrite.is_tunnel() {
             self.serve_run::<K, TAGGED, false, O>(cx, link, rewrite, packets, verdicts, tally)
         } else {
             self.serve_run::<K, TAGGED, true, O>(cx, link, rewrite, packets, verdicts, tally)
@@ -117,7 +117,7 @@ impl<B: PacketBuf> Stages<B> {
     where
         Key<K>: FastKey<K>,
     {
-        if rewrite.tunnel().is_none() {
+        if !rewrite.is_tunnel() {
             self.forward_queued(cx, link, rewrite, sample, buf)
         } else {
             self.tunnel_queued(cx, link, rewrite, sample, buf)
@@ -146,7 +146,7 @@ impl<B: PacketBuf> Stages<B> {
             if sampler.takes(sample) {
                 sampled(cx, *header);
             }
-            Some((rewrite.rewrite(header), rewrite.hop()))
+            Some((rewrite.rewrite(header), rewrite.hop(), rewrite.account()))
         })
     }
 
@@ -164,10 +164,8 @@ impl<B: PacketBuf> Stages<B> {
         Key<K>: FastKey<K>,
     {
         let read = link.header::<K>(buf.bytes()).filter(|(header, _)| rewrite.carries(header));
-        let (Some((header, tag)), Some(backend)) = (read, rewrite.tunnel()) else {
-            return Outcome::Left(None);
-        };
-        let outcome = link.enter_tunnel(buf, (header, tag), backend, rewrite.hop());
+        let Some((header, tag)) = read else { return Outcome::Left(None) };
+        let outcome = link.enter_tunnel(buf, (header, tag), rewrite.account(), rewrite.hop());
         if matches!(outcome, Outcome::Forwarded(_)) && self.sampler.takes(sample) {
             sampled(cx, header);
         }

@@ -2,9 +2,9 @@
 //! for the fast path and kept until anything about them may have changed.
 use std::net::{IpAddr, SocketAddr};
 
-use flow::{BackendId, Direction};
+use flow::Direction;
 use service::Delivery;
-use state::{PortShared, QueueAction};
+use state::{Account, PortShared, QueueAction};
 use wire::{FastHeader, FastRewrite, Rewrite, Side, Transport};
 
 use crate::context::Context;
@@ -27,8 +27,9 @@ pub(crate) struct QueueRewrite<const K: usize> {
     net_delta: u16,
     transport_delta: u16,
     hop: NextHop,
-    /// The backend whose tunnel the packets enter, if they enter one.
-    tunnel: Option<BackendId>,
+    account: Account,
+    /// Whether the packets enter the tunnel to the backend.
+    tunnel: bool,
 }
 
 /// The parts of a [`Rewrite`] that both families have.
@@ -95,10 +96,7 @@ impl<const K: usize> QueueRewrite<K> {
         let port_mask = if port == 0 { [0; 4] } else { ports(mask(Some(common), 4)) };
         let port = u32::from_ne_bytes([high, low, high, low]) & u32::from_ne_bytes(port_mask);
         let new_ports = ports(mask(plan.port_side, 4));
-        let tunnel = match action.delivery {
-            Delivery::Tunnel(backend) => Some(backend),
-            Delivery::Rewrite(_) | Delivery::Direct(_) | Delivery::Plain => None,
-        };
+        let account = Account { backend: action.backend, direction: action.direction };
         Self {
             proto: action.proto,
             addresses: (words(&endpoint), words(&compared)),
@@ -111,7 +109,8 @@ impl<const K: usize> QueueRewrite<K> {
             net_delta: plan.net_delta.to_be(),
             transport_delta: plan.transport_delta.to_be(),
             hop,
-            tunnel,
+            account,
+            tunnel: matches!(action.delivery, Delivery::Tunnel(_)),
         }
     }
 
@@ -121,9 +120,15 @@ impl<const K: usize> QueueRewrite<K> {
         &self.hop
     }
 
-    /// The backend whose tunnel the packets enter, if they enter one.
+    /// For whom the packets count.
     #[inline(always)]
-    pub(super) const fn tunnel(&self) -> Option<BackendId> {
+    pub(super) const fn account(&self) -> Account {
+        self.account
+    }
+
+    /// Whether the packets enter the tunnel to the backend.
+    #[inline(always)]
+    pub(super) const fn is_tunnel(&self) -> bool {
         self.tunnel
     }
 

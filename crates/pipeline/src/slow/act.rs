@@ -6,9 +6,9 @@ use flow::{HopId, InterfaceId};
 use l3::Interface;
 use packet::PacketBuf;
 use service::Delivery;
-use state::Counter;
+use state::{Account, Counter};
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
-use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl};
+use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl, vlan};
 
 use crate::Outbox;
 use crate::context::{Context, Packet};
@@ -25,7 +25,7 @@ pub(crate) struct Errors {
     pub(crate) scratch: [u8; MAX_ERROR_LEN],
 }
 
-/// Applies `delivery` to `packet` and sends it to `hop`. A packet that must not be
+/// Applies `delivery` to `packet` and sends it to `hop`; it counts for `account`. A packet that must not be
 /// forwarded becomes the ICMP error that says why.
 ///
 /// Every mode decrements the TTL, also `dsr`, which changes nothing else in the IP
@@ -38,7 +38,7 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     errors: &mut Errors,
     mut packet: Packet<B>,
     delivery: &Delivery,
-    hop: HopId,
+    (hop, account): (HopId, Option<Account>),
 ) {
     if packet.headers.ttl <= 1 {
         refuse(cx, errors, packet, ErrorKind::TimeExceeded, Counter::TtlExpired);
@@ -76,10 +76,17 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     if !decrement_ttl(frame, &packet.headers) {
         return cx.count(Counter::TtlExpired);
     }
+    let bytes = untagged_len(&packet);
     if !enter(tunnel, &mut packet) {
         return cx.count(Counter::NoRoom);
     }
-    cx.send(packet, interface, mac);
+    cx.send(packet, interface, mac, account.map(|account| (account, bytes)));
+}
+
+/// The length of a frame without its tag.
+pub(crate) fn untagged_len<B: PacketBuf>(packet: &Packet<B>) -> usize {
+    let tag = if packet.headers.vlan.is_some() { vlan::LEN } else { 0 };
+    packet.buf.bytes().len() - tag
 }
 
 /// The tunnel that a packet goes through.

@@ -162,6 +162,7 @@ fn take_up<B: PacketBuf, O: Outbox<B>>(
     if let Ok(conn) = cx.shared.table().insert_answered(&binding, [there, back], cx.now_ms) {
         cx.count(Counter::Installed);
         cx.count(Counter::TakenUp);
+        cx.counts.opened(binding.backend);
         cx.shared.loads().opened(binding.backend);
         let hit = Hit { conn, direction: Direction::Reply };
         let _ = decision(cx, hit, headers);
@@ -332,6 +333,7 @@ fn installed<B: PacketBuf, O: Outbox<B>>(
     backend: BackendId,
 ) -> Hit {
     cx.count(Counter::Installed);
+    cx.counts.opened(backend);
     cx.shared.loads().opened(backend);
     if service.scheduler().measures_answers() {
         measure(cx, conn, backend);

@@ -14,7 +14,7 @@
 use conntrack::{Event, Hit};
 use flow::{BackendId, Direction};
 use packet::PacketBuf;
-use state::Counter;
+use state::{Account, Counter};
 use wire::icmp::ErrorKind;
 use wire::{FlowKey, Fragment, Headers};
 
@@ -24,7 +24,7 @@ use crate::answer::icmp::icmp;
 use crate::answer::ndp::ndp;
 use crate::answer::refusal::refuse;
 use crate::answer::revoked::reset_both;
-use crate::context::{Context, Decision, Packet};
+use crate::context::{Context, Decision, Packet, account};
 use crate::offload_requests::{decision, notice, segment, touch};
 use crate::pipeline::Stages;
 use crate::slow::fragment::{FragmentKey, Later};
@@ -221,13 +221,13 @@ impl<B: PacketBuf> Stages<B> {
         match &cx.shared.table().serve(hit, segment(&packet.headers), cx.now_ms) {
             Some((action, event)) => {
                 if *event == Event::Revoked {
-                    let (delivery, hop) = (&action.delivery, action.hop);
-                    return reset_both(cx, &mut self.errors, packet, delivery, hop);
+                    return reset_both(cx, &mut self.errors, packet, action);
                 }
                 if *event != Event::None {
                     notice(cx, hit.conn, *event);
                 }
-                act::forward(cx, &mut self.errors, packet, &action.delivery, action.hop);
+                let to = (action.hop, Some(account(action)));
+                act::forward(cx, &mut self.errors, packet, &action.delivery, to);
             }
             None => cx.count(Counter::NotRewritable),
         }
@@ -251,7 +251,8 @@ impl<B: PacketBuf> Stages<B> {
                 }
                 let port = cx.shared.port(cx.from.port).ok_or(Counter::NotRewritable)?;
                 let action = told_action(cx, port, mark).ok_or(Counter::NotRewritable)?;
-                Ok(Decision { delivery: action.delivery, hop: action.hop })
+                let account = Account { backend: action.backend, direction: action.direction };
+                Ok(Decision { delivery: action.delivery, hop: action.hop, account: Some(account) })
             }
             Verdict::Marked(hit) | Verdict::Found(hit) => {
                 self.reminder.found(cx, hit);
@@ -275,7 +276,7 @@ impl<B: PacketBuf> Stages<B> {
         };
         match &decision {
             Ok(decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
+                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.to())
             }
             Err(Counter::TtlExpired) => {
                 let (kind, dropped) = (ErrorKind::TimeExceeded, Counter::TtlExpired);
@@ -306,7 +307,7 @@ impl<B: PacketBuf> Stages<B> {
             cx.counters.sub(Counter::FragmentsHeld, 1);
             match &decision {
                 Some(decision) => {
-                    act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop)
+                    act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.to())
                 }
                 None => self.exceptions.give_or_count(cx, packet, Counter::FragmentOrphaned),
             }
@@ -328,7 +329,7 @@ impl<B: PacketBuf> Stages<B> {
         self.displaced_fragments(cx);
         match later {
             Later::Forward(packet, decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.hop);
+                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.to());
             }
             Later::Held => cx.count(Counter::FragmentsHeld),
             Later::Overflow => cx.count(Counter::FragmentOverflow),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use flow::{BackendId, Direction, InterfaceId};
 use service::{Binding, Delivery, Service};
-use state::Counter;
+use state::{Account, Counter};
 use wire::{FlowKey, Transport};
 
 use crate::context::{Context, Decision};
@@ -28,7 +28,8 @@ pub(crate) fn forward<O>(
     let binding = service.bind(backend, key, None).ok_or(Counter::TableFull)?;
     let delivery = binding.delivery(Direction::Forward).ok_or(Counter::NotRewritable)?;
     let address = services.backend(backend).ok_or(Counter::NoBackend)?.address;
-    Ok(Decision { delivery, hop: hop_to(cx, address)? })
+    let account = Some(Account { backend, direction: Direction::Forward });
+    Ok(Decision { delivery, hop: hop_to(cx, address)?, account })
 }
 
 /// Whether a packet that claims to be from the server at `address` came in on another
@@ -70,11 +71,16 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
     }
     if is_own {
         // The packet is the backend's own answer, which need not have passed here.
-        return Ok(Decision { delivery: Delivery::Plain, hop: hop_to(cx, client.ip())? });
+        return Ok(Decision {
+            delivery: Delivery::Plain,
+            hop: hop_to(cx, client.ip())?,
+            account: None,
+        });
     }
     let binding = binding(cx, key).ok_or(Counter::BackendUnclaimed)?;
     let delivery = binding.delivery(Direction::Reply).ok_or(Counter::NotRewritable)?;
-    Ok(Decision { delivery, hop: hop_to(cx, client.ip())? })
+    let account = Some(Account { backend: binding.backend, direction: Direction::Reply });
+    Ok(Decision { delivery, hop: hop_to(cx, client.ip())?, account })
 }
 
 /// The binding of the connection in which a backend has sent the packet with `key`:

@@ -1,0 +1,123 @@
+//! What all threads together have sent on for each backend and service.
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flow::{BackendId, ServiceId};
+
+use crate::{BackendCounts, Carried};
+
+/// The counts of every thread that sends packets on. An id that is lent to another backend
+/// begins at zero, and a service keeps what its former backends have counted. For the
+/// control side: whoever asks waits for a lock that no worker takes.
+#[derive(Debug, Default)]
+pub struct BackendTotals {
+    writers: Mutex<Vec<Arc<BackendCounts>>>,
+    ended: Mutex<Ended>,
+}
+
+/// What has been counted for backends that are gone.
+#[derive(Debug, Default)]
+struct Ended {
+    /// What the counts of an id were when it was last given back.
+    before: HashMap<BackendId, Carried>,
+    /// By service: all of its backends that are gone.
+    services: HashMap<ServiceId, Carried>,
+}
+
+impl BackendTotals {
+    /// The counts of one more thread.
+    #[must_use]
+    pub fn register(&self) -> Arc<BackendCounts> {
+        let counts = Arc::default();
+        locked(&self.writers).push(Arc::clone(&counts));
+        counts
+    }
+
+    /// What was counted for the backend that has the id `backend`.
+    #[must_use]
+    pub fn backend(&self, backend: BackendId) -> Carried {
+        let before = locked(&self.ended).before.get(&backend).copied().unwrap_or_default();
+        self.ever(backend).since(before)
+    }
+
+    /// What was counted for backends of `service` that are gone.
+    #[must_use]
+    pub fn gone(&self, service: ServiceId) -> Carried {
+        locked(&self.ended).services.get(&service).copied().unwrap_or_default()
+    }
+
+    /// The backend of `service` that has the id `backend` is gone, and no thread counts
+    /// anything for it any more.
+    pub fn retire(&self, service: ServiceId, backend: BackendId) {
+        let ever = self.ever(backend);
+        let mut ended = locked(&self.ended);
+        let before = ended.before.insert(backend, ever).unwrap_or_default();
+        let sum = ended.services.entry(service).or_default();
+        *sum = sum.plus(ever.since(before));
+    }
+
+    /// `service` and its backends are gone.
+    pub fn forget(&self, service: ServiceId) {
+        locked(&self.ended).services.remove(&service);
+    }
+
+    /// What was counted under the id `backend` since the start.
+    fn ever(&self, backend: BackendId) -> Carried {
+        let writers = locked(&self.writers);
+        writers.iter().fold(Carried::default(), |sum, own| sum.plus(own.of(backend)))
+    }
+}
+
+/// Nothing that is done under these locks can leave its data half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::Direction;
+
+    use super::*;
+    use crate::Account;
+
+    fn to(backend: u16) -> Account {
+        Account { backend: BackendId(backend), direction: Direction::Forward }
+    }
+
+    #[test]
+    fn an_id_that_is_lent_again_begins_at_zero_and_its_service_keeps_the_sum() {
+        let totals = BackendTotals::default();
+        let (first, second) = (totals.register(), totals.register());
+        let (web, id) = (ServiceId(3), BackendId(u16::MAX));
+        let from = Account { backend: id, direction: Direction::Reply };
+        first.ways().carry(to(id.0), 60);
+        second.ways().carry_many(from, 2, 3000);
+        second.opened(id);
+        first.reset(from);
+        let sum = Carried { packets: [1, 2], bytes: [60, 3000], opened: 1, resets: [0, 1] };
+        assert_eq!((totals.backend(id), totals.gone(web)), (sum, Carried::default()));
+        totals.retire(web, id);
+        assert_eq!((totals.backend(id), totals.gone(web)), (Carried::default(), sum));
+        first.ways().carry(to(id.0), 100);
+        let next = Carried { packets: [1, 0], bytes: [100, 0], ..Carried::default() };
+        assert_eq!(totals.backend(id), next);
+        totals.retire(web, id);
+        assert_eq!((totals.backend(id), totals.gone(web)), (Carried::default(), sum.plus(next)));
+        totals.forget(web);
+        assert_eq!(totals.gone(web), Carried::default());
+    }
+
+    #[test]
+    fn backends_and_directions_have_counts_of_their_own() {
+        let totals = BackendTotals::default();
+        let counts = totals.register();
+        for backend in [0, 1, 2, 32_767, 32_768, u16::MAX] {
+            counts.ways().carry(to(backend), usize::from(backend));
+        }
+        for backend in [0, 1, 2, 32_767, 32_768, u16::MAX] {
+            let own = totals.backend(BackendId(backend));
+            assert_eq!((own.packets, own.bytes), ([1, 0], [backend.into(), 0]));
+        }
+        assert_eq!(totals.backend(BackendId(3)), Carried::default());
+    }
+}
