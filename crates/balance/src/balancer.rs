@@ -17,6 +17,7 @@ pub struct Balancer {
     /// The dead CPU that a bucket was taken from, until an algorithm moves it.
     displaced: Vec<Option<u16>>,
     triggered_ns: u64,
+    destinations: Vec<u16>,
     averages: Vec<u32>,
     moves: Vec<Move>,
 }
@@ -65,6 +66,7 @@ impl Balancer {
             alive: vec![true; cpus],
             displaced: vec![None; buckets],
             triggered_ns: 0,
+            destinations: Vec::with_capacity(buckets),
             averages: Vec::with_capacity(buckets),
             moves: Vec::with_capacity(buckets),
             settings,
@@ -206,12 +208,14 @@ impl Balancer {
     fn trigger(&mut self, now_ns: u64) {
         self.triggered_ns = now_ns;
         let Some(algorithm) = &mut self.algorithm else { return };
+        self.destinations.clear();
+        self.destinations.extend(self.keeper.destinations());
         self.averages.clear();
         self.averages.extend(self.latency.iter().map(|latency| latency.ns()));
         let seen = Snapshot {
             now_ns,
             cpus: self.alive.len(),
-            map: self.keeper.map(),
+            map: &self.destinations,
             latency: &self.averages,
             packets: &self.packets,
             fixed: &[],

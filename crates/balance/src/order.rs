@@ -34,9 +34,10 @@ pub enum Order {
 }
 
 impl Default for Order {
-    /// Idle moments, and after 1 ms holding of at most 256 packets for at most 5 ms.
+    /// Idle moments, and after 1 ms holding of at most 1024 packets for at most 5 ms: a
+    /// full queue of an overloaded CPU.
     fn default() -> Self {
-        Self::Idle { patience_ns: 1_000_000, hold_ns: 5_000_000, held: 256 }
+        Self::Idle { patience_ns: 1_000_000, hold_ns: 5_000_000, held: 1024 }
     }
 }
 
@@ -111,6 +112,12 @@ impl Keeper {
 
     pub(crate) fn map(&self) -> &[u16] {
         &self.map
+    }
+
+    /// The CPU of each bucket once the moves that wait are done.
+    pub(crate) fn destinations(&self) -> impl Iterator<Item = u16> + '_ {
+        let wishes = self.wishes.iter().map(|wish| wish.map(|wish| wish.to));
+        self.map.iter().zip(wishes).map(|(cpu, to)| to.unwrap_or(*cpu))
     }
 
     /// Buckets that have changed their CPU, and moves that were given up.
@@ -263,5 +270,22 @@ impl Keeper {
             (Some(latest), Some(line)) => latest <= line.back,
             _ => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_that_waits_counts_as_done_for_the_algorithm() {
+        let order = Order::Drain { hold_ns: 1000, held: 8 };
+        let mut keeper = Keeper::new(order, vec![0, 0, 1], 2);
+        keeper.place(0, 0);
+        keeper.want(Move { bucket: 0, from: 0, to: 1 }, 0);
+        assert_eq!(keeper.map(), [0, 0, 1]);
+        assert_eq!(keeper.destinations().collect::<Vec<_>>(), [1, 0, 1]);
+        keeper.look(1000);
+        assert_eq!(keeper.destinations().collect::<Vec<_>>(), [0, 0, 1], "it is given up");
     }
 }

@@ -9,11 +9,13 @@ use crate::{Algorithm, Move, Snapshot};
 /// Triggers before the first decision.
 const WARM_UP: u32 = 8;
 /// Tokens that a move takes; [`PER_MS`] tokens come every millisecond, so that there are
-/// 18 moves a second in the long run.
+/// 17 moves a second in the long run.
 const PER_MOVE: u64 = 1000;
-const PER_MS: u64 = 18;
+const PER_MS: u64 = 17;
 /// Moves that may follow each other at once.
 const BURST: u64 = 10;
+/// Moves at the start, when the map knows nothing of the traffic.
+const START: u64 = 32;
 /// Buckets up to which two are exchanged, too; beyond, single moves are fine enough.
 const COARSE: usize = 128;
 
@@ -29,15 +31,48 @@ struct View {
     gain: u64,
 }
 
-/// Sudden changes are seen within 16 ms with the default trigger, but bursts look like
+/// Sudden changes are seen within 4 ms with the default trigger, but bursts look like
 /// them, so only great differences count; small ones are seen within 64 ms.
-const VIEWS: [View; 2] = [
+const VIEWS: [View; 3] = [
+    View { smooth: 1, calm: 900, pressed: 300, gain: 150 },
     View { smooth: 3, calm: 200, pressed: 120, gain: 50 },
     View { smooth: 5, calm: 100, pressed: 30, gain: 15 },
 ];
 
+/// What latencies say of the busiest CPU. Its latency is weighted by packets and compared
+/// with that of the fastest CPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pressure {
+    /// There are no latencies.
+    Unknown,
+    /// It is about as fast.
+    Calm,
+    /// Packets wait there: its latency is an eighth above.
+    Waits,
+    /// Packets are about to be lost there: its latency is [`OVERLOADED`] above.
+    Overloaded,
+}
+
+/// In 1000ths of the latency of the fastest CPU.
+const WAITS: u64 = 125;
+const OVERLOADED: u64 = 5500;
+
+impl View {
+    /// How far the busiest CPU may be above the average with `spare` moves left: as they
+    /// become few, they are kept for a CPU that would lose packets. `None`: nothing moves.
+    const fn margin(&self, pressure: Pressure, spare: u64) -> Option<u64> {
+        match pressure {
+            Pressure::Overloaded => Some(self.pressed),
+            Pressure::Waits if spare > BURST / 2 => Some(self.pressed),
+            Pressure::Calm if spare > BURST * 3 / 4 => Some(self.calm),
+            Pressure::Unknown => Some(self.calm),
+            Pressure::Waits | Pressure::Calm => None,
+        }
+    }
+}
+
 /// Evens packet counts: moves a bucket of the busiest CPU, or exchanges it with another
-/// CPU's, such that the busier of both has least; with hysteresis, and no more than 18
+/// CPU's, such that the busier of both has least; with hysteresis, and no more than 17
 /// moves a second.
 #[derive(Debug, Default)]
 pub struct Even {
@@ -70,11 +105,14 @@ impl Algorithm for Even {
         if self.triggers < WARM_UP || self.tokens < 2 * PER_MOVE {
             return;
         }
+        let spare = self.tokens / PER_MOVE;
         for (view, rates) in VIEWS.iter().zip(&self.rates) {
             seen.sum_by_cpu(rates, &mut self.sums);
             let fixed = rates.get(seen.map.len()..).unwrap_or_default();
             self.sums.iter_mut().zip(fixed).for_each(|(sum, fixed)| *sum += fixed);
-            let Some(best) = step(view, rates, &self.sums, &mut self.waits, seen) else { continue };
+            let Some(best) = step(view, rates, &self.sums, &mut self.waits, seen, spare) else {
+                continue;
+            };
             moves.push(Move { bucket: best.give as u16, from: best.from, to: best.with });
             self.tokens -= PER_MOVE;
             if let Some(take) = best.take {
@@ -93,10 +131,12 @@ fn step(
     sums: &[u64],
     waits: &mut Vec<u64>,
     seen: &Snapshot<'_>,
+    spare: u64,
 ) -> Option<Exchange> {
     let average = sums.iter().sum::<u64>() / (seen.cpus as u64).max(1);
     let (busiest, load) = (0_u16..).zip(sums.iter().copied()).max_by_key(|(_, load)| *load)?;
-    let margin = if presses(rates, sums, waits, seen, busiest) { view.pressed } else { view.calm };
+    let pressure = pressure(rates, sums, waits, seen, busiest);
+    let margin = view.margin(pressure, spare)?;
     if load <= average + average * margin / 1000 {
         return None;
     }
@@ -104,15 +144,14 @@ fn step(
     (best.busier + average * view.gain / 1000 < load).then_some(best)
 }
 
-/// Whether packets wait at a CPU: their latency, weighted by packets, is an eighth
-/// above that of the fastest CPU.
-fn presses(
+/// What latencies say of the busiest CPU.
+fn pressure(
     rates: &[u64],
     sums: &[u64],
     waits: &mut Vec<u64>,
     seen: &Snapshot<'_>,
     busiest: u16,
-) -> bool {
+) -> Pressure {
     waits.clear();
     waits.resize(seen.cpus, 0);
     for ((rate, latency), &cpu) in rates.iter().zip(seen.latency).zip(seen.map) {
@@ -125,11 +164,19 @@ fn presses(
     }
     let own = waits.get(usize::from(busiest)).copied().unwrap_or(0);
     let fastest = waits.iter().copied().filter(|wait| *wait > 0).min();
-    fastest.is_some_and(|fastest| own > fastest + fastest / 8)
+    let Some(fastest) = fastest else { return Pressure::Unknown };
+    let above = own.saturating_sub(fastest).saturating_mul(1000) / fastest;
+    if above > OVERLOADED {
+        Pressure::Overloaded
+    } else if above > WAITS {
+        Pressure::Waits
+    } else {
+        Pressure::Calm
+    }
 }
 
 /// The move of the busiest CPU after which the busier of both CPUs has least. Two moves
-/// must bring half as much again as one.
+/// must bring more than twice as much as one.
 fn best_exchange(
     rates: &[u64],
     sums: &[u64],
@@ -169,7 +216,7 @@ fn best_exchange(
     match (single, double) {
         (Some(single), Some(double)) => {
             let gain = |of: &Exchange| load.saturating_sub(of.busier);
-            Some(if 2 * gain(&double) > 3 * gain(&single) { double } else { single })
+            Some(if gain(&double) > 2 * gain(&single) { double } else { single })
         }
         (single, double) => single.or(double),
     }
@@ -191,10 +238,12 @@ impl Even {
 
     fn earn(&mut self, now_ns: u64) {
         if self.triggers == 0 {
-            (self.last_ns, self.tokens) = (now_ns, BURST * PER_MOVE);
+            (self.last_ns, self.tokens) = (now_ns, START * PER_MOVE);
         }
         let ms = now_ns.saturating_sub(self.last_ns) / 1_000_000;
         self.last_ns += ms * 1_000_000;
-        self.tokens = self.tokens.saturating_add(ms * PER_MS).min(BURST * PER_MOVE);
+        if self.tokens < BURST * PER_MOVE {
+            self.tokens = self.tokens.saturating_add(ms * PER_MS).min(BURST * PER_MOVE);
+        }
     }
 }
