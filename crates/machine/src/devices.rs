@@ -1,7 +1,7 @@
 //! The cards that the configuration names.
 use config::{Config, Port};
 
-use crate::{Finding, Nic, Tree, iommu, nics};
+use crate::{Finding, Nic, Tree, iommu, nics, traffic};
 
 pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>) {
     let all = nics(tree);
@@ -11,7 +11,7 @@ pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>)
         match all.iter().find(|nic| nic.address.eq_ignore_ascii_case(&address)) {
             Some(nic) => {
                 by_vfio |= nic.driver.as_deref() != Some("mlx5_core");
-                findings.push(bound(subject(port), nic));
+                findings.push(bound(tree, subject(port), nic));
                 numa(tree, config, port, nic, findings);
             }
             None => findings.push(Finding::wrong(
@@ -27,26 +27,33 @@ pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>)
 }
 
 /// A card that no port names yet.
-pub(crate) fn survey(nic: &Nic, findings: &mut Vec<Finding>) {
+pub(crate) fn survey(tree: &Tree, nic: &Nic, findings: &mut Vec<Finding>) {
     let name = nic.card.unwrap_or("card");
-    findings.push(bound(format!("{name} {}", nic.id), nic).not_yet_wrong());
+    findings.push(bound(tree, format!("{name} {}", nic.id), nic).not_yet_wrong());
 }
 
-/// Which driver has the card, and whether DPDK can have it.
-fn bound(subject: String, nic: &Nic) -> Finding {
+/// Which driver has the card, whether DPDK can have it, and what the kernel would lose.
+fn bound(tree: &Tree, subject: String, nic: &Nic) -> Finding {
     let driver = nic.driver.as_deref().unwrap_or("no driver");
     if nic.is_ready() {
-        Finding::good(subject, format!("{} is bound to {driver}", nic.address))
-    } else {
-        let interfaces = match nic.interfaces.join(", ") {
-            names if names.is_empty() => String::new(),
-            names => format!("; the kernel uses it as {names}"),
-        };
-        Finding::wrong(
+        return Finding::good(subject, format!("{} is bound to {driver}", nic.address));
+    }
+    let mut text = format!("{} is bound to {driver}, not to vfio-pci", nic.address);
+    if !nic.interfaces.is_empty() {
+        text += &format!("; the kernel uses it as {}", nic.interfaces.join(", "));
+    }
+    let bind = format!("modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {}", nic.address);
+    let in_use = |name: &String| Some((name.clone(), traffic::over(tree, name)?));
+    match nic.interfaces.iter().find_map(in_use) {
+        None => Finding::wrong(subject, text, bind),
+        // The command alone would cut the machine off.
+        Some((name, traffic)) => Finding::wrong(
             subject,
-            format!("{} is bound to {driver}, not to vfio-pci{interfaces}", nic.address),
-            format!("modprobe vfio-pci && dpdk-devbind.py --bind=vfio-pci {}", nic.address),
-        )
+            format!("{text}, and {name} has {traffic}, which the machine loses with the card"),
+            format!(
+                "give {name}'s addresses and routes to another interface (ip addr, ip route); then {bind}"
+            ),
+        ),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn survey(tree: &Tree) -> Vec<Finding> {
         findings.push(Finding::good("cards", text));
         return findings;
     }
-    cards.iter().for_each(|card| devices::survey(card, &mut findings));
+    cards.iter().for_each(|card| devices::survey(tree, card, &mut findings));
     let mut about_iommu = Vec::new();
     iommu::examine(tree, &mut about_iommu);
     // A card that shares itself with the kernel, as mlx5 does, needs none.

@@ -14,6 +14,7 @@ mod iommu;
 mod kernels;
 mod links;
 mod nics;
+mod traffic;
 mod tree;
 
 pub use examine::{examine, survey};

@@ -1,12 +1,15 @@
 //! The kernel's interfaces beneath ports: net_af_packet, net_af_xdp, xdp.
 use config::{Config, Port};
 
-use crate::{Finding, Tree};
+use crate::{Finding, Tree, traffic};
 
 pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>) {
     for port in &config.ports {
         if let Some(interface) = port.kernel_interface() {
             link(tree, port, interface, findings);
+        }
+        if let Some(interface) = port.xdp_interface() {
+            taken(tree, port, interface, findings);
         }
     }
 }
@@ -33,5 +36,16 @@ fn link(tree: &Tree, port: &Port, interface: &str, findings: &mut Vec<Finding>) 
     if tree.text(&format!("{at}/operstate")).as_deref() == Some("down") {
         let text = format!("{interface} is down");
         findings.push(Finding::wrong(subject, text, format!("ip link set {interface} up")));
+    }
+}
+
+/// With a port `xdp:NAME` the kernel gets no packets of the interface any more.
+fn taken(tree: &Tree, port: &Port, interface: &str, findings: &mut Vec<Finding>) {
+    if let Some(traffic) = traffic::over(tree, interface) {
+        findings.push(Finding::wrong(
+            format!("port {}", port.name),
+            format!("{interface} has {traffic}, which the machine loses: HNLB takes all packets of {interface}"),
+            format!("give {interface}'s addresses and routes to another interface (ip addr, ip route), or let HNLB hand them on ([[interface]] kernel = \"NAME\")"),
+        ));
     }
 }

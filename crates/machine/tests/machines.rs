@@ -260,3 +260,75 @@ fn cards_are_listed_with_what_binds_them() {
     assert!(!card.is_ready() && card.interfaces == ["eth7"]);
     assert!(nics(&Tree::below(machine.path("nothing"))).is_empty());
 }
+
+/// Routes: the default over `default`, 198.51.100.0/24 and 2001:db8:2::/64 over eth2.
+fn routes(machine: &Machine, default: &str) {
+    let head = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n";
+    let v4 = format!(
+        "{default} 00000000 010200C0 0003 0 0 0 00000000 0 0 0\n\
+         eth2 006433C6 00000000 0001 0 0 0 00FFFFFF 0 0 0\n"
+    );
+    machine.put("proc/net/route", &format!("{head}{v4}"));
+    let none = "00000000000000000000000000000000";
+    machine.put(
+        "proc/net/ipv6_route",
+        &format!(
+            "20010db8000200000000000000000000 40 {none} 00 {none} 00000100 1 0 1 eth2\n\
+             {none} 00 {none} 00 {none} ffffffff 1 0 200200 lo\n"
+        ),
+    );
+}
+
+/// Established connections from these addresses, as the kernel prints them, to `port`.
+fn connections(machine: &Machine, port: &str, v4: &str, v6: &str) {
+    let line = |local: &str, peer| format!("0: {local}:{port} {peer}:D431 01 00000000:00000000\n");
+    machine.put("proc/net/tcp", &line("0A0200C0", v4));
+    machine.put("proc/net/tcp6", &line("B80D0120000002000000000001000000", v6));
+}
+
+/// What is said of the kernel's card, and the remedy.
+fn of_the_card(machine: &Machine) -> (String, String) {
+    let config = Config::parse(&config("0000:3b:00.0", WORKERS), "test.toml").unwrap();
+    let mut findings = examine(&machine.tree(), &config).into_iter();
+    let own = findings.find(|own| own.subject == "port p0" && own.grade == Grade::Wrong).unwrap();
+    (own.text, own.remedy.unwrap())
+}
+
+#[test]
+fn a_card_that_the_machine_is_reached_by_is_not_bound_without_a_warning() {
+    const V4: &str = "076433C6";
+    const V6: &str = "B80D01200000020000000000090000FF";
+    let machine = Machine::good();
+    machine.bind("ixgbe");
+    machine.put(&format!("{CARD}/net/eth2/mtu"), "1500");
+    // Nothing would be missed: the command alone.
+    routes(&machine, "eth9");
+    connections(&machine, "01BB", V4, V6);
+    let (text, remedy) = of_the_card(&machine);
+    assert!(text.ends_with("the kernel uses it as eth2"), "{text}");
+    assert!(remedy.starts_with("modprobe"), "{remedy}");
+    // An ssh connection of each family, by the networks of the interface.
+    connections(&machine, "0016", V4, V6);
+    let (text, remedy) = of_the_card(&machine);
+    let peers = "ssh from 198.51.100.7 and ssh from 2001:db8:2::ff00:9";
+    assert!(text.contains(&format!("eth2 has {peers}, which the machine loses")), "{text}");
+    assert!(!remedy.starts_with("modprobe"), "{remedy}");
+    // The same IPv4 peer at a socket of both families; it comes by the default route of a
+    // VLAN in a bridge over the card.
+    routes(&machine, "br0");
+    machine.put("sys/class/net/eth2/upper_eth2.7/x", "");
+    machine.put("sys/class/net/eth2.7/upper_br0/x", "");
+    connections(&machine, "0016", "077100CB", "0000000000000000FFFF0000077100CB");
+    let (text, _) = of_the_card(&machine);
+    assert!(text.contains("eth2 has the default route and ssh from 203.0.113.7,"), "{text}");
+}
+
+#[test]
+fn an_xdp_port_at_the_default_route_is_warned_of() {
+    let machine = Machine::good();
+    routes(&machine, "eth1");
+    let lacks = machine.lacks(&config("xdp:eth1", WORKERS));
+    assert!(lacks.iter().any(|(_, _, remedy)| remedy.contains("kernel = ")), "{lacks:?}");
+    let lacks = machine.lacks(&config("net_af_packet0,iface=eth1", WORKERS));
+    assert!(lacks.is_empty(), "{lacks:?}");
+}
