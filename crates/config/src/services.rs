@@ -2,7 +2,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{Affinity, Mode, OnRemove, Protocol, Refuse, Scheduler, StatelessKey};
+use flow::{Affinity, Mode, OnRemove, Protocol, Rebalance, Refuse, Scheduler, StatelessKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::{Key128, ServerId};
@@ -102,6 +102,9 @@ pub struct Service {
     /// Health checks of its backends; without them all are taken to be up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
+    /// When the requests of one connection get different backends of a group. Only with the protocol `http`.
+    #[serde(default, skip_serializing_if = "Rebalance::is_never")]
+    pub rebalance: Rebalance,
     /// Which requests go to which backends. Only with the protocol `http`.
     #[serde(rename = "route", default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<HttpRoute>,

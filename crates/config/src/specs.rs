@@ -1,8 +1,8 @@
 //! From the file's services to the service table.
 use flow::{Mode, Protocol};
 use service::{
-    BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, ServiceSpec, ServiceTable, TableError,
-    TunnelSpec,
+    BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, RoutesSpec, ServiceSpec, ServiceTable,
+    TableError, TunnelSpec,
 };
 
 use crate::{Config, HttpRoute, Quic, Service};
@@ -46,8 +46,10 @@ impl Config {
             timeouts: (!service.timeouts.is_default())
                 .then(|| self.conntrack.timeouts(&service.timeouts)),
             quic: service.quic.iter().map(quic_ids).collect(),
-            routes: (service.protocol == Protocol::Http)
-                .then(|| service.routes.iter().map(HttpRoute::spec).collect()),
+            routes: (service.protocol == Protocol::Http).then(|| RoutesSpec {
+                rules: service.routes.iter().map(HttpRoute::spec).collect(),
+                rebalance: service.rebalance,
+            }),
             backends: backends
                 .map(|b| BackendSpec {
                     address: b.address,

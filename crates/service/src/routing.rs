@@ -1,5 +1,5 @@
 //! Which backends serve which HTTP requests.
-use flow::Scheduler;
+use flow::{Rebalance, Scheduler};
 
 use crate::maglev::{Maglev, Member};
 use crate::scheduler::Members;
@@ -19,6 +19,15 @@ pub struct RouteSpec {
     pub cookie: Option<(String, Option<String>)>,
     /// What becomes of the request.
     pub goal: Goal,
+}
+
+/// The rules of a service, and how often they are applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoutesSpec {
+    /// The rules, in the order of the configuration.
+    pub rules: Vec<RouteSpec>,
+    /// When the requests of a connection get another backend of the same group.
+    pub rebalance: Rebalance,
 }
 
 /// What becomes of the requests of a route.
@@ -79,6 +88,7 @@ pub(crate) struct Routing {
     rules: Box<[(RouteSpec, GroupId)]>,
     /// That of the backends without a group first.
     groups: Box<[Group]>,
+    rebalance: Rebalance,
     /// The group of each backend, by place.
     members: Box<[GroupId]>,
 }
@@ -116,7 +126,8 @@ impl Group {
 impl Routing {
     /// The rules of `spec`, whose compiled backends are `backends`. A rule for a group
     /// without backends is for none that serves.
-    pub(crate) fn new(routes: &[RouteSpec], spec: &ServiceSpec, backends: &[Backend]) -> Self {
+    pub(crate) fn new(routes: &RoutesSpec, spec: &ServiceSpec, backends: &[Backend]) -> Self {
+        let RoutesSpec { rules: routes, rebalance } = routes;
         let mut names: Vec<Option<&str>> = vec![None];
         let own = spec.backends.iter().map(|own| own.group.as_deref());
         let asked = routes.iter().map(|route| route.goal.group());
@@ -136,6 +147,7 @@ impl Routing {
         rules.sort_by_key(|(route, _)| std::cmp::Reverse(route.rank()));
         let mut routing = Self {
             rules: rules.into(),
+            rebalance: *rebalance,
             groups: names.iter().map(|_| Group::default()).collect(),
             members: own.map(id).collect(),
         };
@@ -179,12 +191,12 @@ impl Routing {
         }
     }
 
-    /// Whether all requests go to the same group.
+    /// Whether all requests of a connection go to the same backend.
     pub(crate) fn is_uniform(&self) -> bool {
         let other = |(rule, group): &(RouteSpec, GroupId)| {
             *group != GroupId(0) || matches!(rule.goal, Goal::Reply(_))
         };
-        !self.rules.iter().any(other)
+        self.rebalance == Rebalance::Never && !self.rules.iter().any(other)
     }
 }
 
@@ -203,7 +215,19 @@ impl Service {
         self.routing().is_some_and(|routing| !routing.is_empty(group))
     }
 
-    /// Whether all requests go to the same backends.
+    /// Whether a connection at a backend for which `is` holds stays there with a request
+    /// for `group`: that backend is one of the group's that take requests, and requests
+    /// are not scheduled one by one.
+    #[must_use]
+    pub fn stays(&self, group: GroupId, is: impl Fn(&Backend) -> bool) -> bool {
+        let Some(routing) = self.routing() else { return false };
+        let places = routing.group(group).into_iter().flat_map(Group::places);
+        let mut backends = places.filter_map(|place| self.at(place));
+        routing.rebalance == Rebalance::Never && backends.any(is)
+    }
+
+    /// Whether all requests of a connection go to the same backend: then only the first
+    /// is routed.
     #[must_use]
     pub fn is_uniform(&self) -> bool {
         self.routing().is_none_or(Routing::is_uniform)

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use flow::{AllDown, OnRemove, Refuse, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
-use crate::{QuicIds, RouteSpec, ServerId, Timeouts};
+use crate::{QuicIds, RoutesSpec, ServerId, Timeouts};
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
@@ -38,9 +38,9 @@ pub struct ServiceSpec {
     pub timeouts: Option<Timeouts>,
     /// How connection ids name the backends of a QUIC service; empty: they don't.
     pub quic: Vec<QuicIds>,
-    /// Of a service that balances HTTP requests, in the order of the configuration;
+    /// Of a service that balances HTTP requests: how they are routed;
     /// `None`: it balances connections.
-    pub routes: Option<Vec<RouteSpec>>,
+    pub routes: Option<RoutesSpec>,
     /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
 }

@@ -2,6 +2,7 @@
 mod answering;
 mod opening;
 mod passing;
+mod switching;
 
 pub use passing::Passing;
 
@@ -21,6 +22,7 @@ use crate::learnt::{Learnt, SCALE};
 use crate::options::{DEFAULT_MSS, Offer};
 use crate::refusal::Refusal;
 use crate::request::Request;
+use crate::response::Responses;
 use crate::segment::{self, ACK, ECE, ECN, FIN, Outline, RST, Received, SYN, is_plain};
 use crate::table::Table;
 use crate::world::{Event, Fate, World};
@@ -255,6 +257,9 @@ impl Agent {
         let ends = |conn: &Conn| conn.backend.map(|backend| [backend, conn.client()]);
         let (old, was_half) = (ends(conn), conn.state == State::Half);
         let fate = act(&mut self.common, conn, world);
+        if let Some(conn) = self.table.get(at).filter(|conn| conn.held) {
+            self.common.go_on(conn, now_ms, world);
+        }
         // Two VIPs may have the same backends, and their clients the same ports.
         loop {
             let Some(conn) = self.table.get(at) else { return fate };
@@ -422,6 +427,11 @@ impl Common {
             backend: None,
             tried: Default::default(),
             keeps: true,
+            fresh: true,
+            held: false,
+            instead: None,
+            responses: Responses::default(),
+            response_next: 0,
             server_isn: 0,
             server: Offer::default(),
             clocks: Clocks::new(client, told),
@@ -649,12 +659,16 @@ impl Common {
         let request = Request::parse(raw).map_err(Some)?.ok_or(None)?;
         self.requests += 1;
         let id = self.cookies.number(conn.ends, self.requests);
-        let added = Additions { client: conn.client(), id, last: !conn.keeps };
+        let added = Additions { client: conn.client(), id };
         forwarding::write(out, &request, &added).ok_or(Some(Refusal::TooLong))?;
         let rest = raw.get(request.length..).unwrap_or_default();
         let taken = conn.enter(&request, rest).map_err(|_| Some(Refusal::Coding))?;
         let body = rest.get(..taken).unwrap_or_default();
         out.push(body).ok_or(Some(Refusal::TooLong))?;
+        if !conn.keeps {
+            conn.responses.ask(request.method == "HEAD", request.upgrades);
+        }
+        conn.fresh = false;
         Ok(request.length + taken)
     }
 }

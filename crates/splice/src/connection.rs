@@ -9,6 +9,7 @@ use crate::clocks::Clocks;
 use crate::edits::{Edits, before};
 use crate::framing::Chunked;
 use crate::options::{Change, MapEdge, Offer, STAMPS_LEN};
+use crate::response::Responses;
 use crate::segment::{ECN, Received};
 
 /// Backends that a request is offered to, at most.
@@ -40,8 +41,8 @@ pub(crate) enum State {
 pub(crate) enum Reading {
     /// As a header.
     Header,
-    /// As a chunked body, behind which the connection lasts (`true`) or ends.
-    Chunked(Chunked, bool),
+    /// As a chunked body.
+    Chunked(Chunked),
     /// Not at all before the backend has agreed to another protocol.
     Upgrade,
     /// As bytes of another protocol.
@@ -90,8 +91,18 @@ pub(crate) struct Conn {
     pub(crate) edits: Edits,
     pub(crate) backend: Option<SocketAddr>,
     pub(crate) tried: ArrayVec<SocketAddr, TRIES>,
-    /// Whether the backend serves further requests of the connection.
+    /// Whether all requests of the connection go to the backend; otherwise each is routed
+    /// by itself, and responses are read.
     pub(crate) keeps: bool,
+    /// Whether the backend has not been sent a request yet.
+    pub(crate) fresh: bool,
+    /// Whether the request in `block` is not for this backend: it waits until all before
+    /// it are answered. The backend that it goes to then, if that is known.
+    pub(crate) held: bool,
+    pub(crate) instead: Option<SocketAddr>,
+    /// The backend's responses, and the first of its bytes that has not been read.
+    pub(crate) responses: Responses,
+    pub(crate) response_next: u32,
     /// The backend's initial number, and what it has granted.
     pub(crate) server_isn: u32,
     pub(crate) server: Offer,

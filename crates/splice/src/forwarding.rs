@@ -24,8 +24,6 @@ pub(crate) struct Additions {
     pub(crate) client: SocketAddr,
     /// Its number.
     pub(crate) id: u64,
-    /// Whether the connection must end behind it.
-    pub(crate) last: bool,
 }
 
 /// Writes the header of `request` into `block`. `None`: it does not fit.
@@ -45,11 +43,11 @@ pub(crate) fn write(block: &mut Block, request: &Request<'_>, added: &Additions)
             block.push(part)?;
         }
     }
-    let connection = match (request.upgrades, added.last, keeps(request)) {
-        (true, ..) => "Connection: Upgrade\r\n",
-        (false, true, _) | (false, false, Some(false)) => "Connection: close\r\n",
-        (false, false, Some(true)) => "Connection: keep-alive\r\n",
-        (false, false, None) => "",
+    let connection = match (request.upgrades, keeps(request)) {
+        (true, _) => "Connection: Upgrade\r\n",
+        (false, Some(false)) => "Connection: close\r\n",
+        (false, Some(true)) => "Connection: keep-alive\r\n",
+        (false, None) => "",
     };
     block.push(connection.as_bytes())?;
     forwarded(block, request, added)
@@ -95,11 +93,11 @@ mod tests {
     use super::*;
     use crate::blocks::Blocks;
 
-    fn written(text: &str, last: bool) -> String {
+    fn written(text: &str) -> String {
         let mut block = Blocks::new(1).get().unwrap();
         let request = Request::parse(text.as_bytes()).unwrap().unwrap();
         let client = "[2001:db8::1]:99".parse().unwrap();
-        write(&mut block, &request, &Additions { client, id: 10, last }).unwrap();
+        write(&mut block, &request, &Additions { client, id: 10 }).unwrap();
         String::from_utf8(block.bytes().to_vec()).unwrap()
     }
 
@@ -108,14 +106,13 @@ mod tests {
         let text = "GET /a HTTP/1.1\r\nHost: b:8\r\nX-Forwarded-For: 1.2.3.4\r\nA: x\r\n\
                     Keep-Alive: 1\r\nConnection: keep-alive, B\r\nB: c\r\nforwarded: for=me\r\n\r\n";
         assert_eq!(
-            written(text, false),
+            written(text),
             "GET /a HTTP/1.1\r\nHost: b:8\r\nA: x\r\nConnection: keep-alive\r\n\
              X-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: http\r\n\
              X-Request-Id: 000000000000000a\r\n\
              Forwarded: for=\"[2001:db8::1]\";proto=http;host=\"b:8\"\r\n\
              X-Forwarded-Host: b:8\r\n\r\n"
         );
-        assert!(written(text, true).contains("\r\nConnection: close\r\n"));
     }
 
     #[test]
@@ -125,8 +122,8 @@ mod tests {
                 "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: {connection}\r\n\r\n"
             )
         };
-        let passes = written(&asks("upgrade"), true);
+        let passes = written(&asks("upgrade"));
         assert!(passes.contains("\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"), "{passes}");
-        assert!(!written(&asks("close"), false).contains("Upgrade"));
+        assert!(!written(&asks("close")).contains("Upgrade"));
     }
 }

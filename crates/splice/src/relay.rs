@@ -13,7 +13,7 @@ use crate::segment::{ACK, CWR, FIN, Outline, PSH, RST, Received, SYN, clear_ecn}
 use crate::world::{Event, Fate, World};
 
 /// Of a body's bytes so many may pass unread at once, so that numbers can be compared.
-const STRETCH: u32 = 1 << 30;
+pub(crate) const STRETCH: u32 = 1 << 30;
 
 /// How often the agent repeats what it has acknowledged itself.
 const REPEAT_MS: u64 = 400;
@@ -38,15 +38,15 @@ impl Conn {
             Body::Length(length) => {
                 let taken = length.min(rest.len() as u64);
                 self.body = length - taken;
-                self.reading = self.behind();
+                self.reading = Reading::Header;
                 taken as usize
             }
             Body::Chunked => {
                 let mut chunked = Chunked::default();
                 let taken = chunked.read(rest)?;
                 self.reading = match chunked.is_done() {
-                    true => self.behind(),
-                    false => Reading::Chunked(chunked, self.keeps),
+                    true => Reading::Header,
+                    false => Reading::Chunked(chunked),
                 };
                 taken
             }
@@ -63,11 +63,6 @@ impl Conn {
             Some(owned) if before(received, owned) => owned,
             _ => received,
         }
-    }
-
-    /// How bytes behind a request are read.
-    const fn behind(&self) -> Reading {
-        if self.keeps { Reading::Header } else { Reading::Nothing }
     }
 
     /// Lets the next stretch of a body pass.
@@ -91,7 +86,11 @@ impl Common {
         world: &mut impl World<B>,
     ) -> bool {
         let mut sent = false;
-        while conn.reading == Reading::Header && !conn.edits.is_full() {
+        while conn.reading == Reading::Header && !conn.edits.is_full() && !conn.responses.is_full()
+        {
+            if !self.stays(conn, world) {
+                break;
+            }
             let start = conn.limit();
             let Some(mut out) = self.blocks.get() else { break };
             let Some(mut raw) = conn.block.take() else {
@@ -162,7 +161,7 @@ impl Common {
 
     /// Ends both connections, since the agent can't say what a request would be to the
     /// backend, and a response may be on its way.
-    fn reset_both<B: PacketBuf>(
+    pub(crate) fn reset_both<B: PacketBuf>(
         &mut self,
         conn: &mut Conn,
         now_ms: u64,
@@ -341,17 +340,16 @@ impl Common {
                     }
                     sent |= self.read_block(conn, now_ms, world);
                 }
-                Reading::Chunked(mut chunked, keeps) => {
+                Reading::Chunked(mut chunked) => {
                     let Ok(taken) = chunked.read(rest) else {
                         self.reset_both(conn, now_ms, world);
                         return true;
                     };
                     sent |= Self::pass(conn, conn.next, rest.get(..taken), world);
                     conn.next = conn.next.wrapping_add(taken as u32);
-                    conn.reading = match (chunked.is_done(), keeps) {
-                        (false, _) => Reading::Chunked(chunked, keeps),
-                        (true, true) => Reading::Header,
-                        (true, false) => Reading::Nothing,
+                    conn.reading = match chunked.is_done() {
+                        false => Reading::Chunked(chunked),
+                        true => Reading::Header,
                     };
                 }
                 Reading::All => return Self::pass(conn, conn.next, Some(rest), world) || sent,
@@ -378,6 +376,9 @@ impl Common {
         world: &mut impl World<B>,
     ) -> bool {
         if conn.reading != Reading::All && before(conn.next, end) {
+            return false;
+        }
+        if conn.held {
             return false;
         }
         if conn.block.is_some() {
@@ -411,9 +412,20 @@ impl Common {
             conn.clocks.see_server(stamps);
         }
         let Outline { sequence, acknowledgement, window, flags, .. } = got.outline;
-        if conn.reading == Reading::Upgrade && got.data(packet.bytes()).starts_with(b"HTTP/1.1 101")
+        if conn.keeps
+            && conn.reading == Reading::Upgrade
+            && got.data(packet.bytes()).starts_with(b"HTTP/1.1 101")
         {
             conn.reading = Reading::All;
+        }
+        match conn.follow_responses(got, packet.bytes()) {
+            Ok(true) => {}
+            // The backend sends it again, behind what is missing.
+            Ok(false) => return Fate::Taken,
+            Err(_) => {
+                self.reset_both(conn, now_ms, world);
+                return Fate::Taken;
+            }
         }
         let received = conn.edits.back(acknowledgement, false);
         if got.has(ACK) && before(conn.received, received) && !before(conn.next, received) {

@@ -132,7 +132,7 @@ fn line<'a>(bytes: &'a [u8], at: &mut usize) -> Result<Option<&'a [u8]>, Refusal
     Ok(Some(line))
 }
 
-const fn is_token(byte: u8) -> bool {
+pub(crate) const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
@@ -288,7 +288,7 @@ fn body(fields: &[Field<'_>], minor: u8) -> Result<Body, Refusal> {
     }
 }
 
-fn decimal(digits: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
     let is = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(digits).ok().filter(|_| is)?.parse().ok()
 }

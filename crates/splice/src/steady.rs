@@ -76,6 +76,7 @@ impl Steady {
             && conn.owned.is_none()
             && conn.body == 0
             && conn.reading != Reading::Upgrade
+            && conn.keeps
             && conn.ended == [false; 2];
         // What only one side knows takes more than adding numbers.
         let alike = conn.granted.timestamps == conn.server.timestamps

@@ -15,12 +15,25 @@ pub enum Choice {
     Backend {
         /// Its address and port.
         backend: SocketAddr,
-        /// Whether all requests of the connection go to the same backends. Otherwise the
-        /// connection ends behind this one.
+        /// Whether all requests of the connection go to it. Otherwise each is routed by
+        /// itself.
         keeps: bool,
     },
     /// To none: the world has written an answer with this status code.
     Answer(u16),
+}
+
+/// Who asks for a backend.
+#[derive(Clone, Copy, Debug)]
+pub struct Inquiry<'a> {
+    /// The service.
+    pub service: ServiceId,
+    /// The client and the VIP.
+    pub ends: [SocketAddr; 2],
+    /// The backends that have not taken the connection.
+    pub tried: &'a [SocketAddr],
+    /// The backend of the requests before on the same connection.
+    pub kept: Option<SocketAddr>,
 }
 
 /// Where the world writes an answer of its own, with which the connection ends.
@@ -61,8 +74,10 @@ pub enum Event {
     /// A router has marked a packet for a backend that does not know ECN: the packet was
     /// dropped.
     Congested,
-    /// Both ends were reset: a request behind the first could not be read.
+    /// Both ends were reset: a request behind the first could not be read, or a response.
     Reset,
+    /// A client's connection went on to another backend.
+    Switched,
 }
 
 /// What has become of a packet that was given to the agent.
@@ -89,17 +104,15 @@ pub trait World<B> {
     /// Sends a packet that the agent has made, but for its Ethernet addresses.
     fn send(&mut self, packet: B, to: IpAddr);
 
-    /// The backend for the request of a client's to `service`, if there is one besides
-    /// those that were `tried` already, or what is answered in the place of one.
+    /// The backend for a request, if there is one besides those that were tried already,
+    /// or what is answered in the place of one.
     ///
     /// # Errors
     /// Why the request goes to no backend.
     fn choose(
         &mut self,
-        service: ServiceId,
-        ends: [SocketAddr; 2],
+        inquiry: &Inquiry<'_>,
         request: &Request<'_>,
-        tried: &[SocketAddr],
         answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal>;
 

@@ -82,4 +82,13 @@ proptest! {
         bytes.extend(noise);
         checks::agent(&bytes);
     }
+
+    #[test]
+    fn responses_are_read_alike_however_they_are_cut(
+        kind in any::<u8>(),
+        words in prop::collection::vec(prop::sample::select(&["HTTP/1.1 200 OK\r\n", "HTTP/1.0 404 No\r\n", "HTTP/1.1 100 Go\r\n", "HTTP/1.1 101 Up\r\n", "HTTP/1.1 204 \r\n", "\r\n", "\r", "\n", "Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n", "Connection: close\r\n", "abc", "0\r\n\r\n", " ", "A: b\r\n"][..]), 0..14),
+    ) {
+        let stream = words.concat();
+        checks::responses(&[&[kind], stream.as_bytes()].concat());
+    }
 }

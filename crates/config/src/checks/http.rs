@@ -128,6 +128,10 @@ fn check_status(findings: &mut Findings<'_>, way: &Way, status: u16, known: &[u1
 
 /// A service of connections has no requests to be routed.
 fn check_others(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    if !service.rebalance.is_never() {
+        let text = "connections keep their backend; set protocol = \"http\" for requests that do not, or leave rebalance out";
+        findings.wrong(&way.key("rebalance"), text);
+    }
     if !service.routes.is_empty() {
         let text =
             "only requests have routes; set protocol = \"http\", or leave the route tables out";

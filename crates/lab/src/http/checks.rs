@@ -120,17 +120,16 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Requests of one route share a connection.
+    /// One connection carries requests for different backends.
     fn keep_alive(&mut self) -> Result<(), LabError> {
-        let url = url(Family::V4);
-        let word = format!("{url}/body1 -o /dev/null -w %{{num_connects}} ");
-        let found = self.curl(&word.repeat(3));
-        match found {
-            Err(LabError::Interrupted) => return Err(LabError::Interrupted),
-            // A connection whose requests could match other routes ends behind each.
-            Ok(found) => println!("ok      three requests opened {found:?} connections each"),
-            Err(error) => self.fail("three requests", &error.to_string()),
-        }
+        let (url, format) = (url(Family::V4), "-w ' %{num_connects} '");
+        let (a, other) =
+            (format!("-s -H Host:a.lab {format} {url}/"), format!("-s {format} {url}/"));
+        let [b1, .., b4] = BACKENDS.map(|host| host.name);
+        let found = self.curl(&format!("{other} --next {a} --next {a} --next {other}"))?;
+        let words: Vec<&str> = found.split_whitespace().collect();
+        let wanted = [b4, "1", b1, "0", b1, "0", b4, "0"];
+        self.expect("four requests in one connection", &words.join(" "), &wanted.join(" "));
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use conntrack::Key;
 use flow::{PortId, ServiceId, Transport};
 use packet::PacketBuf;
 use service::{Backend, RequestView, Routed};
-use splice::{Agent, Answer, Choice, Ends, Event, Fate, Passing, Refusal, Request, World};
+use splice::{Agent, Answer, Choice, Ends, Event, Fate, Inquiry, Passing, Refusal, Request, World};
 use state::{Counter, Snapshot};
 use wire::{FlowKey, Headers, decrement_ttl, ethernet, vlan};
 
@@ -226,13 +226,11 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
 
     fn choose(
         &mut self,
-        service: ServiceId,
-        ends: [SocketAddr; 2],
+        inquiry: &Inquiry<'_>,
         request: &Request<'_>,
-        tried: &[SocketAddr],
         answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal> {
-        let [client, vip] = ends;
+        let Inquiry { service, ends: [client, vip], tried, kept } = *inquiry;
         let service = self.cx.snapshot.services.service(service).ok_or(Refusal::NoBackend)?;
         let asked = Asked(request);
         let group = match service.route(&asked).ok_or(Refusal::NoBackend)? {
@@ -250,6 +248,11 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
             return Err(Refusal::NoRoute);
         }
         let at = |own: &Backend| SocketAddr::new(own.address, own.port.unwrap_or(vip.port()));
+        if let Some(backend) = kept
+            && service.stays(group, |own| at(own) == backend)
+        {
+            return Ok(Choice::Backend { backend, keeps: false });
+        }
         let flow = FlowKey::new(Transport::Tcp, client, vip).ok_or(Refusal::NoBackend)?;
         let state = &mut self.scheduling.state;
         let chosen = service.schedule_in(group, &flow, state, &|own| tried.contains(&at(own)));
@@ -267,6 +270,7 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
             Event::NoRoom => Counter::HttpNoRoom,
             Event::Congested => Counter::HttpCongested,
             Event::Reset => Counter::HttpReset,
+            Event::Switched => Counter::HttpSwitched,
             Event::Answered(300..400) => Counter::HttpRedirected,
             Event::Answered(_) => Counter::HttpPages,
             // Counted when it leaves.

@@ -11,8 +11,8 @@ use l3::{Interface, Interfaces, NeighbourTable, Route, RouteTable};
 use packet::{HeapPacket, PacketBuf};
 use pipeline::{Outbox, Pipeline, Settings};
 use service::{
-    BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, ServerId, ServiceSpec, ServiceTable,
-    TunnelSpec,
+    BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, RoutesSpec, ServerId, ServiceSpec,
+    ServiceTable, TunnelSpec,
 };
 use state::{
     Answers, Counter, Gates, MarkTable, Offload, PortShared, QueueEpochs, QueueTable, Shared,
@@ -340,7 +340,7 @@ fn services(plan: &Plan) -> Vec<ServiceSpec> {
     let (b1, b2) = ("10.1.0.11", "10.1.0.12");
     let (s1, s2) = ("fd01::11", "fd01::12");
     use Transport::{Tcp, Udp};
-    let requests = |spec: ServiceSpec| ServiceSpec { routes: Some(Vec::new()), ..spec };
+    let requests = |spec: ServiceSpec| ServiceSpec { routes: Some(RoutesSpec::default()), ..spec };
     let mut all = vec![
         spec("web", "10.9.0.1", Some(80), Tcp, &[(b1, Some(8080)), (b2, Some(8080))]),
         spec("dns", "10.9.0.1", Some(53), Udp, &[(b1, Some(5353)), (b2, Some(5353))]),

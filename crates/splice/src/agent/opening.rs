@@ -7,7 +7,7 @@ use crate::options::{Offer, Stamps};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::segment::{ACK, ECE, ECN, Outline, RST, Received, SYN};
-use crate::world::{Answer, Choice, Event, World};
+use crate::world::{Answer, Choice, Event, Inquiry, World};
 
 /// What the backend is asked for: what its client offers, and of that only what the
 /// agent can keep.
@@ -42,7 +42,9 @@ impl Common {
             Ok(Some(request)) if request.length > limit => Err(Refusal::TooLong),
             Ok(Some(request)) => {
                 let answer = &mut Answer(room.as_mut());
-                world.choose(conn.service, conn.ends, &request, &conn.tried, answer)
+                let (service, ends, tried) = (conn.service, conn.ends, &conn.tried[..]);
+                let inquiry = Inquiry { service, ends, tried, kept: None };
+                world.choose(&inquiry, &request, answer)
             }
             Err(refusal) => Err(refusal),
         };
@@ -95,7 +97,18 @@ impl Common {
         now_ms: u64,
         world: &mut impl World<B>,
     ) {
-        if got.outline.acknowledgement != conn.isn.wrapping_add(1) || !got.has(ACK) {
+        if !got.has(ACK) {
+            return;
+        }
+        if got.outline.acknowledgement != conn.isn.wrapping_add(1) {
+            // A backend that still has an earlier connection of these ends forgets it by a
+            // RST (RFC 9293 section 3.10.7.3).
+            if !got.has(RST)
+                && let Some(backend) = conn.backend
+            {
+                let sequence = got.outline.acknowledgement;
+                Self::make(&Outline::reset(conn.client(), backend, sequence), &[], &[], world);
+            }
             return;
         }
         if got.has(RST) {
@@ -117,6 +130,7 @@ impl Common {
             conn.clocks.join(stamps);
         }
         conn.server_isn = got.outline.sequence;
+        conn.response_next = conn.server_isn.wrapping_add(1);
         conn.become_(State::Open, now_ms);
         // The block holds all that the client has sent: from its first byte on.
         if !self.read_block(conn, now_ms, world) {

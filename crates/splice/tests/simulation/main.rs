@@ -35,9 +35,9 @@ fn size(rng: &mut SmallRng) -> usize {
     if rng.random_bool(0.3) { 300_000 } else { rng.random_range(3_000..60_000) }
 }
 
-/// Runs one seed: how many packets the entry of the steady state has translated too, or
-/// what went wrong.
-fn run(seed: u64) -> Result<usize, String> {
+/// Runs one seed: how many packets the entry of the steady state has translated too, and
+/// how often the connection went on to another server, or what went wrong.
+fn run(seed: u64, switching: bool) -> Result<[usize; 2], String> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let faults = Faults {
         lost: rng.random_range(0..120),
@@ -50,6 +50,7 @@ fn run(seed: u64) -> Result<usize, String> {
         refusing: rng.random_bool(0.2),
         mss: if rng.random_bool(0.2) { 600 } else { 1460 },
         isn: rng.random(),
+        switching,
         stamps: [rng.random_bool(0.7), rng.random_bool(0.8), rng.random_bool(0.8)],
         // smoltcp sets no timer while it has more to send, so it gets stuck for ever if a
         // window shrinks: a server takes the first flight that the agent's SYN-ACK promises.
@@ -65,12 +66,26 @@ fn run(seed: u64) -> Result<usize, String> {
 fn streams_arrive_as_they_were_sent_whatever_the_link_does() {
     let (mut wrong, mut steady) = (Vec::new(), 0);
     for seed in seeds().chain(FOUND) {
-        match run(seed) {
-            Ok(packets) => steady += packets,
+        match run(seed, false) {
+            Ok([packets, _]) => steady += packets,
             Err(why) => wrong.push(why),
         }
     }
     println!("the entry of the steady state has translated {steady} packets");
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);
     assert!(steady > 0, "no connection was in the steady state");
+}
+
+#[test]
+fn requests_of_one_connection_reach_the_servers_in_turn() {
+    let (mut wrong, mut switches) = (Vec::new(), 0);
+    for seed in seeds().step_by(2) {
+        match run(seed, true) {
+            Ok([_, more]) => switches += more,
+            Err(why) => wrong.push(why),
+        }
+    }
+    println!("connections went on to the other server {switches} times");
+    assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);
+    assert!(switches > 0, "no connection went on to another server");
 }

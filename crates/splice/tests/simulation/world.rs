@@ -6,7 +6,7 @@ use packet::{HeapPacket, PacketBuf};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use smoltcp::socket::tcp::State;
-use splice::{Agent, Answer, Choice, Event, Refusal, Request, Settings, World};
+use splice::{Agent, Answer, Choice, Event, Inquiry, Refusal, Request, Settings, World};
 use wire::Headers;
 
 use crate::host::{CLIENT_CLOCK, Host, SERVER_CLOCK};
@@ -35,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) stamps: [bool; 3],
     /// The buffers of the client and of the servers.
     pub(crate) buffers: [usize; 2],
+    /// Requests of a connection go to different servers.
+    pub(crate) switching: bool,
     /// Segments of the steady state are kept from the machine.
     pub(crate) fast: bool,
 }
@@ -44,6 +46,8 @@ pub(crate) struct Options {
 struct Surroundings {
     sent: Vec<HeapPacket>,
     events: Vec<Event>,
+    /// Whether requests go to the servers in turn.
+    switching: bool,
 }
 
 impl World<HeapPacket> for Surroundings {
@@ -62,16 +66,18 @@ impl World<HeapPacket> for Surroundings {
 
     fn choose(
         &mut self,
-        _: ServiceId,
-        _: [SocketAddr; 2],
-        _: &Request<'_>,
-        tried: &[SocketAddr],
+        inquiry: &Inquiry<'_>,
+        request: &Request<'_>,
         _: &mut Answer<'_>,
     ) -> Result<Choice, Refusal> {
-        let all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
-        let backend = all.into_iter().find(|backend| !tried.contains(backend));
+        let mut all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
+        // Of the paths /0, /1, ... the servers take turns.
+        if self.switching && request.path.bytes().any(|digit| digit % 2 == 1 && digit != b'/') {
+            all.reverse();
+        }
+        let backend = all.into_iter().find(|backend| !inquiry.tried.contains(backend));
         let backend = backend.ok_or(Refusal::NoBackend)?;
-        Ok(Choice::Backend { backend, keeps: true })
+        Ok(Choice::Backend { backend, keeps: !self.switching })
     }
 
     fn count(&mut self, event: Event) {
@@ -101,6 +107,8 @@ pub(crate) struct Network {
     got: Vec<u8>,
     received: Vec<u8>,
     answered: usize,
+    /// The server that got the last request.
+    answering: usize,
     answer: Vec<u8>,
     refused: bool,
     fast: bool,
@@ -143,7 +151,8 @@ impl Network {
             client,
             servers,
             agent: Agent::new(settings),
-            around: Surroundings::default(),
+            around: Surroundings { switching: options.switching, ..Surroundings::default() },
+            answering: 0,
             links: Default::default(),
             faults,
             rng: SmallRng::seed_from_u64(seed ^ 0x5eed),
@@ -164,8 +173,9 @@ impl Network {
         }
     }
 
-    /// How many packets were translated by the entry of the steady state as well.
-    pub(crate) fn run(mut self) -> Result<usize, String> {
+    /// How many packets were translated by the entry of the steady state as well, and how
+    /// often the connection went on to another server.
+    pub(crate) fn run(mut self) -> Result<[usize; 2], String> {
         self.client.connect((VIP, 80), 40_000);
         let mut closed_at = None;
         while self.now < LONGEST_MS {
@@ -197,8 +207,8 @@ impl Network {
                 let waits = |server: &mut Host| server.socket().state() == State::LastAck;
                 let forgot = self.servers.iter_mut().any(waits);
                 return match (usage.connections, usage.headers, over || forgot) {
-                    (0, 0, true) => Ok(self.steady),
-                    (1, 0, true) if forgot => Ok(self.steady),
+                    (0, 0, true) => Ok([self.steady, self.switches()]),
+                    (1, 0, true) if forgot => Ok([self.steady, self.switches()]),
                     _ => Err(format!(
                         "left behind: {usage:?}, the client is in {state:?}, the servers in {:?}",
                         self.servers.each_mut().map(|server| server.socket().state())
@@ -216,6 +226,10 @@ impl Network {
             [self.client.told, self.servers[0].told, self.servers[1].told],
             self.around.events
         ))
+    }
+
+    fn switches(&self) -> usize {
+        self.around.events.iter().filter(|event| **event == Event::Switched).count()
     }
 
     /// Packets go one step.
@@ -291,13 +305,17 @@ impl Network {
             let rest = &self.stream[self.sent..end];
             self.sent += self.client.socket().send_slice(rest).unwrap();
         }
-        for server in &mut self.servers {
-            if !self.answer.is_empty() && server.socket().can_send() {
+        for (at, server) in self.servers.iter_mut().enumerate() {
+            if at == self.answering && !self.answer.is_empty() && server.socket().can_send() {
                 let sent = server.socket().send_slice(&self.answer).unwrap();
                 self.answer.drain(..sent);
             }
             if server.socket().state() == State::CloseWait {
                 server.socket().close();
+            }
+            // The agent ends the connection to a server that others follow.
+            if self.around.switching && server.socket().state() == State::Closed {
+                server.socket().listen(PORT).unwrap();
             }
         }
     }
@@ -327,8 +345,9 @@ impl Network {
             }
         }
         let before = self.received.len();
-        for server in &mut self.servers {
+        for (at, server) in self.servers.iter_mut().enumerate() {
             if server.socket().can_recv() {
+                self.answering = at;
                 let length = server.socket().recv_slice(&mut buffer).unwrap();
                 self.received.extend(&buffer[..length]);
             }

@@ -3,7 +3,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use flow::ServiceId;
 use packet::{HeapPacket, PacketBuf};
-use splice::{Agent, Answer, Choice, Chunked, Event, Refusal, Request, Settings, World};
+use splice::{Agent, Answer, Choice, Chunked, Event, Inquiry, Refusal, Request, Settings, World};
 use wire::{Headers, checksum};
 
 /// A header that is accepted says to httparse what it says here, and no part of it was
@@ -80,16 +80,14 @@ impl World<HeapPacket> for Witness {
 
     fn choose(
         &mut self,
-        _: ServiceId,
-        _: [SocketAddr; 2],
+        inquiry: &Inquiry<'_>,
         request: &Request<'_>,
-        tried: &[SocketAddr],
         answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal> {
         if request.path.ends_with('z') && answer.push(&[b'a'; 5000]).is_some() {
             return Ok(Choice::Answer(503));
         }
-        if tried.contains(&BACKEND) {
+        if inquiry.tried.contains(&BACKEND) {
             return Err(Refusal::NoBackend);
         }
         Ok(Choice::Backend { backend: BACKEND, keeps: request.path.len() < 4 })
@@ -190,5 +188,26 @@ pub(crate) fn hello(data: &[u8]) {
         let longest = (0..=data.len()).find(|cut| splice::Hello::parse(&data[..*cut]) != Ok(None));
         let whole = longest.map(|cut| splice::Hello::parse(&data[..cut]));
         assert_eq!(whole, Some(Ok(Some(hello))));
+    }
+}
+
+/// Responses end at one place, however they are cut.
+pub(crate) fn responses(data: &[u8]) {
+    let Some((kind, stream)) = data.split_first() else { return };
+    let asked = || {
+        let mut responses = splice::Responses::default();
+        for bit in 0..3 {
+            responses.ask(kind >> bit & 1 == 1, kind >> (bit + 3) & 1 == 1);
+        }
+        responses
+    };
+    let (mut whole, mut cut) = (asked(), asked());
+    let at_once = whole.read(stream);
+    let piecewise = stream.iter().try_for_each(|byte| cut.read(&[*byte]));
+    assert_eq!(at_once, piecewise);
+    if at_once.is_ok() {
+        assert_eq!((whole.is_idle(), whole.is_all()), (cut.is_idle(), cut.is_all()));
+        let left = whole.skip(u32::MAX);
+        assert_eq!(left, cut.skip(u32::MAX));
     }
 }

@@ -1,0 +1,129 @@
+//! Requests of one connection that go to different backends (messages M9 and M10).
+//!
+//! A request for another backend waits until every request before it has its whole
+//! response, and the client has acknowledged that. Then no byte is on its way on either
+//! side, so the connection to the old backend ends, and one to the new backend begins
+//! with the client's numbers of that moment, as the first did with those of its SYN.
+use packet::PacketBuf;
+
+use super::Common;
+use crate::connection::{Conn, Reading, State};
+use crate::edits::{Edits, before};
+use crate::options::Offer;
+use crate::refusal::Refusal;
+use crate::relay::STRETCH;
+use crate::request::Request;
+use crate::response::{BadResponse, Responses};
+use crate::segment::{RST, Received};
+use crate::world::{Answer, Choice, Event, Inquiry, World};
+
+impl Conn {
+    /// Reads what is new of the backend's responses. `false`: something before it is
+    /// missing, and where the response ends would not be known.
+    pub(crate) fn follow_responses(
+        &mut self,
+        got: &Received,
+        frame: &[u8],
+    ) -> Result<bool, BadResponse> {
+        let (data, first) = (got.data(frame), got.outline.sequence);
+        if self.keeps || data.is_empty() || got.has(RST) {
+            return Ok(true);
+        }
+        self.stretch_response(first);
+        let end = first.wrapping_add(data.len() as u32);
+        if !before(self.response_next, end) {
+            return Ok(true);
+        }
+        if before(self.response_next, first) {
+            return Ok(self.responses.is_all());
+        }
+        let known = self.response_next.wrapping_sub(first) as usize;
+        self.responses.read(data.get(known..).unwrap_or_default())?;
+        self.response_next = end;
+        self.stretch_response(end);
+        if self.reading == Reading::Upgrade && self.responses.is_all() {
+            self.reading = Reading::All;
+        } else if self.reading == Reading::Upgrade && self.responses.is_idle() {
+            self.reading = Reading::Header;
+        }
+        Ok(true)
+    }
+
+    /// Lets the next stretch of a response's body pass, in whatever order.
+    fn stretch_response(&mut self, sequence: u32) {
+        if !before(self.response_next, sequence) {
+            let ahead = self.response_next.wrapping_sub(sequence).min(STRETCH);
+            let more = self.responses.skip(STRETCH - ahead);
+            self.response_next = self.response_next.wrapping_add(more);
+        }
+    }
+
+    /// Whether nothing is on its way on either side.
+    fn is_settled(&self) -> bool {
+        self.state == State::Open
+            && self.responses.is_idle()
+            && self.edits.open().is_empty()
+            && !before(self.received, self.limit())
+            && self.acked == self.response_next.wrapping_add(self.delta())
+    }
+
+    const fn inquiry(&self) -> Inquiry<'_> {
+        Inquiry { service: self.service, ends: self.ends, tried: &[], kept: self.backend }
+    }
+}
+
+impl Common {
+    /// Whether the request in the block, if it is whole, is for the present backend.
+    /// Otherwise it is held.
+    pub(crate) fn stays<B: PacketBuf>(&self, conn: &mut Conn, world: &mut impl World<B>) -> bool {
+        if conn.keeps || conn.fresh || conn.held {
+            return !conn.held;
+        }
+        let bytes = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
+        // What can't be read is refused where it is translated.
+        let Ok(Some(request)) = Request::parse(bytes) else { return true };
+        conn.instead = match world.choose(&conn.inquiry(), &request, &mut Answer(None)) {
+            Ok(Choice::Backend { backend, .. }) if Some(backend) == conn.backend => return true,
+            Ok(Choice::Backend { backend, .. }) => Some(backend),
+            // It is answered as soon as its turn comes.
+            Ok(Choice::Answer(_)) | Err(_) => None,
+        };
+        conn.held = true;
+        false
+    }
+
+    /// Goes on to the backend of the request that is held, if its turn has come.
+    pub(super) fn go_on<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let [_, server_ended] = conn.ended;
+        if server_ended && conn.state == State::Open {
+            // The client knows that the connection has ended, and asks anew elsewhere.
+            return self.reset_both(conn, now_ms, world);
+        }
+        if !conn.is_settled() {
+            return;
+        }
+        world.count(Event::Switched);
+        self.reset_backend(conn, world);
+        let start = conn.limit();
+        (conn.isn, conn.cookie) = (start.wrapping_sub(1), conn.acked.wrapping_sub(1));
+        conn.received = start;
+        let shift = conn.granted.scale.and(conn.offer.scale).unwrap_or(0);
+        let window = u32::from(conn.window) << shift;
+        conn.first_window = u16::try_from(window).unwrap_or(u16::MAX);
+        (conn.server, conn.server_window) = (Offer::default(), None);
+        (conn.edits, conn.responses) = (Edits::default(), Responses::default());
+        (conn.fresh, conn.held) = (true, false);
+        conn.tried.clear();
+        conn.backend = conn.instead.take();
+        if conn.backend.is_some() {
+            return conn.become_(State::Connecting(0), now_ms);
+        }
+        conn.become_(State::Front, now_ms);
+        self.route(conn, Refusal::NoBackend, now_ms, world);
+    }
+}
