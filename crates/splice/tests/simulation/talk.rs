@@ -54,11 +54,9 @@ impl Talk {
 
     /// What the server answers, response by response.
     pub(crate) fn response(&self, which: usize) -> Vec<u8> {
-        let length = self.exchanges[which].answer;
-        let mut response =
-            format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").into_bytes();
-        response.extend(bytes(which + 100, length));
-        response
+        let one = &self.exchanges[which];
+        let body = Exchange { body: one.answer, ..one.clone() };
+        [b"HTTP/1.1 200 OK\r\n".to_vec(), framed(which + 100, &body)].concat()
     }
 }
 
