@@ -21,7 +21,7 @@ use crate::forwarding::{self, Additions};
 use crate::learnt::{Learnt, SCALE};
 use crate::options::{DEFAULT_MSS, Offer};
 use crate::refusal::Refusal;
-use crate::request::Request;
+use crate::request::{Body, Request};
 use crate::response::Responses;
 use crate::segment::{self, ACK, ECE, ECN, FIN, Outline, RST, Received, SYN, is_plain};
 use crate::table::Table;
@@ -195,6 +195,10 @@ impl Agent {
                 State::Open | State::Closing => {
                     common.client_data(conn, packet, headers, &got, now_ms, world)
                 }
+                State::Reset => {
+                    common.reset_again(&got, world);
+                    Fate::Taken
+                }
                 _ => {
                     common.before_open(conn, &got, packet.bytes(), now_ms, world);
                     Fate::Taken
@@ -222,6 +226,10 @@ impl Agent {
             }
             State::Open | State::Closing => {
                 common.backend_data(conn, packet, headers, &got, now_ms, world)
+            }
+            State::Reset => {
+                common.reset_again(&got, world);
+                Fate::Taken
             }
             _ => Fate::Unknown,
         })
@@ -483,6 +491,13 @@ impl Common {
         Self::make(&Outline::reset(dst, src, acknowledgement), &[], &[], world);
     }
 
+    /// A segment on a connection that the agent has reset: its sender has not heard of it.
+    fn reset_again<B: PacketBuf>(&self, got: &Received, world: &mut impl World<B>) {
+        if got.has(ACK) && !got.has(RST) {
+            self.reset_unknown(got, world);
+        }
+    }
+
     /// A SYN on a known connection.
     fn syn<B: PacketBuf>(
         &mut self,
@@ -498,7 +513,7 @@ impl Common {
         let isn = got.outline.sequence;
         match conn.state {
             State::Half if isn == conn.isn => self.syn_ack(conn, world),
-            State::Half | State::Answered | State::Closing => {
+            State::Half | State::Answered | State::Closing | State::Reset => {
                 if conn.state != State::Half {
                     self.half_open += 1;
                 }
@@ -636,7 +651,7 @@ impl Common {
                     conn.become_(State::Gone, now_ms);
                 }
             }
-            State::Answered | State::Closing if silent >= LINGER_MS => {
+            State::Answered | State::Closing | State::Reset if silent >= LINGER_MS => {
                 conn.become_(State::Gone, now_ms);
             }
             State::Open if silent >= self.settings.idle_ms => conn.become_(State::Gone, now_ms),
@@ -656,7 +671,12 @@ impl Common {
         raw: &[u8],
         out: &mut crate::blocks::Block,
     ) -> Result<usize, Option<Refusal>> {
-        let request = Request::parse(raw).map_err(Some)?.ok_or(None)?;
+        let mut request = Request::parse(raw).map_err(Some)?.ok_or(None)?;
+        // The answer must be found, and nothing be read until it comes: otherwise the backend
+        // is not asked to change the protocol (RFC 9110 section 7.8).
+        let is_alone = matches!(request.body, Body::Length(0)) && raw.len() == request.length;
+        request.upgrades &= (conn.fresh || !conn.keeps) && is_alone;
+        conn.keeps &= !request.upgrades;
         self.requests += 1;
         let id = self.cookies.number(conn.ends, self.requests);
         let added = Additions { client: conn.client(), id };

@@ -4,9 +4,15 @@
 //! The agent's SYN-ACK carries a number of the agent's. A backend's clock starts
 //! elsewhere, and a client that saw it go back would drop every segment (PAWS, section 5).
 //! So the backend's first number becomes the agent's last, by a constant that is added to
-//! all that follow and taken off the client's echoes.
+//! all that follow and taken off the client's echoes. A client whose connection goes on to
+//! another backend may still echo what it had before: the new backend gets its own first
+//! number instead, since it has sent nothing older.
 use crate::edits::before;
 use crate::options::Stamps;
+
+/// How far behind the backend's last number a client's echo may be, at most: as far as
+/// numbers can be compared, with room for the client's own delay.
+const OLDEST: u32 = 1 << 30;
 
 /// Both clocks as they were seen last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,12 +21,14 @@ pub(crate) struct Clocks {
     server: u32,
     /// What is added to the backend's clock to get what the client sees.
     delta: u32,
+    /// The oldest of the backend's numbers that a client may echo.
+    first: u32,
 }
 
 impl Clocks {
     /// The clocks before there is a backend: the agent's SYN-ACK carries `told`.
     pub(crate) const fn new(client: u32, told: u32) -> Self {
-        Self { client, server: told, delta: 0 }
+        Self { client, server: told, delta: 0, first: told }
     }
 
     /// Notes the client's clock.
@@ -35,12 +43,15 @@ impl Clocks {
         if before(self.server, stamps.value) {
             self.server = stamps.value;
         }
+        if self.server.wrapping_sub(self.first) > OLDEST {
+            self.first = self.server.wrapping_sub(OLDEST);
+        }
     }
 
     /// A backend's clock begins: it goes on where the client's view of it stands.
     pub(crate) const fn join(&mut self, stamps: Stamps) {
         self.delta = self.server.wrapping_add(self.delta).wrapping_sub(stamps.value);
-        self.server = stamps.value;
+        (self.server, self.first) = (stamps.value, stamps.value);
     }
 
     /// The timestamps of a segment that the agent makes for the client.
@@ -53,9 +64,11 @@ impl Clocks {
         Stamps { value: self.client, echo: self.server }
     }
 
-    /// What is added to the timestamps of the client's segments.
-    pub(crate) const fn to_server(self) -> Stamps {
-        Stamps { value: 0, echo: self.delta.wrapping_neg() }
+    /// What is added to the timestamps of a client's segment that echoes `echo`.
+    pub(crate) const fn to_server(self, echo: u32) -> Stamps {
+        let is_old = before(echo.wrapping_sub(self.delta), self.first);
+        let added = if is_old { self.first.wrapping_sub(echo) } else { self.delta.wrapping_neg() };
+        Stamps { value: 0, echo: added }
     }
 
     /// What is added to the timestamps of the backend's segments.
@@ -78,7 +91,25 @@ mod tests {
         assert_eq!(clocks.for_client().value, 1_050);
         clocks.join(Stamps { value: 500, echo: 7 });
         assert_eq!(clocks.for_client(), Stamps { value: 1_050, echo: 7 });
-        assert_eq!(clocks.to_server().echo.wrapping_add(1_050), 500);
+        assert_eq!(clocks.to_server(1_050).echo.wrapping_add(1_050), 500);
         assert_eq!(clocks.for_server(), Stamps { value: 7, echo: 500 });
+    }
+
+    #[test]
+    fn an_echo_from_before_a_switch_becomes_the_first_number_of_the_new_backend() {
+        let mut clocks = Clocks::new(7, 1_000);
+        clocks.join(Stamps { value: 3, echo: 7 });
+        clocks.see_server(Stamps { value: 40, echo: 7 });
+        clocks.join(Stamps { value: 900, echo: 7 });
+        let echoed = |clocks: &Clocks, echo: u32| clocks.to_server(echo).echo.wrapping_add(echo);
+        assert_eq!(echoed(&clocks, 1_010), 900);
+        assert_eq!(echoed(&clocks, 1_037), 900);
+        assert_eq!(echoed(&clocks, 1_038), 901);
+        // A clock that has gone round since then is not older than its first number.
+        for step in 1..9_u32 {
+            let value = 900_u32.wrapping_add(step << 29);
+            clocks.see_server(Stamps { value, echo: 7 });
+            assert_eq!(echoed(&clocks, value.wrapping_add(137)), value);
+        }
     }
 }

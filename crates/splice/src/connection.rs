@@ -8,7 +8,7 @@ use crate::blocks::{Block, Blocks, FIRST_FLIGHT};
 use crate::clocks::Clocks;
 use crate::edits::{Edits, before};
 use crate::framing::Chunked;
-use crate::options::{Change, MapEdge, Offer, STAMPS_LEN};
+use crate::options::{Change, MapEdge, Offer, STAMPS_LEN, Stamps};
 use crate::response::Responses;
 use crate::segment::{ECN, Received};
 
@@ -32,6 +32,8 @@ pub(crate) enum State {
     Answered,
     /// One side has reset it, or both have ended.
     Closing,
+    /// The agent has reset both sides, and does so again if one goes on.
+    Reset,
     /// Nothing of it is needed any more.
     Gone,
 }
@@ -195,11 +197,16 @@ impl Conn {
         stamps.into_iter().flatten().collect()
     }
 
-    /// What becomes of the options of the client's segments.
-    pub(crate) fn change_to_backend<'a>(&self, map: MapEdge<'a>) -> Change<'a> {
+    /// What becomes of the options of a client's segment, which has `stamps`.
+    pub(crate) fn change_to_backend<'a>(
+        &self,
+        stamps: Option<Stamps>,
+        map: MapEdge<'a>,
+    ) -> Change<'a> {
+        let stamps = stamps.filter(|_| self.server.timestamps);
         Change {
             sack: self.server.sack.then_some(map),
-            stamps: self.server.timestamps.then(|| self.clocks.to_server()),
+            stamps: stamps.map(|stamps| self.clocks.to_server(stamps.echo)),
         }
     }
 

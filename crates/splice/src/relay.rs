@@ -181,7 +181,7 @@ impl Common {
         };
         Self::make(&outline, &conn.options_to_client(), &[], world);
         conn.release(&mut self.blocks);
-        conn.become_(State::Closing, now_ms);
+        conn.become_(State::Reset, now_ms);
         conn.reading = Reading::Nothing;
     }
 
@@ -226,7 +226,7 @@ impl Common {
         };
         let delta = conn.delta();
         let map = |edge: u32, _: bool| edge.wrapping_sub(delta);
-        let change = conn.change_to_backend(&map);
+        let change = conn.change_to_backend(got.stamps(packet.bytes()), &map);
         if got.rewrite(packet.bytes_mut(), &new, &change).is_none() {
             return Fate::Malformed;
         }
@@ -408,16 +408,7 @@ impl Common {
             self.acknowledge(conn, world);
             return Fate::Taken;
         }
-        if let Some(stamps) = got.stamps(packet.bytes()).filter(|_| conn.server.timestamps) {
-            conn.clocks.see_server(stamps);
-        }
         let Outline { sequence, acknowledgement, window, flags, .. } = got.outline;
-        if conn.keeps
-            && conn.reading == Reading::Upgrade
-            && got.data(packet.bytes()).starts_with(b"HTTP/1.1 101")
-        {
-            conn.reading = Reading::All;
-        }
         match conn.follow_responses(got, packet.bytes()) {
             Ok(true) => {}
             // The backend sends it again, behind what is missing.
@@ -426,6 +417,9 @@ impl Common {
                 self.reset_both(conn, now_ms, world);
                 return Fate::Taken;
             }
+        }
+        if let Some(stamps) = got.stamps(packet.bytes()).filter(|_| conn.server.timestamps) {
+            conn.clocks.see_server(stamps);
         }
         let received = conn.edits.back(acknowledgement, false);
         if got.has(ACK) && before(conn.received, received) && !before(conn.next, received) {

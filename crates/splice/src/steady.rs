@@ -76,7 +76,7 @@ impl Steady {
             && conn.owned.is_none()
             && conn.body == 0
             && conn.reading != Reading::Upgrade
-            && conn.keeps
+            && (conn.keeps || conn.reading == Reading::All)
             && conn.ended == [false; 2];
         // What only one side knows takes more than adding numbers.
         let alike = conn.granted.timestamps == conn.server.timestamps
@@ -136,7 +136,8 @@ impl Steady {
         }
         let [sack, _] = self.may.sack;
         let found = Found::in_options(options, sack, self.may.timestamps)?;
-        if let Some(stamps) = found.stamps(options) {
+        let stamps = found.stamps(options).unwrap_or_default();
+        if found.stamps.is_some() {
             self.clocks.see_client(stamps);
         }
         self.congestion = header[13] & ECN;
@@ -152,7 +153,7 @@ impl Steady {
             let wide = u32::from(window) << shift;
             sum.set_window(header, u16::try_from(wide).unwrap_or(u16::MAX));
         }
-        found.change(options, self.clocks.to_server(), self.down, &mut sum);
+        found.change(options, self.clocks.to_server(stamps.echo), self.down, &mut sum);
         Ok(sum.folded())
     }
 

@@ -1,6 +1,7 @@
 //! A host with smoltcp's TCP.
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
@@ -90,12 +91,42 @@ fn less_mss(ip: &mut [u8], by: u16) {
     ip[36..38].copy_from_slice(&sum.to_be_bytes());
 }
 
+const FIN: u8 = 1;
+
+/// Makes of a keep-alive at the place of the host's FIN that FIN again. smoltcp 0.12 asks
+/// by a byte before its last number, which its FIN has taken: the byte would be data.
+fn repeat_fin(ip: &mut Vec<u8>, ended: &mut Option<u32>) {
+    let word = |ip: &[u8], at: usize| u32::from_be_bytes(ip[at..at + 4].try_into().unwrap());
+    let data = 20 + usize::from(ip[32] >> 4) * 4;
+    let sequence = word(ip, 24);
+    if ip[33] & FIN != 0 {
+        *ended = Some(sequence.wrapping_add((ip.len() - data) as u32));
+    } else if ip[33] & 2 != 0 {
+        *ended = None;
+    } else if *ended == Some(sequence) && ip.len() == data + 1 {
+        ip.truncate(data);
+        ip[33] |= FIN;
+        let length = (data as u16).to_be_bytes();
+        ip[2..4].copy_from_slice(&length);
+        ip[10..12].fill(0);
+        let sum = checksum::of(&ip[..20], 0).to_be_bytes();
+        ip[10..12].copy_from_slice(&sum);
+        ip[36..38].fill(0);
+        let [from, to] = [12, 16].map(|at| Ipv4Addr::from(word(ip, at)).into());
+        let pseudo = checksum::pseudo(from, to, 6, (data - 20) as u16).unwrap();
+        let sum = checksum::of(&ip[20..], pseudo).to_be_bytes();
+        ip[36..38].copy_from_slice(&sum);
+    }
+}
+
 /// A host with one socket.
 pub(crate) struct Host {
     pub(crate) queues: Queues,
     pub(crate) paws: Paws,
     clocked: bool,
     mss: usize,
+    /// Where the host's FIN stands, if it has sent one.
+    ended: Option<u32>,
     /// The window field of the last segment that the host got.
     pub(crate) told: Option<u16>,
     interface: Interface,
@@ -133,6 +164,7 @@ impl Host {
             paws: Paws::default(),
             clocked: clock.is_some(),
             mss,
+            ended: None,
             told: None,
             interface,
             sockets,
@@ -149,6 +181,7 @@ impl Host {
     pub(crate) fn send(&mut self) -> Option<Vec<u8>> {
         let mut packet = self.queues.outgoing.pop_front()?;
         less_mss(&mut packet, (MTU - 40 - self.mss) as u16);
+        repeat_fin(&mut packet, &mut self.ended);
         self.paws.outgoing(&packet);
         Some(packet)
     }

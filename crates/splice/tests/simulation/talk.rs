@@ -18,6 +18,8 @@ pub(crate) struct Talk {
     pub(crate) exchanges: Vec<Exchange>,
     /// Whether requests are sent without waiting for responses.
     pub(crate) pipelined: bool,
+    /// Whether every request asks for another protocol, which no server speaks.
+    pub(crate) upgrading: bool,
 }
 
 /// The byte at `at` of the body number `which`.
@@ -44,12 +46,16 @@ impl Talk {
             answer: size(rng),
             padding: if rng.random_bool(0.2) { rng.random_range(1_000..6_000) } else { 3 },
         });
-        Self { exchanges: exchanges.collect(), pipelined: rng.random_bool(0.3) }
+        Self { exchanges: exchanges.collect(), pipelined: rng.random_bool(0.3), upgrading: false }
     }
 
     /// What the client sends, request by request.
     pub(crate) fn requests(&self) -> Vec<Vec<u8>> {
-        self.exchanges.iter().enumerate().map(|(which, one)| request(which, one)).collect()
+        self.exchanges
+            .iter()
+            .enumerate()
+            .map(|(which, one)| request(which, one, self.upgrading))
+            .collect()
     }
 
     /// What the server answers, response by response.
@@ -60,10 +66,11 @@ impl Talk {
     }
 }
 
-fn request(which: usize, one: &Exchange) -> Vec<u8> {
+fn request(which: usize, one: &Exchange, upgrading: bool) -> Vec<u8> {
+    let upgrade = if upgrading { "Upgrade: other\r\nConnection: upgrade\r\n" } else { "" };
     let padding = "p".repeat(one.padding);
     let mut request = format!(
-        "POST /{which} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nPadding: {padding}\r\n"
+        "POST /{which} HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\n{upgrade}Padding: {padding}\r\n"
     )
     .into_bytes();
     request.extend(framed(which, one));

@@ -75,7 +75,9 @@ impl World<HeapPacket> for Surroundings {
         if self.switching && request.path.bytes().any(|digit| digit % 2 == 1 && digit != b'/') {
             all.reverse();
         }
-        let backend = all.into_iter().find(|backend| !inquiry.tried.contains(backend));
+        let kept = inquiry.kept.filter(|_| !self.switching);
+        let mut untried = all.into_iter().filter(|backend| !inquiry.tried.contains(backend));
+        let backend = kept.or_else(|| untried.next());
         let backend = backend.ok_or(Refusal::NoBackend)?;
         Ok(Choice::Backend { backend, keeps: !self.switching })
     }
@@ -326,11 +328,14 @@ impl Network {
             let length = self.client.socket().recv_slice(&mut buffer).unwrap();
             self.got.extend(&buffer[..length]);
             let from = self.got.len() - length;
-            // Every SYN to a backend may get lost: then the client is told so.
+            // Every SYN to a backend may get lost: then the client is told so, behind the
+            // responses that it has.
             let silent = Event::Refused(Refusal::BackendSilent);
-            if self.around.events.contains(&silent)
-                && self.got.starts_with(Refusal::BackendSilent.answer().as_bytes())
-            {
+            let refusal = Refusal::BackendSilent.answer();
+            let whole = self.wanted_ends.iter().copied().chain([0]);
+            let told =
+                |end: usize| self.got.get(end..).is_some_and(|got| got == refusal.as_bytes());
+            if self.around.events.contains(&silent) && whole.into_iter().any(told) {
                 self.refused = true;
                 return Ok(());
             }
