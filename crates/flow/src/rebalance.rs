@@ -3,8 +3,10 @@ use crate::word::words;
 
 words! {
     /// When the requests of one connection get different backends of the same group. A request for another group always goes there.
+    #[derive(Default)]
     Rebalance: "rebalance" {
         /// Never: requests of a connection for one group stay at one backend.
+        #[default]
         Never => "never",
         /// The scheduler chooses a backend for each request.
         PerRequest => "per-request",
@@ -16,11 +18,5 @@ impl Rebalance {
     #[must_use]
     pub const fn is_never(&self) -> bool {
         matches!(self, Self::Never)
-    }
-}
-
-impl Default for Rebalance {
-    fn default() -> Self {
-        Self::Never
     }
 }
