@@ -11,54 +11,20 @@ use capture::{CaptureWriter, Format};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use tempfile::TempDir;
-use testkit::Program;
 use testkit::segments::{OWN, Segment, frame, seen};
+use testkit::{ConfigText, Program};
 use wire::Transport;
 
-const CONFIG: &str = r#"
-[eal]
-memory_mb = 256
-huge_pages = "never"
-
-[workers]
-idle = "yield"
-
-[conntrack]
-connections = 1024
-
-[[port]]
-name = "p0"
-device = "net_pcap0,rx_pcap=IN,infinite_rx=1"
-
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24"]
-mac = "02:00:00:00:00:01"
-
-[[neighbour]]
-address = "10.71.0.11"
-mac = "02:00:00:00:00:11"
-
-[[service]]
-name = "web"
-vip = "10.71.0.100"
-port = 80
-protocol = "tcp"
-
-[[service.backend]]
-address = "10.71.0.11"
-port = 8080
-
-[[service]]
-name = "dns"
-vip = "10.71.0.100"
-port = 53
-protocol = "udp"
-
-[[service.backend]]
-address = "10.71.0.11"
-port = 5353
-"#;
+/// TCP on port 80 and UDP on port 53, over a port that receives the capture `frames`.
+fn config(frames: &Path) -> ConfigText {
+    let device = format!("net_pcap0,rx_pcap={},infinite_rx=1", frames.display());
+    ConfigText::one_device(&device, "mac = \"02:00:00:00:00:01\"\n")
+        .table("[[neighbour]]", "address = \"10.71.0.11\"\nmac = \"02:00:00:00:00:11\"\n")
+        .service("web", "10.71.0.100", Some(80), Transport::Tcp, "")
+        .backend("10.71.0.11", Some(8080), "")
+        .service("dns", "10.71.0.100", Some(53), Transport::Udp, "")
+        .backend("10.71.0.11", Some(5353), "")
+}
 
 /// A running program with traffic: a client of `web`, one of `dns`, one of nothing.
 struct Running {
@@ -79,8 +45,7 @@ impl Running {
             writer.write(0, Duration::ZERO, &bytes).unwrap();
         }
         writer.finish().unwrap();
-        let config = CONFIG.replace("IN", path.to_str().unwrap());
-        let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], &config);
+        let program = Program::start(env!("CARGO_BIN_EXE_hnlb"), &[], config(&path).text());
         program.wait_for_start();
         Self { program, place }
     }

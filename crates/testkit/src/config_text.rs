@@ -23,12 +23,19 @@ impl ConfigText {
     /// little memory, and 10.71.0.0/24 on its link.
     #[must_use]
     pub fn one_ring() -> Self {
+        Self::one_device("net_ring0", "")
+    }
+
+    /// The same with another DPDK device as the port; its interface has `interface`'s
+    /// keys.
+    #[must_use]
+    pub fn one_device(device: &str, interface: &str) -> Self {
         Self::new()
             .table("[eal]", "memory_mb = 256\nhuge_pages = \"never\"\n")
             .table("[workers]", "idle = \"yield\"\n")
             .table("[conntrack]", "connections = 1024\n")
-            .table("[[port]]", "name = \"p0\"\ndevice = \"net_ring0\"\n")
-            .interface("p0", &["10.71.0.1/24"], "")
+            .table("[[port]]", &format!("name = \"p0\"\ndevice = \"{device}\"\n"))
+            .interface("p0", &["10.71.0.1/24"], interface)
     }
 
     /// The network of most tests: one port `p0` that is also the way to the
