@@ -1,0 +1,49 @@
+//! How large an agent may become, and how large it is.
+
+/// Sizes and times of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Connections at once.
+    pub connections: usize,
+    /// Those of them at once whose handshake is not complete; when they are so many,
+    /// SYNs are answered by cookies.
+    pub half_open: usize,
+    /// Headers held at once, 16 KiB each: from the first byte to the backend's
+    /// acknowledgement.
+    pub headers: usize,
+    /// Bytes of a header, at most.
+    pub header_limit: usize,
+    /// How long a client may take for a header.
+    pub header_ms: u64,
+    /// How long a connection may be silent.
+    pub idle_ms: u64,
+    /// The secret of cookies and request ids.
+    pub secret: [u64; 2],
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connections: 16_384,
+            half_open: 4_096,
+            headers: 1_024,
+            header_limit: 8_192,
+            header_ms: 10_000,
+            idle_ms: 900_000,
+            secret: [0; 2],
+        }
+    }
+}
+
+/// What an agent holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Connections, also half-open ones.
+    pub connections: usize,
+    /// Connections whose handshake is not complete.
+    pub half_open: usize,
+    /// Headers held.
+    pub headers: usize,
+    /// Bytes of memory that these take.
+    pub bytes: usize,
+}
