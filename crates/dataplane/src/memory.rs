@@ -58,7 +58,7 @@ impl Needs {
             false => 0,
         };
         let between_workers = handover::in_rings(config) as u32;
-        let held = workers * (fragments + in_worker)
+        let held = workers * (fragments + pipeline::WAITING as u32 + in_worker)
             + nics * in_nic
             + INJECTED as u32
             + kernel

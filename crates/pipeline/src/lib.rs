@@ -47,3 +47,4 @@ mod verdict;
 
 pub use outbox::Outbox;
 pub use pipeline::{BURST, Pipeline, Settings};
+pub use slow::waiting::WAITING;

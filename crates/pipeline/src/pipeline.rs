@@ -27,10 +27,11 @@ use crate::offload_requests::Reminder;
 use crate::sampler::Sampler;
 use crate::scheduling::Scheduling;
 use crate::slow::SlowPackets;
-use crate::slow::act::Errors;
+use crate::slow::act::{Acting, Errors};
 use crate::slow::exceptions::Exceptions;
 use crate::slow::fragment::Fragments;
 use crate::slow::spliced::Spliced;
+use crate::slow::waiting::Waiting;
 use crate::token_bucket::TokenBucket;
 use crate::verdict::{Verdict, Verdicts};
 
@@ -80,7 +81,7 @@ pub(crate) struct Stages<B> {
     pub(crate) queues: QueueRewrites,
     pub(crate) new_connections: NewConnections,
     pub(crate) scheduling: Scheduling,
-    pub(crate) errors: Errors,
+    pub(crate) acting: Acting<B>,
     pub(crate) fragments: Fragments<B>,
     pub(crate) echoes: Echoes,
     pub(crate) exceptions: Exceptions,
@@ -110,9 +111,12 @@ impl<B: PacketBuf> Pipeline<B> {
                 WorkerScheduleState::new(worker, &snapshot.services),
                 longest_udp_ms(&shared),
             ),
-            errors: Errors {
-                limit: TokenBucket::new(snapshot.answers.per_second),
-                scratch: [0; MAX_ERROR_LEN],
+            acting: Acting {
+                errors: Errors {
+                    limit: TokenBucket::new(snapshot.answers.per_second),
+                    scratch: [0; MAX_ERROR_LEN],
+                },
+                waiting: Waiting::new(),
             },
             fragments: Fragments::new(
                 fragment_datagrams,
@@ -147,7 +151,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.scheduling.udp_timeout_ms = longest_udp_ms(&self.shared);
             self.stages.fragments.set_timeout(now.fragment_timeout_ms);
             self.stages.echoes.follow(now);
-            self.stages.errors.limit.set_rate(now.answers.per_second);
+            self.stages.acting.errors.limit.set_rate(now.answers.per_second);
             self.stages.exceptions.set_rate(now.answers.to_kernel_per_second);
             self.stages.spliced.follow(now);
         }
@@ -211,8 +215,8 @@ impl<B: PacketBuf> Pipeline<B> {
         }
     }
 
-    /// Does the work that needs no packets: it gives up on old fragments, and what the
-    /// L7 agent sends again. Called about once a millisecond.
+    /// Does the work that needs no packets: it sends what has waited for a next hop, and
+    /// what the L7 agent sends again, and gives up on old fragments. Called about once a millisecond.
     pub fn tick(&mut self, now_ms: u64, out: &mut impl Outbox<B>) {
         let Self { shared, snapshot, counters, counts, stages, .. } = self;
         // Nothing is answered to where it came from.
@@ -220,6 +224,7 @@ impl<B: PacketBuf> Pipeline<B> {
         let handed = false;
         let mut cx =
             Context { shared, snapshot, counters, counts, from, handed, queue: false, now_ms, out };
+        stages.tick_waiting(&mut cx);
         stages.tick_spliced(&mut cx);
         let dropped = self.stages.fragments.expire(now_ms);
         if dropped > 0 {

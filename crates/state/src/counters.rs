@@ -62,6 +62,7 @@ counters! {
         BackendUnclaimed "backend_unclaimed" "From a backend, but of no connection, and of no service of mode nat.",
         BackendShared "backend_shared" "The connection table is full, and the backend's answer would be taken for that of another service, which has the same backend.",
         WrongSide "wrong_side" "From a backend's address, but not from the interface that leads there.",
+        StaleAnswer "stale_answer" "SYN with ACK, or RST, from a backend, to a client whose connection is with another one by now.",
         UnknownConnection "unknown_connection" "SYN with ACK to a VIP, or RST to a service of mode fullnat, of no known connection.",
         Hairpin "hairpin" "From a backend to a service of mode nat that has chosen this backend: it would answer itself.",
         RulesRemain "rules_remain" "SYN on the 5-tuple of a connection whose backend is drained and whose rules are still in the NIC.",
@@ -71,7 +72,7 @@ counters! {
         ReplyConflict "reply_conflict" "Another connection has the same 5-tuple on the backend's side, with every backend tried.",
         NoRoute "no_route" "No route to the next hop.",
         NeighbourTableFull "neighbour_table_full" "No room for another next hop: all that could make room are in use.",
-        NeighbourUnresolved "neighbour_unresolved" "The next hop's Ethernet address isn't known yet.",
+        NeighbourUnresolved "neighbour_unresolved" "The next hop's Ethernet address did not become known while the packet waited for it, or others took its place.",
         TtlExpired "ttl_expired" "The TTL ran out here, and no ICMP error may be sent.",
         TooBig "too_big" "Longer than the next link's MTU, and no ICMP error may be sent.",
         NoRoom "no_room" "The buffer has no room for a VLAN tag, a tunnel's header or an ICMP error.",
@@ -96,6 +97,7 @@ counters! {
     }
     Held {
         FragmentsHeld "fragments_held" "Fragments that wait for the first one.",
+        NeighbourHeld "neighbour_held" "Packets that wait for their next hop's Ethernet address.",
     }
     Originated {
         OriginatedPackets "originated" "Packets made here.",

@@ -100,7 +100,7 @@ fn error<B: PacketBuf, O: Outbox<B>>(
     }
     let answers = quoted.flow.reversed();
     let decision = receiver(cx, &answers)?;
-    let (interface, mac) = next_hop(cx, &packet, &decision.delivery, decision.hop)?;
+    let (_, (interface, mac)) = next_hop(cx, &packet, &decision.delivery, decision.hop)?;
     let interface = cx.snapshot.interfaces.get(interface).ok_or(Counter::NoRoute)?;
     let mac = mac.ok_or(Counter::NeighbourUnresolved)?;
     let tunnel = tunnel(cx, &decision.delivery)?;

@@ -9,14 +9,14 @@ use wire::{Headers, reset};
 
 use crate::Outbox;
 use crate::context::{Context, Packet, account};
-use crate::slow::act::{self, Errors};
+use crate::slow::act::{self, Acting};
 
 /// Ends the connection of `packet`, which `action` would have sent on, for
 /// both sides.
 #[cold]
 pub(crate) fn reset_both<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
-    errors: &mut Errors,
+    acting: &mut Acting<B>,
     mut packet: Packet<B>,
     action: &Action,
 ) {
@@ -25,12 +25,12 @@ pub(crate) fn reset_both<B: PacketBuf, O: Outbox<B>>(
     answer(cx, &packet);
     let Some(length) = reset::replace_in_place(packet.buf.bytes_mut(), &packet.headers) else {
         // A RST goes to the other side unchanged.
-        return act::forward(cx, errors, packet, delivery, to);
+        return act::forward(cx, acting, packet, delivery, to);
     };
     // Cutting can't fail.
     let _ = packet.buf.resize(length);
     match Headers::parse(packet.buf.bytes()) {
-        Ok(headers) => act::forward(cx, errors, Packet { headers, ..packet }, delivery, to),
+        Ok(headers) => act::forward(cx, acting, Packet { headers, ..packet }, delivery, to),
         Err(malformed) => cx.count(malformed.into()),
     }
 }

@@ -12,6 +12,7 @@ use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl, vlan};
 
 use crate::Outbox;
 use crate::context::{Context, Packet};
+use crate::slow::waiting::{Then, Waiting};
 use crate::source::is_host;
 use crate::token_bucket::TokenBucket;
 
@@ -20,6 +21,12 @@ use crate::token_bucket::TokenBucket;
 const MIN_FRAME: usize = 60;
 
 /// What the act stage keeps between packets.
+pub(crate) struct Acting<B> {
+    pub(crate) errors: Errors,
+    pub(crate) waiting: Waiting<B>,
+}
+
+/// What ICMP errors need.
 pub(crate) struct Errors {
     pub(crate) limit: TokenBucket,
     pub(crate) scratch: [u8; MAX_ERROR_LEN],
@@ -35,16 +42,16 @@ pub(crate) struct Errors {
 #[inline]
 pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
-    errors: &mut Errors,
+    acting: &mut Acting<B>,
     mut packet: Packet<B>,
     delivery: &Delivery,
     (hop, account): (HopId, Option<Account>),
 ) {
     if packet.headers.ttl <= 1 {
-        refuse(cx, errors, packet, ErrorKind::TimeExceeded, Counter::TtlExpired);
+        refuse(cx, &mut acting.errors, packet, ErrorKind::TimeExceeded, Counter::TtlExpired);
         return;
     }
-    let (id, mac) = match next_hop(cx, &packet, delivery, hop) {
+    let (hop, (id, mac)) = match next_hop(cx, &packet, delivery, hop) {
         Ok(next) => next,
         Err(counter) => return cx.count(counter),
     };
@@ -57,10 +64,12 @@ pub(crate) fn forward<B: PacketBuf, O: Outbox<B>>(
     };
     let mtu = inner_mtu(interface, tunnel);
     if packet.headers.end.saturating_sub(packet.headers.l3) > mtu {
-        refuse(cx, errors, packet, ErrorKind::TooBig { mtu }, Counter::TooBig);
+        refuse(cx, &mut acting.errors, packet, ErrorKind::TooBig { mtu }, Counter::TooBig);
         return;
     }
-    let Some(mac) = mac else { return cx.count(Counter::NeighbourUnresolved) };
+    let Some(mac) = mac else {
+        return acting.waiting.hold(cx, packet, hop, Then::Forward(*delivery, account));
+    };
     // A NIC that forwards the frame by itself can't cut it either.
     if !matches!(delivery, Delivery::Direct(_)) {
         trim(&mut packet);
@@ -114,15 +123,15 @@ pub(crate) fn enter<B: PacketBuf>(tunnel: Option<&Encap>, packet: &mut Packet<B>
     tunnel.is_none_or(|tunnel| tunnel.apply(&mut packet.buf, &mut packet.headers))
 }
 
-/// The interface and Ethernet address of the decision's next hop. Asks for an address
-/// that isn't known.
+/// The decision's next hop, or the one that has taken its place, its interface and
+/// Ethernet address. Asks for an address that isn't known.
 #[inline]
 pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     packet: &Packet<B>,
     delivery: &Delivery,
     hop: HopId,
-) -> Result<(InterfaceId, Option<wire::Mac>), Counter> {
+) -> Result<(HopId, (InterfaceId, Option<wire::Mac>)), Counter> {
     let neighbours = cx.shared.neighbours();
     let found = neighbours.resolve(hop, cx.now_ms);
     let (hop, found) = match found {
@@ -133,7 +142,7 @@ pub(crate) fn next_hop<B: PacketBuf, O: Outbox<B>>(
         cx.count(Counter::ResolveAsked);
         cx.out.resolve(hop);
     }
-    Ok(found)
+    Ok((hop, found))
 }
 
 /// The next hop of an old connection has been forgotten since, so the route is looked

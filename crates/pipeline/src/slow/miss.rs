@@ -67,6 +67,9 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         if stateless::is_misplaced(cx, stateless::sender(cx, key), packet.interface) {
             return Err(Counter::WrongSide);
         }
+        if stateless::is_stale(cx, key, headers) {
+            return Err(Counter::StaleAnswer);
+        }
         cx.count(Counter::StatelessReply);
         if is_of_open_connection(headers) {
             take_up(cx, key, headers, decision.hop);

@@ -47,6 +47,7 @@ mod reopening;
 pub(crate) mod spliced;
 mod spliced_error;
 pub(crate) mod stateless;
+pub(crate) mod waiting;
 
 /// Parses a packet; `None` if it is dropped and counted.
 fn parsed<B: PacketBuf, O>(cx: &Context<'_, O>, buf: &B) -> Option<SlowPacket> {
@@ -162,8 +163,8 @@ impl<B: PacketBuf> Stages<B> {
                 self.spliced_error(cx, packet);
             }
             (Kind::Icmp, _) => {
-                let Self { errors, echoes, exceptions, .. } = self;
-                icmp(cx, errors, echoes, exceptions, packet);
+                let Self { acting, echoes, exceptions, .. } = self;
+                icmp(cx, &mut acting.errors, echoes, exceptions, packet);
             }
             (Kind::Unserved(counter), _) => self.exceptions.give_or_count(cx, packet, counter),
         }
@@ -221,13 +222,13 @@ impl<B: PacketBuf> Stages<B> {
         match &cx.shared.table().serve(hit, segment(&packet.headers), cx.now_ms) {
             Some((action, event)) => {
                 if *event == Event::Revoked {
-                    return reset_both(cx, &mut self.errors, packet, action);
+                    return reset_both(cx, &mut self.acting, packet, action);
                 }
                 if *event != Event::None {
                     notice(cx, hit.conn, *event);
                 }
                 let to = (action.hop, Some(account(action)));
-                act::forward(cx, &mut self.errors, packet, &action.delivery, to);
+                act::forward(cx, &mut self.acting, packet, &action.delivery, to);
             }
             None => cx.count(Counter::NotRewritable),
         }
@@ -276,15 +277,15 @@ impl<B: PacketBuf> Stages<B> {
         };
         match &decision {
             Ok(decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.to())
+                act::forward(cx, &mut self.acting, packet, &decision.delivery, decision.to())
             }
             Err(Counter::TtlExpired) => {
                 let (kind, dropped) = (ErrorKind::TimeExceeded, Counter::TtlExpired);
-                act::refuse(cx, &mut self.errors, packet, kind, dropped);
+                act::refuse(cx, &mut self.acting.errors, packet, kind, dropped);
             }
             Err(counter) => {
                 if let Some(packet) = self.exceptions.give(cx, packet, *counter) {
-                    refuse(cx, &mut self.errors, packet, *counter);
+                    refuse(cx, &mut self.acting.errors, packet, *counter);
                 }
             }
         }
@@ -307,7 +308,7 @@ impl<B: PacketBuf> Stages<B> {
             cx.counters.sub(Counter::FragmentsHeld, 1);
             match &decision {
                 Some(decision) => {
-                    act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.to())
+                    act::forward(cx, &mut self.acting, packet, &decision.delivery, decision.to())
                 }
                 None => self.exceptions.give_or_count(cx, packet, Counter::FragmentOrphaned),
             }
@@ -329,7 +330,7 @@ impl<B: PacketBuf> Stages<B> {
         self.displaced_fragments(cx);
         match later {
             Later::Forward(packet, decision) => {
-                act::forward(cx, &mut self.errors, packet, &decision.delivery, decision.to());
+                act::forward(cx, &mut self.acting, packet, &decision.delivery, decision.to());
             }
             Later::Held => cx.count(Counter::FragmentsHeld),
             Later::Overflow => cx.count(Counter::FragmentOverflow),

@@ -21,10 +21,10 @@ use crate::verdict::Verdict;
 /// ended and the backend takes no connections. By then the rules of an ended
 /// connection have left the NIC (`linger_ms` of the offload side and a few
 /// milliseconds), so that the choice is the same with rules and without: hardware
-/// and software must agree. A connection that has not ended would break: its
-/// client has sent the SYN again because the answer is late (RFC 6298: after a
-/// second or more), and would get answers of two backends.
-const REST_MS: u64 = 1000;
+/// and software must agree. The time is longer than the first timeout of a SYN, which
+/// is one second (RFC 6298 section 2): a client that sends its SYN again because
+/// something was lost should get the backend that has answered already.
+const REST_MS: u64 = 1500;
 
 /// The connection whose 5-tuple a client's SYN uses again, if it does.
 #[inline]

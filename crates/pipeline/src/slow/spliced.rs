@@ -18,6 +18,7 @@ use crate::pipeline::Stages;
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
 use crate::slow::stateless::is_misplaced;
+use crate::slow::waiting::{Then, Waiting};
 use crate::source::is_client;
 use crate::verdict::{Family, Verdict};
 
@@ -142,10 +143,11 @@ impl<B: PacketBuf> Stages<B> {
             }
             _ => {}
         }
-        let Self { spliced, scheduling, .. } = self;
+        let Self { spliced, scheduling, acting, .. } = self;
         let Some(agent) = &mut spliced.agent else { return cx.count(Counter::HttpUnknown) };
+        let waiting = &mut acting.waiting;
         let (Packet { buf, headers, interface }, now_ms) = (packet, cx.now_ms);
-        let mut surroundings = Surroundings { cx, scheduling, interface };
+        let mut surroundings = Surroundings { cx, scheduling, waiting, interface };
         let fate = match sender {
             Sender::Client(service) => {
                 agent.from_client(buf, &headers, service, now_ms, &mut surroundings)
@@ -163,11 +165,12 @@ impl<B: PacketBuf> Stages<B> {
 
     /// What the agent does without packets.
     pub(crate) fn tick_spliced<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>) {
-        let Self { spliced, scheduling, .. } = self;
+        let Self { spliced, scheduling, acting, .. } = self;
         let Some(agent) = &mut spliced.agent else { return };
+        let waiting = &mut acting.waiting;
         let now_ms = cx.now_ms;
         let interface = flow::InterfaceId(0);
-        agent.tick(now_ms, &mut Surroundings { cx, scheduling, interface });
+        agent.tick(now_ms, &mut Surroundings { cx, scheduling, waiting, interface });
     }
 }
 
@@ -184,14 +187,15 @@ fn worker_of(client: SocketAddr, workers: usize) -> usize {
 }
 
 /// What surrounds the agent while it has a packet.
-struct Surroundings<'a, 'b, O> {
+struct Surroundings<'a, 'b, B, O> {
     cx: &'a mut Context<'b, O>,
     scheduling: &'a mut Scheduling,
+    waiting: &'a mut Waiting<B>,
     /// Where the packet came in.
     interface: flow::InterfaceId,
 }
 
-impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
+impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
     fn fresh(&mut self, len: usize) -> Option<B> {
         self.cx.out.fresh(len)
     }
@@ -206,6 +210,9 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
                 self.cx.count(Counter::ForwardedPackets);
                 self.cx.out.send(port, packet.buf);
             }
+            Err(Counter::NeighbourUnresolved) => {
+                self.hold(packet, to, Counter::ForwardedPackets);
+            }
             Err(counter) => self.cx.count(counter),
         }
     }
@@ -219,6 +226,9 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
             Ok(port) => {
                 self.cx.count(Counter::OriginatedPackets);
                 self.cx.out.send(port, packet.buf);
+            }
+            Err(Counter::NeighbourUnresolved) => {
+                self.hold(packet, to, Counter::OriginatedPackets);
             }
             Err(_) => self.cx.count(Counter::HttpUnsent),
         }
@@ -278,6 +288,16 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, O> {
             Event::Refused(refusal) => of_status(refusal.status().0),
         };
         self.cx.count(counter);
+    }
+}
+
+impl<B, O> Surroundings<'_, '_, B, O> {
+    /// Holds a packet to `to`, whose next hop is asked for; it will count as `counter`.
+    fn hold(&mut self, packet: Packet<B>, to: IpAddr, counter: Counter) {
+        match hop_to(self.cx, to) {
+            Ok(hop) => self.waiting.hold(self.cx, packet, hop, Then::Send(to, counter)),
+            Err(counter) => self.cx.count(counter),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use flow::{BackendId, Direction, InterfaceId};
 use service::{Binding, Delivery, Service};
 use state::{Account, Counter};
-use wire::{FlowKey, Transport};
+use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::context::{Context, Decision};
 use crate::slow::act::hop_to;
@@ -83,6 +83,21 @@ pub(crate) fn reply<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, C
     Ok(Decision { delivery, hop: hop_to(cx, client.ip())?, account })
 }
 
+/// Whether the answer with `key` is one to a SYN that its client has sent again since,
+/// and that went to another backend. The client would believe the numbers in it, and
+/// the other backend gets what the client sends.
+pub(crate) fn is_stale<O>(cx: &Context<'_, O>, key: &FlowKey, headers: &Headers) -> bool {
+    if !headers.tcp_flags.any(TcpFlags::SYN | TcpFlags::RST) {
+        return false;
+    }
+    let table = cx.shared.table();
+    let known = binding(cx, key).and_then(|binding| {
+        let hit = table.lookup(&binding.key(Direction::Forward)?)?;
+        Some(table.action(hit)?.backend != binding.backend)
+    });
+    known.unwrap_or(false)
+}
+
 /// The binding of the connection in which a backend has sent the packet with `key`:
 /// that of the service that claims it.
 pub(crate) fn binding<O>(cx: &Context<'_, O>, key: &FlowKey) -> Option<Binding> {
@@ -102,8 +117,6 @@ pub(crate) fn either<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, 
 }
 
 /// Whether a packet can't be an answer: a backend opens a connection.
-pub(crate) const fn opens(proto: Transport, flags: wire::TcpFlags) -> bool {
-    matches!(proto, Transport::Tcp)
-        && flags.any(wire::TcpFlags::SYN)
-        && !flags.any(wire::TcpFlags::ACK)
+pub(crate) const fn opens(proto: Transport, flags: TcpFlags) -> bool {
+    matches!(proto, Transport::Tcp) && flags.any(TcpFlags::SYN) && !flags.any(TcpFlags::ACK)
 }

@@ -78,12 +78,12 @@ fn a_syn_of_an_ended_connection_is_scheduled_anew() {
     assert_eq!(state(&world, CLIENT, VIP), ConnState::Closing);
     assert_eq!(open(&mut world, CLIENT), FIRST, "it may have rules in the NIC");
     close(&mut world, CLIENT, FIRST);
-    world.now_ms += 1100;
+    world.now_ms += 1600;
     assert_eq!(open(&mut world, CLIENT), SECOND, "its turn");
     assert_eq!(world.count(Counter::Rescheduled), 1);
     let reset = world.one(INSIDE, &tcp(Link::from_backend(2), SECOND, CLIENT, "R", b""));
     assert!(reset.is_some());
-    world.now_ms += 1100;
+    world.now_ms += 1600;
     assert_eq!(open(&mut world, CLIENT), FIRST);
     let active = |backend: &str| {
         let all = world.shared.snapshot();
@@ -100,7 +100,7 @@ fn a_scheduler_that_chooses_the_same_backend_keeps_the_connection() {
     let backend = open(&mut world, CLIENT);
     let before = conn(&world, CLIENT, VIP);
     close(&mut world, CLIENT, &backend);
-    world.now_ms += 1100;
+    world.now_ms += 1600;
     assert_eq!(open(&mut world, CLIENT), backend);
     assert_eq!(conn(&world, CLIENT, VIP), before);
     assert_eq!((world.count(Counter::Rescheduled), world.count(Counter::Reopened)), (0, 1));
@@ -125,9 +125,9 @@ fn a_drained_backend_gets_no_new_connection_in_any_state() {
             if matches!(flags, "" | "SA") {
                 // The SYN may be one that its client has sent again.
                 assert_eq!(client(&mut world, CLIENT, VIP, "S").as_ref(), Some(&backend));
-                world.now_ms += 900;
+                world.now_ms += 1400;
                 assert_eq!(client(&mut world, CLIENT, VIP, "S").as_ref(), Some(&backend));
-                world.now_ms += 1100;
+                world.now_ms += 1600;
             }
             let other = if backend == FIRST { SECOND } else { FIRST };
             assert_eq!(open(&mut world, CLIENT), other, "{scheduler:?} after {flags:?}");
@@ -137,11 +137,29 @@ fn a_drained_backend_gets_no_new_connection_in_any_state() {
                 assert_eq!(open(&mut world, CLIENT), other);
             }
             drain(&world, other);
-            world.now_ms += 1100;
+            world.now_ms += 1600;
             let syn = tcp(Link::CLIENT, CLIENT, VIP, "S", b"");
             world.drops(OUTSIDE, &syn, Counter::NoBackend);
         }
     }
+}
+
+/// The backend before is late, and its client has another one: it gets the answers of
+/// one of them only.
+#[test]
+fn answers_of_the_backend_before_are_dropped() {
+    let mut world = World::new(&Plan::default());
+    assert_eq!(client(&mut world, CLIENT, VIP, "S").as_deref(), Some(FIRST));
+    drain(&world, FIRST);
+    world.now_ms += 1600;
+    assert_eq!(client(&mut world, CLIENT, VIP, "S").as_deref(), Some(SECOND));
+    for flags in ["SA", "R", "RA"] {
+        let late = tcp(Link::from_backend(1), FIRST, CLIENT, flags, b"");
+        world.drops(INSIDE, &late, Counter::StaleAnswer);
+    }
+    server(&mut world, SECOND, CLIENT, "SA");
+    assert_eq!(client(&mut world, CLIENT, VIP, "A").as_deref(), Some(SECOND));
+    assert_eq!(state(&world, CLIENT, VIP), ConnState::Established);
 }
 
 #[test]
@@ -164,7 +182,7 @@ fn a_connection_with_rules_stays_until_they_are_gone() {
     let conn = conn(&world, CLIENT, VIP);
     let offload = |world: &World, from, to| world.shared.table().change_offload(conn, from, to);
     assert!(offload(&world, OffloadState::None, OffloadState::Installed));
-    world.now_ms += 1100;
+    world.now_ms += 1600;
     assert_eq!(client(&mut world, CLIENT, VIP, "S"), Some(backend.clone()), "as good as any");
     close(&mut world, CLIENT, &backend);
     drain(&world, &backend);

@@ -31,13 +31,15 @@ fn only_frames_to_our_station_count() {
 fn an_unresolved_hop_is_asked_for() {
     let mut world = World::new(&Plan { known_backends: false, ..Plan::default() });
     let syn = tcp(Link::CLIENT, CLIENT, VIP, "S", b"");
-    world.drops(OUTSIDE, &syn, Counter::NeighbourUnresolved);
+    assert_eq!(world.one(OUTSIDE, &syn), None);
     let hop = world.out.wanted[0];
     let neighbour = world.shared.neighbours().get(hop).unwrap();
     assert_eq!((neighbour.interface, neighbour.addr), (InterfaceId(1), ip("10.1.0.11")));
     assert_eq!(world.shared.port_of(hop), Some(INSIDE));
     world.shared.neighbours().learn(InterfaceId(1), ip("10.1.0.11"), backend_mac(1), 5);
     let wanted = tcp(Link::to_backend(1), CLIENT, "10.1.0.11:8080", "S", b"");
+    world.tick();
+    assert_eq!(std::mem::take(&mut world.out.sent), [(INSIDE, wanted.clone())]);
     assert_eq!(world.one(OUTSIDE, &syn), Some((INSIDE, wanted)));
 }
 
@@ -83,11 +85,13 @@ fn a_forgotten_hop_is_found_again() {
     let mut resolver = Resolver::new(std::sync::Arc::clone(&world.shared), settings);
     resolver.tick(1_000_000, &mut |_, _| {});
     assert_eq!(table.get(old), None, "unanswered for long");
-    world.drops(INSIDE, &answer, Counter::NeighbourUnresolved);
+    assert_eq!(world.one(INSIDE, &answer), None);
     let table = world.shared.neighbours();
     assert_ne!(world.out.wanted.last(), Some(&old));
     table.learn(InterfaceId(0), ip("10.0.0.77"), GATEWAY, 5);
     let wanted = tcp(Link::TO_CLIENT, VIP, client, "SA", b"");
+    world.tick();
+    assert_eq!(std::mem::take(&mut world.out.sent), [(OUTSIDE, wanted.clone())]);
     assert_eq!(world.one(INSIDE, &answer), Some((OUTSIDE, wanted)));
     assert_eq!(world.count(Counter::Rerouted), 2);
 }

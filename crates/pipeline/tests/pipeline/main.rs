@@ -27,5 +27,6 @@ mod revoked;
 mod segments;
 mod spliced;
 mod tunnels;
+mod waiting;
 mod workers;
 mod world;
