@@ -39,6 +39,21 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| square.sqrt())
 }
 
+/// The least value, the quartiles with the median between them, and the greatest: what a
+/// box plot shows. Quartiles lie between the two nearest values (Hyndman and Fan, type 7).
+/// Zeros without any value.
+#[must_use]
+pub(crate) fn five_numbers(values: &[f64]) -> [f64; 5] {
+    let sorted = sorted(values);
+    let last = sorted.len().saturating_sub(1);
+    [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| {
+        let place = part * last as f64;
+        let at = |place: f64| sorted.get(place as usize).copied().unwrap_or_default();
+        let (below, above) = (at(place.floor()), at(place.ceil()));
+        below + (above - below) * place.fract()
+    })
+}
+
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -128,6 +143,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_five_numbers_of_a_box() {
+        assert_eq!(five_numbers(&[4.0, 1.0, 3.0, 2.0]), [1.0, 1.75, 2.5, 3.25, 4.0]);
+        assert_eq!(five_numbers(&[7.0]), [7.0; 5]);
+        assert_eq!(five_numbers(&[]), [0.0; 5]);
+    }
 
     #[test]
     fn medians() {

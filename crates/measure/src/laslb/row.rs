@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use crate::MeasureError;
 use crate::laslb::experiment::Point;
 use crate::laslb::outcome::Outcome;
-use crate::laslb::system::System;
-use crate::statistics::{Estimate, deviation, median};
+use crate::laslb::system::{CPUS, System};
+use crate::statistics::{Estimate, deviation, five_numbers};
 
 /// One system at one load, over all draws.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -42,8 +42,13 @@ pub struct LaslbRow {
     pub p99_low_us: f64,
     /// The interval's other end.
     pub p99_high_us: f64,
-    /// 95th percentiles of the draws: the least, the median, the greatest.
-    pub p95_draws_us: [f64; 3],
+    /// 95th percentiles of the draws: the least, the quartiles with the median between
+    /// them, the greatest.
+    pub p95_draws_us: [f64; 5],
+    /// Loads of the processors of all draws in percent, as the five above.
+    pub cpu_five: [f64; 5],
+    /// Shares of packets of the processors of all draws in percent, as the five above.
+    pub share_five: [f64; 5],
     /// The mean load of the processors in percent.
     pub cpu_mean: f64,
     /// The standard deviation over processors, the mean over draws.
@@ -98,8 +103,9 @@ pub(crate) fn rows(
         (least, values.iter().copied().fold(0.0, f64::max))
     };
     let p99 = Estimate::of(&of_draws(99.0));
-    let p95 = of_draws(95.0);
-    let (p95_least, p95_most) = ends(&p95);
+    let processors = |of: &dyn Fn(&Outcome) -> [f64; CPUS as usize]| {
+        five_numbers(&outcomes.iter().flat_map(of).collect::<Vec<_>>())
+    };
     let seconds = first.length_ns as f64 * outcomes.len() as f64 / 1e9;
     let packets = all.latency.len() + all.dropped;
     let row = LaslbRow {
@@ -118,7 +124,9 @@ pub(crate) fn rows(
         p99_draw_us: p99.map_or(0.0, |p99| p99.median),
         p99_low_us: p99.map_or(0.0, |p99| p99.low),
         p99_high_us: p99.map_or(0.0, |p99| p99.high),
-        p95_draws_us: [p95_least, median(&p95).unwrap_or(0.0), p95_most],
+        p95_draws_us: five_numbers(&of_draws(95.0)),
+        cpu_five: processors(&Outcome::loads),
+        share_five: processors(&Outcome::shares),
         cpu_mean: mean(&|one| one.loads().iter().sum::<f64>() / one.loads().len() as f64),
         cpu_sd: mean(&|one| deviation(&one.loads()).unwrap_or(0.0)),
         share_sd: mean(&|one| deviation(&one.shares()).unwrap_or(0.0)),

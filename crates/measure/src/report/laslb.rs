@@ -128,6 +128,7 @@ fn of<'r>(chapter: &Chapter, rows: &'r [LaslbRow]) -> impl Iterator<Item = &'r L
 }
 
 type Value = fn(&LaslbRow) -> f64;
+type Five = fn(&LaslbRow) -> [f64; 5];
 
 /// The plots of a chapter, for each traffic set, with their file names.
 fn plots(chapter: &Chapter, rows: &[LaslbRow]) -> Vec<(String, Plot)> {
@@ -158,6 +159,22 @@ fn plots(chapter: &Chapter, rows: &[LaslbRow]) -> Vec<(String, Plot)> {
             all.push((
                 name(what),
                 Plot { title: title.clone(), x_label, y_label, log_y, series, ..Plot::default() },
+            ));
+        }
+        let boxed: Option<(&str, bool, Five)> = match chapter.section {
+            "6.4" => Some(("Load of the processors (%)", false, |row| row.cpu_five)),
+            "6.5" => Some(("Share of packets of the processors (%)", false, |row| row.share_five)),
+            "B.2" => Some(("p95 of the draws (µs)", true, |row| row.p95_draws_us)),
+            _ => None,
+        };
+        if let Some((y_label, log_y, five)) = boxed {
+            let spots = |row: &LaslbRow| vec![Spot::boxed(row.load_gbps, five(row))];
+            let series = series(&own, spots);
+            let (x_label, y_label) = ("Offered load (Gbit/s)".to_owned(), y_label.to_owned());
+            let title = title.clone();
+            all.push((
+                name("boxes"),
+                Plot { title, x_label, y_label, log_y, series, ..Plot::default() },
             ));
         }
         if chapter.section == "6.2" {

@@ -47,6 +47,8 @@ pub(crate) struct Spot {
     /// y's interval.
     pub(crate) low: f64,
     pub(crate) high: f64,
+    /// The quartiles around y, if it is drawn as a box; its whiskers are `low` and `high`.
+    pub(crate) quartiles: Option<[f64; 2]>,
     /// Drawn as a ring or pale: it says less than it should.
     pub(crate) hollow: bool,
 }
@@ -54,13 +56,19 @@ pub(crate) struct Spot {
 impl Spot {
     /// A value without an interval.
     pub(crate) const fn only(x: f64, y: f64) -> Self {
-        Self { x, y, low: y, high: y, hollow: false }
+        Self { x, y, low: y, high: y, quartiles: None, hollow: false }
     }
 
     /// At `x`, `scale` times as high as `y`.
     pub(crate) fn new(x: f64, y: &Estimate, scale: f64) -> Self {
         let [y, low, high] = [y.median, y.low, y.high].map(|value| value * scale);
-        Self { x, y, low, high, hollow: false }
+        Self { x, y, low, high, quartiles: None, hollow: false }
+    }
+
+    /// A box at `x`: least, quartiles with the median between them, greatest.
+    pub(crate) const fn boxed(x: f64, five: [f64; 5]) -> Self {
+        let [low, first, y, third, high] = five;
+        Self { x, y, low, high, quartiles: Some([first, third]), hollow: false }
     }
 }
 
@@ -103,11 +111,12 @@ impl Plot {
         Ok(svg.replacen(&fixed, "<svg", 1))
     }
 
-    /// With groups of bars, if no series has two points to connect.
+    /// With groups of bars, if no series has two points to connect, or of boxes.
     fn grouped(&self) -> Self {
         let mut plot = self.clone();
         let single = self.series.iter().all(|series| series.points.len() <= 1);
-        if single && !matches!(self.x, XAxis::Names(_)) {
+        let boxes = self.spots().any(|spot| spot.quartiles.is_some());
+        if (single || boxes) && !matches!(self.x, XAxis::Names(_)) {
             let mut all: Vec<f64> = self.spots().map(|spot| spot.x).collect();
             all.sort_by(f64::total_cmp);
             all.dedup();
@@ -184,7 +193,7 @@ impl Plot {
         // The names by hand: ticks would stand between the groups.
         let place = |plane: &Plane<'_, '_>, x, y| plane.plotting_area().map_coordinate(&(x, y));
         for (at, name) in names.iter().enumerate() {
-            let (x, y) = place(plane, at as f64 + 0.5, 0.0);
+            let (x, y) = place(plane, at as f64 + 0.5, self.height().start);
             area.draw(&Text::new(name.as_str(), (x, y + 6), ink(VPos::Top)))?;
         }
         // Groups are one wide with a gap between.
@@ -195,9 +204,19 @@ impl Plot {
                 let (from, to) = (from + width * 0.06, from + width * 0.94);
                 let color = series.color.mix(if spot.hollow { 0.4 } else { 1.0 });
                 let middle = f64::midpoint(from, to);
-                plane.draw_series([Rectangle::new([(from, 0.0), (to, spot.y)], color.filled())])?;
-                let whisker = vec![(middle, spot.low), (middle, spot.high)];
+                let [y, low, high] = [spot.y, spot.low, spot.high].map(|y| self.y(y));
+                let whisker = vec![(middle, low), (middle, high)];
                 plane.draw_series([PathElement::new(whisker, INK)])?;
+                let ends = match spot.quartiles {
+                    Some([first, third]) => [self.y(first), self.y(third)],
+                    None => [if self.log_y { y.min(0.0) } else { 0.0 }, y],
+                };
+                let [bottom, top] = ends;
+                plane.draw_series([Rectangle::new([(from, bottom), (to, top)], color.filled())])?;
+                if spot.quartiles.is_some() {
+                    let median = vec![(from, y), (to, y)];
+                    plane.draw_series([PathElement::new(median, INK.stroke_width(2))])?;
+                }
                 if names.len() == 1 && spot.y > 0.0 {
                     let (x, y) = place(plane, middle, spot.high);
                     let text = format!("{:.1}", spot.y);
@@ -286,5 +305,32 @@ mod tests {
         assert_eq!(bars.x, XAxis::Names(vec!["4".to_owned(), "8".to_owned()]));
         assert_eq!(bars.spots().map(|spot| spot.x).collect::<Vec<_>>(), [1.0, 0.0, 1.0]);
         assert!(bars.svg().unwrap().contains("<rect"));
+    }
+
+    #[test]
+    fn boxes_stand_between_their_quartiles() {
+        let boxed = |x| Spot::boxed(x, [100.0, 200.0, 300.0, 400.0, 1000.0]);
+        let series = Series {
+            label: "a".to_owned(),
+            color: RGBColor(1, 2, 3),
+            dashed: false,
+            points: vec![boxed(8.0), boxed(13.0)],
+            mark: None,
+        };
+        let plot = Plot { series: vec![series], y_max: Some(1000.0), ..Plot::default() };
+        assert_eq!(plot.grouped().x, XAxis::Names(vec!["8".to_owned(), "13".to_owned()]));
+        let svg = plot.svg().unwrap();
+        let boxes: Vec<f64> = svg
+            .lines()
+            .filter(|line| line.starts_with("<rect") && line.contains("#010203"))
+            .map(|line| {
+                let (_, rest) = line.split_once("height=\"").unwrap();
+                rest.split('"').next().unwrap().parse().unwrap()
+            })
+            .collect();
+        // A fifth of the plot's height, which is that of the picture without its margins.
+        assert_eq!(boxes.len(), 2, "{svg}");
+        let plotted = f64::from(SIZE.1) - 8.0 * 2.0 - 46.0;
+        assert!(boxes.iter().all(|own| (own / plotted - 0.2).abs() < 0.02), "{boxes:?}");
     }
 }
