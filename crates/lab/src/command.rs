@@ -21,7 +21,7 @@ pub enum LabCommand {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
-        /// How the NIC tells the worker what it matched
+        /// How the emulated NIC tells the worker what it matched
         #[arg(long, value_enum, default_value = "mark")]
         encoding: EncodingChoice,
         /// How packets get to the backends
@@ -33,6 +33,9 @@ pub enum LabCommand {
         /// The number of worker cores
         #[arg(long, default_value_t = 1)]
         workers: u16,
+        /// Have the kernel forward connections, by XDP, in the place of the emulated NIC
+        #[arg(long, conflicts_with_all = ["encoding", "profile", "workers"])]
+        xdp: bool,
         /// Set up the network and the servers without starting HNLB
         #[arg(long)]
         without_hnlb: bool,
@@ -81,8 +84,8 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_values = ["nat", "fullnat", "dsr", "ipip"])]
         mode: Vec<Mode>,
         /// Run only these encodings; may be given several times
-        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
-        encoding: Vec<EncodingChoice>,
+        #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off", "xdp"])]
+        encoding: Vec<Column>,
     },
     /// Attack HNLB beside real clients: each flood alone, and all at once; no established connection may be lost
     Flood {
@@ -213,9 +216,12 @@ impl LabCommand {
     pub fn run(self, binary: &Path) -> Result<bool, LabError> {
         let stop = Stop::on_signals()?;
         match self {
-            Self::Up { name, encoding, mode, profile, workers, without_hnlb } => {
+            Self::Up { name, encoding, mode, profile, workers, xdp, without_hnlb } => {
                 let emulated = LabRun::emulated(encoding);
-                let run = LabRun { mode, profile: Some(profile), workers, ..emulated };
+                let run = match xdp {
+                    true => Column::Xdp.run(mode, 1),
+                    false => LabRun { mode, profile: Some(profile), workers, ..emulated },
+                };
                 up(name, (!without_hnlb).then_some(&run), binary, stop)
             }
             Self::Status { name } => {

@@ -9,14 +9,11 @@ mod traffic;
 
 use std::path::Path;
 
-use flow::{EncodingChoice, Mode};
+use flow::Mode;
 
-use crate::config::LabRun;
+use crate::column::Column;
 use crate::progress::Progress;
 use crate::{Lab, LabError, LabOptions, Stop};
-
-/// Workers of HNLB: both directions of a connection may come in on different ones.
-const WORKERS: u16 = 2;
 
 /// What is to be reloaded, and how often.
 #[derive(Debug, Clone)]
@@ -28,7 +25,7 @@ pub struct Options {
     /// The modes; each is run with each of the encodings.
     pub modes: Vec<Mode>,
     /// The encodings.
-    pub encodings: Vec<EncodingChoice>,
+    pub encodings: Vec<Column>,
 }
 
 /// Runs HNLB's program at `binary` in each mode with each encoding under load
@@ -47,9 +44,14 @@ pub fn run(binary: &Path, stop: &Stop, options: &Options) -> Result<bool, LabErr
     for &mode in modes {
         let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
         for &encoding in encodings {
-            let how = LabRun { mode, workers: WORKERS, ..LabRun::emulated(encoding) };
             let seed = seed.wrapping_add(reports.len() as u64);
-            reports.push(run::run(&mut lab, binary, &how, (*reloads, seed), &progress)?);
+            reports.push(run::run(
+                &mut lab,
+                binary,
+                (mode, encoding),
+                (*reloads, seed),
+                &progress,
+            )?);
         }
         lab.down()?;
     }

@@ -4,19 +4,21 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use flow::{EncodingChoice, Mode};
+use flow::Mode;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::model::Model;
 use super::traffic;
-use crate::config::LabRun;
+use crate::column::Column;
 use crate::load;
 use crate::progress::Progress;
 use crate::status::Status;
 use crate::topology::{BACKENDS, Family, vip};
 use crate::{Balancer, Lab, LabError, Stop};
 
+/// Workers of HNLB: both directions of a connection may come in on different ones.
+const WORKERS: u16 = 2;
 /// Steps of [`run`] beside the reloads.
 pub(super) const STEPS: usize = 2;
 /// Changes of one reload, at most.
@@ -48,7 +50,7 @@ pub(super) struct Seen {
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub(super) mode: Mode,
-    pub(super) encoding: EncodingChoice,
+    pub(super) encoding: Column,
     pub(super) seed: u64,
     pub(super) reloads: u32,
     /// Changes that the reloads made, and drains and returns by command.
@@ -83,24 +85,25 @@ impl Report {
 pub(super) fn run(
     lab: &mut Lab,
     binary: &Path,
-    how: &LabRun,
+    (mode, encoding): (Mode, Column),
     (reloads, seed): (u32, u64),
     progress: &Progress,
 ) -> Result<Report, LabError> {
-    let name = format!("{}, {}", how.mode, how.encoding.name());
+    let how = encoding.run(mode, WORKERS);
+    let name = format!("{mode}, {}", encoding.name());
     progress.step(&format!("{name}: starting hnlb"));
     lab.open_tunnels(how.mode)?;
     let rng = StdRng::seed_from_u64(seed);
-    let model = Model::new(how);
-    let file_name = format!("hnlb-reload-{}-{}", how.mode.name(), how.encoding.name());
+    let model = Model::new(&how);
+    let file_name = format!("hnlb-reload-{}-{}", mode.name(), encoding.name());
     let balancer =
         Balancer::start_with(lab, binary, &file_name, how.device, |socket| model.toml(socket))?;
     let file = lab.dir().join(file_name).with_extension("toml");
     traffic::limit_windows(lab)?;
     progress.step(&format!("{name}: {reloads} reloads under load"));
     let report = Report {
-        mode: how.mode,
-        encoding: how.encoding,
+        mode,
+        encoding,
         seed,
         reloads: 0,
         steps: 0,
