@@ -10,7 +10,7 @@ build="gcc make pkg-config clang libclang-dev libdpdk-dev libelf-dev zlib1g-dev
 count="valgrind"
 # Without these the lab, and what is tested in it, is skipped.
 lab="iproute2 ethtool util-linux nginx nsd wrk curl bind9-dnsutils dnsperf nftables haproxy
-    iputils-ping iputils-tracepath traceroute"
+    iputils-ping iputils-tracepath traceroute bird2 keepalived"
 # Without these the test on another kernel is skipped.
 vm="qemu-system-x86 busybox-static binutils"
 
@@ -62,7 +62,7 @@ install $(missing $build $count $lab)
 # shellcheck disable=SC2046,SC2086
 install $(missing $vm) || echo "deps: $vm cannot be installed; make test-vm will be skipped" >&2
 if [ -d /run/systemd/system ]; then
-    for server in nginx nsd haproxy; do
-        case " $need " in *" $server "*) $root systemctl disable "$server" || : ;; esac
+    for server in nginx nsd haproxy bird2 keepalived; do
+        case " $need " in *" $server "*) $root systemctl disable "${server%2}" || : ;; esac
     done
 fi

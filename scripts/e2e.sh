@@ -9,7 +9,7 @@ if [ "$(id -u)" != 0 ]; then
     echo "test-e2e: skipped: network namespaces need root; run it as root or with sudo"
     exit 0
 fi
-for program in ip ethtool nginx nsd wrk curl dig dnsperf ping tracepath traceroute; do
+for program in ip ethtool nginx nsd wrk curl dig dnsperf ping tracepath traceroute bird keepalived; do
     if ! command -v "$program" > /dev/null; then
         echo "test-e2e: skipped: $program is not installed (make deps installs it)"
         exit 0
@@ -46,6 +46,7 @@ done
 "$1" lab http
 "$1" lab kernel --encoding mark
 "$1" lab nf --seconds 2
+"$1" lab pair
 "$1" lab flood --seconds 3 --rate 2000
 left=
 for namespace in $(remains); do

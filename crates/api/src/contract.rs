@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use status::{
-    CaptureBatch, CaptureStarted, ClientConnections, ConnectionList, OffloadCauses, PacketStories,
-    ServiceStatus, Status,
+    AnnounceStatus, CaptureBatch, CaptureStarted, ClientConnections, ConnectionList, OffloadCauses,
+    PacketStories, ServiceStatus, Status,
 };
 use tower::ServiceExt;
 
@@ -47,6 +47,7 @@ pub(crate) fn obedient(stream: StdStream) {
             Request::TakeCapture { .. } | Request::StopCapture { .. } => {
                 to_raw_value(&CaptureBatch::default())
             }
+            Request::Announce { .. } => to_raw_value(&AnnounceStatus::default()),
             Request::Explain(_) => to_raw_value(&PacketStories::default()),
             Request::Change(_) => to_raw_value(&Changed::default()),
             Request::Configuration => to_raw_value(&in_force()),

@@ -30,6 +30,7 @@ impl Refused {
             Refusal::NoService(_)
             | Refusal::NoBackend { .. }
             | Refusal::NoSuchBackend { .. }
+            | Refusal::NoAnnounce
             | Refusal::NoCapture(_) => StatusCode::NOT_FOUND,
             Refusal::Already { .. }
             | Refusal::Impossible(_)

@@ -18,8 +18,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use status::{
-    AutoscalingStatus, CaptureBatch, CaptureStarted, ClientConnections, ConnectionList,
-    OffloadCauses, PacketStories, Picture, ServiceStatus, Status,
+    AnnounceStatus, AutoscalingStatus, CaptureBatch, CaptureStarted, ClientConnections,
+    ConnectionList, OffloadCauses, PacketStories, Picture, ServiceStatus, Status,
 };
 
 use tokio::sync::Semaphore;
@@ -143,6 +143,23 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             stop_capture,
         )
         .answers::<CaptureBatch>()
+        .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::get("/v1/announce", "Which VIPs routers are told of.", announced)
+            .answers::<AnnounceStatus>()
+            .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::post(
+            "/v1/announce/withdraw",
+            "Withdraw all VIPs, so that routers send new packets to other load balancers.",
+            withdraw,
+        )
+        .answers::<AnnounceStatus>()
+        .refuses(&[StatusCode::NOT_FOUND]),
+        Endpoint::post(
+            "/v1/announce/resume",
+            "Announce the VIPs that can serve again.",
+            resume,
+        )
+        .answers::<AnnounceStatus>()
         .refuses(&[StatusCode::NOT_FOUND]),
         Endpoint::get(
             "/v1/offload/causes",
@@ -358,6 +375,22 @@ async fn take_capture(State(app): State<App>, Path(id): Path<u64>) -> Response {
 
 async fn stop_capture(State(app): State<App>, Path(id): Path<u64>) -> Response {
     answer(app.engine.ask(Request::StopCapture { id }).await)
+}
+
+async fn announced(State(app): State<App>) -> Response {
+    announce(&app, None).await
+}
+
+async fn withdraw(State(app): State<App>) -> Response {
+    announce(&app, Some(true)).await
+}
+
+async fn resume(State(app): State<App>) -> Response {
+    announce(&app, Some(false)).await
+}
+
+async fn announce(app: &App, withdraw: Option<bool>) -> Response {
+    answer(app.engine.ask(Request::Announce { withdraw }).await)
 }
 
 async fn offload_causes(State(app): State<App>) -> Response {

@@ -5,6 +5,7 @@
 //! wrong, each with line, column, key and what would be right.
 #![forbid(unsafe_code)]
 
+mod announce;
 mod answers;
 mod api;
 mod checks;
@@ -28,6 +29,7 @@ mod tree;
 mod warnings;
 mod workers;
 
+pub use announce::{Announce, Bgp, BgpPeer, Vrrp};
 pub use answers::Answers;
 pub use api::Api;
 pub use config::{Config, read};

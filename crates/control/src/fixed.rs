@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 /// Keys of these sections that may change at run time; all others of theirs may
 /// not.
-const FREE: [(&str, &[&str]); 4] = [
+const FREE: [(&str, &[&str]); 5] = [
+    ("announce", &["bgp", "vrrp"]),
     ("fragments", &["timeout"]),
     ("neighbours", &["refresh", "pin"]),
     ("offload", &["sample"]),

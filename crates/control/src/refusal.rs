@@ -104,6 +104,9 @@ pub enum Refusal {
         /// The address.
         backend: IpAddr,
     },
+    /// There is no `[announce]`.
+    #[error("the configuration has no [announce]: HNLB tells no router of its VIPs")]
+    NoAnnounce,
     /// No capture has the number.
     #[error("there is no capture {0}; it has ended, and another one may have begun since")]
     NoCapture(u64),

@@ -36,6 +36,11 @@ pub enum Request {
         /// The capture's number.
         id: u64,
     },
+    /// VIPs are to be withdrawn, or announced again; what is announced.
+    Announce {
+        /// Whether all are to be withdrawn; `None`: nothing is to change.
+        withdraw: Option<bool>,
+    },
     /// The configuration in force.
     Configuration,
     /// Services or backends are to change.

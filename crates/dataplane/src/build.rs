@@ -13,6 +13,7 @@ use nic::Nic;
 use offload::{OffloadConfig, Offloader, Rules};
 use state::Shared;
 
+use crate::announcing::Announcing;
 use crate::balancing::{BalanceBoard, BalanceThread, Balancing, Mover, WorkerLoop};
 use crate::captures::Captures;
 use crate::clock::{self, Clock};
@@ -48,6 +49,7 @@ pub(crate) struct Parts<'a> {
     from_kernel: rtrb::Producer<Injected>,
     pool: Mempool,
     balancing: Balancing,
+    announcing: Option<Announcing>,
 }
 
 /// The threads for slow work.
@@ -65,7 +67,7 @@ impl<'a> Parts<'a> {
     /// has, `checks` is what health checks know of each backend, and `injected` the
     /// keeper's way to the worker that sends for it, in buffers of the pool. `taps` are
     /// the kernel's interfaces, whose packets go the way of `from_kernel`. `balancing`
-    /// has the ports whose buckets move.
+    /// has the ports whose buckets move, and `announcing` tells the kernel of VIPs.
     pub(crate) fn new(
         config: &'a Config,
         (shared, clock): (&'a Arc<Shared>, Clock),
@@ -73,7 +75,7 @@ impl<'a> Parts<'a> {
         (control, links): (Control, Links),
         checks: Arc<Board>,
         (injected, taps, from_kernel, pool): Senders,
-        balancing: Balancing,
+        (balancing, announcing): (Balancing, Option<Announcing>),
     ) -> Self {
         Self {
             config,
@@ -88,6 +90,7 @@ impl<'a> Parts<'a> {
             from_kernel,
             pool,
             balancing,
+            announcing,
         }
     }
 
@@ -112,6 +115,7 @@ impl<'a> Parts<'a> {
             from_kernel,
             pool,
             balancing,
+            announcing,
         } = self;
         let given = hands.take_for_kernel();
         let kernel =
@@ -135,7 +139,7 @@ impl<'a> Parts<'a> {
             memory,
             views,
             slow_counters,
-            (desk, captures),
+            (desk, captures, announcing),
             (checks, board),
         );
         let control = ControlThread::new(control, reporter, links, Arc::clone(&announce));

@@ -77,6 +77,7 @@ impl Control {
             | Request::Connection { .. }
             | Request::Connections(_)
             | Request::OffloadCauses
+            | Request::Announce { .. }
             | Request::Explain(_)
             | Request::StartCapture(_)
             | Request::TakeCapture { .. }

@@ -64,6 +64,16 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The kernel's interface for announced VIPs can't be made.
+    #[error(
+        "[announce] device: the kernel does not make '{device}': {source}; it takes CAP_NET_ADMIN and the module tun (modprobe tun)"
+    )]
+    Announce {
+        /// The interface's name.
+        device: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The interface takes shorter packets than the configuration allows.
     #[error(
         "port '{name}': [[port]] mtu = {mtu} is more than the mtu {link} of {interface}; set it to {link}, or: ip link set dev {interface} mtu {mtu}"

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod admission_report;
+mod announcing;
 mod autoscaling;
 pub mod balancing;
 mod build;

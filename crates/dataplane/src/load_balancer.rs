@@ -8,6 +8,7 @@ use config::Config;
 use dpdk::{Eal, EalConfig};
 use setup::Seed;
 
+use crate::announcing::Announcing;
 use crate::balancing::Balancing;
 use crate::build::{Parts, SlowThreads};
 use crate::checks;
@@ -70,6 +71,7 @@ impl LoadBalancer {
         let control = Control::new(Arc::clone(&shared), control, (config, file), checks);
         keep_ports_from_kernel(config);
         let taps = Taps::open(&shared.snapshot().interfaces)?;
+        let announcing = config.announce.as_ref().map(Announcing::start).transpose()?;
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
         let (from_kernel, sent) = rtrb::RingBuffer::new(FROM_KERNEL);
         let own = (&shared, &pool, &balancing);
@@ -77,7 +79,7 @@ impl LoadBalancer {
         let mut hands = crew.hire(&mut devices, vec![injected, sent])?;
         let (own, work) = ((&shared, clock), (control, links));
         let senders = (ring, taps, from_kernel, pool);
-        let parts = Parts::new(config, own, memory, work, board, senders, balancing);
+        let parts = Parts::new(config, own, memory, work, board, senders, (balancing, announcing));
         let mut slow = parts.slow_threads(devices, chosen, &mut hands);
         slow.keeper.take_over(Arc::clone(&shared), waiting);
         hands.start(&mut balancer.threads)?;

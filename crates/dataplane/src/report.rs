@@ -4,13 +4,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ::control::{Question, Refusal, Request};
+use announce::Standing;
 use conntrack::TableStats;
-use health::Board;
+use health::{Board, State, TargetKey};
 use offload::{OffloadStats, RulesReport, StatelessStats};
 use service::{Backend, Service};
 use state::{Counter, CounterKind, Counters, Metric, Shared};
 
 use crate::admission_report;
+use crate::announcing::Announcing;
 use crate::autoscaling::Autoscaling;
 use crate::balancing::BalanceBoard;
 use crate::captures::Captures;
@@ -25,7 +27,8 @@ use crate::port_view::PortView;
 use crate::services_report::{self, Known};
 use crate::utilization::LoopCounters;
 use status::{
-    ConnectionStatus, LoopReading, NicStatus, PacketStories, ServiceStatus, Status, WorkerStatus,
+    AnnounceStatus, ConnectionStatus, LoopReading, NicStatus, PacketStories, ServiceStatus, Status,
+    WorkerStatus,
 };
 
 /// How long util and util+ are averaged, in milliseconds.
@@ -58,6 +61,8 @@ pub(crate) struct Reporter {
     checks: Arc<Board>,
     balance: Arc<BalanceBoard>,
     captures: Captures,
+    /// `None` without `[announce]`.
+    announcing: Option<Announcing>,
     autoscaling: Autoscaling,
     /// When the window of util ends and the links are looked at again.
     next_look_ms: u64,
@@ -66,14 +71,15 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// The reporter of these ports and workers, of the counters of slow threads, and of the
     /// rules that `desk` knows about. Health checks and the balancing thread write on
-    /// the boards, and `captures` has the workers catch packets.
+    /// the boards, `captures` has the workers catch packets, and `announcing` tells the
+    /// kernel of VIPs.
     pub(crate) fn new(
         shared: Arc<Shared>,
         clock: Clock,
         memory: String,
         (ports, workers): (Vec<PortView>, Vec<WorkerView>),
         slow: [Arc<Counters>; 2],
-        (desk, captures): (RulesDesk, Captures),
+        (desk, captures, announcing): (RulesDesk, Captures, Option<Announcing>),
         (checks, balance): (Arc<Board>, Arc<BalanceBoard>),
     ) -> Self {
         let (next_look_ms, autoscaling) = (0, Autoscaling::default());
@@ -88,6 +94,7 @@ impl Reporter {
             checks,
             balance,
             captures,
+            announcing,
             autoscaling,
             next_look_ms,
         }
@@ -97,6 +104,7 @@ impl Reporter {
     /// Whether a link has come up.
     pub(crate) fn tick(&mut self, now_ms: u64) -> bool {
         self.captures.tick(&self.shared, now_ms);
+        self.announce(now_ms);
         if now_ms < self.next_look_ms {
             return false;
         }
@@ -133,12 +141,64 @@ impl Reporter {
             }
             Request::TakeCapture { id } => Some(control::outcome(self.captures.take(*id, now_ms))),
             Request::StopCapture { id } => Some(control::outcome(self.captures.stop(*id, now_ms))),
+            Request::Announce { withdraw } => {
+                Some(control::outcome(self.steer_announcing(*withdraw, now_ms)))
+            }
             Request::Explain(question) => Some(control::outcome(self.stories(question, now_ms))),
             _ => {
                 let rules = self.desk.report().clone();
                 Some(control::outcome(Ok(self.status(&rules, now_ms))))
             }
         }
+    }
+
+    /// Announces the VIPs that can serve, now and then.
+    fn announce(&mut self, now_ms: u64) {
+        if self.announcing.as_ref().is_none_or(|own| !own.is_due(now_ms)) {
+            return;
+        }
+        let vips = self.vips();
+        if let Some(own) = &mut self.announcing {
+            own.follow(&vips, now_ms);
+        }
+    }
+
+    fn steer_announcing(
+        &mut self,
+        withdraw: Option<bool>,
+        now_ms: u64,
+    ) -> Result<AnnounceStatus, Refusal> {
+        let vips = self.vips();
+        let own = self.announcing.as_mut().ok_or(Refusal::NoAnnounce)?;
+        own.steer(withdraw, &vips, now_ms)
+    }
+
+    /// What is known of each VIP: that of the best of its services.
+    fn vips(&self) -> BTreeMap<IpAddr, Standing> {
+        let mut vips = BTreeMap::new();
+        for service in self.shared.snapshot().services.services() {
+            let announced =
+                self.announcing.as_ref().is_some_and(|own| own.announces(service.vip()));
+            let mut backends = service.backends().iter();
+            let serves =
+                backends.any(|own| service.serves(own.id) && self.hop(own.address).is_ok());
+            // Only before it is announced: all backends are looked at.
+            let probed = announced || self.is_probed(service);
+            let own = vips.entry(service.vip()).or_insert(Standing { serves: false, probed: true });
+            own.serves |= serves;
+            own.probed &= probed;
+        }
+        vips
+    }
+
+    /// Whether each backend that is checked has been probed.
+    fn is_probed(&self, service: &Service) -> bool {
+        service.backends().iter().all(|own| {
+            let (address, port) = (own.address, own.port);
+            let record =
+                self.checks.get(&TargetKey { service: service.name().to_owned(), address, port });
+            record.is_none_or(|record| record.state != State::Unknown)
+        })
     }
 
     /// What becomes of packets, and why.
@@ -197,6 +257,7 @@ impl Reporter {
             rules_busy_ms: self.desk.busy_ms(now_ms),
             admission: admission_report::admission(stats),
             connections: self.connections(),
+            announce: self.announcing.as_ref().map(Announcing::status),
             services: self.services(stateless),
         }
     }

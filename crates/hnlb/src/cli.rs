@@ -1,4 +1,5 @@
 //! Every command and every flag, with its documentation.
+mod announce;
 mod bench;
 mod change;
 mod machine;
@@ -10,6 +11,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use self::announce::{
+    AnnounceCommand, AnnounceShowArgs, DrainArgs, RenderArgs, Renderer,
+};
 pub(crate) use self::bench::{
     BenchAdmissionArgs, BenchCommand, BenchCompareArgs, BenchCryptoArgs, BenchHttpArgs,
     BenchLaslbArgs, BenchPaperArgs, BenchPartArgs, BenchRunArgs, BenchTableArgs, BenchXdpArgs,
@@ -81,6 +85,15 @@ pub(crate) enum Command {
     /// Drain, restore, add, weigh or remove a backend of a running load balancer.
     #[command(subcommand)]
     Backend(BackendCommand),
+    /// Take a load balancer out of service: its VIPs are withdrawn, so that routers send
+    /// packets to others; what still comes is served. Example: hnlb drain --all
+    Drain(DrainArgs),
+    /// Announce the VIPs again after `hnlb drain --all`. Example: hnlb restore --all
+    Restore(DrainArgs),
+    /// Which VIPs routers are told of, and the configuration of the programs that tell
+    /// them.
+    #[command(subcommand)]
+    Announce(AnnounceCommand),
     /// Read the configuration of a running load balancer again. What stays in it
     /// never notices; SIGHUP does the same.
     Reload(ReloadArgs),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ::status::{ClientConnections, Explanation};
+use ::status::{AnnounceStatus, ClientConnections, Explanation};
 use control::{Reloaded, Steered};
 use serde::de::DeserializeOwned;
 
@@ -26,6 +26,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// A running HNLB.
 #[derive(Debug)]
 pub struct Balancer {
+    name: String,
     binary: PathBuf,
     socket: PathBuf,
     pid: u32,
@@ -55,18 +56,34 @@ impl Balancer {
         device: Device,
         toml: impl FnOnce(&Path) -> String,
     ) -> Result<Self, LabError> {
+        let host = if device == Device::Tap { SWITCH } else { BALANCER };
+        Self::start_at(lab, binary, (host, NAME), name, device, toml)
+    }
+
+    /// As [`Self::start_with`], on any host: the process is called `process`, and its
+    /// configuration `name`.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_at(
+        lab: &mut Lab,
+        binary: &Path,
+        (host, process): (&str, &str),
+        name: &str,
+        device: Device,
+        toml: impl FnOnce(&Path) -> String,
+    ) -> Result<Self, LabError> {
         let file = lab.dir().join(format!("{name}.toml"));
-        let socket = lab.dir().join("hnlb.sock");
+        let socket = lab.dir().join(format!("{process}.sock"));
         std::fs::write(&file, toml(&socket))
             .map_err(LabError::io(format!("write {}", file.display())))?;
         // What an earlier one left: the socket if it was killed, and its drains.
         let _ = std::fs::remove_file(&socket);
-        let _ = std::fs::remove_file(lab.dir().join("hnlb.sock.state"));
+        let _ = std::fs::remove_file(lab.dir().join(format!("{process}.sock.state")));
         lab.receive_redirected(device == Device::Xdp)?;
-        let host = if device == Device::Tap { SWITCH } else { BALANCER };
         let (program, file) = (binary.display().to_string(), file.display().to_string());
-        let pid = lab.spawn(host, NAME, &[&program, "run", "--config", &file])?;
-        let balancer = Self { binary: binary.to_owned(), socket, pid };
+        let pid = lab.spawn(host, process, &[&program, "run", "--config", &file])?;
+        let balancer = Self { name: process.to_owned(), binary: binary.to_owned(), socket, pid };
         let ready = balancer.wait_ready(lab, device);
         if ready.is_err() {
             lab.end(pid, GRACE);
@@ -90,7 +107,7 @@ impl Balancer {
             }
             if Instant::now() >= deadline {
                 let why = status.err().map(|error| error.to_string()).unwrap_or_default();
-                let log = log_tail(&lab.log(NAME));
+                let log = log_tail(&lab.log(&self.name));
                 return Err(LabError::Timeout {
                     what: "hnlb being ready".into(),
                     seconds: READY.as_secs(),
@@ -106,7 +123,7 @@ impl Balancer {
     /// [`LabError::BalancerEnded`] if it doesn't.
     pub fn check(&self, lab: &mut Lab) -> Result<(), LabError> {
         let Some(status) = lab.ended(self.pid) else { return Ok(()) };
-        let log = lab.log(NAME);
+        let log = lab.log(&self.name);
         let tail = log_tail(&log);
         Err(LabError::BalancerEnded { status, log, tail })
     }
@@ -143,6 +160,15 @@ impl Balancer {
         backend: &str,
     ) -> Result<Steered, LabError> {
         self.tell(lab, "hnlb backend --json", &["backend", verb, service, backend])
+    }
+
+    /// Takes it out of service by `hnlb drain --all`, or puts it back by `hnlb restore`.
+    ///
+    /// # Errors
+    /// If it refuses, or doesn't answer.
+    pub(crate) fn drain(&self, lab: &Lab, drain: bool) -> Result<AnnounceStatus, LabError> {
+        let verb = if drain { "drain" } else { "restore" };
+        self.tell(lab, "hnlb drain --all --json", &[verb, "--all"])
     }
 
     /// Makes it read the configuration in `file`, by `hnlb reload`.
@@ -187,6 +213,11 @@ impl Balancer {
 
     /// Ends it. True if it went by itself when asked to.
     pub fn end(self, lab: &mut Lab) -> bool {
+        lab.end(self.pid, GRACE)
+    }
+
+    /// As [`Self::end`], of one that another will take the place of.
+    pub(crate) fn end_again(&self, lab: &mut Lab) -> bool {
         lab.end(self.pid, GRACE)
     }
 }

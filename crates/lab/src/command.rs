@@ -10,7 +10,7 @@ use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
     Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, http, kernel,
-    latency, nf, reload, topology, vm_check, xdp,
+    latency, nf, pair, reload, topology, vm_check, xdp,
 };
 
 /// The commands of `hnlb lab`.
@@ -166,6 +166,12 @@ pub enum LabCommand {
         #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
         encoding: Vec<EncodingChoice>,
     },
+    /// Put two HNLB behind a router; drain, kill, start and end one of them under load: connections of maglev services go on through the other
+    Pair {
+        /// Run only these ways of announcing; may be given several times
+        #[arg(long, value_enum, default_values = ["bgp", "vrrp"])]
+        by: Vec<pair::AnnouncedBy>,
+    },
     /// Balance DNS entirely in an emulated BlueField-3, and drain a backend meanwhile (the case of the XenoFlow paper)
     Dns {
         /// Have the kernel balance, by XDP, in the place of the BlueField-3
@@ -250,6 +256,7 @@ impl LabCommand {
             }
             Self::Dns { xdp } => dns::run(binary, &stop, xdp),
             Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
+            Self::Pair { by } => pair::run(binary, &stop, &by),
             Self::Kernel { encoding } => kernel::run(binary, &stop, &encoding),
             Self::Blast { to, count } => kernel::blast(to, count, &stop),
             Self::Echo { at } => latency::echo(at, &stop),

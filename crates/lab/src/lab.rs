@@ -14,7 +14,8 @@ use crate::load::Length;
 use crate::proc::{self, ProcessId, Signal};
 use crate::state::{self, State};
 use crate::topology::{
-    self, ATTACKER, BACKENDS, BALANCER, CLIENTS, NAMESPACES, PORT, SWITCH, WIDE_BALANCER, WIDE_PORT,
+    self, ATTACKER, BACKENDS, BALANCER, CLIENTS, NAMESPACES, PAIR_NAMESPACES, PORT, SWITCH,
+    WIDE_BALANCER, WIDE_PORT,
 };
 use crate::{LabError, Opener, Stop, host, netns, servers, tunnels};
 
@@ -278,6 +279,31 @@ impl Lab {
         Ok(path.display().to_string())
     }
 
+    /// Adds another namespace `host`, with a link to the switch, which is called `device`
+    /// there, and runs the shell script in it.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn add_host(&self, host: &str, device: &str, script: &str) -> Result<(), LabError> {
+        check_host(host)?;
+        let (namespace, switch) = (self.netns(host), self.netns(SWITCH));
+        netns::add(&namespace, &self.stop)?;
+        netns::batch(&netns::veth(device, &namespace, (host, &switch), 1), &self.stop)?;
+        let plug =
+            topology::no_offloads(host) + &format!("ip link set {host} mtu 1500 master br0 up\n");
+        netns::script(&switch, &plug, &self.stop)?;
+        netns::script(&namespace, script, &self.stop)
+    }
+
+    /// Runs a shell script on a host; ends at the first failing line.
+    ///
+    /// # Errors
+    /// The line that failed.
+    pub(crate) fn script(&self, host: &str, script: &str) -> Result<(), LabError> {
+        check_host(host)?;
+        netns::script(&self.netns(host), script, &self.stop)
+    }
+
     /// Plugs the tap device that HNLB made in the switch's namespace into
     /// the switch.
     ///
@@ -327,11 +353,11 @@ impl Lab {
     /// What stands of this lab.
     #[must_use]
     pub fn status(&self) -> LabStatus {
-        let namespaces = NAMESPACES.map(|host| self.netns(host));
+        let namespaces = hosts().map(|host| self.netns(host));
         LabStatus {
             name: self.state.name.clone(),
             dir: self.dir.clone(),
-            namespaces: namespaces.into_iter().filter(|name| netns::exists(name)).collect(),
+            namespaces: namespaces.filter(|name| netns::exists(name)).collect(),
             processes: self
                 .state
                 .processes
@@ -375,7 +401,7 @@ impl Drop for Lab {
 /// Removes everything of a lab. The namespaces' own lists of processes are
 /// asked too: they know what a crash kept out of the state.
 fn tear_down(state: &State) -> Result<(), LabError> {
-    let namespaces = NAMESPACES.map(|host| netns::name(&state.name, host));
+    let namespaces: Vec<String> = hosts().map(|host| netns::name(&state.name, host)).collect();
     let alive = || -> Vec<u32> {
         let recorded = state.processes.iter().filter(|r| r.id.alive()).map(|r| r.id.pid);
         let inside = namespaces.iter().flat_map(|name| netns::pids(name));
@@ -411,8 +437,13 @@ fn tear_down(state: &State) -> Result<(), LabError> {
     first
 }
 
+/// Every host that a lab may have.
+fn hosts() -> impl Iterator<Item = &'static str> {
+    NAMESPACES.into_iter().chain(PAIR_NAMESPACES)
+}
+
 fn check_host(host: &str) -> Result<(), LabError> {
-    if NAMESPACES.contains(&host) { Ok(()) } else { Err(LabError::Host(host.into())) }
+    if hosts().any(|own| own == host) { Ok(()) } else { Err(LabError::Host(host.into())) }
 }
 
 /// A name that no other lab has: the pid and a number.

@@ -42,6 +42,7 @@ pub mod load;
 mod netns;
 pub mod nf;
 mod output;
+pub mod pair;
 mod proc;
 mod progress;
 pub mod reload;

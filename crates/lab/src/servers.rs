@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use crate::LabError;
-use crate::topology::{DNS_BACKEND_PORT, DNS_PORT, Host, VIP4, VIP6, WEB_BACKEND_PORT, WEB_PORT};
+use crate::topology::{
+    DNS_BACKEND_PORT, DNS_PORT, Host, PAIR_VIP4, PAIR_VIP6, VIP4, VIP6, WEB_BACKEND_PORT, WEB_PORT,
+};
 
 /// The file beside a web server's configuration that makes it fail its health check.
 pub(crate) const SICK: &str = "sick";
@@ -111,6 +113,9 @@ fn nsd(host: &Host, dir: &Path) -> String {
   ip-address: {v6}@{DNS_BACKEND_PORT}
   ip-address: {VIP4}@{DNS_PORT}
   ip-address: {VIP6}@{DNS_PORT}
+  ip-address: {PAIR_VIP4}@{DNS_PORT}
+  ip-address: {PAIR_VIP6}@{DNS_PORT}
+  ip-freebind: yes
   username: \"\"
   zonesdir: \"{dir}\"
   pidfile: \"{dir}/nsd.pid\"

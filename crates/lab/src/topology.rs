@@ -90,6 +90,13 @@ pub const WIDE_MTU: u16 = 1600;
 /// Every namespace's short name.
 pub const NAMESPACES: [&str; 9] = [SWITCH, BALANCER, "c1", "c2", "x1", "b1", "b2", "b3", "b4"];
 
+/// The router's namespace, in a lab with a pair of load balancers.
+pub const ROUTER: &str = "r1";
+/// The second HNLB's namespace.
+pub const SECOND: &str = "lb2";
+/// The namespaces that only a lab with a pair of load balancers has.
+pub const PAIR_NAMESPACES: [&str; 2] = [ROUTER, SECOND];
+
 /// HNLB's own addresses: gateway of the clients' and the backends' subnets.
 pub const BALANCER_ADDRESSES: [&str; 4] =
     ["10.71.0.1/24", "fd71::1/64", "10.72.0.1/24", "fd72::1/64"];
@@ -110,6 +117,11 @@ const CLIENT_NET4: &str = "10.71.0.0/24";
 const CLIENT_NET6: &str = "fd71::/64";
 /// The backends' routing table for answers that go past HNLB.
 pub(crate) const DIRECT: u8 = 100;
+
+/// The VIPs of a pair of load balancers: on no link, so that routers find them.
+pub const PAIR_VIP4: Ipv4Addr = Ipv4Addr::new(10, 73, 0, 100);
+/// The IPv6 one.
+pub const PAIR_VIP6: Ipv6Addr = Ipv6Addr::new(0xfd73, 0, 0, 0, 0, 0, 0, 0x100);
 
 /// The IPv4 VIP.
 pub const VIP4: Ipv4Addr = Ipv4Addr::new(10, 71, 0, 100);
@@ -156,7 +168,7 @@ impl Host {
 }
 
 /// Settings that every namespace gets before its link is up.
-const SYSCTL: &str = "\
+pub(crate) const SYSCTL: &str = "\
 set_() { [ ! -e /proc/sys/net/$1 ] || echo \"$2\" > /proc/sys/net/$1; }
 for i in all default eth0; do
   set_ ipv6/conf/$i/accept_dad 0
@@ -173,7 +185,7 @@ set_ ipv4/tcp_max_syn_backlog 8192
 ";
 
 /// Turns off everything that leaves checksums or segments to a card.
-fn no_offloads(device: &str) -> String {
+pub(crate) fn no_offloads(device: &str) -> String {
     // Features that a kernel doesn't know are an error of ethtool's, hence
     // two calls: those that matter, and those that are nice to have off.
     format!(

@@ -2,6 +2,7 @@
 //! serves it as JSON, and `hnlb status` prints it.
 #![forbid(unsafe_code)]
 
+mod announce;
 mod autoscaling;
 mod capture;
 mod loop_reading;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use announce::{AnnounceStatus, AnnouncedVip};
 pub use autoscaling::AutoscalingStatus;
 pub use capture::{CaptureBatch, CaptureStarted, CapturedFrame};
 pub use loop_reading::LoopReading;
@@ -64,6 +66,8 @@ pub struct Status {
     pub admission: AdmissionStatus,
     /// The connection table.
     pub connections: ConnectionStatus,
+    /// Which VIPs routers are told of; `None` without `[announce]`.
+    pub announce: Option<AnnounceStatus>,
     /// The services and their backends.
     pub services: Vec<ServiceStatus>,
 }

@@ -1,4 +1,5 @@
 //! What a schema cannot say: references, duplicates, families, reachability.
+mod announce;
 mod api;
 mod backends;
 mod devices;
@@ -30,4 +31,5 @@ pub(crate) fn all(findings: &mut Findings<'_>) {
     backends::check(findings);
     status::check(findings);
     api::check(findings);
+    announce::check(findings);
 }

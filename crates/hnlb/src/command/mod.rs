@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod announce;
 pub(crate) mod api;
 pub(crate) mod backend;
 pub(crate) mod bench;

@@ -8,6 +8,7 @@ use config::Config;
 use control::{Reloaded, Request};
 use dataplane::LoadBalancer;
 use dataplane::link::{CallError, Caller};
+use status::AnnounceStatus;
 
 use crate::cli::{LogFormat, RunArgs};
 use crate::control_process::{self, ControlProcess};
@@ -56,9 +57,32 @@ pub(crate) fn run(args: &RunArgs, log_format: LogFormat) -> CommandResult {
         std::thread::sleep(LOOK);
     }
     supervisor.stopping();
+    if let Some(announce) = &config.announce {
+        leave(&balancer, announce.leave, || {
+            process.watch(&balancer);
+            supervisor.alive(Instant::now());
+        });
+    }
     tracing::info!("stopping: taking the rules back from the NIC");
     balancer.stop();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Withdraws the VIPs and serves on for `time`, until routers use other ways; another
+/// Ctrl-C or SIGTERM ends the program at once. `watch` is called meanwhile.
+fn leave(balancer: &LoadBalancer, time: Duration, mut watch: impl FnMut()) {
+    let asked = balancer.connect().map_err(CallError::from);
+    let request = Request::Announce { withdraw: Some(true) };
+    match asked.and_then(|link| Caller::new(link).ask::<AnnounceStatus>(&request)) {
+        Ok(_) => {}
+        Err(error) => return tracing::error!("the VIPs are not withdrawn before the end: {error}"),
+    }
+    tracing::info!(?time, "stopping: the VIPs are withdrawn; what still comes is served");
+    let until = Instant::now() + time;
+    while Instant::now() < until && balancer.failed_thread().is_none() {
+        watch();
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// SIGHUP is a request like that of `hnlb reload`; the load balancer logs its result.

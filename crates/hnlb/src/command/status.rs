@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use api::Client;
 use status::{
-    BackendStatus, ClientConnections, Explanation, StatelessStatus, Status, TrafficStatus,
-    WorkerStatus,
+    AnnouncedVip, BackendStatus, ClientConnections, Explanation, StatelessStatus, Status,
+    TrafficStatus, WorkerStatus,
 };
 
 use crate::cli::StatusArgs;
@@ -75,6 +75,7 @@ fn page(status: &Status) -> String {
         worker_line(&mut page, worker);
     }
     balance_line(&mut page, status);
+    announce(&mut page, status);
     services(&mut page, status);
     counters(&mut page, status);
     page
@@ -183,6 +184,19 @@ fn balance_line(page: &mut String, status: &Status) {
     );
     for port in &balance.ports {
         let _ = writeln!(page, "             {port}");
+    }
+}
+
+/// Which VIPs routers are told of, with `[announce]`.
+fn announce(page: &mut String, status: &Status) {
+    let Some(own) = &status.announce else { return };
+    let withdrawn = if own.withdrawn { "; all are withdrawn (hnlb drain --all)" } else { "" };
+    let _ = writeln!(page, "announce     table {}, device {}{withdrawn}", own.table, own.device);
+    for AnnouncedVip { vip, state, .. } in &own.vips {
+        let _ = writeln!(page, "               {vip:<28} {state}");
+    }
+    if !own.error.is_empty() {
+        let _ = writeln!(page, "               the kernel refuses a route: {}", own.error);
     }
 }
 

@@ -1,0 +1,146 @@
+//! `[announce]`: how routers learn of the VIPs.
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Config, text};
+
+/// Announcing VIPs to routers. HNLB has a route of the kernel's for each VIP that can serve; BIRD tells routers of them, or keepalived moves an address. See pair.md.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Announce {
+    /// The kernel's interface that the routes lead over. HNLB makes it; it is up while a VIP is announced, and goes with the process.
+    #[schemars(extend("format" = "kernel-interface"))]
+    pub device: String,
+    /// The kernel's routing table with the routes. No other program should use it.
+    #[schemars(range(min = 256, max = 4_294_967_295u32))]
+    pub table: u32,
+    /// For how long a VIP must have been able to serve before it is announced.
+    #[serde(with = "text::duration")]
+    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "0s", "x-maximum" = "1h"))]
+    pub settle: Duration,
+    /// For how long HNLB serves on at its end, once the VIPs are withdrawn: as long as routers may need to use other ways.
+    #[serde(with = "text::duration")]
+    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "0s", "x-maximum" = "1h"))]
+    pub leave: Duration,
+    /// What BIRD is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bgp: Option<Bgp>,
+    /// What keepalived is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vrrp: Option<Vrrp>,
+}
+
+impl Default for Announce {
+    fn default() -> Self {
+        Self {
+            device: "hnlb-vips".to_owned(),
+            table: 7171,
+            settle: Duration::from_secs(2),
+            leave: Duration::from_secs(3),
+            bgp: None,
+            vrrp: None,
+        }
+    }
+}
+
+/// What `hnlb announce render bird` makes BIRD's configuration of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bgp {
+    /// The number of the load balancer's own autonomous system.
+    #[serde(rename = "as")]
+    #[schemars(range(min = 1, max = 4_294_967_294u32))]
+    pub asn: u32,
+    /// The load balancer's number among routers; by default the first IPv4 address of its interfaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "ip"))]
+    pub router_id: Option<Ipv4Addr>,
+    /// For how long a router keeps the routes of a load balancer that says nothing.
+    #[serde(default = "Bgp::hold", with = "text::duration")]
+    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "3s", "x-maximum" = "10m"))]
+    pub hold: Duration,
+    /// The interval of BFD's packets, by which a router notices in three intervals that the load balancer is gone; without it there is no BFD.
+    #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "10ms", "x-maximum" = "10s"))]
+    pub bfd: Option<Duration>,
+    /// A router. The VIPs of its address family are announced to it.
+    #[serde(rename = "peer")]
+    #[schemars(length(min = 1))]
+    pub peers: Vec<BgpPeer>,
+}
+
+impl Bgp {
+    const fn hold() -> Duration {
+        Duration::from_secs(9)
+    }
+
+    /// The load balancer's number among routers, if there is one.
+    #[must_use]
+    pub fn router_id(&self, config: &Config) -> Option<Ipv4Addr> {
+        let mut all = config.interfaces.iter().flat_map(|own| &own.addresses);
+        self.router_id.or_else(|| {
+            all.find_map(|own| match own.addr() {
+                IpAddr::V4(own) => Some(own),
+                IpAddr::V6(_) => None,
+            })
+        })
+    }
+}
+
+/// A router that VIPs are announced to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BgpPeer {
+    /// Its address.
+    #[schemars(with = "String", extend("format" = "ip"))]
+    pub address: IpAddr,
+    /// The number of its autonomous system.
+    #[serde(rename = "as")]
+    #[schemars(range(min = 1, max = 4_294_967_294u32))]
+    pub asn: u32,
+    /// The secret of the session (RFC 2385), without quotation marks, backslashes and control characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 80))]
+    pub password: Option<String>,
+    /// How many hops away it may be; by default it must be on-link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 255))]
+    pub multihop: Option<u8>,
+}
+
+/// What `hnlb announce render keepalived` makes keepalived's configuration of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Vrrp {
+    /// The `kernel` of the interface over which the load balancers hear each other, and which gets the addresses.
+    #[schemars(extend("format" = "kernel-interface"))]
+    pub interface: String,
+    /// The number of the virtual router, the same on all its load balancers and used by nobody else on the link.
+    #[schemars(range(min = 1, max = 255))]
+    pub id: u8,
+    /// The load balancer with the highest priority gets the addresses.
+    #[serde(default = "Vrrp::priority")]
+    #[schemars(range(min = 1, max = 254))]
+    pub priority: u8,
+    /// How often the one that has the addresses says so; the others wait for about three intervals.
+    #[serde(default = "Vrrp::interval", with = "text::duration")]
+    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "10ms", "x-maximum" = "40s"))]
+    pub interval: Duration,
+    /// The addresses, on-link at the interface: gateways of routers towards the VIPs, and of backends.
+    #[schemars(with = "Vec<text::InterfaceAddress>", length(min = 1))]
+    pub addresses: Vec<IpNet>,
+}
+
+impl Vrrp {
+    const fn priority() -> u8 {
+        100
+    }
+
+    const fn interval() -> Duration {
+        Duration::from_secs(1)
+    }
+}
