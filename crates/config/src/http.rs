@@ -1,4 +1,4 @@
-//! `[[service.route]]`: which HTTP requests go to which backends.
+//! `[[service.route]]`: which HTTP requests, or TLS connections, go to which backends.
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use service::{Goal, Reply, RouteSpec};
 
 use crate::text;
 
-/// A rule for requests: one that matches all that is given goes to the backends of the group, or HNLB answers it by a redirect or a page. Of several rules that match, a whole host is before `*.` and that before no host, then the longer path wins, then the rule with more conditions, then the first.
+/// A rule for requests, or for TLS connections: one that matches all that is given goes to the backends of the group, or HNLB answers a request by a redirect or a page. Of several rules that match, a whole host or server name is before `*.` and that before none, then the longer path wins, then the rule with more conditions, then the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpRoute {
@@ -25,6 +25,12 @@ pub struct HttpRoute {
     /// A cookie that the request has, as `beta=yes`, or `beta` for any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<String>,
+    /// The server name (SNI) that a TLS client asks for; `*.example.com` stands for all names below `example.com`. Only with the protocol `tls`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+    /// A protocol that a TLS client offers (ALPN), as `h2`, `http/1.1` or `acme-tls/1`. Only with the protocol `tls`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpn: Option<String>,
     /// The group of backends that gets the request. A route has exactly one of `group`, `redirect` and `maintenance`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]
@@ -126,7 +132,12 @@ impl HttpRoute {
             None => (text.trim().to_owned(), None),
         };
         RouteSpec {
-            host: self.host.as_ref().map(|host| host.to_ascii_lowercase()),
+            host: self
+                .host
+                .as_ref()
+                .or(self.server_name.as_ref())
+                .map(|own| own.to_ascii_lowercase()),
+            alpn: self.alpn.clone(),
             path: self.path.clone(),
             header: self.header.as_ref().map(|text| split(text, ':')),
             cookie: self.cookie.as_ref().map(|text| split(text, '=')),
@@ -152,6 +163,11 @@ impl HttpRoute {
     }
 
     pub(crate) const fn has_condition(&self) -> bool {
-        self.host.is_some() || self.path.is_some() || self.header.is_some() || self.cookie.is_some()
+        self.host.is_some()
+            || self.path.is_some()
+            || self.header.is_some()
+            || self.cookie.is_some()
+            || self.server_name.is_some()
+            || self.alpn.is_some()
     }
 }

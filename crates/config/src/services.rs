@@ -105,7 +105,7 @@ pub struct Service {
     /// When the requests of one connection get different backends of a group. Only with the protocol `http`.
     #[serde(default, skip_serializing_if = "Rebalance::is_never")]
     pub rebalance: Rebalance,
-    /// Which requests go to which backends. Only with the protocol `http`.
+    /// Which requests, or TLS connections, go to which backends. Only with the protocols `http` and `tls`.
     #[serde(rename = "route", default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<HttpRoute>,
     /// A server behind the service. At least one is needed, but for a service whose route without a condition answers every request by itself.
@@ -155,7 +155,7 @@ pub struct Backend {
     #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<text::ServerIdText>")]
     pub server_ids: Vec<ServerId>,
-    /// The group of backends that it belongs to; routes name groups. Backends without a group get the requests that no route matches. Only with the protocol `http`.
+    /// The group of backends that it belongs to; routes name groups. Backends without a group get what no route matches. Only with the protocols `http` and `tls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]
     pub group: Option<String>,

@@ -46,9 +46,10 @@ impl Config {
             timeouts: (!service.timeouts.is_default())
                 .then(|| self.conntrack.timeouts(&service.timeouts)),
             quic: service.quic.iter().map(quic_ids).collect(),
-            routes: (service.protocol == Protocol::Http).then(|| RoutesSpec {
+            routes: service.protocol.is_routed().then(|| RoutesSpec {
                 rules: service.routes.iter().map(HttpRoute::spec).collect(),
                 rebalance: service.rebalance,
+                tls: service.protocol == Protocol::Tls,
             }),
             backends: backends
                 .map(|b| BackendSpec {

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 use config::Config;
 use flow::{OnRemove, Refuse, Scheduler};
-use service::{BackendSpec, Failover, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec};
+use service::{
+    BackendSpec, Failover, Goal, ModeSpec, PoolSpec, RouteSpec, ServiceSpec, TunnelSpec,
+};
 use wire::{Transport, Tunnel};
 
 const BASE: &str = include_str!("errors/base.toml");
@@ -136,4 +138,23 @@ fn a_services_timeouts_count_before_the_general_ones() {
     assert_eq!((own.established_ms, own.closing_ms, own.syn_ms), (10_000, closing, syn));
     // What follows from others is at most these.
     assert_eq!((own.doubtful_ms, own.udp_ms, own.udp_stream_ms), (closing, 5000, 5000));
+}
+
+#[test]
+fn routes_of_tls_become_rules_of_names_and_protocols() {
+    let route = "protocol = \"tls\"\n\
+                 route = [{ server_name = \"*.A.example\", alpn = \"h2\", group = \"a\" }]";
+    let text = BASE.replace("protocol = \"tcp\"", route).replace("weight = 1", "group = \"a\"");
+    let specs = Config::parse(&text, "x.toml").unwrap().service_specs();
+    let routes = specs[0].routes.as_ref().unwrap();
+    assert!(routes.tls);
+    assert_eq!(
+        routes.rules,
+        [RouteSpec {
+            host: Some("*.a.example".to_owned()),
+            alpn: Some("h2".to_owned()),
+            goal: Goal::Group(Some("a".to_owned())),
+            ..RouteSpec::default()
+        }]
+    );
 }

@@ -11,15 +11,23 @@ words! {
         Udp => "udp",
         /// Requests of HTTP/1 (RFC 9112) over TCP: HNLB answers the client's SYN itself, reads the request, and chooses the backend by it.
         Http => "http",
+        /// Connections over TCP that begin with TLS (RFC 8446): HNLB answers the client's SYN itself, reads the ClientHello, and chooses the backend by the server name and the ALPN protocols in it. Nothing is decrypted.
+        Tls => "tls",
     }
 }
 
 impl Protocol {
+    /// Whether connections have routes: HNLB reads what clients send first.
+    #[must_use]
+    pub const fn is_routed(self) -> bool {
+        matches!(self, Self::Http | Self::Tls)
+    }
+
     /// The transport protocol of its packets.
     #[must_use]
     pub const fn transport(self) -> Transport {
         match self {
-            Self::Tcp | Self::Http => Transport::Tcp,
+            Self::Tcp | Self::Http | Self::Tls => Transport::Tcp,
             Self::Udp => Transport::Udp,
         }
     }

@@ -42,7 +42,7 @@ pub use pool::{Candidates, Pool};
 pub use quic_lb::{QuicDecoder, QuicIds, ServerId};
 pub use registry::Registry;
 pub use reply::{BadPlace, Reply};
-pub use routing::{Goal, GroupId, RequestView, RouteSpec, Routed, RoutesSpec};
+pub use routing::{Directed, Goal, GroupId, HelloView, RequestView, RouteSpec, Routed, RoutesSpec};
 pub use scheduler::WorkerScheduleState;
 pub use service::{Backend, Health, Service};
 pub use spec::{

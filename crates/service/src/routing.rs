@@ -1,15 +1,16 @@
-//! Which backends serve which HTTP requests.
+//! Which backends serve which HTTP requests, or which TLS connections.
 use flow::{Rebalance, Scheduler};
 
 use crate::maglev::{Maglev, Member};
 use crate::scheduler::Members;
 use crate::{Backend, Reply, Service, ServiceSpec};
 
-/// A rule of a service that balances HTTP requests. A request matches if all that is
-/// given matches.
+/// A rule of a service that balances HTTP requests or TLS connections. A request matches
+/// if all that is given matches; so does a connection, by its ClientHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteSpec {
-    /// The host without its port, in lower case; `*.` in front stands for any names before.
+    /// The host without its port, or the server name of TLS, in lower case; `*.` in front
+    /// stands for any names before.
     pub host: Option<String>,
     /// The beginning of the path, in whole segments.
     pub path: Option<String>,
@@ -17,6 +18,8 @@ pub struct RouteSpec {
     pub header: Option<(String, Option<String>)>,
     /// The name of a cookie and its value; `None`: any value.
     pub cookie: Option<(String, Option<String>)>,
+    /// A protocol that a TLS client offers (ALPN, RFC 7301).
+    pub alpn: Option<String>,
     /// What becomes of the request.
     pub goal: Goal,
 }
@@ -28,6 +31,8 @@ pub struct RoutesSpec {
     pub rules: Vec<RouteSpec>,
     /// When the requests of a connection get another backend of the same group.
     pub rebalance: Rebalance,
+    /// Whether clients begin with TLS, which is not decrypted; otherwise with requests.
+    pub tls: bool,
 }
 
 /// What becomes of the requests of a route.
@@ -77,6 +82,25 @@ pub trait RequestView {
     fn has_cookie(&self, name: &str, value: Option<&str>) -> bool;
 }
 
+/// What routes read of a TLS connection.
+pub trait HelloView {
+    /// The server name in lower case; empty if the client names none.
+    fn name(&self) -> &str;
+    /// Whether the client offers the protocol.
+    fn offers(&self, protocol: &str) -> bool;
+}
+
+/// Where a TLS connection is routed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directed {
+    /// To a backend of the group.
+    Group(GroupId),
+    /// To none: a route has the server name, and none of its protocols is offered.
+    NoProtocol,
+    /// To none: no route has the server name, and all backends are in groups.
+    NoRoute,
+}
+
 /// Backends of one service that serve the same requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupId(u16);
@@ -89,6 +113,7 @@ pub(crate) struct Routing {
     /// That of the backends without a group first.
     groups: Box<[Group]>,
     rebalance: Rebalance,
+    tls: bool,
     /// The group of each backend, by place.
     members: Box<[GroupId]>,
 }
@@ -127,7 +152,7 @@ impl Routing {
     /// The rules of `spec`, whose compiled backends are `backends`. A rule for a group
     /// without backends is for none that serves.
     pub(crate) fn new(routes: &RoutesSpec, spec: &ServiceSpec, backends: &[Backend]) -> Self {
-        let RoutesSpec { rules: routes, rebalance } = routes;
+        let RoutesSpec { rules: routes, rebalance, tls } = routes;
         let mut names: Vec<Option<&str>> = vec![None];
         let own = spec.backends.iter().map(|own| own.group.as_deref());
         let asked = routes.iter().map(|route| route.goal.group());
@@ -148,6 +173,7 @@ impl Routing {
         let mut routing = Self {
             rules: rules.into(),
             rebalance: *rebalance,
+            tls: *tls,
             groups: names.iter().map(|_| Group::default()).collect(),
             members: own.map(id).collect(),
         };
@@ -191,6 +217,22 @@ impl Routing {
         }
     }
 
+    /// Where a TLS connection is routed to.
+    pub(crate) fn direct(&self, hello: &impl HelloView) -> Directed {
+        let named = || self.rules.iter().filter(|(rule, _)| rule.has_name(hello.name()));
+        let offers = |rule: &RouteSpec| rule.alpn.as_deref().is_none_or(|own| hello.offers(own));
+        let group = named().find(|(rule, _)| offers(rule)).map_or(GroupId(0), |(_, own)| *own);
+        match self.is_empty(group) {
+            false => Directed::Group(group),
+            true if named().any(|(rule, _)| !offers(rule)) => Directed::NoProtocol,
+            true => Directed::NoRoute,
+        }
+    }
+
+    pub(crate) const fn is_tls(&self) -> bool {
+        self.tls
+    }
+
     /// Whether all requests of a connection go to the same backend.
     pub(crate) fn is_uniform(&self) -> bool {
         let other = |(rule, group): &(RouteSpec, GroupId)| {
@@ -206,6 +248,13 @@ impl Service {
     #[must_use]
     pub fn route(&self, request: &impl RequestView) -> Option<Routed<'_>> {
         self.routing().map(|routing| routing.route(request))
+    }
+
+    /// Where a connection to a service that balances TLS connections goes, as
+    /// [`Self::route`].
+    #[must_use]
+    pub fn direct(&self, hello: &impl HelloView) -> Option<Directed> {
+        self.routing().map(|routing| routing.direct(hello))
     }
 
     /// Whether the configuration has backends for the requests of `group`, in whatever
@@ -244,12 +293,17 @@ impl RouteSpec {
             Some(host) if host.starts_with("*.") => (1, host.len()),
             Some(host) => (2, host.len()),
         };
-        let more = u8::from(self.header.is_some()) + u8::from(self.cookie.is_some());
+        let conditions = [self.header.is_some(), self.cookie.is_some(), self.alpn.is_some()];
+        let more = conditions.into_iter().map(u8::from).sum();
         (kind, length, self.path.as_ref().map_or(0, String::len), more)
     }
 
+    fn has_name(&self, name: &str) -> bool {
+        self.host.as_deref().is_none_or(|host| matches_host(host, name))
+    }
+
     fn matches(&self, request: &impl RequestView) -> bool {
-        self.host.as_deref().is_none_or(|host| matches_host(host, bare(request.host())))
+        self.has_name(bare(request.host()))
             && self.path.as_deref().is_none_or(|path| begins_with(request.path(), path))
             && self
                 .header

@@ -84,7 +84,7 @@ pub struct Service {
     quic: Option<QuicAffinity>,
     /// Of a stateless service with a backend that takes clients.
     classes: Option<Classes>,
-    /// Of a service that balances HTTP requests.
+    /// Of a service that balances HTTP requests or TLS connections.
     routing: Option<Routing>,
 }
 
@@ -216,7 +216,7 @@ impl Service {
             port: self.port,
             proto: self.proto,
             mode: &self.mode,
-            spliced: self.is_spliced(),
+            tls: self.routing.as_ref().map(Routing::is_tls),
         }
     }
 
@@ -318,7 +318,13 @@ impl Service {
         matches!(self.mode, ModeSpec::Stateless(_))
     }
 
-    /// Whether it balances HTTP requests: the L7 agent takes its packets.
+    /// Whether it balances TLS connections by what their clients send first.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.routing.as_ref().is_some_and(Routing::is_tls)
+    }
+
+    /// Whether it balances HTTP requests or TLS connections: the L7 agent takes its packets.
     #[inline]
     #[must_use]
     pub const fn is_spliced(&self) -> bool {

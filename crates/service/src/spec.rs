@@ -38,7 +38,7 @@ pub struct ServiceSpec {
     pub timeouts: Option<Timeouts>,
     /// How connection ids name the backends of a QUIC service; empty: they don't.
     pub quic: Vec<QuicIds>,
-    /// Of a service that balances HTTP requests: how they are routed;
+    /// Of a service that balances HTTP requests or TLS connections: how they are routed;
     /// `None`: it balances connections.
     pub routes: Option<RoutesSpec>,
     /// The servers behind it, all of the VIP's family but for tunnels.
@@ -69,7 +69,8 @@ pub struct BackendSpec {
     pub backup: bool,
     /// What names it in connection ids of a QUIC service.
     pub server_ids: Vec<ServerId>,
-    /// The backends it belongs to, of a service that balances HTTP requests.
+    /// The backends it belongs to, of a service that balances HTTP requests or TLS
+    /// connections.
     pub group: Option<String>,
 }
 
@@ -126,14 +127,14 @@ pub(crate) struct Identity<'a> {
     pub(crate) port: Option<u16>,
     pub(crate) proto: Transport,
     pub(crate) mode: &'a ModeSpec,
-    /// Whether it balances requests.
-    pub(crate) spliced: bool,
+    /// Of a service with routes: whether clients begin with TLS.
+    pub(crate) tls: Option<bool>,
 }
 
 impl Identity<'_> {
     pub(crate) fn succeeds(&self, old: &Self) -> bool {
-        let same = (self.name, self.vip, self.port, self.proto, self.spliced)
-            == (old.name, old.vip, old.port, old.proto, old.spliced);
+        let same = (self.name, self.vip, self.port, self.proto, self.tls)
+            == (old.name, old.vip, old.port, old.proto, old.tls);
         same && match (old.mode, self.mode) {
             (ModeSpec::Nat, ModeSpec::Nat)
             | (ModeSpec::Dsr, ModeSpec::Dsr)
@@ -163,8 +164,8 @@ impl ServiceSpec {
 
     pub(crate) fn identity(&self) -> Identity<'_> {
         let Self { name, vip, port, proto, mode, routes, .. } = self;
-        let spliced = routes.is_some();
-        Identity { name, vip: *vip, port: *port, proto: *proto, mode, spliced }
+        let tls = routes.as_ref().map(|routes| routes.tls);
+        Identity { name, vip: *vip, port: *port, proto: *proto, mode, tls }
     }
 }
 

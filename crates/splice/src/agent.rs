@@ -1,6 +1,7 @@
 //! The agent: packets and time in, packets out.
 mod answering;
 mod fronting;
+mod hellos;
 mod making;
 mod opening;
 mod passing;
@@ -256,11 +257,12 @@ impl Agent {
         if got.has(RST) {
             return None;
         }
+        let speaks = world.speaks(service);
         if got.has(SYN) {
             if got.has(ACK) {
                 return None;
             }
-            let conn = common.half(ends, service, got, frame, now_ms);
+            let conn = common.half(ends, service, speaks, got, frame, now_ms);
             let full = common.half_open >= common.settings.half_open;
             if full || self.table.len() >= common.settings.connections {
                 world.count(Event::Cookie);
@@ -294,7 +296,7 @@ impl Agent {
             }
             return None;
         };
-        let mut conn = common.half(ends, service, got, frame, now_ms);
+        let mut conn = common.half(ends, service, speaks, got, frame, now_ms);
         (conn.isn, conn.cookie) = (isn, cookie);
         (conn.next, conn.received) = (isn.wrapping_add(1), isn.wrapping_add(1));
         conn.acked = cookie.wrapping_add(1);

@@ -11,6 +11,7 @@ use crate::framing::Chunked;
 use crate::options::{Change, MapEdge, Offer, STAMPS_LEN, Stamps};
 use crate::response::Responses;
 use crate::segment::{ECN, Received};
+use crate::world::Speaks;
 
 /// Backends that a request is offered to, at most.
 pub(crate) const TRIES: usize = 3;
@@ -59,6 +60,7 @@ pub(crate) struct Conn {
     /// The client and the VIP.
     pub(crate) ends: [SocketAddr; 2],
     pub(crate) service: ServiceId,
+    pub(crate) speaks: Speaks,
     pub(crate) state: State,
     /// When its state began, and when it had the last packet.
     pub(crate) since_ms: u64,

@@ -31,7 +31,8 @@ pub enum HelloError {
     NotHello,
     /// The hello is longer than 16 KiB.
     TooLong,
-    /// A length within the hello reaches beyond what it is in.
+    /// A length within the hello is none that its field may have, or reaches beyond what
+    /// it is in.
     Length,
     /// An extension is there twice.
     Twice,
@@ -44,6 +45,11 @@ pub enum HelloError {
 enum Stop {
     Incomplete,
     Bad(HelloError),
+}
+
+/// What must be true of a length.
+fn check(is_right: bool) -> Result<(), Stop> {
+    if is_right { Ok(()) } else { Err(HelloError::Length.into()) }
 }
 
 impl From<HelloError> for Stop {
@@ -127,10 +133,15 @@ impl Records<'_> {
         }
         let mut all = length;
         self.skip(2 + 32, &mut all)?;
-        for size in [1, 2, 1] {
-            let length = self.number(size, &mut all)?;
-            self.skip(length, &mut all)?;
-        }
+        let session = self.number(1, &mut all)?;
+        check(session <= 32)?;
+        self.skip(session, &mut all)?;
+        let suites = self.number(2, &mut all)?;
+        check(suites >= 2 && suites % 2 == 0)?;
+        self.skip(suites, &mut all)?;
+        let compressions = self.number(1, &mut all)?;
+        check(compressions > 0)?;
+        self.skip(compressions, &mut all)?;
         let mut hello = Hello::default();
         if all == 0 {
             return Ok(hello);
@@ -158,6 +169,8 @@ impl Records<'_> {
                 Some(_) => hello.alpn = self.protocols(&mut own)?,
                 None => {}
             }
+            // The two that are read have nothing behind what was read.
+            check(place.is_none() || own == 0)?;
             let mut rest = own;
             self.skip(own, &mut rest)?;
         }
@@ -204,11 +217,15 @@ impl Records<'_> {
             }
             name.push(byte.to_ascii_lowercase());
         }
+        if name.last() == Some(&b'.') {
+            name.pop();
+        }
         Ok(Some(name))
     }
 
     fn protocols(&mut self, own: &mut usize) -> Result<ArrayVec<u8, 255>, Stop> {
         let mut list = self.inner(2, own)?;
+        check(list > 0)?;
         if list > 255 {
             return Err(HelloError::Protocols.into());
         }

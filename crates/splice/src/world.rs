@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use flow::ServiceId;
 use wire::Headers;
 
-use crate::Refusal;
 use crate::blocks::{Block, FIRST_FLIGHT};
 use crate::request::Request;
+use crate::{Hello, Refusal, Rejection};
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,15 @@ pub enum Choice {
     },
     /// To none: the world has written an answer with this status code.
     Answer(u16),
+}
+
+/// What clients of a service begin with, and what their backends are chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaks {
+    /// Requests of HTTP.
+    Http,
+    /// A ClientHello of TLS. What is behind it is not read.
+    Tls,
 }
 
 /// Who asks for a backend.
@@ -59,6 +68,10 @@ pub enum Event {
     Cookie,
     /// A request was sent to a backend.
     Request,
+    /// A ClientHello was sent to a backend.
+    Hello,
+    /// A connection that begins with TLS, or should, was ended by the agent.
+    Rejected(Rejection),
     /// A request was answered by the agent.
     Refused(Refusal),
     /// A request was answered with a redirect or a page, of this status code.
@@ -103,6 +116,16 @@ pub trait World<B> {
 
     /// Sends a packet that the agent has made, but for its Ethernet addresses.
     fn send(&mut self, packet: B, to: IpAddr);
+
+    /// What clients of `service` begin with.
+    fn speaks(&self, service: ServiceId) -> Speaks;
+
+    /// The backend for a connection that begins with `hello`, if there is one besides
+    /// those that were tried already.
+    ///
+    /// # Errors
+    /// Why the connection goes to no backend.
+    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<SocketAddr, Rejection>;
 
     /// The backend for a request, if there is one besides those that were tried already,
     /// or what is answered in the place of one.

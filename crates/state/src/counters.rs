@@ -9,7 +9,7 @@ counters! {
     pub enum Counter {
     In {
         Received "received" "Packets received.",
-        FromWorker "from_worker" "Packets of a service of protocol http that another worker has received and handed over.",
+        FromWorker "from_worker" "Packets of a service of protocol http or tls that another worker has received and handed over.",
     }
     Forwarded {
         ForwardedPackets "forwarded" "Packets of connections sent on, ICMP errors about them included.",
@@ -83,17 +83,17 @@ counters! {
         EchoLimited "echo_limited" "Echo requests beyond `echoes_per_second` in `[answers]`.",
         ToKernelLimited "to_kernel_limited" "Packets for the kernel beyond `to_kernel_per_second` in `[answers]`.",
         ToKernelFull "to_kernel_full" "Packets for the kernel that its ring had no room for.",
-        HttpUnknown "http_unknown" "To a service of protocol http, or from its backend, and of no connection.",
-        ToWorkerFull "to_worker_full" "Packets of a service of protocol http for whose worker there was no room in the ring.",
-        HttpMalformed "http_malformed" "To a service of protocol http, or from its backend, and no whole TCP segment.",
+        HttpUnknown "http_unknown" "To a service of protocol http or tls, or from its backend, and of no connection.",
+        ToWorkerFull "to_worker_full" "Packets of a service of protocol http or tls for whose worker there was no room in the ring.",
+        HttpMalformed "http_malformed" "To a service of protocol http or tls, or from its backend, and no whole TCP segment.",
     }
     Consumed {
         IcmpPieces "icmp_pieces" "Fragments of ICMP messages to us, kept until the message is whole.",
         ArpLearnt "arp_learnt" "ARP replies and announcements of neighbours.",
         NdpLearnt "ndp_learnt" "Neighbour advertisements of neighbours.",
         ToKernel "to_kernel" "Packets given to the kernel, over the interface that it has in the place of theirs.",
-        ToWorker "to_worker" "Packets of a service of protocol http given to the worker that has the client's connections.",
-        HttpTaken "http_taken" "Segments of services of protocol http that HNLB took itself: handshakes, headers, acknowledgements of its own answers.",
+        ToWorker "to_worker" "Packets of a service of protocol http or tls given to the worker that has the client's connections.",
+        HttpTaken "http_taken" "Segments of services of protocol http or tls that HNLB took itself: handshakes, headers, acknowledgements of its own answers.",
     }
     Held {
         FragmentsHeld "fragments_held" "Fragments that wait for the first one.",
@@ -149,13 +149,13 @@ counters! {
         FromKernel "from_kernel" "Packets that the kernel has sent over an interface of ours, given to a worker.",
         FromKernelUnfit "from_kernel_unfit" "Packets that the kernel has sent and that are longer than a frame of the port, or for which no buffer was free.",
         KernelRefused "kernel_refused" "Packets that the kernel's interface did not take, for instance because it is down.",
-        HttpConnections "http_connections" "Connections of clients to services of protocol http.",
-        HttpCookies "http_cookies" "SYNs to services of protocol http that were answered by a cookie, since the half-open connections were too many.",
-        HttpSteady "http_steady" "Packets of services of protocol http that passed on the fast path: what is behind a header, and what acknowledges it.",
+        HttpConnections "http_connections" "Connections of clients to services of protocol http or tls.",
+        HttpCookies "http_cookies" "SYNs to services of protocol http or tls that were answered by a cookie, since the half-open connections were too many.",
+        HttpSteady "http_steady" "Packets of services of protocol http or tls that passed on the fast path: what is behind a header, and what acknowledges it.",
         HttpRequests "http_requests" "Requests sent to a backend.",
         HttpBackendFailed "http_backend_failed" "Connections that a backend refused or did not answer; another backend was tried.",
         HttpOwned "http_owned" "Headers that lost a segment, so that HNLB acknowledged and kept a part of them.",
-        HttpNoRoom "http_no_room" "Segments of services of protocol http for which a connection, a buffer or a packet was missing.",
+        HttpNoRoom "http_no_room" "Segments of services of protocol http or tls for which a connection, a buffer or a packet was missing.",
         HttpCongested "http_congested" "Packets that a router had marked, for a backend that does not know ECN: dropped, so that their sender slows down.",
         HttpReset "http_reset" "Connections that were reset because a request behind the first, or a response, could not be read.",
         HttpSwitched "http_switched" "Connections of clients that went on to another backend, for a request that is routed there.",
@@ -170,6 +170,16 @@ counters! {
         Http503 "http_503" "Requests for which no backend was up.",
         Http504 "http_504" "Requests for which no backend tried answered.",
         HttpOther "http_other" "Requests answered with another status (405, 501, 505).",
+        TlsHellos "tls_hellos" "ClientHellos sent to a backend.",
+        TlsNotTls "tls_not_tls" "Connections to services of protocol tls whose first bytes are no TLS: reset.",
+        TlsBadHello "tls_bad_hello" "ClientHellos that could not be read: ended by an alert.",
+        TlsTooLong "tls_too_long" "ClientHellos longer than the limit: ended by an alert.",
+        TlsSlow "tls_slow" "ClientHellos that were not complete in time: reset.",
+        TlsNoRoute "tls_no_route" "ClientHellos whose server name no route has: ended by the alert unrecognized_name.",
+        TlsNoProtocol "tls_no_protocol" "ClientHellos that offer no protocol of the route with their server name: ended by the alert no_application_protocol.",
+        TlsNoBackend "tls_no_backend" "ClientHellos for which no backend was up: ended by an alert.",
+        TlsBackendRefused "tls_backend_refused" "ClientHellos for which every backend tried refused the connection: ended by an alert.",
+        TlsBackendSilent "tls_backend_silent" "ClientHellos for which no backend tried answered: ended by an alert.",
     }
     }
 }

@@ -1,4 +1,4 @@
-//! `protocol = "http"`, `[[service.route]]` and the groups of backends.
+//! `protocol = "http"` and `"tls"`, `[[service.route]]` and the groups of backends.
 use flow::{Affinity, Mode, Protocol, Scheduler};
 use service::Reply;
 
@@ -7,13 +7,16 @@ use crate::health::field;
 use crate::http::{HttpRoute, Maintenance, Redirect};
 use crate::tree::Way;
 
-use super::Findings;
+use super::{Findings, tls};
 
 pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
-    if service.protocol != Protocol::Http {
+    if !service.protocol.is_routed() {
         return check_others(findings, way, service);
     }
     check_service(findings, way, service);
+    if service.protocol == Protocol::Tls {
+        check_rebalance(findings, way, service);
+    }
     let groups: Vec<&str> =
         service.backends.iter().filter_map(|own| own.group.as_deref()).collect();
     for (place, route) in service.routes.iter().enumerate() {
@@ -21,8 +24,13 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
         if let Some(group) = &route.group {
             check_group(findings, &way.key("group"), group, &groups);
         }
-        check_goal(findings, &way, route);
-        check_route(findings, &way, route);
+        if service.protocol == Protocol::Tls {
+            tls::check_route(findings, &way, route);
+        } else {
+            tls::check_absence(findings, &way, route);
+            check_goal(findings, &way, route);
+            check_route(findings, &way, route);
+        }
     }
     for (place, own) in service.backends.iter().enumerate() {
         let Some(group) = &own.group else { continue };
@@ -126,38 +134,43 @@ fn check_status(findings: &mut Findings<'_>, way: &Way, status: u16, known: &[u1
     }
 }
 
-/// A service of connections has no requests to be routed.
-fn check_others(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+fn check_rebalance(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     if !service.rebalance.is_never() {
         let text = "connections keep their backend; set protocol = \"http\" for requests that do not, or leave rebalance out";
         findings.wrong(&way.key("rebalance"), text);
     }
+}
+
+/// A service of connections has no requests to be routed.
+fn check_others(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    check_rebalance(findings, way, service);
     if !service.routes.is_empty() {
-        let text =
-            "only requests have routes; set protocol = \"http\", or leave the route tables out";
+        let text = "only requests and TLS connections have routes; set protocol = \"http\" or \"tls\", or leave the route tables out";
         findings.wrong(&way.key("route"), text);
     }
     for (place, own) in service.backends.iter().enumerate() {
         if own.group.is_some() {
             let text =
-                "groups are for routes of requests; set protocol = \"http\", or leave group out";
+                "groups are for routes; set protocol = \"http\" or \"tls\", or leave group out";
             findings.wrong(&way.key("backend").item(place).key("group"), text);
         }
     }
 }
 
-/// What a service of requests can't have.
+/// What a service with routes can't have.
 fn check_service(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     let protocol = way.key("protocol");
+    let (name, port) = (service.protocol.name(), usual_port(service.protocol));
     if service.mode != Mode::Nat {
         let text = format!(
-            "the requests of protocol http pass HNLB in both directions, which mode {} does not do; set mode = \"nat\"",
+            "what is of protocol {name} passes HNLB in both directions, which mode {} does not do; set mode = \"nat\"",
             service.mode.name()
         );
         findings.wrong(&way.key("mode"), text);
     }
     if service.port.is_none() {
-        let text = "a service of protocol http answers at one port; set port, mostly to 80";
+        let text =
+            format!("a service of protocol {name} answers at one port; set port, mostly to {port}");
         findings.wrong(&protocol, text);
     }
     if service.affinity != Affinity::FiveTuple {
@@ -166,11 +179,15 @@ fn check_service(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     }
     if matches!(service.scheduler, Scheduler::LeastConnections | Scheduler::LeastLatency) {
         let text = format!(
-            "the scheduler {} measures connections in the connection table, which those of protocol http are not in; use weighted-round-robin, round-robin, maglev or source-hash",
+            "the scheduler {} measures connections in the connection table, which those of protocol {name} are not in; use weighted-round-robin, round-robin, maglev or source-hash",
             service.scheduler.name()
         );
         findings.wrong(&way.key("scheduler"), text);
     }
+}
+
+const fn usual_port(protocol: Protocol) -> u16 {
+    if matches!(protocol, Protocol::Tls) { 443 } else { 80 }
 }
 
 fn check_route(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute) {
@@ -210,9 +227,11 @@ fn check_route(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute) {
 /// A domain name, perhaps with `*.` in front, or an IP address as URLs have it.
 fn is_host(host: &str) -> bool {
     let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    if let Some(address) = bracketed {
-        return address.parse::<std::net::Ipv6Addr>().is_ok();
-    }
+    bracketed.map_or_else(|| is_name(host), |own| own.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
+/// A domain name, perhaps with `*.` in front.
+pub(super) fn is_name(host: &str) -> bool {
     let name = host.strip_prefix("*.").unwrap_or(host);
     let label = |label: &str| {
         (1..64).contains(&label.len())

@@ -13,6 +13,7 @@ mod reach;
 mod routes;
 mod services;
 mod status;
+mod tls;
 mod tunnels;
 mod usable;
 mod workers;

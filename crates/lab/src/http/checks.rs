@@ -1,4 +1,5 @@
 //! What is checked, and with which clients.
+pub(super) mod tls;
 
 use std::fs;
 use std::path::PathBuf;

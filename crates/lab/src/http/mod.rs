@@ -1,4 +1,4 @@
-//! The L7 agent with real clients and servers: curl and wrk, nginx behind HNLB. Bodies
+//! The L7 agent with real clients and servers: curl, wrk and openssl, nginx behind HNLB. Bodies
 //! must arrive byte for byte in both directions, over a good link and over one that
 //! loses, repeats, delays and reorders; each request must reach a backend of its route.
 
@@ -33,7 +33,7 @@ pub(crate) struct Wanted {
 /// If the lab cannot be set up, HNLB doesn't start or ends, or the stop is requested.
 /// The lab is gone in any case.
 pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, LabError> {
-    for (program, package) in [("curl", "curl"), ("wrk", "wrk")] {
+    for (program, package) in [("curl", "curl"), ("wrk", "wrk"), ("openssl", "openssl")] {
         if !host::has(program) {
             return Err(LabError::Unavailable(format!(
                 "{program} not found; `make deps` installs it (Debian: apt-get install {package})"
@@ -45,14 +45,18 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     // Two, so that packets come in at a worker that has not their connection.
     let how = LabRun { workers: 2, ..LabRun::emulated(Encoding::Mark) };
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-http", how.device, |socket| {
-        how.base(socket) + &service(Family::V4) + &service(Family::V6)
+        let own = |family| service(family) + &checks::tls::service(family);
+        how.base(socket) + &own(Family::V4) + &own(Family::V6)
     })?;
+    checks::tls::start(&mut lab)?;
     let mut run = checks::Run::new(&lab, &balancer, wanted)?;
     if !wanted.faulty {
         run.all("good link")?;
+        run.tls()?;
     }
     bad_link(&lab, &mut run, wanted.seed)?;
     run.refusals()?;
+    run.tls_refusal()?;
     let failures = run.failures();
     balancer.check(&mut lab)?;
     let ended = balancer.end(&mut lab);
@@ -77,6 +81,7 @@ fn bad_link(lab: &Lab, run: &mut checks::Run<'_>, seed: u64) -> Result<(), LabEr
         .collect();
     let links = links?;
     run.bodies("bad link")?;
+    run.tls_body("bad link")?;
     for (host, link) in hosts.iter().zip(links) {
         let [out, back] = link.remove(lab)?;
         for (way, tally) in [("from", out), ("to", back)] {

@@ -7,8 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 use conntrack::Key;
 use flow::{PortId, ServiceId, Transport};
 use packet::PacketBuf;
-use service::{Backend, RequestView, Routed};
-use splice::{Agent, Answer, Choice, Ends, Event, Fate, Inquiry, Passing, Refusal, Request, World};
+use service::{Backend, Directed, GroupId, HelloView, RequestView, Routed, Service};
+use splice::{
+    Agent, Answer, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Refusal, Rejection, Request,
+    Speaks, World,
+};
 use state::{Counter, Snapshot};
 use wire::{FlowKey, Headers, decrement_ttl, ethernet, vlan};
 
@@ -234,13 +237,32 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         }
     }
 
+    fn speaks(&self, service: ServiceId) -> Speaks {
+        match self.cx.snapshot.services.service(service) {
+            Some(service) if service.is_tls() => Speaks::Tls,
+            _ => Speaks::Http,
+        }
+    }
+
+    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<SocketAddr, Rejection> {
+        let service = self.cx.snapshot.services.service(inquiry.service);
+        let service = service.ok_or(Rejection::NoBackend)?;
+        match service.direct(&Greeting(hello)).ok_or(Rejection::NoBackend)? {
+            Directed::Group(group) => {
+                self.schedule(service, group, inquiry).ok_or(Rejection::NoBackend)
+            }
+            Directed::NoProtocol => Err(Rejection::NoProtocol),
+            Directed::NoRoute => Err(Rejection::NoRoute),
+        }
+    }
+
     fn choose(
         &mut self,
         inquiry: &Inquiry<'_>,
         request: &Request<'_>,
         answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal> {
-        let Inquiry { service, ends: [client, vip], tried, kept } = *inquiry;
+        let Inquiry { service, ends: [_, vip], kept, .. } = *inquiry;
         let service = self.cx.snapshot.services.service(service).ok_or(Refusal::NoBackend)?;
         let asked = Asked(request);
         let group = match service.route(&asked).ok_or(Refusal::NoBackend)? {
@@ -257,16 +279,13 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         if !service.has_group(group) {
             return Err(Refusal::NoRoute);
         }
-        let at = |own: &Backend| SocketAddr::new(own.address, own.port.unwrap_or(vip.port()));
+        let at = |own: &Backend| listens(own, vip);
         if let Some(backend) = kept
             && service.stays(group, |own| at(own) == backend)
         {
             return Ok(Choice::Backend { backend, keeps: false });
         }
-        let flow = FlowKey::new(Transport::Tcp, client, vip).ok_or(Refusal::NoBackend)?;
-        let state = &mut self.scheduling.state;
-        let chosen = service.schedule_in(group, &flow, state, &|own| tried.contains(&at(own)));
-        let backend = chosen.map(at).ok_or(Refusal::NoBackend)?;
+        let backend = self.schedule(service, group, inquiry).ok_or(Refusal::NoBackend)?;
         Ok(Choice::Backend { backend, keeps: service.is_uniform() })
     }
 
@@ -285,6 +304,8 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
             Event::Answered(_) => Counter::HttpPages,
             // Counted when it leaves.
             Event::Made => return,
+            Event::Hello => Counter::TlsHellos,
+            Event::Rejected(rejection) => of_rejection(rejection),
             Event::Refused(refusal) => of_status(refusal.status().0),
         };
         self.cx.count(counter);
@@ -299,6 +320,28 @@ impl<B, O> Surroundings<'_, '_, B, O> {
             Err(counter) => self.cx.count(counter),
         }
     }
+}
+
+impl<B, O> Surroundings<'_, '_, B, O> {
+    /// A backend of the group for a new connection.
+    fn schedule(
+        &mut self,
+        service: &Service,
+        group: GroupId,
+        inquiry: &Inquiry<'_>,
+    ) -> Option<SocketAddr> {
+        let Inquiry { ends: [client, vip], tried, .. } = *inquiry;
+        let flow = FlowKey::new(Transport::Tcp, client, vip)?;
+        let state = &mut self.scheduling.state;
+        let was_tried = |own: &Backend| tried.contains(&listens(own, vip));
+        let chosen = service.schedule_in(group, &flow, state, &was_tried);
+        chosen.map(|own| listens(own, vip))
+    }
+}
+
+/// Where a backend is reached by clients of `vip`.
+fn listens(own: &Backend, vip: SocketAddr) -> SocketAddr {
+    SocketAddr::new(own.address, own.port.unwrap_or(vip.port()))
 }
 
 /// The counter of the requests that the agent has answered with `status`.
@@ -341,6 +384,37 @@ pub(super) fn address<B: PacketBuf, O: Outbox<B>>(
         return Err(Counter::Truncated);
     }
     Ok(interface.port)
+}
+
+/// The counter of the TLS connections that the agent has ended.
+const fn of_rejection(rejection: Rejection) -> Counter {
+    match rejection {
+        Rejection::NotTls => Counter::TlsNotTls,
+        Rejection::NotHello | Rejection::Malformed | Rejection::Twice | Rejection::Name => {
+            Counter::TlsBadHello
+        }
+        Rejection::TooLong => Counter::TlsTooLong,
+        Rejection::Slow => Counter::TlsSlow,
+        Rejection::NoRoute => Counter::TlsNoRoute,
+        Rejection::NoProtocol => Counter::TlsNoProtocol,
+        Rejection::NoBackend => Counter::TlsNoBackend,
+        Rejection::BackendRefused => Counter::TlsBackendRefused,
+        Rejection::BackendSilent => Counter::TlsBackendSilent,
+    }
+}
+
+/// A ClientHello as routes read it.
+struct Greeting<'a>(&'a Hello);
+
+impl HelloView for Greeting<'_> {
+    fn name(&self) -> &str {
+        let name = self.0.name.as_deref().unwrap_or_default();
+        std::str::from_utf8(name).unwrap_or_default()
+    }
+
+    fn offers(&self, protocol: &str) -> bool {
+        self.0.protocols().any(|own| own == protocol.as_bytes())
+    }
 }
 
 /// A request as routes read it.

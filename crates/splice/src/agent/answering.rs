@@ -7,7 +7,7 @@ use crate::connection::{Conn, State};
 use crate::edits::before;
 use crate::refusal::Refusal;
 use crate::segment::{ACK, FIN, Outline, PSH, RST, Received};
-use crate::world::{Event, World};
+use crate::world::{Event, Speaks, World};
 
 impl Common {
     /// Answers the client instead of a backend.
@@ -18,6 +18,9 @@ impl Common {
         now_ms: u64,
         world: &mut impl World<B>,
     ) {
+        if conn.speaks == Speaks::Tls {
+            return self.reject(conn, refusal.into(), now_ms, world);
+        }
         world.count(Event::Refused(refusal));
         let mut block = self.blocks.get();
         let text = refusal.answer_in(&self.answers);
@@ -42,9 +45,7 @@ impl Common {
         conn.block = block;
         let Some(block) = conn.block.as_mut().filter(|block| block.len() > 0) else {
             world.count(Event::NoRoom);
-            let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), RST | ACK);
-            Self::make(&outline, &[], &[], world);
-            return conn.become_(State::Gone, now_ms);
+            return Self::dismiss(conn, now_ms, world);
         };
         if only_header {
             // An answer to HEAD has no body (RFC 9110 section 9.3.2).
@@ -53,6 +54,13 @@ impl Common {
         }
         conn.become_(State::Answering(0), now_ms);
         self.send_answer(conn, now_ms, world);
+    }
+
+    /// Resets a client whose connection has no backend.
+    pub(super) fn dismiss<B: PacketBuf>(conn: &mut Conn, now_ms: u64, world: &mut impl World<B>) {
+        let outline = Self::to_client(conn, conn.cookie.wrapping_add(1), RST | ACK);
+        Self::make(&outline, &[], &[], world);
+        conn.become_(State::Gone, now_ms);
     }
 
     pub(super) fn send_answer<B: PacketBuf>(

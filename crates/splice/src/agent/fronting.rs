@@ -15,13 +15,14 @@ use crate::options::{DEFAULT_MSS, Offer};
 use crate::refusal::Refusal;
 use crate::response::Responses;
 use crate::segment::{ACK, ECN, FIN, Outline, RST, Received};
-use crate::world::{Event, World};
+use crate::world::{Event, Speaks, World};
 
 impl Common {
     pub(super) fn half(
         &self,
         ends: [SocketAddr; 2],
         service: ServiceId,
+        speaks: Speaks,
         got: &Received,
         frame: &[u8],
         now_ms: u64,
@@ -44,6 +45,7 @@ impl Common {
         Conn {
             ends,
             service,
+            speaks,
             state: State::Half,
             since_ms: now_ms,
             seen_ms: now_ms,
@@ -99,7 +101,7 @@ impl Common {
                     self.half_open += 1;
                 }
                 conn.release(&mut self.blocks);
-                *conn = self.half(conn.ends, conn.service, got, frame, now_ms);
+                *conn = self.half(conn.ends, conn.service, conn.speaks, got, frame, now_ms);
                 self.syn_ack(conn, world);
             }
             // A client that has forgotten the connection answers by a RST (RFC 5961).

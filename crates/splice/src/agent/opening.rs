@@ -7,7 +7,7 @@ use crate::options::{Offer, Stamps};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::segment::{ACK, ECE, ECN, Outline, RST, Received, SYN};
-use crate::world::{Answer, Choice, Event, Inquiry, World};
+use crate::world::{Answer, Choice, Event, Inquiry, Speaks, World};
 
 /// What the backend is asked for: what its client offers, and of that only what the
 /// agent can keep.
@@ -30,6 +30,9 @@ impl Common {
         now_ms: u64,
         world: &mut impl World<B>,
     ) {
+        if conn.speaks == Speaks::Tls {
+            return self.route_hello(conn, none, now_ms, world);
+        }
         let mut room = self.blocks.get();
         let bytes = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
         let limit = self.settings.header_limit;

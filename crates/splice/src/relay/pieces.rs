@@ -46,12 +46,14 @@ impl Common {
             at = to;
             sent = true;
         }
-        let limit = conn.limit();
+        // Bytes that are not read have no limit.
+        let unread = conn.reading == Reading::All;
+        let limit = if unread { end } else { conn.limit() };
         if before(at, end) && before(at, limit) {
             let to = if before(limit, end) { limit } else { end };
             sent |= Self::pass(conn, at, data.get(place(at)..place(to)), world);
         }
-        if !before(conn.next, first) && before(conn.next, end) {
+        if !unread && !before(conn.next, first) && before(conn.next, end) {
             let rest = data.get(place(conn.next)..).unwrap_or_default();
             sent |= self.read(conn, rest, now_ms, world);
         }
@@ -69,7 +71,7 @@ impl Common {
     }
 
     /// Sends what stands for a piece, in segments that the backend takes.
-    pub(super) fn send_edit<B: PacketBuf>(
+    pub(crate) fn send_edit<B: PacketBuf>(
         &self,
         conn: &Conn,
         at: usize,

@@ -9,7 +9,7 @@ use crate::forwarding::{self, Additions};
 use crate::framing::{BadChunk, Chunked};
 use crate::refusal::Refusal;
 use crate::request::{Body, Request};
-use crate::world::{Event, World};
+use crate::world::{Event, Speaks, World};
 
 impl Conn {
     /// Goes behind a header: how many of the bytes `rest` behind it belong to the
@@ -94,6 +94,9 @@ impl Common {
         now_ms: u64,
         world: &mut impl World<B>,
     ) -> bool {
+        if conn.speaks == Speaks::Tls {
+            return self.pass_hello(conn, world);
+        }
         let mut sent = false;
         while conn.reading == Reading::Header && !conn.edits.is_full() && !conn.responses.is_full()
         {

@@ -1,6 +1,7 @@
 //! TCP end points that are not ours (smoltcp) speak HTTP through the agent, over links
 //! that lose, repeat, delay and reorder: streams arrive as they were sent.
 #![allow(clippy::unwrap_used, reason = "tests may")]
+mod greeting;
 mod host;
 mod link;
 mod paws;
@@ -40,9 +41,20 @@ fn size(rng: &mut SmallRng) -> usize {
     if rng.random_bool(0.3) { 300_000 } else { rng.random_range(3_000..60_000) }
 }
 
+/// What is said over the connection.
+#[derive(Clone, Copy, Default)]
+struct Kind {
+    /// Requests that go to different servers.
+    switching: bool,
+    /// Requests for another protocol.
+    upgrading: bool,
+    /// A ClientHello, and anything behind it.
+    tls: bool,
+}
+
 /// Runs one seed: how many packets the entry of the steady state has translated too, and
 /// how often the connection went on to another server, or what went wrong.
-fn run(seed: u64, switching: bool, upgrading: bool) -> Result<[usize; 2], String> {
+fn run(seed: u64, Kind { switching, upgrading, tls }: Kind) -> Result<[usize; 2], String> {
     let mut rng = SmallRng::seed_from_u64(seed);
     let faults = Faults {
         lost: rng.random_range(0..120),
@@ -50,6 +62,8 @@ fn run(seed: u64, switching: bool, upgrading: bool) -> Result<[usize; 2], String
         delay_ms: rng.random_range(0..40),
     };
     let talk = Talk { upgrading, ..Talk::random(&mut rng) };
+    let hello = if tls { greeting::random(seed) } else { Vec::new() };
+    let talk = Talk { hello, ..talk };
     let options = Options {
         cookies_alone: rng.random_bool(0.3),
         refusing: rng.random_bool(0.2),
@@ -71,7 +85,7 @@ fn run(seed: u64, switching: bool, upgrading: bool) -> Result<[usize; 2], String
 fn streams_arrive_as_they_were_sent_whatever_the_link_does() {
     let (mut wrong, mut steady) = (Vec::new(), 0);
     for seed in seeds().chain(FOUND) {
-        match run(seed, false, false) {
+        match run(seed, Kind::default()) {
             Ok([packets, _]) => steady += packets,
             Err(why) => wrong.push(why),
         }
@@ -85,7 +99,7 @@ fn streams_arrive_as_they_were_sent_whatever_the_link_does() {
 fn requests_of_one_connection_reach_the_servers_in_turn() {
     let (mut wrong, mut switches) = (Vec::new(), 0);
     for seed in seeds().step_by(2).chain(FOUND_SWITCHING) {
-        match run(seed, true, false) {
+        match run(seed, Kind { switching: true, ..Kind::default() }) {
             Ok([_, more]) => switches += more,
             Err(why) => wrong.push(why),
         }
@@ -98,7 +112,21 @@ fn requests_of_one_connection_reach_the_servers_in_turn() {
 #[test]
 fn a_server_may_refuse_to_change_the_protocol() {
     let seeds = seeds().step_by(5);
-    let runs = seeds.flat_map(|seed| [run(seed, false, true), run(seed, true, true)]);
+    let kind = |switching| Kind { switching, upgrading: true, ..Kind::default() };
+    let runs = seeds.flat_map(|seed| [run(seed, kind(false)), run(seed, kind(true))]);
     let wrong: Vec<_> = runs.filter_map(Result::err).collect();
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);
+}
+
+#[test]
+fn what_is_behind_a_hello_arrives_as_it_was_sent() {
+    let (mut wrong, mut steady) = (Vec::new(), 0);
+    for seed in seeds().step_by(2) {
+        match run(seed, Kind { tls: true, ..Kind::default() }) {
+            Ok([packets, _]) => steady += packets,
+            Err(why) => wrong.push(why),
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);
+    assert!(steady > 0, "no connection was in the steady state");
 }

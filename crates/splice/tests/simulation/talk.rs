@@ -20,6 +20,8 @@ pub(crate) struct Talk {
     pub(crate) pipelined: bool,
     /// Whether every request asks for another protocol, which no server speaks.
     pub(crate) upgrading: bool,
+    /// What the client sends before anything else; then neither side speaks HTTP.
+    pub(crate) hello: Vec<u8>,
 }
 
 /// The byte at `at` of the body number `which`.
@@ -46,11 +48,24 @@ impl Talk {
             answer: size(rng),
             padding: if rng.random_bool(0.2) { rng.random_range(1_000..6_000) } else { 3 },
         });
-        Self { exchanges: exchanges.collect(), pipelined: rng.random_bool(0.3), upgrading: false }
+        Self {
+            exchanges: exchanges.collect(),
+            pipelined: rng.random_bool(0.3),
+            upgrading: false,
+            hello: Vec::new(),
+        }
     }
 
     /// What the client sends, request by request.
     pub(crate) fn requests(&self) -> Vec<Vec<u8>> {
+        if !self.hello.is_empty() {
+            let parts = (0..).zip(&self.exchanges).map(|(which, one)| bytes(which, one.body + 1));
+            let mut parts: Vec<_> = parts.collect();
+            if let Some(first) = parts.first_mut() {
+                first.splice(..0, self.hello.iter().copied());
+            }
+            return parts;
+        }
         self.exchanges
             .iter()
             .enumerate()
@@ -61,6 +76,9 @@ impl Talk {
     /// What the server answers, response by response.
     pub(crate) fn response(&self, which: usize) -> Vec<u8> {
         let one = &self.exchanges[which];
+        if !self.hello.is_empty() {
+            return bytes(which + 100, one.answer + 1);
+        }
         let body = Exchange { body: one.answer, ..one.clone() };
         [b"HTTP/1.1 200 OK\r\n".to_vec(), framed(which + 100, &body)].concat()
     }
@@ -95,6 +113,9 @@ fn framed(which: usize, one: &Exchange) -> Vec<u8> {
 
 /// The server's reading: how many requests are whole in what it received.
 pub(crate) fn check_requests(talk: &Talk, mut stream: &[u8]) -> Result<usize, String> {
+    if !talk.hello.is_empty() {
+        return check_bytes(talk, stream);
+    }
     for (which, one) in talk.exchanges.iter().enumerate() {
         let Some(end) = stream.windows(4).position(|four| four == b"\r\n\r\n") else {
             return Ok(which);
@@ -128,4 +149,17 @@ pub(crate) fn check_requests(talk: &Talk, mut stream: &[u8]) -> Result<usize, St
     } else {
         Err(format!("{} bytes are behind the last request", stream.len()))
     }
+}
+
+/// How many parts of the client's are whole in what the server received.
+fn check_bytes(talk: &Talk, stream: &[u8]) -> Result<usize, String> {
+    let parts = talk.requests();
+    if !parts.concat().starts_with(stream) {
+        return Err("what is behind the hello, or the hello, was altered".to_owned());
+    }
+    let ends = parts.iter().scan(0, |end, part| {
+        *end += part.len();
+        Some(*end)
+    });
+    Ok(ends.filter(|end| *end <= stream.len()).count())
 }

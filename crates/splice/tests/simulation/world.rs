@@ -6,9 +6,13 @@ use packet::{HeapPacket, PacketBuf};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use smoltcp::socket::tcp::State;
-use splice::{Agent, Answer, Choice, Event, Inquiry, Refusal, Request, Settings, World};
+use splice::{
+    Agent, Answer, Choice, Event, Hello, Inquiry, Refusal, Rejection, Request, Settings, Speaks,
+    World,
+};
 use wire::Headers;
 
+use crate::greeting;
 use crate::host::{CLIENT_CLOCK, Host, SERVER_CLOCK};
 use crate::link::{Faults, Link};
 use crate::shortcut::{Shortcut, pass};
@@ -18,6 +22,8 @@ const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const VIP: [u8; 4] = [10, 0, 0, 100];
 const BACKENDS: [[u8; 4]; 2] = [[10, 0, 1, 1], [10, 0, 1, 2]];
 const PORT: u16 = 8080;
+/// The service whose clients begin with TLS; that of requests is another.
+const TLS: ServiceId = ServiceId(1);
 
 /// In this time every talk is over.
 const LONGEST_MS: u64 = 5_000_000;
@@ -62,6 +68,17 @@ impl World<HeapPacket> for Surroundings {
 
     fn send(&mut self, packet: HeapPacket, _: IpAddr) {
         self.sent.push(packet);
+    }
+
+    fn speaks(&self, service: ServiceId) -> Speaks {
+        if service == TLS { Speaks::Tls } else { Speaks::Http }
+    }
+
+    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<SocketAddr, Rejection> {
+        assert_eq!(hello.name.as_deref(), Some(greeting::NAME));
+        let all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
+        let mut untried = all.into_iter().filter(|backend| !inquiry.tried.contains(backend));
+        untried.next().ok_or(Rejection::NoBackend)
     }
 
     fn choose(
@@ -234,8 +251,13 @@ impl Network {
         self.around.events.iter().filter(|event| **event == Event::Switched).count()
     }
 
+    fn service(&self) -> ServiceId {
+        if self.talk.hello.is_empty() { ServiceId(0) } else { TLS }
+    }
+
     /// Packets go one step.
     fn carry(&mut self) -> Result<(), String> {
+        let service = self.service();
         let Self { client, servers, agent, around, links, faults, rng, now, steady, fast, .. } =
             self;
         let [up, down, there @ .., back] = links;
@@ -258,7 +280,7 @@ impl Network {
             }
             let shortcut = Shortcut::new(agent, &frame);
             let before = around.sent.len();
-            let fate = agent.from_client(frame, &headers, ServiceId(0), *now, around);
+            let fate = agent.from_client(frame, &headers, service, *now, around);
             let sent = around.sent.get(before..).unwrap();
             *steady += usize::from(shortcut.check(agent, fate, sent)?);
         }
@@ -330,11 +352,18 @@ impl Network {
             let from = self.got.len() - length;
             // Every SYN to a backend may get lost: then the client is told so, behind the
             // responses that it has.
-            let silent = Event::Refused(Refusal::BackendSilent);
-            let refusal = Refusal::BackendSilent.answer();
+            let (silent, refusal) = match self.service() {
+                TLS => {
+                    let rejection = Rejection::BackendSilent;
+                    (Event::Rejected(rejection), rejection.answer().to_vec())
+                }
+                _ => {
+                    let refusal = Refusal::BackendSilent;
+                    (Event::Refused(refusal), refusal.answer().into_bytes())
+                }
+            };
             let whole = self.wanted_ends.iter().copied().chain([0]);
-            let told =
-                |end: usize| self.got.get(end..).is_some_and(|got| got == refusal.as_bytes());
+            let told = |end: usize| self.got.get(end..).is_some_and(|got| got == refusal);
             if self.around.events.contains(&silent) && whole.into_iter().any(told) {
                 self.refused = true;
                 return Ok(());

@@ -3,7 +3,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use flow::ServiceId;
 use packet::{HeapPacket, PacketBuf};
-use splice::{Agent, Answer, Choice, Chunked, Event, Inquiry, Refusal, Request, Settings, World};
+use splice::{
+    Agent, Answer, Choice, Chunked, Event, Hello, Inquiry, Refusal, Rejection, Request, Settings,
+    Speaks, World,
+};
 use wire::{Headers, checksum};
 
 /// A header that is accepted says to httparse what it says here, and no part of it was
@@ -78,6 +81,14 @@ impl World<HeapPacket> for Witness {
         self.see(&packet);
     }
 
+    fn speaks(&self, service: ServiceId) -> Speaks {
+        if service == ServiceId(0) { Speaks::Http } else { Speaks::Tls }
+    }
+
+    fn direct(&mut self, inquiry: &Inquiry<'_>, _: &Hello) -> Result<SocketAddr, Rejection> {
+        (!inquiry.tried.contains(&BACKEND)).then_some(BACKEND).ok_or(Rejection::NoBackend)
+    }
+
     fn choose(
         &mut self,
         inquiry: &Inquiry<'_>,
@@ -105,8 +116,14 @@ const VIP: SocketAddr = at(2, 80);
 const BACKEND: SocketAddr = at(3, 8080);
 
 /// An agent that gets any segments at all sends only sound ones, and keeps no more than
-/// it may.
-pub(crate) fn agent(mut data: &[u8]) {
+/// it may: as one of requests, and as one of TLS.
+pub(crate) fn agent(data: &[u8]) {
+    for service in [ServiceId(0), ServiceId(1)] {
+        agent_of(service, data);
+    }
+}
+
+fn agent_of(service: ServiceId, mut data: &[u8]) {
     let settings = Settings { connections: 4, half_open: 2, headers: 4, ..Settings::default() };
     let (mut agent, mut seen, mut now) = (Agent::new(settings), Witness::default(), 0);
     while let [side, flags, seq, ack, time, options, length, rest @ ..] = data {
@@ -134,7 +151,7 @@ pub(crate) fn agent(mut data: &[u8]) {
         }
         let packet = HeapPacket::new(&frame);
         match client {
-            true => agent.from_client(packet, &headers, ServiceId(0), now, &mut seen),
+            true => agent.from_client(packet, &headers, service, now, &mut seen),
             false => agent.from_backend(packet, &headers, now, &mut seen),
         };
         agent.tick(now, &mut seen);
