@@ -9,6 +9,7 @@ use service::{Key128, ServerId};
 
 use crate::health::Health;
 use crate::http::HttpRoute;
+use crate::service_tls::ServiceTls;
 use crate::tables::Timeouts;
 use crate::text;
 
@@ -102,10 +103,13 @@ pub struct Service {
     /// Health checks of its backends; without them all are taken to be up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
-    /// When the requests of one connection get different backends of a group. Only with the protocol `http`.
+    /// When the requests of one connection get different backends of a group. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Rebalance::is_never")]
     pub rebalance: Rebalance,
-    /// Which requests, or TLS connections, go to which backends. Only with the protocols `http` and `tls`.
+    /// How TLS is terminated. Only with the protocol `https`, which needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ServiceTls>,
+    /// Which requests, or TLS connections, go to which backends. Only with the protocols `http`, `https` and `tls`.
     #[serde(rename = "route", default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<HttpRoute>,
     /// A server behind the service. At least one is needed, but for a service whose route without a condition answers every request by itself.
@@ -155,7 +159,7 @@ pub struct Backend {
     #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<text::ServerIdText>")]
     pub server_ids: Vec<ServerId>,
-    /// The group of backends that it belongs to; routes name groups. Backends without a group get what no route matches. Only with the protocols `http` and `tls`.
+    /// The group of backends that it belongs to; routes name groups. Backends without a group get what no route matches. Only with the protocols `http`, `https` and `tls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]
     pub group: Option<String>,

@@ -50,6 +50,7 @@ impl Config {
                 rules: service.routes.iter().map(HttpRoute::spec).collect(),
                 rebalance: service.rebalance,
                 tls: service.protocol == Protocol::Tls,
+                terminates: service.protocol == Protocol::Https,
             }),
             backends: backends
                 .map(|b| BackendSpec {

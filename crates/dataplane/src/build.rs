@@ -29,11 +29,18 @@ use crate::offload_thread::OffloadThread;
 use crate::polling::Hands;
 use crate::port_view::PortView;
 use crate::report::Reporter;
+use crate::terminator_thread::{HOPS, TerminatorThread, Ways};
+use crate::tls_terms::TlsTerms;
 use crate::worker::Injected;
 
 /// The keeper's way to the worker that sends for it, the kernel's interfaces, the way
 /// of their packets to that worker, and the buffers of both.
 pub(crate) type Senders = (rtrb::Producer<Injected>, Taps, rtrb::Producer<Injected>, Mempool);
+
+/// What the terminator is made of: the terms of its services, its way to the worker that
+/// sends for it, its pool of handshakes, and its secret.
+pub(crate) type Termination =
+    (Arc<TlsTerms>, rtrb::Producer<Injected>, Option<tls::Pool>, [u64; 2]);
 
 /// What there is before the threads.
 pub(crate) struct Parts<'a> {
@@ -50,6 +57,7 @@ pub(crate) struct Parts<'a> {
     pool: Mempool,
     balancing: Balancing,
     announcing: Option<Announcing>,
+    termination: Termination,
 }
 
 /// The threads for slow work.
@@ -60,6 +68,7 @@ pub(crate) struct SlowThreads {
     /// `None`: no bucket can move.
     pub(crate) balance: Option<BalanceThread>,
     pub(crate) kernel: ExceptionThread,
+    pub(crate) terminator: TerminatorThread,
 }
 
 impl<'a> Parts<'a> {
@@ -75,7 +84,7 @@ impl<'a> Parts<'a> {
         (control, links): (Control, Links),
         checks: Arc<Board>,
         (injected, taps, from_kernel, pool): Senders,
-        (balancing, announcing): (Balancing, Option<Announcing>),
+        (balancing, announcing, termination): (Balancing, Option<Announcing>, Termination),
     ) -> Self {
         Self {
             config,
@@ -91,6 +100,7 @@ impl<'a> Parts<'a> {
             pool,
             balancing,
             announcing,
+            termination,
         }
     }
 
@@ -116,10 +126,17 @@ impl<'a> Parts<'a> {
             pool,
             balancing,
             announcing,
+            termination,
         } = self;
         let given = hands.take_for_kernel();
         let kernel =
             ExceptionThread::new(Arc::clone(shared), taps, given, from_kernel, pool.clone());
+        let (terms, send, handshakes, secret) = termination;
+        let (resolve, wanted_by_terminator) = rtrb::RingBuffer::new(HOPS);
+        let ways = Ways { send, resolve, pool: pool.clone() };
+        let given = hands.take_for_terminator();
+        let own = (handshakes, secret);
+        let terminator = TerminatorThread::new(Arc::clone(shared), terms, given, ways, own);
         let (balance, board) = balance_thread(config, shared, balancing, hands.take_loops());
         let (flows, nics, ports) = split(config, devices, &chosen);
         let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
@@ -131,7 +148,7 @@ impl<'a> Parts<'a> {
         let keeper = Keeper::new(shared, ager, resolver);
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
         let views = (ports, hands.take_views());
-        let slow_counters = [Arc::clone(&counters), kernel.counters()];
+        let slow_counters = [Arc::clone(&counters), kernel.counters(), terminator.counters()];
         let captures = Captures::new(hands.take_catchers());
         let reporter = Reporter::new(
             Arc::clone(shared),
@@ -144,9 +161,10 @@ impl<'a> Parts<'a> {
         );
         let control = ControlThread::new(control, reporter, links, Arc::clone(&announce));
         let out = KeeperOut { send: injector(injected, pool), reports, counters };
-        let wanted = hands.take_wanted_hops();
+        let mut wanted = hands.take_wanted_hops();
+        wanted.push(wanted_by_terminator);
         let keeper = KeeperThread::new(keeper, wanted, out, announce);
-        SlowThreads { keeper, offload, control, balance, kernel }
+        SlowThreads { keeper, offload, control, balance, kernel, terminator }
     }
 }
 

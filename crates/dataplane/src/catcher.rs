@@ -227,4 +227,8 @@ impl Outbox<Mbuf> for CatchingOutbox<'_> {
     fn to_kernel(&mut self, interface: InterfaceId, packet: Mbuf) -> bool {
         self.out.to_kernel(interface, packet)
     }
+
+    fn to_terminator(&mut self, service: Option<ServiceId>, packet: Mbuf) -> bool {
+        self.out.to_terminator(service, packet)
+    }
 }

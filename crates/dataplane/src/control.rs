@@ -17,6 +17,7 @@ use state::Shared;
 
 use crate::checks::Checks;
 use crate::link::Outcome;
+use crate::tls_terms::TlsTerms;
 
 /// The side that obeys.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub(crate) struct Control {
     version: u64,
     state: StateFile,
     checks: Checks,
+    terms: Arc<TlsTerms>,
     reloaded: bool,
 }
 
@@ -40,7 +42,7 @@ impl Control {
     /// first of all drains what was drained when it ended.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        control: control::Control,
+        (control, terms): (control::Control, Arc<TlsTerms>),
         (config, file): (&Config, &Path),
         checks: Checks,
     ) -> Self {
@@ -53,6 +55,7 @@ impl Control {
             version: first_version(),
             state,
             checks,
+            terms,
             reloaded: false,
         };
         control.remember();
@@ -165,12 +168,14 @@ impl Control {
         change.apply(&mut config)?;
         let text =
             toml::to_string(&config).map_err(|error| Refusal::Impossible(error.to_string()))?;
+        let read = self.terms.read(&config).map_err(Refusal::Impossible)?;
         let name = Path::new("change");
         let done = self.control.reload(&self.shared, (name, &text), false);
         let Reloaded { steps, warnings, .. } = done.map_err(without_lines)?;
         for step in &steps {
             tracing::info!("by the control API: {step}");
         }
+        self.terms.follow(read);
         (self.config, self.reloaded) = (config, true);
         self.version += 1;
         self.checks.follow(self.control.plan());
@@ -180,9 +185,13 @@ impl Control {
 
     fn read(&mut self, file: &Path, dry_run: bool) -> Result<Reloaded, Refusal> {
         let text = config::read(file)?;
+        let config = Config::parse(&text, file)?;
+        // The files before the services: after an error in them nothing has changed.
+        let read = self.terms.read(&config).map_err(Refusal::Impossible)?;
         let done = self.control.reload(&self.shared, (file, &text), dry_run)?;
         if !dry_run {
-            self.config = Config::parse(&text, file)?;
+            self.terms.follow(read);
+            self.config = config;
         }
         Ok(done)
     }
@@ -280,6 +289,7 @@ mod tests {
         let facts = [PortFacts { mac: Mac([2, 0, 0, 0, 0, 1]), queues: 1, ring: 64 }];
         let (shared, control) = setup::start(&config, &facts, false, Seed([1; 32])).unwrap();
         let checks = crate::checks::new().0;
+        let control = (control, Arc::default());
         let control = Control::new(Arc::new(shared), control, (&config, &file), checks);
         Running { control, dir }
     }

@@ -32,6 +32,12 @@ pub enum StartError {
         "DPDK makes no pool of packet buffers, and memory is not what it lacks: {0}; if its driver of mempools is missing, install that (Debian: librte-mempool-ring), or let [eal] args load it (-d FILE)"
     )]
     Buffers(MempoolError),
+    /// A service can't terminate TLS.
+    #[error("{0}")]
+    Tls(String),
+    /// There is no pool of handshakes.
+    #[error(transparent)]
+    Handshakes(#[from] tls::PoolError),
     /// The machine has less memory than is asked for.
     #[error(
         "[eal] memory_mb = {given} is more than this machine has: {total} MB in all, {free} MB of them available"

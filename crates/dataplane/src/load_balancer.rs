@@ -26,7 +26,9 @@ use crate::link::{Connector, Links};
 use crate::memory::{self, Needs};
 use crate::patience::PATIENCE;
 use crate::polling::{self, Crew, pin};
+use crate::terminator_thread::FROM_TERMINATOR;
 use crate::threads::{Group, Threads};
+use crate::tls_terms::TlsTerms;
 use crate::xdp_device;
 
 /// A running load balancer. Stops when it is dropped: takes every rule back
@@ -59,6 +61,7 @@ impl LoadBalancer {
         let threads = Threads::default();
         let mut balancer = Self { eal: Some(eal), threads, connector, _locks: locks };
         let (health, table) = (part(seed, 0), part(seed, 1));
+        let secret = [part(seed, 2), part(seed, 3)];
         let mut devices = device::open_all(config, &pool, table)?;
         let balancing = Balancing::of(config, &devices);
         let chosen = encoding::choose_all(config, &mut devices);
@@ -68,18 +71,23 @@ impl LoadBalancer {
         let shared = Arc::new(shared);
         let waiting = xdp_device::take_over(&shared, &mut devices, clock.now_ms());
         let (checks, checker, board) = checks::new();
-        let control = Control::new(Arc::clone(&shared), control, (config, file), checks);
+        let terms = Arc::new(TlsTerms::new(config).map_err(StartError::Tls)?);
+        let own = (control, Arc::clone(&terms));
+        let control = Control::new(Arc::clone(&shared), own, (config, file), checks);
         keep_ports_from_kernel(config);
         let taps = Taps::open(&shared.snapshot().interfaces)?;
         let announcing = config.announce.as_ref().map(Announcing::start).transpose()?;
         let (ring, injected) = rtrb::RingBuffer::new(INJECTED);
         let (from_kernel, sent) = rtrb::RingBuffer::new(FROM_KERNEL);
+        let (from_terminator, sent_too) = rtrb::RingBuffer::new(FROM_TERMINATOR);
         let own = (&shared, &pool, &balancing);
         let crew = Crew::new(config, own, (seed, clock, idle(config)));
-        let mut hands = crew.hire(&mut devices, vec![injected, sent])?;
+        let mut hands = crew.hire(&mut devices, vec![injected, sent, sent_too])?;
         let (own, work) = ((&shared, clock), (control, links));
         let senders = (ring, taps, from_kernel, pool);
-        let parts = Parts::new(config, own, memory, work, board, senders, (balancing, announcing));
+        let termination = (terms, from_terminator, handshakes(config)?, secret);
+        let more = (balancing, announcing, termination);
+        let parts = Parts::new(config, own, memory, work, board, senders, more);
         let mut slow = parts.slow_threads(devices, chosen, &mut hands);
         slow.keeper.take_over(Arc::clone(&shared), waiting);
         hands.start(&mut balancer.threads)?;
@@ -100,7 +108,7 @@ impl LoadBalancer {
         clock: Clock,
         core: Option<u16>,
     ) -> Result<(), StartError> {
-        let SlowThreads { keeper, offload, control, balance, kernel } = slow;
+        let SlowThreads { keeper, offload, control, balance, kernel, terminator } = slow;
         let threads = &mut self.threads;
         threads.watch(offload.calls());
         if let Some(balance) = balance {
@@ -116,6 +124,10 @@ impl LoadBalancer {
         threads.start(Group::Keeper, "kernel", move |stop| {
             pin(core);
             kernel.run(clock, stop);
+        })?;
+        threads.start(Group::Keeper, "terminator", move |stop| {
+            pin(core);
+            terminator.run(clock, stop);
         })?;
         threads.start(Group::Offload, "offload", move |stop| {
             pin(core);
@@ -166,6 +178,14 @@ impl Drop for LoadBalancer {
 fn part(seed: [u8; 32], number: usize) -> u64 {
     let bytes = seed.iter().skip(8 * number).take(8);
     bytes.fold(0, |word, byte| (word << 8) | u64::from(*byte))
+}
+
+/// The pool of handshakes. A configuration without a service that terminates TLS may get
+/// one later, so there is always one; its thread sleeps while nothing is to be done.
+fn handshakes(config: &Config) -> Result<Option<tls::Pool>, StartError> {
+    let settings = tls::PoolSettings::default();
+    let core = config.workers.main_core;
+    Ok(Some(tls::Pool::on(settings, move || pin(core))?))
 }
 
 /// The kernel gets the packets of an interface with `kernel` over its TAP only.

@@ -10,6 +10,7 @@ use crate::device::{SWITCH_RING, is_tap, receive_queues, send_queues, switch_rin
 use crate::error::StartError;
 use crate::exception_thread::{FROM_KERNEL, TO_KERNEL};
 use crate::keeper_thread::INJECTED;
+use crate::terminator_thread::{FROM_TERMINATOR, TO_TERMINATOR};
 use crate::{handover, nic_thread, outbox, worker};
 
 /// Frame bytes around an IP packet: Ethernet header with a VLAN tag.
@@ -57,11 +58,16 @@ impl Needs {
             true => workers * TO_KERNEL as u32 + FROM_KERNEL as u32,
             false => 0,
         };
+        let terminator = match config.services.iter().any(|own| own.tls.is_some()) {
+            true => workers * TO_TERMINATOR as u32 + FROM_TERMINATOR as u32,
+            false => 0,
+        };
         let between_workers = handover::in_rings(config) as u32;
         let held = workers * (fragments + pipeline::WAITING as u32 + in_worker)
             + nics * in_nic
             + INJECTED as u32
             + kernel
+            + terminator
             + between_workers;
         let buffers = (in_ports + between + held + caches).max(4096);
         let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use conntrack::ConnId;
 use dpdk::{Batch, Mbuf, Mempool, TxQueue};
-use flow::{HopId, InterfaceId, PortId};
+use flow::{HopId, InterfaceId, PortId, ServiceId};
 use packet::PacketBuf;
 use pipeline::Outbox;
 use state::{Counter, Counters, Offload, Source};
 
 use crate::exception_thread::ForKernel;
 use crate::handover::HandedOver;
+use crate::terminator_thread::ForTerminator;
 
 /// Packets sent at once.
 pub(crate) const BURST: usize = 32;
@@ -32,6 +33,7 @@ pub(crate) struct MbufOutbox {
     pub(crate) offload: rtrb::Producer<OffloadRequest>,
     pub(crate) resolve: rtrb::Producer<HopId>,
     pub(crate) kernel: rtrb::Producer<ForKernel>,
+    pub(crate) terminator: rtrb::Producer<ForTerminator>,
     /// The ways to the other workers, by their numbers.
     pub(crate) workers: Vec<Option<rtrb::Producer<HandedOver>>>,
     pub(crate) pool: Mempool,
@@ -107,5 +109,9 @@ impl Outbox<Mbuf> for MbufOutbox {
 
     fn to_kernel(&mut self, interface: InterfaceId, packet: Mbuf) -> bool {
         self.kernel.push((interface, packet)).is_ok()
+    }
+
+    fn to_terminator(&mut self, service: Option<ServiceId>, packet: Mbuf) -> bool {
+        self.terminator.push((service, packet)).is_ok()
     }
 }

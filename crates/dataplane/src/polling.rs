@@ -20,6 +20,7 @@ use crate::idle::Idle;
 use crate::nic_thread::NicThread;
 use crate::outbox::{MbufOutbox, OffloadRequest, TxPort};
 use crate::report::WorkerView;
+use crate::terminator_thread::{ForTerminator, TO_TERMINATOR};
 use crate::threads::{Group, Threads};
 use crate::utilization::LoopCounters;
 use crate::worker::{self, Injected, LoopSettings, PolledQueue, Taken, Worker};
@@ -48,6 +49,7 @@ pub(crate) struct Hands {
     offload: Vec<rtrb::Consumer<OffloadRequest>>,
     resolve: Vec<rtrb::Consumer<HopId>>,
     kernel: Vec<rtrb::Consumer<ForKernel>>,
+    terminator: Vec<rtrb::Consumer<ForTerminator>>,
     views: Vec<WorkerView>,
     loops: Vec<WorkerLoop>,
     catchers: Vec<rtrb::Producer<Catcher>>,
@@ -67,6 +69,11 @@ impl Hands {
     /// Takes the rings with what the workers have for the kernel.
     pub(crate) fn take_for_kernel(&mut self) -> Vec<rtrb::Consumer<ForKernel>> {
         std::mem::take(&mut self.kernel)
+    }
+
+    /// Takes the rings with what the workers have for the terminator.
+    pub(crate) fn take_for_terminator(&mut self) -> Vec<rtrb::Consumer<ForTerminator>> {
+        std::mem::take(&mut self.terminator)
     }
 
     /// Takes what the report shows of the workers.
@@ -173,12 +180,14 @@ impl<'a> Crew<'a> {
         let (offload, offload_taken) = rtrb::RingBuffer::new(depth);
         let (resolve, resolve_taken) = rtrb::RingBuffer::new(HOPS);
         let (kernel, kernel_taken) = rtrb::RingBuffer::new(TO_KERNEL);
+        let (terminator, terminator_taken) = rtrb::RingBuffer::new(TO_TERMINATOR);
         let settings = setup::settings(self.config, self.seed);
         let pipeline = Pipeline::new(Arc::clone(self.shared), number, settings)?;
         let cycles = Arc::<LoopCounters>::default();
         hands.offload.push(offload_taken);
         hands.resolve.push(resolve_taken);
         hands.kernel.push(kernel_taken);
+        hands.terminator.push(terminator_taken);
         let (queues, counters) = (share.receive.len(), pipeline.counters());
         let counters_of_loop = Arc::clone(&cycles);
         hands.loops.push(WorkerLoop { counters: counters_of_loop, queues, burst });
@@ -188,6 +197,7 @@ impl<'a> Crew<'a> {
             offload,
             resolve,
             kernel,
+            terminator,
             workers: ends.to,
             pool: self.pool.clone(),
             counters: pipeline.counters(),

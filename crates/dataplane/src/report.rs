@@ -56,7 +56,7 @@ pub(crate) struct Reporter {
     ports: Vec<PortView>,
     workers: Vec<WorkerView>,
     /// Counters of what the keeper and the kernel send by themselves.
-    slow: [Arc<Counters>; 2],
+    slow: [Arc<Counters>; 3],
     desk: RulesDesk,
     checks: Arc<Board>,
     balance: Arc<BalanceBoard>,
@@ -78,7 +78,7 @@ impl Reporter {
         clock: Clock,
         memory: String,
         (ports, workers): (Vec<PortView>, Vec<WorkerView>),
-        slow: [Arc<Counters>; 2],
+        slow: [Arc<Counters>; 3],
         (desk, captures, announcing): (RulesDesk, Captures, Option<Announcing>),
         (checks, balance): (Arc<Board>, Arc<BalanceBoard>),
     ) -> Self {

@@ -13,6 +13,8 @@ words! {
         Http => "http",
         /// Connections over TCP that begin with TLS (RFC 8446): HNLB answers the client's SYN itself, reads the ClientHello, and chooses the backend by the server name and the ALPN protocols in it. Nothing is decrypted.
         Tls => "tls",
+        /// Requests of HTTP/1 over TLS (RFC 9110 section 4.2.2): HNLB has the certificates, ends TCP and TLS towards the client, and sends the requests to backends over TCP.
+        Https => "https",
     }
 }
 
@@ -20,14 +22,14 @@ impl Protocol {
     /// Whether connections have routes: HNLB reads what clients send first.
     #[must_use]
     pub const fn is_routed(self) -> bool {
-        matches!(self, Self::Http | Self::Tls)
+        matches!(self, Self::Http | Self::Https | Self::Tls)
     }
 
     /// The transport protocol of its packets.
     #[must_use]
     pub const fn transport(self) -> Transport {
         match self {
-            Self::Tcp | Self::Http | Self::Tls => Transport::Tcp,
+            Self::Tcp | Self::Http | Self::Https | Self::Tls => Transport::Tcp,
             Self::Udp => Transport::Udp,
         }
     }

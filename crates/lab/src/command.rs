@@ -9,8 +9,8 @@ use crate::column::Column;
 use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Holder, Visitor};
 use crate::{
-    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, http, kernel,
-    latency, nf, pair, reload, topology, vm_check, xdp,
+    Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, http, https,
+    kernel, latency, nf, pair, reload, topology, vm_check, xdp,
 };
 
 /// The commands of `hnlb lab`.
@@ -160,6 +160,21 @@ pub enum LabCommand {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Terminate TLS: curl, wrk and openssl through HNLB, certificates exchanged under load, bodies over good and bad links
+    Https {
+        /// Also move 1 GiB each way, and load for longer
+        #[arg(long)]
+        long: bool,
+        /// Also move 100 MB over links of client and backends that lose, repeat, delay and reorder
+        #[arg(long)]
+        faulty: bool,
+        /// What happens on the bad links
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How often certificates are exchanged under load
+        #[arg(long, default_value_t = 10)]
+        swaps: u32,
+    },
     /// Let HNLB's kernel serve, check backends and route over the port that HNLB drives, and flood it
     Kernel {
         /// Run only these encodings; may be given several times
@@ -253,6 +268,9 @@ impl LabCommand {
             Self::Xdp => xdp::run(binary, &stop),
             Self::Http { long, faulty, seed } => {
                 http::run(binary, &stop, &http::Wanted { long, faulty, seed })
+            }
+            Self::Https { long, faulty, seed, swaps } => {
+                https::run(binary, &stop, &https::Wanted { long, faulty, seed, swaps })
             }
             Self::Dns { xdp } => dns::run(binary, &stop, xdp),
             Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),

@@ -35,6 +35,7 @@ mod health;
 mod host;
 mod http;
 pub mod http_bench;
+mod https;
 mod kernel;
 mod lab;
 pub mod latency;

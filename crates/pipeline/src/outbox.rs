@@ -1,6 +1,6 @@
 //! The way out of the pipeline.
 use conntrack::ConnId;
-use flow::{HopId, InterfaceId, PortId};
+use flow::{HopId, InterfaceId, PortId, ServiceId};
 use state::{Offload, Source};
 
 /// Takes what a pipeline gives out. The caller of
@@ -27,4 +27,10 @@ pub trait Outbox<B> {
     /// Gives `packet`, without a tag, to the kernel, as one that came in on
     /// `interface`. `false`: there is no room for it, and it is dropped.
     fn to_kernel(&mut self, interface: InterfaceId, packet: B) -> bool;
+
+    /// Gives `packet` to the terminator of TLS; `service`: it is a client's to that.
+    /// `false`: there is no room for it, or no terminator, and it is dropped.
+    fn to_terminator(&mut self, _service: Option<ServiceId>, _packet: B) -> bool {
+        false
+    }
 }

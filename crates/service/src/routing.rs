@@ -33,6 +33,8 @@ pub struct RoutesSpec {
     pub rebalance: Rebalance,
     /// Whether clients begin with TLS, which is not decrypted; otherwise with requests.
     pub tls: bool,
+    /// Whether TCP and TLS end here: the requests come out of their records.
+    pub terminates: bool,
 }
 
 /// What becomes of the requests of a route.
@@ -114,6 +116,7 @@ pub(crate) struct Routing {
     groups: Box<[Group]>,
     rebalance: Rebalance,
     tls: bool,
+    pub(crate) terminates: bool,
     /// The group of each backend, by place.
     members: Box<[GroupId]>,
 }
@@ -152,7 +155,7 @@ impl Routing {
     /// The rules of `spec`, whose compiled backends are `backends`. A rule for a group
     /// without backends is for none that serves.
     pub(crate) fn new(routes: &RoutesSpec, spec: &ServiceSpec, backends: &[Backend]) -> Self {
-        let RoutesSpec { rules: routes, rebalance, tls } = routes;
+        let RoutesSpec { rules: routes, rebalance, tls, terminates } = routes;
         let mut names: Vec<Option<&str>> = vec![None];
         let own = spec.backends.iter().map(|own| own.group.as_deref());
         let asked = routes.iter().map(|route| route.goal.group());
@@ -174,6 +177,7 @@ impl Routing {
             rules: rules.into(),
             rebalance: *rebalance,
             tls: *tls,
+            terminates: *terminates,
             groups: names.iter().map(|_| Group::default()).collect(),
             members: own.map(id).collect(),
         };

@@ -216,7 +216,7 @@ impl Service {
             port: self.port,
             proto: self.proto,
             mode: &self.mode,
-            tls: self.routing.as_ref().map(Routing::is_tls),
+            routed: self.routing.as_ref().map(|own| (own.is_tls(), own.terminates)),
         }
     }
 
@@ -324,11 +324,26 @@ impl Service {
         self.routing.as_ref().is_some_and(Routing::is_tls)
     }
 
-    /// Whether it balances HTTP requests or TLS connections: the L7 agent takes its packets.
+    /// Whether it balances requests or TLS connections by what clients send first: its
+    /// connections are not in the connection table.
     #[inline]
     #[must_use]
-    pub const fn is_spliced(&self) -> bool {
+    pub const fn is_routed(&self) -> bool {
         self.routing.is_some()
+    }
+
+    /// Whether the L7 agent takes its packets.
+    #[inline]
+    #[must_use]
+    pub fn is_spliced(&self) -> bool {
+        self.routing.as_ref().is_some_and(|own| !own.terminates)
+    }
+
+    /// Whether TCP and TLS of its clients end here.
+    #[inline]
+    #[must_use]
+    pub fn is_terminated(&self) -> bool {
+        self.routing.as_ref().is_some_and(|own| own.terminates)
     }
 
     pub(crate) const fn routing(&self) -> Option<&Routing> {

@@ -127,14 +127,14 @@ pub(crate) struct Identity<'a> {
     pub(crate) port: Option<u16>,
     pub(crate) proto: Transport,
     pub(crate) mode: &'a ModeSpec,
-    /// Of a service with routes: whether clients begin with TLS.
-    pub(crate) tls: Option<bool>,
+    /// Of a service with routes: whether clients begin with TLS, and whether it ends here.
+    pub(crate) routed: Option<(bool, bool)>,
 }
 
 impl Identity<'_> {
     pub(crate) fn succeeds(&self, old: &Self) -> bool {
-        let same = (self.name, self.vip, self.port, self.proto, self.tls)
-            == (old.name, old.vip, old.port, old.proto, old.tls);
+        let same = (self.name, self.vip, self.port, self.proto, self.routed)
+            == (old.name, old.vip, old.port, old.proto, old.routed);
         same && match (old.mode, self.mode) {
             (ModeSpec::Nat, ModeSpec::Nat)
             | (ModeSpec::Dsr, ModeSpec::Dsr)
@@ -164,8 +164,8 @@ impl ServiceSpec {
 
     pub(crate) fn identity(&self) -> Identity<'_> {
         let Self { name, vip, port, proto, mode, routes, .. } = self;
-        let tls = routes.as_ref().map(|routes| routes.tls);
-        Identity { name, vip: *vip, port: *port, proto: *proto, mode, tls }
+        let routed = routes.as_ref().map(|routes| (routes.tls, routes.terminates));
+        Identity { name, vip: *vip, port: *port, proto: *proto, mode, routed }
     }
 }
 

@@ -328,8 +328,8 @@ type Pairs = Box<[(ServiceId, BackendId)]>;
 fn index_backends(services: &[Service]) -> (Index<(u32, u32)>, Pairs, bool) {
     let mut groups: BTreeMap<(IpAddr, Transport, u16), Vec<_>> = BTreeMap::new();
     // Of one way services no answer comes from a backend's own address.
-    // Of spliced services the L7 agent knows which answers it expects.
-    let answers = |service: &&Service| !service.forwarding().is_one_way() && !service.is_spliced();
+    // Of services of requests the L7 agent and the terminator know which answers they expect.
+    let answers = |service: &&Service| !service.forwarding().is_one_way() && !service.is_routed();
     for service in services.iter().filter(answers) {
         for backend in service.backends() {
             let at = (backend.address, service.proto(), backend.port.unwrap_or(0));

@@ -17,17 +17,46 @@ const OWN: [&str; 6] = [
     "x-request-id",
 ];
 
-/// What the agent adds to a request.
+/// What is added to a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Additions {
+pub struct Additions {
     /// Who has sent it.
-    pub(crate) client: SocketAddr,
+    pub client: SocketAddr,
+    /// What it came by: `http` or `https`.
+    pub scheme: &'static str,
     /// Its number.
-    pub(crate) id: u64,
+    pub id: u64,
+}
+
+/// Where a header is written.
+pub(crate) trait Sink {
+    /// Appends. `None`: there is no room.
+    fn push(&mut self, bytes: &[u8]) -> Option<()>;
+}
+
+impl Sink for Block {
+    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        Self::push(self, bytes)
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        self.extend_from_slice(bytes);
+        Some(())
+    }
+}
+
+/// The header of `request` as a backend gets it. `None`: the client's address does not fit
+/// into the fields that name it, which cannot be.
+#[must_use]
+pub fn forwarded_header(request: &Request<'_>, added: &Additions) -> Option<Vec<u8>> {
+    let mut header = Vec::with_capacity(request.length + 256);
+    write(&mut header, request, added).map(|()| header)
 }
 
 /// Writes the header of `request` into `block`. `None`: it does not fit.
-pub(crate) fn write(block: &mut Block, request: &Request<'_>, added: &Additions) -> Option<()> {
+pub(crate) fn write(block: &mut impl Sink, request: &Request<'_>, added: &Additions) -> Option<()> {
     for part in [request.method, " ", request.target, " HTTP/1."] {
         block.push(part.as_bytes())?;
     }
@@ -67,15 +96,15 @@ fn keeps(request: &Request<'_>) -> Option<bool> {
     }
 }
 
-fn forwarded(block: &mut Block, request: &Request<'_>, added: &Additions) -> Option<()> {
-    let ip = added.client.ip();
+fn forwarded(block: &mut impl Sink, request: &Request<'_>, added: &Additions) -> Option<()> {
+    let (ip, scheme) = (added.client.ip(), added.scheme);
     // IPv6 addresses are quoted (RFC 7239 section 6), and so are hosts with a port.
     let (open, close) = if ip.is_ipv6() { ("\"[", "]\"") } else { ("", "") };
     let mut text = ArrayVec::<u8, 512>::new();
     let fields = write!(
         text,
-        "X-Forwarded-For: {ip}\r\nX-Forwarded-Proto: http\r\nX-Request-Id: {:016x}\r\n\
-         Forwarded: for={open}{ip}{close};proto=http",
+        "X-Forwarded-For: {ip}\r\nX-Forwarded-Proto: {scheme}\r\nX-Request-Id: {:016x}\r\n\
+         Forwarded: for={open}{ip}{close};proto={scheme}",
         added.id,
     );
     fields.ok()?;
@@ -97,7 +126,7 @@ mod tests {
         let mut block = Blocks::new(1).get().unwrap();
         let request = Request::parse(text.as_bytes()).unwrap().unwrap();
         let client = "[2001:db8::1]:99".parse().unwrap();
-        write(&mut block, &request, &Additions { client, id: 10 }).unwrap();
+        write(&mut block, &request, &Additions { client, scheme: "http", id: 10 }).unwrap();
         String::from_utf8(block.bytes().to_vec()).unwrap()
     }
 

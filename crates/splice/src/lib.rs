@@ -47,6 +47,7 @@ mod world;
 
 pub use agent::{Agent, Passing};
 pub use ends::Ends;
+pub use forwarding::{Additions, forwarded_header};
 pub use framing::{BadChunk, Chunked};
 pub use hello::{Hello, HelloError};
 pub use options::{Offer, Stamps};

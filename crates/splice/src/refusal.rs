@@ -44,6 +44,7 @@ refusals! {
     Length 400 "Bad Request" "The Content-Length is no number.",
     ManyLengths 400 "Bad Request" "There are several Content-Length fields.",
     LengthAndCoding 400 "Bad Request" "There are both Content-Length and Transfer-Encoding.",
+    Chunks 400 "Bad Request" "The body is not chunked as it should be.",
     Coding 501 "Not Implemented" "The Transfer-Encoding is not chunked alone.",
     CodingBefore11 400 "Bad Request" "An HTTP/1.0 request has a Transfer-Encoding.",
     Connection 400 "Bad Request" "The Connection field names a field that must arrive.",

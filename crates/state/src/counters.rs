@@ -86,6 +86,8 @@ counters! {
         HttpUnknown "http_unknown" "To a service of protocol http or tls, or from its backend, and of no connection.",
         ToWorkerFull "to_worker_full" "Packets of a service of protocol http or tls for whose worker there was no room in the ring.",
         HttpMalformed "http_malformed" "To a service of protocol http or tls, or from its backend, and no whole TCP segment.",
+        HttpsMalformed "https_malformed" "Fragments of packets to a service of protocol https, or from its backend.",
+        HttpsFull "https_full" "Packets of services of protocol https for which the terminator's ring had no room.",
     }
     Consumed {
         IcmpPieces "icmp_pieces" "Fragments of ICMP messages to us, kept until the message is whole.",
@@ -94,6 +96,7 @@ counters! {
         ToKernel "to_kernel" "Packets given to the kernel, over the interface that it has in the place of theirs.",
         ToWorker "to_worker" "Packets of a service of protocol http or tls given to the worker that has the client's connections.",
         HttpTaken "http_taken" "Segments of services of protocol http or tls that HNLB took itself: handshakes, headers, acknowledgements of its own answers.",
+        HttpsTaken "https_taken" "Packets of services of protocol https given to the terminator.",
     }
     Held {
         FragmentsHeld "fragments_held" "Fragments that wait for the first one.",
@@ -152,6 +155,21 @@ counters! {
         HttpConnections "http_connections" "Connections of clients to services of protocol http or tls.",
         HttpCookies "http_cookies" "SYNs to services of protocol http or tls that were answered by a cookie, since the half-open connections were too many.",
         HttpSteady "http_steady" "Packets of services of protocol http or tls that passed on the fast path: what is behind a header, and what acknowledges it.",
+        HttpsConnections "https_connections" "SYNs of clients taken by services of protocol https.",
+        HttpsEstablished "https_established" "TLS handshakes done.",
+        HttpsFailed "https_failed" "TLS handshakes that failed: no version, suite or certificate in common, or bytes that are no handshake.",
+        HttpsRefused "https_refused" "TLS handshakes refused since as many of the service or of the client's network wait as may.",
+        HttpsSlow "https_slow" "TLS handshakes that were not done in time.",
+        HttpsBadRecord "https_bad_record" "TLS connections ended for a record that could not be opened, or for a renegotiation.",
+        HttpsRequests "https_requests" "Requests to services of protocol https sent to a backend.",
+        HttpsAnswered "https_answered" "Requests to services of protocol https answered by a route's redirect or page.",
+        HttpsErrors "https_errors" "Requests to services of protocol https answered with an error.",
+        HttpsBackendFailed "https_backend_failed" "Connections for services of protocol https that a backend refused or did not answer; another backend was tried.",
+        HttpsBadResponse "https_bad_response" "Responses to requests of services of protocol https that could not be read, or ended too early.",
+        HttpsNoRoom "https_no_room" "Connections to services of protocol https that had to make room for another, or found none.",
+        HttpsIdle "https_idle" "Connections to services of protocol https that were silent for too long in the middle of a request or a response.",
+        HttpsUnknown "https_unknown" "Packets of no connection given to the terminator.",
+        HttpsUnsent "https_unsent" "Packets that the terminator made and could not send: no route, no buffer, or the next hop's Ethernet address isn't known yet.",
         HttpRequests "http_requests" "Requests sent to a backend.",
         HttpBackendFailed "http_backend_failed" "Connections that a backend refused or did not answer; another backend was tried.",
         HttpOwned "http_owned" "Headers that lost a segment, so that HNLB acknowledged and kept a part of them.",

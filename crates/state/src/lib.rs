@@ -8,6 +8,7 @@
 
 mod backend_counts;
 mod backend_totals;
+mod claims;
 mod counters;
 mod gates;
 mod marks;
@@ -21,6 +22,7 @@ mod tunnels;
 
 pub use backend_counts::{Account, BackendCounts, Carried, Ways};
 pub use backend_totals::BackendTotals;
+pub use claims::Claims;
 pub use counters::{Counter, Counters};
 pub use gates::Gates;
 pub use marks::{MarkTable, Marked};

@@ -10,7 +10,7 @@ use l3::{Interfaces, NeighbourTable, RouteTable};
 use service::{BackendLoads, ServiceTable};
 use wire::Mac;
 
-use crate::{BackendTotals, Gates, MarkTable, QueueEpochs, QueueTable, Tunnels};
+use crate::{BackendTotals, Claims, Gates, MarkTable, QueueEpochs, QueueTable, Tunnels};
 
 /// The configuration in the form that workers read. Replaced as a whole; a
 /// worker picks a new one up at its loop's top. The control thread keeps the
@@ -86,6 +86,7 @@ pub struct Shared {
     neighbours: NeighbourTable,
     loads: BackendLoads,
     totals: BackendTotals,
+    claims: Claims,
     snapshot: ArcSwap<Snapshot>,
     /// By [`PortId`].
     ports: Vec<PortShared>,
@@ -101,8 +102,9 @@ impl Shared {
         ports: Vec<PortShared>,
     ) -> Self {
         let (loads, totals) = (BackendLoads::default(), BackendTotals::default());
+        let claims = Claims::default();
         let snapshot = ArcSwap::from(snapshot.into());
-        Self { table, neighbours, loads, totals, snapshot, ports }
+        Self { table, neighbours, loads, totals, claims, snapshot, ports }
     }
 
     /// The same with `loads` as what each backend carries.
@@ -136,6 +138,13 @@ impl Shared {
     #[must_use]
     pub const fn totals(&self) -> &BackendTotals {
         &self.totals
+    }
+
+    /// Which packets from backends are the terminator's.
+    #[inline]
+    #[must_use]
+    pub const fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     /// All ports, by [`PortId`].

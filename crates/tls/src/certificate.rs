@@ -75,6 +75,17 @@ pub enum CertificateError {
         /// What differs.
         source: rustls::Error,
     },
+    /// The file is no key of session tickets.
+    #[error(
+        "{path} has {length} bytes and is no key of session tickets; write 32 bytes, or 64 \
+         hexadecimal digits: openssl rand -hex 32"
+    )]
+    Tickets {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        length: usize,
+    },
     /// Two certificates have one name.
     #[error("two certificates are for '{0}'")]
     Twice(String),
@@ -205,7 +216,7 @@ impl Certificate {
 }
 
 /// Whether nobody but the owner may read a key.
-fn check_mode(path: &Path) -> Result<(), CertificateError> {
+pub(crate) fn check_mode(path: &Path) -> Result<(), CertificateError> {
     let metadata = std::fs::metadata(path)
         .map_err(|source| CertificateError::Read { path: path.to_owned(), source })?;
     let mode = metadata.permissions().mode() & 0o7777;

@@ -99,13 +99,29 @@ impl Pool {
     /// # Errors
     /// The system gives no thread.
     pub fn new(settings: PoolSettings) -> Result<Self, PoolError> {
+        Self::on(settings, || {})
+    }
+
+    /// As [`Pool::new`]; each thread calls `begin` first, to go to its core.
+    ///
+    /// # Errors
+    /// As [`Pool::new`].
+    pub fn on(
+        settings: PoolSettings,
+        begin: impl Fn() + Clone + Send + 'static,
+    ) -> Result<Self, PoolError> {
         let shared = Arc::<Shared>::default();
         let (sender, finished) = channel();
         let mut pool = Self { settings, shared, finished, threads: Vec::new() };
         for number in 0..settings.threads.max(1) {
             let (shared, sender) = (Arc::clone(&pool.shared), sender.clone());
             let thread = std::thread::Builder::new().name(format!("handshake{number}"));
-            pool.threads.push(thread.spawn(move || shared.work(&sender))?);
+            let begin = begin.clone();
+            let run = move || {
+                begin();
+                shared.work(&sender);
+            };
+            pool.threads.push(thread.spawn(run)?);
         }
         Ok(pool)
     }

@@ -1,6 +1,7 @@
 //! Session tickets whose keys follow from one configured key and the time, so that load
 //! balancers with the same configuration resume each other's sessions (RFC 8446 section
 //! 4.6.1, RFC 5077).
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,8 @@ use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
 use zeroize::Zeroizing;
 
+use crate::certificate::{CertificateError, check_mode};
+
 /// Seconds for which tickets are made with one key. A ticket is accepted in the period
 /// after its own, too.
 const PERIOD_S: u64 = 6 * 3600;
@@ -17,6 +20,7 @@ const PERIOD_S: u64 = 6 * 3600;
 const FRONT: usize = 4 + 12;
 
 /// The configured key.
+#[derive(Clone)]
 pub struct TicketKey(Zeroizing<[u8; 32]>);
 
 impl std::fmt::Debug for TicketKey {
@@ -39,6 +43,30 @@ impl TicketKey {
     #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
         Self(Zeroizing::new(key))
+    }
+
+    /// Reads a key: 32 bytes, or 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`CertificateError`] names the file and what is wrong.
+    pub fn read(path: &Path) -> Result<Self, CertificateError> {
+        check_mode(path)?;
+        let read = |source| CertificateError::Read { path: path.to_owned(), source };
+        let text = Zeroizing::new(std::fs::read(path).map_err(read)?);
+        let wrong = || CertificateError::Tickets { path: path.to_owned(), length: text.len() };
+        if let Ok(key) = <[u8; 32]>::try_from(text.as_slice()) {
+            return Ok(Self::new(key));
+        }
+        let digits = text.trim_ascii();
+        let mut key = Zeroizing::new([0; 32]);
+        if digits.len() != 64 {
+            return Err(wrong());
+        }
+        for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| wrong())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(key))
     }
 
     /// A key by chance, for one load balancer alone; `None`: the system gives none.

@@ -10,6 +10,7 @@ use crate::tree::Way;
 use super::{Findings, tls};
 
 pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    super::service_tls::check(findings, way, service);
     if !service.protocol.is_routed() {
         return check_others(findings, way, service);
     }
@@ -187,7 +188,7 @@ fn check_service(findings: &mut Findings<'_>, way: &Way, service: &Service) {
 }
 
 const fn usual_port(protocol: Protocol) -> u16 {
-    if matches!(protocol, Protocol::Tls) { 443 } else { 80 }
+    if matches!(protocol, Protocol::Tls | Protocol::Https) { 443 } else { 80 }
 }
 
 fn check_route(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute) {

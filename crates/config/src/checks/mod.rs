@@ -11,6 +11,7 @@ mod pools;
 mod quic;
 mod reach;
 mod routes;
+mod service_tls;
 mod services;
 mod status;
 mod tls;

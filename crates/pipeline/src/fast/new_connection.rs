@@ -142,7 +142,7 @@ impl NewConnections {
         let is_usual =
             matches!(service.mode(), ModeSpec::Nat | ModeSpec::Dsr | ModeSpec::Tunnel(_))
                 && !service.reads_connection_ids()
-                && !service.is_spliced();
+                && !service.is_routed();
         if !is_usual || !is_client(cx, client) {
             return None;
         }

@@ -4,7 +4,8 @@
 //! ```text
 //! parse ─┬─ TCP, UDP ─► matching ─┬─ mark, queue or table knows it ─► act ─► out
 //!        │                        ├─ no connection ─► miss: schedule ─► act ─► out
-//!        │                        └─ a service of requests ─► spliced: the L7 agent ► out
+//!        │                        ├─ a service of requests ─► spliced: the L7 agent ► out
+//!        │                        └─ one that ends TLS ─► terminated: to the terminator
 //!        ├─ later fragments ─► fragment: as the first ──────────────► act ─► out
 //!        ├─ ARP, neighbour discovery ─► answer: answered or learnt
 //!        └─ ICMP ─► answer: echoes answered, errors translated ───────────► out
@@ -47,6 +48,7 @@ mod reopening;
 pub(crate) mod spliced;
 mod spliced_error;
 pub(crate) mod stateless;
+pub(crate) mod terminated;
 pub(crate) mod waiting;
 
 /// Parses a packet; `None` if it is dropped and counted.
@@ -125,10 +127,14 @@ impl<B: PacketBuf> Stages<B> {
     ) {
         self.new_connections.disturb();
         let SlowPacket { headers, interface, kind, mark, verdict, sample } = known;
-        if let (Kind::Flow(key), Verdict::Unknown) = (&kind, verdict)
-            && let Some(worker) = self.spliced.owner(cx, key)
-        {
-            return cx.hand_over(worker, buf);
+        if let (Kind::Flow(key), Verdict::Unknown) = (&kind, verdict) {
+            if let Some(sender) = terminated::sender(cx, key) {
+                let packet = Packet { buf, headers, interface };
+                return terminated::terminate(cx, packet, key, sender);
+            }
+            if let Some(worker) = self.spliced.owner(cx, key) {
+                return cx.hand_over(worker, buf);
+            }
         }
         let packet = Packet { buf, headers, interface };
         match (kind, verdict) {

@@ -110,7 +110,7 @@ pub(crate) fn binding<O>(cx: &Context<'_, O>, key: &FlowKey) -> Option<Binding> 
 pub(crate) fn either<O>(cx: &Context<'_, O>, key: &FlowKey) -> Result<Decision, Counter> {
     match cx.snapshot.services.lookup(key) {
         // What the numbers in it mean, only the L7 agent knows.
-        Some(service) if service.is_spliced() => Err(Counter::IcmpUnrelated),
+        Some(service) if service.is_routed() => Err(Counter::IcmpUnrelated),
         Some(service) => forward(cx, service, key, None),
         None => reply(cx, key),
     }

@@ -162,7 +162,7 @@ impl Common {
         conn.keeps &= !request.upgrades;
         self.requests += 1;
         let id = self.cookies.number(conn.ends, self.requests);
-        let added = Additions { client: conn.client(), id };
+        let added = Additions { client: conn.client(), scheme: "http", id };
         forwarding::write(out, &request, &added).ok_or(Some(Refusal::TooLong))?;
         let rest = raw.get(request.length..).unwrap_or_default();
         let taken = conn.enter(&request, rest).map_err(|_| Some(Refusal::Coding))?;

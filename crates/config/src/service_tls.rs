@@ -1,0 +1,110 @@
+//! `[service.tls]`: how a service terminates TLS.
+use std::path::PathBuf;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text;
+
+/// How a service with the protocol `https` speaks TLS with its clients.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceTls {
+    /// The oldest version that is spoken.
+    #[serde(default)]
+    pub min_version: TlsVersion,
+    /// The file with the key of session tickets: 32 bytes, or 64 hexadecimal digits; readable by nobody but its owner. Instances with the same key take each other's tickets. Without a file the key is random, and ends with the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket_key: Option<PathBuf>,
+    /// The authorities of clients' certificates, as PEM. Without it clients are not asked for a certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients without a certificate of `client_ca` are refused.
+    #[serde(default = "yes")]
+    pub client_required: bool,
+    /// For how long browsers are told to ask for the host by HTTPS only, as the field Strict-Transport-Security says it (RFC 6797). A backend that sends the field itself is not contradicted.
+    #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "87600h"))]
+    pub hsts: Option<Duration>,
+    /// A certificate; at least one is needed.
+    #[serde(rename = "certificate", default)]
+    pub certificates: Vec<TlsCertificate>,
+}
+
+/// A certificate and its private key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlsCertificate {
+    /// The names for which it is shown: `www.example.org`, or `*.example.org` for names of one more label. A certificate without names is shown to all other clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// The file with the chain as PEM, the service's own certificate first.
+    pub chain: PathBuf,
+    /// The file with the private key as PEM; readable by nobody but its owner.
+    pub key: PathBuf,
+    /// The file with an OCSP response as DER, which is stapled to the certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ocsp: Option<PathBuf>,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TlsVersion {
+    /// RFC 5246, with AEAD suites only.
+    #[default]
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// RFC 8446.
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl ServiceTls {
+    /// The certificates as the crate `tls` reads them.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<tls::Certificate> {
+        let given = self.certificates.iter().cloned();
+        given
+            .map(|TlsCertificate { names, chain, key, ocsp }| tls::Certificate {
+                names,
+                chain,
+                key,
+                ocsp,
+            })
+            .collect()
+    }
+
+    /// A service's side of handshakes. A key of tickets that no file gives is `random`.
+    ///
+    /// # Errors
+    /// A file, and what is wrong with it.
+    pub fn server(&self, random: &tls::TicketKey) -> Result<tls::Tls, String> {
+        let tickets = match &self.ticket_key {
+            None => random.clone(),
+            Some(path) => tls::TicketKey::read(path).map_err(|error| error.to_string())?,
+        };
+        let settings = tls::ServerSettings {
+            certificates: self.certificates(),
+            alpn: vec!["http/1.1".to_owned()],
+            oldest: match self.min_version {
+                TlsVersion::Tls12 => tls::Version::Tls12,
+                TlsVersion::Tls13 => tls::Version::Tls13,
+            },
+            tickets,
+            client_ca: self.client_ca.clone(),
+            client_required: self.client_required,
+        };
+        tls::Tls::new(settings).map_err(|error| error.to_string())
+    }
+
+    /// The field Strict-Transport-Security.
+    #[must_use]
+    pub fn strict_transport(&self) -> Option<String> {
+        self.hsts.map(|span| format!("max-age={}", span.as_secs()))
+    }
+}

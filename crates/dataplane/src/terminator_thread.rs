@@ -1,0 +1,326 @@
+//! The thread that terminates TLS: packets of its services come from the workers, and
+//! those that it makes leave by the first worker. Handshakes are done by the pool's
+//! threads, which have the private keys at hand.
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use dpdk::{Mbuf, Mempool};
+use flow::{HopId, ServiceId, Transport};
+use packet::PacketBuf;
+use service::{Backend, RequestView, Routed, WorkerScheduleState};
+use splice::{Inquiry, Refusal, Request};
+use state::{Counter, Counters, Shared, Snapshot};
+use terminate::{Event, Route, Segment, Settings, Terminator, Terms, World};
+use tls::{Finished, Pool, Refused, Started};
+use wire::{FlowKey, Headers, TcpFlags, ethernet, vlan};
+
+use crate::clock::Clock;
+use crate::rings::drain;
+use crate::tls_terms::TlsTerms;
+use crate::worker::Injected;
+
+/// Packets of one worker that may wait for the terminator.
+pub(crate) const TO_TERMINATOR: usize = 4096;
+/// Packets of the terminator's that may wait for the worker that sends them.
+pub(crate) const FROM_TERMINATOR: usize = 4096;
+/// Next hops that may be asked for at once.
+pub(crate) const HOPS: usize = 256;
+/// Packets taken from one worker in one turn.
+const PER_TURN: usize = 64;
+/// Turns in which nothing happens before the thread rests.
+const PATIENCE: u32 = 200;
+/// How long it rests: workers make no system call to wake it.
+const REST: Duration = Duration::from_micros(100);
+/// The same while there is no connection.
+const LONG_REST: Duration = Duration::from_millis(1);
+/// Bytes around an IP packet that a buffer must have room for.
+const ETHERNET: usize = 14;
+
+/// A packet for the terminator; a service's name, if it is a client's to that.
+pub(crate) type ForTerminator = (Option<ServiceId>, Mbuf);
+
+/// Everything the thread owns.
+pub(crate) struct TerminatorThread {
+    terminator: Terminator,
+    given: Vec<rtrb::Consumer<ForTerminator>>,
+    surroundings: Surroundings,
+}
+
+/// The ways out of the thread.
+pub(crate) struct Ways {
+    /// To the worker that sends.
+    pub(crate) send: rtrb::Producer<Injected>,
+    /// To the keeper, which resolves next hops.
+    pub(crate) resolve: rtrb::Producer<HopId>,
+    pub(crate) pool: Mempool,
+}
+
+/// What surrounds the terminator.
+struct Surroundings {
+    shared: Arc<Shared>,
+    snapshot: Arc<Snapshot>,
+    terms: Arc<TlsTerms>,
+    handshakes: Option<Pool>,
+    schedule: WorkerScheduleState,
+    ways: Ways,
+    /// Packets that found no room on the way to the worker.
+    waiting: VecDeque<Injected>,
+    counters: Arc<Counters>,
+    now_ms: u64,
+}
+
+impl TerminatorThread {
+    /// The thread of the services whose `terms` these are, which gets what workers have
+    /// `given`. `handshakes` is `None` if there was no such service at the start.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        terms: Arc<TlsTerms>,
+        given: Vec<rtrb::Consumer<ForTerminator>>,
+        ways: Ways,
+        (handshakes, secret): (Option<Pool>, [u64; 2]),
+    ) -> Self {
+        let snapshot = shared.snapshot();
+        let mtu = snapshot.interfaces.iter().map(|(_, own)| own.mtu).min().unwrap_or(1500);
+        let settings = Settings { mtu: mtu.into(), secret, ..Settings::default() };
+        // A number that no worker has, so that it begins its rounds elsewhere.
+        let schedule = WorkerScheduleState::new(given.len(), &snapshot.services);
+        let surroundings = Surroundings {
+            shared,
+            snapshot,
+            terms,
+            handshakes,
+            schedule,
+            ways,
+            waiting: VecDeque::new(),
+            counters: Arc::default(),
+            now_ms: 0,
+        };
+        Self { terminator: Terminator::new(settings), given, surroundings }
+    }
+
+    /// Its counters.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.surroundings.counters)
+    }
+
+    /// Runs until `stop`.
+    pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
+        let mut quiet = 0_u32;
+        while !stop.load(Ordering::Relaxed) {
+            if self.turn(clock.now_ms()) {
+                quiet = 0;
+                continue;
+            }
+            quiet = quiet.saturating_add(1);
+            if self.terminator.usage().connections == 0 {
+                std::thread::sleep(LONG_REST);
+            } else if quiet > PATIENCE {
+                std::thread::sleep(REST);
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Whether there was anything to do.
+    fn turn(&mut self, now_ms: u64) -> bool {
+        let Self { terminator, given, surroundings } = self;
+        surroundings.begin(now_ms);
+        let mut found = 0;
+        for (service, packet) in drain(given, PER_TURN) {
+            found += 1;
+            let Some(segment) = segment(packet.bytes()) else {
+                surroundings.counters.count(Counter::HttpsUnknown);
+                continue;
+            };
+            match service {
+                Some(service) => terminator.from_client(segment, service, now_ms, surroundings),
+                None => terminator.from_backend(segment, surroundings),
+            }
+        }
+        let made = surroundings.counters.get(Counter::OriginatedPackets);
+        terminator.turn(now_ms, surroundings);
+        surroundings.flush();
+        found > 0 || surroundings.counters.get(Counter::OriginatedPackets) != made
+    }
+}
+
+/// The TCP segment of a frame that a worker has checked.
+fn segment(frame: &[u8]) -> Option<Segment> {
+    let headers = Headers::parse(frame).ok()?;
+    let key = headers.flow(frame)?;
+    let flags = headers.tcp_flags;
+    Some(Segment {
+        ip: frame.get(headers.l3.into()..headers.end.into())?.to_vec(),
+        from: key.src(),
+        to: key.dst(),
+        opens: flags.any(TcpFlags::SYN) && !flags.any(TcpFlags::ACK),
+        resets: flags.any(TcpFlags::RST),
+    })
+}
+
+impl Surroundings {
+    fn begin(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        let now = self.shared.snapshot();
+        if !Arc::ptr_eq(&now, &self.snapshot) {
+            self.schedule.follow(&now.services);
+            self.snapshot = now;
+        }
+    }
+
+    /// Sends what waits, as far as there is room.
+    fn flush(&mut self) {
+        while let Some(packet) = self.waiting.pop_front() {
+            if let Err(rtrb::PushError::Full(packet)) = self.ways.send.push(packet) {
+                self.waiting.push_front(packet);
+                return;
+            }
+        }
+    }
+
+    /// The frame of an IP packet on its way to `to`.
+    fn frame(&mut self, packet: &[u8], to: IpAddr) -> Option<Injected> {
+        let (interface, next) = self.snapshot.routes.next(to)?;
+        let neighbours = self.shared.neighbours();
+        let hop = neighbours.hop(interface, next, self.now_ms)?;
+        let (id, mac) = neighbours.resolve(hop, self.now_ms)?;
+        let interface = self.snapshot.interfaces.get(id)?;
+        let Some(mac) = mac else {
+            self.counters.count(Counter::ResolveAsked);
+            // The keeper finds it in the neighbour table, too, only later.
+            let _ = self.ways.resolve.push(hop);
+            return None;
+        };
+        let mut buf = self.ways.pool.alloc()?;
+        if !buf.resize(ETHERNET + packet.len()) {
+            return None;
+        }
+        let kind: u16 = if to.is_ipv4() { 0x0800 } else { 0x86dd };
+        let bytes = buf.bytes_mut();
+        bytes.get_mut(12..ETHERNET)?.copy_from_slice(&kind.to_be_bytes());
+        bytes.get_mut(ETHERNET..)?.copy_from_slice(packet);
+        ethernet::set_macs(bytes, mac, interface.mac).then_some(())?;
+        interface.vlan.is_none_or(|id| vlan::push(&mut buf, id)).then_some(())?;
+        Some((interface.port, buf))
+    }
+
+    fn key(backend: SocketAddr, local: SocketAddr) -> Option<FlowKey> {
+        FlowKey::new(Transport::Tcp, backend, local)
+    }
+}
+
+impl World for Surroundings {
+    fn send(&mut self, packet: Vec<u8>, to: IpAddr) {
+        match self.frame(&packet, to) {
+            // A packet that is lost here is repeated, as one that is lost on the wire.
+            Some(frame) if self.waiting.len() < FROM_TERMINATOR => {
+                self.counters.count(Counter::OriginatedPackets);
+                self.waiting.push_back(frame);
+                self.flush();
+            }
+            _ => self.counters.count(Counter::HttpsUnsent),
+        }
+    }
+
+    fn terms(&mut self, service: ServiceId) -> Option<Arc<Terms>> {
+        self.terms.of(self.snapshot.services.service(service)?.name())
+    }
+
+    fn route(&mut self, inquiry: &Inquiry<'_>, request: &Request<'_>) -> Result<Route, Refusal> {
+        let Inquiry { service, ends: [client, vip], tried, kept } = *inquiry;
+        let service = self.snapshot.services.service(service).ok_or(Refusal::NoBackend)?;
+        let asked = Asked(request);
+        let group = match service.route(&asked).ok_or(Refusal::NoBackend)? {
+            Routed::Group(group) => group,
+            Routed::Reply(reply) if reply.names_host() && request.host.is_empty() => {
+                return Err(Refusal::NoHost);
+            }
+            Routed::Reply(reply) => {
+                let answer = reply.pieces(&asked).collect::<String>().into_bytes();
+                return Ok(Route::Answer(answer, reply.status()));
+            }
+        };
+        if !service.has_group(group) {
+            return Err(Refusal::NoRoute);
+        }
+        let at = |own: &Backend| SocketAddr::new(own.address, own.port.unwrap_or(vip.port()));
+        if let Some(backend) = kept
+            && service.stays(group, |own| at(own) == backend)
+        {
+            return Ok(Route::Backend(backend));
+        }
+        let flow = Self::key(client, vip).ok_or(Refusal::NoBackend)?;
+        let is_tried = |own: &Backend| tried.contains(&at(own));
+        let chosen = service.schedule_in(group, &flow, &mut self.schedule, &is_tried);
+        chosen.map(|own| Route::Backend(at(own))).ok_or(Refusal::NoBackend)
+    }
+
+    fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool {
+        Self::key(backend, local).is_some_and(|key| self.shared.claims().insert(&key))
+    }
+
+    fn release(&mut self, backend: SocketAddr, local: SocketAddr) {
+        if let Some(key) = Self::key(backend, local) {
+            self.shared.claims().remove(&key);
+        }
+    }
+
+    fn start(&mut self, started: Started) -> Result<(), Refused> {
+        let pool = self.handshakes.as_ref().ok_or(Refused::Service)?;
+        pool.start(started).map_err(|(refused, _)| refused)
+    }
+
+    fn finished(&mut self) -> Option<Finished> {
+        self.handshakes.as_ref()?.finished()
+    }
+
+    fn count(&mut self, event: Event) {
+        self.counters.count(match event {
+            Event::Opened => Counter::HttpsConnections,
+            Event::Established => Counter::HttpsEstablished,
+            Event::HandshakeFailed => Counter::HttpsFailed,
+            Event::HandshakeRefused => Counter::HttpsRefused,
+            Event::HandshakeSlow => Counter::HttpsSlow,
+            Event::BadRecord => Counter::HttpsBadRecord,
+            Event::Request => Counter::HttpsRequests,
+            Event::Refused(_) => Counter::HttpsErrors,
+            Event::Answered(_) => Counter::HttpsAnswered,
+            Event::BackendFailed => Counter::HttpsBackendFailed,
+            Event::NoRoom => Counter::HttpsNoRoom,
+            Event::BadResponse => Counter::HttpsBadResponse,
+            Event::Idle => Counter::HttpsIdle,
+            Event::Unknown => Counter::HttpsUnknown,
+        });
+    }
+}
+
+/// A request as routes read it.
+struct Asked<'a, 'r>(&'a Request<'r>);
+
+impl RequestView for Asked<'_, '_> {
+    fn host(&self) -> &str {
+        self.0.host
+    }
+
+    fn path(&self) -> &str {
+        self.0.path
+    }
+
+    fn query(&self) -> &str {
+        self.0.query()
+    }
+
+    fn has_header(&self, name: &str, value: Option<&str>) -> bool {
+        let is = |own: &[u8]| value.is_none_or(|value| own == value.as_bytes());
+        self.0.values(name).any(is)
+    }
+
+    fn has_cookie(&self, name: &str, value: Option<&str>) -> bool {
+        let found = self.0.cookie(name);
+        found.is_some_and(|own| value.is_none_or(|value| own == value.as_bytes()))
+    }
+}

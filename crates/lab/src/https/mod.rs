@@ -1,0 +1,124 @@
+//! Termination of TLS with real clients and servers: curl, wrk and openssl in front of
+//! HNLB, nginx behind it. Bodies must arrive byte for byte in both directions, over a good
+//! link and over one that loses, repeats, delays and reorders; certificates are exchanged
+//! under load, and no request fails.
+
+mod certificates;
+mod checks;
+
+use std::path::Path;
+
+use flow::Encoding;
+
+use crate::config::LabRun;
+use crate::faulty::{Faults, FaultyLink};
+use crate::topology::{BACKENDS, CLIENTS, Family, WEB_BACKEND_PORT, vip};
+use crate::{Balancer, Lab, LabError, LabOptions, Stop, host};
+
+use certificates::Certificates;
+
+/// What the links of the first client and of two backends do in the second part, in both
+/// directions.
+const FAULTS: Faults = Faults { lost: 5, repeated: 5, late: 20, delay_us: 500, late_us: 2_000 };
+
+/// The port of the service that asks clients for a certificate.
+const MUTUAL_PORT: u16 = 8443;
+
+/// What is wanted of a run.
+pub(crate) struct Wanted {
+    /// Bodies of 1 GiB, and more requests.
+    pub(crate) long: bool,
+    /// Bodies of 100 MB over bad links, too.
+    pub(crate) faulty: bool,
+    /// What happens on the bad links.
+    pub(crate) seed: u64,
+    /// How often certificates are exchanged under load.
+    pub(crate) swaps: u32,
+}
+
+/// Runs HNLB's program at `binary` and prints a line for each check. True if all passed.
+///
+/// # Errors
+/// If the lab cannot be set up, HNLB doesn't start or ends, or the stop is requested.
+/// The lab is gone in any case.
+pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, LabError> {
+    for program in ["curl", "wrk", "openssl"] {
+        if !host::has(program) {
+            return Err(LabError::Unavailable(format!(
+                "{program} not found; `make deps` installs it (Debian: apt-get install {program})"
+            )));
+        }
+    }
+    eprintln!("https: setting up the lab");
+    let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
+    let certificates = Certificates::new(&lab)?;
+    let how = LabRun { workers: 2, ..LabRun::emulated(Encoding::Mark) };
+    let balancer = Balancer::start_with(&mut lab, binary, "hnlb-https", how.device, |socket| {
+        let services = [Family::V4, Family::V6].map(|family| services(family, &certificates));
+        how.base(socket) + &services.concat()
+    })?;
+    let mut run = checks::Run::new(&lab, &balancer, &certificates, wanted)?;
+    run.all()?;
+    bad_link(&lab, &mut run, wanted.seed)?;
+    run.refusals()?;
+    let failures = run.failures();
+    balancer.check(&mut lab)?;
+    let ended = balancer.end(&mut lab);
+    lab.down()?;
+    if !ended {
+        println!("FAILED  hnlb had to be killed, it did not end on SIGTERM");
+    }
+    if failures == 0 && ended {
+        println!("nothing failed");
+    }
+    Ok(failures == 0 && ended)
+}
+
+/// Moves bodies over bad links of the client, and of the backends that send and store
+/// them.
+fn bad_link(lab: &Lab, run: &mut checks::Run<'_>, seed: u64) -> Result<(), LabError> {
+    let hosts = [&CLIENTS[0], &BACKENDS[1], &BACKENDS[3]];
+    let links: Result<Vec<_>, _> = hosts
+        .into_iter()
+        .zip(seed..)
+        .map(|(host, seed)| FaultyLink::insert(lab, host, FAULTS, seed))
+        .collect();
+    let links = links?;
+    run.bad_bodies()?;
+    links.into_iter().try_for_each(|link| link.remove(lab).map(|_| ()))
+}
+
+/// The services of one family. Requests for `a.lab` go to b1, those below `/up` to b2,
+/// and all others to b4. One service asks clients for a certificate.
+fn services(family: Family, certificates: &Certificates) -> String {
+    let digit = if family == Family::V4 { 4 } else { 6 };
+    let mut text = String::new();
+    for (name, port, more) in [
+        ("tls", 443, String::new()),
+        ("mutual", MUTUAL_PORT, format!("client_ca = \"{}\"\n", certificates.ca().display())),
+    ] {
+        text += &format!(
+            "\n[[service]]\nname = \"{name}{digit}\"\nvip = \"{}\"\nport = {port}\n\
+             protocol = \"https\"\nscheduler = \"round-robin\"\n\
+             [service.tls]\nhsts = \"1h\"\n{more}{}",
+            vip(family),
+            certificates.tables()
+        );
+        text += "[[service.route]]\nhost = \"a.lab\"\ngroup = \"a\"\n\
+                 [[service.route]]\npath = \"/up\"\ngroup = \"up\"\n\
+                 [[service.route]]\npath = \"/old\"\n\
+                 redirect = { location = \"https://new-{host}{path}{query}\", status = 308 }\n";
+        for (own, group) in
+            [(&BACKENDS[0], Some("a")), (&BACKENDS[1], Some("up")), (&BACKENDS[3], None)]
+        {
+            let address = own.address(family);
+            text += &format!(
+                "[[service.backend]]\naddress = \"{address}\"\nport = {WEB_BACKEND_PORT}\n"
+            );
+            if let Some(group) = group {
+                text += &format!("group = \"{group}\"\n");
+            }
+        }
+    }
+    text
+}

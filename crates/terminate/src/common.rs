@@ -1,0 +1,94 @@
+//! What all connections have in common.
+use std::collections::HashMap;
+use std::hash::Hasher as _;
+use std::net::SocketAddr;
+
+use siphasher::sip::SipHasher13;
+
+use crate::endpoint::Endpoint;
+use crate::settings::Settings;
+use crate::stack::Stack;
+use crate::upstream::Upstream;
+use crate::world::World;
+
+/// How many of our ports are tried for a backend.
+const PORTS: u32 = 16;
+/// The first port that has no owner (RFC 6056 section 3.2).
+const FIRST_PORT: u16 = 1024;
+
+/// Settings, numbers, and who is at which end towards the backends.
+pub(crate) struct Common {
+    pub(crate) settings: Settings,
+    numbers: u64,
+    /// Which ends towards backends are taken. Behind a change the terminator says by whom.
+    pub(crate) backends: HashMap<[SocketAddr; 2], u64>,
+    /// Whose turn it is.
+    pub(crate) present: u64,
+}
+
+impl Common {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { settings, numbers: 0, backends: HashMap::new(), present: 0 }
+    }
+
+    /// A number that nobody can tell beforehand.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        let [a, b] = self.settings.secret;
+        let mut hasher = SipHasher13::new_with_keys(a, b);
+        hasher.write_u64(self.numbers);
+        hasher.finish()
+    }
+
+    /// Begins a connection to `backend`, which sees the client's address, and its port
+    /// too if that is free.
+    pub(crate) fn connect(
+        &mut self,
+        client: SocketAddr,
+        backend: SocketAddr,
+        now_ms: u64,
+        world: &mut impl World,
+    ) -> Option<Upstream> {
+        for again in 0..PORTS {
+            let mut local = client;
+            if again > 0 {
+                let free = u64::from(u16::MAX - FIRST_PORT) + 1;
+                local.set_port(FIRST_PORT + (self.number() % free) as u16);
+            }
+            let ends = [backend, local];
+            if self.backends.contains_key(&ends) || !world.claim(backend, local) {
+                continue;
+            }
+            let Settings { backend: buffers, mtu, .. } = self.settings;
+            let Some(tcp) = Stack::connect([local, backend], buffers, mtu, self.number()) else {
+                world.release(backend, local);
+                return None;
+            };
+            self.backends.insert(ends, self.present);
+            return Some(Upstream { tcp, backend, local, opened_ms: now_ms, is_used: false });
+        }
+        None
+    }
+
+    /// Ends a connection to a backend. Whatever either side had to say has been said, so
+    /// it is reset, unless the backend waits for nothing but our end.
+    pub(crate) fn disconnect(
+        &mut self,
+        mut upstream: Upstream,
+        now_ms: u64,
+        world: &mut impl World,
+    ) {
+        let Upstream { tcp, backend, local, .. } = &mut upstream;
+        if tcp.has_ended() && tcp.is_flushed() {
+            tcp.close();
+        } else {
+            tcp.abort();
+        }
+        tcp.poll(now_ms);
+        while let Some(packet) = tcp.outgoing() {
+            world.send(packet, backend.ip());
+        }
+        self.backends.remove(&[*backend, *local]);
+        world.release(*backend, *local);
+    }
+}

@@ -1,0 +1,36 @@
+//! What is counted.
+use splice::Refusal;
+
+/// Something that happened to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client's SYN was taken.
+    Opened,
+    /// A client's handshake is done.
+    Established,
+    /// A handshake failed: the client and the service agree on nothing, or the client
+    /// sent something that is no handshake.
+    HandshakeFailed,
+    /// As many handshakes of the service or of the client's network wait as may.
+    HandshakeRefused,
+    /// The handshake was not done in time.
+    HandshakeSlow,
+    /// A record could not be opened, or the client wanted to negotiate again.
+    BadRecord,
+    /// A request was sent to a backend.
+    Request,
+    /// A request was answered with an error.
+    Refused(Refusal),
+    /// A request was answered with a redirect or a page, of this status code.
+    Answered(u16),
+    /// A backend did not take a connection.
+    BackendFailed,
+    /// A connection had to make room for another, or there was none for it.
+    NoRoom,
+    /// A response could not be read, or ended too early.
+    BadResponse,
+    /// A connection was silent for too long.
+    Idle,
+    /// A packet of no known connection.
+    Unknown,
+}

@@ -1,0 +1,31 @@
+//! Services that terminate TLS: TCP end points towards clients and backends, records in
+//! between, and HTTP requests that are routed one by one.
+//!
+//! ```text
+//! client ─ TCP ─ records ─ request ─► route ─► header anew ─ TCP ─ backend
+//!            │                  (World)                   │
+//!            └── handshake ─► Pool        response ◄──────┘
+//! ```
+//!
+//! Packets and time go in, packets come out; [`World`] is everything else.
+#![forbid(unsafe_code)]
+
+mod common;
+mod connection;
+mod endpoint;
+mod event;
+mod exchange;
+mod head;
+mod secured;
+mod settings;
+mod stack;
+mod terminator;
+mod upstream;
+mod world;
+
+pub use endpoint::{Endpoint, Stage};
+pub use event::Event;
+pub use settings::Settings;
+pub use stack::{Buffers, Stack};
+pub use terminator::{Segment, Terminator, Usage};
+pub use world::{Route, Terms, World};

@@ -1,0 +1,270 @@
+//! An end point of smoltcp's: one interface with one socket for each connection, so that
+//! a packet finds its socket by a hash and not by a walk over all of them.
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::time::{Duration, Instant};
+use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
+
+use crate::endpoint::{Endpoint, Stage};
+
+/// How often a peer that says nothing is asked whether it is there. smoltcp 0.12 has no
+/// persist timer (RFC 9293 section 3.8.6.1); this asks for a window that has closed, too.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// How long a peer may leave data, or a keep-alive, without an acknowledgement.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// Bytes that a connection may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Received and not consumed.
+    pub receive: usize,
+    /// Written and not acknowledged.
+    pub send: usize,
+}
+
+/// A connection on smoltcp.
+pub struct Stack {
+    queues: Queues,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    socket: SocketHandle,
+    closing: bool,
+    /// Whether the handshake has been complete once.
+    opened: bool,
+    /// Whether the peer has ended its direction in order.
+    finished: bool,
+}
+
+impl std::fmt::Debug for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stack({:?})", self.socket().state())
+    }
+}
+
+impl Stack {
+    /// A connection that waits for its peer's SYN to `local`. `seed` chooses the sequence
+    /// numbers, and `mtu` is the longest packet.
+    #[must_use]
+    pub fn listen(local: SocketAddr, buffers: Buffers, mtu: usize, seed: u64) -> Option<Self> {
+        let mut stack = Self::new(local, buffers, mtu, seed)?;
+        stack.socket_mut().listen((local.ip(), local.port())).ok()?;
+        Some(stack)
+    }
+
+    /// A connection from `local` to `remote`, whose SYN leaves at the first poll.
+    #[must_use]
+    pub fn connect(
+        [local, remote]: [SocketAddr; 2],
+        buffers: Buffers,
+        mtu: usize,
+        seed: u64,
+    ) -> Option<Self> {
+        let mut stack = Self::new(local, buffers, mtu, seed)?;
+        let Self { interface, sockets, socket, .. } = &mut stack;
+        let socket = sockets.get_mut::<Socket<'_>>(*socket);
+        let (to, from) = ((remote.ip(), remote.port()), (local.ip(), local.port()));
+        socket.connect(interface.context(), to, from).ok()?;
+        Some(stack)
+    }
+
+    fn new(local: SocketAddr, buffers: Buffers, mtu: usize, seed: u64) -> Option<Self> {
+        let mut queues = Queues { mtu, ..Queues::default() };
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = seed;
+        let mut interface = Interface::new(config, &mut queues, Instant::from_millis(0));
+        // With no bit of a prefix, every peer is on the link: whoever takes the packets
+        // knows the way.
+        interface.update_ip_addrs(|own| {
+            // There is room for two.
+            let _ = own.push(IpCidr::new(IpAddress::from(local.ip()), 0));
+        });
+        let memory = |len| SocketBuffer::new(vec![0; len]);
+        let mut socket = Socket::new(memory(buffers.receive), memory(buffers.send));
+        socket.set_nagle_enabled(false);
+        socket.set_congestion_control(CongestionControl::Reno);
+        socket.set_keep_alive(Some(KEEP_ALIVE));
+        socket.set_timeout(Some(GIVE_UP));
+        let mut sockets = SocketSet::new(Vec::with_capacity(1));
+        let socket = sockets.add(socket);
+        Some(Self {
+            queues,
+            interface,
+            sockets,
+            socket,
+            closing: false,
+            opened: false,
+            finished: false,
+        })
+    }
+
+    /// Whether the handshake has been complete.
+    pub(crate) const fn has_opened(&self) -> bool {
+        self.opened
+    }
+
+    fn socket(&self) -> &Socket<'static> {
+        self.sockets.get(self.socket)
+    }
+
+    fn socket_mut(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.socket)
+    }
+}
+
+/// The answer to a packet of no connection at `local`: a reset that its sender believes.
+pub(crate) fn refusal(local: SocketAddr, packet: Vec<u8>) -> Option<Vec<u8>> {
+    let mut stack = Stack::new(local, Buffers { receive: 0, send: 0 }, usize::from(u16::MAX), 0)?;
+    stack.take(packet);
+    stack.poll(0);
+    stack.outgoing()
+}
+
+impl Endpoint for Stack {
+    fn take(&mut self, packet: Vec<u8>) {
+        self.queues.incoming.push_back(packet);
+    }
+
+    fn poll(&mut self, now_ms: u64) {
+        let now = instant(now_ms);
+        self.interface.poll(now, &mut self.queues, &mut self.sockets);
+        let closing = self.closing;
+        let socket = self.socket_mut();
+        // A keep-alive asks by the byte before the next number. Behind a FIN that is the
+        // FIN's own, and a peer that lacks it would take the byte for data. So the FIN waits
+        // until all data is acknowledged, and no keep-alive comes behind it.
+        if closing && socket.send_queue() == 0 && socket.keep_alive().is_some() {
+            socket.set_keep_alive(None);
+            socket.close();
+            self.interface.poll(now, &mut self.queues, &mut self.sockets);
+        }
+        let socket = self.socket();
+        let finished = matches!(
+            socket.state(),
+            State::CloseWait | State::LastAck | State::Closing | State::TimeWait
+        );
+        let is_open = !matches!(
+            socket.state(),
+            State::Listen | State::SynSent | State::SynReceived | State::Closed
+        );
+        self.opened |= is_open;
+        self.finished |= finished;
+    }
+
+    fn due_ms(&mut self, now_ms: u64) -> Option<u64> {
+        let at = self.interface.poll_at(instant(now_ms), &self.sockets)?;
+        Some(u64::try_from(at.total_millis()).unwrap_or(0).max(now_ms))
+    }
+
+    fn outgoing(&mut self) -> Option<Vec<u8>> {
+        self.queues.outgoing.pop_front()
+    }
+
+    fn stage(&self) -> Stage {
+        match self.socket().state() {
+            State::Listen | State::SynSent | State::SynReceived => Stage::Opening,
+            // A listening socket whose handshake is reset listens again.
+            State::Closed | State::TimeWait => Stage::Closed,
+            _ => Stage::Open,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let socket = self.socket();
+        self.opened && !socket.may_recv() && !socket.can_recv()
+    }
+
+    fn is_reset(&self) -> bool {
+        // In order a connection is closed only after both ends.
+        self.socket().state() == State::Closed && !(self.closing && self.finished)
+    }
+
+    fn readable(&mut self) -> &[u8] {
+        self.socket_mut().peek(usize::MAX).unwrap_or_default()
+    }
+
+    fn consume(&mut self, n: usize) {
+        // Nothing is there to be consumed behind the end.
+        let _ = self.socket_mut().recv(|bytes| (n.min(bytes.len()), ()));
+    }
+
+    fn room(&self) -> usize {
+        let socket = self.socket();
+        if socket.may_send() && !self.closing {
+            socket.send_capacity() - socket.send_queue()
+        } else {
+            0
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> usize {
+        self.socket_mut().send_slice(bytes).unwrap_or(0)
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.socket().send_queue() == 0
+    }
+
+    fn close(&mut self) {
+        self.closing = true;
+    }
+
+    fn abort(&mut self) {
+        self.closing = true;
+        self.socket_mut().abort();
+    }
+}
+
+fn instant(now_ms: u64) -> Instant {
+    Instant::from_millis(i64::try_from(now_ms).unwrap_or(i64::MAX))
+}
+
+/// Packets to and from one connection.
+#[derive(Default)]
+struct Queues {
+    incoming: VecDeque<Vec<u8>>,
+    outgoing: VecDeque<Vec<u8>>,
+    mtu: usize,
+}
+
+struct Received(Vec<u8>);
+struct Sending<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl RxToken for Received {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
+        read(&self.0)
+    }
+}
+
+impl TxToken for Sending<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
+        let mut packet = vec![0; len];
+        let result = write(&mut packet);
+        self.0.push_back(packet);
+        result
+    }
+}
+
+impl Device for Queues {
+    type RxToken<'a> = Received;
+    type TxToken<'a> = Sending<'a>;
+
+    fn receive(&mut self, _: Instant) -> Option<(Received, Sending<'_>)> {
+        let packet = self.incoming.pop_front()?;
+        Some((Received(packet), Sending(&mut self.outgoing)))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Sending<'_>> {
+        Some(Sending(&mut self.outgoing))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.mtu;
+        capabilities
+    }
+}

@@ -1,0 +1,61 @@
+//! What the terminator needs of its surroundings.
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use flow::ServiceId;
+use splice::{Inquiry, Refusal, Request};
+use tls::{Finished, Refused, Started, Tls};
+
+use crate::event::Event;
+
+/// How a service speaks to its clients.
+#[derive(Debug)]
+pub struct Terms {
+    /// Its side of handshakes.
+    pub tls: Tls,
+    /// The value of `Strict-Transport-Security` (RFC 6797), if there is one.
+    pub hsts: Option<String>,
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// To this backend.
+    Backend(SocketAddr),
+    /// To none: the answer, and its status code.
+    Answer(Vec<u8>, u16),
+}
+
+/// What surrounds the terminator: the network, the services, and the pool of handshakes.
+pub trait World {
+    /// Sends an IP packet on its way to `to`.
+    fn send(&mut self, packet: Vec<u8>, to: IpAddr);
+
+    /// How `service` speaks to clients; `None`: it terminates nothing.
+    fn terms(&mut self, service: ServiceId) -> Option<Arc<Terms>>;
+
+    /// Where a request goes.
+    ///
+    /// # Errors
+    /// Why it goes nowhere.
+    fn route(&mut self, inquiry: &Inquiry<'_>, request: &Request<'_>) -> Result<Route, Refusal>;
+
+    /// Takes the packets from a backend to this end of ours from now on. `false`: they
+    /// can't be told from others.
+    fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool;
+
+    /// Gives up a claim.
+    fn release(&mut self, backend: SocketAddr, local: SocketAddr);
+
+    /// Gives a handshake to the pool.
+    ///
+    /// # Errors
+    /// Too many wait.
+    fn start(&mut self, started: Started) -> Result<(), Refused>;
+
+    /// A handshake that the pool is through with.
+    fn finished(&mut self) -> Option<Finished>;
+
+    /// Counts an event.
+    fn count(&mut self, event: Event);
+}

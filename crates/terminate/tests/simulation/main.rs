@@ -1,0 +1,55 @@
+//! rustls' client on smoltcp's TCP, the terminator, and a server on smoltcp's TCP, over
+//! links that lose, repeat, delay and reorder packets.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+mod client;
+mod link;
+mod net;
+mod server;
+
+use link::Faults;
+use net::{Net, Plan};
+use proptest::prelude::*;
+
+const GOOD: Faults = Faults { lost: 0, repeated: 0, delay_ms: 1 };
+
+fn plan() -> Plan {
+    Plan { faults: GOOD, v6: false, tls12: false, seed: 1, requests: vec![(0, 10)], dead: 0 }
+}
+
+#[test]
+fn requests_come_back_byte_for_byte() {
+    for (v6, tls12) in [(false, false), (true, false), (false, true), (true, true)] {
+        let requests = vec![(0, 0), (1, 1), (0, 16_384), (70_000, 3), (16_385, 300_000), (3, 0)];
+        Net::new(&Plan { v6, tls12, requests, ..plan() }).run();
+    }
+}
+
+#[test]
+fn a_backend_that_refuses_is_passed_over() {
+    let net = Net::new(&Plan { dead: 2, ..plan() }).run();
+    assert_eq!(net.count(terminate::Event::BackendFailed), 2);
+}
+
+#[test]
+fn no_connection_is_left_behind() {
+    let net = Net::new(&plan()).run();
+    assert_eq!(net.usage(), terminate::Usage::default());
+    assert_eq!(net.claimed(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn bad_links_change_no_byte(
+        seed in any::<u64>(),
+        v6 in any::<bool>(),
+        tls12 in any::<bool>(),
+        lost in 0_u32..80,
+        repeated in 0_u32..80,
+        delay_ms in 0_u64..40,
+        requests in prop::collection::vec((0_usize..60_000, 0_usize..60_000), 1..4),
+    ) {
+        let faults = Faults { lost, repeated, delay_ms };
+        Net::new(&Plan { faults, v6, tls12, seed, requests, dead: 0 }).run();
+    }
+}

@@ -1,0 +1,262 @@
+//! The network between client, terminator and servers.
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use flow::ServiceId;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{ClientConfig, RootCertStore};
+use splice::{Inquiry, Refusal, Request};
+use terminate::{Endpoint, Event, Route, Segment, Settings, Terminator, Terms, Usage, World};
+use tls::{Certificate, Finished, Refused, ServerSettings, Started, TicketKey, Tls, Version};
+
+use crate::client::Client;
+use crate::link::{Faults, Link};
+use crate::server::Server;
+
+/// What happens.
+pub(crate) struct Plan {
+    pub(crate) faults: Faults,
+    pub(crate) v6: bool,
+    pub(crate) tls12: bool,
+    pub(crate) seed: u64,
+    pub(crate) requests: Vec<(usize, usize)>,
+    /// So many backends refuse before one takes the request.
+    pub(crate) dead: usize,
+}
+
+struct Surroundings {
+    terms: Arc<Terms>,
+    backends: Vec<SocketAddr>,
+    sent: Vec<Vec<u8>>,
+    finished: Vec<Finished>,
+    claims: HashSet<[SocketAddr; 2]>,
+    events: Vec<Event>,
+}
+
+impl World for Surroundings {
+    fn send(&mut self, packet: Vec<u8>, to: IpAddr) {
+        assert_eq!(segment(&packet).to.ip(), to);
+        self.sent.push(packet);
+    }
+    fn terms(&mut self, _: ServiceId) -> Option<Arc<Terms>> {
+        Some(Arc::clone(&self.terms))
+    }
+    fn route(&mut self, inquiry: &Inquiry<'_>, _: &Request<'_>) -> Result<Route, Refusal> {
+        let mut all = self.backends.iter().filter(|own| !inquiry.tried.contains(own));
+        all.next().map(|own| Route::Backend(*own)).ok_or(Refusal::NoBackend)
+    }
+    fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool {
+        self.claims.insert([backend, local])
+    }
+    fn release(&mut self, backend: SocketAddr, local: SocketAddr) {
+        assert!(self.claims.remove(&[backend, local]));
+    }
+    fn start(&mut self, started: Started) -> Result<(), Refused> {
+        let Started { connection, handshake, bytes, .. } = started;
+        let mut out = Vec::new();
+        let progress = handshake.feed(&bytes, &mut out);
+        self.finished.push(Finished { connection, out, progress });
+        Ok(())
+    }
+    fn finished(&mut self) -> Option<Finished> {
+        self.finished.pop()
+    }
+    fn count(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+pub(crate) struct Net {
+    rng: SmallRng,
+    faults: Faults,
+    now: u64,
+    client: Client,
+    terminator: Terminator,
+    world: Surroundings,
+    servers: HashMap<[SocketAddr; 2], Server>,
+    ends: [SocketAddr; 2],
+    dead: Vec<SocketAddr>,
+    /// To the terminator, to the client, to servers.
+    links: [Link; 3],
+}
+
+/// Ends and flags of a packet of smoltcp's.
+fn segment(ip: &[u8]) -> Segment {
+    let (from, to, tcp): (IpAddr, IpAddr, usize) = if ip[0] >> 4 == 4 {
+        let at = |n: usize| <[u8; 4]>::try_from(&ip[n..n + 4]).unwrap();
+        (at(12).into(), at(16).into(), 20)
+    } else {
+        let at = |n: usize| <[u8; 16]>::try_from(&ip[n..n + 16]).unwrap();
+        (at(8).into(), at(24).into(), 40)
+    };
+    let port = |n: usize| u16::from_be_bytes([ip[tcp + n], ip[tcp + n + 1]]);
+    let flags = ip[tcp + 13];
+    Segment {
+        ip: ip.to_vec(),
+        from: (from, port(0)).into(),
+        to: (to, port(2)).into(),
+        opens: flags & 0x12 == 2,
+        resets: flags & 4 != 0,
+    }
+}
+
+fn terms(tls12: bool) -> (Terms, ClientConfig) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["www.example.org".to_owned()]).unwrap();
+    let signed = params.signed_by(&key, &issuer).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: String| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    };
+    let certificate = Certificate {
+        names: Vec::new(),
+        chain: put("chain", signed.pem()),
+        key: put("key", key.serialize_pem()),
+        ocsp: None,
+    };
+    let settings = ServerSettings {
+        certificates: vec![certificate],
+        alpn: vec!["http/1.1".to_owned()],
+        oldest: Version::Tls12,
+        tickets: TicketKey::new([7; 32]),
+        client_ca: None,
+        client_required: false,
+    };
+    let terms = Terms { tls: Tls::new(settings).unwrap(), hsts: Some("max-age=9".to_owned()) };
+    let mut roots = RootCertStore::empty();
+    roots.add(issuer.der().clone()).unwrap();
+    let versions: &[_] =
+        if tls12 { &[&rustls::version::TLS12] } else { &[&rustls::version::TLS13] };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (terms, config)
+}
+
+impl Net {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let (terms, config) = terms(plan.tls12);
+        let text = if plan.v6 {
+            ["[fd01::2]:40000", "[fd09::10]:443"]
+        } else {
+            ["10.1.0.2:40000", "10.9.0.10:443"]
+        };
+        let ends = text.map(|own| own.parse::<SocketAddr>().unwrap());
+        let backend = |n: usize| -> SocketAddr {
+            let text = if plan.v6 { format!("[fd02::{n}]:80") } else { format!("10.2.0.{n}:80") };
+            text.parse().unwrap()
+        };
+        let backends: Vec<_> = (1..=plan.dead + 1).map(backend).collect();
+        let dead = backends[..plan.dead].to_vec();
+        let world = Surroundings {
+            terms: Arc::new(terms),
+            backends,
+            sent: Vec::new(),
+            finished: Vec::new(),
+            claims: HashSet::new(),
+            events: Vec::new(),
+        };
+        let settings = Settings { mtu: 1_400, secret: [plan.seed, 2], ..Settings::default() };
+        Self {
+            rng: SmallRng::seed_from_u64(plan.seed),
+            faults: plan.faults,
+            now: 1,
+            client: Client::new(ends, Arc::new(config), plan.requests.clone(), plan.seed),
+            terminator: Terminator::new(settings),
+            world,
+            servers: HashMap::new(),
+            ends,
+            dead,
+            links: Default::default(),
+        }
+    }
+
+    /// Runs until the client has all it wants and nothing is left.
+    pub(crate) fn run(mut self) -> Self {
+        while !self.client.is_done() || self.terminator.usage() != Usage::default() {
+            self.millisecond();
+            let Self { now, world, client, .. } = &self;
+            assert!(*now < 900_000, "{:?} {:?}", world.events, client.tcp);
+        }
+        self
+    }
+
+    pub(crate) fn count(&self, event: Event) -> usize {
+        self.world.events.iter().filter(|own| **own == event).count()
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        self.terminator.usage()
+    }
+
+    pub(crate) fn claimed(&self) -> usize {
+        self.world.claims.len()
+    }
+
+    fn millisecond(&mut self) {
+        self.now += 1;
+        let Self { rng, faults, now, client, terminator, world, servers, ends, dead, links } = self;
+        let [to_terminator, to_client, to_servers] = links;
+        client.poll(*now);
+        while let Some(packet) = client.tcp.outgoing() {
+            to_terminator.send(packet, *now, faults, rng);
+        }
+        while let Some(packet) = to_servers.arrived(*now) {
+            let got = segment(&packet);
+            let key = [got.to, got.from];
+            if dead.contains(&got.to) {
+                let mut refusing = Server::new((got.to.ip(), 1).into(), 3);
+                refusing.tcp.take(packet);
+                refusing.poll(*now);
+                if let Some(packet) = refusing.tcp.outgoing() {
+                    to_terminator.send(packet, *now, faults, rng);
+                }
+                continue;
+            }
+            let server = servers.entry(key).or_insert_with(|| Server::new(got.to, *now));
+            if got.opens && server.tcp.stage() == terminate::Stage::Closed {
+                *server = Server::new(got.to, *now);
+            }
+            server.tcp.take(packet);
+        }
+        for server in servers.values_mut() {
+            server.poll(*now);
+            while let Some(packet) = server.tcp.outgoing() {
+                to_terminator.send(packet, *now, faults, rng);
+            }
+        }
+        while let Some(packet) = to_terminator.arrived(*now) {
+            let got = segment(&packet);
+            if got.to == ends[1] {
+                terminator.from_client(got, ServiceId(0), *now, world);
+            } else {
+                terminator.from_backend(got, world);
+            }
+        }
+        terminator.turn(*now, world);
+        for packet in std::mem::take(&mut world.sent) {
+            let link = if segment(&packet).to == ends[0] && segment(&packet).from == ends[1] {
+                &mut *to_client
+            } else {
+                &mut *to_servers
+            };
+            link.send(packet, *now, faults, rng);
+        }
+        while let Some(packet) = to_client.arrived(*now) {
+            client.tcp.take(packet);
+        }
+    }
+}
