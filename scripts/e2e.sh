@@ -44,6 +44,7 @@ done
 "$1" lab crash --connections 50 --mode dsr
 "$1" lab answers
 "$1" lab http
+"$1" lab http --compare
 "$1" lab kernel --encoding mark
 "$1" lab nf --seconds 2
 "$1" lab pair

@@ -159,6 +159,9 @@ pub enum LabCommand {
         /// What happens on the bad links
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Send the same requests through HAProxy and through HNLB, and compare statuses, headers and bodies; nothing else
+        #[arg(long, conflicts_with_all = ["long", "faulty"])]
+        compare: bool,
     },
     /// Terminate TLS: curl, wrk and openssl through HNLB, certificates exchanged under load, bodies over good and bad links
     Https {
@@ -206,6 +209,20 @@ pub enum LabCommand {
         to: std::net::SocketAddr,
         /// How often
         count: u32,
+    },
+    /// Answer HTTP requests as their paths say: the server behind `http --compare`
+    #[command(hide = true)]
+    Origin {
+        /// Address and port to listen at
+        at: std::net::SocketAddr,
+    },
+    /// Send the requests in a file: the client of `http --compare`
+    #[command(hide = true)]
+    Ask {
+        /// Address and port to send to
+        to: std::net::SocketAddr,
+        /// The cases, as JSON
+        cases: std::path::PathBuf,
     },
     /// Send datagrams that nobody wants
     #[command(hide = true)]
@@ -266,12 +283,14 @@ impl LabCommand {
             }
             Self::Crash { mode, connections } => crash::run(binary, &stop, mode, connections),
             Self::Xdp => xdp::run(binary, &stop),
-            Self::Http { long, faulty, seed } => {
-                http::run(binary, &stop, &http::Wanted { long, faulty, seed })
+            Self::Http { long, faulty, seed, compare } => {
+                http::run(binary, &stop, &http::Wanted { long, faulty, seed, compare })
             }
             Self::Https { long, faulty, seed, swaps } => {
                 https::run(binary, &stop, &https::Wanted { long, faulty, seed, swaps })
             }
+            Self::Origin { at } => http::parity::origin::serve(at, &stop),
+            Self::Ask { to, cases } => http::parity::ask::ask(to, &cases, &stop),
             Self::Dns { xdp } => dns::run(binary, &stop, xdp),
             Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
             Self::Pair { by } => pair::run(binary, &stop, &by),

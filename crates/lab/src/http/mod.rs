@@ -3,6 +3,7 @@
 //! loses, repeats, delays and reorders; each request must reach a backend of its route.
 
 mod checks;
+pub(crate) mod parity;
 
 use std::path::Path;
 
@@ -25,6 +26,8 @@ pub(crate) struct Wanted {
     pub(crate) faulty: bool,
     /// What happens on the bad links.
     pub(crate) seed: u64,
+    /// Nothing but the same requests through HAProxy and through HNLB.
+    pub(crate) compare: bool,
 }
 
 /// Runs HNLB's program at `binary` and prints a line for each check. True if all passed.
@@ -33,6 +36,9 @@ pub(crate) struct Wanted {
 /// If the lab cannot be set up, HNLB doesn't start or ends, or the stop is requested.
 /// The lab is gone in any case.
 pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, LabError> {
+    if wanted.compare {
+        return parity::run(binary, stop);
+    }
     for (program, package) in [("curl", "curl"), ("wrk", "wrk"), ("openssl", "openssl")] {
         if !host::has(program) {
             return Err(LabError::Unavailable(format!(

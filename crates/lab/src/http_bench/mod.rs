@@ -14,6 +14,7 @@ use std::fs;
 use std::path::Path;
 
 pub use proxy::System;
+pub(crate) use proxy::start_haproxy;
 pub use row::Row;
 
 use crate::load::{Connections, HttpLoad};

@@ -92,7 +92,7 @@ impl System {
 
 /// A system at work.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     system: System,
     balancer: Option<Balancer>,
     pid: u32,
@@ -136,7 +136,7 @@ impl Running {
     }
 
     /// Ends it and undoes what it set up.
-    pub(super) fn stop(self, lab: &mut Lab) -> Result<(), LabError> {
+    pub(crate) fn stop(self, lab: &mut Lab) -> Result<(), LabError> {
         match self.balancer {
             Some(balancer) => _ = balancer.end(lab),
             None => {
@@ -215,6 +215,13 @@ fn nginx(inserts: bool, dir: &Path) -> String {
          proxy_buffer_size 64k;\n      proxy_busy_buffers_size 256k;\n      \
          proxy_max_temp_file_size 0;\n{fields}    }}\n  }}\n}}\n"
     )
+}
+
+/// Starts HAProxy in the place of HNLB, with this configuration; it listens at the VIP.
+pub(crate) fn start_haproxy(lab: &mut Lab, text: &str) -> Result<Running, LabError> {
+    let system = System::Haproxy(true);
+    let pid = proxy(lab, system, text)?;
+    Ok(Running { system, balancer: None, pid })
 }
 
 fn proxy(lab: &mut Lab, system: System, text: &str) -> Result<u32, LabError> {
