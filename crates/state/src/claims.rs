@@ -7,7 +7,7 @@ use wire::FlowKey;
 
 /// Slots of a bucket: a cache line.
 const SLOTS: usize = 8;
-/// Buckets: at half their slots in use two buckets are practically never both full.
+/// Buckets: with half their slots in use no two of them are full.
 const BUCKETS: usize = 1 << 14;
 
 /// A set of 5-tuples with one writer and any number of readers, none of which waits. It
@@ -52,7 +52,10 @@ impl Claims {
         if self.has(key) {
             return false;
         }
-        let Some(free) = self.slots(tag).find(|slot| slot.load(Ordering::Relaxed) == 0) else {
+        // The emptier of the two buckets, so that both are full only when nearly all are.
+        let free = |slots: &&[AtomicU64; SLOTS]| slots.iter().filter(|slot| is_free(slot)).count();
+        let emptier = self.buckets(tag).max_by_key(free);
+        let Some(free) = emptier.into_iter().flatten().find(|slot| is_free(slot)) else {
             return false;
         };
         free.store(tag, Ordering::Release);
@@ -86,11 +89,20 @@ impl Claims {
         self.hash.hash_one(key).max(1)
     }
 
-    /// The slots in which a tag may be.
-    fn slots(&self, tag: u64) -> impl Iterator<Item = &AtomicU64> {
+    /// The buckets in which a tag may be.
+    fn buckets(&self, tag: u64) -> impl Iterator<Item = &[AtomicU64; SLOTS]> {
         let places = [tag as usize % BUCKETS, (tag >> 32) as usize % BUCKETS];
-        places.into_iter().filter_map(|at| self.buckets.get(at)).flatten()
+        places.into_iter().filter_map(|at| self.buckets.get(at))
     }
+
+    /// Their slots.
+    fn slots(&self, tag: u64) -> impl Iterator<Item = &AtomicU64> {
+        self.buckets(tag).flatten()
+    }
+}
+
+fn is_free(slot: &AtomicU64) -> bool {
+    slot.load(Ordering::Relaxed) == 0
 }
 
 #[cfg(test)]
