@@ -41,7 +41,7 @@ done
 "$1" lab reload --reloads 4
 "$1" lab health --encoding mark
 "$1" lab crash --connections 50
-"$1" lab crash --connections 50 --mode dsr
+"$1" lab crash --connections 250 --mode dsr
 "$1" lab answers
 "$1" lab http
 "$1" lab http --compare

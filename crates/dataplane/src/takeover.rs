@@ -74,6 +74,11 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// Has workers drop packets of the connections that wait.
+    pub(crate) fn bar(&self, shared: &Shared) {
+        shared.awaited().set(self.connections.iter().map(|(flow, _)| *flow));
+    }
+
     /// Adds those of `leftovers` that wait; how many they are.
     pub(crate) fn add(&mut self, leftovers: &[Leftover], now_ms: u64) -> usize {
         let before = self.connections.len();
@@ -107,6 +112,10 @@ impl Waiting {
                 "{lost} connections of the hnlb that was killed have no backend any more"
             );
             self.connections.clear();
+        }
+        // One that has been taken over is found in the table before.
+        if self.connections.is_empty() {
+            shared.awaited().set([]);
         }
     }
 }

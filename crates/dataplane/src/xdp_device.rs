@@ -131,6 +131,7 @@ pub(crate) fn take_over(shared: &Shared, devices: &mut [Device], now_ms: u64) ->
             directions.len()
         );
     }
+    waiting.bar(shared);
     waiting
 }
 

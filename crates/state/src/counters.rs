@@ -63,6 +63,7 @@ counters! {
         BackendShared "backend_shared" "The connection table is full, and the backend's answer would be taken for that of another service, which has the same backend.",
         WrongSide "wrong_side" "From a backend's address, but not from the interface that leads there.",
         StaleAnswer "stale_answer" "SYN with ACK, or RST, from a backend, to a client whose connection is with another one by now.",
+        TakeoverPending "takeover_pending" "Of a connection that the kernel forwards for an hnlb that was killed, and whose backend has not answered yet.",
         UnknownConnection "unknown_connection" "SYN with ACK to a VIP, or RST to a service of mode fullnat, of no known connection.",
         Hairpin "hairpin" "From a backend to a service of mode nat that has chosen this backend: it would answer itself.",
         RulesRemain "rules_remain" "SYN on the 5-tuple of a connection whose backend is drained and whose rules are still in the NIC.",

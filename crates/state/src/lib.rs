@@ -6,6 +6,7 @@
 //! the control side, the keeper and the offload side write to it.
 #![forbid(unsafe_code)]
 
+mod awaited;
 mod backend_counts;
 mod backend_totals;
 mod claims;
@@ -20,6 +21,7 @@ mod request;
 mod snapshot;
 mod tunnels;
 
+pub use awaited::Awaited;
 pub use backend_counts::{Account, BackendCounts, Carried, Ways};
 pub use backend_totals::BackendTotals;
 pub use claims::Claims;

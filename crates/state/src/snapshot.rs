@@ -10,7 +10,7 @@ use l3::{Interfaces, NeighbourTable, RouteTable};
 use service::{BackendLoads, ServiceTable};
 use wire::Mac;
 
-use crate::{BackendTotals, Claims, Gates, MarkTable, QueueEpochs, QueueTable, Tunnels};
+use crate::{Awaited, BackendTotals, Claims, Gates, MarkTable, QueueEpochs, QueueTable, Tunnels};
 
 /// The configuration in the form that workers read. Replaced as a whole; a
 /// worker picks a new one up at its loop's top. The control thread keeps the
@@ -87,6 +87,7 @@ pub struct Shared {
     loads: BackendLoads,
     totals: BackendTotals,
     claims: Claims,
+    awaited: Awaited,
     snapshot: ArcSwap<Snapshot>,
     /// By [`PortId`].
     ports: Vec<PortShared>,
@@ -102,9 +103,9 @@ impl Shared {
         ports: Vec<PortShared>,
     ) -> Self {
         let (loads, totals) = (BackendLoads::default(), BackendTotals::default());
-        let claims = Claims::default();
+        let (claims, awaited) = (Claims::default(), Awaited::default());
         let snapshot = ArcSwap::from(snapshot.into());
-        Self { table, neighbours, loads, totals, claims, snapshot, ports }
+        Self { table, neighbours, loads, totals, claims, awaited, snapshot, ports }
     }
 
     /// The same with `loads` as what each backend carries.
@@ -145,6 +146,13 @@ impl Shared {
     #[must_use]
     pub const fn claims(&self) -> &Claims {
         &self.claims
+    }
+
+    /// Connections that wait for their backends' answers after a takeover.
+    #[inline]
+    #[must_use]
+    pub const fn awaited(&self) -> &Awaited {
+        &self.awaited
     }
 
     /// All ports, by [`PortId`].

@@ -92,6 +92,10 @@ impl NewConnections {
         self.choices_v4.clear();
         self.choices_v6.clear();
         self.disturbed = false;
+        if cx.shared.awaited().any() {
+            // The slow path looks which packets these are.
+            return;
+        }
         let mut seen = Seen::default();
         let (mut barred, mut waiting) = (false, false);
         let (mut v4, mut v6) = (Candidates::new(&fresh.v4), Candidates::new(&fresh.v6));

@@ -83,6 +83,9 @@ pub(crate) fn miss<B: PacketBuf, O: Outbox<B>>(
         // The packet goes no further, so it opens no connection.
         return Err(Counter::TtlExpired);
     }
+    if cx.shared.awaited().has(key) && !headers.tcp_flags.opens() {
+        return Err(Counter::TakeoverPending);
+    }
     if headers.tcp_flags.any(TcpFlags::RST | TcpFlags::SYN) && !headers.tcp_flags.opens() {
         return opens_nothing(cx, service, key, headers);
     }

@@ -139,3 +139,26 @@ fn a_ttl_that_runs_out_ends_here() {
     assert_eq!(world.one(OUTSIDE, &syn).unwrap().0, OUTSIDE);
     assert_eq!(world.count(Counter::TimeExceeded), 1);
 }
+
+/// Connections of an HNLB that was killed, whose backends have not answered yet.
+#[test]
+fn packets_of_awaited_connections_wait_for_their_backend() {
+    let mut world = World::new(&Plan::default());
+    let packets = |client: &str| {
+        let tcp = |flags| tcp(Link::CLIENT, client, "10.9.0.6:80", flags, b"");
+        [tcp("A"), tcp("PA"), tcp("FA"), tcp("R"), udp(Link::CLIENT, client, "10.9.0.6:53", b"q")]
+    };
+    let key = |frame: &[u8]| wire::Headers::parse(frame).unwrap().flow(frame).unwrap();
+    world.shared.awaited().set(packets(CLIENT).iter().map(|frame| key(frame)));
+    for frame in packets(CLIENT) {
+        world.drops(OUTSIDE, &frame, Counter::TakeoverPending);
+    }
+    for frame in packets("9.9.9.8:77") {
+        assert!(world.one(OUTSIDE, &frame).is_some(), "another client's");
+    }
+    let syn = tcp(Link::CLIENT, CLIENT, "10.9.0.6:80", "S", b"");
+    assert!(world.one(OUTSIDE, &syn).is_some(), "a new connection");
+    assert!(world.one(OUTSIDE, &packets(CLIENT)[0]).is_some(), "in the table");
+    world.shared.awaited().set([]);
+    assert!(world.one(OUTSIDE, &packets(CLIENT)[4]).is_some());
+}
