@@ -281,7 +281,10 @@ fn count(counters: &BTreeMap<String, u64>, name: &str) -> f64 {
 mod tests {
     use std::collections::BTreeSet;
 
-    use status::{AutoscalingStatus, BackendStatus, HealthStatus, ServiceStatus, WorkerStatus};
+    use status::{
+        AnswersBelow, AutoscalingStatus, BackendStatus, FirstAnswers, HealthStatus, ServiceStatus,
+        WorkerStatus,
+    };
 
     use super::*;
 
@@ -303,6 +306,11 @@ mod tests {
         let service = ServiceStatus {
             name,
             backends: (0..backends).map(backend).collect(),
+            first_answers: FirstAnswers {
+                count: 9,
+                sum_ms: 1500,
+                below: vec![AnswersBelow { ms: 1, count: 4 }, AnswersBelow { ms: 1000, count: 8 }],
+            },
             ..ServiceStatus::default()
         };
         let names = |list: &[&str]| list.iter().map(|name| ((*name).to_owned(), 3)).collect();
@@ -332,6 +340,8 @@ mod tests {
                         "counter" => "_total",
                         "gauge" => "",
                         "info" => "_info",
+                        // One of `_bucket`, `_count` and `_sum`, which `histograms` looks at.
+                        "histogram" => "_",
                         _ => panic!("{line}"),
                     };
                 }
@@ -343,6 +353,9 @@ mod tests {
                 }
                 _ => {
                     let rest = line.strip_prefix(&format!("{family}{suffix}")).expect(line);
+                    let parts = ["bucket", "count", "sum"];
+                    let part = parts.iter().find_map(|part| rest.strip_prefix(part));
+                    let rest = if suffix == "_" { part.expect(line) } else { rest };
                     let (labels, value) = rest.rsplit_once(' ').unwrap();
                     let quotes =
                         labels.replace("\\\\", "").replace("\\\"", "").matches('"').count();
@@ -368,6 +381,22 @@ mod tests {
         assert!(text.contains("service=\"a \\\"strange\\\" name\\\\\""));
     }
 
+    #[test]
+    fn histograms_are_cumulative_and_end_in_all_there_are() {
+        let text = render(&whole(1));
+        let name = "hnlb_service_first_answer_seconds";
+        let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(name)).collect();
+        let service = "service=\"a \\\"strange\\\" name\\\\\"";
+        let expected = [
+            format!("_bucket{{{service},le=\"0.001\"}} 4"),
+            format!("_bucket{{{service},le=\"1.0\"}} 8"),
+            format!("_bucket{{{service},le=\"+Inf\"}} 9"),
+            format!("_count{{{service}}} 9"),
+            format!("_sum{{{service}}} 1.5"),
+        ];
+        assert_eq!(lines, expected);
+    }
+
     /// A rule or a panel about a metric that isn't there would stay silent.
     #[test]
     fn alerts_and_dashboard_name_metrics_that_there_are() {
@@ -381,7 +410,7 @@ mod tests {
             let words = text.split(|letter| !is_of_name(letter));
             let mut seen = 0;
             for word in words.filter(|word| word.starts_with("hnlb_")) {
-                let family = word.trim_end_matches("_total");
+                let family = word.trim_end_matches("_total").trim_end_matches("_bucket");
                 assert!(known.contains(family), "{word}");
                 seen += 1;
             }

@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Counter,
     /// They are 1, and the labels tell.
     Info,
+    /// They count what was below a bound, in the label `le`.
+    Histogram,
 }
 
 /// The text so far.
@@ -39,6 +41,7 @@ impl OpenMetrics {
             Kind::Gauge => ("gauge", ""),
             Kind::Counter => ("counter", "_total"),
             Kind::Info => ("info", "_info"),
+            Kind::Histogram => ("histogram", ""),
         };
         let text = &mut self.0;
         // Writing to a string can't fail.
@@ -62,8 +65,30 @@ impl OpenMetrics {
 impl Family<'_> {
     /// Adds a sample.
     pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
+        self.part(self.suffix, labels, value)
+    }
+
+    /// Adds the samples of a histogram: how many were below each bound (`below`), those of
+    /// lower bounds included, how many there were in all, and their sum.
+    pub(crate) fn histogram(
+        &mut self,
+        labels: &[(&str, &str)],
+        below: impl Iterator<Item = (f64, u64)>,
+        (count, sum): (u64, f64),
+    ) {
+        let bucket = |own: &mut Self, bound: &str, value: u64| {
+            let labels: Vec<_> = labels.iter().copied().chain([("le", bound)]).collect();
+            own.part("_bucket", &labels, value as f64);
+        };
+        // Bounds are written as numbers of OpenMetrics, with a point.
+        below.for_each(|(bound, value)| bucket(self, &format!("{bound:?}"), value));
+        bucket(self, "+Inf", count);
+        self.part("_count", labels, count as f64).part("_sum", labels, sum);
+    }
+
+    fn part(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) -> &mut Self {
         self.text.push_str(self.name);
-        self.text.push_str(self.suffix);
+        self.text.push_str(suffix);
         for (at, (name, value)) in labels.iter().enumerate() {
             self.text.push(if at == 0 { '{' } else { ',' });
             self.text.push_str(name);

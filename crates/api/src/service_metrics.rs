@@ -1,5 +1,5 @@
 //! Services and their backends as metrics.
-use status::{BackendStatus, Status};
+use status::{BackendStatus, FirstAnswers, Status};
 
 use crate::open_metrics::{Kind, OpenMetrics};
 use crate::traffic_metrics::traffic;
@@ -47,7 +47,7 @@ pub(crate) fn services(text: &mut OpenMetrics, status: &Status) {
     let mut answers = text.family(
         ("hnlb_backend_first_answer_seconds", Kind::Gauge),
         Some("seconds"),
-        "From a connection's first packet to the backend's first answer, as the scheduler averages it.",
+        "From a connection's first packet to the backend's first answer, as a moving mean.",
     );
     for service in &status.services {
         for own in &service.backends {
@@ -55,6 +55,17 @@ pub(crate) fn services(text: &mut OpenMetrics, status: &Status) {
             let labels = [("service", service.name.as_str()), ("backend", &own.address)];
             answers.sample(&labels, millis / 1000.0);
         }
+    }
+    let mut answers = text.family(
+        ("hnlb_service_first_answer_seconds", Kind::Histogram),
+        Some("seconds"),
+        "From a connection's first packet to the first answer of its backend.",
+    );
+    for own in &status.services {
+        let FirstAnswers { count, sum_ms, below } = &own.first_answers;
+        let below = below.iter().map(|own| (f64::from(own.ms) / 1000.0, own.count));
+        let labels = [("service", own.name.as_str())];
+        answers.histogram(&labels, below, (*count, *sum_ms as f64 / 1000.0));
     }
     let shares = || {
         let stateless =

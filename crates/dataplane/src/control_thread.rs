@@ -8,8 +8,11 @@ use crate::control::Control;
 use crate::link::{Links, Reply};
 use crate::report::Reporter;
 
-/// How long the thread rests between two turns.
+/// How long the thread rests between two turns while it searches the connection table.
 const REST: Duration = Duration::from_millis(1);
+/// How long it waits for a question otherwise. Health checks, new links and captures are
+/// looked at this often.
+const WAIT: Duration = Duration::from_millis(10);
 
 /// Everything the thread owns.
 pub(crate) struct ControlThread {
@@ -37,7 +40,11 @@ impl ControlThread {
     pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             self.turn(clock.now_ms());
-            std::thread::sleep(REST);
+            if self.links.are_busy() {
+                std::thread::sleep(REST);
+            } else {
+                self.links.wait(WAIT);
+            }
         }
     }
 

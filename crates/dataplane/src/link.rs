@@ -2,10 +2,13 @@
 //! a stream between two threads or two processes: lines of [`Asked`] come, lines of
 //! [`Answered`] go, in any order. A peer that hangs or dies costs its own link.
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use control::{Answered, Asked, LONGEST_REQUEST, Refusal, Request};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -93,11 +96,37 @@ impl Links {
         }
         self.links.retain(|link| link.open);
     }
+
+    /// Waits until a peer asks something or takes an answer, for `most` at most. Does not
+    /// wait for what is searched for: see [`Self::are_busy`].
+    pub(crate) fn wait(&self, most: Duration) {
+        let streams = self.links.iter().map(|own| PollFd::new(own.stream.as_fd(), own.awaited()));
+        let mut streams: Vec<PollFd<'_>> = streams.collect();
+        // An error is a signal's; the next turn looks in any case.
+        let _ = poll(&mut streams, PollTimeout::try_from(most).unwrap_or(PollTimeout::ZERO));
+    }
+
+    /// Whether requests have been taken up and not answered yet.
+    pub(crate) fn are_busy(&self) -> bool {
+        self.links.iter().any(|own| !own.pending.is_empty())
+    }
 }
 
 impl Link {
     const fn new(stream: UnixStream) -> Self {
         Self { stream, input: Vec::new(), pending: Vec::new(), output: Vec::new(), open: true }
+    }
+
+    /// What there is to wait for. A peer that does not read its answers is not listened to.
+    fn awaited(&self) -> PollFlags {
+        let mut awaited = PollFlags::empty();
+        if self.pending.len() < PENDING && self.output.len() < WAITING {
+            awaited |= PollFlags::POLLIN;
+        }
+        if !self.output.is_empty() {
+            awaited |= PollFlags::POLLOUT;
+        }
+        awaited
     }
 
     /// Takes up lines as long as there is room for their answers.
@@ -242,6 +271,29 @@ mod tests {
         assert_eq!(lines.iter().map(|line| line.id).collect::<Vec<_>>(), [8, 7]);
         assert!(lines[1].answer.is_err());
         assert!(lines.iter().all(|line| line.version == 5));
+    }
+
+    /// Without its question, or with one that is waited for too long, this test would not end.
+    #[test]
+    fn waiting_ends_with_a_question_and_a_peer_that_does_not_read_is_not_listened_to() {
+        let (mut links, connector) = Links::new();
+        let mut peer = connector.connect().unwrap();
+        links.serve(|_, _| None);
+        let line = Asked { id: 1, version: None, request: Request::Status }.line().unwrap();
+        peer.write_all(&line).unwrap();
+        links.wait(Duration::from_secs(3600));
+        links.serve(|_, _| None);
+        assert!(links.are_busy());
+        links.serve(|_, _| raw("1"));
+        assert!(!links.are_busy());
+        // The answers fill the stream and the room for them, and questions stay unread.
+        let answer = format!("\"{}\"", "x".repeat(1 << 20));
+        peer.set_nonblocking(true).unwrap();
+        for _ in 0..200 {
+            let _ = peer.write(&line);
+            links.serve(|_, _| raw(&answer));
+        }
+        assert_eq!(links.links[0].awaited(), PollFlags::POLLOUT);
     }
 
     #[test]

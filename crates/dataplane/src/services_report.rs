@@ -4,10 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use offload::StatelessStats;
 use service::{Backend, Service};
-use state::{Carried, Shared};
+use state::{ANSWER_BOUNDS_MS, AnswerTimes, Carried, Shared};
 
 use crate::stateless_report;
-use status::{BackendStatus, HealthStatus, ServiceStatus, TrafficStatus};
+use status::{
+    AnswersBelow, BackendStatus, FirstAnswers, HealthStatus, ServiceStatus, TrafficStatus,
+};
 
 /// What is known of backends beside the service table.
 pub(crate) struct Known<'a> {
@@ -41,6 +43,10 @@ pub(crate) fn services(
         };
         let backends: Vec<_> = service.backends().iter().map(backend).collect();
         let departed: Vec<_> = service.departed().iter().map(backend).collect();
+        let all = service.backends().iter().chain(service.departed());
+        let answers = all.fold(shared.totals().gone(service.id()), |sum, own| {
+            sum.plus(shared.totals().backend(own.id))
+        });
         let mut sum = traffic(shared.totals().gone(service.id()));
         backends.iter().chain(&departed).for_each(|own: &BackendStatus| sum.add(&own.traffic));
         ServiceStatus {
@@ -51,6 +57,7 @@ pub(crate) fn services(
             vip: format!("{}, port {port}/{}", service.vip(), service.proto()),
             embryonic: shared.table().connections_of(service.id())[1],
             traffic: sum,
+            first_answers: first_answers(&answers.answers),
             backends,
             departed,
             stateless: stateless_report::of(service, stateless),
@@ -61,7 +68,7 @@ pub(crate) fn services(
 }
 
 fn traffic(carried: Carried) -> TrafficStatus {
-    let Carried { packets, bytes, opened, resets } = carried;
+    let Carried { packets, bytes, opened, resets, .. } = carried;
     let ([packets_to_backend, packets_to_client], [resets_by_client, resets_by_backend]) =
         (packets, resets);
     let [bytes_to_backend, bytes_to_client] = bytes;
@@ -74,6 +81,16 @@ fn traffic(carried: Carried) -> TrafficStatus {
         resets_by_client,
         resets_by_backend,
     }
+}
+
+fn first_answers(times: &AnswerTimes) -> FirstAnswers {
+    let mut count = 0;
+    let below = ANSWER_BOUNDS_MS.iter().zip(times.counts).map(|(ms, own)| {
+        count += own;
+        AnswersBelow { ms: *ms, count }
+    });
+    let below = below.collect();
+    FirstAnswers { count: times.counts.iter().sum(), sum_ms: times.sum_ms, below }
 }
 
 /// A latency of 1/256 ms, 0 if it is not known, in milliseconds.

@@ -56,11 +56,15 @@ pub(crate) fn segment(headers: &Headers) -> Option<Segment> {
     })
 }
 
-/// Notes that the new connection `conn` waits for the first answer of `backend`,
-/// whose delay is measured.
-pub(crate) fn measure<O>(cx: &Context<'_, O>, conn: ConnId, backend: BackendId) {
+/// Notes that the new connection `conn` waits for the first answer of `backend`. `waits`:
+/// whether the scheduler is to know of an answer that does not come.
+#[inline(never)]
+pub(crate) fn measure<O>(cx: &Context<'_, O>, conn: ConnId, backend: BackendId, waits: bool) {
     if let Some(generation) = cx.shared.table().generation(conn) {
         cx.shared.loads().asked((conn.raw(), generation), backend, cx.now_ms);
+    }
+    if waits {
+        cx.shared.loads().waits(backend, cx.now_ms);
     }
 }
 
@@ -73,7 +77,10 @@ pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
 ) {
     if matches!(event, Event::Answered | Event::Established) {
         if let Some(generation) = cx.shared.table().generation(conn) {
-            cx.shared.loads().answered((conn.raw(), generation), cx.now_ms);
+            let answered = cx.shared.loads().answered((conn.raw(), generation), cx.now_ms);
+            if let Some((backend, after_ms)) = answered {
+                cx.counts.answered(backend, after_ms);
+            }
         }
     }
     let in_software = cx.shared.table().offloaded(conn) == Some(OffloadState::None);

@@ -50,16 +50,23 @@ impl BackendLoads {
         self.change(backend, |count| count.checked_sub(1));
     }
 
-    /// The connection with this id and generation, of a service whose scheduler
-    /// measures answers, began with `backend` at `now_ms`.
+    /// The connection with this id and generation, whose answers pass the load balancer,
+    /// began with `backend` at `now_ms`.
     pub fn asked(&self, conn: (u32, u32), backend: BackendId, now_ms: u64) {
         self.latencies.asked(conn, backend, now_ms);
     }
 
+    /// A connection of a service whose scheduler measures answers began with `backend` at
+    /// `now_ms`: for as long as none of them is answered the backend counts as slow.
+    pub fn waits(&self, backend: BackendId, now_ms: u64) {
+        self.latencies.waits(backend, now_ms);
+    }
+
     /// The connection with this id and generation got its first answer at
-    /// `now_ms`. Connections that are not measured may be reported, too.
-    pub fn answered(&self, conn: (u32, u32), now_ms: u64) {
-        self.latencies.answered(conn, now_ms);
+    /// `now_ms`. Connections that are not measured may be reported, too. The backend, and
+    /// after how many milliseconds it has answered, if the connection was measured.
+    pub fn answered(&self, conn: (u32, u32), now_ms: u64) -> Option<(BackendId, u16)> {
+        self.latencies.answered(conn, now_ms)
     }
 
     /// How soon `backend` answers, in 1/256 ms; 0: not known.

@@ -225,6 +225,7 @@ fn answering(after_ms: [Option<u64>; 3], connections: u32) -> Vec<u32> {
         });
         let id = table.services()[0].schedule(&client(n), &mut state, &loads).unwrap();
         loads.asked((n, 1), id, now_ms);
+        loads.waits(id, now_ms);
         answers.extend(after_ms[usize::from(id.0)].map(|after| (now_ms + after, n)));
         chosen.push(id.0);
     }
@@ -274,9 +275,9 @@ fn an_answer_is_measured_once_and_only_of_its_own_connection() {
     // The next connection in the same record, of a service that measures nothing.
     loads.answered((5, 2), 101);
     assert_eq!(loads.latency(BackendId(0)), 0);
-    loads.answered((5, 1), 104);
+    assert_eq!(loads.answered((5, 1), 104), Some((backend, 4)));
     assert_eq!(loads.latency(backend), 4 * 256);
-    loads.answered((5, 1), 900);
+    assert_eq!(loads.answered((5, 1), 900), None);
     assert_eq!(loads.latency(backend), 4 * 256);
     // Over the wrap of 16 bits of milliseconds.
     loads.asked((9, 1), BackendId(8), 65_530);

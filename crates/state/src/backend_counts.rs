@@ -15,6 +15,31 @@ pub struct Account {
     pub direction: Direction,
 }
 
+/// Milliseconds that an answer took less than, by place of [`AnswerTimes::counts`]; the last
+/// place has all others.
+pub const ANSWER_BOUNDS_MS: [u16; 11] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 3000];
+/// Numbers of a histogram of answers: a count for each bound and one beyond, and the sum.
+const ANSWER_NUMBERS: usize = ANSWER_BOUNDS_MS.len() + 2;
+
+/// How soon first answers came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnswerTimes {
+    /// Answers, by [`ANSWER_BOUNDS_MS`].
+    pub counts: [u64; ANSWER_BOUNDS_MS.len() + 1],
+    /// The milliseconds of all of them together. Times are differences of whole
+    /// milliseconds; since connections begin at any moment of one, the mean of many is
+    /// right to a fraction.
+    pub sum_ms: u64,
+}
+
+impl AnswerTimes {
+    fn by_number(self, other: Self, op: impl Fn(u64, u64) -> u64) -> Self {
+        let mut counts = self.counts;
+        counts.iter_mut().zip(other.counts).for_each(|(own, other)| *own = op(*own, other));
+        Self { counts, sum_ms: op(self.sum_ms, other.sum_ms) }
+    }
+}
+
 /// What was counted for a backend, or for several together. Pairs are by direction:
 /// towards the backend first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +53,9 @@ pub struct Carried {
     pub opened: u64,
     /// RSTs among the packets: the client's, the backend's.
     pub resets: [u64; 2],
+    /// How soon backends answered new connections, in modes in which answers pass the load
+    /// balancer.
+    pub answers: AnswerTimes,
 }
 
 impl Carried {
@@ -43,18 +71,19 @@ impl Carried {
         self.by_number(earlier, u64::saturating_sub)
     }
 
-    fn by_number(self, other: Self, op: impl Fn(u64, u64) -> u64) -> Self {
+    fn by_number(self, other: Self, op: impl Fn(u64, u64) -> u64 + Copy) -> Self {
         let both = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [op(a, c), op(b, d)];
         Self {
             packets: both(self.packets, other.packets),
             bytes: both(self.bytes, other.bytes),
             opened: op(self.opened, other.opened),
             resets: both(self.resets, other.resets),
+            answers: self.answers.by_number(other.answers, op),
         }
     }
 }
 
-/// One thread's counts, by backend's id: written by that thread, read by anybody. 3.5 MiB
+/// One thread's counts, by backend's id: written by that thread, read by anybody. 10 MiB
 /// of addresses, of which the system gives memory to the ids that are in use.
 #[derive(Debug)]
 pub struct BackendCounts {
@@ -63,11 +92,14 @@ pub struct BackendCounts {
     ways: Box<[[AtomicU64; 2]; 2 * IDS]>,
     /// By id: connections, and RSTs by direction.
     events: Box<[[AtomicU64; 3]; IDS]>,
+    /// By id: answers by time, and the sum of their times.
+    answers: Box<[[AtomicU64; ANSWER_NUMBERS]; IDS]>,
 }
 
 impl Default for BackendCounts {
     fn default() -> Self {
-        Self { ways: bytemuck::zeroed_box(), events: bytemuck::zeroed_box() }
+        let (ways, events) = (bytemuck::zeroed_box(), bytemuck::zeroed_box());
+        Self { ways, events, answers: bytemuck::zeroed_box() }
     }
 }
 
@@ -94,6 +126,16 @@ impl BackendCounts {
         }
     }
 
+    /// Counts the first answer of a connection, which took `after_ms` milliseconds.
+    pub fn answered(&self, backend: BackendId, after_ms: u16) {
+        let Some([counts @ .., sum]) = self.answers.get(usize::from(backend.0)) else { return };
+        let place = ANSWER_BOUNDS_MS.iter().take_while(|bound| after_ms >= **bound).count();
+        if let Some(count) = counts.get(place) {
+            add(count, 1);
+            add(sum, after_ms.into());
+        }
+    }
+
     /// What was counted for `backend`.
     #[must_use]
     pub fn of(&self, backend: BackendId) -> Carried {
@@ -108,7 +150,20 @@ impl BackendCounts {
             bytes: [bytes_to, bytes_from],
             opened,
             resets: [to, from],
+            answers: self.answers_of(backend),
         }
+    }
+}
+
+impl BackendCounts {
+    fn answers_of(&self, backend: BackendId) -> AnswerTimes {
+        let mut times = AnswerTimes::default();
+        if let Some([counts @ .., sum]) = self.answers.get(usize::from(backend.0)) {
+            let all = times.counts.iter_mut().zip(counts);
+            all.for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+            times.sum_ms = sum.load(Ordering::Relaxed);
+        }
+        times
     }
 }
 

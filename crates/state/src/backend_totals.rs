@@ -78,7 +78,7 @@ mod tests {
     use flow::Direction;
 
     use super::*;
-    use crate::Account;
+    use crate::{Account, AnswerTimes};
 
     fn to(backend: u16) -> Account {
         Account { backend: BackendId(backend), direction: Direction::Forward }
@@ -94,7 +94,13 @@ mod tests {
         second.ways().carry_many(from, 2, 3000);
         second.opened(id);
         first.reset(from);
-        let sum = Carried { packets: [1, 2], bytes: [60, 3000], opened: 1, resets: [0, 1] };
+        for (thread, after_ms) in [(&first, 0), (&second, 1), (&second, 4), (&first, u16::MAX)] {
+            thread.answered(id, after_ms);
+        }
+        let mut answers = AnswerTimes { sum_ms: 5 + u64::from(u16::MAX), ..AnswerTimes::default() };
+        [0, 1, 2, 11].into_iter().for_each(|place| answers.counts[place] = 1);
+        let sum =
+            Carried { packets: [1, 2], bytes: [60, 3000], opened: 1, resets: [0, 1], answers };
         assert_eq!((totals.backend(id), totals.gone(web)), (sum, Carried::default()));
         totals.retire(web, id);
         assert_eq!((totals.backend(id), totals.gone(web)), (Carried::default(), sum));

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod announce;
+mod answers;
 mod autoscaling;
 mod capture;
 mod loop_reading;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use announce::{AnnounceStatus, AnnouncedVip};
+pub use answers::{AnswersBelow, FirstAnswers};
 pub use autoscaling::AutoscalingStatus;
 pub use capture::{CaptureBatch, CaptureStarted, CapturedFrame};
 pub use loop_reading::LoopReading;
@@ -323,6 +325,8 @@ pub struct ServiceStatus {
     pub embryonic: u32,
     /// What its backends have carried, those that are gone included.
     pub traffic: TrafficStatus,
+    /// How soon its backends answered new connections.
+    pub first_answers: FirstAnswers,
     /// Its backends.
     pub backends: Vec<BackendStatus>,
     /// Backends that have left the configuration, and still carry connections.
@@ -411,8 +415,8 @@ pub struct BackendStatus {
     pub active: u64,
     /// What it has carried.
     pub traffic: TrafficStatus,
-    /// Milliseconds from a connection's first packet to the backend's first answer, as
-    /// the scheduler averages them; `None` if it does not measure them.
+    /// Milliseconds from a connection's first packet to the backend's first answer, as a
+    /// moving mean; `None` if none has passed the load balancer.
     pub first_answer_ms: Option<f64>,
     /// The next hop's Ethernet address, or why there is none.
     pub next_hop: String,

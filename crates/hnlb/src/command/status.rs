@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use api::Client;
 use status::{
-    AnnouncedVip, BackendStatus, ClientConnections, Explanation, StatelessStatus, Status,
-    TrafficStatus, WorkerStatus,
+    AnnouncedVip, BackendStatus, ClientConnections, Explanation, FirstAnswers, StatelessStatus,
+    Status, TrafficStatus, WorkerStatus,
 };
 
 use crate::cli::StatusArgs;
@@ -208,6 +208,7 @@ fn services(page: &mut String, status: &Status) {
             "service      {} {}   id {}.{}   {} embryonic{removed}",
             service.name, service.vip, service.id, service.generation, service.embryonic
         );
+        first_answers(page, &service.first_answers);
         match &service.stateless {
             Some(stateless) => shares(page, stateless),
             None => service.backends.iter().for_each(|own| {
@@ -216,6 +217,25 @@ fn services(page: &mut String, status: &Status) {
         }
         service.departed.iter().for_each(|own| backend(page, own, "   removed"));
     }
+}
+
+/// How soon the service's backends answered new connections, if any was answered.
+fn first_answers(page: &mut String, own: &FirstAnswers) {
+    if own.count == 0 {
+        return;
+    }
+    let below = |part| {
+        own.quantile_ms(part)
+            .map_or_else(|| "more than 3 s".to_owned(), |ms| format!("below {ms} ms"))
+    };
+    let _ = writeln!(
+        page,
+        "               first answers: {}, in the mean after {:.1} ms; half {}, 99 % {}",
+        own.count,
+        own.sum_ms as f64 / own.count as f64,
+        below(0.5),
+        below(0.99)
+    );
 }
 
 /// What keeps a backend from new connections, or from its whole weight.

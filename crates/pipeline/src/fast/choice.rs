@@ -87,7 +87,7 @@ where
 pub(super) fn insert<const K: usize, B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     conn: &PreparedInsert<K>,
-    measured: bool,
+    measured: Option<bool>,
 ) -> bool
 where
     Key<K>: FastKey<K>,
@@ -98,8 +98,8 @@ where
     };
     cx.count(Counter::Installed);
     cx.counts.opened(conn.backend());
-    if measured {
-        measure(cx, id, conn.backend());
+    if let Some(waits) = measured {
+        measure(cx, id, conn.backend(), waits);
     }
     if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, id);

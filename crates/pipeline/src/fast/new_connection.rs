@@ -45,8 +45,9 @@ struct NewConnection {
     /// Whether the slow path may have to schedule a packet between the previous new
     /// connection and this one.
     barred: bool,
-    /// Whether its first answer is measured.
-    measured: bool,
+    /// Whether its first answer is measured, and the scheduler is to know of one that does
+    /// not come.
+    measured: Option<bool>,
     next: Next,
 }
 
@@ -143,10 +144,10 @@ impl NewConnections {
         let flow = FlowKey::from(&Key::from(header));
         let service = cx.snapshot.services.lookup(&flow)?;
         let client = flow.src().ip();
-        let is_usual =
-            matches!(service.mode(), ModeSpec::Nat | ModeSpec::Dsr | ModeSpec::Tunnel(_))
-                && !service.reads_connection_ids()
-                && !service.is_routed();
+        let mode = service.mode();
+        let is_usual = matches!(mode, ModeSpec::Nat | ModeSpec::Dsr | ModeSpec::Tunnel(_))
+            && !service.reads_connection_ids()
+            && !service.is_routed();
         if !is_usual || !is_client(cx, client) {
             return None;
         }
@@ -154,9 +155,10 @@ impl NewConnections {
         // The hop's Ethernet address is known, so no request is needed.
         next_hops.get(cx, back)?;
         let number = u8::try_from(self.all.len()).ok()?;
+        let answers_pass = matches!(mode, ModeSpec::Nat);
         let (service, scheduler) = (service.id(), service.scheduler());
         let (length, flags, next) = (header.length, header.flags, Next::Choose);
-        let measured = scheduler.measures_answers();
+        let measured = answers_pass.then(|| scheduler.measures_answers());
         let new = NewConnection { flow, service, back, length, flags, barred, measured, next };
         self.all.try_push(new).ok()?;
         Some((number, scheduler))

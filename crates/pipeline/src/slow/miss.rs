@@ -341,8 +341,8 @@ fn installed<B: PacketBuf, O: Outbox<B>>(
     cx.count(Counter::Installed);
     cx.counts.opened(backend);
     cx.shared.loads().opened(backend);
-    if service.scheduler().measures_answers() {
-        measure(cx, conn, backend);
+    if !service.forwarding().is_one_way() {
+        measure(cx, conn, backend, service.scheduler().measures_answers());
     }
     if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, conn);

@@ -63,12 +63,17 @@ impl Latencies {
 
     /// The connection with this id and generation began with `backend` at `now_ms`.
     pub(super) fn asked(&self, conn: (u32, u32), backend: BackendId, now_ms: u64) {
-        let now = now_ms as u32;
-        self.clock.store(now, Ordering::Relaxed);
         if let Some(place) = self.place(conn) {
             let entry = u64::from(tag(conn)) << 32 | u64::from(backend.0) << 16 | now_ms & 0xffff;
             place.store(entry, Ordering::Relaxed);
         }
+    }
+
+    /// A connection began with `backend` at `now_ms`: if no answer follows, the backend is
+    /// slow.
+    pub(super) fn waits(&self, backend: BackendId, now_ms: u64) {
+        let now = now_ms as u32;
+        self.clock.store(now, Ordering::Relaxed);
         if let Some(waiting) = self.waiting.get(usize::from(backend.0)) {
             // An error means that an older connection waits.
             let _ = waiting.compare_exchange(0, now | 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -76,19 +81,21 @@ impl Latencies {
     }
 
     /// The connection with this id and generation got an answer at `now_ms`;
-    /// nothing happens if it was not its first one, or is not measured.
-    pub(super) fn answered(&self, conn: (u32, u32), now_ms: u64) {
-        let Some(place) = self.place(conn) else { return };
+    /// nothing happens if it was not its first one, or is not measured. The backend, and
+    /// after how many milliseconds it has answered.
+    pub(super) fn answered(&self, conn: (u32, u32), now_ms: u64) -> Option<(BackendId, u16)> {
+        let place = self.place(conn)?;
         let entry = place.load(Ordering::Relaxed);
         let (relaxed, empty) = (Ordering::Relaxed, 0);
         if entry == empty
             || (entry >> 32) as u32 != tag(conn)
             || place.compare_exchange(entry, empty, relaxed, relaxed).is_err()
         {
-            return;
+            return None;
         }
-        let backend = usize::from((entry >> 16) as u16);
-        let taken = u32::from((now_ms as u16).wrapping_sub(entry as u16)) * UNITS;
+        let id = (entry >> 16) as u16;
+        let (backend, after_ms) = (usize::from(id), (now_ms as u16).wrapping_sub(entry as u16));
+        let taken = u32::from(after_ms) * UNITS;
         if let Some(waiting) = self.waiting.get(backend) {
             waiting.store(0, relaxed);
         }
@@ -100,6 +107,7 @@ impl Latencies {
             // It is never an error: there is always a next mean.
             let _ = mean.fetch_update(relaxed, relaxed, next);
         }
+        Some((BackendId(id), after_ms))
     }
 
     /// How soon `backend` answers, in 1/256 ms: the mean, or, if that is more,
