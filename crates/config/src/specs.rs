@@ -5,7 +5,7 @@ use service::{
     TableError, TunnelSpec,
 };
 
-use crate::{Config, HttpRoute, Quic, Service};
+use crate::{Config, HttpRoute, Quic, Service, Sticky};
 
 /// Hops that an outer packet may take if nothing is given.
 const TTL: u8 = 64;
@@ -51,6 +51,9 @@ impl Config {
                 rebalance: service.rebalance,
                 tls: service.protocol == Protocol::Tls,
                 terminates: service.protocol == Protocol::Https,
+                requests: service.request_headers.changes(),
+                responses: service.response_headers.changes(),
+                sticky: service.sticky.as_ref().map(Sticky::spec),
             }),
             backends: backends
                 .map(|b| BackendSpec {

@@ -27,6 +27,7 @@ mod shares;
 mod siphash;
 mod slots;
 mod spec;
+mod sticky;
 mod succession;
 mod table;
 mod table_error;
@@ -42,12 +43,15 @@ pub use pool::{Candidates, Pool};
 pub use quic_lb::{QuicDecoder, QuicIds, ServerId};
 pub use registry::Registry;
 pub use reply::{BadPlace, Reply};
-pub use routing::{Directed, Goal, GroupId, HelloView, RequestView, RouteSpec, Routed, RoutesSpec};
+pub use routing::{
+    Directed, Goal, GroupId, HeaderChanges, HelloView, RequestView, RouteSpec, Routed, RoutesSpec,
+};
 pub use scheduler::WorkerScheduleState;
 pub use service::{Backend, Health, Service};
 pub use spec::{
     BackendSpec, Failover, MAGLEV_DEFAULT, ModeSpec, PoolSpec, ServiceSpec, TunnelSpec,
 };
+pub use sticky::StickySpec;
 pub use table::{ServiceTable, SteerError};
 pub use table_error::TableError;
 pub use timeouts::{DOUBTFUL_MS, ServiceTimeouts, Timeouts};

@@ -1,8 +1,11 @@
 //! Which backends serve which HTTP requests, or which TLS connections.
+use std::sync::Arc;
+
 use flow::{Rebalance, Scheduler};
 
 use crate::maglev::{Maglev, Member};
 use crate::scheduler::Members;
+use crate::sticky::{Sticky, StickySpec};
 use crate::{Backend, Reply, Service, ServiceSpec};
 
 /// A rule of a service that balances HTTP requests or TLS connections. A request matches
@@ -35,6 +38,31 @@ pub struct RoutesSpec {
     pub tls: bool,
     /// Whether TCP and TLS end here: the requests come out of their records.
     pub terminates: bool,
+    /// What becomes of the fields of requests.
+    pub requests: HeaderChanges,
+    /// What becomes of the fields of responses.
+    pub responses: HeaderChanges,
+    /// How clients are kept at their backends, if they are.
+    pub sticky: Option<StickySpec>,
+}
+
+/// What becomes of the fields of a header. All are names and values as a header has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderChanges {
+    /// Fields that take the place of all with the same name.
+    pub set: Vec<(String, String)>,
+    /// Fields that come beside those with the same name.
+    pub add: Vec<(String, String)>,
+    /// Names of fields that are left out.
+    pub remove: Vec<String>,
+}
+
+impl HeaderChanges {
+    /// Whether nothing is changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
+    }
 }
 
 /// What becomes of the requests of a route.
@@ -119,6 +147,9 @@ pub(crate) struct Routing {
     pub(crate) terminates: bool,
     /// The group of each backend, by place.
     members: Box<[GroupId]>,
+    requests: Arc<HeaderChanges>,
+    responses: Arc<HeaderChanges>,
+    sticky: Option<Sticky>,
 }
 
 /// The backends of a group that have a weight.
@@ -155,7 +186,8 @@ impl Routing {
     /// The rules of `spec`, whose compiled backends are `backends`. A rule for a group
     /// without backends is for none that serves.
     pub(crate) fn new(routes: &RoutesSpec, spec: &ServiceSpec, backends: &[Backend]) -> Self {
-        let RoutesSpec { rules: routes, rebalance, tls, terminates } = routes;
+        let RoutesSpec { rules: routes, rebalance, tls, terminates, requests, responses, sticky } =
+            routes;
         let mut names: Vec<Option<&str>> = vec![None];
         let own = spec.backends.iter().map(|own| own.group.as_deref());
         let asked = routes.iter().map(|route| route.goal.group());
@@ -180,6 +212,9 @@ impl Routing {
             terminates: *terminates,
             groups: names.iter().map(|_| Group::default()).collect(),
             members: own.map(id).collect(),
+            requests: Arc::new(requests.clone()),
+            responses: Arc::new(responses.clone()),
+            sticky: sticky.as_ref().map(|sticky| Sticky::new(sticky, spec, backends)),
         };
         routing.weigh(backends, spec.scheduler, spec.maglev_size);
         routing
@@ -242,7 +277,7 @@ impl Routing {
         let other = |(rule, group): &(RouteSpec, GroupId)| {
             *group != GroupId(0) || matches!(rule.goal, Goal::Reply(_))
         };
-        self.rebalance == Rebalance::Never && !self.rules.iter().any(other)
+        self.rebalance == Rebalance::Never && self.sticky.is_none() && !self.rules.iter().any(other)
     }
 }
 
@@ -277,6 +312,48 @@ impl Service {
         let places = routing.group(group).into_iter().flat_map(Group::places);
         let mut backends = places.filter_map(|place| self.at(place));
         routing.rebalance == Rebalance::Never && backends.any(is)
+    }
+
+    /// The name of the cookie that leads clients to their backends again, if there is one.
+    #[must_use]
+    pub fn sticky_cookie(&self) -> Option<&str> {
+        self.routing()?.sticky.as_ref().map(Sticky::name)
+    }
+
+    /// The backend that the value `value` of the cookie names, if it takes requests for
+    /// `group`.
+    #[must_use]
+    pub fn backend_of_cookie(&self, group: GroupId, value: &[u8]) -> Option<&Backend> {
+        let routing = self.routing()?;
+        let sticky = routing.sticky.as_ref()?;
+        let mut places = routing.group(group)?.places();
+        places.find(|place| sticky.is_of((*place).into(), value)).and_then(|place| self.at(place))
+    }
+
+    /// The cookie with its attributes that leads to the first backend for which `is` holds.
+    #[must_use]
+    pub fn cookie_of(&self, is: impl Fn(&Backend) -> bool) -> Option<&str> {
+        let place = self.backends().iter().position(is)?;
+        self.routing()?.sticky.as_ref()?.cookie(place)
+    }
+
+    /// What becomes of the fields of requests.
+    #[must_use]
+    pub fn request_changes(&self) -> Option<&HeaderChanges> {
+        self.routing().map(|routing| &*routing.requests)
+    }
+
+    /// What becomes of the fields of responses.
+    #[must_use]
+    pub fn response_changes(&self) -> Option<&HeaderChanges> {
+        self.routing().map(|routing| &*routing.responses)
+    }
+
+    /// Whether headers of responses are written anew.
+    #[must_use]
+    pub fn rewrites_responses(&self) -> bool {
+        let changes = |routing: &Routing| !routing.responses.is_empty() || routing.sticky.is_some();
+        self.routing().is_some_and(changes)
     }
 
     /// Whether all requests of a connection go to the same backend: then only the first

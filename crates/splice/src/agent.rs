@@ -107,7 +107,7 @@ impl Agent {
         }
         let conn = self.table.peek(self.table.of_client(&answers)?)?;
         let ends = [conn.backend?, conn.client()];
-        Some((ends, sequence.wrapping_sub(conn.delta())))
+        Some((ends, conn.to_server(sequence, false)))
     }
 
     /// Takes a client's packet to `service`; [`Headers::check`] has let it pass.

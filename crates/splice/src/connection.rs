@@ -11,10 +11,14 @@ use crate::framing::Chunked;
 use crate::options::{Change, MapEdge, Offer, STAMPS_LEN, Stamps};
 use crate::response::Responses;
 use crate::segment::{ECN, Received};
-use crate::world::Speaks;
+use crate::world::{Speaks, Terms};
 
 /// Backends that a request is offered to, at most.
 pub(crate) const TRIES: usize = 3;
+
+/// Bytes of a response's header that is replaced, at most: what is added to it must find
+/// room, too.
+pub(crate) const RESPONSE_HEADER: usize = 12 * 1024;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,19 @@ pub(crate) enum Reading {
     All,
     /// Not at all.
     Nothing,
+}
+
+/// What of the backend's stream does not pass as it came.
+#[derive(Debug, Default)]
+pub(crate) struct Down {
+    /// Headers that were replaced, in the backend's numbers.
+    pub(crate) edits: Edits,
+    /// A header that is not whole yet, and ends where the responses have been read to.
+    pub(crate) block: Option<Block>,
+    /// Up to here the agent has acknowledged the backend's bytes before the client has. When
+    /// it has repeated them itself.
+    pub(crate) owned: Option<u32>,
+    pub(crate) repeated_ms: u64,
 }
 
 /// One connection of a client's, and the one to its backend.
@@ -98,15 +115,26 @@ pub(crate) struct Conn {
     /// Whether all requests of the connection go to the backend; otherwise each is routed
     /// by itself, and responses are read.
     pub(crate) keeps: bool,
+    /// Whether headers of responses are replaced.
+    pub(crate) rewrites: bool,
+    /// Whether the response to the next request says by a cookie where it comes from.
+    pub(crate) sticks: bool,
+    /// Whether where responses end has got lost. No matter, as long as all requests go to
+    /// one backend: with a request that is sent when all is quiet, it is known again.
+    pub(crate) blind: bool,
+    /// Whether that has ever been so with this backend: where responses begin is a guess.
+    pub(crate) guesses: bool,
     /// Whether the backend has not been sent a request yet.
     pub(crate) fresh: bool,
     /// Whether the request in `block` is not for this backend: it waits until all before
     /// it are answered. The backend that it goes to then, if that is known.
     pub(crate) held: bool,
     pub(crate) instead: Option<SocketAddr>,
+    pub(crate) instead_terms: Terms,
     /// The backend's responses, and the first of its bytes that has not been read.
     pub(crate) responses: Responses,
     pub(crate) response_next: u32,
+    pub(crate) down: Down,
     /// The backend's initial number, and what it has granted.
     pub(crate) server_isn: u32,
     pub(crate) server: Offer,
@@ -133,6 +161,13 @@ impl Conn {
         (self.state, self.since_ms) = (state, now_ms);
     }
 
+    /// Takes a backend's terms.
+    pub(crate) const fn take(&mut self, terms: Terms) {
+        let Terms { keeps, rewrites, sticks } = terms;
+        (self.keeps, self.rewrites, self.sticks) = (keeps, rewrites, sticks);
+        (self.blind, self.guesses) = (false, false);
+    }
+
     /// What is added to the backend's numbers to get the agent's.
     pub(crate) const fn delta(&self) -> u32 {
         self.cookie.wrapping_sub(self.server_isn)
@@ -154,8 +189,53 @@ impl Conn {
         }
     }
 
-    /// A client's window field as the backend understands it.
-    pub(crate) fn window_to_backend(&self, window: u16) -> u16 {
+    /// The agent's number for the backend's `sequence`.
+    pub(crate) fn to_agent(&self, sequence: u32) -> u32 {
+        self.down.edits.forward(sequence).wrapping_add(self.delta())
+    }
+
+    /// The backend's number for the agent's `edge`, as [`Edits::back`] moves it.
+    pub(crate) fn to_server(&self, edge: u32, up: bool) -> u32 {
+        self.down.edits.back(edge.wrapping_sub(self.delta()), up)
+    }
+
+    /// What the backend is told to have arrived when the client acknowledges `acked`: never
+    /// less than the agent has told it.
+    pub(crate) fn told_server(&self, acked: u32) -> u32 {
+        let acked = self.to_server(acked, false);
+        match self.down.owned {
+            Some(owned) if before(acked, owned) => owned,
+            _ => acked,
+        }
+    }
+
+    /// The end of what of the backend's bytes may pass.
+    pub(crate) fn response_limit(&self) -> u32 {
+        let kept = self.down.block.as_ref().map_or(0, Block::len);
+        self.response_next.wrapping_sub(kept as u32)
+    }
+
+    /// The window field of a client's segment that acknowledges `acked`, as the backend
+    /// understands it: both know how far the backend may send at all.
+    pub(crate) fn window_to_backend(&self, window: u16, acked: u32) -> u16 {
+        let Down { edits, block, owned, .. } = &self.down;
+        if edits.open().is_empty() && block.is_none() && owned.is_none() {
+            return self.plain_window_to_backend(window);
+        }
+        let shift = self.granted.scale.and(self.offer.scale).unwrap_or(0);
+        let edge = self.to_server(acked.wrapping_add(u32::from(window) << shift), false);
+        let told = self.told_server(acked);
+        let usable = if before(told, edge) { edge.wrapping_sub(told) } else { 0 };
+        // The agent takes the rest of a header itself.
+        let header =
+            block.as_ref().map_or(0, |block| RESPONSE_HEADER.saturating_sub(block.len()) as u32);
+        let usable = usable.max(header);
+        let scaled = usable >> self.server.scale.and(self.offer.scale).unwrap_or(0);
+        let least = u32::from(usable > 0);
+        u16::try_from(scaled.max(least)).unwrap_or(u16::MAX)
+    }
+
+    fn plain_window_to_backend(&self, window: u16) -> u16 {
         match (self.granted.scale, self.server.scale, self.offer.scale) {
             (Some(_), None, Some(shift)) => {
                 u16::try_from(u32::from(window) << shift).unwrap_or(u16::MAX)
@@ -229,5 +309,7 @@ impl Conn {
     pub(crate) fn release(&mut self, blocks: &mut Blocks) {
         self.block.take().into_iter().for_each(|block| blocks.put(block));
         self.edits.drain().for_each(|block| blocks.put(block));
+        self.down.block.take().into_iter().for_each(|block| blocks.put(block));
+        self.down.edits.drain().for_each(|block| blocks.put(block));
     }
 }

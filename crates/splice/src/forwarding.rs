@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use arrayvec::ArrayVec;
 
 use crate::blocks::Block;
+use crate::changes::Changes;
 use crate::request::Request;
 
 /// Fields that only the agent writes; a client's would be a lie.
@@ -52,11 +53,16 @@ impl Sink for Vec<u8> {
 #[must_use]
 pub fn forwarded_header(request: &Request<'_>, added: &Additions) -> Option<Vec<u8>> {
     let mut header = Vec::with_capacity(request.length + 256);
-    write(&mut header, request, added).map(|()| header)
+    write(&mut header, request, added, &Changes::default()).map(|()| header)
 }
 
 /// Writes the header of `request` into `block`. `None`: it does not fit.
-pub(crate) fn write(block: &mut impl Sink, request: &Request<'_>, added: &Additions) -> Option<()> {
+pub(crate) fn write(
+    block: &mut impl Sink,
+    request: &Request<'_>,
+    added: &Additions,
+    changes: &Changes<'_>,
+) -> Option<()> {
     for part in [request.method, " ", request.target, " HTTP/1."] {
         block.push(part.as_bytes())?;
     }
@@ -65,7 +71,12 @@ pub(crate) fn write(block: &mut impl Sink, request: &Request<'_>, added: &Additi
         let own = OWN.iter().any(|name| field.is(name));
         // An Upgrade is meant for the backend, and is listed in the Connection field.
         let kept = field.is("upgrade") && request.upgrades;
-        if own || (request.is_hop_by_hop(field) && !kept) || (field.is("upgrade") && !kept) {
+        let changed = changes.drop(field.name.as_bytes());
+        if own
+            || changed
+            || (request.is_hop_by_hop(field) && !kept)
+            || (field.is("upgrade") && !kept)
+        {
             continue;
         }
         for part in [field.name.as_bytes(), b": ", field.value, b"\r\n"] {
@@ -79,7 +90,11 @@ pub(crate) fn write(block: &mut impl Sink, request: &Request<'_>, added: &Additi
         (false, None) => "",
     };
     block.push(connection.as_bytes())?;
-    forwarded(block, request, added)
+    for part in changes.written().flatten() {
+        block.push(part)?;
+    }
+    forwarded(block, request, added, changes)?;
+    block.push(b"\r\n")
 }
 
 /// Whether the client asks for the connection to last, if it says so.
@@ -96,25 +111,45 @@ fn keeps(request: &Request<'_>) -> Option<bool> {
     }
 }
 
-fn forwarded(block: &mut impl Sink, request: &Request<'_>, added: &Additions) -> Option<()> {
-    let (ip, scheme) = (added.client.ip(), added.scheme);
-    // IPv6 addresses are quoted (RFC 7239 section 6), and so are hosts with a port.
-    let (open, close) = if ip.is_ipv6() { ("\"[", "]\"") } else { ("", "") };
-    let mut text = ArrayVec::<u8, 512>::new();
-    let fields = write!(
-        text,
-        "X-Forwarded-For: {ip}\r\nX-Forwarded-Proto: {scheme}\r\nX-Request-Id: {:016x}\r\n\
-         Forwarded: for={open}{ip}{close};proto={scheme}",
-        added.id,
-    );
-    fields.ok()?;
-    block.push(&text)?;
-    if !request.host.is_empty() {
-        for part in [";host=\"", request.host, "\"\r\nX-Forwarded-Host: ", request.host] {
-            block.push(part.as_bytes())?;
-        }
+fn field(block: &mut impl Sink, changes: &Changes<'_>, name: &str, value: &[&[u8]]) -> Option<()> {
+    if changes.drop(name.as_bytes()) {
+        return Some(());
     }
-    block.push(b"\r\n\r\n")
+    block.push(name.as_bytes())?;
+    block.push(b": ")?;
+    value.iter().try_for_each(|part| block.push(part))?;
+    block.push(b"\r\n")
+}
+
+/// Writes the agent's own fields, but for those that the configuration sets or removes.
+fn forwarded(
+    block: &mut impl Sink,
+    request: &Request<'_>,
+    added: &Additions,
+    changes: &Changes<'_>,
+) -> Option<()> {
+    let (ip, scheme) = (added.client.ip(), added.scheme);
+    let mut text = ArrayVec::<u8, 64>::new();
+    write!(text, "{ip}").ok()?;
+    field(block, changes, "X-Forwarded-For", &[&text])?;
+    field(block, changes, "X-Forwarded-Proto", &[scheme.as_bytes()])?;
+    // IPv6 addresses are quoted (RFC 7239 section 6), and so are hosts with a port.
+    let (open, close): (&[u8], &[u8]) = if ip.is_ipv6() { (b"\"[", b"]\"") } else { (b"", b"") };
+    let host = request.host.as_bytes();
+    let named: [&[u8]; 3] = if host.is_empty() { [b""; 3] } else { [b";host=\"", host, b"\""] };
+    let [by, name, quote] = named;
+    field(
+        block,
+        changes,
+        "Forwarded",
+        &[b"for=", open, &text, close, b";proto=", scheme.as_bytes(), by, name, quote],
+    )?;
+    if !host.is_empty() {
+        field(block, changes, "X-Forwarded-Host", &[host])?;
+    }
+    text.clear();
+    write!(text, "{:016x}", added.id).ok()?;
+    field(block, changes, "X-Request-Id", &[&text])
 }
 
 #[cfg(test)]
@@ -122,11 +157,12 @@ mod tests {
     use super::*;
     use crate::blocks::Blocks;
 
-    fn written(text: &str) -> String {
+    fn written(text: &str, changes: &Changes<'_>) -> String {
         let mut block = Blocks::new(1).get().unwrap();
         let request = Request::parse(text.as_bytes()).unwrap().unwrap();
         let client = "[2001:db8::1]:99".parse().unwrap();
-        write(&mut block, &request, &Additions { client, scheme: "http", id: 10 }).unwrap();
+        write(&mut block, &request, &Additions { client, scheme: "http", id: 10 }, changes)
+            .unwrap();
         String::from_utf8(block.bytes().to_vec()).unwrap()
     }
 
@@ -135,12 +171,25 @@ mod tests {
         let text = "GET /a HTTP/1.1\r\nHost: b:8\r\nX-Forwarded-For: 1.2.3.4\r\nA: x\r\n\
                     Keep-Alive: 1\r\nConnection: keep-alive, B\r\nB: c\r\nforwarded: for=me\r\n\r\n";
         assert_eq!(
-            written(text),
+            written(text, &Changes::default()),
             "GET /a HTTP/1.1\r\nHost: b:8\r\nA: x\r\nConnection: keep-alive\r\n\
              X-Forwarded-For: 2001:db8::1\r\nX-Forwarded-Proto: http\r\n\
-             X-Request-Id: 000000000000000a\r\n\
              Forwarded: for=\"[2001:db8::1]\";proto=http;host=\"b:8\"\r\n\
-             X-Forwarded-Host: b:8\r\n\r\n"
+             X-Forwarded-Host: b:8\r\nX-Request-Id: 000000000000000a\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn what_a_configuration_sets_or_removes_is_not_the_agents_own() {
+        let set = [("X-Forwarded-Proto".to_owned(), "https".to_owned())];
+        let add = [("X-Via".to_owned(), "hnlb".to_owned())];
+        let remove = ["x-forwarded-for", "Forwarded", "a", "x-request-id"].map(str::to_owned);
+        let changes = Changes { set: &set, add: &add, remove: &remove };
+        let text = "GET /a HTTP/1.1\r\nHost: b\r\nA: x\r\nX-Via: me\r\n\r\n";
+        assert_eq!(
+            written(text, &changes),
+            "GET /a HTTP/1.1\r\nHost: b\r\nX-Via: me\r\nX-Forwarded-Proto: https\r\n\
+             X-Via: hnlb\r\nX-Forwarded-Host: b\r\n\r\n"
         );
     }
 
@@ -151,8 +200,8 @@ mod tests {
                 "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: {connection}\r\n\r\n"
             )
         };
-        let passes = written(&asks("upgrade"));
+        let passes = written(&asks("upgrade"), &Changes::default());
         assert!(passes.contains("\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"), "{passes}");
-        assert!(!written(&asks("close")).contains("Upgrade"));
+        assert!(!written(&asks("close"), &Changes::default()).contains("Upgrade"));
     }
 }

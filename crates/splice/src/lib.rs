@@ -22,6 +22,7 @@
 
 mod agent;
 mod blocks;
+mod changes;
 mod clocks;
 mod connection;
 mod cookie;
@@ -39,6 +40,7 @@ mod rejection;
 mod relay;
 mod request;
 mod response;
+mod returning;
 mod segment;
 mod settings;
 mod steady;
@@ -46,6 +48,7 @@ mod table;
 mod world;
 
 pub use agent::{Agent, Passing};
+pub use changes::{Changes, NamedValue};
 pub use ends::Ends;
 pub use forwarding::{Additions, forwarded_header};
 pub use framing::{BadChunk, Chunked};
@@ -56,7 +59,7 @@ pub use proxy_v2::{MAX_PROXY, proxy_v2};
 pub use refusal::Refusal;
 pub use rejection::Rejection;
 pub use request::{Body, Field, MAX_FIELDS, Request};
-pub use response::{BadResponse, MAX_WAITING, Responses};
+pub use response::{Asked, BadResponse, Head, MAX_WAITING, Responses};
 pub use settings::{Settings, Usage};
 pub use steady::{Leave, Steady};
-pub use world::{Answer, Choice, Event, Fate, Inquiry, MAX_ANSWER, Speaks, World};
+pub use world::{Answer, Choice, Event, Fate, Inquiry, MAX_ANSWER, Response, Speaks, Terms, World};

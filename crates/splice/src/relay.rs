@@ -1,6 +1,7 @@
 //! An open connection: packets are changed and go on (messages M6 to M9).
 mod pieces;
 mod requests;
+mod responses;
 
 use packet::PacketBuf;
 use wire::Headers;
@@ -21,14 +22,14 @@ impl Conn {
             src: self.client(),
             dst: self.backend?,
             sequence: self.edits.forward(sequence),
-            acknowledgement: self.acked.wrapping_sub(self.delta()),
+            acknowledgement: self.told_server(self.acked),
             flags: self.flags(flags | self.congestion),
-            window: self.window_to_backend(self.window),
+            window: self.window_to_backend(self.window, self.acked),
         })
     }
 
     /// What the client is told to have arrived: never less than the agent has told it.
-    fn known(&self, received: u32) -> u32 {
+    pub(crate) fn known(&self, received: u32) -> u32 {
         match self.owned {
             Some(owned) if before(received, owned) => owned,
             _ => received,
@@ -61,7 +62,10 @@ impl Common {
         conn.see_client(got, packet.bytes());
         let Outline { sequence, acknowledgement, window, flags, .. } = got.outline;
         if got.has(ACK) && !before(acknowledgement, conn.acked) {
+            let edge = conn.client_edge();
             (conn.acked, conn.window) = (acknowledgement, window);
+            self.settle_responses(conn);
+            self.go_on_with_edit(conn, edge, world);
         }
         let length = (got.end - got.data) as u32;
         let end = sequence.wrapping_add(length);
@@ -82,12 +86,11 @@ impl Common {
             src: conn.client(),
             dst: backend,
             sequence: conn.edits.forward(sequence),
-            acknowledgement: acknowledgement.wrapping_sub(conn.delta()),
+            acknowledgement: conn.told_server(acknowledgement),
             flags: conn.flags(flags),
-            window: conn.window_to_backend(window),
+            window: conn.window_to_backend(window, acknowledgement),
         };
-        let delta = conn.delta();
-        let map = |edge: u32, _: bool| edge.wrapping_sub(delta);
+        let map = |edge: u32, up: bool| conn.to_server(edge, up);
         let change = conn.change_to_backend(got.stamps(packet.bytes()), &map);
         if got.rewrite(packet.bytes_mut(), &new, &change).is_none() {
             return Fate::Malformed;
@@ -118,7 +121,7 @@ impl Common {
             return Fate::Taken;
         }
         let Outline { sequence, acknowledgement, window, flags, .. } = got.outline;
-        match conn.follow_responses(got, packet.bytes()) {
+        match self.follow_responses(conn, got, packet.bytes(), now_ms, world) {
             Ok(true) => {}
             // The backend sends it again, behind what is missing.
             Ok(false) => return Fate::Taken,
@@ -149,13 +152,23 @@ impl Common {
         if got.has(ACK) {
             conn.server_window = Some(conn.window_to_client(window, acknowledgement, told));
         }
+        if conn.state != State::Open && conn.state != State::Closing {
+            return Fate::Taken;
+        }
+        if !conn.response_passes(got) {
+            self.response_in_pieces(conn, &packet, got, now_ms, world);
+            return Fate::Taken;
+        }
+        if conn.is_too_early(got) {
+            return Fate::Taken;
+        }
         let edits = &conn.edits;
         let map = |edge: u32, up: bool| edits.back(edge, up);
         let change = conn.change_to_client(&map);
         let new = Outline {
             src: conn.vip(),
             dst: conn.client(),
-            sequence: sequence.wrapping_add(conn.delta()),
+            sequence: conn.to_agent(sequence),
             acknowledgement: if got.has(ACK) { told } else { 0 },
             flags: conn.flags(flags),
             window: conn.own_window(false),

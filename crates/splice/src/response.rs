@@ -34,6 +34,36 @@ pub enum BadResponse {
     NotUpgraded,
 }
 
+/// What is known of a request when its response comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Whether the method is HEAD.
+    pub head: bool,
+    /// Whether it asks for another protocol.
+    pub upgrades: bool,
+    /// Whether its response is to say which backend it comes from.
+    pub sticks: bool,
+    /// When it was sent to the backend, in milliseconds modulo 2^32.
+    pub at_ms: u32,
+}
+
+/// What the header of a response has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The status code.
+    pub status: u16,
+    /// The request that it answers.
+    pub asked: Asked,
+}
+
+impl Head {
+    /// Whether another response to the same request follows.
+    #[must_use]
+    pub const fn is_interim(&self) -> bool {
+        self.status < 200 && self.status != 101
+    }
+}
+
 /// The responses of one connection to a backend.
 #[derive(Clone, Debug, Default)]
 pub struct Responses {
@@ -54,6 +84,10 @@ struct Waiting {
     count: u32,
     heads: u32,
     upgrades: u32,
+    sticks: u32,
+    /// When they were sent: a ring, in which the first one's is at `first`.
+    at_ms: [u32; MAX_WAITING as usize],
+    first: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,13 +115,18 @@ struct Fields {
 
 impl Responses {
     /// Notes a request. `false`: too many wait already, and this one has to.
-    pub const fn ask(&mut self, is_head: bool, upgrades: bool) -> bool {
+    pub fn ask(&mut self, asked: Asked) -> bool {
         let waiting = &mut self.waiting;
         if waiting.count >= MAX_WAITING {
             return false;
         }
-        waiting.heads |= (is_head as u32) << waiting.count;
-        waiting.upgrades |= (upgrades as u32) << waiting.count;
+        waiting.heads |= u32::from(asked.head) << waiting.count;
+        waiting.upgrades |= u32::from(asked.upgrades) << waiting.count;
+        waiting.sticks |= u32::from(asked.sticks) << waiting.count;
+        let place = waiting.place(waiting.count);
+        if let Some(at_ms) = waiting.at_ms.get_mut(place) {
+            *at_ms = asked.at_ms;
+        }
         waiting.count += 1;
         true
     }
@@ -132,37 +171,58 @@ impl Responses {
         }
     }
 
-    /// Reads on.
+    /// Reads on, and tells every header that ends.
     ///
     /// # Errors
     /// Why it can't be said where the response ends. Nothing behind it can be read.
-    pub fn read(&mut self, mut bytes: &[u8]) -> Result<(), BadResponse> {
-        while let Some((&first, rest)) = bytes.split_first() {
-            match &mut self.state {
-                State::StatusLine | State::Field => {
-                    self.byte(first)?;
-                    bytes = rest;
-                }
-                State::Body(left) => {
-                    let (left, passed) = (*left, (*left).min(bytes.len() as u64));
-                    self.pass(left, passed);
-                    bytes = bytes.get(passed as usize..).unwrap_or_default();
-                }
-                State::Chunked(chunked) => {
-                    let taken = chunked.read(bytes).map_err(|_| BadResponse::Chunks)?;
-                    if chunked.is_done() {
-                        self.end();
-                    }
-                    bytes = bytes.get(taken..).unwrap_or_default();
-                }
-                State::All => return Ok(()),
-            }
+    pub fn read(
+        &mut self,
+        mut bytes: &[u8],
+        mut tell: impl FnMut(Head),
+    ) -> Result<(), BadResponse> {
+        while !bytes.is_empty() {
+            let (taken, head) = self.part(bytes)?;
+            head.into_iter().for_each(&mut tell);
+            bytes = bytes.get(taken..).unwrap_or_default();
         }
         Ok(())
     }
 
+    /// Whether the next byte belongs to a header.
+    pub(crate) const fn is_in_header(&self) -> bool {
+        matches!(self.state, State::StatusLine | State::Field)
+    }
+
+    /// Reads on to the end of a header or a body, and says how many of `bytes` that takes,
+    /// and what the header has said if it has ended.
+    pub(crate) fn part(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), BadResponse> {
+        match &mut self.state {
+            State::StatusLine | State::Field => {
+                for (at, byte) in bytes.iter().enumerate() {
+                    if let Some(head) = self.byte(*byte)? {
+                        return Ok((at + 1, Some(head)));
+                    }
+                }
+                Ok((bytes.len(), None))
+            }
+            State::Body(left) => {
+                let (left, passed) = (*left, (*left).min(bytes.len() as u64));
+                self.pass(left, passed);
+                Ok((passed as usize, None))
+            }
+            State::Chunked(chunked) => {
+                let taken = chunked.read(bytes).map_err(|_| BadResponse::Chunks)?;
+                if chunked.is_done() {
+                    self.end();
+                }
+                Ok((taken, None))
+            }
+            State::All => Ok((bytes.len(), None)),
+        }
+    }
+
     /// A byte of a header.
-    fn byte(&mut self, byte: u8) -> Result<(), BadResponse> {
+    fn byte(&mut self, byte: u8) -> Result<Option<Head>, BadResponse> {
         if self.header == 0 && self.waiting.count == 0 {
             return Err(BadResponse::NotAsked);
         }
@@ -181,7 +241,7 @@ impl Responses {
                 return Err(BadResponse::Field);
             }
             self.line.push(byte);
-            return Ok(());
+            return Ok(None);
         }
         if last != Some(b'\r') {
             return Err(BadResponse::Field);
@@ -191,9 +251,9 @@ impl Responses {
         line.pop();
         self.line_length = 0;
         match (self.state, line.is_empty()) {
-            (State::StatusLine, _) => self.status_line(&line),
-            (_, true) => self.header_ends(),
-            _ => self.fields.take(&line, is_whole),
+            (State::StatusLine, _) => self.status_line(&line).map(|()| None),
+            (_, true) => self.header_ends().map(Some),
+            _ => self.fields.take(&line, is_whole).map(|()| None),
         }
     }
 
@@ -219,10 +279,10 @@ impl Responses {
         Ok(())
     }
 
-    fn header_ends(&mut self) -> Result<(), BadResponse> {
+    fn header_ends(&mut self) -> Result<Head, BadResponse> {
         let Fields { minor, status, length, chunked, close, keep_alive } = self.fields;
-        let [is_head, upgrades] =
-            [self.waiting.heads, self.waiting.upgrades].map(|bits| bits & 1 == 1);
+        let asked = self.waiting.asked();
+        let Asked { head: is_head, upgrades, .. } = asked;
         if chunked && (length.is_some() || minor == 0) {
             return Err(BadResponse::Length);
         }
@@ -241,7 +301,7 @@ impl Responses {
                 None => self.state = State::All,
             },
         }
-        Ok(())
+        Ok(Head { status, asked })
     }
 
     /// The response to the first request that waits is whole.
@@ -249,9 +309,27 @@ impl Responses {
         // Behind a last response nothing is one.
         self.state = if self.closes { State::All } else { State::StatusLine };
         self.header = 0;
-        let Waiting { count, heads, upgrades } = self.waiting;
-        self.waiting =
-            Waiting { count: count.saturating_sub(1), heads: heads >> 1, upgrades: upgrades >> 1 };
+        let waiting = &mut self.waiting;
+        waiting.count = waiting.count.saturating_sub(1);
+        waiting.first = (waiting.first + 1) % MAX_WAITING;
+        for bits in [&mut waiting.heads, &mut waiting.upgrades, &mut waiting.sticks] {
+            *bits >>= 1;
+        }
+    }
+}
+
+impl Waiting {
+    /// The place of a request's time, by its number from the first one.
+    const fn place(&self, number: u32) -> usize {
+        ((self.first + number) % MAX_WAITING) as usize
+    }
+
+    /// The first one.
+    fn asked(&self) -> Asked {
+        let [head, upgrades, sticks] =
+            [self.heads, self.upgrades, self.sticks].map(|bits| bits & 1 == 1);
+        let at_ms = self.at_ms.get(self.place(0)).copied().unwrap_or_default();
+        Asked { head, upgrades, sticks, at_ms }
     }
 }
 
@@ -340,30 +418,31 @@ mod tests {
                 if interim {
                     stream.extend(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
                 }
-                prop_assert!(responses.ask(head, false));
+                let asked = responses.ask(Asked { head, ..Asked::default() });
+                prop_assert!(asked);
                 ends.push(stream.len());
             }
             let mut read = 0;
             for piece in stream.chunks(cut) {
                 prop_assert!(!responses.is_idle());
-                responses.read(piece).unwrap();
+                responses.read(piece, |_| ()).unwrap();
                 read += piece.len();
                 let whole = ends.iter().filter(|end| **end <= read).count();
                 prop_assert_eq!(responses.waiting.count as usize, ends.len() - whole);
             }
             prop_assert!(responses.is_idle());
-            prop_assert_eq!(responses.read(b"H"), Err(BadResponse::NotAsked));
+            prop_assert_eq!(responses.read(b"H", |_| ()), Err(BadResponse::NotAsked));
         }
 
         #[test]
         fn skipping_a_body_is_as_good_as_reading_it(size in 1_u32..2_000, skipped in 0_u32..3_000) {
             let header = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n");
             let mut responses = Responses::default();
-            responses.ask(false, false);
-            responses.read(header.as_bytes()).unwrap();
+            responses.ask(Asked::default());
+            responses.read(header.as_bytes(), |_| ()).unwrap();
             let passed = responses.skip(skipped);
             prop_assert_eq!(passed, skipped.min(size));
-            responses.read(&vec![b'x'; (size - passed) as usize]).unwrap();
+            responses.read(&vec![b'x'; (size - passed) as usize], |_| ()).unwrap();
             prop_assert!(responses.is_idle());
         }
     }
@@ -396,8 +475,8 @@ mod tests {
             (&format!("HTTP/1.1 200 OK\r\n{long}"), BadResponse::TooLong),
         ] {
             let mut responses = Responses::default();
-            responses.ask(false, false);
-            assert_eq!(responses.read(text.as_bytes()), Err(why), "{text:?}");
+            responses.ask(Asked::default());
+            assert_eq!(responses.read(text.as_bytes(), |_| ()), Err(why), "{text:?}");
         }
     }
 
@@ -410,10 +489,10 @@ mod tests {
             "HTTP/1.1 101 Switching Protocols\r\n\r\n",
         ] {
             let mut responses = Responses::default();
-            responses.ask(false, true);
-            responses.read(text.as_bytes()).unwrap();
+            responses.ask(Asked { head: false, upgrades: true, ..Asked::default() });
+            responses.read(text.as_bytes(), |_| ()).unwrap();
             assert!(responses.is_all(), "{text:?}");
-            assert_eq!(responses.read(b"anything"), Ok(()));
+            assert_eq!(responses.read(b"anything", |_| ()), Ok(()));
         }
     }
 }

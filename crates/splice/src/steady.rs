@@ -22,8 +22,10 @@ pub struct Steady {
     /// What is added to the backend's sequence numbers.
     down: u32,
     clocks: Clocks,
-    /// The first of the client's bytes that may not pass, in the client's numbers.
+    /// The first of the client's bytes that may not pass, in the client's numbers, and the
+    /// first of the backend's, in the backend's.
     limit: u32,
+    response_limit: u32,
     /// What the client has acknowledged, and the backend of the client's bytes.
     acked: u32,
     received: u32,
@@ -41,8 +43,9 @@ pub struct Steady {
 /// What the two sides have agreed to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Abilities {
-    /// Bytes of another protocol: no header ever begins.
-    all: bool,
+    /// The client's bytes, and the backend's, are of another protocol, or are not read: no
+    /// header ever begins.
+    all: [bool; 2],
     /// SACK, by the backend and by the client.
     sack: [bool; 2],
     timestamps: bool,
@@ -56,7 +59,7 @@ const _: () = assert!(size_of::<Steady>() <= 64, "the entry of a plain splice");
 pub enum Leave {
     /// A SYN, FIN or RST, no ACK, or a sign of congestion that was not agreed to.
     Control,
-    /// The client's next header may begin in it.
+    /// The next header of a request or a response may begin in it.
     Header,
     /// It is longer than the backend takes.
     TooLong,
@@ -76,7 +79,9 @@ impl Steady {
             && conn.owned.is_none()
             && conn.body == 0
             && conn.reading != Reading::Upgrade
-            && (conn.keeps || conn.reading == Reading::All)
+            && conn.down.edits.open().is_empty()
+            && conn.down.block.is_none()
+            && conn.down.owned.is_none()
             && conn.ended == [false; 2];
         // What only one side knows takes more than adding numbers.
         let alike = conn.granted.timestamps == conn.server.timestamps
@@ -91,9 +96,10 @@ impl Steady {
         let [server, granted] = [conn.server.scale, conn.granted.scale];
         Some(Self {
             up: conn.edits.forward(0),
-            down: conn.delta(),
+            down: conn.to_agent(0),
             clocks: conn.clocks,
             limit: conn.limit(),
+            response_limit: conn.response_limit(),
             acked: conn.acked,
             received: conn.received,
             window: conn.window,
@@ -102,7 +108,7 @@ impl Steady {
             shifts: [client_shift, server.unwrap_or(0), granted.unwrap_or(0)],
             congestion: conn.congestion,
             may: Abilities {
-                all: conn.reading == Reading::All,
+                all: [conn.reading == Reading::All, conn.blind || conn.responses.is_all()],
                 sack: [conn.server.sack, conn.granted.sack],
                 timestamps: conn.server.timestamps,
                 ecn: conn.server.ecn,
@@ -128,7 +134,8 @@ impl Steady {
         let length = segment.len();
         let (header, options, data) = self.parts(segment)?;
         let end = get(header, 4).wrapping_add(data as u32);
-        if !self.may.all && before(self.limit, end) {
+        let [all, _] = self.may.all;
+        if !all && before(self.limit, end) {
             return Err(Leave::Header);
         }
         if length - HEADER > self.longest.into() {
@@ -164,7 +171,12 @@ impl Steady {
     /// The segment leaves the steady state.
     #[inline]
     pub(crate) fn translate_down(&mut self, segment: &mut [u8]) -> Result<u16, Leave> {
-        let (header, options, _) = self.parts(segment)?;
+        let (header, options, data) = self.parts(segment)?;
+        let end = get(header, 4).wrapping_add(data as u32);
+        let [_, all] = self.may.all;
+        if !all && before(self.response_limit, end) {
+            return Err(Leave::Header);
+        }
         let [_, sack] = self.may.sack;
         let found = Found::in_options(options, sack, self.may.timestamps)?;
         if let Some(stamps) = found.stamps(options) {

@@ -5,6 +5,7 @@ use flow::ServiceId;
 use wire::Headers;
 
 use crate::blocks::{Block, FIRST_FLIGHT};
+use crate::changes::Changes;
 use crate::request::Request;
 use crate::{Hello, Refusal, Rejection};
 
@@ -15,9 +16,8 @@ pub enum Choice {
     Backend {
         /// Its address and port.
         backend: SocketAddr,
-        /// Whether all requests of the connection go to it. Otherwise each is routed by
-        /// itself.
-        keeps: bool,
+        /// What it and its connection get.
+        terms: Terms,
     },
     /// To none: the world has written an answer with this status code.
     Answer(u16),
@@ -30,6 +30,31 @@ pub enum Speaks {
     Http,
     /// A ClientHello of TLS. What is behind it is not read.
     Tls,
+}
+
+/// How requests and responses of a connection to a backend are treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Whether all requests of the connection go to the backend. Otherwise each is routed
+    /// by itself.
+    pub keeps: bool,
+    /// Whether headers of responses are changed.
+    pub rewrites: bool,
+    /// Whether the response says by a cookie which backend it comes from.
+    pub sticks: bool,
+}
+
+/// The header of a response that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The service.
+    pub service: ServiceId,
+    /// Which backend has sent it.
+    pub backend: SocketAddr,
+    /// Its status code.
+    pub status: u16,
+    /// The time from the request's departure to the end of the header, in milliseconds.
+    pub waited_ms: u32,
 }
 
 /// Who asks for a backend.
@@ -138,6 +163,25 @@ pub trait World<B> {
         request: &Request<'_>,
         answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal>;
+
+    /// What is changed in the headers of a service's requests.
+    fn request_changes(&self, _: ServiceId) -> Changes<'_> {
+        Changes::default()
+    }
+
+    /// What is changed in the headers of a service's responses.
+    fn response_changes(&self, _: ServiceId) -> Changes<'_> {
+        Changes::default()
+    }
+
+    /// The cookie that leads a client of the service to the backend again, with its
+    /// attributes.
+    fn cookie(&self, _: ServiceId, _: SocketAddr) -> Option<&str> {
+        None
+    }
+
+    /// A backend has answered a request.
+    fn responded(&mut self, _: &Response) {}
 
     /// Counts an event.
     fn count(&mut self, event: Event);

@@ -1,6 +1,6 @@
 //! One request and its response (RFC 9112), from the client's plain bytes to a backend
 //! and back.
-use splice::{Body, Chunked, Refusal, Request, Responses};
+use splice::{Asked, Body, Chunked, Refusal, Request, Responses};
 
 use crate::endpoint::Endpoint;
 use crate::head::{self, Changes, MAX_HEAD};
@@ -118,7 +118,8 @@ impl Exchange {
         (self.written, self.part) = (0, Part::Head);
         self.gathered.clear();
         self.responses = Responses::default();
-        self.responses.ask(self.is_head, self.upgrades);
+        let (head, upgrades) = (self.is_head, self.upgrades);
+        self.responses.ask(Asked { head, upgrades, ..Asked::default() });
     }
 
     /// Moves what can be moved both ways.
@@ -239,7 +240,7 @@ impl Exchange {
         backend.consume(end - searched);
         self.gathered.truncate(end);
         let head = std::mem::take(&mut self.gathered);
-        if self.responses.read(&head).is_err() {
+        if self.responses.read(&head, |_| ()).is_err() {
             return self.failure();
         }
         self.pending = match head::status(&head) {
@@ -288,7 +289,7 @@ impl Exchange {
             };
         }
         let length = bytes.len();
-        if self.responses.read(bytes).is_err() || client.write(bytes).is_none() {
+        if self.responses.read(bytes, |_| ()).is_err() || client.write(bytes).is_none() {
             return Step::Broken;
         }
         backend.consume(length);

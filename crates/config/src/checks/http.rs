@@ -7,7 +7,7 @@ use crate::health::field;
 use crate::http::{HttpRoute, Maintenance, Redirect};
 use crate::tree::Way;
 
-use super::{Findings, tls};
+use super::{Findings, headers, tls};
 
 pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     super::service_tls::check(findings, way, service);
@@ -18,6 +18,10 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     if service.protocol == Protocol::Tls {
         check_rebalance(findings, way, service);
     }
+    if service.protocol != Protocol::Http {
+        check_no_headers(findings, way, service);
+    }
+    headers::check(findings, way, service);
     let groups: Vec<&str> =
         service.backends.iter().filter_map(|own| own.group.as_deref()).collect();
     for (place, route) in service.routes.iter().enumerate() {
@@ -142,6 +146,20 @@ fn check_rebalance(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     }
 }
 
+/// What is not read has no headers.
+fn check_no_headers(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    let given = [
+        ("request_headers", !service.request_headers.is_empty()),
+        ("response_headers", !service.response_headers.is_empty()),
+        ("sticky", service.sticky.is_some()),
+    ];
+    for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+        let text =
+            "only requests and responses have headers; set protocol = \"http\", or leave this out";
+        findings.wrong(&way.key(key), text);
+    }
+}
+
 /// A service of connections has no requests to be routed.
 fn check_others(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     check_rebalance(findings, way, service);
@@ -149,6 +167,7 @@ fn check_others(findings: &mut Findings<'_>, way: &Way, service: &Service) {
         let text = "only requests and TLS connections have routes; set protocol = \"http\" or \"tls\", or leave the route tables out";
         findings.wrong(&way.key("route"), text);
     }
+    check_no_headers(findings, way, service);
     for (place, own) in service.backends.iter().enumerate() {
         if own.group.is_some() {
             let text =

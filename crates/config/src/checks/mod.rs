@@ -4,6 +4,7 @@ mod api;
 mod backends;
 mod devices;
 mod findings;
+mod headers;
 mod health;
 mod http;
 mod interfaces;

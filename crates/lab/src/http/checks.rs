@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Wanted;
+use super::{STICKY_PORT, Wanted};
 use crate::topology::{BACKENDS, Family, vip};
 use crate::{Balancer, Lab, LabError};
 
@@ -68,6 +68,8 @@ impl<'a> Run<'a> {
         for family in [Family::V4, Family::V6] {
             self.routes(family)?;
         }
+        self.headers()?;
+        self.sticky()?;
         self.bodies(link)?;
         self.keep_alive()?;
         self.load()
@@ -101,6 +103,56 @@ impl<'a> Run<'a> {
         let client = crate::topology::CLIENTS[0].address(family);
         let found = self.curl(&format!("-H X-Forwarded-For:9.9.9.9 -H Host:me.lab {url}/seen"))?;
         self.expect("X-Forwarded-For, X-Forwarded-Host", found.trim(), &format!("{client} me.lab"));
+        Ok(())
+    }
+
+    /// Fields of responses are changed in one family, and pass in the other.
+    fn headers(&mut self) -> Result<(), LabError> {
+        let fields = "%header{strict-transport-security}|%header{vary}|%header{server}";
+        for (family, wanted) in [(Family::V4, "max-age=60|Origin|"), (Family::V6, "||nginx")] {
+            for (method, body) in [("-I", "nothing"), ("-X GET", "a body")] {
+                let words = format!("-o /dev/null -w '{fields}' {method} {}/", url(family));
+                let found = self.curl(&words)?;
+                let found = found.split('/').next().unwrap_or("").trim();
+                self.expect(
+                    &format!("{family:?}: fields of a response with {body}"),
+                    found,
+                    wanted,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// A client with a cookie stays at its backend, in one connection and in many.
+    fn sticky(&mut self) -> Result<(), LabError> {
+        let url = format!("{}:{STICKY_PORT}/", url(Family::V4));
+        let jar = self.lab.dir().join("jar");
+        let _ = fs::remove_file(&jar);
+        let jar = jar.display().to_string();
+        let first = self.curl(&format!("-c {jar} {url}"))?;
+        let first = first.trim().to_owned();
+        let again = format!("-s -b {jar} -c {jar} {url}");
+        let one = [again.as_str(); 5].join(" --next ");
+        let found = self.curl(&one)?;
+        let words: Vec<&str> = found.split_whitespace().collect();
+        self.expect("a cookie, one connection", &words.join(" "), &[first.as_str(); 5].join(" "));
+        for _ in 0..5 {
+            let found = self.curl(&format!("-b {jar} {url}"))?;
+            self.expect("a cookie, another connection", found.trim(), &first);
+        }
+        let field = "-o /dev/null -w '%header{set-cookie}'";
+        let found = self.curl(&format!("-b {jar} {field} {url}"))?;
+        self.expect("no second cookie", found.trim(), "");
+        let found = self.curl(&format!("-b at=0123456789abcdef {field} {url}"))?;
+        let (name, rest) = found.split_once('=').unwrap_or_default();
+        let attributes = rest.split_once(';').unwrap_or_default().1.trim();
+        let wanted = "at Path=/; Max-Age=3600; HttpOnly; SameSite=Strict";
+        self.expect("a cookie of no backend", &format!("{name} {attributes}"), wanted);
+        let all = self.curl(&[format!("-s {url}").as_str(); 4].join(" --next "))?;
+        let mut all: Vec<&str> = all.split_whitespace().collect();
+        all.sort_unstable();
+        self.expect("no cookie", &all.join(" "), &BACKENDS.map(|own| own.name).join(" "));
         Ok(())
     }
 

@@ -52,7 +52,7 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     let how = LabRun { workers: 2, ..LabRun::emulated(Encoding::Mark) };
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-http", how.device, |socket| {
         let own = |family| service(family) + &checks::tls::service(family);
-        how.base(socket) + &own(Family::V4) + &own(Family::V6)
+        how.base(socket) + &own(Family::V4) + &own(Family::V6) + &sticky()
     })?;
     checks::tls::start(&mut lab)?;
     let mut run = checks::Run::new(&lab, &balancer, wanted)?;
@@ -101,6 +101,26 @@ fn bad_link(lab: &Lab, run: &mut checks::Run<'_>, seed: u64) -> Result<(), LabEr
     Ok(())
 }
 
+/// The port of the service whose clients stay at their backends by a cookie.
+const STICKY_PORT: u16 = 8081;
+
+/// A service of all backends, of which each request gets the next one if it has no cookie.
+fn sticky() -> String {
+    let mut text = format!(
+        "\n[[service]]\nname = \"sticky\"\nvip = \"{}\"\nport = {STICKY_PORT}\n\
+         protocol = \"http\"\nscheduler = \"round-robin\"\nrebalance = \"per-request\"\n\
+         sticky = {{ cookie = \"at\", key = \"000102030405060708090a0b0c0d0e0f\", \
+         same_site = \"strict\", max_age = \"1h\" }}\n",
+        vip(Family::V4)
+    );
+    for own in &BACKENDS {
+        let address = own.address(Family::V4);
+        text +=
+            &format!("[[service.backend]]\naddress = \"{address}\"\nport = {WEB_BACKEND_PORT}\n");
+    }
+    text
+}
+
 /// The web service of one family: requests for `a.lab` go to b1, those below `/up` of any
 /// host to b2, those with a cookie to b3, and all others to b4; those for `old.lab` are redirected, and those below `/closed` get a page.
 fn service(family: Family) -> String {
@@ -110,6 +130,12 @@ fn service(family: Family) -> String {
          protocol = \"http\"\nscheduler = \"round-robin\"\n",
         vip(family)
     );
+    // Only one of the two, so that responses pass as they are in the other.
+    if family == Family::V4 {
+        text += "response_headers = { set = [\"Strict-Transport-Security: max-age=60\"], \
+                 add = [\"Vary: Origin\"], remove = [\"Server\"] }\n\
+                 request_headers = { set = [\"X-Forwarded-Proto: https\"] }\n";
+    }
     for (condition, group) in
         [("host = \"a.lab\"", "a"), ("path = \"/up\"", "up"), ("cookie = \"c=3\"", "cookie")]
     {

@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use conntrack::Key;
 use flow::{PortId, ServiceId, Transport};
 use packet::PacketBuf;
-use service::{Backend, Directed, GroupId, HelloView, RequestView, Routed, Service};
+use service::{Backend, Directed, GroupId, HeaderChanges, HelloView, RequestView, Routed, Service};
 use splice::{
-    Agent, Answer, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Refusal, Rejection, Request,
-    Speaks, World,
+    Agent, Answer, Changes, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Refusal, Rejection,
+    Request, Speaks, Terms, World,
 };
 use state::{Counter, Snapshot};
 use wire::{FlowKey, Headers, decrement_ttl, ethernet, vlan};
@@ -262,7 +262,7 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         request: &Request<'_>,
         answer: &mut Answer<'_>,
     ) -> Result<Choice, Refusal> {
-        let Inquiry { service, ends: [_, vip], kept, .. } = *inquiry;
+        let Inquiry { service, ends: [_, vip], tried, kept, .. } = *inquiry;
         let service = self.cx.snapshot.services.service(service).ok_or(Refusal::NoBackend)?;
         let asked = Asked(request);
         let group = match service.route(&asked).ok_or(Refusal::NoBackend)? {
@@ -280,13 +280,39 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
             return Err(Refusal::NoRoute);
         }
         let at = |own: &Backend| listens(own, vip);
+        let to = |backend: SocketAddr, sticks: bool| {
+            let (keeps, rewrites) = (service.is_uniform(), service.rewrites_responses());
+            Choice::Backend { backend, terms: Terms { keeps, rewrites, sticks } }
+        };
+        let sticky = service.sticky_cookie();
+        let value = sticky.and_then(|name| request.cookie(name));
+        let named = value.and_then(|value| service.backend_of_cookie(group, value)).map(at);
+        if let Some(backend) = named.filter(|backend| !tried.contains(backend)) {
+            return Ok(to(backend, false));
+        }
         if let Some(backend) = kept
             && service.stays(group, |own| at(own) == backend)
         {
-            return Ok(Choice::Backend { backend, keeps: false });
+            return Ok(to(backend, sticky.is_some()));
         }
         let backend = self.schedule(service, group, inquiry).ok_or(Refusal::NoBackend)?;
-        Ok(Choice::Backend { backend, keeps: service.is_uniform() })
+        Ok(to(backend, sticky.is_some()))
+    }
+
+    fn request_changes(&self, service: ServiceId) -> Changes<'_> {
+        let service = self.cx.snapshot.services.service(service);
+        service.and_then(Service::request_changes).map(changes).unwrap_or_default()
+    }
+
+    fn response_changes(&self, service: ServiceId) -> Changes<'_> {
+        let service = self.cx.snapshot.services.service(service);
+        service.and_then(Service::response_changes).map(changes).unwrap_or_default()
+    }
+
+    fn cookie(&self, service: ServiceId, backend: SocketAddr) -> Option<&str> {
+        let service = self.cx.snapshot.services.service(service)?;
+        let port = |own: &Backend| own.port.or(service.port()).unwrap_or(0);
+        service.cookie_of(|own| SocketAddr::new(own.address, port(own)) == backend)
     }
 
     fn count(&mut self, event: Event) {
@@ -342,6 +368,10 @@ impl<B, O> Surroundings<'_, '_, B, O> {
 /// Where a backend is reached by clients of `vip`.
 fn listens(own: &Backend, vip: SocketAddr) -> SocketAddr {
     SocketAddr::new(own.address, own.port.unwrap_or(vip.port()))
+}
+
+fn changes(HeaderChanges { set, add, remove }: &HeaderChanges) -> Changes<'_> {
+    Changes { set, add, remove }
 }
 
 /// The counter of the requests that the agent has answered with `status`.

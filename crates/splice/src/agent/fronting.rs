@@ -8,14 +8,14 @@ use packet::PacketBuf;
 use super::Common;
 use crate::blocks::{BLOCK, FIRST_FLIGHT};
 use crate::clocks::Clocks;
-use crate::connection::{Conn, Reading, State};
+use crate::connection::{Conn, Down, Reading, State};
 use crate::cookie::Kept;
 use crate::edits::Edits;
 use crate::options::{DEFAULT_MSS, Offer};
 use crate::refusal::Refusal;
 use crate::response::Responses;
 use crate::segment::{ACK, ECN, FIN, Outline, RST, Received};
-use crate::world::{Event, Speaks, World};
+use crate::world::{Event, Speaks, Terms, World};
 
 impl Common {
     pub(super) fn half(
@@ -68,11 +68,17 @@ impl Common {
             backend: None,
             tried: Default::default(),
             keeps: true,
+            rewrites: false,
+            sticks: false,
+            blind: false,
+            guesses: false,
             fresh: true,
             held: false,
             instead: None,
+            instead_terms: Terms::default(),
             responses: Responses::default(),
             response_next: 0,
+            down: Down::default(),
             server_isn: 0,
             server: Offer::default(),
             clocks: Clocks::new(client, told),

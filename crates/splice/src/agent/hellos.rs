@@ -8,7 +8,7 @@ use crate::edits::Edit;
 use crate::hello::Hello;
 use crate::refusal::Refusal;
 use crate::rejection::Rejection;
-use crate::world::{Event, Inquiry, World};
+use crate::world::{Event, Inquiry, Terms, World};
 
 impl Common {
     /// Chooses a backend as soon as the hello is whole. If there is none, the client is
@@ -32,7 +32,10 @@ impl Common {
         };
         match choice {
             Ok(backend) => {
-                (conn.backend, conn.keeps) = (Some(backend), true);
+                conn.backend = Some(backend);
+                conn.take(Terms { keeps: true, ..Terms::default() });
+                // What the backend says is not read.
+                conn.blind = true;
                 conn.become_(State::Connecting(0), now_ms);
             }
             Err(Rejection::NoBackend) => self.reject(conn, none.into(), now_ms, world),

@@ -52,8 +52,9 @@ impl Common {
             Err(refusal) => Err(refusal),
         };
         match choice {
-            Ok(Choice::Backend { backend, keeps }) => {
-                (conn.backend, conn.keeps) = (Some(backend), keeps);
+            Ok(Choice::Backend { backend, terms }) => {
+                conn.backend = Some(backend);
+                conn.take(terms);
                 conn.become_(State::Connecting(0), now_ms);
             }
             Ok(Choice::Answer(status)) => {

@@ -7,64 +7,24 @@
 use packet::PacketBuf;
 
 use super::Common;
-use crate::connection::{Conn, Reading, State};
+use crate::connection::{Conn, Down, State};
 use crate::edits::{Edits, before};
 use crate::options::Offer;
 use crate::refusal::Refusal;
-use crate::relay::STRETCH;
 use crate::request::Request;
-use crate::response::{BadResponse, Responses};
-use crate::segment::{RST, Received};
+use crate::response::Responses;
 use crate::world::{Answer, Choice, Event, Inquiry, World};
 
 impl Conn {
-    /// Reads what is new of the backend's responses. `false`: something before it is
-    /// missing, and where the response ends would not be known.
-    pub(crate) fn follow_responses(
-        &mut self,
-        got: &Received,
-        frame: &[u8],
-    ) -> Result<bool, BadResponse> {
-        let (data, first) = (got.data(frame), got.outline.sequence);
-        if self.keeps || data.is_empty() || got.has(RST) {
-            return Ok(true);
-        }
-        self.stretch_response(first);
-        let end = first.wrapping_add(data.len() as u32);
-        if !before(self.response_next, end) {
-            return Ok(true);
-        }
-        if before(self.response_next, first) {
-            return Ok(self.responses.is_all());
-        }
-        let known = self.response_next.wrapping_sub(first) as usize;
-        self.responses.read(data.get(known..).unwrap_or_default())?;
-        self.response_next = end;
-        self.stretch_response(end);
-        if self.reading == Reading::Upgrade && self.responses.is_all() {
-            self.reading = Reading::All;
-        } else if self.reading == Reading::Upgrade && self.responses.is_idle() {
-            self.reading = Reading::Header;
-        }
-        Ok(true)
-    }
-
-    /// Lets the next stretch of a response's body pass, in whatever order.
-    fn stretch_response(&mut self, sequence: u32) {
-        if !before(self.response_next, sequence) {
-            let ahead = self.response_next.wrapping_sub(sequence).min(STRETCH);
-            let more = self.responses.skip(STRETCH - ahead);
-            self.response_next = self.response_next.wrapping_add(more);
-        }
-    }
-
     /// Whether nothing is on its way on either side.
     fn is_settled(&self) -> bool {
         self.state == State::Open
             && self.responses.is_idle()
             && self.edits.open().is_empty()
             && !before(self.received, self.limit())
-            && self.acked == self.response_next.wrapping_add(self.delta())
+            && self.down.edits.open().is_empty()
+            && self.down.block.is_none()
+            && self.acked == self.to_agent(self.response_next)
     }
 
     const fn inquiry(&self) -> Inquiry<'_> {
@@ -83,8 +43,14 @@ impl Common {
         // What can't be read is refused where it is translated.
         let Ok(Some(request)) = Request::parse(bytes) else { return true };
         conn.instead = match world.choose(&conn.inquiry(), &request, &mut Answer(None)) {
-            Ok(Choice::Backend { backend, .. }) if Some(backend) == conn.backend => return true,
-            Ok(Choice::Backend { backend, .. }) => Some(backend),
+            Ok(Choice::Backend { backend, terms }) if Some(backend) == conn.backend => {
+                conn.sticks = terms.sticks;
+                return true;
+            }
+            Ok(Choice::Backend { backend, terms }) => {
+                conn.instead_terms = terms;
+                Some(backend)
+            }
             // It is answered as soon as its turn comes.
             Ok(Choice::Answer(_)) | Err(_) => None,
         };
@@ -117,10 +83,12 @@ impl Common {
         conn.first_window = u16::try_from(window).unwrap_or(u16::MAX);
         (conn.server, conn.server_window) = (Offer::default(), None);
         (conn.edits, conn.responses) = (Edits::default(), Responses::default());
+        conn.down = Down::default();
         (conn.fresh, conn.held) = (true, false);
         conn.tried.clear();
         conn.backend = conn.instead.take();
         if conn.backend.is_some() {
+            conn.take(conn.instead_terms);
             return conn.become_(State::Connecting(0), now_ms);
         }
         conn.become_(State::Front, now_ms);

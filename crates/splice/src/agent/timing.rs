@@ -53,7 +53,10 @@ impl Common {
                 conn.become_(State::Gone, now_ms);
             }
             State::Open if silent >= self.settings.idle_ms => conn.become_(State::Gone, now_ms),
-            State::Open => self.repeat_owned(conn, now_ms, world),
+            State::Open => {
+                self.repeat_owned(conn, now_ms, world);
+                self.repeat_response(conn, now_ms, world);
+            }
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ use crate::forwarding::{self, Additions};
 use crate::framing::{BadChunk, Chunked};
 use crate::refusal::Refusal;
 use crate::request::{Body, Request};
+use crate::response::Asked;
 use crate::world::{Event, Speaks, World};
 
 impl Conn {
@@ -109,7 +110,7 @@ impl Common {
                 self.blocks.put(out);
                 break;
             };
-            match self.translate(conn, raw.bytes(), &mut out) {
+            match self.translate(conn, raw.bytes(), &mut out, now_ms, world) {
                 Ok(taken) => {
                     world.count(Event::Request);
                     let removed = taken as u32;
@@ -148,28 +149,37 @@ impl Common {
     ///
     /// # Errors
     /// The header is not whole (`None`), or can't be passed on.
-    fn translate(
+    fn translate<B: PacketBuf>(
         &mut self,
         conn: &mut Conn,
         raw: &[u8],
         out: &mut Block,
+        now_ms: u64,
+        world: &mut impl World<B>,
     ) -> Result<usize, Option<Refusal>> {
         let mut request = Request::parse(raw).map_err(Some)?.ok_or(None)?;
         // The answer must be found, and nothing be read until it comes: otherwise the backend
         // is not asked to change the protocol (RFC 9110 section 7.8).
         let is_alone = matches!(request.body, Body::Length(0)) && raw.len() == request.length;
-        request.upgrades &= (conn.fresh || !conn.keeps) && is_alone;
+        conn.find_again();
+        request.upgrades &= !conn.guesses && is_alone;
         conn.keeps &= !request.upgrades;
         self.requests += 1;
         let id = self.cookies.number(conn.ends, self.requests);
         let added = Additions { client: conn.client(), scheme: "http", id };
-        forwarding::write(out, &request, &added).ok_or(Some(Refusal::TooLong))?;
+        let changes = world.request_changes(conn.service);
+        forwarding::write(out, &request, &added, &changes).ok_or(Some(Refusal::TooLong))?;
         let rest = raw.get(request.length..).unwrap_or_default();
         let taken = conn.enter(&request, rest).map_err(|_| Some(Refusal::Coding))?;
         let body = rest.get(..taken).unwrap_or_default();
         out.push(body).ok_or(Some(Refusal::TooLong))?;
-        if !conn.keeps {
-            conn.responses.ask(request.method == "HEAD", request.upgrades);
+        if !conn.blind {
+            conn.responses.ask(Asked {
+                head: request.method == "HEAD",
+                upgrades: request.upgrades,
+                sticks: conn.sticks,
+                at_ms: now_ms as u32,
+            });
         }
         conn.fresh = false;
         Ok(request.length + taken)

@@ -50,11 +50,14 @@ struct Kind {
     upgrading: bool,
     /// A ClientHello, and anything behind it.
     tls: bool,
+    /// Headers of responses are changed.
+    changing: bool,
 }
 
 /// Runs one seed: how many packets the entry of the steady state has translated too, and
 /// how often the connection went on to another server, or what went wrong.
-fn run(seed: u64, Kind { switching, upgrading, tls }: Kind) -> Result<[usize; 2], String> {
+fn run(seed: u64, kind: Kind) -> Result<[usize; 2], String> {
+    let Kind { switching, upgrading, tls, changing } = kind;
     let mut rng = SmallRng::seed_from_u64(seed);
     let faults = Faults {
         lost: rng.random_range(0..120),
@@ -63,13 +66,14 @@ fn run(seed: u64, Kind { switching, upgrading, tls }: Kind) -> Result<[usize; 2]
     };
     let talk = Talk { upgrading, ..Talk::random(&mut rng) };
     let hello = if tls { greeting::random(seed) } else { Vec::new() };
-    let talk = Talk { hello, ..talk };
+    let talk = Talk { hello, changing, ..talk };
     let options = Options {
         cookies_alone: rng.random_bool(0.3),
         refusing: rng.random_bool(0.2),
         mss: if rng.random_bool(0.2) { 600 } else { 1460 },
         isn: rng.random(),
         switching,
+        changing,
         stamps: [rng.random_bool(0.7), rng.random_bool(0.8), rng.random_bool(0.8)],
         // smoltcp sets no timer while it has more to send, so it gets stuck for ever if a
         // window shrinks: a server takes the first flight that the agent's SYN-ACK promises.
@@ -113,6 +117,15 @@ fn requests_of_one_connection_reach_the_servers_in_turn() {
 fn a_server_may_refuse_to_change_the_protocol() {
     let seeds = seeds().step_by(5);
     let kind = |switching| Kind { switching, upgrading: true, ..Kind::default() };
+    let runs = seeds.flat_map(|seed| [run(seed, kind(false)), run(seed, kind(true))]);
+    let wrong: Vec<_> = runs.filter_map(Result::err).collect();
+    assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);
+}
+
+#[test]
+fn changed_responses_arrive_as_they_were_made() {
+    let seeds = seeds().step_by(2);
+    let kind = |switching| Kind { switching, changing: true, ..Kind::default() };
     let runs = seeds.flat_map(|seed| [run(seed, kind(false)), run(seed, kind(true))]);
     let wrong: Vec<_> = runs.filter_map(Result::err).collect();
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);

@@ -10,6 +10,9 @@ pub(crate) struct Exchange {
     pub(crate) chunked: bool,
     pub(crate) answer: usize,
     pub(crate) padding: usize,
+    /// Bytes of a field of the response, and whether an interim response is before it.
+    pub(crate) answer_padding: usize,
+    pub(crate) interim: bool,
 }
 
 /// All requests of a connection.
@@ -22,6 +25,8 @@ pub(crate) struct Talk {
     pub(crate) upgrading: bool,
     /// What the client sends before anything else; then neither side speaks HTTP.
     pub(crate) hello: Vec<u8>,
+    /// Whether headers of responses are changed on their way.
+    pub(crate) changing: bool,
 }
 
 /// The byte at `at` of the body number `which`.
@@ -47,12 +52,15 @@ impl Talk {
             chunked: rng.random_bool(0.3),
             answer: size(rng),
             padding: if rng.random_bool(0.2) { rng.random_range(1_000..6_000) } else { 3 },
+            answer_padding: if rng.random_bool(0.3) { rng.random_range(1_000..6_000) } else { 3 },
+            interim: rng.random_bool(0.2),
         });
         Self {
             exchanges: exchanges.collect(),
             pipelined: rng.random_bool(0.3),
             upgrading: false,
             hello: Vec::new(),
+            changing: false,
         }
     }
 
@@ -79,8 +87,32 @@ impl Talk {
         if !self.hello.is_empty() {
             return bytes(which + 100, one.answer + 1);
         }
+        let old = "X-Frame-Options: ALLOW\r\nServer: smoltcp\r\nConnection: keep-alive, x-hop\r\n\
+                   X-Hop: 1\r\n";
+        let [before, after] = if self.changing { [old, ""] } else { ["", ""] };
+        self.answer(which, one, before, after)
+    }
+
+    /// What the client gets of that response.
+    pub(crate) fn wanted(&self, which: usize) -> Vec<u8> {
+        let one = &self.exchanges[which];
+        if !self.changing {
+            return self.response(which);
+        }
+        let added = "X-Frame-Options: DENY\r\nVary: Origin\r\nSet-Cookie: at=any; Path=/\r\n";
+        self.answer(which, one, "Connection: keep-alive\r\n", added)
+    }
+
+    /// The response with fields before those that frame it, and behind them.
+    fn answer(&self, which: usize, one: &Exchange, before: &str, after: &str) -> Vec<u8> {
+        let interim =
+            if one.interim { "HTTP/1.1 103 Early Hints\r\nServer: a\r\n\r\n" } else { "" };
+        let padding = "q".repeat(one.answer_padding);
+        let header = format!("{interim}HTTP/1.1 200 OK\r\nPadding: {padding}\r\n{before}");
         let body = Exchange { body: one.answer, ..one.clone() };
-        [b"HTTP/1.1 200 OK\r\n".to_vec(), framed(which + 100, &body)].concat()
+        let framed = framed(which + 100, &body);
+        let cut = framed.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 2;
+        [header.as_bytes(), &framed[..cut], after.as_bytes(), &framed[cut..]].concat()
     }
 }
 

@@ -7,8 +7,8 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use smoltcp::socket::tcp::State;
 use splice::{
-    Agent, Answer, Choice, Event, Hello, Inquiry, Refusal, Rejection, Request, Settings, Speaks,
-    World,
+    Agent, Answer, Changes, Choice, Event, Hello, Inquiry, NamedValue, Refusal, Rejection, Request,
+    Response, Settings, Speaks, Terms, World,
 };
 use wire::Headers;
 
@@ -43,6 +43,8 @@ pub(crate) struct Options {
     pub(crate) buffers: [usize; 2],
     /// Requests of a connection go to different servers.
     pub(crate) switching: bool,
+    /// Headers of responses are changed.
+    pub(crate) changing: bool,
     /// Segments of the steady state are kept from the machine.
     pub(crate) fast: bool,
 }
@@ -54,6 +56,11 @@ struct Surroundings {
     events: Vec<Event>,
     /// Whether requests go to the servers in turn.
     switching: bool,
+    /// What is changed of responses, if anything.
+    changes: Option<[Vec<NamedValue>; 2]>,
+    removed: [String; 1],
+    /// Final responses that were told.
+    told: usize,
 }
 
 impl World<HeapPacket> for Surroundings {
@@ -96,7 +103,23 @@ impl World<HeapPacket> for Surroundings {
         let mut untried = all.into_iter().filter(|backend| !inquiry.tried.contains(backend));
         let backend = kept.or_else(|| untried.next());
         let backend = backend.ok_or(Refusal::NoBackend)?;
-        Ok(Choice::Backend { backend, keeps: !self.switching })
+        let rewrites = self.changes.is_some();
+        let terms = Terms { keeps: !self.switching, rewrites, sticks: rewrites };
+        Ok(Choice::Backend { backend, terms })
+    }
+
+    fn response_changes(&self, _: ServiceId) -> Changes<'_> {
+        let Some([set, add]) = &self.changes else { return Changes::default() };
+        Changes { set, add, remove: &self.removed }
+    }
+
+    fn cookie(&self, _: ServiceId, _: SocketAddr) -> Option<&str> {
+        Some("at=any; Path=/")
+    }
+
+    fn responded(&mut self, response: &Response) {
+        assert_eq!(response.status, 200);
+        self.told += 1;
     }
 
     fn count(&mut self, event: Event) {
@@ -161,7 +184,7 @@ impl Network {
         let (mut wanted, mut stream) = (Vec::new(), Vec::new());
         let (mut wanted_ends, mut ends) = (Vec::new(), Vec::new());
         for (which, request) in talk.requests().into_iter().enumerate() {
-            wanted.extend(talk.response(which));
+            wanted.extend(talk.wanted(which));
             wanted_ends.push(wanted.len());
             stream.extend(request);
             ends.push(stream.len());
@@ -170,7 +193,15 @@ impl Network {
             client,
             servers,
             agent: Agent::new(settings),
-            around: Surroundings { switching: options.switching, ..Surroundings::default() },
+            around: Surroundings {
+                switching: options.switching,
+                changes: options.changing.then(|| {
+                    let named = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+                    [named("X-Frame-Options", "DENY"), named("Vary", "Origin")]
+                }),
+                removed: ["server".to_owned()],
+                ..Surroundings::default()
+            },
             answering: 0,
             links: Default::default(),
             faults,

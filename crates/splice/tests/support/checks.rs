@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use flow::ServiceId;
 use packet::{HeapPacket, PacketBuf};
 use splice::{
-    Agent, Answer, Choice, Chunked, Event, Hello, Inquiry, Refusal, Rejection, Request, Settings,
-    Speaks, World,
+    Agent, Answer, Asked, Choice, Chunked, Event, Hello, Inquiry, Refusal, Rejection, Request,
+    Settings, Speaks, Terms, World,
 };
 use wire::{Headers, checksum};
 
@@ -101,7 +101,8 @@ impl World<HeapPacket> for Witness {
         if inquiry.tried.contains(&BACKEND) {
             return Err(Refusal::NoBackend);
         }
-        Ok(Choice::Backend { backend: BACKEND, keeps: request.path.len() < 4 })
+        let [keeps, rewrites] = [request.path.len() < 4, request.path.contains('w')];
+        Ok(Choice::Backend { backend: BACKEND, terms: Terms { keeps, rewrites, sticks: rewrites } })
     }
 
     fn count(&mut self, _: Event) {}
@@ -214,13 +215,17 @@ pub(crate) fn responses(data: &[u8]) {
     let asked = || {
         let mut responses = splice::Responses::default();
         for bit in 0..3 {
-            responses.ask(kind >> bit & 1 == 1, kind >> (bit + 3) & 1 == 1);
+            responses.ask(Asked {
+                head: kind >> bit & 1 == 1,
+                upgrades: kind >> (bit + 3) & 1 == 1,
+                ..Asked::default()
+            });
         }
         responses
     };
     let (mut whole, mut cut) = (asked(), asked());
-    let at_once = whole.read(stream);
-    let piecewise = stream.iter().try_for_each(|byte| cut.read(&[*byte]));
+    let at_once = whole.read(stream, |_| ());
+    let piecewise = stream.iter().try_for_each(|byte| cut.read(&[*byte], |_| ()));
     assert_eq!(at_once, piecewise);
     if at_once.is_ok() {
         assert_eq!((whole.is_idle(), whole.is_all()), (cut.is_idle(), cut.is_all()));

@@ -1,0 +1,428 @@
+//! The backend's bytes are read: where responses end, and headers that are replaced
+//! (message M14). It is the mirror of what happens to the client's bytes.
+use packet::PacketBuf;
+
+use super::STRETCH;
+use crate::agent::Common;
+use crate::blocks::{BLOCK, Block};
+use crate::connection::{Conn, RESPONSE_HEADER, Reading};
+use crate::edits::{Edit, before};
+use crate::response::{BadResponse, Head, Responses};
+use crate::returning;
+use crate::segment::{ACK, ECN, FIN, Outline, PSH, RST, Received};
+use crate::world::{Event, Response, World};
+
+/// How often the agent repeats what it has acknowledged itself.
+const REPEAT_MS: u64 = 400;
+
+impl Conn {
+    /// Whether a segment of the backend's goes on in one piece.
+    pub(crate) fn response_passes(&self, got: &Received) -> bool {
+        if !self.rewrites || got.has(RST) {
+            return true;
+        }
+        let first = got.outline.sequence;
+        let length = (got.end - got.data) as u32;
+        let end = first.wrapping_add(length);
+        let edits = self.down.edits.open();
+        (self.responses.is_all() || !before(self.response_limit(), end))
+            && (length == 0
+                || edits.iter().all(|edit| !before(first, edit.end()) || !before(edit.at, end)))
+    }
+
+    /// Lets the next stretch of a response's body pass, in whatever order.
+    fn stretch_response(&mut self, sequence: u32) {
+        if !before(self.response_next, sequence) {
+            let ahead = self.response_next.wrapping_sub(sequence).min(STRETCH);
+            let more = self.responses.skip(STRETCH - ahead);
+            self.response_next = self.response_next.wrapping_add(more);
+        }
+    }
+
+    /// Where responses end has got lost.
+    fn lose(&mut self) {
+        (self.blind, self.guesses, self.responses) = (true, true, Responses::default());
+    }
+
+    /// With a request of a client that has all it has asked for, a response begins.
+    pub(super) fn find_again(&mut self) {
+        if self.blind && self.keeps {
+            (self.blind, self.responses) = (false, Responses::default());
+            self.response_next = self.to_server(self.acked, false);
+        }
+    }
+
+    /// Follows the answer to a request for another protocol.
+    fn follow_upgrade(&mut self) {
+        if self.reading == Reading::Upgrade && self.responses.is_all() {
+            self.reading = Reading::All;
+        } else if self.reading == Reading::Upgrade && self.responses.is_idle() {
+            self.reading = Reading::Header;
+        }
+    }
+
+    fn tell<B: PacketBuf>(&self, head: &Head, now_ms: u64, world: &mut impl World<B>) {
+        if let Some(backend) = self.backend.filter(|_| !head.is_interim()) {
+            let waited_ms = (now_ms as u32).wrapping_sub(head.asked.at_ms);
+            let (service, status) = (self.service, head.status);
+            world.responded(&Response { service, backend, status, waited_ms });
+        }
+    }
+}
+
+impl Common {
+    /// Reads what is new of the backend's responses, if their headers pass. `false`:
+    /// something before it is missing, and where the response ends would not be known.
+    pub(super) fn follow_responses<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        got: &Received,
+        frame: &[u8],
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) -> Result<bool, BadResponse> {
+        let (data, first) = (got.data(frame), got.outline.sequence);
+        if conn.blind || data.is_empty() || got.has(RST) {
+            return Ok(true);
+        }
+        conn.stretch_response(first);
+        let end = first.wrapping_add(data.len() as u32);
+        if !before(conn.response_next, end) {
+            return Ok(true);
+        }
+        if before(conn.response_next, first) {
+            let all = conn.responses.is_all();
+            if conn.keeps && !conn.rewrites && !all {
+                conn.lose();
+            }
+            return Ok(all || conn.blind);
+        }
+        if conn.rewrites && !conn.responses.is_all() {
+            return Ok(true);
+        }
+        let known = conn.response_next.wrapping_sub(first) as usize;
+        let (rest, mut responses) =
+            (data.get(known..).unwrap_or_default(), std::mem::take(&mut conn.responses));
+        let read = responses.read(rest, |head| conn.tell(&head, now_ms, world));
+        conn.responses = responses;
+        match read {
+            Err(_) if conn.keeps => conn.lose(),
+            other => other?,
+        }
+        conn.response_next = end;
+        conn.stretch_response(end);
+        conn.follow_upgrade();
+        Ok(true)
+    }
+
+    /// A backend's segment of which not all may pass, or not in one piece.
+    pub(super) fn response_in_pieces<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        packet: &B,
+        got: &Received,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let data = got.data(packet.bytes());
+        let first = got.outline.sequence;
+        let end = first.wrapping_add(data.len() as u32);
+        let place = |at: u32| at.wrapping_sub(first) as usize;
+        let flags = ACK | (got.outline.flags & ECN);
+        let (mut at, mut sent) = (first, false);
+        for number in 0..conn.down.edits.open().len() {
+            let Some(edit) = conn.down.edits.open().get(number) else { break };
+            let (from, to) = (edit.at, edit.end());
+            if !before(at, to) {
+                continue;
+            }
+            if !before(from, end) {
+                break;
+            }
+            if before(at, from) {
+                Self::pass_response(conn, at, flags, data.get(place(at)..place(from)), world);
+            }
+            Self::send_response_edit(conn, number, world);
+            (at, sent) = (to, true);
+        }
+        let limit = conn.response_limit();
+        if before(at, end) && before(at, limit) {
+            let to = if before(limit, end) { limit } else { end };
+            sent |= Self::pass_response(conn, at, flags, data.get(place(at)..place(to)), world);
+        }
+        if !before(conn.response_next, first) && before(conn.response_next, end) {
+            let rest = data.get(place(conn.response_next)..).unwrap_or_default();
+            match self.read_responses(conn, rest, flags, now_ms, world) {
+                Ok(more) => sent |= more,
+                Err(_) => return self.reset_both(conn, now_ms, world),
+            }
+        }
+        if got.has(FIN) && !before(conn.response_next, end) {
+            if conn.down.block.is_some() {
+                // A response was begun, and never will be whole.
+                return self.reset_both(conn, now_ms, world);
+            }
+            let outline = conn.response_outline(end, ACK | FIN);
+            Self::make(&outline, &conn.options_to_client(), &[], world);
+            conn.note_end(got, 1, now_ms);
+            sent = true;
+        }
+        let repeated = !data.is_empty() && !before(conn.response_next, end);
+        if !sent && repeated && conn.down.block.is_some() && conn.has_all_before_header() {
+            // The backend may send nothing else before it hears of what it has sent.
+            world.count(Event::Owned);
+            conn.down.owned = Some(conn.response_next);
+            conn.down.repeated_ms = now_ms;
+            self.acknowledge(conn, world);
+        }
+        if !sent && data.is_empty() {
+            let outline = conn.response_outline(conn.response_limit(), flags);
+            Self::make(&outline, &conn.options_to_client(), &[], world);
+        }
+    }
+
+    /// Reads the backend's bytes from the first that is not known, and sends what is in
+    /// their place. Whether something was sent.
+    fn read_responses<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        mut rest: &[u8],
+        flags: u8,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) -> Result<bool, BadResponse> {
+        let mut sent = false;
+        while !rest.is_empty() {
+            let taken = if conn.responses.is_in_header() {
+                let Some((taken, more)) = self.replace(conn, rest, now_ms, world)? else { break };
+                sent |= more;
+                taken
+            } else {
+                let (taken, _) = conn.responses.part(rest)?;
+                let at = conn.response_next;
+                sent |= Self::pass_response(conn, at, flags, rest.get(..taken), world);
+                conn.response_next = at.wrapping_add(taken as u32);
+                taken
+            };
+            if taken == 0 {
+                break;
+            }
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        conn.stretch_response(conn.response_next);
+        conn.follow_upgrade();
+        Ok(sent)
+    }
+
+    /// Reads headers, and what of the bodies behind them has come along with them, and sends
+    /// what stands in their place. How many of the bytes that takes, and whether something
+    /// was sent; `None`: there is no room now, and the backend sends them again.
+    fn replace<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        rest: &[u8],
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) -> Result<Option<(usize, bool)>, BadResponse> {
+        if conn.down.edits.is_full() {
+            return Ok(None);
+        }
+        let raw = conn.down.block.take().or_else(|| self.blocks.get());
+        let (Some(mut raw), Some(mut out)) = (raw, self.blocks.get()) else {
+            world.count(Event::NoRoom);
+            return Ok(None);
+        };
+        let start = conn.response_next.wrapping_sub(raw.len() as u32);
+        let read = read_headers(conn, rest, (&mut raw, &mut out), now_ms, world);
+        let taken = match read {
+            Ok(taken) => taken,
+            Err(bad) => {
+                self.blocks.put(raw);
+                self.blocks.put(out);
+                return Err(bad);
+            }
+        };
+        conn.response_next = conn.response_next.wrapping_add(taken as u32);
+        let kept = raw.len() as u32;
+        if kept > 0 {
+            conn.down.block = Some(raw);
+        } else {
+            self.blocks.put(raw);
+        }
+        if out.len() == 0 {
+            self.blocks.put(out);
+            return Ok(Some((taken, false)));
+        }
+        let removed = conn.response_next.wrapping_sub(kept).wrapping_sub(start);
+        conn.down.edits.push(Edit { at: start, removed, block: out });
+        Self::send_response_edit(conn, conn.down.edits.open().len() - 1, world);
+        Ok(Some((taken, true)))
+    }
+
+    /// Sends what stands for a piece, in segments that the client takes.
+    fn send_response_edit<B: PacketBuf>(conn: &Conn, at: usize, world: &mut impl World<B>) {
+        let Some(edit) = conn.down.edits.open().get(at) else { return };
+        let (first, bytes) = (conn.to_agent(edit.at), edit.block.bytes());
+        let known = conn.acked.wrapping_sub(first);
+        let skipped = if before(first, conn.acked) { known as usize } else { 0 };
+        let from = first.wrapping_add(skipped as u32);
+        let room = conn.client_edge().wrapping_sub(from) as i32;
+        let rest = bytes.get(skipped..).unwrap_or_default();
+        let taken = rest.len().min(room.max(0) as usize);
+        if taken == 0 && !rest.is_empty() {
+            // The client says what its window is when it gets a number that it has had.
+            let asking = conn.acked.wrapping_sub(1);
+            let outline = Outline { sequence: asking, ..conn.response_outline(edit.at, ACK) };
+            return Self::make(&outline, &conn.options_to_client(), &[], world);
+        }
+        let outline = Outline { sequence: from, ..conn.response_outline(edit.at, ACK) };
+        Self::make_response(conn, outline, rest.get(..taken).unwrap_or_default(), world);
+    }
+
+    /// Sends the rest of a piece of which the client has acknowledged a part, if there is
+    /// more room for it than when the client's last segment came.
+    pub(super) fn go_on_with_edit<B: PacketBuf>(
+        &self,
+        conn: &Conn,
+        edge: u32,
+        world: &mut impl World<B>,
+    ) {
+        let Some(edit) = conn.down.edits.open().first() else { return };
+        let first = conn.to_agent(edit.at);
+        let last = first.wrapping_add(edit.block.len() as u32);
+        let is_inside = !before(conn.acked, first) && before(conn.acked, last);
+        if is_inside && before(edge, last) && before(edge, conn.client_edge()) {
+            Self::send_response_edit(conn, 0, world);
+        }
+    }
+
+    /// Makes segments of `data`, which stand at the backend's number `at`.
+    fn pass_response<B: PacketBuf>(
+        conn: &Conn,
+        at: u32,
+        flags: u8,
+        data: Option<&[u8]>,
+        world: &mut impl World<B>,
+    ) -> bool {
+        let data = data.unwrap_or_default();
+        Self::make_response(conn, conn.response_outline(at, flags), data, world);
+        !data.is_empty()
+    }
+
+    fn make_response<B: PacketBuf>(
+        conn: &Conn,
+        mut outline: Outline,
+        data: &[u8],
+        world: &mut impl World<B>,
+    ) {
+        let options = conn.options_to_client();
+        let room = usize::from(conn.offer.longest()).saturating_sub(options.len()).max(1);
+        let mut pieces = data.chunks(room).peekable();
+        while let Some(piece) = pieces.next() {
+            if pieces.peek().is_none() {
+                outline.flags |= PSH;
+            }
+            Self::make(&outline, &options, piece, world);
+            outline.sequence = outline.sequence.wrapping_add(piece.len() as u32);
+        }
+    }
+
+    /// Repeats what stands for bytes that the agent has acknowledged itself.
+    pub(crate) fn repeat_response<B: PacketBuf>(
+        &self,
+        conn: &mut Conn,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let first = conn.down.edits.open().first().map(|edit| edit.at);
+        let owned = conn.down.owned.is_some_and(|owned| first.is_some_and(|at| before(at, owned)));
+        if owned && now_ms >= conn.down.repeated_ms + REPEAT_MS {
+            conn.down.repeated_ms = now_ms;
+            Self::send_response_edit(conn, 0, world);
+        }
+    }
+
+    /// Gives up what the client has.
+    pub(super) fn settle_responses(&mut self, conn: &mut Conn) {
+        let acked = conn.to_server(conn.acked, false);
+        conn.down.owned = conn.down.owned.filter(|owned| before(acked, *owned));
+        while let Some(block) = conn.down.edits.settle(acked) {
+            self.blocks.put(block);
+        }
+    }
+}
+
+impl Conn {
+    /// A segment of the backend's to its client, at the backend's number `sequence`.
+    fn response_outline(&self, sequence: u32, flags: u8) -> Outline {
+        Outline {
+            src: self.vip(),
+            dst: self.client(),
+            sequence: self.to_agent(sequence),
+            acknowledgement: self.known(self.received),
+            flags: self.flags(flags),
+            window: self.own_window(false),
+        }
+    }
+
+    /// The first of the agent's numbers that the client has no room for.
+    pub(super) fn client_edge(&self) -> u32 {
+        let shift = self.granted.scale.and(self.offer.scale).unwrap_or(0);
+        self.acked.wrapping_add(u32::from(self.window) << shift)
+    }
+
+    /// Whether a segment of the backend's is beyond the client's window: what was added to
+    /// headers has taken room that the backend was promised. The byte with which it asks for
+    /// the window is not.
+    pub(crate) fn is_too_early(&self, got: &Received) -> bool {
+        let length = (got.end - got.data) as u32;
+        let end = got.outline.sequence.wrapping_add(length);
+        let changing = !self.down.edits.open().is_empty();
+        changing && length > 1 && before(self.client_edge(), self.to_agent(end))
+    }
+
+    /// Whether the client has acknowledged everything before the header that is not whole.
+    fn has_all_before_header(&self) -> bool {
+        !before(self.to_server(self.acked, false), self.response_limit())
+    }
+}
+
+/// Reads `rest`: headers, which come out anew, with what is between them. The bytes of one
+/// that is not whole are in the first block, all others are written into the second. How
+/// many bytes were read.
+fn read_headers<B: PacketBuf>(
+    conn: &mut Conn,
+    rest: &[u8],
+    (raw, out): (&mut Block, &mut Block),
+    now_ms: u64,
+    world: &mut impl World<B>,
+) -> Result<usize, BadResponse> {
+    let mut at = 0;
+    while let Some(bytes) = rest.get(at..).filter(|bytes| !bytes.is_empty()) {
+        if !conn.responses.is_in_header() {
+            // A body that finds no room passes by itself.
+            let room = BLOCK - out.len();
+            if bytes.len() > room {
+                break;
+            }
+            let (taken, _) = conn.responses.part(bytes)?;
+            out.push(bytes.get(..taken).unwrap_or_default()).ok_or(BadResponse::TooLong)?;
+            at += taken;
+            continue;
+        }
+        let (taken, head) = conn.responses.part(bytes)?;
+        let piece = bytes.get(..taken).unwrap_or_default();
+        if raw.take(piece, RESPONSE_HEADER) < taken {
+            return Err(BadResponse::TooLong);
+        }
+        at += taken;
+        let Some(head) = head else { break };
+        conn.tell(&head, now_ms, world);
+        let backend = conn.backend.filter(|_| head.asked.sticks);
+        let cookie = backend.and_then(|backend| world.cookie(conn.service, backend));
+        let changes = world.response_changes(conn.service);
+        returning::write(out, raw.bytes(), &head, &changes, cookie).ok_or(BadResponse::TooLong)?;
+        raw.cut_front(raw.len());
+    }
+    Ok(at)
+}
