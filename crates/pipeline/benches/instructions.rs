@@ -257,9 +257,12 @@ fn spliced(world: &mut World, kind: &Kind, n: usize) -> Vec<u8> {
         Segment { seq: 0, ack: 1, flags: 0x12, window: 900, options: offer, data: Vec::new() };
     let (_, request) = world.one(INSIDE, &answer.frame(down, &backend, &client)).unwrap();
     let ack = 1 + segment(&request).data.len() as u32;
-    let next = |seq| Segment { seq, ack, data: vec![7; 10], ..usual.clone() };
-    world.one(INSIDE, &next(1).frame(down, &backend, &client)).unwrap();
-    next(11).frame(down, &backend, &client)
+    let header = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n".to_vec();
+    let body = 1 + header.len() as u32;
+    let next = |seq, data| Segment { seq, ack, data, ..usual.clone() };
+    world.one(INSIDE, &next(1, header).frame(down, &backend, &client)).unwrap();
+    world.one(INSIDE, &next(body, vec![7; 10]).frame(down, &backend, &client)).unwrap();
+    next(body + 10, vec![7; 10]).frame(down, &backend, &client)
 }
 
 /// The backend's SYN-ACK to what it got, if it comes this way.

@@ -3,6 +3,7 @@
 use conntrack::{ConnId, ConnState, Event, Hit, OffloadState, Segment};
 use flow::{AdmissionPolicy, BackendId, Direction};
 use packet::PacketBuf;
+use service::FirstAnswer;
 use state::{Counter, Offload};
 use wire::{Headers, Transport};
 
@@ -56,14 +57,19 @@ pub(crate) fn segment(headers: &Headers) -> Option<Segment> {
     })
 }
 
-/// Notes that the new connection `conn` waits for the first answer of `backend`. `waits`:
-/// whether the scheduler is to know of an answer that does not come.
+/// Notes that the new connection `conn` waits for the first answer of `backend`, which is
+/// seen.
 #[inline(never)]
-pub(crate) fn measure<O>(cx: &Context<'_, O>, conn: ConnId, backend: BackendId, waits: bool) {
+pub(crate) fn measure<O>(
+    cx: &Context<'_, O>,
+    conn: ConnId,
+    backend: BackendId,
+    first: FirstAnswer,
+) {
     if let Some(generation) = cx.shared.table().generation(conn) {
         cx.shared.loads().asked((conn.raw(), generation), backend, cx.now_ms);
     }
-    if waits {
+    if first == FirstAnswer::Awaited {
         cx.shared.loads().waits(backend, cx.now_ms);
     }
 }

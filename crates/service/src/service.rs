@@ -19,8 +19,8 @@ use crate::scheduler::Members;
 use crate::siphash::{self, Key, Keys};
 use crate::spec::Identity;
 use crate::{
-    Binding, Classes, Failover, Forwarding, ModeSpec, Pool, ServiceSpec, TableError, Timeouts,
-    check_maglev_size,
+    Binding, Classes, Failover, Forwarding, ModeSpec, Opening, Pool, ServiceSpec, TableError,
+    Timeouts, check_maglev_size,
 };
 
 pub use self::standing::Health;
@@ -68,6 +68,7 @@ pub struct Service {
     /// Of a full-NAT service.
     pool: Option<Pool>,
     scheduler: Scheduler,
+    opening: Opening,
     backends: Box<[Backend]>,
     departed: Departed,
     /// Places in `backends` of those that have a weight.
@@ -108,6 +109,7 @@ impl Service {
             .map_err(|error| TableError::Maglev { service: spec.name.clone(), error })?;
         let unchanged = old.filter(|old| *old.backends == *backends);
         let filled = unchanged.filter(|old| old.maglev_size == spec.maglev_size);
+        let quic = quic(spec, &backends);
         Ok(Self {
             id: lent.id,
             generation: lent.generation,
@@ -123,6 +125,11 @@ impl Service {
             mode: spec.mode.clone(),
             pool: pool(spec, keys.pool)?,
             scheduler: spec.scheduler,
+            opening: Opening::of(
+                &spec.mode,
+                spec.scheduler,
+                quic.is_some() || spec.routes.is_some(),
+            ),
             hash_key: match spec.scheduler {
                 Scheduler::SourceHash => keys.client,
                 _ => keys.flow,
@@ -130,7 +137,7 @@ impl Service {
             maglev: filled
                 .map_or_else(|| maglev(&backends, spec.maglev_size), |old| old.maglev.clone()),
             maglev_size: spec.maglev_size,
-            quic: quic(spec, &backends),
+            quic,
             classes: classes(spec, &backends)?,
             routing: spec.routes.as_ref().map(|routes| Routing::new(routes, spec, &backends)),
             standings,
@@ -259,11 +266,14 @@ impl Service {
     /// How packets of its connections get to their backend.
     #[must_use]
     pub const fn forwarding(&self) -> Forwarding {
-        match self.mode {
-            ModeSpec::Nat | ModeSpec::FullNat { .. } => Forwarding::Rewrite,
-            ModeSpec::Dsr | ModeSpec::Stateless(_) => Forwarding::Direct,
-            ModeSpec::Tunnel(_) => Forwarding::Tunnel,
-        }
+        self.mode.forwarding()
+    }
+
+    /// How first packets of its connections are served.
+    #[inline]
+    #[must_use]
+    pub const fn opening(&self) -> Opening {
+        self.opening
     }
 
     /// How its backends are chosen.

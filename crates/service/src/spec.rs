@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use flow::{AllDown, OnRemove, Refuse, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
-use crate::{QuicIds, RoutesSpec, ServerId, Timeouts};
+use crate::{Forwarding, QuicIds, RoutesSpec, ServerId, Timeouts};
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
@@ -95,6 +95,18 @@ pub enum ModeSpec {
     /// As `Dsr`, and without connections: 32 bits of each packet alone choose
     /// the backend, whatever the scheduler ([`crate::Classes`]).
     Stateless(StatelessKey),
+}
+
+impl ModeSpec {
+    /// How packets get to their backend.
+    #[must_use]
+    pub const fn forwarding(&self) -> Forwarding {
+        match self {
+            Self::Nat | Self::FullNat { .. } => Forwarding::Rewrite,
+            Self::Dsr | Self::Stateless(_) => Forwarding::Direct,
+            Self::Tunnel(_) => Forwarding::Tunnel,
+        }
+    }
 }
 
 /// The tunnels of a service, one to each backend.

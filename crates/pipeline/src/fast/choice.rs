@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use conntrack::{FastKey, Key, PreparedInsert};
 use flow::{AdmissionPolicy, Direction};
 use packet::PacketBuf;
+use service::FirstAnswer;
 use state::{Account, Counter};
 use wire::FastHeader;
 
@@ -87,7 +88,7 @@ where
 pub(super) fn insert<const K: usize, B: PacketBuf, O: Outbox<B>>(
     cx: &mut Context<'_, O>,
     conn: &PreparedInsert<K>,
-    measured: Option<bool>,
+    first_answer: FirstAnswer,
 ) -> bool
 where
     Key<K>: FastKey<K>,
@@ -98,8 +99,8 @@ where
     };
     cx.count(Counter::Installed);
     cx.counts.opened(conn.backend());
-    if let Some(waits) = measured {
-        measure(cx, id, conn.backend(), waits);
+    if first_answer != FirstAnswer::Unseen {
+        measure(cx, id, conn.backend(), first_answer);
     }
     if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, id);

@@ -17,7 +17,7 @@ use arrayvec::ArrayVec;
 use conntrack::{FastKey, Key};
 use flow::{BackendId, HopId, Scheduler, ServiceId};
 use packet::PacketBuf;
-use service::ModeSpec;
+use service::{FirstAnswer, Opening};
 use wire::{FastHeader, FlowKey, TcpFlags};
 
 use crate::Outbox;
@@ -45,9 +45,7 @@ struct NewConnection {
     /// Whether the slow path may have to schedule a packet between the previous new
     /// connection and this one.
     barred: bool,
-    /// Whether its first answer is measured, and the scheduler is to know of one that does
-    /// not come.
-    measured: Option<bool>,
+    first_answer: FirstAnswer,
     next: Next,
 }
 
@@ -144,10 +142,7 @@ impl NewConnections {
         let flow = FlowKey::from(&Key::from(header));
         let service = cx.snapshot.services.lookup(&flow)?;
         let client = flow.src().ip();
-        let mode = service.mode();
-        let is_usual = matches!(mode, ModeSpec::Nat | ModeSpec::Dsr | ModeSpec::Tunnel(_))
-            && !service.reads_connection_ids()
-            && !service.is_routed();
+        let Opening { is_usual, scheduler, first_answer } = service.opening();
         if !is_usual || !is_client(cx, client) {
             return None;
         }
@@ -155,11 +150,9 @@ impl NewConnections {
         // The hop's Ethernet address is known, so no request is needed.
         next_hops.get(cx, back)?;
         let number = u8::try_from(self.all.len()).ok()?;
-        let answers_pass = matches!(mode, ModeSpec::Nat);
-        let (service, scheduler) = (service.id(), service.scheduler());
+        let service = service.id();
         let (length, flags, next) = (header.length, header.flags, Next::Choose);
-        let measured = answers_pass.then(|| scheduler.measures_answers());
-        let new = NewConnection { flow, service, back, length, flags, barred, measured, next };
+        let new = NewConnection { flow, service, back, length, flags, barred, first_answer, next };
         self.all.try_push(new).ok()?;
         Some((number, scheduler))
     }
@@ -228,7 +221,7 @@ impl NewConnections {
             self.choose_from(cx, next_hops, scheduling, at);
         }
         let Some(new) = self.all.get(at) else { return Outcome::Left(None) };
-        let measured = new.measured;
+        let first_answer = new.first_answer;
         match (new.next, &new.flow) {
             (Next::Choose, _) => Outcome::Left(None),
             (Next::Slow(chosen), _) => Outcome::Left(chosen),
@@ -237,7 +230,7 @@ impl NewConnections {
                 link,
                 &self.choices_v4,
                 number,
-                |cx, conn| insert(cx, conn, measured),
+                |cx, conn| insert(cx, conn, first_answer),
                 buf,
             ),
             (Next::Insert(number), FlowKey::V6(_)) => open_as(
@@ -245,7 +238,7 @@ impl NewConnections {
                 link,
                 &self.choices_v6,
                 number,
-                |cx, conn| insert(cx, conn, measured),
+                |cx, conn| insert(cx, conn, first_answer),
                 buf,
             ),
             (Next::Pass(number, why), FlowKey::V4(_)) => {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use conntrack::{ConnId, ConnState, Hit, InsertError};
 use flow::{AdmissionPolicy, BackendId, Direction, HopId};
 use packet::PacketBuf;
-use service::{Binding, ModeSpec, Service};
+use service::{Binding, FirstAnswer, ModeSpec, Service};
 use state::{Counter, Offload};
 use wire::{FlowKey, Fragment, Headers, TcpFlags, Transport};
 
@@ -341,8 +341,9 @@ fn installed<B: PacketBuf, O: Outbox<B>>(
     cx.count(Counter::Installed);
     cx.counts.opened(backend);
     cx.shared.loads().opened(backend);
-    if !service.forwarding().is_one_way() {
-        measure(cx, conn, backend, service.scheduler().measures_answers());
+    let first_answer = service.opening().first_answer;
+    if first_answer != FirstAnswer::Unseen {
+        measure(cx, conn, backend, first_answer);
     }
     if cx.snapshot.admit == AdmissionPolicy::FirstPacket {
         want(cx, conn);
