@@ -94,12 +94,14 @@ impl Steady {
             _ => 0,
         };
         let [server, granted] = [conn.server.scale, conn.granted.scale];
+        let all = [conn.reading == Reading::All, conn.blind || conn.responses.is_all()];
         Some(Self {
             up: conn.edits.forward(0),
             down: conn.to_agent(0),
             clocks: conn.clocks,
             limit: conn.limit(),
-            response_limit: conn.response_limit(),
+            // It says nothing about bytes that are not read.
+            response_limit: if all[1] { 0 } else { conn.response_limit() },
             acked: conn.acked,
             received: conn.received,
             window: conn.window,
@@ -108,7 +110,7 @@ impl Steady {
             shifts: [client_shift, server.unwrap_or(0), granted.unwrap_or(0)],
             congestion: conn.congestion,
             may: Abilities {
-                all: [conn.reading == Reading::All, conn.blind || conn.responses.is_all()],
+                all,
                 sack: [conn.server.sack, conn.granted.sack],
                 timestamps: conn.server.timestamps,
                 ecn: conn.server.ecn,

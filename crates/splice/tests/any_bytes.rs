@@ -2,8 +2,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may")]
 #[path = "support/checks.rs"]
 mod checks;
+#[allow(dead_code)]
+#[path = "support/shortcut.rs"]
+mod shortcut;
+#[path = "support/steady.rs"]
+mod steady;
+
+use std::cell::Cell;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 /// Pieces of which requests are made, and what is wrong with requests.
 const WORDS: [&str; 24] = [
@@ -41,6 +49,28 @@ fn opened() -> Vec<u8> {
     bytes.extend(request);
     bytes.extend([1, 18, 16, 17, 0, 0, 0]);
     bytes
+}
+
+#[test]
+fn a_fast_path_in_front_of_the_machine_changes_no_byte() {
+    let passed = Cell::new(0);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(2_000));
+    let near = prop_oneof![4 => Just(0_u8), 1 => any::<u8>()];
+    // The places of a step's numbers are near 0, and all else is any byte.
+    let step = (any::<u8>(), any::<u8>(), any::<u8>(), prop::collection::vec(near, 3..12));
+    let steps = prop::collection::vec(step, 0..40);
+    let ends = runner.run(&(any::<[u8; 6]>(), steps), |(open, steps)| {
+        let mut bytes = open.to_vec();
+        for (kind, form, length, numbers) in steps {
+            bytes.extend([kind, form, length]);
+            bytes.extend(numbers);
+        }
+        passed.set(passed.get() + steady::twins(&bytes));
+        Ok(())
+    });
+    ends.unwrap();
+    println!("{} segments have passed without the machine", passed.get());
+    assert!(passed.get() > 500, "{}", passed.get());
 }
 
 proptest! {

@@ -5,6 +5,7 @@ mod greeting;
 mod host;
 mod link;
 mod paws;
+#[path = "../support/shortcut.rs"]
 mod shortcut;
 mod talk;
 mod world;

@@ -112,9 +112,9 @@ const fn at(last: u8, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, last)), port)
 }
 
-const CLIENT: SocketAddr = at(1, 4000);
-const VIP: SocketAddr = at(2, 80);
-const BACKEND: SocketAddr = at(3, 8080);
+pub(crate) const CLIENT: SocketAddr = at(1, 4000);
+pub(crate) const VIP: SocketAddr = at(2, 80);
+pub(crate) const BACKEND: SocketAddr = at(3, 8080);
 
 /// An agent that gets any segments at all sends only sound ones, and keeps no more than
 /// it may: as one of requests, and as one of TLS.
@@ -142,6 +142,7 @@ fn agent_of(service: ServiceId, mut data: &[u8]) {
             sequence: base.wrapping_add(number(*seq)),
             acknowledgement: acknowledges.wrapping_add(number(*ack)),
             flags: *flags,
+            window: 256,
             options,
             payload,
         };
@@ -161,22 +162,26 @@ fn agent_of(service: ServiceId, mut data: &[u8]) {
     }
 }
 
-struct Segment<'a> {
-    sequence: u32,
-    acknowledgement: u32,
-    flags: u8,
-    options: &'a [u8],
-    payload: &'a [u8],
+/// A segment of a host's.
+#[derive(Default)]
+pub(crate) struct Segment<'a> {
+    pub(crate) sequence: u32,
+    pub(crate) acknowledgement: u32,
+    pub(crate) flags: u8,
+    pub(crate) window: u16,
+    pub(crate) options: &'a [u8],
+    pub(crate) payload: &'a [u8],
 }
 
 impl Segment<'_> {
-    fn frame(&self, src: SocketAddr, dst: SocketAddr) -> Vec<u8> {
+    pub(crate) fn frame(&self, src: SocketAddr, dst: SocketAddr) -> Vec<u8> {
         let mut options = self.options.to_vec();
         options.resize(self.options.len().div_ceil(4) * 4, 0);
         let mut tcp = [src.port().to_be_bytes(), dst.port().to_be_bytes()].concat();
         tcp.extend(self.sequence.to_be_bytes());
         tcp.extend(self.acknowledgement.to_be_bytes());
-        tcp.extend([((20 + options.len()) as u8 / 4) << 4, self.flags, 1, 0, 0, 0, 0, 0]);
+        let [high, low] = self.window.to_be_bytes();
+        tcp.extend([((20 + options.len()) as u8 / 4) << 4, self.flags, high, low, 0, 0, 0, 0]);
         tcp.extend(options);
         tcp.extend(self.payload);
         let pseudo = checksum::pseudo(src.ip(), dst.ip(), 6, tcp.len() as u16).unwrap();
