@@ -114,7 +114,10 @@ fn workers(text: &mut OpenMetrics, status: &Status) {
             "hnlb_worker_packets",
             "fate",
             "Packets by what became of them; received are all others together.",
-            |kind| !matches!(kind, CounterKind::Dropped | CounterKind::Info | CounterKind::Held),
+            |kind| {
+                use CounterKind::{Dropped, Held, Info, Level};
+                !matches!(kind, Dropped | Info | Held | Level)
+            },
         ),
         ("hnlb_worker_drops", "reason", "Packets dropped, by reason.", |kind| {
             kind == CounterKind::Dropped
@@ -123,8 +126,16 @@ fn workers(text: &mut OpenMetrics, status: &Status) {
             kind == CounterKind::Info
         }),
     ];
-    for (family, label, help, is_of) in families {
-        let mut family = text.family((family, Kind::Counter), None, help);
+    let levels: OfWorker = (
+        "hnlb_worker_level",
+        "of",
+        "What a worker has at present: packets that wait, and what the L7 agent keeps.",
+        |kind| matches!(kind, CounterKind::Held | CounterKind::Level),
+    );
+    let families = families.map(|family| (family, Kind::Counter));
+    for ((family, label, help, is_of), kind) in families.into_iter().chain([(levels, Kind::Gauge)])
+    {
+        let mut family = text.family((family, kind), None, help);
         let counters = Counter::ALL.iter().filter(|counter| is_of(counter.kind()));
         for counter in counters.map(|counter| counter.name()) {
             for (name, own) in workers() {

@@ -186,7 +186,7 @@ fn values(counters: &Counters) -> [u64; Counter::ALL.len()] {
 fn raised(before: &[u64], counters: &Counters) -> ArrayVec<Counter, RAISED> {
     let all = Counter::ALL.iter().zip(before);
     let raised = all.filter(|(counter, before)| {
-        !matches!(counter.kind(), CounterKind::In | CounterKind::Sent)
+        !matches!(counter.kind(), CounterKind::In | CounterKind::Sent | CounterKind::Level)
             && counters.get(**counter) > **before
     });
     raised.map(|(counter, _)| *counter).take(RAISED).collect()

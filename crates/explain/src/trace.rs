@@ -121,5 +121,6 @@ pub fn raised(
     now: &BTreeMap<&'static str, Metric>,
 ) -> Vec<Metric> {
     let was = |name| before.get(name).map_or(0, |metric: &Metric| metric.value);
-    now.values().filter(|metric| metric.value > was(metric.name)).copied().collect()
+    let counts = now.values().filter(|metric| metric.kind != CounterKind::Level);
+    counts.filter(|metric| metric.value > was(metric.name)).copied().collect()
 }

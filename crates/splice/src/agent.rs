@@ -5,6 +5,7 @@ mod hellos;
 mod making;
 mod opening;
 mod passing;
+mod pressure;
 mod switching;
 mod timing;
 
@@ -15,7 +16,8 @@ use packet::PacketBuf;
 use std::net::SocketAddr;
 use wire::{FlowKey, Headers};
 
-use crate::blocks::{BLOCK, Blocks};
+use crate::agent::pressure::Orders;
+use crate::blocks::{BLOCK, Blocks, SMALL};
 use crate::clocks::Clocks;
 use crate::connection::{Conn, State};
 use crate::cookie::{Cookies, Kept};
@@ -47,6 +49,7 @@ pub(crate) struct Common {
 pub struct Agent {
     table: Table,
     common: Common,
+    orders: Orders,
     /// Where the walk over the connections goes on.
     walk: usize,
     walked_ms: u64,
@@ -58,7 +61,7 @@ impl Agent {
     pub fn new(settings: Settings) -> Self {
         let common = Common {
             settings,
-            blocks: Blocks::new(settings.headers),
+            blocks: Blocks::new(settings.headers, settings.connections),
             cookies: Cookies::new(settings.secret),
             answers: Refusal::ALL.iter().map(|refusal| refusal.answer()).collect(),
             learnt: Learnt::default(),
@@ -69,6 +72,7 @@ impl Agent {
         Self {
             table: Table::new(settings.connections, settings.secret[1]),
             common,
+            orders: Orders::new(&settings),
             walk: 0,
             walked_ms: 0,
         }
@@ -77,12 +81,15 @@ impl Agent {
     /// What the agent holds now.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let headers = self.common.blocks.used();
+        let connections = self.table.len();
+        let [headers, short_headers] = self.common.blocks.used();
         Usage {
-            connections: self.table.len(),
+            connections,
             half_open: self.common.half_open,
+            idle: self.orders.idle(),
             headers,
-            bytes: self.table.len() * size_of::<Conn>() + headers * BLOCK,
+            short_headers,
+            bytes: connections * Table::BYTES + headers * BLOCK + short_headers * SMALL,
         }
     }
 
@@ -196,8 +203,20 @@ impl Agent {
         }
     }
 
-    /// Does something to a connection, and what follows for the tables.
+    /// Does something to a connection that may need memory, and what follows for the tables.
     fn with<B: PacketBuf, W: World<B>>(
+        &mut self,
+        at: usize,
+        now_ms: u64,
+        world: &mut W,
+        act: impl FnOnce(&mut Common, &mut Conn, &mut W) -> Fate,
+    ) -> Fate {
+        self.make_room(now_ms, world);
+        self.act(at, now_ms, world, act)
+    }
+
+    /// Does something to a connection, and what follows for the tables.
+    fn act<B: PacketBuf, W: World<B>>(
         &mut self,
         at: usize,
         now_ms: u64,
@@ -238,6 +257,9 @@ impl Agent {
             && let Some(mut conn) = self.table.remove(at)
         {
             conn.release(&mut self.common.blocks);
+            self.orders.forget(at);
+        } else if let Some(conn) = self.table.peek(at) {
+            self.orders.follow(at, conn);
         }
         self.table.open(at);
         fate
@@ -311,6 +333,7 @@ impl Agent {
             conn.clocks = Clocks::new(stamps.value, stamps.echo);
         }
         conn.become_(State::Front, now_ms);
+        self.make_place(now_ms, world);
         let at = self.table.insert(conn);
         world.count(if at.is_some() { Event::Opened } else { Event::NoRoom });
         at

@@ -118,7 +118,7 @@ mod tests {
             pieces in prop::collection::vec((0_usize..50, 1_usize..60, 0_usize..90), 1..=MOST),
             settled in 0..=MOST,
         ) {
-            let (mut edits, mut blocks) = (Edits::default(), Blocks::new(MOST));
+            let (mut edits, mut blocks) = (Edits::default(), Blocks::new(MOST, 0));
             // Of each of the sender's bytes: the receiver's place, if it is there.
             let (mut places, mut received) = (Vec::new(), 0_u32);
             let mut inside = Vec::new();

@@ -158,7 +158,7 @@ mod tests {
     use crate::blocks::Blocks;
 
     fn written(text: &str, changes: &Changes<'_>) -> String {
-        let mut block = Blocks::new(1).get().unwrap();
+        let mut block = Blocks::new(1, 0).get().unwrap();
         let request = Request::parse(text.as_bytes()).unwrap().unwrap();
         let client = "[2001:db8::1]:99".parse().unwrap();
         write(&mut block, &request, &Additions { client, scheme: "http", id: 10 }, changes)

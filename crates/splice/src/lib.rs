@@ -33,6 +33,7 @@ mod framing;
 mod hello;
 mod learnt;
 mod options;
+mod order;
 mod passage;
 mod proxy_v2;
 mod refusal;

@@ -84,7 +84,7 @@ mod tests {
     use crate::response::Asked;
 
     fn written(raw: &str, status: u16, changes: &Changes<'_>, cookie: Option<&str>) -> String {
-        let mut block = Blocks::new(1).get().unwrap();
+        let mut block = Blocks::new(1, 0).get().unwrap();
         let head = Head { status, asked: Asked::default() };
         write(&mut block, raw.as_bytes(), &head, changes, cookie).unwrap();
         String::from_utf8(block.bytes().to_vec()).unwrap()

@@ -8,8 +8,8 @@ pub struct Settings {
     /// Those of them at once whose handshake is not complete; when they are so many,
     /// SYNs are answered by cookies.
     pub half_open: usize,
-    /// Headers held at once, 16 KiB each: from the first byte to the backend's
-    /// acknowledgement.
+    /// Headers of more than 512 bytes held at once, 16 KiB each: from the first byte to the
+    /// backend's acknowledgement. Of shorter ones there may be as many as connections.
     pub headers: usize,
     /// Bytes of a header, at most.
     pub header_limit: usize,
@@ -42,8 +42,12 @@ pub struct Usage {
     pub connections: usize,
     /// Connections whose handshake is not complete.
     pub half_open: usize,
-    /// Headers held.
+    /// Connections whose client has asked for nothing more.
+    pub idle: usize,
+    /// Headers held in 16 KiB each.
     pub headers: usize,
-    /// Bytes of memory that these take.
+    /// Headers held in 512 bytes each.
+    pub short_headers: usize,
+    /// Bytes of memory that connections and headers take.
     pub bytes: usize,
 }

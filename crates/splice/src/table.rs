@@ -84,6 +84,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// What a connection takes: its record, its passages, and its places in the maps, which
+    /// have room for twice as many.
+    pub(crate) const BYTES: usize = size_of::<Option<Conn>>()
+        + size_of::<Passage<1>>()
+        + size_of::<Passage<4>>()
+        + 4 * (size_of::<(Ends<1>, Place)>() + size_of::<(Ends<4>, Place)>() + 2);
+
     /// A table for `max` connections. `seed` keys its hashes.
     pub(crate) fn new(max: usize, seed: u64) -> Self {
         Self {

@@ -114,6 +114,10 @@ pub enum Event {
     Congested,
     /// Both ends were reset: a request behind the first could not be read, or a response.
     Reset,
+    /// A connection had to make room for others: that of a slow client, or of an idle one.
+    Evicted,
+    /// A client sent nothing in time: it was reset.
+    Silent,
     /// A client's connection went on to another backend.
     Switched,
 }

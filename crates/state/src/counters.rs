@@ -113,6 +113,14 @@ counters! {
         TxFull "tx_full" "Packets that a full send queue had no room for.",
         TxNoPort "tx_no_port" "Packets for a port that does not exist.",
     }
+    Level {
+        HttpOpen "http_open" "Connections of clients that services of protocol http or tls have now, also half-open ones.",
+        HttpHalfOpen "http_half_open" "Those of them whose handshake is not complete.",
+        HttpIdle "http_idle" "Those of them whose client has its responses and has asked for nothing more.",
+        HttpHeadersHeld "http_headers_held" "Headers of services of protocol http or tls kept in 16 KiB each.",
+        HttpShortHeadersHeld "http_short_headers_held" "Headers of services of protocol http or tls kept in 512 bytes each.",
+        HttpBytes "http_bytes" "Bytes of memory that these connections and headers take.",
+    }
     Info {
         RequestsLost "requests_lost" "Requests for next hops that the keeper's ring had no room for.",
         MatchedByMark "matched_by_mark" "Connection told by the NIC's mark.",
@@ -177,6 +185,8 @@ counters! {
         HttpNoRoom "http_no_room" "Segments of services of protocol http or tls for which a connection, a buffer or a packet was missing.",
         HttpCongested "http_congested" "Packets that a router had marked, for a backend that does not know ECN: dropped, so that their sender slows down.",
         HttpReset "http_reset" "Connections that were reset because a request behind the first, or a response, could not be read.",
+        HttpEvicted "http_evicted" "Connections to services of protocol http or tls that had to make room for others: of slow clients, or idle ones.",
+        HttpSilent "http_silent" "Connections to services of protocol http or tls whose client sent nothing for a minute: reset.",
         HttpSwitched "http_switched" "Connections of clients that went on to another backend, for a request that is routed there.",
         HttpUnsent "http_unsent" "Segments that HNLB made and could not send: no route, or the next hop's Ethernet address isn't known yet.",
         HttpRedirected "http_redirected" "Requests answered by a route's redirect.",

@@ -111,6 +111,14 @@ impl<C: CounterName> CounterSet<C> {
         self.add(counter, 1);
     }
 
+    /// Says what there is of `counter`, which is a level.
+    #[inline]
+    pub fn set(&self, counter: C, value: u64) {
+        if let Some(own) = self.values.get(counter.place()) {
+            own.store(value, Ordering::Relaxed);
+        }
+    }
+
     /// Takes `by` from `counter`, which is of a kind that also falls.
     #[inline]
     pub fn sub(&self, counter: C, by: u64) {

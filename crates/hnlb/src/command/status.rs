@@ -77,6 +77,7 @@ fn page(status: &Status) -> String {
     balance_line(&mut page, status);
     announce(&mut page, status);
     services(&mut page, status);
+    spliced(&mut page, status);
     counters(&mut page, status);
     page
 }
@@ -327,6 +328,25 @@ fn shares(page: &mut String, stateless: &StatelessStatus) {
             entry.value, entry.mask, entry.backend, entry.packets, entry.bytes
         );
     }
+}
+
+/// What the L7 agents have now, if there are any.
+fn spliced(page: &mut String, status: &Status) {
+    let level = |name: &str| status.counters.get(name).copied().unwrap_or(0);
+    let (open, bytes) = (level("http_open"), level("http_bytes"));
+    if open == 0 {
+        return;
+    }
+    let _ = writeln!(
+        page,
+        "http         {open} connections ({} half-open, {} idle), {} headers held ({} of more than \
+         512 bytes), {bytes} bytes, {} a connection",
+        level("http_half_open"),
+        level("http_idle"),
+        level("http_headers_held") + level("http_short_headers_held"),
+        level("http_headers_held"),
+        bytes / open
+    );
 }
 
 fn counters(page: &mut String, status: &Status) {

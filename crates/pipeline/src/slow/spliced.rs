@@ -10,7 +10,7 @@ use packet::PacketBuf;
 use service::{Backend, Directed, GroupId, HeaderChanges, HelloView, RequestView, Routed, Service};
 use splice::{
     Agent, Answer, Changes, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Refusal, Rejection,
-    Request, Speaks, Terms, World,
+    Request, Speaks, Terms, Usage, World,
 };
 use state::{Counter, Snapshot};
 use wire::{FlowKey, Headers, decrement_ttl, ethernet, vlan};
@@ -174,6 +174,17 @@ impl<B: PacketBuf> Stages<B> {
         let now_ms = cx.now_ms;
         let interface = flow::InterfaceId(0);
         agent.tick(now_ms, &mut Surroundings { cx, scheduling, waiting, interface });
+        let Usage { connections, half_open, idle, headers, short_headers, bytes } = agent.usage();
+        for (level, value) in [
+            (Counter::HttpOpen, connections),
+            (Counter::HttpHalfOpen, half_open),
+            (Counter::HttpIdle, idle),
+            (Counter::HttpHeadersHeld, headers),
+            (Counter::HttpShortHeadersHeld, short_headers),
+            (Counter::HttpBytes, bytes),
+        ] {
+            cx.counters.set(level, value as u64);
+        }
     }
 }
 
@@ -326,6 +337,8 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
             Event::Congested => Counter::HttpCongested,
             Event::Reset => Counter::HttpReset,
             Event::Switched => Counter::HttpSwitched,
+            Event::Evicted => Counter::HttpEvicted,
+            Event::Silent => Counter::HttpSilent,
             Event::Answered(300..400) => Counter::HttpRedirected,
             Event::Answered(_) => Counter::HttpPages,
             // Counted when it leaves.

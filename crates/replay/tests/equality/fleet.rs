@@ -193,7 +193,7 @@ impl Fleet {
                 assert_eq!(came, went, "{}: {:?}", member.name, counters);
                 for Metric { name, kind, value, .. } in counters.metrics() {
                     let fate = match kind {
-                        CounterKind::Info => continue,
+                        CounterKind::Info | CounterKind::Level => continue,
                         CounterKind::Dropped if !by_name => "dropped",
                         _ => name,
                     };

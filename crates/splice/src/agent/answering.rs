@@ -22,8 +22,8 @@ impl Common {
             return self.reject(conn, refusal.into(), now_ms, world);
         }
         world.count(Event::Refused(refusal));
-        let mut block = self.blocks.get();
         let text = refusal.answer_in(&self.answers);
+        let mut block = self.blocks.get_for(text.len());
         if let Some(block) = &mut block {
             block.take(text.as_bytes(), BLOCK);
         }

@@ -6,7 +6,7 @@ use flow::ServiceId;
 use packet::PacketBuf;
 
 use super::Common;
-use crate::blocks::{BLOCK, FIRST_FLIGHT};
+use crate::blocks::{BLOCK, FIRST_FLIGHT, SMALL};
 use crate::clocks::Clocks;
 use crate::connection::{Conn, Down, Reading, State};
 use crate::cookie::Kept;
@@ -198,9 +198,12 @@ impl Common {
     /// Keeps bytes of a header. `false`: there is no block.
     pub(crate) fn gather(&mut self, conn: &mut Conn, bytes: &[u8], limit: usize) -> bool {
         if conn.block.is_none() {
-            conn.block = self.blocks.get();
+            conn.block = self.blocks.get_for(bytes.len());
         }
         let Some(block) = &mut conn.block else { return false };
+        if block.len() + bytes.len() > SMALL && self.blocks.grow(block).is_none() {
+            return false;
+        }
         conn.next = conn.next.wrapping_add(block.take(bytes, limit) as u32);
         true
     }

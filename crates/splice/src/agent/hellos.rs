@@ -57,7 +57,7 @@ impl Common {
             conn.backend = None;
             return Self::dismiss(conn, now_ms, world);
         }
-        let mut block = self.blocks.get();
+        let mut block = self.blocks.get_for(answer.len());
         if let Some(block) = &mut block {
             block.take(&answer, answer.len());
         }

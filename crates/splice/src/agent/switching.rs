@@ -17,7 +17,7 @@ use crate::world::{Answer, Choice, Event, Inquiry, World};
 
 impl Conn {
     /// Whether nothing is on its way on either side.
-    fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.state == State::Open
             && self.responses.is_idle()
             && self.edits.open().is_empty()

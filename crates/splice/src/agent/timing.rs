@@ -4,10 +4,12 @@ use packet::PacketBuf;
 use super::Common;
 use crate::connection::{Conn, State};
 use crate::refusal::Refusal;
-use crate::world::World;
+use crate::world::{Event, World};
 
 const HALF_MS: u64 = 10_000;
 const LINGER_MS: u64 = 30_000;
+/// How long a client may take to its first byte; browsers open connections in advance.
+const SILENT_MS: u64 = 60_000;
 const ANSWER_MS: u64 = 1_000;
 const SYN_MS: u64 = 1_000;
 /// How often an answer is sent.
@@ -29,8 +31,9 @@ impl Common {
             State::Half if age >= HALF_MS => conn.become_(State::Gone, now_ms),
             State::Front if age >= self.settings.header_ms => match &conn.block {
                 Some(_) => self.answer(conn, Refusal::Slow, now_ms, world),
-                None if age >= self.settings.idle_ms.min(60_000) => {
-                    conn.become_(State::Gone, now_ms);
+                None if age >= self.settings.idle_ms.min(SILENT_MS) => {
+                    world.count(Event::Silent);
+                    Self::dismiss(conn, now_ms, world);
                 }
                 None => {}
             },

@@ -114,7 +114,8 @@ impl Common {
                 Ok(taken) => {
                     world.count(Event::Request);
                     let removed = taken as u32;
-                    conn.edits.push(Edit { at: start, removed, block: out });
+                    let block = self.blocks.shrink(out);
+                    conn.edits.push(Edit { at: start, removed, block });
                     conn.next = start.wrapping_add(removed);
                     conn.stretch(conn.next);
                     raw.cut_front(taken);

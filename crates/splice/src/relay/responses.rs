@@ -254,7 +254,8 @@ impl Common {
             return Ok(Some((taken, false)));
         }
         let removed = conn.response_next.wrapping_sub(kept).wrapping_sub(start);
-        conn.down.edits.push(Edit { at: start, removed, block: out });
+        let block = self.blocks.shrink(out);
+        conn.down.edits.push(Edit { at: start, removed, block });
         Self::send_response_edit(conn, conn.down.edits.open().len() - 1, world);
         Ok(Some((taken, true)))
     }

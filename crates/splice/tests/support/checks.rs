@@ -47,9 +47,12 @@ pub(crate) fn chunked(data: &[u8]) {
 
 /// Takes what the agent sends, and sees that it is sound.
 #[derive(Default)]
-struct Witness {
-    isn: [u32; 2],
-    sent: usize,
+pub(crate) struct Witness {
+    /// The last initial number towards a client, and towards a backend.
+    pub(crate) isn: [u32; 2],
+    pub(crate) sent: usize,
+    /// What was counted, but for made packets.
+    pub(crate) events: Vec<Event>,
 }
 
 impl Witness {
@@ -105,7 +108,11 @@ impl World<HeapPacket> for Witness {
         Ok(Choice::Backend { backend: BACKEND, terms: Terms { keeps, rewrites, sticks: rewrites } })
     }
 
-    fn count(&mut self, _: Event) {}
+    fn count(&mut self, event: Event) {
+        if event != Event::Made {
+            self.events.push(event);
+        }
+    }
 }
 
 const fn at(last: u8, port: u16) -> SocketAddr {

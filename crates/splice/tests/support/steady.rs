@@ -128,8 +128,7 @@ pub(crate) fn twins(data: &[u8]) -> usize {
     let kind = bytes.next();
     let settings = Settings { connections: 4, half_open: 2, headers: 12, ..Settings::default() };
     let host = Host { next: 1_000_u32.wrapping_sub(bytes.near()), edge: 0, clock: 7, echo: 0 };
-    let world =
-        || Sent { keeps: kind & 1 == 0, rewrites: kind & 6 == 6, ..Sent::default() };
+    let world = || Sent { keeps: kind & 1 == 0, rewrites: kind & 6 == 6, ..Sent::default() };
     let server = Host { next: 900_u32.wrapping_sub(bytes.near()), ..host };
     let mut twins = Twins {
         agents: [Agent::new(settings), Agent::new(settings)],
