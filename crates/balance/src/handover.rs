@@ -15,6 +15,9 @@ pub enum HandoverOrder {
     Instant,
     /// The new worker waits until the old one has emptied its queue.
     Drain,
+    /// As `Drain`, begun at a moment when the old worker has just emptied its queue, so that
+    /// the new one hardly waits; without such a moment, after [`HandoverSettings::idle_ns`].
+    Idle,
 }
 
 /// How a handover waits.
@@ -25,20 +28,25 @@ pub struct HandoverSettings {
     /// Nanoseconds until the card goes by a written entry, and what went by the old one
     /// is in a receive queue.
     pub settle_ns: u64,
+    /// The longest time in nanoseconds for which [`HandoverOrder::Idle`] looks for a moment
+    /// when the old worker's queue is empty.
+    pub idle_ns: u64,
     /// The longest time in nanoseconds until the new worker leaves its queue alone; then
     /// the move is given up.
     pub close_ns: u64,
-    /// The longest time in nanoseconds from the beginning of a move until the old worker
-    /// has emptied its queue; then the new one goes on all the same.
+    /// The longest time in nanoseconds from then on until the old worker has emptied its
+    /// queue; then the new one goes on all the same.
     pub empty_ns: u64,
 }
 
 impl Default for HandoverSettings {
-    /// In order; 50 us for the card, 5 ms for the new worker, and 50 ms for the old one: a
-    /// worker that shares its core may not run for so long, and what it has is late anyway.
+    /// In order; 1 ms for an idle moment, 50 us for the card, 5 ms for the new worker, and
+    /// 50 ms for the old one: a worker that shares its core may not run for so long, and what
+    /// it has is late anyway.
     fn default() -> Self {
         Self {
-            order: HandoverOrder::Drain,
+            order: HandoverOrder::Idle,
+            idle_ns: 1_000_000,
             settle_ns: 50_000,
             close_ns: 5_000_000,
             empty_ns: 50_000_000,
@@ -77,6 +85,7 @@ pub enum Event {
 /// Where a move is.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
+    Idling,
     Closing,
     Writing,
     Settling { until_ns: u64 },
@@ -103,7 +112,8 @@ pub struct HandoverTotals {
 #[derive(Debug)]
 pub struct Handover {
     settings: HandoverSettings,
-    /// The move on its way, since when, and where it is.
+    /// The move on its way, since when, or since when the new worker has been asked to
+    /// leave its queue alone, and where it is.
     now: Option<(Move, u64, Stage)>,
     totals: HandoverTotals,
 }
@@ -135,6 +145,7 @@ impl Handover {
         let (stage, command) = match self.settings.order {
             HandoverOrder::Instant => (Stage::Writing, Command::Write(wanted)),
             HandoverOrder::Drain => (Stage::Closing, Command::Close(wanted)),
+            HandoverOrder::Idle => (Stage::Idling, Command::Await(wanted)),
         };
         self.now = Some((wanted, now_ns, stage));
         Some(command)
@@ -145,6 +156,7 @@ impl Handover {
     pub fn tell(&mut self, event: Event, now_ns: u64) -> Option<Command> {
         let (wanted, since_ns, stage) = self.now?;
         match (stage, event) {
+            (Stage::Idling, Event::Emptied) => self.close(wanted, now_ns),
             (Stage::Closing, Event::Closed) => {
                 self.now = Some((wanted, since_ns, Stage::Writing));
                 Some(Command::Write(wanted))
@@ -171,9 +183,10 @@ impl Handover {
     /// Time has passed.
     pub fn advance(&mut self, now_ns: u64) -> Option<Command> {
         let (wanted, since_ns, stage) = self.now?;
-        let HandoverSettings { close_ns, empty_ns, .. } = self.settings;
+        let HandoverSettings { idle_ns, close_ns, empty_ns, .. } = self.settings;
         let waited_ns = now_ns.saturating_sub(since_ns);
         match stage {
+            Stage::Idling if waited_ns >= idle_ns => self.close(wanted, now_ns),
             Stage::Closing if waited_ns >= close_ns => {
                 self.totals.given_up += 1;
                 self.end(now_ns)
@@ -188,6 +201,11 @@ impl Handover {
             }
             _ => None,
         }
+    }
+
+    fn close(&mut self, wanted: Move, now_ns: u64) -> Option<Command> {
+        self.now = Some((wanted, now_ns, Stage::Closing));
+        Some(Command::Close(wanted))
     }
 
     fn end(&mut self, now_ns: u64) -> Option<Command> {

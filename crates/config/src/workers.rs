@@ -73,8 +73,10 @@ pub enum Balance {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MoveOrder {
-    /// The new worker leaves its queue alone until the old one has emptied its own, so that no packet overtakes another of its connection.
+    /// As `drain`, begun when the old worker has just emptied its queue, or after 1 ms, so that the new worker hardly waits.
     #[default]
+    Idle,
+    /// The new worker leaves its queue alone until the old one has emptied its own, so that no packet overtakes another of its connection.
     Drain,
     /// Nobody waits, and packets may overtake others of their connection.
     Instant,

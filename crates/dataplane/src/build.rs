@@ -181,6 +181,7 @@ fn balance_thread(
     let Balancing { ports, reasons, .. } = balancing;
     let board = Arc::new(BalanceBoard::new(is_on, reasons, loops.len()));
     let order = match config.workers.move_order {
+        MoveOrder::Idle => HandoverOrder::Idle,
         MoveOrder::Drain => HandoverOrder::Drain,
         MoveOrder::Instant => HandoverOrder::Instant,
     };

@@ -211,9 +211,10 @@ proptest! {
 
     #[test]
     fn no_packet_overtakes_another_of_its_flow(
+        order in prop_oneof![Just(HandoverOrder::Drain), Just(HandoverOrder::Idle)],
         steps in proptest::collection::vec(step(), 1..400),
     ) {
-        let mut machine = Machine::new(HandoverOrder::Drain, LATE_NS);
+        let mut machine = Machine::new(order, LATE_NS);
         for step in steps {
             machine.run(step);
         }
@@ -253,5 +254,6 @@ fn third_packet(order: HandoverOrder, late_ns: u64) -> usize {
 #[test]
 fn packets_overtake_only_in_the_order_instant() {
     assert_eq!(third_packet(HandoverOrder::Drain, LATE_NS), 0);
+    assert_eq!(third_packet(HandoverOrder::Idle, LATE_NS), 0);
     assert!(third_packet(HandoverOrder::Instant, 0) > 0);
 }
