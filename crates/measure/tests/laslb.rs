@@ -1,15 +1,16 @@
 //! The simulation of LASLB's experiments, with little to do.
 #![allow(clippy::unwrap_used)]
-use measure::laslb::{LaslbRow, Options, goals, run};
+use measure::laslb::{Hash, LaslbRow, Options, goals, run};
 
-fn short() -> Vec<LaslbRow> {
-    let options = Options { quick: true, draws: 1, warm_up_ms: 10, measured_ms: 10, service: None };
+fn short(hash: Hash) -> Vec<LaslbRow> {
+    let (warm_up_ms, measured_ms) = (10, 10);
+    let options = Options { draws: 1, warm_up_ms, measured_ms, hash, ..Options::new(true) };
     run(&options, &mut |_, _| {}).unwrap()
 }
 
 #[test]
 fn every_experiment_has_rows_that_add_up_and_come_again() {
-    let rows = short();
+    let rows = short(Hash::Symmetric);
     for section in ["6.1", "6.2", "6.3", "6.4", "6.5", "6.6", "6.7", "B.1", "B.2", "bursty"] {
         let own: Vec<_> = rows.iter().filter(|row| row.experiment == section).collect();
         assert!(!own.is_empty(), "{section}");
@@ -27,7 +28,10 @@ fn every_experiment_has_rows_that_add_up_and_come_again() {
         }
     }
     assert_eq!(goals(&rows).len(), 4);
-    assert_eq!(rows, short(), "the same seeds, the same rows");
+    assert_eq!(rows, short(Hash::Symmetric), "the same seeds, the same rows");
+    let apart = short(Hash::Thesis);
+    assert!(apart.iter().all(|row| row.hash == Hash::Thesis));
+    assert!(apart != rows, "both directions of a flow are still on one processor");
 }
 
 #[test]

@@ -81,6 +81,17 @@ impl Application {
         }
     }
 
+    /// How many of 100 packets go from server to client, the transport's own among them: a
+    /// receiver acknowledges every second full segment.
+    #[must_use]
+    pub const fn back_percent(self) -> u32 {
+        match self {
+            Self::WebLarge => 65,
+            Self::Mail => 40,
+            Self::WebSmall | Self::Rtsp | Self::Rtp | Self::Citrix => 50,
+        }
+    }
+
     /// A conversation, without the transport's own packets.
     #[must_use]
     pub fn conversation(self, rng: &mut Rng) -> Vec<Message> {

@@ -70,6 +70,10 @@ pub(crate) struct BenchLaslbArgs {
     /// model's.
     #[arg(long, value_name = "FILE")]
     pub(crate) service: Option<PathBuf>,
+    /// Hash each direction of a flow by itself, as the thesis does. By default both
+    /// directions of a flow are on one processor, as a network function with state needs it.
+    #[arg(long)]
+    pub(crate) thesis_hash: bool,
     /// Write laslb.json, the plots and laslb.html into this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use measure::laslb::{Options, ServiceTimes, run as simulate};
+use measure::laslb::{Hash, Options, ServiceTimes, run as simulate};
 use measure::report::{Machine, laslb_text, write_laslb};
 
 use super::bench::counted;
@@ -13,6 +13,9 @@ use crate::{CommandError, CommandResult, output};
 pub(crate) fn run(args: &BenchLaslbArgs) -> CommandResult {
     let mut options = Options::new(args.quick);
     options.draws = args.draws.unwrap_or(options.draws);
+    if args.thesis_hash {
+        options.hash = Hash::Thesis;
+    }
     if let Some(file) = &args.service {
         options.service = Some(Arc::new(service_times(file)?));
     }

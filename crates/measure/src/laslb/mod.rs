@@ -17,6 +17,7 @@ mod single;
 mod system;
 
 pub use experiment::Experiment;
+pub use nf::Hash;
 pub use row::{LaslbGoal, LaslbRow, goals};
 pub use run::{Options, run};
 pub use service::{ApplicationTimes, ServiceTimes};

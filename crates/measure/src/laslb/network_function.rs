@@ -16,6 +16,8 @@ pub(crate) struct Packet {
     /// Its place among the arrivals.
     pub(crate) number: u32,
     pub(crate) flow: Option<u32>,
+    /// Whether it goes from server to client.
+    pub(crate) back: bool,
     pub(crate) service_ns: u32,
     pub(crate) size: u16,
     pub(crate) bucket: u16,

@@ -1,4 +1,5 @@
 //! What is found at a point, and the goals.
+use nf::Hash;
 use serde::{Deserialize, Serialize};
 
 use crate::MeasureError;
@@ -18,6 +19,9 @@ pub struct LaslbRow {
     pub default: bool,
     /// The traffic: 1, 2, 3 or bursty.
     pub set: String,
+    /// Where both directions of a flow go: to one processor (symmetric), or each by itself
+    /// (thesis).
+    pub hash: Hash,
     /// Where service times are from: model, recorded, or forwarder.
     pub service: String,
     /// Offered load.
@@ -79,6 +83,7 @@ const PERCENTS: [f64; 14] =
 pub(crate) fn rows(
     point: &Point,
     system: System,
+    hash: Hash,
     outcomes: &[Outcome],
 ) -> Result<Vec<LaslbRow>, MeasureError> {
     let Some(first) = outcomes.first() else { return Ok(Vec::new()) };
@@ -112,6 +117,7 @@ pub(crate) fn rows(
         algorithm: system.name().to_owned(),
         default: system.is_default(),
         set: point.traffic().to_owned(),
+        hash,
         service: point.function.name().to_owned(),
         load_gbps: point.gbps,
         throughput_gbps: all.bytes as f64 * 8.0 / seconds / 1e9,

@@ -3,6 +3,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use nf::Hash;
+
 use crate::MeasureError;
 use crate::laslb::arrivals::Arrivals;
 use crate::laslb::experiment::Point;
@@ -24,6 +26,9 @@ pub struct Options {
     pub measured_ms: u64,
     /// Recorded service times instead of the model's.
     pub service: Option<Arc<ServiceTimes>>,
+    /// By what packets fall on buckets, and on processors with RSS: both directions of a flow
+    /// on one, or each by itself.
+    pub hash: Hash,
 }
 
 impl Options {
@@ -31,9 +36,23 @@ impl Options {
     #[must_use]
     pub const fn new(quick: bool) -> Self {
         if quick {
-            Self { quick, draws: 4, warm_up_ms: 250, measured_ms: 250, service: None }
+            Self {
+                quick,
+                draws: 4,
+                warm_up_ms: 250,
+                measured_ms: 250,
+                service: None,
+                hash: Hash::Symmetric,
+            }
         } else {
-            Self { quick, draws: 100, warm_up_ms: 300, measured_ms: 500, service: None }
+            Self {
+                quick,
+                draws: 100,
+                warm_up_ms: 300,
+                measured_ms: 500,
+                service: None,
+                hash: Hash::Symmetric,
+            }
         }
     }
 }
@@ -61,7 +80,7 @@ pub fn run(
                 let Some(outcome) = draw.get_mut(at).and_then(Option::take) else { continue };
                 outcomes.push(outcome);
             }
-            all.extend(rows(point, system, &outcomes)?);
+            all.extend(rows(point, system, options.hash, &outcomes)?);
         }
     }
     progress(points.len(), points.len());
@@ -98,7 +117,8 @@ fn draws(
 fn draw(point: &Point, options: &Options, seed: u64) -> Draw {
     let warm_up = options.warm_up_ms * 1_000_000;
     let length = warm_up + options.measured_ms * 1_000_000;
-    let arrivals = Arrivals::draw(point.set, point.gbps, length, &point.function, seed)?;
+    let arrivals =
+        Arrivals::draw(point.set, point.gbps, length, &point.function, options.hash, seed)?;
     let systems = point.systems.iter();
     systems.map(|system| Simulation::run(&arrivals, *system, warm_up, length)).collect()
 }

@@ -21,8 +21,8 @@ const LOOK_NS: u64 = 2_000_000;
 /// What a flow remembers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// One more than the number of its latest packet that was processed.
-    latest: u32,
+    /// By direction: one more than the number of its latest packet that was processed.
+    latest: [u32; 2],
     stopped_until_ns: u64,
     instance: Option<u16>,
 }
@@ -138,6 +138,7 @@ impl<'a> Simulation<'a> {
             at_ns: arrival.at_ns,
             number,
             flow: arrival.flow,
+            back: arrival.back,
             service_ns: arrival.service_ns,
             size: arrival.size,
             bucket: arrival.bucket,
@@ -251,8 +252,10 @@ impl<'a> Simulation<'a> {
     fn processed(&mut self, cpu: usize, packet: Packet, at_ns: u64) {
         let mut overtaken = false;
         if let Some(flow) = self.flow(packet.flow) {
-            overtaken = packet.number < flow.latest;
-            flow.latest = flow.latest.max(packet.number + 1);
+            let [to_server, to_client] = &mut flow.latest;
+            let latest = if packet.back { to_client } else { to_server };
+            overtaken = packet.number < *latest;
+            *latest = (packet.number + 1).max(*latest);
         }
         if packet.at_ns < self.measured_from_ns {
             return;

@@ -21,8 +21,16 @@ pub fn model_latencies(arrivals: &[(u64, u32)]) -> Vec<Option<u64>> {
     };
     for (number, &(at_ns, service_ns)) in (0..).zip(arrivals) {
         finish(&mut function, at_ns);
-        let packet =
-            Packet { at_ns, number, flow: None, service_ns, size: 0, bucket: 0, sequence: 0 };
+        let packet = Packet {
+            at_ns,
+            number,
+            flow: None,
+            back: false,
+            service_ns,
+            size: 0,
+            bucket: 0,
+            sequence: 0,
+        };
         function.offer(packet, at_ns);
     }
     finish(&mut function, u64::MAX);
