@@ -18,7 +18,7 @@ struct Family {
 const TO_BACKEND: Option<(&str, &str)> = Some(("direction", "to_backend"));
 const TO_CLIENT: Option<(&str, &str)> = Some(("direction", "to_client"));
 
-const FAMILIES: [Family; 4] = [
+const FAMILIES: [Family; 5] = [
     Family {
         names: ["hnlb_service_packets", "hnlb_backend_packets"],
         unit: None,
@@ -48,6 +48,12 @@ const FAMILIES: [Family; 4] = [
             (Some(("from", "client")), |own| own.resets_by_client),
             (Some(("from", "backend")), |own| own.resets_by_backend),
         ],
+    },
+    Family {
+        names: ["hnlb_service_connections_refused", "hnlb_backend_connections_refused"],
+        unit: None,
+        help: "New connections whose first answer was a RST.",
+        values: &[(None, |own| own.refused)],
     },
 ];
 

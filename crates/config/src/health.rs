@@ -70,9 +70,66 @@ pub struct Health {
     /// The service in the request, at most 127 bytes; by default the whole server. Only with the check `grpc`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc_service: Option<String>,
+    /// Signals that workers see in the packets of clients' connections, beside probes. Without this table they count only with the check `passive`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passive: Option<Passive>,
     /// The program and its arguments; needed with the check `command`, and only then. `HNLB_SERVICE`, `HNLB_ADDRESS` and `HNLB_PORT` in its environment name the backend.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+}
+
+/// What takes a backend down without a probe. Resets and timeouts are seen only in modes in which answers pass HNLB; a threshold of 0 switches its signal off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Passive {
+    /// The number of new connections in a row whose first answer was a RST. By default 5 with TCP and a port, and otherwise 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub resets: Option<u32>,
+    /// The number of new connections in a row that had no answer within `timeout`, while none was answered. By default 5 with TCP and 0 with UDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub timeouts: Option<u32>,
+    /// How long a new connection may wait for its first answer, and how long a next hop may be unknown.
+    #[serde(default = "timeout", with = "text::duration")]
+    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "200ms", "x-maximum" = "1m"))]
+    pub timeout: Duration,
+    /// Whether a backend is down while its next hop, itself or a gateway, does not answer.
+    #[serde(default = "next_hop")]
+    pub next_hop: bool,
+    /// How long a backend stays down at first after resets or timeouts. Each further time is twice as long as the last, up to 64 times this one, until the backend has served for as long as it was down.
+    #[serde(default = "hold", with = "text::duration")]
+    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "1h"))]
+    pub hold: Duration,
+    /// The part of the service's backends that resets and timeouts may have down at a time, in percent, rounded down to whole backends.
+    #[serde(default = "most")]
+    #[schemars(range(min = 0, max = 100))]
+    pub most: u8,
+}
+
+impl Default for Passive {
+    fn default() -> Self {
+        Self {
+            resets: None,
+            timeouts: None,
+            timeout: timeout(),
+            next_hop: next_hop(),
+            hold: hold(),
+            most: most(),
+        }
+    }
+}
+
+const fn next_hop() -> bool {
+    true
+}
+
+const fn hold() -> Duration {
+    Duration::from_secs(10)
+}
+
+const fn most() -> u8 {
+    50
 }
 
 const fn interval() -> Duration {

@@ -39,7 +39,7 @@ pub use device::{Eal, HugePages, Nic, Port, is_pci};
 pub use error::{ConfigError, ConfigErrors};
 pub use fleet::Fleet;
 pub use headers::{Headers, Sticky};
-pub use health::Health;
+pub use health::{Health, Passive};
 pub use http::{HttpRoute, Maintenance, Redirect};
 pub use network::{Interface, Neighbour, Neighbours, Route};
 pub use offload::Offload;

@@ -59,7 +59,7 @@ impl Control {
             reloaded: false,
         };
         control.remember();
-        control.checks.follow(control.control.plan());
+        control.checks.follow(control.control.plan(), &control.shared);
         control
     }
 
@@ -107,7 +107,7 @@ impl Control {
     /// Frees what no thread uses. Whether there has been a reload since the
     /// last call.
     pub(crate) fn tick(&mut self, now_ms: u64) -> bool {
-        let found = self.checks.found();
+        let found = self.checks.found(&self.shared, now_ms);
         if !found.is_empty() {
             self.follow(found);
         }
@@ -156,7 +156,7 @@ impl Control {
                 done.steps.iter().for_each(|step| tracing::info!("{step}"));
                 (self.file, self.reloaded) = (done.file.clone(), true);
                 self.version += 1;
-                self.checks.follow(self.control.plan());
+                self.checks.follow(self.control.plan(), &self.shared);
                 self.save();
             }
         }
@@ -178,7 +178,7 @@ impl Control {
         self.terms.follow(read);
         (self.config, self.reloaded) = (config, true);
         self.version += 1;
-        self.checks.follow(self.control.plan());
+        self.checks.follow(self.control.plan(), &self.shared);
         self.save();
         Ok(Changed { steps, warnings })
     }

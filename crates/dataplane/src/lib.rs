@@ -41,6 +41,7 @@ mod no_flows;
 mod offload_thread;
 mod outbox;
 mod packets;
+mod passive;
 mod patience;
 pub mod poll_schedule;
 mod polling;

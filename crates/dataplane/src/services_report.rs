@@ -68,7 +68,7 @@ pub(crate) fn services(
 }
 
 fn traffic(carried: Carried) -> TrafficStatus {
-    let Carried { packets, bytes, opened, resets, .. } = carried;
+    let Carried { packets, bytes, opened, resets, refused, .. } = carried;
     let ([packets_to_backend, packets_to_client], [resets_by_client, resets_by_backend]) =
         (packets, resets);
     let [bytes_to_backend, bytes_to_client] = bytes;
@@ -80,6 +80,7 @@ fn traffic(carried: Carried) -> TrafficStatus {
         opened,
         resets_by_client,
         resets_by_backend,
+        refused,
     }
 }
 

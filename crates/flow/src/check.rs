@@ -18,5 +18,7 @@ words! {
         Grpc => "grpc",
         /// A program. Exit status 0 passes.
         Command => "command",
+        /// Nothing is asked: only passive signals count.
+        Passive => "passive",
     }
 }

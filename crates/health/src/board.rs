@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Change, Outcome, State, TargetKey};
+use crate::{Change, Outcome, Standing, State, TargetKey};
 
 /// What is known of one backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +25,27 @@ pub struct Record {
 
 /// The records of all checked backends. Only slow threads have it.
 #[derive(Debug, Default)]
-pub struct Board(Mutex<BTreeMap<TargetKey, Record>>);
+pub struct Board {
+    records: Mutex<BTreeMap<TargetKey, Record>>,
+    standings: Mutex<BTreeMap<TargetKey, Standing>>,
+}
 
 impl Board {
     /// What is known of `key`; `None` if it isn't checked.
     #[must_use]
     pub fn get(&self, key: &TargetKey) -> Option<Record> {
         self.lock().get(key).cloned()
+    }
+
+    /// What passive signals say of `key`; `None` if they don't count.
+    #[must_use]
+    pub fn standing(&self, key: &TargetKey) -> Option<Standing> {
+        locked(&self.standings).get(key).cloned()
+    }
+
+    /// These are the backends whose passive signals count, and what the signals say.
+    pub fn set_standings(&self, standings: BTreeMap<TargetKey, Standing>) {
+        *locked(&self.standings) = standings;
     }
 
     /// Only those of which `stays` have records from now on, and others have new ones.
@@ -78,6 +92,11 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<TargetKey, Record>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.records)
     }
+}
+
+/// Nothing that is done under these locks can leave its data half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

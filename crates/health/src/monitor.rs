@@ -1,5 +1,6 @@
 //! One backend's state: outcomes of probes in, changes out.
 use crate::jitter::Jitter;
+use crate::slow_start::SlowStart;
 
 /// When a backend is probed, and what it takes to change its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +62,6 @@ pub struct Change {
     pub why: String,
 }
 
-/// Steps in which a slow start goes, in percent of the configured weight.
-const STEP: u8 = 10;
-const FULL: u8 = 100;
-
 /// The state machine of one backend.
 #[derive(Clone, Debug)]
 pub struct Monitor {
@@ -73,11 +70,9 @@ pub struct Monitor {
     state: State,
     /// Outcomes in a row that speak against the state.
     streak: u32,
-    percent: u8,
+    weight: SlowStart,
     /// When the next probe begins; `None` while one is under way.
     probe_at_ms: Option<u64>,
-    /// When the slow start began, while it lasts.
-    rising_since_ms: Option<u64>,
 }
 
 impl Monitor {
@@ -92,9 +87,8 @@ impl Monitor {
             jitter,
             state: State::Unknown,
             streak: 0,
-            percent: FULL,
+            weight: SlowStart::FULL,
             probe_at_ms: Some(now_ms + first),
-            rising_since_ms: None,
         }
     }
 
@@ -107,7 +101,7 @@ impl Monitor {
     /// Its part of the configured weight, in percent.
     #[must_use]
     pub const fn percent(&self) -> u8 {
-        self.percent
+        self.weight.percent()
     }
 
     /// How it is probed.
@@ -124,15 +118,15 @@ impl Monitor {
     /// The same backend in the same state, asked something else: probes begin anew.
     #[must_use]
     pub fn again(&self, settings: Settings, seed: u64, now_ms: u64) -> Self {
-        let Self { state, percent, rising_since_ms, .. } = *self;
-        Self { state, percent, rising_since_ms, ..Self::new(settings, seed, now_ms) }
+        let Self { state, weight, .. } = *self;
+        Self { state, weight, ..Self::new(settings, seed, now_ms) }
     }
 
     /// When [`Self::tick`] has something to do next; `None`: after the probe that is
     /// under way.
     #[must_use]
     pub fn due_ms(&self) -> Option<u64> {
-        let step = self.rising_since_ms.map(|since| self.next_step_ms(since));
+        let step = self.weight.due_ms(self.settings.slow_start_ms);
         self.probe_at_ms.into_iter().chain(step).min()
     }
 
@@ -163,18 +157,16 @@ impl Monitor {
         }
         self.streak = 0;
         let was = std::mem::replace(&mut self.state, if passed { State::Up } else { State::Down });
-        let slow = was == State::Down && passed && self.settings.slow_start_ms > 0;
-        self.rising_since_ms = slow.then_some(now_ms);
-        self.percent = match (passed, slow) {
-            (false, _) => 0,
-            (true, true) => STEP,
-            (true, false) => FULL,
+        self.weight = match (passed, was) {
+            (false, _) => SlowStart::DOWN,
+            (true, State::Down) => SlowStart::begin(self.settings.slow_start_ms, now_ms),
+            (true, State::Unknown | State::Up) => SlowStart::FULL,
         };
         let why = match outcome {
             Outcome::Passed => String::new(),
             Outcome::Failed(why) => why,
         };
-        Some(Change { state: self.state, percent: self.percent, why })
+        Some(Change { state: self.state, percent: self.percent(), why })
     }
 
     const fn agrees(&mut self) -> Option<Change> {
@@ -182,23 +174,10 @@ impl Monitor {
         None
     }
 
-    /// When the slow start that began at `since_ms` takes its next step.
-    fn next_step_ms(&self, since_ms: u64) -> u64 {
-        let part = u64::from(self.percent) * self.settings.slow_start_ms;
-        since_ms.saturating_add(part.div_ceil(u64::from(FULL)).max(1))
-    }
-
     /// The weight at `now_ms` of a backend in its slow start, if it has changed.
     fn rise(&mut self, now_ms: u64) -> Option<Change> {
-        let since = self.rising_since_ms?;
-        let before = self.percent;
-        while self.percent < FULL && self.next_step_ms(since) <= now_ms {
-            self.percent = (self.percent + STEP).min(FULL);
-        }
-        if self.percent == FULL {
-            self.rising_since_ms = None;
-        }
-        let change = Change { state: self.state, percent: self.percent, why: String::new() };
-        (before != self.percent).then_some(change)
+        let stepped = self.weight.tick(self.settings.slow_start_ms, now_ms);
+        let change = Change { state: self.state, percent: self.percent(), why: String::new() };
+        stepped.then_some(change)
     }
 }

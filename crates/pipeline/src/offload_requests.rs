@@ -28,7 +28,7 @@ pub(crate) fn decision<B: PacketBuf, O: Outbox<B>>(
 ) -> Option<Decision> {
     let (action, event) = cx.shared.table().serve(hit, segment(headers), cx.now_ms)?;
     if event != Event::None {
-        notice(cx, hit.conn, event);
+        notice(cx, hit, event);
     }
     Some(action.into())
 }
@@ -41,7 +41,7 @@ pub(crate) fn touch<B: PacketBuf, O: Outbox<B>>(
 ) {
     let event = cx.shared.table().touch(hit, segment, cx.now_ms);
     if event != Event::None {
-        notice(cx, hit.conn, event);
+        notice(cx, hit, event);
     }
     if cx.snapshot.admit == AdmissionPolicy::Heavy {
         remind(cx, hit.conn, cx.snapshot.sample);
@@ -68,27 +68,38 @@ pub(crate) fn measure<O>(
 ) {
     if let Some(generation) = cx.shared.table().generation(conn) {
         cx.shared.loads().asked((conn.raw(), generation), backend, cx.now_ms);
+        cx.counts.asked(backend);
     }
     if first == FirstAnswer::Awaited {
         cx.shared.loads().waits(backend, cx.now_ms);
     }
 }
 
-/// An event of a connection that may concern the offload side.
-#[cold]
-pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(
-    cx: &mut Context<'_, O>,
-    conn: ConnId,
-    event: Event,
-) {
-    if matches!(event, Event::Answered | Event::Established) {
-        if let Some(generation) = cx.shared.table().generation(conn) {
-            let answered = cx.shared.loads().answered((conn.raw(), generation), cx.now_ms);
-            if let Some((backend, after_ms)) = answered {
+/// Counts the first answer of a connection, if `event` of its connection is one.
+fn first_answer<O>(cx: &Context<'_, O>, Hit { conn, direction }: Hit, event: Event) {
+    let Some(generation) = cx.shared.table().generation(conn) else { return };
+    let (loads, conn) = (cx.shared.loads(), (conn.raw(), generation));
+    match (event, direction) {
+        (Event::Answered | Event::Established, _) => {
+            if let Some((backend, after_ms)) = loads.answered(conn, cx.now_ms) {
                 cx.counts.answered(backend, after_ms);
             }
         }
+        (Event::Reset, Direction::Reply) => {
+            if let Some(backend) = loads.refused(conn) {
+                cx.counts.refused(backend);
+            }
+        }
+        _ => {}
     }
+}
+
+/// An event of a connection that may concern the offload side, with the packet that brought
+/// it about.
+#[cold]
+pub(crate) fn notice<B: PacketBuf, O: Outbox<B>>(cx: &mut Context<'_, O>, hit: Hit, event: Event) {
+    let conn = hit.conn;
+    first_answer(cx, hit, event);
     let in_software = cx.shared.table().offloaded(conn) == Some(OffloadState::None);
     match event {
         Event::Established | Event::Restored if workers_ask(cx.snapshot.admit) => {

@@ -69,6 +69,12 @@ impl BackendLoads {
         self.latencies.answered(conn, now_ms)
     }
 
+    /// The backend of the connection with this id and generation refused it: nothing is
+    /// measured. The backend, if the connection was to be measured.
+    pub fn refused(&self, conn: (u32, u32)) -> Option<BackendId> {
+        self.latencies.refused(conn)
+    }
+
     /// How soon `backend` answers, in 1/256 ms; 0: not known.
     #[must_use]
     pub fn latency(&self, backend: BackendId) -> u32 {

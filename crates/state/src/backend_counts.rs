@@ -53,6 +53,10 @@ pub struct Carried {
     pub opened: u64,
     /// RSTs among the packets: the client's, the backend's.
     pub resets: [u64; 2],
+    /// New connections whose first answer was waited for.
+    pub asked: u64,
+    /// Of those, the ones whose first answer was a RST.
+    pub refused: u64,
     /// How soon backends answered new connections, in modes in which answers pass the load
     /// balancer.
     pub answers: AnswerTimes,
@@ -78,6 +82,8 @@ impl Carried {
             bytes: both(self.bytes, other.bytes),
             opened: op(self.opened, other.opened),
             resets: both(self.resets, other.resets),
+            asked: op(self.asked, other.asked),
+            refused: op(self.refused, other.refused),
             answers: self.answers.by_number(other.answers, op),
         }
     }
@@ -90,8 +96,9 @@ pub struct BackendCounts {
     /// By id and direction: packets and bytes. Its size is a power of two that no id is
     /// beyond, so that the compiler needs no test of an index.
     ways: Box<[[AtomicU64; 2]; 2 * IDS]>,
-    /// By id: connections, and RSTs by direction.
-    events: Box<[[AtomicU64; 3]; IDS]>,
+    /// By id: connections, those whose answer is waited for, those that were refused, and
+    /// RSTs by direction.
+    events: Box<[[AtomicU64; 5]; IDS]>,
     /// By id: answers by time, and the sum of their times.
     answers: Box<[[AtomicU64; ANSWER_NUMBERS]; IDS]>,
 }
@@ -119,9 +126,24 @@ impl BackendCounts {
         }
     }
 
+    /// Counts a new connection whose first answer is waited for.
+    #[inline]
+    pub fn asked(&self, backend: BackendId) {
+        if let Some([_, asked, ..]) = self.events.get(usize::from(backend.0)) {
+            add(asked, 1);
+        }
+    }
+
+    /// Counts a connection whose first answer was a RST.
+    pub fn refused(&self, backend: BackendId) {
+        if let Some([_, _, refused, ..]) = self.events.get(usize::from(backend.0)) {
+            add(refused, 1);
+        }
+    }
+
     /// Counts a RST that goes this way.
     pub fn reset(&self, Account { backend, direction }: Account) {
-        if let Some([_, to, from]) = self.events.get(usize::from(backend.0)) {
+        if let Some([.., to, from]) = self.events.get(usize::from(backend.0)) {
             add(if direction == Direction::Forward { to } else { from }, 1);
         }
     }
@@ -143,13 +165,16 @@ impl BackendCounts {
         let ways = Direction::BOTH
             .map(|direction| self.ways[Account { backend, direction }.place()].each_ref().map(get));
         let events = self.events.get(usize::from(backend.0));
-        let [opened, to, from] = events.map_or([0; 3], |numbers| numbers.each_ref().map(get));
+        let [opened, asked, refused, to, from] =
+            events.map_or([0; 5], |numbers| numbers.each_ref().map(get));
         let [[packets_to, bytes_to], [packets_from, bytes_from]] = ways;
         Carried {
             packets: [packets_to, packets_from],
             bytes: [bytes_to, bytes_from],
             opened,
             resets: [to, from],
+            asked,
+            refused,
             answers: self.answers_of(backend),
         }
     }

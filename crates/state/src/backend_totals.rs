@@ -93,14 +93,23 @@ mod tests {
         first.ways().carry(to(id.0), 60);
         second.ways().carry_many(from, 2, 3000);
         second.opened(id);
+        second.asked(id);
+        first.refused(id);
         first.reset(from);
         for (thread, after_ms) in [(&first, 0), (&second, 1), (&second, 4), (&first, u16::MAX)] {
             thread.answered(id, after_ms);
         }
         let mut answers = AnswerTimes { sum_ms: 5 + u64::from(u16::MAX), ..AnswerTimes::default() };
         [0, 1, 2, 11].into_iter().for_each(|place| answers.counts[place] = 1);
-        let sum =
-            Carried { packets: [1, 2], bytes: [60, 3000], opened: 1, resets: [0, 1], answers };
+        let sum = Carried {
+            packets: [1, 2],
+            bytes: [60, 3000],
+            opened: 1,
+            resets: [0, 1],
+            asked: 1,
+            refused: 1,
+            answers,
+        };
         assert_eq!((totals.backend(id), totals.gone(web)), (sum, Carried::default()));
         totals.retire(web, id);
         assert_eq!((totals.backend(id), totals.gone(web)), (Carried::default(), sum));

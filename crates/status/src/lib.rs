@@ -437,6 +437,23 @@ pub struct HealthStatus {
     pub failed: u64,
     /// How often it has come up or gone down.
     pub transitions: u64,
-    /// Why the last probe failed; empty if it passed.
+    /// Why the backend is down, or why the last probe failed; empty otherwise.
     pub last_failure: String,
+    /// What passive signals say; `None` if they don't count.
+    pub passive: Option<PassiveStatus>,
+}
+
+/// What passive signals say of a backend.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PassiveStatus {
+    /// `up` or `down`.
+    pub state: String,
+    /// How often they have taken the backend down or brought it up again.
+    pub transitions: u64,
+    /// What speaks against the backend, or did the last time; empty if nothing ever did.
+    pub why: String,
+    /// Whether they speak against the backend, which serves because as many of its service
+    /// are down as may be.
+    pub spared: bool,
 }

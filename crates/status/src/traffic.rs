@@ -21,6 +21,8 @@ pub struct TrafficStatus {
     pub resets_by_client: u64,
     /// RSTs among the packets to clients.
     pub resets_by_backend: u64,
+    /// New connections whose first answer was a RST.
+    pub refused: u64,
 }
 
 impl TrafficStatus {
@@ -33,6 +35,7 @@ impl TrafficStatus {
         self.opened += other.opened;
         self.resets_by_client += other.resets_by_client;
         self.resets_by_backend += other.resets_by_backend;
+        self.refused += other.refused;
     }
 }
 

@@ -1,9 +1,9 @@
 //! `[service.health]`.
-use flow::Check;
+use flow::{Check, Protocol};
 
 use crate::health::field;
 use crate::tree::Way;
-use crate::{Health, Service};
+use crate::{Health, Passive, Service};
 
 use super::Findings;
 
@@ -17,6 +17,9 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     let way = way.key("health");
     check_keys(findings, &way, health);
     check_values(findings, &way, health);
+    if let Some(passive) = &health.passive {
+        check_passive(findings, &way.key("passive"), service, passive);
+    }
     let has_port =
         matches!(health.check, Check::Tcp | Check::Http | Check::Https | Check::Dns | Check::Grpc);
     if has_port && health.port.is_none() && service.port.is_none() {
@@ -43,6 +46,24 @@ fn check_backups(findings: &mut Findings<'_>, way: &Way, service: &Service) {
             let text = "every backend of the service is a backup; let at least one be none";
             findings.wrong(&way, text);
         }
+    }
+}
+
+/// Signals that cannot be seen.
+fn check_passive(findings: &mut Findings<'_>, way: &Way, service: &Service, passive: &Passive) {
+    let is_unseen = service.mode.is_one_way() || service.stateless;
+    let given = [("resets", passive.resets), ("timeouts", passive.timeouts)];
+    for (key, _) in given.into_iter().filter(|(_, own)| own.is_some_and(|own| own > 0)) {
+        let text = if is_unseen {
+            "answers of this service don't pass HNLB, so that they cannot be counted; leave it out"
+        } else if service.protocol.is_routed() {
+            "HNLB itself opens the connections to backends of this protocol and tries another one; leave it out"
+        } else if key == "resets" && service.protocol == Protocol::Udp {
+            "UDP has no resets; leave it out"
+        } else {
+            continue;
+        };
+        findings.wrong(&way.key(key), text);
     }
 }
 

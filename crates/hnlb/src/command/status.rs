@@ -254,6 +254,9 @@ fn state(backend: &BackendStatus) -> String {
         }
         Some(health) => {
             let _ = write!(state, "   {}", health.state);
+            if let Some(own) = health.passive.as_ref().filter(|own| own.spared) {
+                let _ = write!(state, ", spared: {}", own.why);
+            }
         }
         None => {}
     }

@@ -1,5 +1,5 @@
 //! Health checks with real servers: backends are killed, stopped, cut off and
-//! answer 500. Once HNLB knows, no request may fail, and each backend must serve
+//! answer 500; without a probe, one only resets and one is silent. Once HNLB knows, no request may fail, and each backend must serve
 //! again when it is well.
 
 mod fault;
@@ -27,13 +27,19 @@ pub(crate) fn run(
     mode: Mode,
     encodings: &[EncodingChoice],
 ) -> Result<bool, LabError> {
-    let progress = Progress::new("health", encodings.len() * run::STEPS);
+    // In other modes answers don't pass HNLB.
+    let signals = !mode.is_one_way();
+    let steps = run::STEPS + if signals { run::PASSIVE_STEPS } else { 0 };
+    let progress = Progress::new("health", encodings.len() * steps);
     let mut failures = Vec::new();
     for &encoding in encodings {
         let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
         link::make(&lab)?;
         let how = LabRun { mode, ..LabRun::emulated(encoding) };
         failures.extend(run::run(&mut lab, binary, &how, &progress)?);
+        if signals {
+            failures.extend(run::run_passive(&mut lab, binary, &how, &progress)?);
+        }
         lab.down()?;
     }
     progress.done();

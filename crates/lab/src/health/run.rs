@@ -12,6 +12,13 @@ use crate::{Balancer, Lab, LabError};
 
 /// Steps of [`run`].
 pub(super) const STEPS: usize = 2 + Fault::ALL.len();
+/// Steps of [`run_passive`].
+pub(super) const PASSIVE_STEPS: usize = 1;
+/// The signals that count where nothing is probed.
+const PASSIVE: &str = "{ check = \"passive\", \
+    passive = { timeout = \"500ms\", hold = \"15s\" } }";
+/// Connections of each family at a time that meet the ill backends.
+const ATTEMPTS: usize = 40;
 /// The checks: a backend that fails is down after 1.4 s at most.
 const WEB: &str = "{ check = \"http\", path = \"/health\", body = \"well\", interval = \"200ms\", \
     timeout = \"400ms\", rise = 2, fall = 2, jitter = 50 }";
@@ -34,13 +41,7 @@ pub(super) fn run(
     let name = format!("{}, {}", how.mode, how.encoding.name());
     progress.step(&format!("{name}: starting hnlb"));
     lab.open_tunnels(how.mode)?;
-    let balancer = Balancer::start_with(lab, binary, "hnlb-health", how.device, |socket| {
-        let service = |own: &crate::service_text::ServiceText| {
-            let check = if own.protocol == "tcp" { WEB } else { DNS };
-            own.toml_with(&format!("health = {check}\n"))
-        };
-        how.base(socket) + &how.services().iter().map(service).collect::<String>()
-    })?;
+    let balancer = start(lab, binary, how, [WEB, DNS])?;
     let mut run = Run { lab, balancer: &balancer, name, failures: Vec::new() };
     run.settle(&|_| true)?;
     run.expect("at the start", &|_| true)?;
@@ -50,7 +51,52 @@ pub(super) fn run(
     }
     progress.step(&format!("{}: all backends stopped", run.name));
     run.all()?;
-    let Run { mut failures, name, .. } = run;
+    let Run { failures, name, .. } = run;
+    end(lab, balancer, &name, failures)
+}
+
+/// The same without a probe: one backend only resets and another is silent, and clients'
+/// connections alone tell. What was not as it should be.
+pub(super) fn run_passive(
+    lab: &mut Lab,
+    binary: &Path,
+    how: &LabRun,
+    progress: &Progress,
+) -> Result<Vec<String>, LabError> {
+    let name = format!("{}, {}, passive", how.mode, how.encoding.name());
+    progress.step(&format!("{name}: one backend resets, one is silent"));
+    let balancer = start(lab, binary, how, [PASSIVE; 2])?;
+    let mut run = Run { lab, balancer: &balancer, name, failures: Vec::new() };
+    run.settle(&|_| true)?;
+    run.expect("at the start", &|_| true)?;
+    run.signals()?;
+    let Run { failures, name, .. } = run;
+    end(lab, balancer, &name, failures)
+}
+
+/// Starts HNLB with the checks of web services and of DNS.
+fn start(
+    lab: &mut Lab,
+    binary: &Path,
+    how: &LabRun,
+    [web, dns]: [&str; 2],
+) -> Result<Balancer, LabError> {
+    Balancer::start_with(lab, binary, "hnlb-health", how.device, |socket| {
+        let service = |own: &crate::service_text::ServiceText| {
+            let check = if own.protocol == "tcp" { web } else { dns };
+            own.toml_with(&format!("health = {check}\n"))
+        };
+        how.base(socket) + &how.services().iter().map(service).collect::<String>()
+    })
+}
+
+/// Ends HNLB. `failures`, and whether it ended.
+fn end(
+    lab: &mut Lab,
+    balancer: Balancer,
+    name: &str,
+    mut failures: Vec<String>,
+) -> Result<Vec<String>, LabError> {
     balancer.check(lab)?;
     if !balancer.end(lab) {
         failures.push(format!("{name}: hnlb had to be killed, it did not end on SIGTERM"));
@@ -86,6 +132,42 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The web server of one backend is gone, so that its kernel resets, and another one's
+    /// cable is pulled.
+    fn signals(&mut self) -> Result<(), LabError> {
+        let [resets, silent, ..] = &BACKENDS;
+        let ill = [(Fault::Killed, resets), (Fault::CutOff, silent)];
+        for (fault, host) in ill {
+            fault.inflict(self.lab, host)?;
+        }
+        let well = |host: &str| ill.iter().all(|(_, own)| own.name != host);
+        let began = Instant::now();
+        while !self.is_settled(&well)? {
+            if began.elapsed() > NOTICED {
+                return self.late();
+            }
+            for family in [Family::V4, Family::V6] {
+                load::try_many(self.lab, "c1", vip(family), ATTEMPTS)?;
+            }
+        }
+        let fell = began.elapsed();
+        self.expect("one resets, one is silent", &well)?;
+        for (fault, host) in ill {
+            fault.heal(self.lab, host)?;
+        }
+        let rose = self.settle(&|_| true)?;
+        self.expect("both well again", &|_| true)?;
+        println!(
+            "{:<18} {} resets, {} silent: down after {:>5} ms, up again after {:>5} ms",
+            self.name,
+            resets.name,
+            silent.name,
+            fell.as_millis(),
+            rose.as_millis()
+        );
+        Ok(())
+    }
+
     /// All are stopped: clients are refused at once. Then all come back.
     fn all(&mut self) -> Result<(), LabError> {
         for host in &BACKENDS {
@@ -112,27 +194,33 @@ impl Run<'_> {
     /// the others down; how long that took.
     fn settle(&mut self, is_up: &dyn Fn(&str) -> bool) -> Result<Duration, LabError> {
         let began = Instant::now();
-        loop {
-            self.balancer.check(self.lab)?;
-            let status = self.balancer.status(self.lab)?;
-            let web = status.services.iter().filter(|own| own.vip.ends_with("/tcp"));
-            let settled = web.flat_map(|own| &own.backends).all(|own| {
-                let name = host_at(&own.address).map_or("", |host| host.name);
-                let wanted = if is_up(name) { "up" } else { "down" };
-                own.health.as_ref().is_some_and(|health| health.state == wanted)
-            });
-            if settled {
-                return Ok(began.elapsed());
-            }
+        while !self.is_settled(is_up)? {
             if began.elapsed() > NOTICED {
-                return Err(LabError::Timeout {
-                    what: format!("{}: the state of the backends", self.name),
-                    seconds: NOTICED.as_secs(),
-                    detail: format!(": {:?}", status.services),
-                });
+                self.late()?;
             }
             self.lab.stop().sleep(Duration::from_millis(20))?;
         }
+        Ok(began.elapsed())
+    }
+
+    fn is_settled(&mut self, is_up: &dyn Fn(&str) -> bool) -> Result<bool, LabError> {
+        self.balancer.check(self.lab)?;
+        let status = self.balancer.status(self.lab)?;
+        let web = status.services.iter().filter(|own| own.vip.ends_with("/tcp"));
+        Ok(web.flat_map(|own| &own.backends).all(|own| {
+            let name = host_at(&own.address).map_or("", |host| host.name);
+            let wanted = if is_up(name) { "up" } else { "down" };
+            own.health.as_ref().is_some_and(|health| health.state == wanted)
+        }))
+    }
+
+    fn late(&self) -> Result<(), LabError> {
+        let status = self.balancer.status(self.lab)?;
+        Err(LabError::Timeout {
+            what: format!("{}: the state of the backends", self.name),
+            seconds: NOTICED.as_secs(),
+            detail: format!(": {:?}", status.services),
+        })
     }
 
     /// Requests over new connections: none fails, and exactly those backends answer of

@@ -18,6 +18,17 @@ pub fn get(lab: &Lab, client: &str, vip: IpAddr) -> Result<String, LabError> {
     Ok(output.stdout.trim().to_owned())
 }
 
+/// As many connections at a time, each of which may fail and takes a second at most.
+///
+/// # Errors
+/// If the shell cannot be run.
+pub(crate) fn try_many(lab: &Lab, client: &str, vip: IpAddr, count: usize) -> Result<(), LabError> {
+    let url = url(vip, WEB_PORT, "/");
+    let one = format!("curl -sfg -m 1 -o /dev/null '{url}' &");
+    let script = format!("for _ in $(seq {count}); do {one} done; wait; true");
+    lab.exec(client, &["sh", "-c", &script])?.success().map(drop)
+}
+
 /// Several requests on one connection; returns the backend's name for each.
 ///
 /// # Errors

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use crate::Stop;
 
-pub(crate) use curl::downloads;
 pub use curl::{download, get, get_keep_alive};
+pub(crate) use curl::{downloads, try_many};
 pub use dig::who;
 pub use dnsperf::{DnsResult, dns, dns_at, dns_from};
 pub(crate) use wrk::url;

@@ -231,7 +231,7 @@ impl<B: PacketBuf> Stages<B> {
                     return reset_both(cx, &mut self.acting, packet, action);
                 }
                 if *event != Event::None {
-                    notice(cx, hit.conn, *event);
+                    notice(cx, hit, *event);
                 }
                 let to = (action.hop, Some(account(action)));
                 act::forward(cx, &mut self.acting, packet, &action.delivery, to);

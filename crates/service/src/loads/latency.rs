@@ -80,10 +80,36 @@ impl Latencies {
         }
     }
 
+    /// The backend of the connection with this id and generation refused it. It counts
+    /// neither as fast nor as one that is waited for no longer.
+    pub(super) fn refused(&self, conn: (u32, u32)) -> Option<BackendId> {
+        self.take(conn).map(|(backend, _)| backend)
+    }
+
     /// The connection with this id and generation got an answer at `now_ms`;
     /// nothing happens if it was not its first one, or is not measured. The backend, and
     /// after how many milliseconds it has answered.
     pub(super) fn answered(&self, conn: (u32, u32), now_ms: u64) -> Option<(BackendId, u16)> {
+        let (id, asked_ms) = self.take(conn)?;
+        let (backend, after_ms) = (usize::from(id.0), (now_ms as u16).wrapping_sub(asked_ms));
+        let taken = u32::from(after_ms) * UNITS;
+        if let Some(waiting) = self.waiting.get(backend) {
+            waiting.store(0, Ordering::Relaxed);
+        }
+        if let Some(mean) = self.means.get(backend) {
+            let next = |old: u32| match old {
+                0 => Some(taken.max(1)),
+                old => Some((old - (old >> SHARE) + (taken >> SHARE)).max(1)),
+            };
+            // It is never an error: there is always a next mean.
+            let _ = mean.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        }
+        Some((id, after_ms))
+    }
+
+    /// The backend of the connection with this id and generation, and when it began, by the
+    /// low bits of the clock; it is not waited for any more.
+    fn take(&self, conn: (u32, u32)) -> Option<(BackendId, u16)> {
         let place = self.place(conn)?;
         let entry = place.load(Ordering::Relaxed);
         let (relaxed, empty) = (Ordering::Relaxed, 0);
@@ -93,21 +119,7 @@ impl Latencies {
         {
             return None;
         }
-        let id = (entry >> 16) as u16;
-        let (backend, after_ms) = (usize::from(id), (now_ms as u16).wrapping_sub(entry as u16));
-        let taken = u32::from(after_ms) * UNITS;
-        if let Some(waiting) = self.waiting.get(backend) {
-            waiting.store(0, relaxed);
-        }
-        if let Some(mean) = self.means.get(backend) {
-            let next = |old: u32| match old {
-                0 => Some(taken.max(1)),
-                old => Some((old - (old >> SHARE) + (taken >> SHARE)).max(1)),
-            };
-            // It is never an error: there is always a next mean.
-            let _ = mean.fetch_update(relaxed, relaxed, next);
-        }
-        Some((BackendId(id), after_ms))
+        Some((BackendId((entry >> 16) as u16), entry as u16))
     }
 
     /// How soon `backend` answers, in 1/256 ms: the mean, or, if that is more,
