@@ -47,6 +47,7 @@ done
 "$1" lab http --compare
 "$1" lab kernel --encoding mark
 "$1" lab nf --seconds 2
+"$1" lab nf --attach ring --seconds 1
 "$1" lab pair
 "$1" lab flood --seconds 3 --rate 2000
 left=

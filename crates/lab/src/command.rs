@@ -124,6 +124,9 @@ pub enum LabCommand {
         /// The program of the network functions, started as `PROGRAM --attach ATTACHMENT`; by default a plain forwarder
         #[arg(long)]
         function: Option<std::path::PathBuf>,
+        /// How the network functions are attached
+        #[arg(long, value_enum, default_value = "vhost")]
+        attach: nf::Attach,
         /// Print a JSON object a phase instead of the table
         #[arg(long)]
         json: bool,
@@ -310,8 +313,8 @@ impl LabCommand {
                 flood::run(binary, &stop, &options)
             }
             Self::Answers => answers::run(binary, &stop),
-            Self::Nf { seconds, function, json } => {
-                nf::run(binary, &stop, &nf::Options { seconds, function, json })
+            Self::Nf { seconds, function, attach, json } => {
+                nf::run(binary, &stop, &nf::Options { seconds, function, attach, json })
             }
             Self::Attack(attacker) => attacker.run(&stop),
             Self::Hold(holder) => holder.run(&stop),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// An attachment as it is written: `vhost:/run/hnlb/nf0.sock`, `memif:/run/hnlb/nf.sock`,
-/// or any DPDK device, as the PCI address of a virtual function.
+/// `ring`, or any DPDK device, as the PCI address of a virtual function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Attachment {
@@ -13,6 +13,8 @@ pub enum Attachment {
     Vhost(PathBuf),
     /// A memif socket: the server makes it, the function's process connects.
     Memif(PathBuf),
+    /// A thread of the server's own process, behind a net_ring port.
+    Ring,
     /// A DPDK device whose other end is somebody's business.
     Device(String),
 }
@@ -20,7 +22,7 @@ pub enum Attachment {
 /// The text is no attachment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not an attachment; write vhost:SOCKET, memif:SOCKET, the PCI address of a virtual \
+    "'{0}' is not an attachment; write vhost:SOCKET, memif:SOCKET, ring, the PCI address of a virtual \
      function, as 0000:3b:10.2, or a virtual device, as net_af_packet0,iface=nf0; a socket's path \
      is absolute, without commas, and has at most 100 bytes"
 )]
@@ -41,6 +43,9 @@ impl TryFrom<String> for Attachment {
         }
         if let Some(socket) = text.strip_prefix("memif:") {
             return path(socket).map(Self::Memif);
+        }
+        if text == "ring" {
+            return Ok(Self::Ring);
         }
         if text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic()) {
             return Err(BadAttachment(text));
@@ -68,16 +73,18 @@ impl std::fmt::Display for Attachment {
         match self {
             Self::Vhost(path) => write!(f, "vhost:{}", path.display()),
             Self::Memif(path) => write!(f, "memif:{}", path.display()),
+            Self::Ring => f.write_str("ring"),
             Self::Device(device) => f.write_str(device),
         }
     }
 }
 
 impl Attachment {
-    /// The server's device for attachment `number`.
+    /// The server's device for attachment `number`; `None`: the server makes a thread of its
+    /// own, and the rings towards it.
     #[must_use]
-    pub fn of_server(&self, number: usize) -> String {
-        match self {
+    pub fn of_server(&self, number: usize) -> Option<String> {
+        Some(match self {
             Self::Vhost(path) => {
                 format!("net_vhost{number},iface={},queues=1", path.display())
             }
@@ -85,14 +92,15 @@ impl Attachment {
                 "net_memif{number},role=server,id=0,socket={},socket-abstract=no,rsize=10",
                 path.display()
             ),
+            Self::Ring => return None,
             Self::Device(device) => device.clone(),
-        }
+        })
     }
 
-    /// The device of the function's process.
+    /// The device of the function's process; `None`: it has no process of its own.
     #[must_use]
-    pub fn of_function(&self) -> String {
-        match self {
+    pub fn of_function(&self) -> Option<String> {
+        Some(match self {
             Self::Vhost(path) => {
                 format!("net_virtio_user0,path={},queues=1,queue_size=1024", path.display())
             }
@@ -100,8 +108,9 @@ impl Attachment {
                 "net_memif0,role=client,id=0,socket={},socket-abstract=no,rsize=10",
                 path.display()
             ),
+            Self::Ring => return None,
             Self::Device(device) => device.clone(),
-        }
+        })
     }
 
     /// The socket that the server makes.
@@ -109,7 +118,7 @@ impl Attachment {
     pub fn socket(&self) -> Option<&std::path::Path> {
         match self {
             Self::Vhost(path) | Self::Memif(path) => Some(path),
-            Self::Device(_) => None,
+            Self::Ring | Self::Device(_) => None,
         }
     }
 
@@ -126,7 +135,8 @@ mod tests {
 
     #[test]
     fn an_attachment_is_read_as_it_is_written() {
-        for text in ["vhost:/run/a.sock", "memif:/run/a.sock", "0000:3b:10.2", "net_null0"] {
+        for text in ["vhost:/run/a.sock", "memif:/run/a.sock", "ring", "0000:3b:10.2", "net_null0"]
+        {
             assert_eq!(text.parse::<Attachment>().unwrap().to_string(), text);
         }
         for text in ["", "vhost:", "vhost:run/a", "memif:/a,b", "net null"] {

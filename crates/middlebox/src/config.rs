@@ -80,6 +80,9 @@ pub struct FunctionConfig {
     pub name: String,
     /// How it is attached.
     pub attach: Attachment,
+    /// The core of its thread, for a function that is attached by `ring`; by default any.
+    #[serde(default)]
+    pub core: Option<u16>,
     /// How its frames are tagged.
     #[serde(default)]
     pub tagging: Tagging,
@@ -217,6 +220,11 @@ pub enum ConfigError {
     /// The balancer's numbers.
     #[error("buckets, map and functions: {0}")]
     Settings(#[from] nf::SettingsError),
+    /// The process of the function has its own core.
+    #[error(
+        "function '{0}': core is for functions that are attached by 'ring'; start its process on the core"
+    )]
+    Core(String),
     /// Two functions have one socket.
     #[error("functions '{one}' and '{other}' are attached to the same {attach}")]
     SameAttachment {
@@ -252,7 +260,11 @@ impl Config {
             return Err(ConfigError::EmulatedNic(port.name.clone()));
         }
         for (at, function) in self.functions.iter().enumerate() {
-            let before = self.functions.iter().take(at);
+            let inside = function.attach == Attachment::Ring;
+            if function.core.is_some() && !inside {
+                return Err(ConfigError::Core(function.name.clone()));
+            }
+            let before = self.functions.iter().take(if inside { 0 } else { at });
             if let Some(one) = before.into_iter().find(|one| one.attach == function.attach) {
                 return Err(ConfigError::SameAttachment {
                     one: one.name.clone(),

@@ -54,6 +54,9 @@ pub enum FunctionError {
         /// The socket.
         path: PathBuf,
     },
+    /// It runs in the server's process.
+    #[error("a function that is attached by 'ring' is a thread of the server (hnlb nf run)")]
+    Inside,
     /// DPDK did not start.
     #[error(transparent)]
     Eal(#[from] EalError),
@@ -74,6 +77,7 @@ impl Function {
         if let Some(path) = attachment.socket().filter(|path| !path.exists()) {
             return Err(FunctionError::NoSocket { path: path.to_owned() });
         }
+        let device = attachment.of_function().ok_or(FunctionError::Inside)?;
         let eal = Eal::init(&EalConfig {
             memory_mb: MEMORY_MB,
             huge_pages,
@@ -81,7 +85,7 @@ impl Function {
             ..EalConfig::default()
         })?;
         let pool = Mempool::new("function", BUFFERS, 0, 2048)?;
-        let mut port = Port::open(&attachment.of_function(), &PortConfig::default(), &pool)?;
+        let mut port = Port::open(&device, &PortConfig::default(), &pool)?;
         port.start()?;
         Ok(Self { port, pool, _eal: eal })
     }

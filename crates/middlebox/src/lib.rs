@@ -8,6 +8,7 @@
 mod attachment;
 mod config;
 mod function;
+mod inside;
 mod outbox;
 mod report;
 mod server;

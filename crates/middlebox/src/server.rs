@@ -12,9 +12,11 @@ use dpdk::{
 };
 use nf::Middlebox;
 
-use crate::config::{Config, ConfigError, Idle};
+use crate::config::{Config, ConfigError, FunctionConfig, Idle};
+use crate::inside::Inside;
 use crate::outbox::Lanes;
 use crate::report::Report;
+use crate::work::{Inspect, Work};
 
 /// Between two pictures and two looks at the links.
 const PICTURE: Duration = Duration::from_millis(20);
@@ -68,6 +70,8 @@ pub struct Server {
     config: Config,
     ports: Vec<Port>,
     functions: Vec<Port>,
+    /// Functions in this process.
+    inside: Vec<Inside>,
     links: Arc<Vec<AtomicBool>>,
     port_links: Vec<bool>,
     report: Arc<ArcSwap<Report>>,
@@ -78,11 +82,24 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens every device and starts to forward.
+    /// Opens every device and starts to forward. Functions that are attached by `ring` are
+    /// plain forwarders.
     ///
     /// # Errors
     /// [`ServerError`] says what could not be had.
     pub fn start(config: Config) -> Result<Self, ServerError> {
+        Self::start_with(config, |_| Box::new(Work::default()))
+    }
+
+    /// As [`Server::start`], with these functions, by name, where the configuration attaches
+    /// them by `ring`.
+    ///
+    /// # Errors
+    /// [`ServerError`] says what could not be had.
+    pub fn start_with(
+        config: Config,
+        mut function: impl FnMut(&str) -> Box<dyn Inspect + Send>,
+    ) -> Result<Self, ServerError> {
         let server = Middlebox::new(config.settings()?).map_err(ConfigError::from)?;
         let pci = config.ports.iter().any(|port| config::is_pci(&port.device))
             || config.functions.iter().any(|function| function.attach.is_pci());
@@ -98,7 +115,7 @@ impl Server {
         })?;
         let buffers = (config.memory_mb * (MIB / 2 / BUFFER_BYTES)).min(262_143);
         let pool = Mempool::new("middlebox", buffers, 256, DATA_ROOM)?;
-        let (mut ports, mut functions) = (Vec::new(), Vec::new());
+        let (mut ports, mut functions, mut inside) = (Vec::new(), Vec::new(), Vec::new());
         for port in &config.ports {
             let wanted = PortConfig {
                 rx_desc: port.rx_descriptors,
@@ -108,18 +125,20 @@ impl Server {
             };
             ports.push(open("port", &port.name, &port.device, &wanted, &pool)?);
         }
-        for (number, function) in config.functions.iter().enumerate() {
-            let device = function.attach.of_server(number);
-            if let Some(directory) = function.attach.socket().and_then(std::path::Path::parent) {
+        for (number, FunctionConfig { name, attach, core, .. }) in
+            config.functions.iter().enumerate()
+        {
+            if let Some(directory) = attach.socket().and_then(std::path::Path::parent) {
                 private(directory);
             }
-            functions.push(open(
-                "function",
-                &function.name,
-                &device,
-                &PortConfig::default(),
-                &pool,
-            )?);
+            functions.push(match attach.of_server(number) {
+                Some(device) => open("function", name, &device, &PortConfig::default(), &pool)?,
+                None => {
+                    let (port, own) = Inside::start(number, name, *core, function(name), &pool)?;
+                    inside.push(own);
+                    port
+                }
+            });
         }
         let links: Vec<AtomicBool> = functions.iter().map(|_| AtomicBool::new(false)).collect();
         let mut this = Self {
@@ -127,6 +146,7 @@ impl Server {
             config,
             ports,
             functions,
+            inside,
             links: Arc::new(links),
             report: Arc::default(),
             stop: Arc::default(),
@@ -223,6 +243,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         let joined = self.thread.take().is_none_or(|thread| thread.join().is_ok());
+        self.inside.clear();
         self.ports.clear();
         self.functions.clear();
         if !joined {

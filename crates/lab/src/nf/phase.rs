@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::attach::Attach;
 use super::server::{Server, Status};
 use crate::load::{self, Connections, HttpLoad, Length};
 use crate::proc::{self, Signal};
@@ -27,8 +28,15 @@ pub(super) enum Phase {
     Stopped,
 }
 
-/// All of them, in order.
-pub(super) const ALL: [Phase; 4] = [Phase::Both, Phase::Killed, Phase::Again, Phase::Stopped];
+/// The phases of a run, in order.
+pub(super) const fn of(attach: Attach) -> &'static [Phase] {
+    match attach {
+        Attach::Vhost | Attach::Memif => {
+            &[Phase::Both, Phase::Killed, Phase::Again, Phase::Stopped]
+        }
+        Attach::Ring => &[Phase::Both],
+    }
+}
 
 /// The table's head.
 pub(super) const HEAD: &str = "phase                 requests failed   p99 us downloads  wrong    \

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::{Attach, Options};
 use crate::topology::{BALANCER, PORT, WIDE_PORT};
 use crate::{Lab, LabError};
 
@@ -78,6 +79,7 @@ impl Status {
 pub(super) struct Server {
     binary: PathBuf,
     program: Option<PathBuf>,
+    attach: Attach,
     pid: u32,
     functions: [Option<u32>; 2],
     starts: u32,
@@ -85,19 +87,17 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts the server and both functions, and waits for them.
-    pub(super) fn start(
-        lab: &mut Lab,
-        binary: &Path,
-        program: Option<&Path>,
-    ) -> Result<Self, LabError> {
+    pub(super) fn start(lab: &mut Lab, binary: &Path, options: &Options) -> Result<Self, LabError> {
         let file = lab.dir().join("nf.toml");
-        let text = configuration(lab.dir());
+        let text = configuration(lab.dir(), options.attach);
         std::fs::write(&file, text).map_err(LabError::io(format!("write {}", file.display())))?;
         let argv =
             [&binary.display().to_string(), "nf", "run", "--config", &file.display().to_string()];
         let pid = lab.spawn(BALANCER, SERVER, &argv)?;
-        let (binary, program) = (binary.to_owned(), program.map(Path::to_owned));
-        let mut server = Self { binary, program, pid, functions: [None; 2], starts: 0 };
+        let (binary, program) = (binary.to_owned(), options.function.clone());
+        let functions = [None; 2];
+        let mut server =
+            Self { binary, program, attach: options.attach, pid, functions, starts: 0 };
         server.wait(lab, "the status socket", |_| true)?;
         for number in 0..2 {
             server.start_function(lab, number)?;
@@ -121,7 +121,11 @@ impl Server {
     }
 
     fn try_function(&mut self, lab: &mut Lab, number: usize) -> Result<(), LabError> {
-        let attach = format!("vhost:{}", socket(lab.dir(), number));
+        let up = |status: &Status| status.functions.get(number).is_some_and(|f| f.health == "up");
+        if self.attach == Attach::Ring {
+            return self.wait(lab, "the function in the server", up);
+        }
+        let attach = self.attach.of(lab.dir(), number);
         self.starts += 1;
         let name = format!("nf{number}-{}", self.starts);
         let hnlb = self.binary.display().to_string();
@@ -134,7 +138,6 @@ impl Server {
         if let Some(place) = self.functions.get_mut(number) {
             *place = Some(pid);
         }
-        let up = |status: &Status| status.functions.get(number).is_some_and(|f| f.health == "up");
         let what = format!("{name} attaching");
         self.wait_for(lab, &what, &[(pid, &name)], up)
     }
@@ -235,15 +238,11 @@ fn tail(lab: &Lab, name: &str) -> String {
     crate::lab::log_tail(&lab.log(name))
 }
 
-fn socket(dir: &Path, number: usize) -> String {
-    dir.join(format!("nf{number}.sock")).display().to_string()
-}
-
 fn status_socket(dir: &Path) -> String {
     dir.join("nf.status").display().to_string()
 }
 
-fn configuration(dir: &Path) -> String {
+fn configuration(dir: &Path, attach: Attach) -> String {
     let mut text = format!(
         "socket = \"{}\"\nidle = \"yield\"\nmemory_mb = 64\nhuge_pages = \"never\"\n\
          pairs = [[\"clients\", \"servers\"]]\n",
@@ -256,8 +255,8 @@ fn configuration(dir: &Path) -> String {
     }
     for (number, tagging) in TAGGINGS.iter().enumerate() {
         text += &format!(
-            "[[function]]\nname = \"nf{number}\"\nattach = \"vhost:{}\"\ntagging = \"{tagging}\"\n",
-            socket(dir, number)
+            "[[function]]\nname = \"nf{number}\"\nattach = \"{}\"\ntagging = \"{tagging}\"\n",
+            attach.of(dir, number)
         );
     }
     text
