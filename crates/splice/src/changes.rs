@@ -16,13 +16,14 @@ pub struct Changes<'a> {
 
 impl Changes<'_> {
     /// Whether fields with this name do not pass.
-    pub(crate) fn drop(&self, name: &[u8]) -> bool {
+    #[must_use]
+    pub fn drop(&self, name: &[u8]) -> bool {
         let is = |own: &String| own.as_bytes().eq_ignore_ascii_case(name);
         self.remove.iter().any(is) || self.set.iter().any(|(own, _)| is(own))
     }
 
     /// The fields that are written behind those that pass.
-    pub(crate) fn written(&self) -> impl Iterator<Item = [&[u8]; 4]> {
+    pub fn written(&self) -> impl Iterator<Item = [&[u8]; 4]> {
         let all = self.set.iter().chain(self.add);
         all.map(|(name, value)| [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"])
     }

@@ -48,12 +48,16 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// The header of `request` as a backend gets it. `None`: the client's address does not fit
-/// into the fields that name it, which cannot be.
+/// The header of `request` as a backend gets it, with the `changes` of its service. `None`:
+/// the client's address does not fit into the fields that name it, which cannot be.
 #[must_use]
-pub fn forwarded_header(request: &Request<'_>, added: &Additions) -> Option<Vec<u8>> {
+pub fn forwarded_header(
+    request: &Request<'_>,
+    added: &Additions,
+    changes: &Changes<'_>,
+) -> Option<Vec<u8>> {
     let mut header = Vec::with_capacity(request.length + 256);
-    write(&mut header, request, added, &Changes::default()).map(|()| header)
+    write(&mut header, request, added, changes).map(|()| header)
 }
 
 /// Writes the header of `request` into `block`. `None`: it does not fit.

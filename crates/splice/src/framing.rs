@@ -47,16 +47,29 @@ impl Chunked {
     /// # Errors
     /// The body is not chunked as it should be.
     pub fn read(&mut self, bytes: &[u8]) -> Result<usize, BadChunk> {
+        self.read_data(bytes, |_| ())
+    }
+
+    /// As [`Chunked::read`], and hands on the data of the chunks.
+    ///
+    /// # Errors
+    /// As [`Chunked::read`].
+    pub fn read_data(
+        &mut self,
+        bytes: &[u8],
+        mut data: impl FnMut(&[u8]),
+    ) -> Result<usize, BadChunk> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             if self.is_done() {
                 break;
             }
             if self.state == State::Data {
-                let rest = (bytes.len() - at) as u64;
-                let skipped = rest.min(self.left);
-                self.left -= skipped;
-                at += skipped as usize;
+                let rest = bytes.get(at..).unwrap_or_default();
+                let passed = (rest.len() as u64).min(self.left);
+                data(rest.get(..passed as usize).unwrap_or_default());
+                self.left -= passed;
+                at += passed as usize;
                 if self.left == 0 {
                     self.state = State::DataCr;
                 }
@@ -120,7 +133,7 @@ mod tests {
             cut in 1_usize..40,
             behind in 0_usize..9,
         ) {
-            let mut body = Vec::new();
+            let (mut body, total) = (Vec::new(), chunks.iter().sum::<usize>());
             for size in chunks {
                 body.extend(format!("{size:x};q=\"1\"\r\n").bytes());
                 body.extend(vec![b'\n'; size]);
@@ -129,12 +142,13 @@ mod tests {
             body.extend(b"0\r\nA: b\r\n\r\n");
             let end = body.len();
             body.extend(vec![b'G'; behind]);
-            let (mut chunked, mut read) = (Chunked::default(), 0);
+            let (mut chunked, mut read, mut data) = (Chunked::default(), 0, Vec::new());
             for piece in body.chunks(cut) {
                 prop_assert_eq!(chunked.is_done(), read == end);
-                read += chunked.read(piece).unwrap();
+                read += chunked.read_data(piece, |own| data.extend_from_slice(own)).unwrap();
             }
             prop_assert_eq!((read, chunked.is_done()), (end, true));
+            prop_assert_eq!(data, vec![b'\n'; total]);
         }
     }
 
