@@ -14,6 +14,9 @@ pub struct ServiceTls {
     /// The oldest version that is spoken.
     #[serde(default)]
     pub min_version: TlsVersion,
+    /// Whether clients may speak HTTP/2, which they ask for by ALPN. Backends are spoken to in HTTP/1.1.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub http2: bool,
     /// The file with the key of session tickets: 32 bytes, or 64 hexadecimal digits; readable by nobody but its owner. Instances with the same key take each other's tickets. Without a file the key is random, and ends with the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket_key: Option<PathBuf>,
@@ -90,7 +93,7 @@ impl ServiceTls {
         };
         let settings = tls::ServerSettings {
             certificates: self.certificates(),
-            alpn: vec!["http/1.1".to_owned()],
+            alpn: self.alpn(),
             oldest: match self.min_version {
                 TlsVersion::Tls12 => tls::Version::Tls12,
                 TlsVersion::Tls13 => tls::Version::Tls13,
@@ -100,6 +103,12 @@ impl ServiceTls {
             client_required: self.client_required,
         };
         tls::Tls::new(settings).map_err(|error| error.to_string())
+    }
+
+    /// The protocols that clients may speak, by preference.
+    fn alpn(&self) -> Vec<String> {
+        let all = if self.http2 { ["h2", "http/1.1"].as_slice() } else { &["http/1.1"] };
+        all.iter().map(|own| (*own).to_owned()).collect()
     }
 
     /// The field Strict-Transport-Security.

@@ -110,13 +110,13 @@ pub struct Service {
     /// How TLS is terminated. Only with the protocol `https`, which needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServiceTls>,
-    /// What becomes of the fields of requests. Only with the protocol `http`.
+    /// What becomes of the fields of requests. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub request_headers: Headers,
-    /// What becomes of the fields of responses. Only with the protocol `http`.
+    /// What becomes of the fields of responses. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub response_headers: Headers,
-    /// A cookie by which a client's requests reach the same backend again. Only with the protocol `http`.
+    /// A cookie by which a client's requests reach the same backend again. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sticky: Option<Sticky>,
     /// Which requests, or TLS connections, go to which backends. Only with the protocols `http`, `https` and `tls`.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use dpdk::{Mbuf, Mempool};
 use flow::{HopId, ServiceId, Transport};
 use packet::PacketBuf;
-use service::{Backend, RequestView, Routed, WorkerScheduleState};
-use splice::{Inquiry, Refusal, Request};
+use service::{Backend, HeaderChanges, RequestView, Routed, Service, WorkerScheduleState};
+use splice::{Changes, Inquiry, Refusal, Request};
 use state::{Counter, Counters, Shared, Snapshot};
 use terminate::{Event, Route, Segment, Settings, Terminator, Terms, World};
 use tls::{Finished, Pool, Refused, Started};
@@ -248,15 +248,38 @@ impl World for Surroundings {
             return Err(Refusal::NoRoute);
         }
         let at = |own: &Backend| SocketAddr::new(own.address, own.port.unwrap_or(vip.port()));
+        let sticky = service.sticky_cookie();
+        let value = sticky.and_then(|name| request.cookie(name));
+        let named = value.and_then(|value| service.backend_of_cookie(group, value)).map(at);
+        if let Some(backend) = named.filter(|backend| !tried.contains(backend)) {
+            return Ok(Route::Backend { backend, sticks: false });
+        }
+        let sticks = sticky.is_some();
         if let Some(backend) = kept
             && service.stays(group, |own| at(own) == backend)
         {
-            return Ok(Route::Backend(backend));
+            return Ok(Route::Backend { backend, sticks });
         }
         let flow = Self::key(client, vip).ok_or(Refusal::NoBackend)?;
         let is_tried = |own: &Backend| tried.contains(&at(own));
         let chosen = service.schedule_in(group, &flow, &mut self.schedule, &is_tried);
-        chosen.map(|own| Route::Backend(at(own))).ok_or(Refusal::NoBackend)
+        chosen.map(|own| Route::Backend { backend: at(own), sticks }).ok_or(Refusal::NoBackend)
+    }
+
+    fn request_changes(&self, service: ServiceId) -> Changes<'_> {
+        let service = self.snapshot.services.service(service);
+        service.and_then(Service::request_changes).map(changes).unwrap_or_default()
+    }
+
+    fn response_changes(&self, service: ServiceId) -> Changes<'_> {
+        let service = self.snapshot.services.service(service);
+        service.and_then(Service::response_changes).map(changes).unwrap_or_default()
+    }
+
+    fn cookie(&self, service: ServiceId, backend: SocketAddr) -> Option<&str> {
+        let service = self.snapshot.services.service(service)?;
+        let port = |own: &Backend| own.port.or(service.port()).unwrap_or(0);
+        service.cookie_of(|own| SocketAddr::new(own.address, port(own)) == backend)
     }
 
     fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool {
@@ -282,6 +305,8 @@ impl World for Surroundings {
         self.counters.count(match event {
             Event::Opened => Counter::HttpsConnections,
             Event::Established => Counter::HttpsEstablished,
+            Event::Http2 => Counter::HttpsHttp2,
+            Event::Flood => Counter::HttpsFlood,
             Event::HandshakeFailed => Counter::HttpsFailed,
             Event::HandshakeRefused => Counter::HttpsRefused,
             Event::HandshakeSlow => Counter::HttpsSlow,
@@ -296,6 +321,10 @@ impl World for Surroundings {
             Event::Unknown => Counter::HttpsUnknown,
         });
     }
+}
+
+fn changes(HeaderChanges { set, add, remove }: &HeaderChanges) -> Changes<'_> {
+    Changes { set, add, remove }
 }
 
 /// A request as routes read it.

@@ -166,6 +166,8 @@ counters! {
         HttpSteady "http_steady" "Packets of services of protocol http or tls that passed on the fast path: what is behind a header, and what acknowledges it.",
         HttpsConnections "https_connections" "SYNs of clients taken by services of protocol https.",
         HttpsEstablished "https_established" "TLS handshakes done.",
+        HttpsHttp2 "https_http2" "TLS connections whose client speaks HTTP/2.",
+        HttpsFlood "https_flood" "Connections of HTTP/2 ended for too many frames that only cost, or a header that did not end.",
         HttpsFailed "https_failed" "TLS handshakes that failed: no version, suite or certificate in common, or bytes that are no handshake.",
         HttpsRefused "https_refused" "TLS handshakes refused since as many of the service or of the client's network wait as may.",
         HttpsSlow "https_slow" "TLS handshakes that were not done in time.",

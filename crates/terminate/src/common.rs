@@ -40,18 +40,22 @@ impl Common {
         hasher.finish()
     }
 
-    /// Begins a connection to `backend`, which sees the client's address, and its port
-    /// too if that is free.
+    /// Begins a connection to `backend`, which sees the client's address; and its port too,
+    /// if that is free and this is the client's first.
     pub(crate) fn connect(
         &mut self,
         client: SocketAddr,
+        is_first: bool,
         backend: SocketAddr,
         now_ms: u64,
         world: &mut impl World,
     ) -> Option<Upstream> {
+        if self.backends.len() >= self.settings.backends {
+            return None;
+        }
         for again in 0..PORTS {
             let mut local = client;
-            if again > 0 {
+            if again > 0 || !is_first {
                 let free = u64::from(u16::MAX - FIRST_PORT) + 1;
                 local.set_port(FIRST_PORT + (self.number() % free) as u16);
             }

@@ -1,34 +1,44 @@
-//! One client's connection: the handshake, then requests one after the other.
+//! One client's connection: the handshake, then requests in the protocol agreed upon.
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow::ServiceId;
-use splice::{Additions, Inquiry, Refusal, Request, forwarded_header};
 
 use crate::common::Common;
 use crate::endpoint::{Endpoint, Stage};
+use crate::errand::{Scene, Who};
 use crate::event::Event;
-use crate::exchange::{Client, Exchange, Step};
+use crate::exchange::Client;
+use crate::http1::Http1;
+use crate::http2::Http2;
 use crate::secured::Secured;
 use crate::stack::Stack;
-use crate::upstream::Upstream;
-use crate::world::{Route, Terms, World};
-
-/// Backends that are tried for one request, at most.
-const TRIES: usize = 3;
+use crate::upstream::{Upstream, Upstreams};
+use crate::world::{Terms, World};
 
 /// What a connection is at.
 enum State {
     /// TCP's and TLS' handshakes.
     Handshake,
-    /// The header of the next request.
-    Header,
-    /// A request, of which this is the header as the client sent it.
-    Exchange(Box<Exchange>, Vec<u8>),
-    /// The service's own answer, behind which the connection ends.
-    Answer(Vec<u8>),
+    /// Requests one after the other.
+    Http1(Http1),
+    /// Requests beside each other.
+    Http2(Box<Http2>),
     /// The end.
     Closing,
+}
+
+/// How the requests of a connection go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing can be done before something else happens.
+    Wait,
+    /// Something was done.
+    Moved,
+    /// The connection ends behind what was written.
+    Close,
+    /// The connection can't go on.
+    Abort,
 }
 
 /// A client's connection.
@@ -39,14 +49,10 @@ pub(crate) struct Connection {
     pub(crate) id: u64,
     terms: Arc<Terms>,
     secured: Secured<Stack>,
-    pub(crate) upstream: Option<Upstream>,
+    upstreams: Upstreams,
     state: State,
-    /// Backends that did not take the present request.
-    tried: Vec<SocketAddr>,
     /// When the present state began.
     since_ms: u64,
-    /// When something last moved.
-    moved_ms: u64,
 }
 
 impl<E: Endpoint> Client for Secured<E> {
@@ -86,17 +92,26 @@ impl Connection {
             id,
             terms,
             secured,
-            upstream: None,
+            upstreams: Upstreams::new(1),
             state: State::Handshake,
-            tried: Vec::new(),
             since_ms: now_ms,
-            moved_ms: now_ms,
         })
     }
 
     /// The client's end.
     pub(crate) fn client(&mut self) -> &mut Stack {
         &mut self.secured.tcp
+    }
+
+    /// The connection to `backend` from our end `local`.
+    pub(crate) fn upstream(&mut self, [backend, local]: [SocketAddr; 2]) -> Option<&mut Upstream> {
+        let busy: Box<dyn Iterator<Item = &mut Upstream>> = match &mut self.state {
+            State::Http1(http) => Box::new(http.upstream().into_iter()),
+            State::Http2(http) => Box::new(http.upstreams()),
+            State::Handshake | State::Closing => Box::new(std::iter::empty()),
+        };
+        let mut all = busy.chain(self.upstreams.iter_mut());
+        all.find(|own| own.backend == backend && own.local == local)
     }
 
     /// Whether the client has not yet acknowledged the SYN-ACK.
@@ -113,96 +128,135 @@ impl Connection {
     pub(crate) fn finished(
         &mut self,
         finished: tls::Finished,
+        settings: &crate::Settings,
         now_ms: u64,
         world: &mut impl World,
     ) {
         let Some(event) = self.secured.finished(finished) else { return };
         world.count(event);
-        let next = if self.secured.is_open() { State::Header } else { State::Closing };
+        let next = match (self.secured.is_open(), self.secured.alpn.as_deref()) {
+            (false, _) => State::Closing,
+            (true, Some("h2")) => {
+                world.count(Event::Http2);
+                self.upstreams = Upstreams::new(settings.streams_served);
+                State::Http2(Box::new(Http2::new(settings, now_ms)))
+            }
+            (true, _) => State::Http1(Http1::new(now_ms)),
+        };
         self.enter(next, now_ms);
     }
 
     /// Does all that can be done now.
     pub(crate) fn run(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) {
+        let who = Who { service: self.service, ends: self.ends };
+        let terms = Arc::clone(&self.terms);
+        let mut scene = Scene { common, world, who, terms: &terms, now_ms };
         loop {
-            self.secured.tcp.poll(now_ms);
-            if let Some(upstream) = &mut self.upstream {
-                upstream.tcp.poll(now_ms);
-            }
-            if !self.turn(common, now_ms, world) {
+            self.poll(now_ms);
+            // What the time has brought may be gone on with.
+            if !self.turn(&mut scene) && !self.time(&mut scene) {
                 break;
             }
-            self.moved_ms = now_ms;
         }
-        self.time(common, now_ms, world);
+        self.poll(now_ms);
         if self.is_gone() {
-            self.retire(common, now_ms, world);
+            self.retire(&mut scene);
         }
+        self.hand_out(scene.world);
+    }
+
+    /// Lets all ends of TCP do what is due.
+    fn poll(&mut self, now_ms: u64) {
+        self.secured.tcp.poll(now_ms);
+        match &mut self.state {
+            State::Http1(http) => http.upstream().into_iter().for_each(|own| own.tcp.poll(now_ms)),
+            State::Http2(http) => http.upstreams().for_each(|own| own.tcp.poll(now_ms)),
+            State::Handshake | State::Closing => {}
+        }
+        self.upstreams.iter_mut().for_each(|own| own.tcp.poll(now_ms));
+    }
+
+    /// Sends what the ends of TCP have made.
+    fn hand_out(&mut self, world: &mut impl World) {
         while let Some(packet) = self.secured.tcp.outgoing() {
             world.send(packet, self.ends[0].ip());
         }
-        if let Some(upstream) = &mut self.upstream {
-            while let Some(packet) = upstream.tcp.outgoing() {
-                world.send(packet, upstream.backend.ip());
+        let mut send = |own: &mut Upstream| {
+            while let Some(packet) = own.tcp.outgoing() {
+                world.send(packet, own.backend.ip());
             }
+        };
+        match &mut self.state {
+            State::Http1(http) => http.upstream().into_iter().for_each(&mut send),
+            State::Http2(http) => http.upstreams().for_each(&mut send),
+            State::Handshake | State::Closing => {}
         }
+        self.upstreams.iter_mut().for_each(send);
     }
 
     /// When [`Connection::run`] is due again without a packet.
     pub(crate) fn due_ms(&mut self, common: &Common, now_ms: u64) -> u64 {
         let settings = &common.settings;
-        let own = match &self.state {
+        let own = match &mut self.state {
             State::Handshake => self.since_ms + settings.handshake_ms,
-            State::Header if self.secured.plain().is_empty() => {
-                self.moved_ms + settings.keep_alive_ms
-            }
-            State::Header => self.since_ms + settings.header_ms,
-            State::Exchange(..) => match &self.upstream {
-                Some(upstream) if upstream.tcp.stage() == Stage::Opening => {
-                    upstream.opened_ms + settings.connect_ms
-                }
-                _ => self.moved_ms + settings.idle_ms,
-            },
-            State::Answer(_) => self.moved_ms + settings.idle_ms,
+            State::Http1(http) => http.due_ms(&self.secured, settings, now_ms),
+            State::Http2(http) => http.due_ms(settings, now_ms),
             State::Closing => self.since_ms + settings.linger_ms,
         };
-        let backend = self.upstream.as_mut().and_then(|own| own.tcp.due_ms(now_ms));
-        let tcp = [self.secured.tcp.due_ms(now_ms), backend].into_iter().flatten();
+        let idle = self.upstreams.iter_mut().filter_map(|own| own.tcp.due_ms(now_ms)).min();
+        let tcp = [self.secured.tcp.due_ms(now_ms), idle].into_iter().flatten();
         tcp.fold(own, u64::min)
     }
 
     fn enter(&mut self, state: State, now_ms: u64) {
-        (self.state, self.since_ms, self.moved_ms) = (state, now_ms, now_ms);
+        (self.state, self.since_ms) = (state, now_ms);
     }
 
     /// One step of everything; whether something moved.
-    fn turn(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) -> bool {
-        let mut moved = self.handshake(world);
+    fn turn<W: World>(&mut self, scene: &mut Scene<'_, W>) -> bool {
+        let mut moved = self.handshake(scene.world);
         let (pumped, event) = self.secured.pump();
         moved |= pumped;
         if let Some(event) = event {
-            world.count(event);
-            self.retire(common, now_ms, world);
-            self.enter(State::Closing, now_ms);
+            scene.world.count(event);
+            self.end(scene);
         }
-        match std::mem::replace(&mut self.state, State::Closing) {
-            State::Handshake => self.state = State::Handshake,
-            State::Header => {
-                self.state = State::Header;
-                moved |= self.header(common, now_ms, world);
-            }
-            State::Exchange(exchange, raw) => {
-                moved |= self.exchange(exchange, raw, common, now_ms, world);
-            }
-            State::Answer(answer) => moved |= self.answer(answer, now_ms),
+        self.upstreams.sweep(scene);
+        let turn = match &mut self.state {
+            State::Handshake => Turn::Wait,
+            State::Http1(http) => http.turn(&mut self.secured, &mut self.upstreams, scene),
+            State::Http2(http) => http.turn(&mut self.secured, &mut self.upstreams, scene),
             State::Closing => {
                 // The client may not have read the end yet, and still send a body.
                 let length = self.secured.plain().len();
                 self.secured.consume(length);
-                moved |= length > 0;
+                if length > 0 { Turn::Moved } else { Turn::Wait }
+            }
+        };
+        moved | self.follow(turn, scene)
+    }
+
+    /// Goes on as the requests say; whether something moved.
+    fn follow<W: World>(&mut self, turn: Turn, scene: &mut Scene<'_, W>) -> bool {
+        match turn {
+            Turn::Wait => return false,
+            Turn::Moved => {}
+            Turn::Close => {
+                self.secured.close();
+                self.end(scene);
+            }
+            Turn::Abort => {
+                self.secured.tcp.abort();
+                self.end(scene);
             }
         }
-        moved
+        true
+    }
+
+    /// No more requests are served.
+    fn end<W: World>(&mut self, scene: &mut Scene<'_, W>) {
+        self.retire(scene);
+        self.enter(State::Closing, scene.now_ms);
     }
 
     fn handshake(&mut self, world: &mut impl World) -> bool {
@@ -215,262 +269,44 @@ impl Connection {
         true
     }
 
-    /// Reads the header of the next request.
-    fn header(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) -> bool {
-        let plain = self.secured.plain();
-        if plain.is_empty() {
-            if self.secured.has_ended() {
-                self.retire(common, now_ms, world);
-                self.secured.close();
-                self.enter(State::Closing, now_ms);
-                return true;
-            }
-            self.since_ms = now_ms;
-            return false;
-        }
-        let limit = common.settings.header_limit;
-        let read = Request::parse(plain).map(|found| found.map(|request| request.length));
-        let length = match read {
-            Ok(Some(length)) if length <= limit => length,
-            Ok(None) if plain.len() <= limit => {
-                let ended = self.secured.has_ended();
-                if ended {
-                    self.retire(common, now_ms, world);
-                    self.secured.tcp.abort();
-                    self.enter(State::Closing, now_ms);
-                }
-                return ended;
-            }
-            Ok(_) => return self.refuse(Refusal::TooLong, common, now_ms, world),
-            Err(refusal) => return self.refuse(refusal, common, now_ms, world),
-        };
-        let raw = plain.get(..length).unwrap_or_default().to_vec();
-        self.secured.consume(raw.len());
-        self.tried.clear();
-        self.begin(raw, common, now_ms, world);
-        true
-    }
-
-    /// Sends a request on its way.
-    fn begin(&mut self, raw: Vec<u8>, common: &mut Common, now_ms: u64, world: &mut impl World) {
-        let Ok(Some(request)) = Request::parse(&raw) else {
-            self.refuse(Refusal::RequestLine, common, now_ms, world);
-            return;
-        };
-        let kept = self.upstream.as_mut().filter(|own| own.is_usable()).map(|own| own.backend);
-        let inquiry = Inquiry { service: self.service, ends: self.ends, tried: &self.tried, kept };
-        let backend = match world.route(&inquiry, &request) {
-            Ok(Route::Backend(backend)) => backend,
-            Ok(Route::Answer(answer, status)) => {
-                world.count(Event::Answered(status));
-                self.retire(common, now_ms, world);
-                return self.enter(State::Answer(answer), now_ms);
-            }
-            Err(refusal) => {
-                self.refuse(refusal, common, now_ms, world);
-                return;
-            }
-        };
-        let added = Additions { client: self.ends[0], scheme: "https", id: common.number() };
-        let Some(head) = forwarded_header(&request, &added) else {
-            self.refuse(Refusal::TooLong, common, now_ms, world);
-            return;
-        };
-        if kept != Some(backend) {
-            self.retire(common, now_ms, world);
-            self.upstream = common.connect(self.ends[0], backend, now_ms, world);
-            if self.upstream.is_none() {
-                world.count(Event::NoRoom);
-                self.refuse(Refusal::NoBackend, common, now_ms, world);
-                return;
-            }
-        }
-        let exchange = Box::new(Exchange::new(&request, head));
-        drop(request);
-        world.count(Event::Request);
-        self.enter(State::Exchange(exchange, raw), now_ms);
-    }
-
-    /// Goes on with a request.
-    fn exchange(
-        &mut self,
-        mut exchange: Box<Exchange>,
-        raw: Vec<u8>,
-        common: &mut Common,
-        now_ms: u64,
-        world: &mut impl World,
-    ) -> bool {
-        let Self { secured, upstream, terms, .. } = self;
-        let step = match upstream {
-            Some(upstream) => match upstream.tcp.stage() {
-                Stage::Opening => Step::Wait,
-                _ if !upstream.tcp.has_opened() => {
-                    self.next_backend(raw, Refusal::BackendRefused, common, now_ms, world);
-                    return true;
-                }
-                _ => exchange.step(secured, &mut upstream.tcp, terms.hsts.as_deref()),
-            },
-            None => Step::Failed,
-        };
-        match step {
-            Step::Wait | Step::Moved => self.state = State::Exchange(exchange, raw),
-            Step::Done { keeps, reusable } => {
-                match &mut self.upstream {
-                    Some(upstream) if reusable => upstream.is_used = true,
-                    _ => self.retire(common, now_ms, world),
-                }
-                if keeps {
-                    self.enter(State::Header, now_ms);
-                } else {
-                    self.secured.close();
-                    self.enter(State::Closing, now_ms);
-                }
-            }
-            Step::Failed => {
-                let was_used = self.upstream.as_ref().is_some_and(|own| own.is_used);
-                self.retire(common, now_ms, world);
-                // The backend may have ended the connection while the request was on its
-                // way; a request that changes nothing is repeated (RFC 9112 section 9.3.1).
-                if was_used && exchange.is_repeatable() && is_safe(&raw) {
-                    self.begin(raw, common, now_ms, world);
-                } else {
-                    world.count(Event::BadResponse);
-                    self.refuse(Refusal::BackendRefused, common, now_ms, world);
-                }
-            }
-            Step::Broken => {
-                world.count(Event::BadResponse);
-                self.retire(common, now_ms, world);
-                self.secured.tcp.abort();
-                self.enter(State::Closing, now_ms);
-            }
-            Step::Bad(refusal) => {
-                self.refuse(refusal, common, now_ms, world);
-            }
-        }
-        !matches!(step, Step::Wait)
-    }
-
-    /// Tries another backend.
-    fn next_backend(
-        &mut self,
-        raw: Vec<u8>,
-        why: Refusal,
-        common: &mut Common,
-        now_ms: u64,
-        world: &mut impl World,
-    ) {
-        world.count(Event::BackendFailed);
-        self.tried.extend(self.upstream.as_ref().map(|own| own.backend));
-        self.retire(common, now_ms, world);
-        if self.tried.len() >= TRIES {
-            self.refuse(why, common, now_ms, world);
-            return;
-        }
-        self.begin(raw, common, now_ms, world);
-        // With no other backend, what the last one did is the reason.
-        if let State::Answer(answer) = &mut self.state
-            && answer.starts_with(b"HTTP/1.1 503")
-        {
-            *answer = why.answer().into_bytes();
-        }
-    }
-
-    /// Answers with an error, behind which the connection ends.
-    fn refuse(
-        &mut self,
-        refusal: Refusal,
-        common: &mut Common,
-        now_ms: u64,
-        world: &mut impl World,
-    ) -> bool {
-        world.count(Event::Refused(refusal));
-        self.retire(common, now_ms, world);
-        self.enter(State::Answer(refusal.answer().into_bytes()), now_ms);
-        true
-    }
-
-    /// Writes an answer.
-    fn answer(&mut self, mut answer: Vec<u8>, now_ms: u64) -> bool {
-        let length = self.secured.room().min(answer.len());
-        if length > 0 && self.secured.write(answer.get(..length).unwrap_or_default()).is_none() {
-            self.secured.tcp.abort();
-        }
-        answer.drain(..length);
-        if answer.is_empty() {
-            self.secured.close();
-            self.enter(State::Closing, now_ms);
-            return true;
-        }
-        self.state = State::Answer(answer);
-        length > 0
-    }
-
-    /// What the time brings.
-    fn time(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) {
-        let settings = common.settings;
-        let since = now_ms.saturating_sub(self.since_ms);
-        let silent = now_ms.saturating_sub(self.moved_ms);
-        match std::mem::replace(&mut self.state, State::Closing) {
+    /// What the time brings; whether something moved.
+    fn time<W: World>(&mut self, scene: &mut Scene<'_, W>) -> bool {
+        let settings = scene.common.settings;
+        let since = scene.now_ms.saturating_sub(self.since_ms);
+        let turn = match &mut self.state {
             State::Handshake if since >= settings.handshake_ms => {
-                world.count(Event::HandshakeSlow);
+                scene.world.count(Event::HandshakeSlow);
+                Turn::Abort
+            }
+            State::Closing if since >= settings.linger_ms => {
                 self.secured.tcp.abort();
+                Turn::Wait
             }
-            State::Header
-                if self.secured.plain().is_empty() && silent >= settings.keep_alive_ms =>
-            {
-                self.secured.close();
-                self.enter(State::Closing, now_ms);
-            }
-            State::Header if !self.secured.plain().is_empty() && since >= settings.header_ms => {
-                self.refuse(Refusal::Slow, common, now_ms, world);
-            }
-            State::Exchange(_, raw) if self.is_backend_silent(settings.connect_ms, now_ms) => {
-                self.next_backend(raw, Refusal::BackendSilent, common, now_ms, world);
-            }
-            State::Exchange(..) | State::Answer(_) if silent >= settings.idle_ms => {
-                world.count(Event::Idle);
-                self.secured.tcp.abort();
-            }
-            State::Closing if since >= settings.linger_ms => self.secured.tcp.abort(),
-            state => {
-                self.state = state;
-                return;
-            }
-        }
-        self.secured.pump();
-        self.secured.tcp.poll(now_ms);
-        if let Some(upstream) = &mut self.upstream {
-            upstream.tcp.poll(now_ms);
-        }
+            State::Http1(http) => http.time(&self.secured, &mut self.upstreams, scene),
+            State::Http2(http) => http.time(&mut self.upstreams, scene),
+            State::Handshake | State::Closing => Turn::Wait,
+        };
+        self.follow(turn, scene)
     }
 
-    fn is_backend_silent(&self, connect_ms: u64, now_ms: u64) -> bool {
-        self.upstream.as_ref().is_some_and(|own| {
-            own.tcp.stage() == Stage::Opening && now_ms.saturating_sub(own.opened_ms) >= connect_ms
-        })
-    }
-
-    /// Gives up the connection to the backend.
-    pub(crate) fn retire(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) {
-        if let Some(upstream) = self.upstream.take() {
-            common.disconnect(upstream, now_ms, world);
+    /// Gives up all connections to backends.
+    fn retire<W: World>(&mut self, scene: &mut Scene<'_, W>) {
+        match &mut self.state {
+            State::Http1(http) => http.retire(scene),
+            State::Http2(http) => http.retire(scene),
+            State::Handshake | State::Closing => {}
         }
+        self.upstreams.retire(scene);
     }
 
-    /// Resets the client's connection and gives up the backend's.
+    /// Resets the client's connection and gives up the backends'.
     pub(crate) fn drop_out(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) {
-        self.retire(common, now_ms, world);
+        let who = Who { service: self.service, ends: self.ends };
+        let terms = Arc::clone(&self.terms);
+        let mut scene = Scene { common, world, who, terms: &terms, now_ms };
+        self.retire(&mut scene);
         self.secured.tcp.abort();
         self.secured.tcp.poll(now_ms);
-        while let Some(packet) = self.secured.tcp.outgoing() {
-            world.send(packet, self.ends[0].ip());
-        }
+        self.hand_out(scene.world);
     }
-}
-
-/// Whether a request changes nothing (RFC 9110 section 9.2.1).
-fn is_safe(raw: &[u8]) -> bool {
-    let raw = raw.trim_ascii_start();
-    [&b"GET "[..], b"HEAD ", b"OPTIONS "].into_iter().any(|own| raw.starts_with(own))
 }

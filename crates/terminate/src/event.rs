@@ -8,6 +8,11 @@ pub enum Event {
     Opened,
     /// A client's handshake is done.
     Established,
+    /// The client speaks HTTP/2.
+    Http2,
+    /// A client sent more frames of HTTP/2 that only cost than it may, or began a header and
+    /// did not end it.
+    Flood,
     /// A handshake failed: the client and the service agree on nothing, or the client
     /// sent something that is no handshake.
     HandshakeFailed,

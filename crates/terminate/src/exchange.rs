@@ -3,7 +3,7 @@
 use splice::{Asked, Body, Chunked, Refusal, Request, Responses};
 
 use crate::endpoint::Endpoint;
-use crate::head::{self, Changes, MAX_HEAD};
+use crate::head::{self, Dress, Ending, MAX_HEAD};
 
 /// What is to come of a request's body.
 #[derive(Clone, Debug)]
@@ -66,6 +66,8 @@ pub(crate) struct Exchange {
     answered: bool,
     is_head: bool,
     upgrades: bool,
+    /// Whether the response says which backend it comes from.
+    sticks: bool,
 }
 
 /// The client's side, as an exchange needs it.
@@ -83,8 +85,9 @@ pub(crate) trait Client {
 }
 
 impl Exchange {
-    /// The exchange of `request`, whose header goes to the backend as `head`.
-    pub(crate) fn new(request: &Request<'_>, head: Vec<u8>) -> Self {
+    /// The exchange of `request`, whose header goes to the backend as `head`. With `sticks`
+    /// the response says which backend it comes from.
+    pub(crate) fn new(request: &Request<'_>, head: Vec<u8>, sticks: bool) -> Self {
         let left = match request.body {
             Body::Length(length) => Left::Bytes(length),
             Body::Chunked => Left::Chunked(Chunked::default()),
@@ -103,6 +106,7 @@ impl Exchange {
             answered: false,
             is_head: request.method == "HEAD",
             upgrades: request.upgrades,
+            sticks,
         };
         exchange.repeat();
         exchange
@@ -127,14 +131,14 @@ impl Exchange {
         &mut self,
         client: &mut impl Client,
         backend: &mut impl Endpoint,
-        hsts: Option<&str>,
+        dress: &Dress<'_>,
     ) -> Step {
         let sent = match self.send(client, backend) {
             Ok(sent) => sent,
             Err(_) if self.answered => return Step::Broken,
             Err(refusal) => return Step::Bad(refusal),
         };
-        match self.receive(client, backend, hsts) {
+        match self.receive(client, backend, dress) {
             Step::Wait if sent => Step::Moved,
             Step::Wait if client.has_ended() && client.plain().is_empty() && !self.is_sent() => {
                 Step::Broken
@@ -190,7 +194,7 @@ impl Exchange {
         &mut self,
         client: &mut impl Client,
         backend: &mut impl Endpoint,
-        hsts: Option<&str>,
+        dress: &Dress<'_>,
     ) -> Step {
         let mut moved = false;
         loop {
@@ -200,7 +204,7 @@ impl Exchange {
                     let keeps = self.keeps && self.is_sent();
                     return Step::Done { keeps, reusable: keeps && self.responses.is_idle() };
                 }
-                Part::Head => self.header(backend, hsts),
+                Part::Head => self.header(backend, dress),
                 Part::Body | Part::All | Part::Tunnel => self.body(client, backend),
             };
             match one {
@@ -226,7 +230,7 @@ impl Exchange {
     }
 
     /// Gathers a header of the backend's.
-    fn header(&mut self, backend: &mut impl Endpoint, hsts: Option<&str>) -> Step {
+    fn header(&mut self, backend: &mut impl Endpoint, dress: &Dress<'_>) -> Step {
         let bytes = backend.readable();
         if bytes.is_empty() {
             return if backend.has_ended() { self.failure() } else { Step::Wait };
@@ -257,7 +261,9 @@ impl Exchange {
                     false if to_end => Part::All,
                     false => Part::Body,
                 };
-                head::rewrite(&head, Changes { keeps: self.keeps, is_old: self.is_old, hsts })
+                let ending = Ending { keeps: self.keeps, is_old: self.is_old };
+                let cookie = dress.cookie.filter(|_| self.sticks);
+                head::rewrite(&head, ending, &Dress { cookie, ..*dress })
             }
         };
         Step::Moved

@@ -7,15 +7,21 @@
 //!            └── handshake ─► Pool        response ◄──────┘
 //! ```
 //!
+//! A client's requests come one after the other in HTTP/1.1, or beside each other in the
+//! streams of HTTP/2; each is an errand to a backend, which speaks HTTP/1.1.
+//!
 //! Packets and time go in, packets come out; [`World`] is everything else.
 #![forbid(unsafe_code)]
 
 mod common;
 mod connection;
 mod endpoint;
+mod errand;
 mod event;
 mod exchange;
 mod head;
+mod http1;
+mod http2;
 mod secured;
 mod settings;
 mod stack;

@@ -15,6 +15,13 @@ pub struct Settings {
     pub client: Buffers,
     /// What a backend's connection may hold.
     pub backend: Buffers,
+    /// Connections to backends at once.
+    pub backends: usize,
+    /// Streams of one connection of HTTP/2 that a client may open at once.
+    pub streams: u32,
+    /// Those of them that are served at once, each by a connection to a backend; the others
+    /// wait.
+    pub streams_served: usize,
     /// Bytes of a request's header, at most.
     pub header_limit: usize,
     /// How long a client may take from its SYN to the end of the TLS handshake.
@@ -41,6 +48,9 @@ impl Default for Settings {
             mtu: 1_500,
             client: Buffers { receive: 65_536, send: 131_072 },
             backend: Buffers { receive: 131_072, send: 65_536 },
+            backends: 16_384,
+            streams: 100,
+            streams_served: 16,
             header_limit: 8_192,
             handshake_ms: 10_000,
             header_ms: 10_000,

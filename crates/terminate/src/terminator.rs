@@ -118,10 +118,11 @@ impl Terminator {
 
     fn give(&mut self, id: u64, segment: Segment, is_backends: bool) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        match &mut connection.upstream {
-            Some(upstream) if is_backends => upstream.tcp.take(segment.ip),
-            _ if is_backends => return,
-            _ => connection.client().take(segment.ip),
+        if is_backends {
+            let Some(upstream) = connection.upstream([segment.from, segment.to]) else { return };
+            upstream.tcp.take(segment.ip);
+        } else {
+            connection.client().take(segment.ip);
         }
         if self.awake.last() != Some(&id) {
             self.awake.push(id);
@@ -180,7 +181,7 @@ impl Terminator {
         while let Some(finished) = world.finished() {
             let id = finished.connection;
             if let Some(connection) = self.connections.get_mut(&id) {
-                connection.finished(finished, now_ms, world);
+                connection.finished(finished, &self.common.settings, now_ms, world);
                 self.awake.push(id);
             }
         }

@@ -1,8 +1,10 @@
-//! The connection to a backend.
+//! Connections to backends.
 use std::net::SocketAddr;
 
 use crate::endpoint::{Endpoint, Stage};
+use crate::errand::Scene;
 use crate::stack::Stack;
+use crate::world::World;
 
 /// A connection to a backend, which a client's requests use one after the other.
 pub(crate) struct Upstream {
@@ -18,5 +20,82 @@ impl Upstream {
     /// Whether another request may be sent.
     pub(crate) fn is_usable(&self) -> bool {
         self.tcp.stage() == Stage::Open && !self.tcp.has_ended()
+    }
+}
+
+/// The connections to backends of one client that no request uses now.
+pub(crate) struct Upstreams {
+    idle: Vec<Upstream>,
+    /// So many at most, with those in use.
+    most: usize,
+    /// How many are in use.
+    busy: usize,
+    /// Whether there has been one: the next does not take its port, whose last packets may
+    /// still be under way.
+    has_connected: bool,
+}
+
+impl Upstreams {
+    pub(crate) const fn new(most: usize) -> Self {
+        Self { idle: Vec::new(), most, busy: 0, has_connected: false }
+    }
+
+    /// The backend of the last request.
+    pub(crate) fn latest(&self) -> Option<SocketAddr> {
+        self.idle.iter().rev().find(|own| own.is_usable()).map(|own| own.backend)
+    }
+
+    /// A connection to `backend`, if one is kept.
+    pub(crate) fn take(&mut self, backend: SocketAddr) -> Option<Upstream> {
+        let is = |own: &Upstream| own.backend == backend && own.is_usable();
+        self.idle.iter().position(is).map(|at| self.idle.swap_remove(at))
+    }
+
+    /// How many are in use from now on.
+    pub(crate) const fn set_busy(&mut self, busy: usize) {
+        self.busy = busy;
+    }
+
+    /// Keeps a connection for the next request.
+    pub(crate) fn keep(&mut self, mut upstream: Upstream) {
+        upstream.is_used = true;
+        self.idle.push(upstream);
+    }
+
+    /// A new connection to `backend`; `None`: there is no port, or no room.
+    pub(crate) fn connect<W: World>(
+        &mut self,
+        backend: SocketAddr,
+        scene: &mut Scene<'_, W>,
+    ) -> Option<Upstream> {
+        self.make_room(scene);
+        let is_first = !std::mem::replace(&mut self.has_connected, true);
+        let [client, _] = scene.who.ends;
+        scene.common.connect(client, is_first, backend, scene.now_ms, scene.world)
+    }
+
+    /// Sees to it that there is room for one more, as far as those that are idle can make it.
+    fn make_room<W: World>(&mut self, scene: &mut Scene<'_, W>) {
+        while !self.idle.is_empty() && self.idle.len() + self.busy >= self.most {
+            scene.common.disconnect(self.idle.remove(0), scene.now_ms, scene.world);
+        }
+    }
+
+    /// Gives up those that have ended.
+    pub(crate) fn sweep<W: World>(&mut self, scene: &mut Scene<'_, W>) {
+        while let Some(at) = self.idle.iter().position(|own| !own.is_usable()) {
+            scene.common.disconnect(self.idle.remove(at), scene.now_ms, scene.world);
+        }
+    }
+
+    /// Gives up all of them.
+    pub(crate) fn retire<W: World>(&mut self, scene: &mut Scene<'_, W>) {
+        for upstream in self.idle.drain(..) {
+            scene.common.disconnect(upstream, scene.now_ms, scene.world);
+        }
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Upstream> {
+        self.idle.iter_mut()
     }
 }

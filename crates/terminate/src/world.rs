@@ -3,7 +3,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use flow::ServiceId;
-use splice::{Inquiry, Refusal, Request};
+use splice::{Changes, Inquiry, Refusal, Request};
 use tls::{Finished, Refused, Started, Tls};
 
 use crate::event::Event;
@@ -20,8 +20,13 @@ pub struct Terms {
 /// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// To this backend.
-    Backend(SocketAddr),
+    /// To a backend.
+    Backend {
+        /// Its address and port.
+        backend: SocketAddr,
+        /// Whether the response is to say by a cookie which backend it comes from.
+        sticks: bool,
+    },
     /// To none: the answer, and its status code.
     Answer(Vec<u8>, u16),
 }
@@ -39,6 +44,22 @@ pub trait World {
     /// # Errors
     /// Why it goes nowhere.
     fn route(&mut self, inquiry: &Inquiry<'_>, request: &Request<'_>) -> Result<Route, Refusal>;
+
+    /// What is changed in the headers of a service's requests.
+    fn request_changes(&self, _: ServiceId) -> Changes<'_> {
+        Changes::default()
+    }
+
+    /// What is changed in the headers of a service's responses.
+    fn response_changes(&self, _: ServiceId) -> Changes<'_> {
+        Changes::default()
+    }
+
+    /// The cookie that leads a client of the service to the backend again, with its
+    /// attributes.
+    fn cookie(&self, _: ServiceId, _: SocketAddr) -> Option<&str> {
+        None
+    }
 
     /// Takes the packets from a backend to this end of ours from now on. `false`: they
     /// can't be told from others.

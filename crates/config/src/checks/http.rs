@@ -17,8 +17,6 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     check_service(findings, way, service);
     if service.protocol == Protocol::Tls {
         check_rebalance(findings, way, service);
-    }
-    if service.protocol != Protocol::Http {
         check_no_headers(findings, way, service);
     }
     headers::check(findings, way, service);
@@ -154,8 +152,7 @@ fn check_no_headers(findings: &mut Findings<'_>, way: &Way, service: &Service) {
         ("sticky", service.sticky.is_some()),
     ];
     for (key, _) in given.into_iter().filter(|(_, given)| *given) {
-        let text =
-            "only requests and responses have headers; set protocol = \"http\", or leave this out";
+        let text = "only requests and responses have headers; set protocol = \"http\" or \"https\", or leave this out";
         findings.wrong(&way.key(key), text);
     }
 }

@@ -7,13 +7,23 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use terminate::{Buffers, Endpoint, Stack, Stage};
 
+/// A client that the network carries packets for.
+pub(crate) trait Peer {
+    /// Its end.
+    fn tcp(&mut self) -> &mut Stack;
+    /// Does what it can do now.
+    fn poll(&mut self, now: u64);
+    /// Whether it has all it wants and both directions have ended.
+    fn is_done(&self) -> bool;
+}
+
 /// A body that no other length and place has.
 pub(crate) fn body(length: usize, salt: usize) -> Vec<u8> {
     (0..length).map(|at| ((at * 31 + at / 251 + salt * 7) % 256) as u8).collect()
 }
 
 pub(crate) struct Client {
-    pub(crate) tcp: Stack,
+    tcp: Stack,
     tls: ClientConnection,
     unsent: Vec<u8>,
     /// Sizes of the requests' bodies and of the answers'.
@@ -40,12 +50,45 @@ impl Client {
         Self { tcp, tls, unsent, requests, at: 0, asked: false, got, closed: false }
     }
 
-    /// Whether it has all answers and both directions have ended.
-    pub(crate) fn is_done(&self) -> bool {
+    fn talk(&mut self) {
+        let Some(&(length, wanted)) = self.requests.get(self.at) else {
+            if !self.closed {
+                self.tls.send_close_notify();
+                self.closed = true;
+            }
+            return;
+        };
+        if !self.asked && !self.tls.is_handshaking() {
+            let text = format!(
+                "POST /{wanted}?{length} HTTP/1.1\r\nHost: www.example.org\r\n\
+                 Content-Length: {length}\r\n\r\n"
+            );
+            self.tls.writer().write_all(text.as_bytes()).unwrap();
+            self.tls.writer().write_all(&body(length, 1)).unwrap();
+            self.asked = true;
+        }
+        let Some(end) = self.got.windows(4).position(|four| four == b"\r\n\r\n") else { return };
+        let head = String::from_utf8(self.got[..end + 4].to_vec()).unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(head.contains("Strict-Transport-Security: max-age=9\r\n"), "{head}");
+        if self.got.len() >= end + 4 + wanted {
+            assert!(self.got[end + 4..] == body(wanted, 2), "the answer's body has changed");
+            self.got.clear();
+            (self.at, self.asked) = (self.at + 1, false);
+        }
+    }
+}
+
+impl Peer for Client {
+    fn tcp(&mut self) -> &mut Stack {
+        &mut self.tcp
+    }
+
+    fn is_done(&self) -> bool {
         self.at == self.requests.len() && self.tcp.stage() == Stage::Closed
     }
 
-    pub(crate) fn poll(&mut self, now: u64) {
+    fn poll(&mut self, now: u64) {
         self.tcp.poll(now);
         loop {
             let bytes = self.tcp.readable().to_vec();
@@ -76,33 +119,5 @@ impl Client {
         }
         self.tcp.poll(now);
         assert!(!self.tcp.is_reset() || self.closed, "the client was reset");
-    }
-
-    fn talk(&mut self) {
-        let Some(&(length, wanted)) = self.requests.get(self.at) else {
-            if !self.closed {
-                self.tls.send_close_notify();
-                self.closed = true;
-            }
-            return;
-        };
-        if !self.asked && !self.tls.is_handshaking() {
-            let text = format!(
-                "POST /{wanted}?{length} HTTP/1.1\r\nHost: www.example.org\r\n\
-                 Content-Length: {length}\r\n\r\n"
-            );
-            self.tls.writer().write_all(text.as_bytes()).unwrap();
-            self.tls.writer().write_all(&body(length, 1)).unwrap();
-            self.asked = true;
-        }
-        let Some(end) = self.got.windows(4).position(|four| four == b"\r\n\r\n") else { return };
-        let head = String::from_utf8(self.got[..end + 4].to_vec()).unwrap();
-        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-        assert!(head.contains("Strict-Transport-Security: max-age=9\r\n"), "{head}");
-        if self.got.len() >= end + 4 + wanted {
-            assert!(self.got[end + 4..] == body(wanted, 2), "the answer's body has changed");
-            self.got.clear();
-            (self.at, self.asked) = (self.at + 1, false);
-        }
     }
 }

@@ -2,6 +2,7 @@
 //! links that lose, repeat, delay and reorder packets.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 mod client;
+mod http2;
 mod link;
 mod net;
 mod server;

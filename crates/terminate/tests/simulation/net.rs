@@ -13,7 +13,7 @@ use splice::{Inquiry, Refusal, Request};
 use terminate::{Endpoint, Event, Route, Segment, Settings, Terminator, Terms, Usage, World};
 use tls::{Certificate, Finished, Refused, ServerSettings, Started, TicketKey, Tls, Version};
 
-use crate::client::Client;
+use crate::client::{Client, Peer};
 use crate::link::{Faults, Link};
 use crate::server::Server;
 
@@ -47,7 +47,8 @@ impl World for Surroundings {
     }
     fn route(&mut self, inquiry: &Inquiry<'_>, _: &Request<'_>) -> Result<Route, Refusal> {
         let mut all = self.backends.iter().filter(|own| !inquiry.tried.contains(own));
-        all.next().map(|own| Route::Backend(*own)).ok_or(Refusal::NoBackend)
+        let first = all.next().ok_or(Refusal::NoBackend)?;
+        Ok(Route::Backend { backend: *first, sticks: false })
     }
     fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool {
         self.claims.insert([backend, local])
@@ -74,7 +75,7 @@ pub(crate) struct Net {
     rng: SmallRng,
     faults: Faults,
     now: u64,
-    client: Client,
+    client: Box<dyn Peer>,
     terminator: Terminator,
     world: Surroundings,
     servers: HashMap<[SocketAddr; 2], Server>,
@@ -126,7 +127,7 @@ fn terms(tls12: bool) -> (Terms, ClientConfig) {
     };
     let settings = ServerSettings {
         certificates: vec![certificate],
-        alpn: vec!["http/1.1".to_owned()],
+        alpn: vec!["h2".to_owned(), "http/1.1".to_owned()],
         oldest: Version::Tls12,
         tickets: TicketKey::new([7; 32]),
         client_ca: None,
@@ -147,7 +148,18 @@ fn terms(tls12: bool) -> (Terms, ClientConfig) {
 }
 
 impl Net {
+    /// A client of HTTP/1.1 with the plan's requests.
     pub(crate) fn new(plan: &Plan) -> Self {
+        Self::with(plan, |ends, config| {
+            Box::new(Client::new(ends, config, plan.requests.clone(), plan.seed))
+        })
+    }
+
+    /// A client of the test's own.
+    pub(crate) fn with(
+        plan: &Plan,
+        client: impl FnOnce([SocketAddr; 2], Arc<ClientConfig>) -> Box<dyn Peer>,
+    ) -> Self {
         let (terms, config) = terms(plan.tls12);
         let text = if plan.v6 {
             ["[fd01::2]:40000", "[fd09::10]:443"]
@@ -174,7 +186,7 @@ impl Net {
             rng: SmallRng::seed_from_u64(plan.seed),
             faults: plan.faults,
             now: 1,
-            client: Client::new(ends, Arc::new(config), plan.requests.clone(), plan.seed),
+            client: client(ends, Arc::new(config)),
             terminator: Terminator::new(settings),
             world,
             servers: HashMap::new(),
@@ -188,8 +200,8 @@ impl Net {
     pub(crate) fn run(mut self) -> Self {
         while !self.client.is_done() || self.terminator.usage() != Usage::default() {
             self.millisecond();
-            let Self { now, world, client, .. } = &self;
-            assert!(*now < 900_000, "{:?} {:?}", world.events, client.tcp);
+            let Self { now, world, client, .. } = &mut self;
+            assert!(*now < 900_000, "{:?} {:?}", world.events, client.tcp());
         }
         self
     }
@@ -211,7 +223,7 @@ impl Net {
         let Self { rng, faults, now, client, terminator, world, servers, ends, dead, links } = self;
         let [to_terminator, to_client, to_servers] = links;
         client.poll(*now);
-        while let Some(packet) = client.tcp.outgoing() {
+        while let Some(packet) = client.tcp().outgoing() {
             to_terminator.send(packet, *now, faults, rng);
         }
         while let Some(packet) = to_servers.arrived(*now) {
@@ -256,7 +268,7 @@ impl Net {
             link.send(packet, *now, faults, rng);
         }
         while let Some(packet) = to_client.arrived(*now) {
-            client.tcp.take(packet);
+            client.tcp().take(packet);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A server: HTTP/1.1 over smoltcp, which checks what it is sent.
 use std::net::SocketAddr;
 
-use splice::{Body, Request};
+use splice::{Body, Chunked, Request};
 use terminate::{Buffers, Endpoint, Stack, Stage};
 
 use crate::client::body;
@@ -41,22 +41,48 @@ impl Server {
 
     fn serve(&mut self) {
         let Some(request) = Request::parse(&self.got).unwrap() else { return };
-        let Body::Length(length) = request.body else { panic!("chunked") };
-        let end = request.length + length as usize;
-        if self.got.len() < end {
-            return;
-        }
+        let behind = &self.got[request.length..];
+        let (taken, got) = match request.body {
+            Body::Length(length) if behind.len() < length as usize => return,
+            Body::Length(length) => (length as usize, behind[..length as usize].to_vec()),
+            Body::Chunked => {
+                let (mut chunked, mut data) = (Chunked::default(), Vec::new());
+                let taken = chunked.read_data(behind, |own| data.extend_from_slice(own)).unwrap();
+                if !chunked.is_done() {
+                    return;
+                }
+                (taken, data)
+            }
+        };
+        let (length, end) = (got.len(), request.length + taken);
         assert_eq!(request.values("x-forwarded-proto").next(), Some(&b"https"[..]));
-        assert!(self.got[request.length..end] == body(length as usize, 1), "the request's body");
+        assert!(got == body(length, 1), "the request's body");
         assert_eq!(request.query(), format!("?{length}"));
         let wanted: usize = request.path[1..].parse().unwrap();
         let data = body(wanted, 2);
         // Every third answer ends the connection.
         self.answers += 1;
         let close = if self.answers % 3 == 0 { "Connection: close\r\n" } else { "" };
-        let head = format!("HTTP/1.1 200 OK\r\n{close}Content-Length: {wanted}\r\n\r\n");
-        self.answer.extend(head.bytes());
-        self.answer.extend(data);
+        // Every second one comes in chunks.
+        if self.answers % 2 == 0
+            && request.method != "HEAD"
+            && request.values("x-chunks").next().is_some()
+        {
+            let head = format!("HTTP/1.1 200 OK\r\n{close}Transfer-Encoding: chunked\r\n\r\n");
+            self.answer.extend(head.bytes());
+            for piece in data.chunks(1_000) {
+                self.answer.extend(format!("{:x};a=b\r\n", piece.len()).bytes());
+                self.answer.extend(piece);
+                self.answer.extend(b"\r\n");
+            }
+            self.answer.extend(b"0\r\n\r\n");
+        } else {
+            let head = format!("HTTP/1.1 200 OK\r\n{close}Content-Length: {wanted}\r\n\r\n");
+            self.answer.extend(head.bytes());
+            if request.method != "HEAD" {
+                self.answer.extend(data);
+            }
+        }
         drop(request);
         self.got.drain(..end);
     }

@@ -1,0 +1,323 @@
+//! One request on its way: to a backend, to another if the first does not take it, and its
+//! response back to the client.
+use std::net::SocketAddr;
+
+use flow::ServiceId;
+use splice::{Additions, Inquiry, Refusal, Request, forwarded_header};
+
+use crate::common::Common;
+use crate::endpoint::{Endpoint, Stage};
+use crate::event::Event;
+use crate::exchange::{Client, Exchange, Step};
+use crate::head::Dress;
+use crate::settings::Settings;
+use crate::upstream::{Upstream, Upstreams};
+use crate::world::{Route, Terms, World};
+
+/// Backends that are tried for one request, at most.
+const TRIES: usize = 3;
+
+/// Whose requests they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) service: ServiceId,
+    /// The client and the VIP.
+    pub(crate) ends: [SocketAddr; 2],
+}
+
+/// What surrounds a connection while it does something.
+pub(crate) struct Scene<'a, W> {
+    pub(crate) common: &'a mut Common,
+    pub(crate) world: &'a mut W,
+    pub(crate) who: Who,
+    pub(crate) terms: &'a Terms,
+    pub(crate) now_ms: u64,
+}
+
+/// How an errand goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing can be done before something else happens.
+    Wait,
+    /// Something was done.
+    Moved,
+    /// The client has the backend's response.
+    Done {
+        /// Whether the client may send another request behind this one.
+        keeps: bool,
+    },
+    /// The client has an answer of the service's own.
+    Answered,
+    /// The client has part of a response, and gets no more.
+    Broken,
+}
+
+/// What an errand is at.
+enum Goal {
+    Exchange(Box<Exchange>),
+    /// The service's own answer.
+    Answer(Vec<u8>),
+}
+
+/// A request on its way.
+pub(crate) struct Errand {
+    /// The header as the client sent it.
+    raw: Vec<u8>,
+    goal: Goal,
+    upstream: Option<Upstream>,
+    /// Backends that did not take it.
+    tried: Vec<SocketAddr>,
+    /// When something last moved.
+    moved_ms: u64,
+}
+
+impl Errand {
+    /// Sends the request with the header `raw` on its way.
+    pub(crate) fn new<W: World>(
+        raw: Vec<u8>,
+        upstreams: &mut Upstreams,
+        scene: &mut Scene<'_, W>,
+    ) -> Self {
+        let mut errand = Self::to(Goal::Answer(Vec::new()), scene.now_ms);
+        errand.raw = raw;
+        errand.begin(upstreams, scene);
+        errand
+    }
+
+    /// Answers a request that goes nowhere.
+    pub(crate) fn refusal<W: World>(refusal: Refusal, scene: &mut Scene<'_, W>) -> Self {
+        scene.world.count(Event::Refused(refusal));
+        Self::to(Goal::Answer(refusal.answer().into_bytes()), scene.now_ms)
+    }
+
+    const fn to(goal: Goal, moved_ms: u64) -> Self {
+        Self { raw: Vec::new(), goal, upstream: None, tried: Vec::new(), moved_ms }
+    }
+
+    /// Finds a backend, or an answer.
+    fn begin<W: World>(&mut self, upstreams: &mut Upstreams, scene: &mut Scene<'_, W>) {
+        match self.send(upstreams, scene) {
+            Ok(goal) => self.goal = goal,
+            Err(refusal) => self.refuse(refusal, scene),
+        }
+        self.moved_ms = scene.now_ms;
+    }
+
+    fn send<W: World>(
+        &mut self,
+        upstreams: &mut Upstreams,
+        scene: &mut Scene<'_, W>,
+    ) -> Result<Goal, Refusal> {
+        let request = Request::parse(&self.raw)?.ok_or(Refusal::RequestLine)?;
+        let Who { service, ends } = scene.who;
+        let inquiry = Inquiry { service, ends, tried: &self.tried, kept: upstreams.latest() };
+        let (backend, sticks) = match scene.world.route(&inquiry, &request)? {
+            Route::Backend { backend, sticks } => (backend, sticks),
+            Route::Answer(answer, status) => {
+                scene.world.count(Event::Answered(status));
+                return Ok(Goal::Answer(answer));
+            }
+        };
+        let id = scene.common.number();
+        let added = Additions { client: ends[0], scheme: "https", id };
+        let changes = scene.world.request_changes(service);
+        let head = forwarded_header(&request, &added, &changes).ok_or(Refusal::TooLong)?;
+        let exchange = Exchange::new(&request, head, sticks);
+        let upstream = match upstreams.take(backend) {
+            Some(upstream) => Some(upstream),
+            None => upstreams.connect(backend, scene),
+        };
+        if upstream.is_none() {
+            scene.world.count(Event::NoRoom);
+            return Err(Refusal::NoBackend);
+        }
+        self.upstream = upstream;
+        scene.world.count(Event::Request);
+        Ok(Goal::Exchange(Box::new(exchange)))
+    }
+
+    fn refuse<W: World>(&mut self, refusal: Refusal, scene: &mut Scene<'_, W>) {
+        scene.world.count(Event::Refused(refusal));
+        self.retire(scene);
+        self.goal = Goal::Answer(refusal.answer().into_bytes());
+    }
+
+    /// One step of everything.
+    pub(crate) fn step<W: World>(
+        &mut self,
+        client: &mut impl Client,
+        upstreams: &mut Upstreams,
+        scene: &mut Scene<'_, W>,
+    ) -> Outcome {
+        let outcome = match &mut self.goal {
+            Goal::Answer(answer) => answer_with(answer, client),
+            Goal::Exchange(_) => self.exchange(client, upstreams, scene),
+        };
+        if outcome != Outcome::Wait {
+            self.moved_ms = scene.now_ms;
+        }
+        outcome
+    }
+
+    fn exchange<W: World>(
+        &mut self,
+        client: &mut impl Client,
+        upstreams: &mut Upstreams,
+        scene: &mut Scene<'_, W>,
+    ) -> Outcome {
+        let Self { goal: Goal::Exchange(exchange), upstream, .. } = self else {
+            return Outcome::Wait;
+        };
+        let step = match upstream {
+            Some(upstream) => match upstream.tcp.stage() {
+                Stage::Opening => Step::Wait,
+                _ if !upstream.tcp.has_opened() => {
+                    self.next_backend(Refusal::BackendRefused, upstreams, scene);
+                    return Outcome::Moved;
+                }
+                _ => {
+                    let service = scene.who.service;
+                    let dress = Dress {
+                        hsts: scene.terms.hsts.as_deref(),
+                        changes: scene.world.response_changes(service),
+                        cookie: scene.world.cookie(service, upstream.backend),
+                    };
+                    exchange.step(client, &mut upstream.tcp, &dress)
+                }
+            },
+            None => Step::Failed,
+        };
+        match step {
+            Step::Wait => Outcome::Wait,
+            Step::Moved => Outcome::Moved,
+            Step::Done { keeps, reusable } => {
+                match self.upstream.take() {
+                    Some(upstream) if reusable => upstreams.keep(upstream),
+                    upstream => self.upstream = upstream,
+                }
+                self.retire(scene);
+                Outcome::Done { keeps }
+            }
+            Step::Failed => {
+                self.failed(upstreams, scene);
+                Outcome::Moved
+            }
+            Step::Broken => {
+                scene.world.count(Event::BadResponse);
+                self.retire(scene);
+                Outcome::Broken
+            }
+            Step::Bad(refusal) => {
+                self.refuse(refusal, scene);
+                Outcome::Moved
+            }
+        }
+    }
+
+    /// The backend has ended before the client got anything.
+    fn failed<W: World>(&mut self, upstreams: &mut Upstreams, scene: &mut Scene<'_, W>) {
+        let was_used = self.upstream.as_ref().is_some_and(|own| own.is_used);
+        let is_repeatable = match &self.goal {
+            Goal::Exchange(exchange) => exchange.is_repeatable(),
+            Goal::Answer(_) => false,
+        };
+        self.retire(scene);
+        // The backend may have ended the connection while the request was on its way; a
+        // request that changes nothing is repeated (RFC 9112 section 9.3.1).
+        if was_used && is_repeatable && is_safe(&self.raw) {
+            self.begin(upstreams, scene);
+        } else {
+            scene.world.count(Event::BadResponse);
+            self.refuse(Refusal::BackendRefused, scene);
+        }
+    }
+
+    /// Tries another backend.
+    fn next_backend<W: World>(
+        &mut self,
+        why: Refusal,
+        upstreams: &mut Upstreams,
+        scene: &mut Scene<'_, W>,
+    ) {
+        scene.world.count(Event::BackendFailed);
+        self.tried.extend(self.upstream.as_ref().map(|own| own.backend));
+        self.retire(scene);
+        if self.tried.len() >= TRIES {
+            return self.refuse(why, scene);
+        }
+        self.begin(upstreams, scene);
+        // With no other backend, what the last one did is the reason.
+        if let Goal::Answer(answer) = &mut self.goal
+            && answer.starts_with(b"HTTP/1.1 503")
+        {
+            *answer = why.answer().into_bytes();
+        }
+    }
+
+    /// When the time brings something.
+    pub(crate) fn due_ms(&mut self, settings: &Settings, now_ms: u64) -> u64 {
+        let Some(upstream) = &mut self.upstream else { return self.moved_ms + settings.idle_ms };
+        let own = match upstream.tcp.stage() {
+            Stage::Opening => upstream.opened_ms + settings.connect_ms,
+            _ => self.moved_ms + settings.idle_ms,
+        };
+        upstream.tcp.due_ms(now_ms).map_or(own, |tcp| tcp.min(own))
+    }
+
+    /// What the time brings.
+    pub(crate) fn time<W: World>(
+        &mut self,
+        upstreams: &mut Upstreams,
+        scene: &mut Scene<'_, W>,
+    ) -> Outcome {
+        let settings = scene.common.settings;
+        let over = |since: u64, ms| scene.now_ms.saturating_sub(since) >= ms;
+        match &self.upstream {
+            Some(own) if own.tcp.stage() == Stage::Opening => {
+                if !over(own.opened_ms, settings.connect_ms) {
+                    return Outcome::Wait;
+                }
+                self.next_backend(Refusal::BackendSilent, upstreams, scene);
+                Outcome::Moved
+            }
+            _ if over(self.moved_ms, settings.idle_ms) => {
+                scene.world.count(Event::Idle);
+                self.retire(scene);
+                Outcome::Broken
+            }
+            _ => Outcome::Wait,
+        }
+    }
+
+    /// Its connection to a backend.
+    pub(crate) fn upstream(&mut self) -> Option<&mut Upstream> {
+        self.upstream.as_mut()
+    }
+
+    /// Gives up the connection to the backend.
+    pub(crate) fn retire<W: World>(&mut self, scene: &mut Scene<'_, W>) {
+        if let Some(upstream) = self.upstream.take() {
+            scene.common.disconnect(upstream, scene.now_ms, scene.world);
+        }
+    }
+}
+
+/// Writes as much of an answer as there is room for.
+fn answer_with(answer: &mut Vec<u8>, client: &mut impl Client) -> Outcome {
+    let length = client.room().min(answer.len());
+    if length > 0 && client.write(answer.get(..length).unwrap_or_default()).is_none() {
+        return Outcome::Broken;
+    }
+    answer.drain(..length);
+    match (answer.is_empty(), length) {
+        (true, _) => Outcome::Answered,
+        (false, 0) => Outcome::Wait,
+        (false, _) => Outcome::Moved,
+    }
+}
+
+/// Whether a request changes nothing (RFC 9110 section 9.2.1).
+fn is_safe(raw: &[u8]) -> bool {
+    let raw = raw.trim_ascii_start();
+    [&b"GET "[..], b"HEAD ", b"OPTIONS "].into_iter().any(|own| raw.starts_with(own))
+}
