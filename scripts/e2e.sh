@@ -9,7 +9,7 @@ if [ "$(id -u)" != 0 ]; then
     echo "test-e2e: skipped: network namespaces need root; run it as root or with sudo"
     exit 0
 fi
-for program in ip ethtool nginx nsd wrk curl dig dnsperf ping tracepath traceroute bird keepalived; do
+for program in ip ethtool nginx nsd wrk curl h2load openssl dig dnsperf ping tracepath traceroute bird keepalived; do
     if ! command -v "$program" > /dev/null; then
         echo "test-e2e: skipped: $program is not installed (make deps installs it)"
         exit 0
@@ -45,6 +45,7 @@ done
 "$1" lab answers
 "$1" lab http
 "$1" lab http --compare
+"$1" lab https --swaps 5
 "$1" lab kernel --encoding mark
 "$1" lab nf --seconds 2
 "$1" lab nf --attach ring --seconds 1

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::certificates::{Certificates, NAMES};
-use super::{MUTUAL_PORT, Wanted};
+use super::{CHANGED_PORT, MUTUAL_PORT, Wanted};
 use crate::topology::{BACKENDS, CLIENTS, Family, vip};
 use crate::{Balancer, Lab, LabError};
 
@@ -15,19 +15,22 @@ const FAULTY: usize = 100_000_000;
 /// The body of the long form.
 const LONG: usize = 1 << 30;
 /// How long one transfer may take; generous, for busy machines and bad links.
-const TRANSFER: Duration = Duration::from_secs(550);
+pub(super) const TRANSFER: Duration = Duration::from_secs(550);
+
+/// How curl is told which protocol to speak.
+const PROTOCOLS: [&str; 2] = ["--http1.1", "--http2"];
 
 /// The checks of one run of HNLB.
 pub(super) struct Run<'a> {
-    lab: &'a Lab,
-    balancer: &'a Balancer,
-    certificates: &'a Certificates,
+    pub(super) lab: &'a Lab,
+    pub(super) balancer: &'a Balancer,
+    pub(super) certificates: &'a Certificates,
     lengths: Vec<usize>,
     /// A length for bad links only.
     faulty: Option<usize>,
     /// Seconds of load.
-    seconds: u64,
-    swaps: u32,
+    pub(super) seconds: u64,
+    pub(super) swaps: u32,
     failures: usize,
 }
 
@@ -71,19 +74,29 @@ impl<'a> Run<'a> {
         self.names()?;
         self.tickets()?;
         self.client_certificates()?;
-        self.keep_alive()?;
-        for length in self.lengths.clone() {
-            self.body("good link", length)?;
+        for protocol in PROTOCOLS {
+            self.keep_alive(protocol)?;
+            self.headers(protocol)?;
         }
-        self.load()?;
-        self.swap()
+        for length in self.lengths.clone() {
+            for protocol in PROTOCOLS {
+                self.body("good link", protocol, length)?;
+            }
+        }
+        self.loads()
     }
 
     /// Bodies over bad links.
     pub(super) fn bad_bodies(&mut self) -> Result<(), LabError> {
-        let short = self.lengths.iter().copied().filter(|length| *length <= 10_000_000);
+        let most = if self.faulty.is_some() { 10_000_000 } else { 1 << 20 };
+        let short = self.lengths.iter().copied().filter(|length| *length <= most);
         let lengths: Vec<usize> = short.chain(self.faulty).collect();
-        lengths.into_iter().try_for_each(|length| self.body("bad link", length))
+        for length in lengths {
+            for protocol in PROTOCOLS {
+                self.body("bad link", protocol, length)?;
+            }
+        }
+        Ok(())
     }
 
     /// Each request reaches a backend of its route, and says who has sent it.
@@ -177,89 +190,62 @@ impl<'a> Run<'a> {
     }
 
     /// One connection carries requests for different backends.
-    fn keep_alive(&mut self) -> Result<(), LabError> {
-        let format = "-w ' %{num_connects} '";
-        let [b1, b2, .., b4] = BACKENDS.map(|host| host.name);
-        let a = format!("-s {format} -H Host:a.lab https://www.lab/");
-        let other = format!("-s {format} https://www.lab/");
+    fn keep_alive(&mut self, protocol: &str) -> Result<(), LabError> {
+        let format = "-w ' %{num_connects}/%{http_version} '";
+        let [b1, .., b4] = BACKENDS.map(|host| host.name);
+        let a = format!("-s {protocol} {format} -H Host:a.lab https://www.lab/");
+        let other = format!("-s {protocol} {format} https://www.lab/");
         let words =
             [other.as_str(), &a, &a, &other].join(&format!(" --next {} ", self.to(Family::V4)));
         let found = self.curl(Family::V4, &words)?;
         let found: Vec<&str> = found.split_whitespace().collect();
-        let wanted = [b4, "1", b1, "0", b1, "0", b4, "0"];
-        let _ = b2;
-        self.expect("four requests in one connection", &found.join(" "), &wanted.join(" "));
+        let version = if protocol == "--http2" { "2" } else { "1.1" };
+        let [first, next] = [1, 0].map(|connects| format!("{connects}/{version}"));
+        let wanted = [b4, &first, b1, &next, b1, &next, b4, &next];
+        let what = format!("four requests in one connection, {protocol}");
+        self.expect(&what, &found.join(" "), &wanted.join(" "));
+        Ok(())
+    }
+
+    /// Fields are set and removed, and a cookie leads to the same backend.
+    fn headers(&mut self, protocol: &str) -> Result<(), LabError> {
+        let url = format!("https://www.lab:{CHANGED_PORT}/seen");
+        let format = "-o /dev/null -w '%{http_code} [%header{server}] %header{x-frame-options}'";
+        let found = self.curl(Family::V4, &format!("{protocol} {format} {url}"))?;
+        let what = format!("fields set and removed, {protocol}");
+        self.expect(&what, found.trim(), "200 [] DENY");
+        let jar = self.lab.dir().join("cookies");
+        let names = format!("https://www.lab:{CHANGED_PORT}/");
+        let at = jar.display();
+        let script = format!("{protocol} -c {at} {names}");
+        let first = self.curl(Family::V4, &script)?;
+        let mut same = first.contains('b');
+        for _ in 0..4 {
+            same &= self.curl(Family::V4, &format!("{protocol} -b {at} {names}"))? == first;
+        }
+        let what = format!("a cookie leads to the same backend, {protocol}");
+        self.expect(&what, if same { "same" } else { "another" }, "same");
         Ok(())
     }
 
     /// A body, down and up.
-    fn body(&mut self, link: &str, length: usize) -> Result<(), LabError> {
+    fn body(&mut self, link: &str, protocol: &str, length: usize) -> Result<(), LabError> {
         let body = self.file(length);
         let (body, got) = (body.display(), self.lab.dir().join("got"));
-        let down = format!("-o {0} https://www.lab/body{length} && cmp {0} {body}", got.display());
-        let found = self.curl(Family::V4, &down);
-        self.passes(&format!("{link}: {length} bytes down"), found)?;
-        let name = format!("up/{length}-{}", link.replace(' ', "-"));
-        let stored = self.lab.dir().join(BACKENDS[1].name).join("html").join(&name);
-        let up = format!("-T {body} https://www.lab/{name} && cmp {} {body}", stored.display());
-        let found = self.curl(Family::V4, &up);
-        self.passes(&format!("{link}: {length} bytes up"), found)
-    }
-
-    fn wrk(&self, seconds: u64) -> String {
-        format!("wrk -t1 -c16 -d{seconds}s --timeout 10s https://{}/", vip(Family::V4))
-    }
-
-    /// No request of a load fails.
-    fn load(&mut self) -> Result<(), LabError> {
-        let words = self.wrk(self.seconds);
-        let argv: Vec<&str> = words.split(' ').collect();
-        let found = self.lab.exec_for("c2", &argv, TRANSFER)?.success()?.stdout;
-        self.loaded("wrk", &found);
-        Ok(())
-    }
-
-    fn loaded(&mut self, what: &str, found: &str) {
-        let rate = found.lines().find(|line| line.contains("Requests/sec")).unwrap_or("");
-        let fails = ["Non-2xx", "Socket errors"].iter().any(|word| found.contains(word));
-        if fails || rate.is_empty() {
-            self.fail(what, found);
-        } else {
-            println!("ok      {what}: {}", rate.trim());
-        }
-    }
-
-    /// Certificates are exchanged while wrk asks.
-    fn swap(&mut self) -> Result<(), LabError> {
-        let out = self.lab.dir().join("wrk");
-        let (words, at) = (self.wrk(600), out.display());
-        let start = format!("{words} > {at} 2>&1 & echo $!");
-        let pid = self.lab.exec("c2", &["sh", "-c", &start])?.success()?.stdout;
-        let shown = |run: &Self| -> Result<String, LabError> {
-            let found = run.s_client("-servername a.lab")?;
-            let lines = found.lines().skip_while(|line| !line.contains("BEGIN CERTIFICATE"));
-            Ok(lines.take_while(|line| !line.contains("END CERTIFICATE")).collect())
-        };
-        let (mut last, mut changed) = (shown(self)?, 0);
-        for _ in 0..self.swaps {
-            for name in NAMES {
-                self.certificates.renew(self.lab, name)?;
-            }
-            self.balancer.reload(self.lab, &self.lab.dir().join("hnlb-https.toml"))?;
-            let now = shown(self)?;
-            changed += u32::from(now != last);
-            last = now;
-        }
-        // SIGINT: wrk reports what it has so far.
-        let end = format!(
-            "kill -s INT {0}; while kill -0 {0} 2>/dev/null; do sleep 0.1; done",
-            pid.trim()
+        let down = format!(
+            "{protocol} -o {0} https://www.lab/body{length} && cmp {0} {body}",
+            got.display()
         );
-        self.lab.exec("c2", &["sh", "-c", &end])?.success()?;
-        let found = fs::read_to_string(&out).map_err(LabError::io("read wrk's report"))?;
-        self.expect("certificates exchanged", &changed.to_string(), &self.swaps.to_string());
-        self.loaded("wrk meanwhile", &found);
-        Ok(())
+        let found = self.curl(Family::V4, &down);
+        self.passes(&format!("{link}, {protocol}: {length} bytes down"), found)?;
+        let name = format!("up/{length}-{}{protocol}", link.replace(' ', "-"));
+        let stored = self.lab.dir().join(BACKENDS[1].name).join("html").join(&name);
+        let up = format!(
+            "{protocol} -T {body} https://www.lab/{name} && cmp {} {body}",
+            stored.display()
+        );
+        let found = self.curl(Family::V4, &up);
+        self.passes(&format!("{link}, {protocol}: {length} bytes up"), found)
     }
 
     /// What HNLB answers itself.
@@ -295,7 +281,8 @@ impl<'a> Run<'a> {
         let ca = self.certificates.ca();
         format!(
             "--cacert {} --connect-to www.lab:443:{vip}:443 --connect-to a.lab:443:{vip}:443 \
-             --connect-to www.lab:{MUTUAL_PORT}:{vip}:{MUTUAL_PORT}",
+             --connect-to www.lab:{MUTUAL_PORT}:{vip}:{MUTUAL_PORT} \
+             --connect-to www.lab:{CHANGED_PORT}:{vip}:{CHANGED_PORT}",
             ca.display()
         )
     }
@@ -308,7 +295,7 @@ impl<'a> Run<'a> {
     }
 
     /// What openssl prints of a connection.
-    fn s_client(&self, words: &str) -> Result<String, LabError> {
+    pub(super) fn s_client(&self, words: &str) -> Result<String, LabError> {
         self.s_client_with("true", words)
     }
 
@@ -322,7 +309,7 @@ impl<'a> Run<'a> {
         output.success().map(|output| output.stdout)
     }
 
-    fn expect(&mut self, what: &str, found: &str, wanted: &str) {
+    pub(super) fn expect(&mut self, what: &str, found: &str, wanted: &str) {
         if found == wanted {
             println!("ok      {what}: {wanted}");
         } else {
@@ -339,7 +326,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn fail(&mut self, what: &str, why: &str) {
+    pub(super) fn fail(&mut self, what: &str, why: &str) {
         self.failures += 1;
         println!("FAILED  {what}: {why}");
     }

@@ -1,10 +1,11 @@
-//! Termination of TLS with real clients and servers: curl, wrk and openssl in front of
+//! Termination of TLS with real clients and servers: curl, wrk, h2load and openssl in front of
 //! HNLB, nginx behind it. Bodies must arrive byte for byte in both directions, over a good
 //! link and over one that loses, repeats, delays and reorders; certificates are exchanged
 //! under load, and no request fails.
 
 mod certificates;
 mod checks;
+mod loads;
 
 use std::path::Path;
 
@@ -24,6 +25,9 @@ const FAULTS: Faults = Faults { lost: 5, repeated: 5, late: 20, delay_us: 500, l
 /// The port of the service that asks clients for a certificate.
 const MUTUAL_PORT: u16 = 8443;
 
+/// The port of the service that changes headers.
+const CHANGED_PORT: u16 = 8444;
+
 /// What is wanted of a run.
 pub(crate) struct Wanted {
     /// Bodies of 1 GiB, and more requests.
@@ -42,10 +46,12 @@ pub(crate) struct Wanted {
 /// If the lab cannot be set up, HNLB doesn't start or ends, or the stop is requested.
 /// The lab is gone in any case.
 pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, LabError> {
-    for program in ["curl", "wrk", "openssl"] {
+    for (program, package) in
+        [("curl", "curl"), ("wrk", "wrk"), ("openssl", "openssl"), ("h2load", "nghttp2-client")]
+    {
         if !host::has(program) {
             return Err(LabError::Unavailable(format!(
-                "{program} not found; `make deps` installs it (Debian: apt-get install {program})"
+                "{program} not found; `make deps` installs it (Debian: apt-get install {package})"
             )));
         }
     }
@@ -88,6 +94,26 @@ fn bad_link(lab: &Lab, run: &mut checks::Run<'_>, seed: u64) -> Result<(), LabEr
     links.into_iter().try_for_each(|link| link.remove(lab).map(|_| ()))
 }
 
+/// A service that changes headers and keeps clients by a cookie, over all backends.
+fn changed(family: Family, certificates: &Certificates) -> String {
+    let digit = if family == Family::V4 { 4 } else { 6 };
+    let mut text = format!(
+        "\n[[service]]\nname = \"changed{digit}\"\nvip = \"{}\"\nport = {CHANGED_PORT}\n\
+         protocol = \"https\"\nscheduler = \"round-robin\"\n\
+         [service.response_headers]\nset = [\"X-Frame-Options: DENY\"]\nremove = [\"Server\"]\n\
+         [service.sticky]\nkey = \"000102030405060708090a0b0c0d0e0f\"\nsecure = true\n\
+         [service.tls]\n{}",
+        vip(family),
+        certificates.tables()
+    );
+    for own in BACKENDS {
+        let address = own.address(family);
+        text +=
+            &format!("[[service.backend]]\naddress = \"{address}\"\nport = {WEB_BACKEND_PORT}\n");
+    }
+    text
+}
+
 /// The services of one family. Requests for `a.lab` go to b1, those below `/up` to b2,
 /// and all others to b4. One service asks clients for a certificate.
 fn services(family: Family, certificates: &Certificates) -> String {
@@ -120,5 +146,5 @@ fn services(family: Family, certificates: &Certificates) -> String {
             }
         }
     }
-    text
+    text + &changed(family, certificates)
 }
