@@ -1,12 +1,13 @@
 //! Why each packet of a capture goes where it goes.
 use std::time::Duration;
 
-use explain::{Ground, raised};
+use explain::{Ground, Sent, raised};
 use flow::PortId;
 use state::{CounterKind, Metric};
 use status::PacketStory;
 
 use crate::arrivals::{Arrival, ArrivalError, Arrivals};
+use crate::clients::Clients;
 use crate::neighbours;
 use crate::run::advance;
 use crate::simulation::Simulation;
@@ -25,13 +26,18 @@ pub fn explain(
 ) -> Option<ArrivalError> {
     let mut start = None;
     let (mut now_ms, mut last) = (0, Duration::ZERO);
-    for Arrival { port, captured } in arrivals.by_ref() {
+    let mut clients = Clients::default();
+    for Arrival { port, mut captured } in arrivals.by_ref() {
         let start = *start.get_or_insert(captured.time);
         // A capture's frames can be out of order by a little; time never goes back.
         last = last.max(captured.time.saturating_sub(start));
         advance(simulation, &mut now_ms, last.as_millis() as u64);
-        drop(simulation.take_sent());
-        if !tell(story(simulation, (port, &captured), names, last)) {
+        let earlier = simulation.take_sent();
+        clients.see(simulation.shared(), &earlier);
+        clients.change(&mut captured.frame);
+        let (story, sent) = story_and_sent(simulation, (port, &captured), names, last);
+        clients.see(simulation.shared(), &sent);
+        if !tell(story) {
             return None;
         }
     }
@@ -45,6 +51,16 @@ pub fn story(
     names: &[&str],
     time: Duration,
 ) -> PacketStory {
+    story_and_sent(simulation, (port, captured), names, time).0
+}
+
+/// As [`story`], with what was sent.
+fn story_and_sent(
+    simulation: &mut Simulation,
+    (port, captured): (PortId, &Captured),
+    names: &[&str],
+    time: Duration,
+) -> (PacketStory, Vec<Sent>) {
     let now_ms = time.as_millis() as u64;
     neighbours::assume_receiver(simulation.shared(), &captured.frame, now_ms);
     let ground = Ground::of(simulation.shared(), &captured.frame, now_ms);
@@ -57,5 +73,5 @@ pub fn story(
         .into_iter()
         .filter(|metric| !matches!(metric.kind, CounterKind::In))
         .collect();
-    ground.story(simulation.shared(), (&trace, &raised), names, now_ms)
+    (ground.story(simulation.shared(), (&trace, &raised), names, now_ms), sent)
 }

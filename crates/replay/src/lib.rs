@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod clients;
 mod explained;
 mod neighbours;
 mod run;

@@ -6,6 +6,7 @@ use explain::{Sent, Trace};
 use packet::PacketBuf;
 
 use crate::arrivals::{Arrival, ArrivalError, Arrivals};
+use crate::clients::Clients;
 
 use crate::simulation::Simulation;
 use crate::trace::Before;
@@ -46,17 +47,21 @@ pub fn replay(
     let mut start = None;
     let mut now_ms = 0;
     let mut last = Duration::ZERO;
-    for Arrival { port, captured } in arrivals.by_ref() {
+    let mut clients = Clients::default();
+    for Arrival { port, mut captured } in arrivals.by_ref() {
         let start = *start.get_or_insert(captured.time);
         // A capture's frames can be out of order by a little; time never goes back.
         last = last.max(captured.time.saturating_sub(start));
         advance(simulation, &mut now_ms, last.as_millis() as u64);
         let earlier = simulation.take_sent();
+        clients.see(simulation.shared(), &earlier);
+        clients.change(&mut captured.frame);
         let before = tell.is_some().then(|| Before::of(simulation));
         simulation.arrive(port, &captured.frame, last.as_nanos() as u64);
         simulation.poll(now_ms);
         done.read += 1;
         let sent = simulation.take_sent();
+        clients.see(simulation.shared(), &sent);
         if let (Some(before), Some(tell)) = (before, &mut tell) {
             tell(&before.story(simulation, port, &captured, &sent));
         }
