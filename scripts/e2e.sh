@@ -46,6 +46,7 @@ done
 "$1" lab http
 "$1" lab http --compare
 "$1" lab https --swaps 5
+"$1" lab http --slow 500 --flood 500 --seconds 5
 "$1" lab kernel --encoding mark
 "$1" lab nf --seconds 2
 "$1" lab nf --attach ring --seconds 1

@@ -7,7 +7,7 @@ use flow::{CardProfile, EncodingChoice, Mode};
 
 use crate::column::Column;
 use crate::config::{Device, LabRun};
-use crate::flood::{self, Attack, Attacker, Holder, Visitor};
+use crate::flood::{self, Attack, Attacker, Dawdler, Holder, Visitor};
 use crate::{
     Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, http, https,
     kernel, latency, nf, pair, reload, topology, vm_check, xdp,
@@ -165,6 +165,15 @@ pub enum LabCommand {
         /// Send the same requests through HAProxy and through HNLB, and compare statuses, headers and bodies; nothing else
         #[arg(long, conflicts_with_all = ["long", "faulty"])]
         compare: bool,
+        /// So many clients that send a byte a second, beside real ones; nothing else
+        #[arg(long, value_name = "CLIENTS", conflicts_with_all = ["long", "faulty", "compare"])]
+        slow: Option<usize>,
+        /// SYNs a second from sources that do not answer, beside the slow clients
+        #[arg(long, value_name = "RATE", default_value_t = 0, requires = "slow")]
+        flood: u32,
+        /// How long real clients go on beside the slow ones
+        #[arg(long, default_value_t = 30, requires = "slow")]
+        seconds: u64,
     },
     /// Terminate TLS: curl, wrk and openssl through HNLB, certificates exchanged under load, bodies over good and bad links
     Https {
@@ -244,6 +253,9 @@ pub enum LabCommand {
     /// Open new connections at a steady pace
     #[command(hide = true)]
     Visit(Visitor),
+    /// Send requests byte by byte: the slow clients of `http --slow`
+    #[command(hide = true)]
+    Dawdle(Dawdler),
     /// Check the queue encoding on net_tap's own rte_flow (needs tc flower; see make test-vm)
     VmCheck,
 }
@@ -286,8 +298,9 @@ impl LabCommand {
             }
             Self::Crash { mode, connections } => crash::run(binary, &stop, mode, connections),
             Self::Xdp => xdp::run(binary, &stop),
-            Self::Http { long, faulty, seed, compare } => {
-                http::run(binary, &stop, &http::Wanted { long, faulty, seed, compare })
+            Self::Http { long, faulty, seed, compare, slow, flood, seconds } => {
+                let slow = slow.map(|clients| http::Slow { clients, flood, seconds });
+                http::run(binary, &stop, &http::Wanted { long, faulty, seed, compare, slow })
             }
             Self::Https { long, faulty, seed, swaps } => {
                 https::run(binary, &stop, &https::Wanted { long, faulty, seed, swaps })
@@ -319,6 +332,7 @@ impl LabCommand {
             Self::Attack(attacker) => attacker.run(&stop),
             Self::Hold(holder) => holder.run(&stop),
             Self::Visit(visitor) => visitor.run(&stop),
+            Self::Dawdle(dawdler) => dawdler.run(&stop),
             Self::VmCheck => vm_check::run(binary, &stop),
         }
     }

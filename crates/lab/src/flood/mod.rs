@@ -4,6 +4,7 @@
 
 mod attack;
 mod attacker;
+mod dawdler;
 mod frames;
 mod held;
 mod run;
@@ -14,9 +15,12 @@ use std::path::Path;
 
 pub use attack::Attack;
 pub use attacker::Attacker;
+pub(crate) use dawdler::Dawdled;
+pub use dawdler::Dawdler;
 use flow::{EncodingChoice, Mode};
 pub(crate) use held::Held;
 pub use held::Holder;
+pub(crate) use visitor::Visited;
 pub use visitor::Visitor;
 
 use crate::config::LabRun;

@@ -28,16 +28,16 @@ pub struct Visitor {
 
 /// What became of them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Visited {
-    pub(super) tried: u64,
-    pub(super) served: u64,
+pub(crate) struct Visited {
+    pub(crate) tried: u64,
+    pub(crate) served: u64,
     /// Microseconds from the first SYN to the whole answer, of those served.
     pub(super) p50_us: u64,
-    pub(super) p99_us: u64,
+    pub(crate) p99_us: u64,
     /// SYNs that this host's kernel sent again meanwhile, of these and other connections.
     pub(super) syn_again: u64,
     /// Why others were not served, with their number.
-    pub(super) errors: std::collections::BTreeMap<String, u64>,
+    pub(crate) errors: std::collections::BTreeMap<String, u64>,
 }
 
 impl Visitor {

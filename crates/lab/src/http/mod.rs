@@ -4,6 +4,7 @@
 
 mod checks;
 pub(crate) mod parity;
+mod slow;
 
 use std::path::Path;
 
@@ -13,6 +14,8 @@ use crate::config::LabRun;
 use crate::faulty::{Faults, FaultyLink, Tally};
 use crate::topology::{BACKENDS, CLIENTS, Family, WEB_BACKEND_PORT, WEB_PORT, vip};
 use crate::{Balancer, Lab, LabError, LabOptions, Stop, host};
+
+pub(crate) use slow::Wanted as Slow;
 
 /// What the links of the first client and of two backends do in the second part, in both
 /// directions.
@@ -28,6 +31,8 @@ pub(crate) struct Wanted {
     pub(crate) seed: u64,
     /// Nothing but the same requests through HAProxy and through HNLB.
     pub(crate) compare: bool,
+    /// Nothing but slow clients and a flood beside real ones.
+    pub(crate) slow: Option<slow::Wanted>,
 }
 
 /// Runs HNLB's program at `binary` and prints a line for each check. True if all passed.
@@ -38,6 +43,9 @@ pub(crate) struct Wanted {
 pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, LabError> {
     if wanted.compare {
         return parity::run(binary, stop);
+    }
+    if let Some(wanted) = wanted.slow {
+        return slow::run(binary, stop, wanted);
     }
     for (program, package) in [("curl", "curl"), ("wrk", "wrk"), ("openssl", "openssl")] {
         if !host::has(program) {
