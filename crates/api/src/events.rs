@@ -49,6 +49,8 @@ pub enum EventKind {
     NextHop,
     /// A backend's health checks pass, or not any more.
     Health,
+    /// Routers are told of a VIP, or not any more, or for another reason.
+    Announce,
 }
 
 /// What has happened between `before` and `after`.
@@ -74,6 +76,10 @@ pub(crate) fn between(before: &Status, after: &Status) -> Vec<Event> {
     }
     for name in new.keys().filter(|name| !old.contains_key(*name)) {
         tell(EventKind::Service, name, "begun".to_owned());
+    }
+    let (old, new) = (vips(before), vips(after));
+    for (vip, state) in new.iter().filter(|(vip, state)| old.get(*vip) != Some(state)) {
+        tell(EventKind::Announce, vip, (*state).to_owned());
     }
     let (old, new) = (backends(before), backends(after));
     for (name, _) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
@@ -109,6 +115,12 @@ fn changes(was: &BackendStatus, own: &BackendStatus, mut tell: impl FnMut(EventK
 fn services(status: &Status) -> BTreeMap<String, ()> {
     let present = status.services.iter().filter(|own| !own.removed);
     present.map(|own| (own.name.clone(), ())).collect()
+}
+
+/// Why each VIP is announced, or is not.
+fn vips(status: &Status) -> BTreeMap<&str, &str> {
+    let all = status.announce.iter().flat_map(|own| &own.vips);
+    all.map(|own| (own.vip.as_str(), own.state.as_str())).collect()
 }
 
 fn backends(status: &Status) -> BTreeMap<String, &BackendStatus> {
@@ -160,7 +172,7 @@ async fn next(mut listener: Listener) -> Option<(Result<SseEvent, Infallible>, L
 
 #[cfg(test)]
 mod tests {
-    use status::{HealthStatus, PortStatus, ServiceStatus};
+    use status::{AnnounceStatus, AnnouncedVip, HealthStatus, PortStatus, ServiceStatus};
 
     use super::*;
 
@@ -187,7 +199,12 @@ mod tests {
         let before = status();
         assert_eq!(between(&before, &before), []);
         type Case = (EventKind, &'static str, &'static str, fn(&mut Status));
-        let cases: [Case; 9] = [
+        let cases: [Case; 10] = [
+            (EventKind::Announce, "10.0.0.100", "no backend", |s| {
+                let (vip, state) = ("10.0.0.100".to_owned(), "no backend".to_owned());
+                let vips = vec![AnnouncedVip { vip, announced: false, state }];
+                s.announce = Some(AnnounceStatus { vips, ..AnnounceStatus::default() });
+            }),
             (EventKind::Ready, "hnlb", "ready", |s| s.ready = true),
             (EventKind::Link, "p0", "up", |s| s.ports[0].link_up = true),
             (EventKind::Backend, "web 10.0.0.2:80", "weight 5", |s| {

@@ -15,6 +15,7 @@ pub(crate) fn render(status: &Status) -> String {
     ports(&mut text, &status.ports);
     nic(&mut text, status);
     connections(&mut text, status);
+    announced(&mut text, status);
     service_metrics::services(&mut text, status);
     text.end()
 }
@@ -40,6 +41,22 @@ fn general(text: &mut OpenMetrics, status: &Status) {
         "For how long a driver has kept the thread that makes rules.",
     )
     .sample(&[], status.rules_busy_ms as f64 / 1000.0);
+}
+
+/// Which VIPs routers are told of; nothing without `[announce]`.
+fn announced(text: &mut OpenMetrics, status: &Status) {
+    let Some(announce) = &status.announce else { return };
+    let mut vips =
+        text.family(("hnlb_vip_announced", Kind::Gauge), None, "1 if routers are told of the VIP.");
+    for own in &announce.vips {
+        vips.sample(&[("vip", &own.vip)], own.announced.into());
+    }
+    text.family(
+        ("hnlb_announce_failing", Kind::Gauge),
+        None,
+        "1 if the kernel refused a route of an announced VIP at the last attempt.",
+    )
+    .sample(&[], (!announce.error.is_empty()).into());
 }
 
 /// Counters of workers: the family's name, its label, its sentence, and which kinds of
@@ -93,6 +110,22 @@ fn workers(text: &mut OpenMetrics, status: &Status) {
     for (name, own) in workers() {
         cycles.sample(&[("worker", name), ("kind", "all")], own.totals.ref_cycles as f64);
         cycles.sample(&[("worker", name), ("kind", "busy")], own.totals.ops_cycles as f64);
+    }
+    let mut naps = text.family(
+        ("hnlb_worker_naps", Kind::Counter),
+        None,
+        "Times that a worker has slept because nothing came.",
+    );
+    for (name, own) in workers() {
+        naps.sample(&[("worker", name)], own.naps as f64);
+    }
+    let mut slept = text.family(
+        ("hnlb_worker_slept_seconds", Kind::Counter),
+        Some("seconds"),
+        "Time that a worker has slept because nothing came.",
+    );
+    for (name, own) in workers() {
+        slept.sample(&[("worker", name)], own.slept_ms as f64 / 1000.0);
     }
     let mut buckets = text.family(
         ("hnlb_worker_buckets", Kind::Gauge),
@@ -293,8 +326,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use status::{
-        AnswersBelow, AutoscalingStatus, BackendStatus, FirstAnswers, HealthStatus, ServiceStatus,
-        WorkerStatus,
+        AnnounceStatus, AnnouncedVip, AnswersBelow, AutoscalingStatus, BackendStatus, FirstAnswers,
+        HealthStatus, ServiceStatus, WorkerStatus,
     };
 
     use super::*;
@@ -324,8 +357,16 @@ mod tests {
             },
             ..ServiceStatus::default()
         };
+        let vip = |vip: &str, announced| AnnouncedVip {
+            vip: vip.to_owned(),
+            announced,
+            ..AnnouncedVip::default()
+        };
+        let vips = vec![vip("10.0.0.100", true), vip("fd00::100", false)];
+        let announce = Some(AnnounceStatus { vips, ..AnnounceStatus::default() });
         let names = |list: &[&str]| list.iter().map(|name| ((*name).to_owned(), 3)).collect();
         Status {
+            announce,
             services: vec![service],
             workers: vec![WorkerStatus { util_plus: 0.25, ..WorkerStatus::default() }],
             ports: vec![PortStatus { name: "p0".to_owned(), ..PortStatus::default() }],
@@ -333,6 +374,20 @@ mod tests {
             autoscaling: AutoscalingStatus { peak: 0.5, ..AutoscalingStatus::default() },
             ..Status::default()
         }
+    }
+
+    #[test]
+    fn vips_are_announced_or_not() {
+        let text = render(&whole(1));
+        for line in [
+            "hnlb_vip_announced{vip=\"10.0.0.100\"} 1",
+            "hnlb_vip_announced{vip=\"fd00::100\"} 0",
+            "hnlb_announce_failing 0",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line}");
+        }
+        let without = render(&Status { announce: None, ..whole(1) });
+        assert!(!without.contains("announce"));
     }
 
     /// The names of all families, of a text that is checked against the grammar of

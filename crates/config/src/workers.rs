@@ -51,7 +51,7 @@ impl Default for Workers {
 pub enum Idle {
     /// It keeps polling: the lowest latency, but the worker needs a core of its own.
     Spin,
-    /// It yields its core to other threads after some empty polls.
+    /// It yields its core to other threads after some empty polls, and sleeps when nothing comes for longer: for 50 µs at a time, or, if it is the only worker and all ports have emulated NICs, until a packet comes.
     Yield,
     /// `spin` if every thread has a core of its own and no port is `xdp:`, else `yield`.
     #[default]

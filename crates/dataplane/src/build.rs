@@ -129,11 +129,16 @@ impl<'a> Parts<'a> {
             termination,
         } = self;
         let given = hands.take_for_kernel();
-        let kernel =
-            ExceptionThread::new(Arc::clone(shared), taps, given, from_kernel, pool.clone());
+        let kernel = ExceptionThread::new(
+            Arc::clone(shared),
+            taps,
+            given,
+            (from_kernel, hands.bell()),
+            pool.clone(),
+        );
         let (terms, send, handshakes, secret) = termination;
         let (resolve, wanted_by_terminator) = rtrb::RingBuffer::new(HOPS);
-        let ways = Ways { send, resolve, pool: pool.clone() };
+        let ways = Ways { send, resolve, pool: pool.clone(), bell: hands.bell() };
         let given = hands.take_for_terminator();
         let own = (handshakes, secret);
         let terminator = TerminatorThread::new(Arc::clone(shared), terms, given, ways, own);
@@ -160,7 +165,7 @@ impl<'a> Parts<'a> {
             (checks, board),
         );
         let control = ControlThread::new(control, reporter, links, Arc::clone(&announce));
-        let out = KeeperOut { send: injector(injected, pool), reports, counters };
+        let out = KeeperOut { send: injector(injected, pool, hands.bell()), reports, counters };
         let mut wanted = hands.take_wanted_hops();
         wanted.push(wanted_by_terminator);
         let keeper = KeeperThread::new(keeper, wanted, out, announce);

@@ -17,6 +17,7 @@ use wire::vlan;
 
 use crate::clock::Clock;
 use crate::error::StartError;
+use crate::idle::Bell;
 use crate::rings::drain;
 use crate::tap::Tap;
 use crate::worker::Injected;
@@ -95,8 +96,9 @@ pub(crate) struct ExceptionThread {
     taps: Taps,
     /// What workers have for the kernel.
     given: Vec<rtrb::Consumer<ForKernel>>,
-    /// The way to the worker that sends the kernel's packets.
+    /// The way to the worker that sends the kernel's packets, and what wakes it.
     send: rtrb::Producer<Injected>,
+    bell: Option<Arc<Bell>>,
     pool: Mempool,
     counters: Arc<Counters>,
     room: Vec<u8>,
@@ -109,12 +111,12 @@ impl ExceptionThread {
         shared: Arc<Shared>,
         taps: Taps,
         given: Vec<rtrb::Consumer<ForKernel>>,
-        send: rtrb::Producer<Injected>,
+        (send, bell): (rtrb::Producer<Injected>, Option<Arc<Bell>>),
         pool: Mempool,
     ) -> Self {
         let followed = shared.snapshot();
         let (counters, room) = (Arc::default(), vec![0; ROOM]);
-        Self { shared, followed, retry_ms: None, taps, given, send, pool, counters, room }
+        Self { shared, followed, retry_ms: None, taps, given, send, bell, pool, counters, room }
     }
 
     /// Its counters.
@@ -128,6 +130,9 @@ impl ExceptionThread {
             self.follow(clock.now_ms());
             let given = self.give();
             let taken = self.take();
+            if let Some(bell) = self.bell.as_ref().filter(|_| taken > 0) {
+                bell.ring();
+            }
             if self.send.slots() == 0 {
                 std::thread::sleep(PAUSE);
             } else if given + taken == 0 {

@@ -11,13 +11,16 @@ use keeper::{Keeper, KeeperOutbox, LinkNotice};
 use state::{Counter, Counters, Offload, Shared};
 
 use crate::clock::Clock;
+use crate::idle::{Bell, Rest};
 use crate::outbox::OffloadRequest;
 use crate::rings::drain;
 use crate::takeover::Waiting;
 use crate::worker::Injected;
 
-/// How long the thread rests between two turns.
+/// How long the thread rests between two turns, and while nothing happens: a worker makes no
+/// system call to wake it, so a next hop that it asks for waits as long at most.
 const REST: Duration = Duration::from_millis(1);
+const LONG_REST: Duration = Duration::from_millis(4);
 /// Next hops taken from one worker in one turn.
 const HOPS_PER_TURN: usize = 256;
 /// Frames of the keeper's that may wait for a worker.
@@ -35,6 +38,8 @@ pub(crate) struct KeeperThread {
     announce: Arc<AtomicBool>,
     /// Connections of a killed load balancer that wait for their backends.
     waiting: Option<(Arc<Shared>, Waiting)>,
+    /// Connections removed so far, and open ones, after the last turn.
+    counted: (u64, usize),
 }
 
 /// Sends a frame on a port.
@@ -49,11 +54,18 @@ pub(crate) struct KeeperOut {
 }
 
 /// The keeper's way to the wire: the first worker sends its frames, since a send
-/// queue belongs to one thread.
-pub(crate) fn injector(mut ring: rtrb::Producer<Injected>, pool: Mempool) -> SendFrame {
+/// queue belongs to one thread. `bell` wakes that worker.
+pub(crate) fn injector(
+    mut ring: rtrb::Producer<Injected>,
+    pool: Mempool,
+    bell: Option<Arc<Bell>>,
+) -> SendFrame {
     Box::new(move |port, frame| {
         if let Some(mbuf) = Mbuf::copy_from(&pool, frame) {
             drop(ring.push((port, mbuf)));
+            if let Some(bell) = &bell {
+                bell.ring();
+            }
         }
     })
 }
@@ -67,7 +79,7 @@ impl KeeperThread {
         out: KeeperOut,
         announce: Arc<AtomicBool>,
     ) -> Self {
-        Self { keeper, wanted, out, announce, waiting: None }
+        Self { keeper, wanted, out, announce, waiting: None, counted: (0, 0) }
     }
 
     /// Lets it take over connections as their backends answer.
@@ -77,21 +89,29 @@ impl KeeperThread {
 
     /// Runs until `stop`.
     pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
+        let mut rest = Rest::new(REST, LONG_REST);
         while !stop.load(Ordering::Relaxed) {
-            self.turn(clock.now_ms());
-            std::thread::sleep(REST);
+            let busy = self.turn(clock.now_ms());
+            std::thread::sleep(rest.after(busy));
         }
     }
 
-    pub(crate) fn turn(&mut self, now_ms: u64) {
-        let Self { keeper, wanted, out, announce, waiting } = self;
+    /// Whether there was anything to do.
+    pub(crate) fn turn(&mut self, now_ms: u64) -> bool {
+        let Self { keeper, wanted, out, announce, waiting, counted } = self;
         if let Some((shared, waiting)) = waiting {
             waiting.attend(shared, now_ms);
         }
-        keeper.turn(now_ms, drain(wanted, HOPS_PER_TURN), out);
-        if announce.swap(false, Ordering::Relaxed) {
+        let mut asked = 0_usize;
+        let wanted = drain(wanted, HOPS_PER_TURN).inspect(|_| asked += 1);
+        keeper.turn(now_ms, wanted, out);
+        let announces = announce.swap(false, Ordering::Relaxed);
+        if announces {
             keeper.announce(out);
         }
+        let now = (keeper.removed(), keeper.connections());
+        let change = std::mem::replace(counted, now) != now;
+        asked > 0 || change || announces
     }
 }
 

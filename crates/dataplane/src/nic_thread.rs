@@ -11,7 +11,7 @@ use state::{CounterSet, counters};
 
 use crate::clock::Clock;
 use crate::device::Ends;
-use crate::idle::{Idle, Waiter};
+use crate::idle::{Bell, Idle, Waiter};
 
 /// Frames moved at once.
 pub(crate) const BURST: usize = 32;
@@ -33,6 +33,8 @@ pub(crate) struct NicThread {
     counters: Arc<CounterSet<NicCounter>>,
     clock: Clock,
     idle: Idle,
+    /// Wakes the worker that polls the host queues.
+    bell: Option<Arc<Bell>>,
 }
 
 /// One frame's place while the burst is sorted into queues.
@@ -47,14 +49,14 @@ struct Sorted {
 
 impl NicThread {
     /// The loop of `nic` between these ends.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         nic: Nic,
         ends: Ends,
         counters: Arc<CounterSet<NicCounter>>,
         clock: Clock,
-        idle: Idle,
+        (idle, bell): (Idle, Option<Arc<Bell>>),
     ) -> Self {
-        Self { nic, ends, counters, clock, idle }
+        Self { nic, ends, counters, clock, idle, bell }
     }
 
     /// Runs until `stop`.
@@ -65,7 +67,7 @@ impl NicThread {
             ports: (0..self.ends.to_ports.len()).map(|_| Batch::default()).collect(),
             sending: Batch::default(),
         };
-        let mut waiter = Waiter::new(self.idle);
+        let mut waiter = Waiter::new(self.idle, None, Arc::default());
         while !stop.load(Ordering::Relaxed) {
             let moved = self.receive(&mut sorted) + self.send(&mut sorted);
             waiter.round(moved);
@@ -130,6 +132,9 @@ impl NicThread {
             }
             ring.enqueue_burst(batch);
             lose(batch, &self.counters, NicCounter::QueueFull);
+            if let Some(bell) = &self.bell {
+                bell.ring();
+            }
         }
     }
 

@@ -13,11 +13,14 @@ use offload::{Explained, OffloadCause, Rules, RulesReport};
 
 use crate::clock::Clock;
 use crate::counted_flows::CountedFlows;
+use crate::idle::Rest;
 use crate::outbox::OffloadRequest;
 use crate::rings::drain;
 
-/// How long the thread rests between two turns.
+/// How long the thread rests between two turns, and while there are neither rules nor
+/// requests. A question ends a rest.
 const REST: Duration = Duration::from_millis(1);
+const LONG_REST: Duration = Duration::from_millis(10);
 /// Requests taken from one ring in one turn.
 const REQUESTS_PER_TURN: usize = 4096;
 /// How long a question waits for its answer: so short that the control thread's whole
@@ -84,12 +87,13 @@ impl OffloadThread {
     /// Runs until `stop`, then takes back every rule from the NICs. The
     /// workers still run then.
     pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
+        let mut rest = Rest::new(REST, LONG_REST);
         while !stop.load(Ordering::Relaxed) {
             for nic in &self.nics {
                 nic.advance(clock.now_ns());
             }
-            self.turn(clock.now_ms());
-            std::thread::sleep(REST);
+            let busy = self.turn(clock.now_ms());
+            self.rest(rest.after(busy));
         }
         let rules = self.rules.report().connections.now().rules;
         let flows = self.flows.iter_mut().map(|flows| &mut **flows as &mut dyn FlowPort);
@@ -103,24 +107,39 @@ impl OffloadThread {
         }
     }
 
-    pub(crate) fn turn(&mut self, now_ms: u64) {
+    /// Whether there are rules or requests.
+    pub(crate) fn turn(&mut self, now_ms: u64) -> bool {
         self.turn_began_ms.store(now_ms, Ordering::Relaxed);
-        let requests = drain(&mut self.requests, REQUESTS_PER_TURN);
+        let mut asked = 0_usize;
+        let requests = drain(&mut self.requests, REQUESTS_PER_TURN).inspect(|_| asked += 1);
         self.rules.turn(now_ms, requests, &mut by_port(&mut self.flows));
         self.turn_began_ms.store(AT_REST, Ordering::Relaxed);
-        // The thread that has asked may have lost patience.
-        for question in self.questions.try_iter() {
-            match question {
-                Question::Report(answer) => drop(answer.send(self.rules.report())),
-                Question::Explain(conns, answer) => {
-                    let explain = |conn: &ConnId| self.rules.explain(*conn);
-                    drop(answer.send(conns.iter().map(explain).collect()));
-                }
-                Question::Causes(conns, answer) => {
-                    let cause = |conn: &ConnId| self.rules.cause(*conn);
-                    drop(answer.send(conns.iter().map(cause).collect()));
-                }
-            }
+        self.questions.try_iter().for_each(|question| answer(&self.rules, question));
+        asked > 0 || self.rules.has_work()
+    }
+
+    /// Answers questions for `time`, or until the first of them.
+    fn rest(&self, time: Duration) {
+        match self.questions.recv_timeout(time) {
+            Ok(question) => answer(&self.rules, question),
+            Err(RecvTimeoutError::Timeout) => {}
+            // Nobody can ask any more.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(time),
+        }
+    }
+}
+
+/// Answers a question; the thread that has asked may have lost patience.
+fn answer(rules: &Rules, question: Question) {
+    match question {
+        Question::Report(answer) => drop(answer.send(rules.report())),
+        Question::Explain(conns, answer) => {
+            let explain = |conn: &ConnId| rules.explain(*conn);
+            drop(answer.send(conns.iter().map(explain).collect()));
+        }
+        Question::Causes(conns, answer) => {
+            let cause = |conn: &ConnId| rules.cause(*conn);
+            drop(answer.send(conns.iter().map(cause).collect()));
         }
     }
 }

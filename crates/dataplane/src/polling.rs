@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::error::StartError;
 use crate::exception_thread::{ForKernel, TO_KERNEL};
 use crate::handover::{self, Ends};
-use crate::idle::Idle;
+use crate::idle::{Bell, Idle, Naps};
 use crate::nic_thread::NicThread;
 use crate::outbox::{MbufOutbox, OffloadRequest, TxPort};
 use crate::report::WorkerView;
@@ -53,6 +53,7 @@ pub(crate) struct Hands {
     views: Vec<WorkerView>,
     loops: Vec<WorkerLoop>,
     catchers: Vec<rtrb::Producer<Catcher>>,
+    bell: Option<Arc<Bell>>,
 }
 
 impl Hands {
@@ -89,6 +90,11 @@ impl Hands {
     /// Takes the rings by which the workers get their parts of captures.
     pub(crate) fn take_catchers(&mut self) -> Vec<rtrb::Producer<Catcher>> {
         std::mem::take(&mut self.catchers)
+    }
+
+    /// What wakes the only worker; `None`: nothing does.
+    pub(crate) fn bell(&self) -> Option<Arc<Bell>> {
+        self.bell.clone()
     }
 
     /// Starts the emulated NICs, then the workers.
@@ -152,19 +158,26 @@ impl<'a> Crew<'a> {
             }
             self.deal(PortId(at as u16), receive, send, &mut shares);
         }
-        let nics = devices.iter_mut().filter_map(|device| self.nic_thread(device)).collect();
-        let mut hands = Hands { nics, ..Hands::default() };
+        // Workers make no system call for each other, and a real card rings no bell.
+        let rings = count == 1 && devices.iter().all(|device| device.emulated.is_some());
+        let bell = rings.then(Arc::<Bell>::default);
+        let nics = devices.iter_mut().filter_map(|device| self.nic_thread(device, bell.as_ref()));
+        let mut hands = Hands { nics: nics.collect(), bell, ..Hands::default() };
         for (number, (share, ends)) in shares.into_iter().zip(handover::rings(count)).enumerate() {
             self.worker(number, (share, ends), std::mem::take(&mut injected), &mut hands)?;
         }
         Ok(hands)
     }
 
-    fn nic_thread(&self, device: &mut Device) -> Option<(NicThread, Option<u16>)> {
+    fn nic_thread(
+        &self,
+        device: &mut Device,
+        bell: Option<&Arc<Bell>>,
+    ) -> Option<(NicThread, Option<u16>)> {
         let emulated = device.emulated.as_mut()?;
         let ends = emulated.ends.take()?;
         let (nic, counters) = (emulated.nic.clone(), Arc::clone(&emulated.counters));
-        let thread = NicThread::new(nic, ends, counters, self.clock, self.idle);
+        let thread = NicThread::new(nic, ends, counters, self.clock, (self.idle, bell.cloned()));
         Some((thread, emulated.core))
     }
 
@@ -191,7 +204,9 @@ impl<'a> Crew<'a> {
         let (queues, counters) = (share.receive.len(), pipeline.counters());
         let counters_of_loop = Arc::clone(&cycles);
         hands.loops.push(WorkerLoop { counters: counters_of_loop, queues, burst });
-        hands.views.push(WorkerView::new(queues, burst, Arc::clone(&cycles), counters));
+        let naps = Arc::<Naps>::default();
+        let rounds = (Arc::clone(&cycles), Arc::clone(&naps));
+        hands.views.push(WorkerView::new(queues, burst, rounds, counters));
         let outbox = MbufOutbox {
             ports: share.send,
             offload,
@@ -203,7 +218,8 @@ impl<'a> Crew<'a> {
             counters: pipeline.counters(),
         };
         let (shared, clock, idle) = (Arc::clone(self.shared), self.clock, self.idle);
-        let settings = LoopSettings { counters: cycles, clock, idle, burst };
+        let bell = hands.bell();
+        let settings = LoopSettings { counters: cycles, clock, idle, bell, naps, burst };
         let (catcher, catchers) = rtrb::RingBuffer::new(CATCHERS);
         hands.catchers.push(catcher);
         let taken = Taken { injected, handed_over: ends.from, catchers };

@@ -20,6 +20,7 @@ use crate::checks;
 use crate::clock::Clock;
 use crate::connections::Search;
 use crate::control;
+use crate::idle::Naps;
 use crate::link::Outcome;
 use crate::offload_thread::RulesDesk;
 use crate::packets::stories;
@@ -40,6 +41,7 @@ pub(crate) struct WorkerView {
     /// Packets received at once.
     burst: usize,
     cycles: Arc<LoopCounters>,
+    naps: Arc<Naps>,
     counters: Arc<Counters>,
     /// The reading at the start of the present window.
     window: LoopReading,
@@ -345,11 +347,11 @@ impl WorkerView {
     pub(crate) fn new(
         queues: usize,
         burst: usize,
-        cycles: Arc<LoopCounters>,
+        (cycles, naps): (Arc<LoopCounters>, Arc<Naps>),
         counters: Arc<Counters>,
     ) -> Self {
         let (window, last) = (LoopReading::default(), LoopReading::default());
-        Self { queues, burst, cycles, counters, window, last }
+        Self { queues, burst, cycles, naps, counters, window, last }
     }
 
     fn close_window(&mut self) {
@@ -366,6 +368,7 @@ impl WorkerView {
     fn status(&self, worker: usize, buckets: u64) -> WorkerStatus {
         let counters = self.counters.metrics().map(|own| (own.name.to_owned(), own.value));
         let counters: BTreeMap<String, u64> = counters.collect();
+        let (naps, slept_ns) = self.naps.read();
         WorkerStatus {
             worker,
             queues: self.queues,
@@ -374,6 +377,8 @@ impl WorkerView {
             util: self.last.util(),
             util_plus: self.util_plus(),
             totals: self.cycles.read(),
+            naps,
+            slept_ms: slept_ns / 1_000_000,
             dropped: dropped(&counters).values().sum(),
             counters,
         }

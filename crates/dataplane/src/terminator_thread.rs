@@ -18,6 +18,7 @@ use tls::{Finished, Pool, Refused, Started};
 use wire::{FlowKey, Headers, TcpFlags, ethernet, vlan};
 
 use crate::clock::Clock;
+use crate::idle::{Bell, Rest};
 use crate::rings::drain;
 use crate::tls_terms::TlsTerms;
 use crate::worker::Injected;
@@ -34,8 +35,12 @@ const PER_TURN: usize = 64;
 const PATIENCE: u32 = 200;
 /// How long it rests: workers make no system call to wake it.
 const REST: Duration = Duration::from_micros(100);
-/// The same while there is no connection.
+/// The same while there is no connection, and while no packet comes either: the first
+/// connection after that waits as long at most.
 const LONG_REST: Duration = Duration::from_millis(1);
+const LONGEST_REST: Duration = Duration::from_millis(5);
+/// The same while no service terminates TLS.
+const WITHOUT_SERVICE: Duration = Duration::from_millis(50);
 /// Bytes around an IP packet that a buffer must have room for.
 const ETHERNET: usize = 14;
 
@@ -56,6 +61,8 @@ pub(crate) struct Ways {
     /// To the keeper, which resolves next hops.
     pub(crate) resolve: rtrb::Producer<HopId>,
     pub(crate) pool: Mempool,
+    /// Wakes the worker that sends.
+    pub(crate) bell: Option<Arc<Bell>>,
 }
 
 /// What surrounds the terminator.
@@ -109,14 +116,18 @@ impl TerminatorThread {
     /// Runs until `stop`.
     pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
         let mut quiet = 0_u32;
+        let mut rest = Rest::new(LONG_REST, LONGEST_REST);
         while !stop.load(Ordering::Relaxed) {
             if self.turn(clock.now_ms()) {
                 quiet = 0;
+                rest.after(true);
                 continue;
             }
             quiet = quiet.saturating_add(1);
             if self.terminator.usage().connections == 0 {
-                std::thread::sleep(LONG_REST);
+                let between = rest.after(false);
+                let pause = if self.surroundings.has_service() { between } else { WITHOUT_SERVICE };
+                std::thread::sleep(pause);
             } else if quiet > PATIENCE {
                 std::thread::sleep(REST);
             } else {
@@ -172,8 +183,16 @@ impl Surroundings {
         }
     }
 
+    /// Whether a service terminates TLS.
+    fn has_service(&self) -> bool {
+        self.snapshot.services.services().iter().any(service::Service::is_terminated)
+    }
+
     /// Sends what waits, as far as there is room.
     fn flush(&mut self) {
+        if let Some(bell) = self.ways.bell.as_ref().filter(|_| !self.waiting.is_empty()) {
+            bell.ring();
+        }
         while let Some(packet) = self.waiting.pop_front() {
             if let Err(rtrb::PushError::Full(packet)) = self.ways.send.push(packet) {
                 self.waiting.push_front(packet);

@@ -12,7 +12,7 @@ use crate::balancing::Census;
 use crate::catcher::{Arrival, Catcher};
 use crate::clock::Clock;
 use crate::handover::{self, HandedOver};
-use crate::idle::{Idle, Waiter};
+use crate::idle::{Bell, Idle, Naps, Waiter};
 use crate::outbox::MbufOutbox;
 use crate::poll_schedule::PollSchedule;
 use crate::rings::drain;
@@ -41,6 +41,9 @@ pub(crate) struct LoopSettings {
     pub(crate) counters: Arc<LoopCounters>,
     pub(crate) clock: Clock,
     pub(crate) idle: Idle,
+    /// Rung by all threads that give it packets, if they do.
+    pub(crate) bell: Option<Arc<Bell>>,
+    pub(crate) naps: Arc<Naps>,
     /// Packets received at once, at most [`BURST`]: the paper's B for one queue.
     pub(crate) burst: usize,
 }
@@ -100,7 +103,8 @@ impl Worker {
             handed_over: ArrayVec::new(),
             schedule: PollSchedule::new(self.queues.len()),
         };
-        let mut waiter = Waiter::new(self.settings.idle);
+        let LoopSettings { idle, bell, naps, .. } = &self.settings;
+        let mut waiter = Waiter::new(*idle, bell.clone(), Arc::clone(naps));
         while !stop.load(Ordering::Relaxed) {
             self.pipeline.begin();
             turn.schedule.begin();

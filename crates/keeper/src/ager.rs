@@ -83,6 +83,12 @@ impl Ager {
         shared.table().tidy(settings.buckets_per_tick);
     }
 
+    /// Connections in the table.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.table().len()
+    }
+
     /// Connections removed so far.
     #[must_use]
     pub const fn removed(&self) -> u64 {

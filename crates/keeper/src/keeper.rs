@@ -65,6 +65,12 @@ impl Keeper {
         self.ager.removed()
     }
 
+    /// Connections in the table.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.ager.connections()
+    }
+
     /// Counters of the packets that originate here.
     #[must_use]
     pub fn counters(&self) -> Arc<Counters> {

@@ -10,7 +10,7 @@ use crate::config::{Device, LabRun};
 use crate::flood::{self, Attack, Attacker, Dawdler, Holder, Visitor};
 use crate::{
     Balancer, Lab, LabError, LabOptions, Stop, answers, crash, demo, dns, health, http, https,
-    kernel, latency, nf, pair, reload, topology, vm_check, xdp,
+    idle, kernel, latency, nf, pair, reload, topology, vm_check, xdp,
 };
 
 /// The commands of `hnlb lab`.
@@ -131,6 +131,19 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Measure what HNLB costs while nothing happens, by thread, and how late the first packet after a pause is
+    #[command(after_help = "Example: hnlb lab idle --seconds 10 --json")]
+    Idle {
+        /// Seconds for which nothing happens
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+        /// Round trips, each after 20 ms in which nothing happens
+        #[arg(long, default_value_t = 200)]
+        count: u32,
+        /// Print a JSON object a row instead of the table
+        #[arg(long)]
+        json: bool,
+    },
     /// Kill, stop and cut off backends, with health checks: no request may fail once HNLB knows
     Health {
         /// How packets get to the backends
@@ -221,6 +234,9 @@ pub enum LabCommand {
         to: std::net::SocketAddr,
         /// How often
         count: u32,
+        /// Microseconds between two of them
+        #[arg(long, default_value_t = 200)]
+        pause_us: u32,
     },
     /// Answer HTTP requests as their paths say: the server behind `http --compare`
     #[command(hide = true)]
@@ -313,7 +329,13 @@ impl LabCommand {
             Self::Kernel { encoding } => kernel::run(binary, &stop, &encoding),
             Self::Blast { to, count } => kernel::blast(to, count, &stop),
             Self::Echo { at } => latency::echo(at, &stop),
-            Self::Ping { to, count } => latency::ping(to, count, &stop),
+            Self::Ping { to, count, pause_us } => {
+                let pause = std::time::Duration::from_micros(pause_us.into());
+                latency::ping(to, count, pause, &stop)
+            }
+            Self::Idle { seconds, count, json } => {
+                idle::run(binary, &stop, &idle::Options { seconds, count, json })
+            }
             Self::Demo { mode, encoding } => demo::run(binary, &stop, mode, &encoding),
             Self::Reload { reloads, seed, mode: modes, encoding: encodings } => {
                 let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());

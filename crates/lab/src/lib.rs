@@ -36,6 +36,7 @@ mod host;
 mod http;
 pub mod http_bench;
 mod https;
+mod idle;
 mod kernel;
 mod lab;
 pub mod latency;

@@ -209,6 +209,11 @@ impl<E: Environment> Offloader<E> {
         self.ports.iter().map(PortRules::doomed).sum()
     }
 
+    /// Whether a connection has rules, or waits for some.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.connections.is_empty()
+    }
+
     /// The present state, and the counts since the start.
     #[must_use]
     pub fn stats(&self) -> OffloadStats {

@@ -51,6 +51,12 @@ impl Rules {
         self.connections.tick(now_ms, flows);
     }
 
+    /// Whether there are rules, or connections that are to get some.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.connections.has_work() || self.stateless.rules() > 0
+    }
+
     /// Destroys every rule. Returns how many the cards would not destroy.
     pub fn shutdown(&mut self, flows: &mut [&mut dyn FlowPort]) -> usize {
         self.stateless.shutdown(flows) + self.connections.shutdown(flows)

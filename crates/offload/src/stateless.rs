@@ -127,7 +127,8 @@ impl StatelessRules {
         }
     }
 
-    fn rules(&self) -> usize {
+    /// Rules in all cards.
+    pub(crate) fn rules(&self) -> usize {
         self.sides.iter().map(Side::rules).sum()
     }
 

@@ -141,6 +141,10 @@ pub struct WorkerStatus {
     /// REF, OPS, np, nb since the start.
     #[serde(rename = "loop")]
     pub totals: LoopReading,
+    /// How often it has slept since the start because nothing came.
+    pub naps: u64,
+    /// Milliseconds that it has slept.
+    pub slept_ms: u64,
     /// Packets that it dropped, for all reasons together.
     pub dropped: u64,
     /// Its counters.

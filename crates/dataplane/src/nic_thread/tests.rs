@@ -41,7 +41,8 @@ fn bench(name: &str, pool: &Mempool) -> Bench {
         to_ports: vec![],
         from_ports: vec![],
     };
-    let thread = NicThread::new(nic.unwrap(), ends, Arc::default(), Clock::start(), Idle::Yield);
+    let thread =
+        NicThread::new(nic.unwrap(), ends, Arc::default(), Clock::start(), (Idle::Yield, None));
     let (from_wire, on_wire) = (wire.to_port.pop().unwrap(), wire.from_port.pop().unwrap());
     Bench { thread, from_wire, on_wire, host, from_workers, _wire: wire.port }
 }

@@ -43,6 +43,7 @@ alone! {
     balancing::nothing_moves_if_it_is_off,
     traffic::what_comes_in_goes_out_and_counts_add_up,
     traffic::several_workers_share_the_traffic,
+    traffic::an_idle_worker_sleeps,
     traffic::matched_by_the_emulated_nic_and_no_rule_left,
     failures::a_missing_second_device_leaves_nothing_running,
     failures::too_many_queues_name_the_key,

@@ -196,3 +196,23 @@ pub(crate) fn matched_by_the_emulated_nic_and_no_rule_left() {
     let log = log.text();
     assert!(log.contains("all rules are destroyed rules=8"), "{log}");
 }
+
+/// A worker that finds nothing polls once a nap, and the emulated NIC, which wakes it, lets
+/// its naps grow.
+pub(crate) fn an_idle_worker_sleeps() {
+    const NAPS: u64 = 200;
+    let bench = Bench::new();
+    bench.incoming(&[]);
+    let config = bench.config(&bench.device(), NIC, "[workers]\nidle = \"yield\"");
+    let engine = bench.start(&config);
+    bench.wait("readiness", |status| status.ready && status.waiting_for.is_empty());
+    let first = bench.wait("a nap", |status| status.workers[0].naps > 0).workers.remove(0);
+    let enough = first.naps + NAPS;
+    let last = bench.wait("more naps", |status| status.workers[0].naps >= enough).workers.remove(0);
+    engine.stop();
+    let (naps, slept_ms) = (last.naps - first.naps, last.slept_ms - first.slept_ms);
+    let rounds = (last.totals.polls - first.totals.polls) / last.queues as u64;
+    // The keeper's announcements wake it a few times at the start.
+    assert!(rounds < naps + 1000, "{rounds} rounds in {naps} naps");
+    assert!(slept_ms > naps, "{slept_ms} ms in {naps} naps");
+}

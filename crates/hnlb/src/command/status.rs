@@ -156,14 +156,23 @@ fn waiting(status: &Status) -> String {
 fn worker_line(page: &mut String, worker: &WorkerStatus) {
     let _ = writeln!(
         page,
-        "worker {:<5} util {:>5.1} %  util+ {:>5.1} %  {} queues{}, {} packets",
+        "worker {:<5} util {:>5.1} %  util+ {:>5.1} %  {} queues{}, {} packets{}",
         worker.worker,
         worker.util * 100.0,
         worker.util_plus * 100.0,
         worker.queues,
         if worker.buckets > 0 { format!(", {} buckets", worker.buckets) } else { String::new() },
-        worker.totals.packets
+        worker.totals.packets,
+        slept(worker)
     );
+}
+
+/// What a worker has slept, if it sleeps at all.
+fn slept(worker: &WorkerStatus) -> String {
+    match worker.naps {
+        0 => String::new(),
+        naps => format!(", slept {:.1} s in {naps} naps", worker.slept_ms as f64 / 1000.0),
+    }
 }
 
 /// How buckets moved between workers, where there are several.

@@ -34,11 +34,11 @@ pub fn echo(at: SocketAddr, stop: &Stop) -> Result<bool, LabError> {
 }
 
 /// Sends `count` packets one after the other and prints each round trip in
-/// nanoseconds, a line each; `lost` for one without an answer.
+/// nanoseconds, a line each, with a pause behind each; `lost` for one without an answer.
 ///
 /// # Errors
 /// If the socket can't be opened, or the stop is requested.
-pub fn ping(to: SocketAddr, count: u32, stop: &Stop) -> Result<bool, LabError> {
+pub fn ping(to: SocketAddr, count: u32, pause: Duration, stop: &Stop) -> Result<bool, LabError> {
     let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
     let socket = socket(SocketAddr::new(any, 0))?;
     socket.connect(to).map_err(LabError::io(format!("connect to {to}")))?;
@@ -50,7 +50,7 @@ pub fn ping(to: SocketAddr, count: u32, stop: &Stop) -> Result<bool, LabError> {
             None => text += "lost\n",
         }
         // Not back to back: each meets a system at rest.
-        std::thread::sleep(Duration::from_micros(200));
+        std::thread::sleep(pause);
     }
     print!("{text}");
     Ok(true)
