@@ -103,12 +103,7 @@ pub(crate) fn write(
 
 /// Whether the client asks for the connection to last, if it says so.
 fn keeps(request: &Request<'_>) -> Option<bool> {
-    let lists = |token: &[u8]| {
-        let mut elements =
-            request.values("connection").flat_map(|value| value.split(|byte| *byte == b','));
-        elements.any(|element| element.trim_ascii().eq_ignore_ascii_case(token))
-    };
-    match (lists(b"close"), lists(b"keep-alive")) {
+    match (request.lists("close"), request.lists("keep-alive")) {
         (true, _) => Some(false),
         (false, true) => Some(true),
         (false, false) => None,

@@ -1,4 +1,6 @@
 //! The header of a request, read strictly (RFC 9112, RFC 9110).
+use std::ops::Range;
+
 use arrayvec::ArrayVec;
 
 use crate::refusal::Refusal;
@@ -53,6 +55,8 @@ pub struct Request<'a> {
     pub upgrades: bool,
     /// Bytes of the header, up to and with the empty line.
     pub length: usize,
+    /// Among which of the fields those named Connection are.
+    connection: Range<usize>,
 }
 
 impl<'a> Request<'a> {
@@ -81,9 +85,13 @@ impl<'a> Request<'a> {
         let (path, authority) = split_target(method, target)?;
         let host = host(&fields, minor, authority)?;
         let body = body(&fields, minor)?;
-        let upgrades = minor == 1 && has(&fields, "upgrade") && lists(&fields, "upgrade");
-        check_connection(&fields)?;
-        Ok(Some(Self { method, target, path, host, minor, fields, body, upgrades, length: at }))
+        let connection = named_connection(&fields);
+        check_connection(fields.get(connection.clone()).unwrap_or_default())?;
+        let (upgrades, length) = (minor == 1 && has(&fields, "upgrade"), at);
+        let mut request =
+            Self { method, target, path, host, minor, fields, body, upgrades, length, connection };
+        request.upgrades &= request.lists("upgrade");
+        Ok(Some(request))
     }
 
     /// The query of the target with its question mark; empty if it has none.
@@ -112,8 +120,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn is_hop_by_hop(&self, field: &Field<'_>) -> bool {
         ["connection", "keep-alive", "proxy-connection", "te"].iter().any(|name| field.is(name))
-            || tokens(&self.fields, "connection")
-                .any(|token| token.eq_ignore_ascii_case(field.name.as_bytes()))
+            || self.lists(field.name)
+    }
+
+    /// Whether the Connection field lists `token`.
+    pub(crate) fn lists(&self, token: &str) -> bool {
+        let fields = self.fields.get(self.connection.clone()).unwrap_or_default();
+        tokens(fields).any(|own| own.eq_ignore_ascii_case(token.as_bytes()))
     }
 }
 
@@ -220,16 +233,19 @@ fn has(fields: &[Field<'_>], name: &str) -> bool {
     fields.iter().any(|field| field.is(name))
 }
 
-/// The elements of all fields with this name (RFC 9110 section 5.6.1).
-fn tokens<'a>(fields: &'a [Field<'a>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-    let values = fields.iter().filter(move |field| field.is(name));
-    let elements = values.flat_map(|field| field.value.split(|byte| *byte == b','));
-    elements.map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+/// From the first field with the name Connection to the last: what it lists is asked for
+/// each field, and most requests have none or one.
+fn named_connection(fields: &[Field<'_>]) -> Range<usize> {
+    let is = |field: &Field<'_>| field.is("connection");
+    let Some(first) = fields.iter().position(is) else { return 0..0 };
+    first..fields.iter().rposition(is).map_or(first, |last| last + 1)
 }
 
-/// Whether the Connection field lists `token`.
-fn lists(fields: &[Field<'_>], token: &str) -> bool {
-    tokens(fields, "connection").any(|own| own.eq_ignore_ascii_case(token.as_bytes()))
+/// The elements of all fields with the name Connection (RFC 9110 section 5.6.1).
+fn tokens<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = &'a [u8]> {
+    let values = fields.iter().filter(|field| field.is("connection"));
+    let elements = values.flat_map(|field| field.value.split(|byte| *byte == b','));
+    elements.map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 
 fn host<'a>(
@@ -297,10 +313,9 @@ pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
 /// request goes or how long it is.
 fn check_connection(fields: &[Field<'_>]) -> Result<(), Refusal> {
     let vital = ["host", "content-length", "transfer-encoding", "cookie", "authorization"];
-    if vital.iter().any(|name| lists(fields, name)) {
-        return Err(Refusal::Connection);
-    }
-    Ok(())
+    let is_vital =
+        |token: &[u8]| vital.iter().any(|name| token.eq_ignore_ascii_case(name.as_bytes()));
+    if tokens(fields).any(is_vital) { Err(Refusal::Connection) } else { Ok(()) }
 }
 
 #[cfg(test)]

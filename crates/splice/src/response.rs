@@ -198,12 +198,20 @@ impl Responses {
     pub(crate) fn part(&mut self, bytes: &[u8]) -> Result<(usize, Option<Head>), BadResponse> {
         match &mut self.state {
             State::StatusLine | State::Field => {
-                for (at, byte) in bytes.iter().enumerate() {
-                    if let Some(head) = self.byte(*byte)? {
-                        return Ok((at + 1, Some(head)));
+                let mut at = 0;
+                while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+                    let end = rest.iter().position(|byte| *byte == b'\n');
+                    let (run, _) = rest.split_at(end.unwrap_or(rest.len()));
+                    self.run(run)?;
+                    at += run.len();
+                    if end.is_some() {
+                        at += 1;
+                        if let Some(head) = self.line_ends()? {
+                            return Ok((at, Some(head)));
+                        }
                     }
                 }
-                Ok((bytes.len(), None))
+                Ok((at, None))
             }
             State::Body(left) => {
                 let (left, passed) = (*left, (*left).min(bytes.len() as u64));
@@ -221,28 +229,49 @@ impl Responses {
         }
     }
 
-    /// A byte of a header.
-    fn byte(&mut self, byte: u8) -> Result<Option<Head>, BadResponse> {
+    /// Counts bytes of a header, of which `len` have come.
+    const fn count(&mut self, len: usize) -> Result<(), BadResponse> {
         if self.header == 0 && self.waiting.count == 0 {
             return Err(BadResponse::NotAsked);
         }
-        self.header += 1;
-        if self.header > MAX_HEADER {
-            return Err(BadResponse::TooLong);
+        self.header = self.header.saturating_add(len as u32);
+        if self.header > MAX_HEADER { Err(BadResponse::TooLong) } else { Ok(()) }
+    }
+
+    /// Bytes of a line, none of which ends it.
+    fn run(&mut self, run: &[u8]) -> Result<(), BadResponse> {
+        let Some((last, before)) = run.split_last() else { return Ok(()) };
+        let old = self.line.last().copied();
+        let allowed = (MAX_HEADER.saturating_sub(self.header) as usize).min(run.len());
+        let read = run.get(..allowed).unwrap_or_default();
+        let counted = self.count(run.len());
+        if counted == Err(BadResponse::NotAsked) {
+            return counted;
         }
-        let last = self.line.last().copied();
+        // A CR is the last byte but one of a line, or it is none of it.
+        let early = before.get(..allowed.saturating_sub(1)).unwrap_or_default();
+        let misplaced = old == Some(b'\r') && !read.is_empty();
+        if misplaced || early.contains(&b'\r') || read.contains(&0) {
+            return Err(BadResponse::Field);
+        }
+        counted?;
+        self.line_length += run.len() as u32;
         // Of a long line only its beginning is kept, and its last byte.
-        if self.line.is_full() {
+        let room = self.line.remaining_capacity().min(run.len());
+        let kept = run.get(..room).unwrap_or_default();
+        let fits = self.line.try_extend_from_slice(kept).is_ok() && room == run.len();
+        if !fits {
             self.line.pop();
+            self.line.push(*last);
         }
+        Ok(())
+    }
+
+    /// The byte that ends a line has come.
+    fn line_ends(&mut self) -> Result<Option<Head>, BadResponse> {
+        self.count(1)?;
+        let last = self.line.last().copied();
         self.line_length += 1;
-        if byte != b'\n' {
-            if last == Some(b'\r') || byte == 0 {
-                return Err(BadResponse::Field);
-            }
-            self.line.push(byte);
-            return Ok(None);
-        }
         if last != Some(b'\r') {
             return Err(BadResponse::Field);
         }
