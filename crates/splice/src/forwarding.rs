@@ -1,6 +1,6 @@
 //! The header as the backend gets it.
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use arrayvec::ArrayVec;
 
@@ -129,7 +129,10 @@ fn forwarded(
 ) -> Option<()> {
     let (ip, scheme) = (added.client.ip(), added.scheme);
     let mut text = ArrayVec::<u8, 64>::new();
-    write!(text, "{ip}").ok()?;
+    match ip {
+        IpAddr::V4(ip) => write_v4(&mut text, ip)?,
+        IpAddr::V6(ip) => write!(text, "{ip}").ok()?,
+    }
     field(block, changes, "X-Forwarded-For", &[&text])?;
     field(block, changes, "X-Forwarded-Proto", &[scheme.as_bytes()])?;
     // IPv6 addresses are quoted (RFC 7239 section 6), and so are hosts with a port.
@@ -146,14 +149,42 @@ fn forwarded(
     if !host.is_empty() {
         field(block, changes, "X-Forwarded-Host", &[host])?;
     }
-    text.clear();
-    write!(text, "{:016x}", added.id).ok()?;
-    field(block, changes, "X-Request-Id", &[&text])
+    let digits = added.id.to_be_bytes().map(|byte| [byte >> 4, byte & 15].map(digit));
+    field(block, changes, "X-Request-Id", &[digits.as_flattened()])
+}
+
+const fn digit(value: u8) -> u8 {
+    if value < 10 { b'0' + value } else { b'a' + value - 10 }
+}
+
+/// As `write!` does, which costs ten times as many instructions.
+fn write_v4(text: &mut ArrayVec<u8, 64>, ip: Ipv4Addr) -> Option<()> {
+    for (at, octet) in ip.octets().into_iter().enumerate() {
+        let [hundreds, tens, ones] = [octet / 100, octet / 10 % 10, octet % 10].map(digit);
+        let digits = [hundreds, tens, ones];
+        let skipped = usize::from(octet < 100) + usize::from(octet < 10);
+        if at > 0 {
+            text.try_push(b'.').ok()?;
+        }
+        text.try_extend_from_slice(digits.get(skipped..)?).ok()?;
+    }
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_written_as_everybody_writes_them() {
+        for octet in 0..=255 {
+            let ip = Ipv4Addr::new(octet, 255 - octet, octet / 2, 10);
+            let mut text = ArrayVec::new();
+            write_v4(&mut text, ip).unwrap();
+            assert_eq!(std::str::from_utf8(&text).unwrap(), ip.to_string());
+        }
+    }
+
     use crate::blocks::Blocks;
 
     fn written(text: &str, changes: &Changes<'_>) -> String {

@@ -55,9 +55,14 @@ pub struct Request<'a> {
     pub upgrades: bool,
     /// Bytes of the header, up to and with the empty line.
     pub length: usize,
-    /// Among which of the fields those named Connection are.
+    /// Among which of the fields those named Connection are, and whether they list anything
+    /// but `close` and `keep-alive`.
     connection: Range<usize>,
+    lists_fields: bool,
 }
+
+/// What the Connection field of nearly all requests lists, if anything.
+const USUAL: [&str; 2] = ["close", "keep-alive"];
 
 impl<'a> Request<'a> {
     /// Reads the header at the beginning of `bytes`. `None`: it goes on behind them.
@@ -86,10 +91,21 @@ impl<'a> Request<'a> {
         let host = host(&fields, minor, authority)?;
         let body = body(&fields, minor)?;
         let connection = named_connection(&fields);
-        check_connection(fields.get(connection.clone()).unwrap_or_default())?;
+        let lists_fields = check_connection(fields.get(connection.clone()).unwrap_or_default())?;
         let (upgrades, length) = (minor == 1 && has(&fields, "upgrade"), at);
-        let mut request =
-            Self { method, target, path, host, minor, fields, body, upgrades, length, connection };
+        let mut request = Self {
+            method,
+            target,
+            path,
+            host,
+            minor,
+            fields,
+            body,
+            upgrades,
+            length,
+            connection,
+            lists_fields,
+        };
         request.upgrades &= request.lists("upgrade");
         Ok(Some(request))
     }
@@ -125,6 +141,9 @@ impl<'a> Request<'a> {
 
     /// Whether the Connection field lists `token`.
     pub(crate) fn lists(&self, token: &str) -> bool {
+        if !self.lists_fields && !USUAL.iter().any(|usual| usual.eq_ignore_ascii_case(token)) {
+            return false;
+        }
         let fields = self.fields.get(self.connection.clone()).unwrap_or_default();
         tokens(fields).any(|own| own.eq_ignore_ascii_case(token.as_bytes()))
     }
@@ -310,12 +329,20 @@ pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
 }
 
 /// A field that the Connection field lists is removed: never one that says where the
-/// request goes or how long it is.
-fn check_connection(fields: &[Field<'_>]) -> Result<(), Refusal> {
+/// request goes or how long it is. Whether it lists any.
+fn check_connection(fields: &[Field<'_>]) -> Result<bool, Refusal> {
     let vital = ["host", "content-length", "transfer-encoding", "cookie", "authorization"];
-    let is_vital =
-        |token: &[u8]| vital.iter().any(|name| token.eq_ignore_ascii_case(name.as_bytes()));
-    if tokens(fields).any(is_vital) { Err(Refusal::Connection) } else { Ok(()) }
+    let is_of = |names: &[&str], token: &[u8]| {
+        names.iter().any(|name| token.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let mut lists_fields = false;
+    for token in tokens(fields).filter(|token| !is_of(&USUAL, token)) {
+        if is_of(&vital, token) {
+            return Err(Refusal::Connection);
+        }
+        lists_fields = true;
+    }
+    Ok(lists_fields)
 }
 
 #[cfg(test)]

@@ -200,15 +200,17 @@ impl Responses {
             State::StatusLine | State::Field => {
                 let mut at = 0;
                 while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-                    let end = rest.iter().position(|byte| *byte == b'\n');
-                    let (run, _) = rest.split_at(end.unwrap_or(rest.len()));
+                    let special = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
+                    let length = rest.iter().position(special).unwrap_or(rest.len());
+                    let (run, behind) = rest.split_at(length);
                     self.run(run)?;
-                    at += run.len();
-                    if end.is_some() {
-                        at += 1;
-                        if let Some(head) = self.line_ends()? {
-                            return Ok((at, Some(head)));
-                        }
+                    at += length;
+                    let Some((special, _)) = behind.split_first() else { break };
+                    at += 1;
+                    if *special != b'\n' {
+                        self.run(&[*special])?;
+                    } else if let Some(head) = self.line_ends()? {
+                        return Ok((at, Some(head)));
                     }
                 }
                 Ok((at, None))
@@ -238,23 +240,15 @@ impl Responses {
         if self.header > MAX_HEADER { Err(BadResponse::TooLong) } else { Ok(()) }
     }
 
-    /// Bytes of a line, none of which ends it.
+    /// Bytes of a line, none of which ends it: a CR or a zero comes alone.
     fn run(&mut self, run: &[u8]) -> Result<(), BadResponse> {
-        let Some((last, before)) = run.split_last() else { return Ok(()) };
-        let old = self.line.last().copied();
-        let allowed = (MAX_HEADER.saturating_sub(self.header) as usize).min(run.len());
-        let read = run.get(..allowed).unwrap_or_default();
-        let counted = self.count(run.len());
-        if counted == Err(BadResponse::NotAsked) {
-            return counted;
-        }
-        // A CR is the last byte but one of a line, or it is none of it.
-        let early = before.get(..allowed.saturating_sub(1)).unwrap_or_default();
-        let misplaced = old == Some(b'\r') && !read.is_empty();
-        if misplaced || early.contains(&b'\r') || read.contains(&0) {
+        let Some(last) = run.last() else { return Ok(()) };
+        // The first byte counts before it is looked at, and those behind it afterwards.
+        self.count(1)?;
+        if self.line.last() == Some(&b'\r') || *last == 0 {
             return Err(BadResponse::Field);
         }
-        counted?;
+        self.count(run.len() - 1)?;
         self.line_length += run.len() as u32;
         // Of a long line only its beginning is kept, and its last byte.
         let room = self.line.remaining_capacity().min(run.len());
