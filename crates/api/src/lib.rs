@@ -25,6 +25,7 @@ mod page;
 mod patience;
 mod refused;
 mod remote;
+mod request_metrics;
 mod role;
 mod routes;
 mod sampler;

@@ -327,7 +327,7 @@ mod tests {
 
     use status::{
         AnnounceStatus, AnnouncedVip, AnswersBelow, AutoscalingStatus, BackendStatus, FirstAnswers,
-        HealthStatus, ServiceStatus, WorkerStatus,
+        HealthStatus, RequestsStatus, ServiceStatus, WorkerStatus,
     };
 
     use super::*;
@@ -346,9 +346,19 @@ mod tests {
             }),
             ..BackendStatus::default()
         };
+        let requests = RequestsStatus {
+            responses: [1, 200, 3, 40, 5].into(),
+            own: [0, 0, 0, 6, 7].into(),
+            first_bytes: FirstAnswers {
+                count: 249,
+                sum_ms: 500,
+                below: vec![AnswersBelow { ms: 5, count: 248 }],
+            },
+        };
         let name = "a \"strange\" name\\".to_owned();
         let service = ServiceStatus {
             name,
+            requests: Some(requests.clone()),
             backends: (0..backends).map(backend).collect(),
             first_answers: FirstAnswers {
                 count: 9,
@@ -461,6 +471,29 @@ mod tests {
             format!("_sum{{{service}}} 1.5"),
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn responses_are_counted_by_class_and_by_who_gave_them() {
+        let mut status = whole(1);
+        let requests = status.services[0].requests.clone();
+        status.services[0].backends[0].requests = requests;
+        let text = render(&status);
+        families(&text);
+        let service = "service=\"a \\\"strange\\\" name\\\\\"";
+        for line in [
+            format!("hnlb_service_responses_total{{{service},by=\"backend\",class=\"2xx\"}} 200\n"),
+            format!("hnlb_service_responses_total{{{service},by=\"hnlb\",class=\"5xx\"}} 7\n"),
+            format!("hnlb_service_first_byte_seconds_sum{{{service}}} 0.5\n"),
+            format!(
+                "hnlb_backend_responses_total{{{service},backend=\"10.0.0.0:80\",id=\"0.1\",class=\"4xx\"}} 40\n"
+            ),
+            format!(
+                "hnlb_backend_first_byte_seconds_bucket{{{service},backend=\"10.0.0.0:80\",id=\"0.1\",le=\"0.005\"}} 248\n"
+            ),
+        ] {
+            assert!(text.contains(&line), "{line}");
+        }
     }
 
     /// A rule or a panel about a metric that isn't there would stay silent.

@@ -1,7 +1,8 @@
 //! Services and their backends as metrics.
-use status::{BackendStatus, FirstAnswers, Status};
+use status::{BackendStatus, Status};
 
 use crate::open_metrics::{Kind, OpenMetrics};
+use crate::request_metrics::{histogram, requests};
 use crate::traffic_metrics::traffic;
 
 /// A metric of a backend: its name, its sentence, its value.
@@ -43,6 +44,7 @@ pub(crate) fn services(text: &mut OpenMetrics, status: &Status) {
         embryonic.sample(&[("service", service.name.as_str())], service.embryonic.into());
     }
     traffic(text, status);
+    requests(text, status);
     health(text, status);
     let mut answers = text.family(
         ("hnlb_backend_first_answer_seconds", Kind::Gauge),
@@ -62,10 +64,7 @@ pub(crate) fn services(text: &mut OpenMetrics, status: &Status) {
         "From a connection's first packet to the first answer of its backend.",
     );
     for own in &status.services {
-        let FirstAnswers { count, sum_ms, below } = &own.first_answers;
-        let below = below.iter().map(|own| (f64::from(own.ms) / 1000.0, own.count));
-        let labels = [("service", own.name.as_str())];
-        answers.histogram(&labels, below, (*count, *sum_ms as f64 / 1000.0));
+        histogram(&mut answers, &[("service", own.name.as_str())], &own.first_answers);
     }
     let shares = || {
         let stateless =

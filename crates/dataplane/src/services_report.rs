@@ -4,11 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use offload::StatelessStats;
 use service::{Backend, Service};
-use state::{ANSWER_BOUNDS_MS, AnswerTimes, Carried, Shared};
+use state::{ANSWER_BOUNDS_MS, AnswerTimes, CLASSES, Carried, Shared};
 
 use crate::stateless_report;
 use status::{
-    AnswersBelow, BackendStatus, FirstAnswers, HealthStatus, ServiceStatus, TrafficStatus,
+    AnswersBelow, BackendStatus, FirstAnswers, HealthStatus, RequestsStatus, ServiceStatus,
+    TrafficStatus,
 };
 
 /// What is known of backends beside the service table.
@@ -29,6 +30,7 @@ pub(crate) fn services(
     let table = &snapshot.services;
     let status = |service: &Service, removed: bool| {
         let port = service.port().map_or_else(|| "any".to_owned(), |port| port.to_string());
+        let reads = service.reads_requests();
         let backend = |backend: &Backend| BackendStatus {
             id: backend.id.0,
             generation: backend.generation,
@@ -38,6 +40,7 @@ pub(crate) fn services(
             health: (known.health)(service.name(), backend).filter(|_| !removed),
             active: u64::from(shared.loads().connections(backend.id)),
             traffic: traffic(shared.totals().backend(backend.id)),
+            requests: reads.then(|| requests(&shared.totals().backend(backend.id), [0; CLASSES])),
             first_answer_ms: first_answer_ms(shared.loads().latency(backend.id)),
             next_hop: (known.next_hop)(backend.address),
         };
@@ -58,6 +61,7 @@ pub(crate) fn services(
             embryonic: shared.table().connections_of(service.id())[1],
             traffic: sum,
             first_answers: first_answers(&answers.answers),
+            requests: reads.then(|| requests(&answers, shared.totals().alone(service.id()))),
             backends,
             departed,
             stateless: stateless_report::of(service, stateless),
@@ -81,6 +85,14 @@ fn traffic(carried: Carried) -> TrafficStatus {
         resets_by_client,
         resets_by_backend,
         refused,
+    }
+}
+
+fn requests(carried: &Carried, own: [u64; CLASSES]) -> RequestsStatus {
+    RequestsStatus {
+        responses: carried.responses.into(),
+        own: own.into(),
+        first_bytes: first_answers(&carried.first_bytes),
     }
 }
 
@@ -109,9 +121,8 @@ fn endpoint(backend: &Backend) -> String {
 #[cfg(test)]
 mod tests {
     use config::Config;
-    use flow::Direction;
+    use flow::{Account, Direction};
     use setup::{PortFacts, Seed};
-    use state::Account;
     use wire::Mac;
 
     use super::*;

@@ -275,7 +275,7 @@ impl World for Surroundings {
         }
         let sticks = sticky.is_some();
         if let Some(backend) = kept
-            && service.stays(group, |own| at(own) == backend)
+            && service.stays(group, |own| at(own) == backend).is_some()
         {
             return Ok(Route::Backend { backend, sticks });
         }

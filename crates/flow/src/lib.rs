@@ -7,6 +7,7 @@
 //! configuration file, so that every other crate can depend on it.
 #![forbid(unsafe_code)]
 
+mod account;
 mod admission;
 mod affinity;
 mod all_down;
@@ -27,6 +28,7 @@ mod stateless;
 mod transport;
 mod word;
 
+pub use account::Account;
 pub use admission::AdmissionPolicy;
 pub use affinity::Affinity;
 pub use all_down::AllDown;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use admission::Budget;
 use conntrack::ConnId;
 use dpdk::flow::{Counters, FlowError, FlowPort, Rule, RuleHandle};
-use flow::{Direction, Encoding, PortId};
-use state::{Account, BackendCounts};
+use flow::{Account, Direction, Encoding, PortId};
+use state::BackendCounts;
 use wire::FlowKey;
 
 use self::capacity::Capacity;

@@ -1,10 +1,10 @@
 //! What every stage uses while the pipeline processes one burst.
 use conntrack::Action;
-use flow::{HopId, InterfaceId};
+use flow::{Account, HopId, InterfaceId};
 use l3::Interface;
 use packet::PacketBuf;
 use service::Delivery;
-use state::{Account, BackendCounts, Counter, Counters, Shared, Snapshot, Source};
+use state::{BackendCounts, Counter, Counters, Shared, Snapshot, Source};
 use wire::{Headers, Malformed, TcpFlags, ethernet, vlan};
 
 use crate::Outbox;

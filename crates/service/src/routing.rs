@@ -303,15 +303,15 @@ impl Service {
         self.routing().is_some_and(|routing| !routing.is_empty(group))
     }
 
-    /// Whether a connection at a backend for which `is` holds stays there with a request
-    /// for `group`: that backend is one of the group's that take requests, and requests
-    /// are not scheduled one by one.
+    /// The backend for which `is` holds, if a connection stays there with a request for
+    /// `group`: that backend is one of the group's that take requests, and requests are not
+    /// scheduled one by one.
     #[must_use]
-    pub fn stays(&self, group: GroupId, is: impl Fn(&Backend) -> bool) -> bool {
-        let Some(routing) = self.routing() else { return false };
+    pub fn stays(&self, group: GroupId, is: impl Fn(&Backend) -> bool) -> Option<&Backend> {
+        let routing = self.routing()?;
         let places = routing.group(group).into_iter().flat_map(Group::places);
         let mut backends = places.filter_map(|place| self.at(place));
-        routing.rebalance == Rebalance::Never && backends.any(is)
+        backends.find(|own| routing.rebalance == Rebalance::Never && is(own))
     }
 
     /// The name of the cookie that leads clients to their backends again, if there is one.

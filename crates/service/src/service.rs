@@ -342,6 +342,12 @@ impl Service {
         self.routing.is_some()
     }
 
+    /// Whether the L7 agent reads its clients' requests.
+    #[must_use]
+    pub fn reads_requests(&self) -> bool {
+        self.routing.as_ref().is_some_and(|own| !own.is_tls() && !own.terminates)
+    }
+
     /// Whether the L7 agent takes its packets.
     #[inline]
     #[must_use]

@@ -226,7 +226,7 @@ impl Agent {
         self.table.close(at, now_ms);
         let Some(conn) = self.table.get(at) else { return Fate::Unknown };
         let ends = |conn: &Conn| conn.backend.map(|backend| [backend, conn.client()]);
-        let (old, was_half) = (ends(conn), conn.state == State::Half);
+        let (old, was_half, load) = (ends(conn), conn.state == State::Half, conn.load());
         let fate = act(&mut self.common, conn, world);
         if let Some(conn) = self.table.get(at).filter(|conn| conn.held) {
             self.common.go_on(conn, now_ms, world);
@@ -248,6 +248,10 @@ impl Agent {
         let begins = old != new && matches!(state, State::Connecting(_));
         if was_half && state != State::Half {
             self.common.half_open -= 1;
+        }
+        if load != conn.load() {
+            load.into_iter().for_each(|backend| world.left(backend));
+            conn.load().into_iter().for_each(|backend| world.joined(backend));
         }
         if begins {
             self.common.connect(conn, world);

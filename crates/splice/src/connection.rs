@@ -2,7 +2,7 @@
 use std::net::SocketAddr;
 
 use arrayvec::ArrayVec;
-use flow::ServiceId;
+use flow::{Account, BackendId, Direction, ServiceId};
 
 use crate::blocks::{Block, Blocks, FIRST_FLIGHT};
 use crate::clocks::Clocks;
@@ -11,7 +11,7 @@ use crate::framing::Chunked;
 use crate::options::{Change, MapEdge, Offer, STAMPS_LEN, Stamps};
 use crate::response::Responses;
 use crate::segment::{ECN, Received};
-use crate::world::{Speaks, Terms};
+use crate::world::{Peer, Speaks, Terms};
 
 /// Backends that a request is offered to, at most.
 pub(crate) const TRIES: usize = 3;
@@ -111,6 +111,8 @@ pub(crate) struct Conn {
     pub(crate) block: Option<Block>,
     pub(crate) edits: Edits,
     pub(crate) backend: Option<SocketAddr>,
+    /// Whose counts the packets of the last backend are.
+    pub(crate) id: BackendId,
     pub(crate) tried: ArrayVec<SocketAddr, TRIES>,
     /// Whether all requests of the connection go to the backend; otherwise each is routed
     /// by itself, and responses are read.
@@ -129,7 +131,7 @@ pub(crate) struct Conn {
     /// Whether the request in `block` is not for this backend: it waits until all before
     /// it are answered. The backend that it goes to then, if that is known.
     pub(crate) held: bool,
-    pub(crate) instead: Option<SocketAddr>,
+    pub(crate) instead: Option<Peer>,
     pub(crate) instead_terms: Terms,
     /// The backend's responses, and the first of its bytes that has not been read.
     pub(crate) responses: Responses,
@@ -161,8 +163,20 @@ impl Conn {
         (self.state, self.since_ms) = (state, now_ms);
     }
 
-    /// Takes a backend's terms.
-    pub(crate) const fn take(&mut self, terms: Terms) {
+    /// For whom a packet of its backend's counts, or one to its backend.
+    pub(crate) const fn account(&self, direction: Direction) -> Account {
+        Account { backend: self.id, direction }
+    }
+
+    /// The backend that it is a connection of, as long as both are in use.
+    pub(crate) fn load(&self) -> Option<BackendId> {
+        let is_open = matches!(self.state, State::Connecting(_) | State::Open);
+        (self.backend.is_some() && is_open).then_some(self.id)
+    }
+
+    /// Gets a backend, and its terms.
+    pub(crate) const fn join(&mut self, backend: Peer, terms: Terms) {
+        (self.backend, self.id) = (Some(backend.at), backend.id);
         let Terms { keeps, rewrites, sticks } = terms;
         (self.keeps, self.rewrites, self.sticks) = (keeps, rewrites, sticks);
         (self.blind, self.guesses) = (false, false);

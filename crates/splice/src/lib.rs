@@ -63,4 +63,4 @@ pub use request::{Body, Field, MAX_FIELDS, Request};
 pub use response::{Asked, BadResponse, Head, MAX_WAITING, Responses};
 pub use settings::{Settings, Usage};
 pub use steady::{Leave, Steady};
-pub use world::{Answer, Choice, Event, Fate, Inquiry, MAX_ANSWER, Response, Speaks, Terms, World};
+pub use world::{Answer, Choice, Event, Fate, Inquiry, MAX_ANSWER, Peer, Response, Speaks, Terms, World};

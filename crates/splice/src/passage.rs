@@ -2,7 +2,7 @@
 //! their packets get.
 use std::net::IpAddr;
 
-use flow::{HopId, InterfaceId};
+use flow::{Account, BackendId, Direction, HopId, InterfaceId};
 use wire::{FastHeader, FastRewrite, checksum};
 
 use crate::ends::Ends;
@@ -86,6 +86,8 @@ pub struct Passage<const K: usize> {
     open: bool,
     /// Whether a packet has passed since [`Self::close`].
     used: bool,
+    /// Whose counts its packets are.
+    backend: BackendId,
     /// From the client, from the backend.
     ways: [Way<K>; 2],
 }
@@ -96,13 +98,15 @@ impl<const K: usize> Default for Passage<K> {
     fn default() -> Self {
         let rewrite = Ends::default().rewrite_to(&Ends::default());
         let ways = [Way { rewrite, exit: Exit::default() }; 2];
-        Self { steady: Steady::default(), open: false, used: false, ways }
+        let (steady, backend) = (Steady::default(), BackendId(0));
+        Self { steady, open: false, used: false, backend, ways }
     }
 }
 
 impl<const K: usize> Passage<K> {
-    /// Sets the ends: of the client's packets, and of its backend's.
-    pub(crate) fn join(&mut self, client: &Ends<K>, backend: &Ends<K>) {
+    /// Sets the ends: of the client's packets, and of those of its backend, which has `id`.
+    pub(crate) fn join(&mut self, [client, backend]: [&Ends<K>; 2], id: BackendId) {
+        self.backend = id;
         let exit = Exit::default();
         self.ways = [
             Way { rewrite: client.rewrite_to(&backend.turned()), exit },
@@ -147,6 +151,17 @@ impl<const K: usize> Passage<K> {
             Side::Client => client,
             Side::Backend => backend,
         }
+    }
+
+    /// For whom packets of `side` count.
+    #[inline(always)]
+    #[must_use]
+    pub const fn account(&self, side: Side) -> Account {
+        let direction = match side {
+            Side::Client => Direction::Forward,
+            Side::Backend => Direction::Reply,
+        };
+        Account { backend: self.backend, direction }
     }
 
     /// The addresses with which packets of `side` leave: source and destination.

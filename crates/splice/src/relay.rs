@@ -3,6 +3,7 @@ mod pieces;
 mod requests;
 mod responses;
 
+use flow::Direction;
 use packet::PacketBuf;
 use wire::Headers;
 
@@ -25,6 +26,7 @@ impl Conn {
             acknowledgement: self.told_server(self.acked),
             flags: self.flags(flags | self.congestion),
             window: self.window_to_backend(self.window, self.acked),
+            account: Some(self.account(Direction::Forward)),
         })
     }
 
@@ -89,6 +91,7 @@ impl Common {
             acknowledgement: conn.told_server(acknowledgement),
             flags: conn.flags(flags),
             window: conn.window_to_backend(window, acknowledgement),
+            account: None,
         };
         let map = |edge: u32, up: bool| conn.to_server(edge, up);
         let change = conn.change_to_backend(got.stamps(packet.bytes()), &map);
@@ -101,7 +104,7 @@ impl Common {
             return Fate::Taken;
         }
         conn.note_end(got, 0, now_ms);
-        world.relay(packet, headers, backend.ip());
+        world.relay(packet, headers, backend.ip(), conn.account(Direction::Forward));
         Fate::Relayed
     }
 
@@ -172,6 +175,7 @@ impl Common {
             acknowledgement: if got.has(ACK) { told } else { 0 },
             flags: conn.flags(flags),
             window: conn.own_window(false),
+            account: Some(conn.account(Direction::Reply)),
         };
         let client = conn.client().ip();
         if conn.granted.timestamps && !conn.server.timestamps && !got.has(RST) {
@@ -183,7 +187,7 @@ impl Common {
             return Fate::Malformed;
         }
         conn.note_end(got, 1, now_ms);
-        world.relay(packet, headers, client);
+        world.relay(packet, headers, client, conn.account(Direction::Reply));
         Fate::Relayed
     }
 }

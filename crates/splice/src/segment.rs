@@ -1,6 +1,7 @@
 //! TCP segments as the agent reads, makes and changes them.
 use std::net::SocketAddr;
 
+use flow::Account;
 use packet::PacketBuf;
 use wire::{Headers, Net, TcpFlags, checksum, ipv4, ipv6, tcp};
 
@@ -22,12 +23,19 @@ pub(crate) struct Outline {
     pub(crate) acknowledgement: u32,
     pub(crate) flags: u8,
     pub(crate) window: u16,
+    /// For whom it counts once it is sent.
+    pub(crate) account: Option<Account>,
 }
 
 impl Outline {
     /// A RST that acknowledges nothing.
     pub(crate) const fn reset(src: SocketAddr, dst: SocketAddr, sequence: u32) -> Self {
-        Self { src, dst, sequence, acknowledgement: 0, flags: RST, window: 0 }
+        Self { src, dst, sequence, acknowledgement: 0, flags: RST, window: 0, account: None }
+    }
+
+    /// The same, for the counts of `account`.
+    pub(crate) const fn of(self, account: Account) -> Self {
+        Self { account: Some(account), ..self }
     }
 }
 
@@ -57,6 +65,7 @@ impl Received {
             acknowledgement: repr.acknowledgement,
             flags: repr.flags.0,
             window: repr.window,
+            account: None,
         };
         let options = l4 + tcp::LEN;
         Some(Self { outline, options, data: options + segment.options.len(), end, l3, l4 })

@@ -2,6 +2,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use flow::BackendId;
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 
@@ -61,11 +62,11 @@ impl<const K: usize> Paths<K> {
         }
     }
 
-    fn join(&mut self, slot: usize, client: [SocketAddr; 2], backend: [SocketAddr; 2]) {
+    fn join(&mut self, slot: usize, [client, backend]: [Pair; 2], id: BackendId) {
         if let (Some(client), Some(backend)) = (Ends::of(client), Ends::of(backend))
             && let Some(passage) = self.passages.get_mut(slot)
         {
-            passage.join(&client, &backend);
+            passage.join([&client, &backend], id);
         }
     }
 }
@@ -166,12 +167,13 @@ impl Table {
             self.v4.remove(old, place);
             self.v6.remove(old, place);
         }
-        let client = self.slots.get(at).and_then(Option::as_ref).map(|conn| conn.ends);
-        if let Some((client, new)) = client.zip(new) {
+        let conn = self.slots.get(at).and_then(Option::as_ref);
+        if let Some((conn, new)) = conn.zip(new) {
+            let (client, id) = (conn.ends, conn.id);
             if self.v4.add(new, place) {
-                self.v4.join(at, client, new);
+                self.v4.join(at, [client, new], id);
             } else if self.v6.add(new, place) {
-                self.v6.join(at, client, new);
+                self.v6.join(at, [client, new], id);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the agent needs of its surroundings.
 use std::net::{IpAddr, SocketAddr};
 
-use flow::ServiceId;
+use flow::{Account, BackendId, ServiceId};
 use wire::Headers;
 
 use crate::blocks::{Block, FIRST_FLIGHT};
@@ -9,13 +9,22 @@ use crate::changes::Changes;
 use crate::request::Request;
 use crate::{Hello, Refusal, Rejection};
 
+/// A backend of the world's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its address and port.
+    pub at: SocketAddr,
+    /// Whose counts its packets are.
+    pub id: BackendId,
+}
+
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// To a backend.
     Backend {
-        /// Its address and port.
-        backend: SocketAddr,
+        /// The backend.
+        backend: Peer,
         /// What it and its connection get.
         terms: Terms,
     },
@@ -50,7 +59,7 @@ pub struct Response {
     /// The service.
     pub service: ServiceId,
     /// Which backend has sent it.
-    pub backend: SocketAddr,
+    pub backend: BackendId,
     /// Its status code.
     pub status: u16,
     /// The time from the request's departure to the end of the header, in milliseconds.
@@ -140,11 +149,13 @@ pub trait World<B> {
     /// A packet of `len` bytes; `None` if there is no memory.
     fn fresh(&mut self, len: usize) -> Option<B>;
 
-    /// Sends a received packet on to `to`. `headers` says where its parts are.
-    fn relay(&mut self, packet: B, headers: &Headers, to: IpAddr);
+    /// Sends a received packet on to `to`, which counts for `account`. `headers` says where
+    /// its parts are.
+    fn relay(&mut self, packet: B, headers: &Headers, to: IpAddr, account: Account);
 
-    /// Sends a packet that the agent has made, but for its Ethernet addresses.
-    fn send(&mut self, packet: B, to: IpAddr);
+    /// Sends a packet that the agent has made, but for its Ethernet addresses. It counts for
+    /// `account`, unless it is between the client and the agent alone.
+    fn send(&mut self, packet: B, to: IpAddr, account: Option<Account>);
 
     /// What clients of `service` begin with.
     fn speaks(&self, service: ServiceId) -> Speaks;
@@ -154,7 +165,7 @@ pub trait World<B> {
     ///
     /// # Errors
     /// Why the connection goes to no backend.
-    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<SocketAddr, Rejection>;
+    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<Peer, Rejection>;
 
     /// The backend for a request, if there is one besides those that were tried already,
     /// or what is answered in the place of one.
@@ -184,8 +195,17 @@ pub trait World<B> {
         None
     }
 
+    /// A backend has one connection more.
+    fn joined(&mut self, _: BackendId) {}
+
+    /// A backend has one connection less.
+    fn left(&mut self, _: BackendId) {}
+
     /// A backend has answered a request.
     fn responded(&mut self, _: &Response) {}
+
+    /// The agent has answered a request to a service itself, with this status code.
+    fn answered(&mut self, _: ServiceId, _: u16) {}
 
     /// Counts an event.
     fn count(&mut self, event: Event);

@@ -1,25 +1,20 @@
 //! What one thread has sent on for each backend.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flow::{BackendId, Direction};
+use flow::{Account, BackendId, Direction, ServiceId};
 
-/// Ids that a backend can have.
+/// Ids that a backend, or a service, can have.
 const IDS: usize = 1 << 16;
-
-/// For which backend a packet counts, and which way it goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Account {
-    /// The backend.
-    pub backend: BackendId,
-    /// To the backend, or from it.
-    pub direction: Direction,
-}
 
 /// Milliseconds that an answer took less than, by place of [`AnswerTimes::counts`]; the last
 /// place has all others.
-pub const ANSWER_BOUNDS_MS: [u16; 11] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 3000];
+pub const ANSWER_BOUNDS_MS: [u16; 13] =
+    [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 3000, 10_000, 30_000];
 /// Numbers of a histogram of answers: a count for each bound and one beyond, and the sum.
 const ANSWER_NUMBERS: usize = ANSWER_BOUNDS_MS.len() + 2;
+
+/// Classes of status codes: 1xx to 5xx.
+pub const CLASSES: usize = 5;
 
 /// How soon first answers came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +55,10 @@ pub struct Carried {
     /// How soon backends answered new connections, in modes in which answers pass the load
     /// balancer.
     pub answers: AnswerTimes,
+    /// Final responses to requests, by the class of their status code: 101, 2xx to 5xx.
+    pub responses: [u64; CLASSES],
+    /// How soon they came: from the request's departure to the end of the response's header.
+    pub first_bytes: AnswerTimes,
 }
 
 impl Carried {
@@ -85,11 +84,13 @@ impl Carried {
             asked: op(self.asked, other.asked),
             refused: op(self.refused, other.refused),
             answers: self.answers.by_number(other.answers, op),
+            responses: std::array::from_fn(|at| op(self.responses[at], other.responses[at])),
+            first_bytes: self.first_bytes.by_number(other.first_bytes, op),
         }
     }
 }
 
-/// One thread's counts, by backend's id: written by that thread, read by anybody. 10 MiB
+/// One thread's counts, by backend's id: written by that thread, read by anybody. 21 MiB
 /// of addresses, of which the system gives memory to the ids that are in use.
 #[derive(Debug)]
 pub struct BackendCounts {
@@ -101,12 +102,19 @@ pub struct BackendCounts {
     events: Box<[[AtomicU64; 5]; IDS]>,
     /// By id: answers by time, and the sum of their times.
     answers: Box<[[AtomicU64; ANSWER_NUMBERS]; IDS]>,
+    /// By id: final responses by class, and as `answers` how soon they came.
+    responses: Box<[[AtomicU64; CLASSES]; IDS]>,
+    first_bytes: Box<[[AtomicU64; ANSWER_NUMBERS]; IDS]>,
+    /// By a service's id: what was answered without a backend, by class.
+    own: Box<[[AtomicU64; CLASSES]; IDS]>,
 }
 
 impl Default for BackendCounts {
     fn default() -> Self {
         let (ways, events) = (bytemuck::zeroed_box(), bytemuck::zeroed_box());
-        Self { ways, events, answers: bytemuck::zeroed_box() }
+        let [answers, first_bytes] = std::array::from_fn(|_| bytemuck::zeroed_box());
+        let [responses, own] = std::array::from_fn(|_| bytemuck::zeroed_box());
+        Self { ways, events, answers, responses, first_bytes, own }
     }
 }
 
@@ -150,12 +158,20 @@ impl BackendCounts {
 
     /// Counts the first answer of a connection, which took `after_ms` milliseconds.
     pub fn answered(&self, backend: BackendId, after_ms: u16) {
-        let Some([counts @ .., sum]) = self.answers.get(usize::from(backend.0)) else { return };
-        let place = ANSWER_BOUNDS_MS.iter().take_while(|bound| after_ms >= **bound).count();
-        if let Some(count) = counts.get(place) {
-            add(count, 1);
-            add(sum, after_ms.into());
-        }
+        note(&self.answers, backend, after_ms.into());
+    }
+
+    /// Counts a final response with this status code, whose header was whole `after_ms`
+    /// milliseconds behind its request.
+    pub fn responded(&self, backend: BackendId, status: u16, after_ms: u32) {
+        count_class(&self.responses, backend.0, status);
+        note(&self.first_bytes, backend, after_ms);
+    }
+
+    /// Counts a request to `service` that was answered with this status code, and by no
+    /// backend.
+    pub fn answered_alone(&self, service: ServiceId, status: u16) {
+        count_class(&self.own, service.0, status);
     }
 
     /// What was counted for `backend`.
@@ -163,7 +179,7 @@ impl BackendCounts {
     pub fn of(&self, backend: BackendId) -> Carried {
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let ways = Direction::BOTH
-            .map(|direction| self.ways[Account { backend, direction }.place()].each_ref().map(get));
+            .map(|direction| self.ways[place(Account { backend, direction })].each_ref().map(get));
         let events = self.events.get(usize::from(backend.0));
         let [opened, asked, refused, to, from] =
             events.map_or([0; 5], |numbers| numbers.each_ref().map(get));
@@ -175,21 +191,54 @@ impl BackendCounts {
             resets: [to, from],
             asked,
             refused,
-            answers: self.answers_of(backend),
+            answers: times(&self.answers, backend),
+            responses: classes(&self.responses, backend.0),
+            first_bytes: times(&self.first_bytes, backend),
         }
+    }
+
+    /// What of `service` was answered by no backend, by class.
+    #[must_use]
+    pub fn alone(&self, service: ServiceId) -> [u64; CLASSES] {
+        classes(&self.own, service.0)
     }
 }
 
-impl BackendCounts {
-    fn answers_of(&self, backend: BackendId) -> AnswerTimes {
-        let mut times = AnswerTimes::default();
-        if let Some([counts @ .., sum]) = self.answers.get(usize::from(backend.0)) {
-            let all = times.counts.iter_mut().zip(counts);
-            all.for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
-            times.sum_ms = sum.load(Ordering::Relaxed);
-        }
-        times
+/// Histograms, by a backend's id.
+type Histograms = [[AtomicU64; ANSWER_NUMBERS]; IDS];
+
+fn note(histograms: &Histograms, backend: BackendId, after_ms: u32) {
+    let Some([counts @ .., sum]) = histograms.get(usize::from(backend.0)) else { return };
+    let place = ANSWER_BOUNDS_MS.iter().take_while(|bound| after_ms >= u32::from(**bound)).count();
+    if let Some(count) = counts.get(place) {
+        add(count, 1);
+        add(sum, after_ms.into());
     }
+}
+
+fn times(histograms: &Histograms, backend: BackendId) -> AnswerTimes {
+    let mut times = AnswerTimes::default();
+    if let Some([counts @ .., sum]) = histograms.get(usize::from(backend.0)) {
+        let all = times.counts.iter_mut().zip(counts);
+        all.for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+        times.sum_ms = sum.load(Ordering::Relaxed);
+    }
+    times
+}
+
+/// Counts of responses by class, by an id.
+type Classes = [[AtomicU64; CLASSES]; IDS];
+
+fn count_class(all: &Classes, id: u16, status: u16) {
+    let class = usize::from(status / 100).wrapping_sub(1);
+    if let Some(count) = all.get(usize::from(id)).and_then(|own| own.get(class)) {
+        add(count, 1);
+    }
+}
+
+fn classes(all: &Classes, id: u16) -> [u64; CLASSES] {
+    let own = all.get(usize::from(id));
+    own.map_or([0; CLASSES], |own| own.each_ref().map(|count| count.load(Ordering::Relaxed)))
 }
 
 /// The packets of all backends.
@@ -206,17 +255,15 @@ impl Ways<'_> {
     /// Counts `packets` packets of `bytes` bytes together that were sent on.
     #[inline(always)]
     pub fn carry_many(self, account: Account, packets: u64, bytes: u64) {
-        let [all, size] = &self.0[account.place()];
+        let [all, size] = &self.0[place(account)];
         add(all, packets);
         add(size, bytes);
     }
 }
 
-impl Account {
-    #[inline(always)]
-    const fn place(self) -> usize {
-        (self.backend.0 as usize) << 1 | (self.direction as usize & 1)
-    }
+#[inline(always)]
+const fn place(account: Account) -> usize {
+    (account.backend.0 as usize) << 1 | (account.direction as usize & 1)
 }
 
 /// Only one thread writes, so a load and a store do.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{BackendId, ServiceId};
 
-use crate::{BackendCounts, Carried};
+use crate::{BackendCounts, CLASSES, Carried};
 
 /// The counts of every thread that sends packets on. An id that is lent to another backend
 /// begins at zero, and a service keeps what its former backends have counted. For the
@@ -22,6 +22,8 @@ struct Ended {
     before: HashMap<BackendId, Carried>,
     /// By service: all of its backends that are gone.
     services: HashMap<ServiceId, Carried>,
+    /// By service: what was answered by no backend when its id was last given back.
+    alone: HashMap<ServiceId, [u64; CLASSES]>,
 }
 
 impl BackendTotals {
@@ -46,6 +48,20 @@ impl BackendTotals {
         locked(&self.ended).services.get(&service).copied().unwrap_or_default()
     }
 
+    /// What of `service` was answered by no backend, by the class of the status code.
+    #[must_use]
+    pub fn alone(&self, service: ServiceId) -> [u64; CLASSES] {
+        let before = locked(&self.ended).alone.get(&service).copied().unwrap_or_default();
+        let ever = self.ever_alone(service);
+        std::array::from_fn(|at| ever[at].saturating_sub(before[at]))
+    }
+
+    fn ever_alone(&self, service: ServiceId) -> [u64; CLASSES] {
+        let writers = locked(&self.writers);
+        let all = writers.iter().map(|own| own.alone(service));
+        all.fold([0; CLASSES], |sum, own| std::array::from_fn(|at| sum[at] + own[at]))
+    }
+
     /// The backend of `service` that has the id `backend` is gone, and no thread counts
     /// anything for it any more.
     pub fn retire(&self, service: ServiceId, backend: BackendId) {
@@ -58,7 +74,10 @@ impl BackendTotals {
 
     /// `service` and its backends are gone.
     pub fn forget(&self, service: ServiceId) {
-        locked(&self.ended).services.remove(&service);
+        let alone = self.ever_alone(service);
+        let mut ended = locked(&self.ended);
+        ended.services.remove(&service);
+        ended.alone.insert(service, alone);
     }
 
     /// What was counted under the id `backend` since the start.
@@ -75,10 +94,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use flow::Direction;
+    use flow::{Account, Direction};
 
     use super::*;
-    use crate::{Account, AnswerTimes};
+    use crate::AnswerTimes;
 
     fn to(backend: u16) -> Account {
         Account { backend: BackendId(backend), direction: Direction::Forward }
@@ -100,7 +119,14 @@ mod tests {
             thread.answered(id, after_ms);
         }
         let mut answers = AnswerTimes { sum_ms: 5 + u64::from(u16::MAX), ..AnswerTimes::default() };
-        [0, 1, 2, 11].into_iter().for_each(|place| answers.counts[place] = 1);
+        [0, 1, 2, 13].into_iter().for_each(|place| answers.counts[place] = 1);
+        let mut first_bytes = AnswerTimes { sum_ms: 100_007, ..AnswerTimes::default() };
+        for (thread, status, after_ms, place) in
+            [(&first, 200, 7, 3), (&second, 503, 100_000, 13), (&first, 101, 0, 0)]
+        {
+            thread.responded(id, status, after_ms);
+            first_bytes.counts[place] += 1;
+        }
         let sum = Carried {
             packets: [1, 2],
             bytes: [60, 3000],
@@ -109,6 +135,8 @@ mod tests {
             asked: 1,
             refused: 1,
             answers,
+            responses: [1, 1, 0, 0, 1],
+            first_bytes,
         };
         assert_eq!((totals.backend(id), totals.gone(web)), (sum, Carried::default()));
         totals.retire(web, id);
@@ -120,6 +148,22 @@ mod tests {
         assert_eq!((totals.backend(id), totals.gone(web)), (Carried::default(), sum.plus(next)));
         totals.forget(web);
         assert_eq!(totals.gone(web), Carried::default());
+    }
+
+    #[test]
+    fn what_no_backend_answers_counts_for_the_service() {
+        let totals = BackendTotals::default();
+        let (first, second) = (totals.register(), totals.register());
+        let (web, other) = (ServiceId(3), ServiceId(4));
+        for (thread, status) in [(&first, 404), (&second, 499), (&first, 301), (&second, 0)] {
+            thread.answered_alone(web, status);
+        }
+        first.answered_alone(other, 503);
+        assert_eq!((totals.alone(web), totals.alone(other)), ([0, 0, 1, 2, 0], [0, 0, 0, 0, 1]));
+        totals.forget(web);
+        assert_eq!((totals.alone(web), totals.alone(other)), ([0; 5], [0, 0, 0, 0, 1]));
+        second.answered_alone(web, 200);
+        assert_eq!(totals.alone(web), [0, 1, 0, 0, 0]);
     }
 
     #[test]

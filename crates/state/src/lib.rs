@@ -22,7 +22,7 @@ mod snapshot;
 mod tunnels;
 
 pub use awaited::Awaited;
-pub use backend_counts::{ANSWER_BOUNDS_MS, Account, AnswerTimes, BackendCounts, Carried, Ways};
+pub use backend_counts::{ANSWER_BOUNDS_MS, AnswerTimes, BackendCounts, CLASSES, Carried, Ways};
 pub use backend_totals::BackendTotals;
 pub use claims::Claims;
 pub use counters::{Counter, Counters};

@@ -2,8 +2,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How soon the first answers to new connections came: SYN to SYN and ACK, or a datagram to
-/// the first one back. In one-way modes and for `protocol = "http"` none are counted.
+/// How soon first answers came. Of connections: SYN to SYN and ACK, or a datagram to the
+/// first one back; in one-way modes and for `protocol = "http"` none are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FirstAnswers {

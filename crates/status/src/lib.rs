@@ -9,6 +9,8 @@ mod capture;
 mod loop_reading;
 mod packet;
 mod picture;
+mod requests;
+mod requests_picture;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub use picture::{
     BackendPicture, BackendState, CounterPicture, Picture, PortPicture, ServicePicture, Totals,
     WorkerPicture,
 };
+pub use requests::{RequestsStatus, ResponseClasses};
+pub use requests_picture::RequestsPicture;
 pub use traffic::{TrafficPicture, TrafficStatus};
 
 /// The whole report.
@@ -331,6 +335,8 @@ pub struct ServiceStatus {
     pub traffic: TrafficStatus,
     /// How soon its backends answered new connections.
     pub first_answers: FirstAnswers,
+    /// What became of its requests, if its protocol is `http`.
+    pub requests: Option<RequestsStatus>,
     /// Its backends.
     pub backends: Vec<BackendStatus>,
     /// Backends that have left the configuration, and still carry connections.
@@ -419,6 +425,8 @@ pub struct BackendStatus {
     pub active: u64,
     /// What it has carried.
     pub traffic: TrafficStatus,
+    /// What it has answered to requests, if the service reads them.
+    pub requests: Option<RequestsStatus>,
     /// Milliseconds from a connection's first packet to the backend's first answer, as a
     /// moving mean; `None` if none has passed the load balancer.
     pub first_answer_ms: Option<f64>,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BackendStatus, PortStatus, ServiceStatus, Status, TrafficPicture, WorkerStatus};
+use crate::{
+    BackendStatus, PortStatus, RequestsPicture, ServiceStatus, Status, TrafficPicture, WorkerStatus,
+};
 
 /// What happens now. Rates are per second; without an earlier report they are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -125,6 +127,8 @@ pub struct ServicePicture {
     pub connections: u64,
     /// What it carries in a second.
     pub traffic: TrafficPicture,
+    /// What becomes of its requests.
+    pub requests: RequestsPicture,
     /// Its backends in the configuration.
     pub backends: usize,
     /// Those of them that get new connections.
@@ -149,6 +153,8 @@ pub struct BackendPicture {
     pub connections: u64,
     /// What it carries in a second.
     pub traffic: TrafficPicture,
+    /// What becomes of its requests.
+    pub requests: RequestsPicture,
     /// Milliseconds to its first answer; `None` if the scheduler measures none.
     pub first_answer_ms: Option<f64>,
     /// The next hop's Ethernet address, or why there is none.
@@ -320,19 +326,30 @@ impl<'a> Span<'a> {
     fn service(&self, now: &ServiceStatus) -> ServicePicture {
         let same = |own: &&ServiceStatus| (own.id, own.generation) == (now.id, now.generation);
         let before = self.before.and_then(|before| before.services.iter().find(same));
+        let requests = RequestsPicture::between(
+            before.and_then(|own| own.requests.as_ref()),
+            now.requests.as_ref(),
+            self.seconds,
+        );
         let before = before.map(|own| &own.traffic);
-        service(now, TrafficPicture::between(before, &now.traffic, self.seconds))
+        service(now, TrafficPicture::between(before, &now.traffic, self.seconds), requests)
     }
 
     fn all_backends(&self, now: &Status) -> Vec<BackendPicture> {
         let id = |own: &BackendStatus| (own.id, own.generation);
         let old = self.before.iter().flat_map(|before| &before.services).flat_map(backends);
-        let old: BTreeMap<_, _> = old.map(|(own, _)| (id(own), &own.traffic)).collect();
+        let old: BTreeMap<_, _> = old.map(|(own, _)| (id(own), own)).collect();
         let of = |service: &ServiceStatus| -> Vec<BackendPicture> {
             let picture = |(own, state): (&BackendStatus, _)| {
                 let before = old.get(&id(own)).copied();
+                let requests = RequestsPicture::between(
+                    before.and_then(|own| own.requests.as_ref()),
+                    own.requests.as_ref(),
+                    self.seconds,
+                );
+                let before = before.map(|own| &own.traffic);
                 let traffic = TrafficPicture::between(before, &own.traffic, self.seconds);
-                backend_picture(service, own, state, traffic)
+                backend_picture(service, own, state, (traffic, requests))
             };
             backends(service).map(picture).collect()
         };
@@ -358,7 +375,11 @@ fn count(counters: &BTreeMap<String, u64>, name: &str) -> u64 {
     counters.get(name).copied().unwrap_or_default()
 }
 
-fn service(own: &ServiceStatus, traffic: TrafficPicture) -> ServicePicture {
+fn service(
+    own: &ServiceStatus,
+    traffic: TrafficPicture,
+    requests: RequestsPicture,
+) -> ServicePicture {
     let all = own.backends.iter().chain(&own.departed);
     ServicePicture {
         name: own.name.clone(),
@@ -367,6 +388,7 @@ fn service(own: &ServiceStatus, traffic: TrafficPicture) -> ServicePicture {
         stateless: own.stateless.is_some(),
         connections: all.map(|backend| backend.active).sum(),
         traffic,
+        requests,
         backends: own.backends.len(),
         serving: own.backends.iter().filter(|backend| state(backend).serves()).count(),
     }
@@ -385,7 +407,7 @@ fn backend_picture(
     service: &ServiceStatus,
     own: &BackendStatus,
     state: BackendState,
-    traffic: TrafficPicture,
+    (traffic, requests): (TrafficPicture, RequestsPicture),
 ) -> BackendPicture {
     let why = match (state, &own.health) {
         (BackendState::Down, Some(health)) => health.last_failure.clone(),
@@ -401,6 +423,7 @@ fn backend_picture(
         weight: own.weight,
         connections: own.active,
         traffic,
+        requests,
         first_answer_ms: own.first_answer_ms,
         next_hop: own.next_hop.clone(),
     }

@@ -1,7 +1,7 @@
 //! The views: which table each makes of a picture.
 use status::{
-    BackendPicture, BackendState, CounterPicture, Picture, PortPicture, TrafficPicture,
-    WorkerPicture,
+    BackendPicture, BackendState, CounterPicture, Picture, PortPicture, RequestsPicture,
+    TrafficPicture, WorkerPicture,
 };
 
 use crate::table::{Cell, Column, Table, Tone};
@@ -71,6 +71,9 @@ impl View {
             Column::number("in bit/s", 8),
             Column::number("out bit/s", 8),
             Column::number("resets/s", 6),
+            Column::number("responses/s", 6),
+            Column::number("5xx/s", 6),
+            Column::number("first byte", 6),
         ];
         const BACKENDS: &[Column] = &[
             Column::text("service", 12),
@@ -85,6 +88,9 @@ impl View {
             Column::number("in bit/s", 8),
             Column::number("out bit/s", 8),
             Column::number("resets/s", 6),
+            Column::number("responses/s", 6),
+            Column::number("5xx/s", 6),
+            Column::number("first byte", 6),
             Column::text("next hop", 17),
         ];
         const WORKERS: &[Column] = &[
@@ -160,6 +166,19 @@ fn traffic(own: &TrafficPicture) -> [Cell; 5] {
     ]
 }
 
+fn milliseconds(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2} ms"))
+}
+
+/// Responses, those of the class 5xx, the mean time to the first byte.
+fn requests(own: &RequestsPicture) -> [Cell; 3] {
+    [
+        Cell::maybe(own.responses, rate),
+        Cell::maybe(own.server_errors, rate),
+        Cell::maybe(own.first_byte_ms, milliseconds),
+    ]
+}
+
 fn service(own: &status::ServicePicture) -> Vec<Cell> {
     let (state, tone) = match own {
         own if own.removed => ("removed", Tone::Warning),
@@ -168,6 +187,7 @@ fn service(own: &status::ServicePicture) -> Vec<Cell> {
         _ => ("up", Tone::Good),
     };
     let [opened, packets, to_backend, to_client, resets] = traffic(&own.traffic);
+    let [responses, errors, first_byte] = requests(&own.requests);
     vec![
         Cell::text(&own.name),
         Cell::text(&own.vip),
@@ -180,6 +200,9 @@ fn service(own: &status::ServicePicture) -> Vec<Cell> {
         to_backend,
         to_client,
         resets,
+        responses,
+        errors,
+        first_byte,
     ]
 }
 
@@ -189,9 +212,8 @@ fn backend(own: &BackendPicture) -> Vec<Cell> {
         BackendState::Down | BackendState::NoNextHop => Tone::Bad,
         _ => Tone::Warning,
     };
-    let milliseconds =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2} ms"));
     let [opened, packets, to_backend, to_client, resets] = traffic(&own.traffic);
+    let [responses, errors, first_byte] = requests(&own.requests);
     vec![
         Cell::text(&own.service),
         Cell::text(&own.address),
@@ -205,6 +227,9 @@ fn backend(own: &BackendPicture) -> Vec<Cell> {
         to_backend,
         to_client,
         resets,
+        responses,
+        errors,
+        first_byte,
         Cell::text(&own.next_hop),
     ]
 }

@@ -155,6 +155,7 @@ class Table {
 
 const text = (name, of, more = {}) => ({ name, text: (item) => of(item) ?? "", value: of, ...more });
 const number = (name, of, shown = count, more = {}) => ({ name, text: (item) => shown(of(item)), value: of, number: true, ...more });
+const milliseconds = (ms) => (ms === null || ms === undefined ? DASH : `${ms.toFixed(2)} ms`);
 const whole = (value) => (value === null || value === undefined ? DASH : String(value));
 
 // Tiles with a history each.
@@ -233,6 +234,9 @@ const services = new Table("services", {
     number("in bit/s", (own) => own.traffic.bytes_to_backend, bits),
     number("out bit/s", (own) => own.traffic.bytes_to_client, bits),
     number("resets/s", (own) => own.traffic.resets),
+    number("responses/s", (own) => own.requests.responses),
+    number("5xx/s", (own) => own.requests.server_errors),
+    number("first byte", (own) => own.requests.first_byte_ms, milliseconds),
     number("serving", (own) => own.serving, whole),
     number("backends", (own) => own.backends, whole),
     text("state", (own) => serviceState(own)[0], { tone: (own) => serviceState(own)[1] }),
@@ -303,7 +307,10 @@ const backends = new Table("backends", {
     number("in bit/s", (own) => own.traffic.bytes_to_backend, bits),
     number("out bit/s", (own) => own.traffic.bytes_to_client, bits),
     number("resets/s", (own) => own.traffic.resets),
-    number("first answer", (own) => own.first_answer_ms, (ms) => (ms === null ? DASH : `${ms.toFixed(2)} ms`)),
+    number("responses/s", (own) => own.requests.responses),
+    number("5xx/s", (own) => own.requests.server_errors),
+    number("first byte", (own) => own.requests.first_byte_ms, milliseconds),
+    number("first answer", (own) => own.first_answer_ms, milliseconds),
     text("next hop", (own) => own.next_hop),
     { name: "", made: (cell, item) => actions(cell, item) },
   ],

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use api::Client;
 use status::{
-    AnnouncedVip, BackendStatus, ClientConnections, Explanation, FirstAnswers, StatelessStatus,
+    AnnouncedVip, BackendStatus, ClientConnections, Explanation, FirstAnswers, RequestsStatus,
+    ResponseClasses, StatelessStatus,
     Status, TrafficStatus, WorkerStatus,
 };
 
@@ -218,7 +219,8 @@ fn services(page: &mut String, status: &Status) {
             "service      {} {}   id {}.{}   {} embryonic{removed}",
             service.name, service.vip, service.id, service.generation, service.embryonic
         );
-        first_answers(page, &service.first_answers);
+        times(page, "first answers", &service.first_answers);
+        service.requests.iter().for_each(|own| requests(page, own));
         match &service.stateless {
             Some(stateless) => shares(page, stateless),
             None => service.backends.iter().for_each(|own| {
@@ -229,18 +231,34 @@ fn services(page: &mut String, status: &Status) {
     }
 }
 
-/// How soon the service's backends answered new connections, if any was answered.
-fn first_answers(page: &mut String, own: &FirstAnswers) {
+/// What became of the service's requests, if it has had any.
+fn requests(page: &mut String, own: &RequestsStatus) {
+    for (whose, classes) in [("responses", &own.responses), ("own answers", &own.own)] {
+        if classes.sum() > 0 {
+            let _ = writeln!(page, "               {whose}: {}", by_class(classes));
+        }
+    }
+    times(page, "first bytes", &own.first_bytes);
+}
+
+/// The classes that are not empty.
+fn by_class(classes: &ResponseClasses) -> String {
+    let some = classes.all().into_iter().filter(|(_, count)| *count > 0);
+    some.map(|(class, count)| format!("{count} of {class}")).collect::<Vec<_>>().join(", ")
+}
+
+/// How soon the service's backends answered, if they have.
+fn times(page: &mut String, what: &str, own: &FirstAnswers) {
     if own.count == 0 {
         return;
     }
     let below = |part| {
         own.quantile_ms(part)
-            .map_or_else(|| "more than 3 s".to_owned(), |ms| format!("below {ms} ms"))
+            .map_or_else(|| "more than 30 s".to_owned(), |ms| format!("below {ms} ms"))
     };
     let _ = writeln!(
         page,
-        "               first answers: {}, in the mean after {:.1} ms; half {}, 99 % {}",
+        "               {what}: {}, in the mean after {:.1} ms; half {}, 99 % {}",
         own.count,
         own.sum_ms as f64 / own.count as f64,
         below(0.5),
@@ -284,6 +302,15 @@ fn backend(page: &mut String, backend: &BackendStatus, state: &str) {
         backend.next_hop
     );
     traffic(page, &backend.traffic);
+    if let Some(own) = backend.requests.as_ref().filter(|own| own.responses.sum() > 0) {
+        let _ = writeln!(
+            page,
+            "               {:<28} responses: {}; first byte in the mean after {:.1} ms",
+            "",
+            by_class(&own.responses),
+            own.first_bytes.sum_ms as f64 / own.first_bytes.count.max(1) as f64
+        );
+    }
 }
 
 /// What a backend has carried, unless that is nothing.

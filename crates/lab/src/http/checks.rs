@@ -70,6 +70,7 @@ impl<'a> Run<'a> {
         }
         self.headers()?;
         self.sticky()?;
+        self.counts()?;
         self.bodies(link)?;
         self.keep_alive()?;
         self.load()
@@ -154,6 +155,41 @@ impl<'a> Run<'a> {
         all.sort_unstable();
         self.expect("no cookie", &all.join(" "), &BACKENDS.map(|own| own.name).join(" "));
         Ok(())
+    }
+
+    /// Responses count for their backend by class, HNLB's own for the service.
+    fn counts(&mut self) -> Result<(), LabError> {
+        let url = url(Family::V4);
+        let before = self.counted()?;
+        let requests = [
+            format!("-H Host:a.lab {url}/"),
+            format!("-H Host:a.lab {url}/body1448"),
+            format!("-H Host:a.lab {url}/missing"),
+            format!("-X CONNECT --request-target a:1 {url}/"),
+            format!("-H Host:old.lab {url}/"),
+        ];
+        for words in requests {
+            self.curl(&format!("-o /dev/null {words}"))?;
+        }
+        let more: Vec<_> =
+            self.counted()?.iter().zip(before).map(|(now, old)| now - old).collect();
+        let found = more.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+        self.expect("counts of b1 and of the service", &found, "2 1 3 3 1 1");
+        Ok(())
+    }
+
+    /// Of the first backend: responses of 2xx and 4xx, first bytes, connections. Of its
+    /// service: HNLB's own answers of 3xx and 4xx.
+    fn counted(&self) -> Result<[u64; 6], LabError> {
+        let status = self.balancer.status(self.lab)?;
+        let service = status.services.iter().find(|own| own.name == "web4");
+        let backend = service.and_then(|own| own.backends.first());
+        let own = service.and_then(|own| own.requests.clone()).unwrap_or_default().own;
+        let requests = backend.and_then(|own| own.requests.clone()).unwrap_or_default();
+        let opened = backend.map_or(0, |own| own.traffic.opened);
+        let (responses, times) = (requests.responses, requests.first_bytes.count);
+        let [served, missed] = [responses.successful, responses.client_error];
+        Ok([served, missed, times, opened, own.redirection, own.client_error])
     }
 
     /// Bodies of all lengths, down and up.

@@ -1,8 +1,7 @@
 //! All that a connection's rule is made from.
 use conntrack::ConnId;
-use flow::{BackendId, Direction, HopId};
+use flow::{Account, BackendId, Direction, HopId};
 use service::{Binding, Delivery};
-use state::Account;
 use wire::{Encap, FlowKey};
 
 use crate::environment::{Connections, NextHop, NextHops, Path, Ports};

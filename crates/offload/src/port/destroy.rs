@@ -1,6 +1,6 @@
 //! The rules of one port that are to be destroyed.
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
-use state::Account;
+use flow::Account;
 use wire::FlowKey;
 
 use super::rule_queue::Destroy;

@@ -1,7 +1,7 @@
 //! Rules that lead packets to the connections' rules of a port that rewrites, the
 //! counts of the rules there, and later reports of the card about them.
 use dpdk::flow::{Counters, FlowError, FlowPort, RuleHandle};
-use state::Account;
+use flow::Account;
 use wire::Mac;
 
 use super::rule_queue::{Finished, destroy_once};

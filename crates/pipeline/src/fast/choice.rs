@@ -4,10 +4,10 @@
 //! Next: out, or the slow path.
 use arrayvec::ArrayVec;
 use conntrack::{FastKey, Key, PreparedInsert};
-use flow::{AdmissionPolicy, Direction};
+use flow::{Account, AdmissionPolicy, Direction};
 use packet::PacketBuf;
 use service::FirstAnswer;
-use state::{Account, Counter};
+use state::Counter;
 use wire::FastHeader;
 
 use crate::Outbox;

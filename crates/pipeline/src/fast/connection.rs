@@ -3,7 +3,7 @@
 //! Next: out, or the slow path.
 use conntrack::{FastKey, Key};
 use packet::PacketBuf;
-use state::Account;
+use flow::Account;
 use wire::FastHeader;
 
 use crate::Outbox;

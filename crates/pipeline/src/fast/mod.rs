@@ -19,10 +19,10 @@
 //!
 //! The fast path leaves every other packet untouched to the slow path, which gives
 //! the same bytes for the packets that the fast path serves.
-use flow::{BackendId, InterfaceId, PortId};
+use flow::{Account, BackendId, InterfaceId, PortId};
 use l3::Interfaces;
 use packet::PacketBuf;
-use state::{Account, Counter, Snapshot, Tunnels, Ways};
+use state::{Counter, Snapshot, Tunnels, Ways};
 use wire::fast_header::{is_for, tag_len};
 use wire::{FastHeader, FastRewrite, Mac, vlan};
 

@@ -74,6 +74,7 @@ impl<B: PacketBuf> Stages<B> {
         let rewrite = passage.translate(side, &header, frame, tag).ok()?;
         rewrite.apply(frame, tag, header.proto);
         // From here on the packet is no longer as it came.
+        link.ways.carry(passage.account(side), frame.len() - tag);
         if TAGGED && hop.retag(buf, tag).is_none() {
             return Some(Err(Counter::NoRoom));
         }

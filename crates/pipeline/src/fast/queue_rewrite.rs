@@ -2,9 +2,9 @@
 //! for the fast path and kept until anything about them may have changed.
 use std::net::{IpAddr, SocketAddr};
 
-use flow::Direction;
+use flow::{Account, Direction};
 use service::Delivery;
-use state::{Account, PortShared, QueueAction};
+use state::{PortShared, QueueAction};
 use wire::{FastHeader, FastRewrite, Rewrite, Side, Transport};
 
 use crate::context::Context;

@@ -2,11 +2,11 @@
 //! and sends.
 use std::net::IpAddr;
 
-use flow::{HopId, InterfaceId};
+use flow::{Account, HopId, InterfaceId};
 use l3::Interface;
 use packet::PacketBuf;
 use service::Delivery;
-use state::{Account, Counter};
+use state::Counter;
 use wire::icmp::{ErrorKind, MAX_ERROR_LEN, error_into};
 use wire::{Encap, Headers, Net, Rewrite, Side, decrement_ttl, vlan};
 

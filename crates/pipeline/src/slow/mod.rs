@@ -13,9 +13,9 @@
 //! none of these ─► exceptions: to the kernel, or a drop
 //! ```
 use conntrack::{Event, Hit};
-use flow::{BackendId, Direction};
+use flow::{Account, BackendId, Direction};
 use packet::PacketBuf;
-use state::{Account, Counter};
+use state::Counter;
 use wire::icmp::ErrorKind;
 use wire::{FlowKey, Fragment, Headers};
 

@@ -5,15 +5,15 @@
 use std::net::{IpAddr, SocketAddr};
 
 use conntrack::Key;
-use flow::{PortId, ServiceId, Transport};
+use flow::{Account, BackendId, Direction, PortId, ServiceId, Transport};
 use packet::PacketBuf;
 use service::{Backend, Directed, GroupId, HeaderChanges, HelloView, RequestView, Routed, Service};
 use splice::{
-    Agent, Answer, Changes, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Refusal, Rejection,
-    Request, Speaks, Terms, Usage, World,
+    Agent, Answer, Changes, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Peer, Refusal, Rejection,
+    Request, Response, Speaks, Terms, Usage, World,
 };
 use state::{Counter, Snapshot};
-use wire::{FlowKey, Headers, decrement_ttl, ethernet, vlan};
+use wire::{FlowKey, Headers, TcpFlags, decrement_ttl, ethernet, vlan};
 
 use crate::Outbox;
 use crate::context::{Context, Packet};
@@ -214,7 +214,8 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         self.cx.out.fresh(len)
     }
 
-    fn relay(&mut self, packet: B, headers: &Headers, to: IpAddr) {
+    fn relay(&mut self, packet: B, headers: &Headers, to: IpAddr, account: Account) {
+        let account = Some(account);
         let mut packet = Packet { buf: packet, headers: *headers, interface: self.interface };
         if !decrement_ttl(packet.buf.bytes_mut(), headers) {
             return self.cx.count(Counter::TtlExpired);
@@ -222,16 +223,17 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         match address(self.cx, &mut packet, to) {
             Ok(port) => {
                 self.cx.count(Counter::ForwardedPackets);
+                carry(self.cx, &packet, account);
                 self.cx.out.send(port, packet.buf);
             }
             Err(Counter::NeighbourUnresolved) => {
-                self.hold(packet, to, Counter::ForwardedPackets);
+                self.hold(packet, to, Counter::ForwardedPackets, account);
             }
             Err(counter) => self.cx.count(counter),
         }
     }
 
-    fn send(&mut self, packet: B, to: IpAddr) {
+    fn send(&mut self, packet: B, to: IpAddr, account: Option<Account>) {
         let Ok(headers) = Headers::parse(packet.bytes()) else {
             return self.cx.count(Counter::HttpUnsent);
         };
@@ -239,10 +241,11 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         match address(self.cx, &mut packet, to) {
             Ok(port) => {
                 self.cx.count(Counter::OriginatedPackets);
+                carry(self.cx, &packet, account);
                 self.cx.out.send(port, packet.buf);
             }
             Err(Counter::NeighbourUnresolved) => {
-                self.hold(packet, to, Counter::OriginatedPackets);
+                self.hold(packet, to, Counter::OriginatedPackets, account);
             }
             Err(_) => self.cx.count(Counter::HttpUnsent),
         }
@@ -255,7 +258,7 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         }
     }
 
-    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<SocketAddr, Rejection> {
+    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<Peer, Rejection> {
         let service = self.cx.snapshot.services.service(inquiry.service);
         let service = service.ok_or(Rejection::NoBackend)?;
         match service.direct(&Greeting(hello)).ok_or(Rejection::NoBackend)? {
@@ -291,20 +294,20 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
             return Err(Refusal::NoRoute);
         }
         let at = |own: &Backend| listens(own, vip);
-        let to = |backend: SocketAddr, sticks: bool| {
+        let to = |backend: Peer, sticks: bool| {
             let (keeps, rewrites) = (service.is_uniform(), service.rewrites_responses());
             Choice::Backend { backend, terms: Terms { keeps, rewrites, sticks } }
         };
         let sticky = service.sticky_cookie();
         let value = sticky.and_then(|name| request.cookie(name));
-        let named = value.and_then(|value| service.backend_of_cookie(group, value)).map(at);
-        if let Some(backend) = named.filter(|backend| !tried.contains(backend)) {
-            return Ok(to(backend, false));
+        let named = value.and_then(|value| service.backend_of_cookie(group, value));
+        if let Some(own) = named.filter(|own| !tried.contains(&at(own))) {
+            return Ok(to(peer(own, vip), false));
         }
         if let Some(backend) = kept
-            && service.stays(group, |own| at(own) == backend)
+            && let Some(own) = service.stays(group, |own| at(own) == backend)
         {
-            return Ok(to(backend, sticky.is_some()));
+            return Ok(to(peer(own, vip), sticky.is_some()));
         }
         let backend = self.schedule(service, group, inquiry).ok_or(Refusal::NoBackend)?;
         Ok(to(backend, sticky.is_some()))
@@ -324,6 +327,24 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         let service = self.cx.snapshot.services.service(service)?;
         let port = |own: &Backend| own.port.or(service.port()).unwrap_or(0);
         service.cookie_of(|own| SocketAddr::new(own.address, port(own)) == backend)
+    }
+
+    fn joined(&mut self, backend: BackendId) {
+        self.cx.counts.opened(backend);
+        self.cx.shared.loads().opened(backend);
+    }
+
+    fn left(&mut self, backend: BackendId) {
+        self.cx.shared.loads().closed(backend);
+    }
+
+    fn responded(&mut self, response: &Response) {
+        let Response { backend, status, waited_ms, .. } = *response;
+        self.cx.counts.responded(backend, status, waited_ms);
+    }
+
+    fn answered(&mut self, service: ServiceId, status: u16) {
+        self.cx.counts.answered_alone(service, status);
     }
 
     fn count(&mut self, event: Event) {
@@ -352,10 +373,17 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
 }
 
 impl<B, O> Surroundings<'_, '_, B, O> {
-    /// Holds a packet to `to`, whose next hop is asked for; it will count as `counter`.
-    fn hold(&mut self, packet: Packet<B>, to: IpAddr, counter: Counter) {
+    /// Holds a packet to `to`, whose next hop is asked for; it will count as `counter`, and
+    /// for `account`.
+    fn hold(
+        &mut self,
+        packet: Packet<B>,
+        to: IpAddr,
+        counter: Counter,
+        account: Option<Account>,
+    ) {
         match hop_to(self.cx, to) {
-            Ok(hop) => self.waiting.hold(self.cx, packet, hop, Then::Send(to, counter)),
+            Ok(hop) => self.waiting.hold(self.cx, packet, hop, Then::Send(to, counter, account)),
             Err(counter) => self.cx.count(counter),
         }
     }
@@ -368,19 +396,44 @@ impl<B, O> Surroundings<'_, '_, B, O> {
         service: &Service,
         group: GroupId,
         inquiry: &Inquiry<'_>,
-    ) -> Option<SocketAddr> {
+    ) -> Option<Peer> {
         let Inquiry { ends: [client, vip], tried, .. } = *inquiry;
         let flow = FlowKey::new(Transport::Tcp, client, vip)?;
         let state = &mut self.scheduling.state;
         let was_tried = |own: &Backend| tried.contains(&listens(own, vip));
         let chosen = service.schedule_in(group, &flow, state, &was_tried);
-        chosen.map(|own| listens(own, vip))
+        chosen.map(|own| peer(own, vip))
     }
 }
 
 /// Where a backend is reached by clients of `vip`.
 fn listens(own: &Backend, vip: SocketAddr) -> SocketAddr {
     SocketAddr::new(own.address, own.port.unwrap_or(vip.port()))
+}
+
+fn peer(own: &Backend, vip: SocketAddr) -> Peer {
+    Peer { at: listens(own, vip), id: own.id }
+}
+
+/// Counts a packet for `account`. A backend that no open connection has may leave the
+/// configuration, and the last packets to it must not count for the one that gets its id.
+pub(crate) fn carry<B: PacketBuf, O>(
+    cx: &Context<'_, O>,
+    packet: &Packet<B>,
+    account: Option<Account>,
+) {
+    let Some(account) = account else { return };
+    let Some(own) = cx.snapshot.services.backend(account.backend) else { return };
+    let (frame, headers) = (packet.buf.bytes(), &packet.headers);
+    let is_to_backend = account.direction == Direction::Forward;
+    if is_to_backend && headers.dst_addr(frame) != Some(own.address) {
+        return;
+    }
+    let tag = if headers.vlan.is_some() { vlan::LEN } else { 0 };
+    cx.counts.ways().carry(account, frame.len() - tag);
+    if headers.tcp_flags.any(TcpFlags::RST) {
+        cx.counts.reset(account);
+    }
 }
 
 fn changes(HeaderChanges { set, add, remove }: &HeaderChanges) -> Changes<'_> {

@@ -2,9 +2,9 @@
 //! the way there, the one service that fits on the way back.
 use std::net::IpAddr;
 
-use flow::{BackendId, Direction, InterfaceId};
+use flow::{Account, BackendId, Direction, InterfaceId};
 use service::{Binding, Delivery, Service};
-use state::{Account, Counter};
+use state::Counter;
 use wire::{FlowKey, Headers, TcpFlags, Transport};
 
 use crate::context::{Context, Decision};

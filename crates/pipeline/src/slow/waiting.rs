@@ -8,10 +8,10 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use flow::HopId;
+use flow::{Account, HopId};
 use packet::PacketBuf;
 use service::Delivery;
-use state::{Account, Counter, Source};
+use state::{Counter, Source};
 
 use crate::Outbox;
 use crate::context::{Context, Packet};
@@ -40,8 +40,8 @@ pub(crate) struct Held<B> {
 pub(crate) enum Then {
     /// The act stage forwards it. It counts for the account, if for any.
     Forward(Delivery, Option<Account>),
-    /// It leaves for this address as it is, and counts as this.
-    Send(IpAddr, Counter),
+    /// It leaves for this address as it is, and counts as this, and for the account.
+    Send(IpAddr, Counter, Option<Account>),
 }
 
 /// The packets of one worker that wait, in the order of their arrival.
@@ -123,9 +123,10 @@ impl<B: PacketBuf> Stages<B> {
             Then::Forward(delivery, account) => {
                 act::forward(cx, &mut self.acting, packet, &delivery, (hop, account));
             }
-            Then::Send(to, counter) => match spliced::address(cx, &mut packet, to) {
+            Then::Send(to, counter, account) => match spliced::address(cx, &mut packet, to) {
                 Ok(port) => {
                     cx.count(counter);
+                    spliced::carry(cx, &packet, account);
                     cx.out.send(port, packet.buf);
                 }
                 Err(counter) => cx.count(counter),

@@ -5,7 +5,7 @@
 //! several workers, and each packet comes in at any of them.
 use packet::HeapPacket;
 use proptest::prelude::*;
-use state::Counter;
+use state::{Carried, Counter};
 use wire::Headers;
 
 use crate::icmp::{icmp4, icmp6};
@@ -145,6 +145,8 @@ struct Twins {
     body: usize,
     /// Chooses the worker that receives the next packet.
     turns: usize,
+    /// Packets that left for the backend, and their bytes.
+    left: [u64; 2],
 }
 
 impl Twins {
@@ -161,6 +163,7 @@ impl Twins {
             got: [0; 2],
             body: 0,
             turns: 0,
+            left: [0; 2],
         };
         twins.open(offers);
         twins
@@ -190,6 +193,11 @@ impl Twins {
     /// The ends know what they got.
     fn note(&mut self, frame: Vec<u8>) -> Vec<u8> {
         let Segment { seq, flags, data, .. } = segment(&frame);
+        if source(&frame).to_string() == self.client {
+            let tag = if self.vlans[1].is_some() { 4 } else { 0 };
+            self.left[0] += 1;
+            self.left[1] += frame.len() as u64 - tag;
+        }
         let to = usize::from(crate::world::destination(&frame).to_string() != self.client);
         let end = seq.wrapping_add(data.len() as u32 + u32::from(flags & 3 != 0));
         if flags & 2 != 0 || end.wrapping_sub(self.got[to]) < 1 << 30 {
@@ -266,6 +274,19 @@ impl Twins {
         segment
     }
 
+    /// What counts for the backend, by the fast path as by the agent.
+    fn carried(&self) -> Carried {
+        let all = [&self.fast, &self.slow].map(|world| {
+            let snapshot = world.shared.snapshot();
+            let ip = at(&self.backend).ip();
+            let mut backends = snapshot.services.backends().iter();
+            let id = backends.find(|own| own.address == ip).unwrap().id;
+            world.shared.totals().backend(id)
+        });
+        assert_eq!(all[0], all[1], "the counts of the fast path and of the agent");
+        all[1]
+    }
+
     fn step(&mut self, step: &Step) {
         match step {
             Step::Request(length) if self.body == 0 => {
@@ -314,6 +335,8 @@ proptest! {
         let mut twins = Twins::new(&plan, workers, offers);
         steps.iter().for_each(|step| twins.step(step));
         prop_assert_eq!(twins.slow.count(Counter::HttpSteady), 0);
+        let Carried { packets: [up, _], bytes: [bytes, _], .. } = twins.carried();
+        prop_assert_eq!([up, bytes], twins.left);
     }
 }
 
@@ -343,6 +366,13 @@ fn a_download_passes_on_the_fast_path() {
             let sent = twins.send(0, &ack).pop().unwrap();
             assert_eq!(segment(&sent).ack, twins.next[1], "segment {number}");
         }
+        let carried = twins.carried();
+        let counted = (carried.opened, carried.packets[1], carried.responses);
+        assert_eq!(counted, (1, 101, [0, 1, 0, 0, 0]));
+        let (options, ip) = (12, if v6 { 40 } else { 20 });
+        let bytes = u64::from(length) + 100 * 1_300 + 101 * (14 + ip + 20 + options);
+        assert_eq!((carried.bytes[1], carried.first_bytes.counts[0]), (bytes, 1));
+        assert_eq!([carried.packets[0], carried.bytes[0]], twins.left);
         // The slow path reads the response's header, and nothing of its body.
         assert_eq!(twins.fast.count(Counter::HttpSteady), 200);
     }

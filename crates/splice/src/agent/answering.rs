@@ -22,6 +22,7 @@ impl Common {
             return self.reject(conn, refusal.into(), now_ms, world);
         }
         world.count(Event::Refused(refusal));
+        world.answered(conn.service, refusal.status().0);
         let text = refusal.answer_in(&self.answers);
         let mut block = self.blocks.get_for(text.len());
         if let Some(block) = &mut block {

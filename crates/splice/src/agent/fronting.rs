@@ -2,7 +2,7 @@
 //! it has come (messages M1 to M4).
 use std::net::SocketAddr;
 
-use flow::ServiceId;
+use flow::{BackendId, ServiceId};
 use packet::PacketBuf;
 
 use super::Common;
@@ -66,6 +66,7 @@ impl Common {
             block: None,
             edits: Edits::default(),
             backend: None,
+            id: BackendId(0),
             tried: Default::default(),
             keeps: true,
             rewrites: false,

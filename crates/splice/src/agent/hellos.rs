@@ -32,8 +32,7 @@ impl Common {
         };
         match choice {
             Ok(backend) => {
-                conn.backend = Some(backend);
-                conn.take(Terms { keeps: true, ..Terms::default() });
+                conn.join(backend, Terms { keeps: true, ..Terms::default() });
                 // What the backend says is not read.
                 conn.blind = true;
                 conn.become_(State::Connecting(0), now_ms);

@@ -21,7 +21,7 @@ impl Common {
         match made {
             Some(packet) => {
                 world.count(Event::Made);
-                world.send(packet, outline.dst.ip());
+                world.send(packet, outline.dst.ip(), outline.account);
             }
             None => world.count(Event::NoRoom),
         }
@@ -35,6 +35,7 @@ impl Common {
             acknowledgement: conn.next,
             flags,
             window: conn.own_window(flags & SYN != 0),
+            account: None,
         }
     }
 

@@ -1,4 +1,5 @@
 //! The connection to a backend is opened (messages M5 to M7).
+use flow::Direction;
 use packet::PacketBuf;
 
 use super::Common;
@@ -53,12 +54,12 @@ impl Common {
         };
         match choice {
             Ok(Choice::Backend { backend, terms }) => {
-                conn.backend = Some(backend);
-                conn.take(terms);
+                conn.join(backend, terms);
                 conn.become_(State::Connecting(0), now_ms);
             }
             Ok(Choice::Answer(status)) => {
                 world.count(Event::Answered(status));
+                world.answered(conn.service, status);
                 return self.answer_with(conn, room, now_ms, world);
             }
             Err(Refusal::NoBackend) => self.answer(conn, none, now_ms, world),
@@ -78,6 +79,7 @@ impl Common {
             acknowledgement: 0,
             flags: if conn.granted.ecn { SYN | ECN } else { SYN },
             window: conn.first_window,
+            account: Some(conn.account(Direction::Forward)),
         };
         let stamps = Stamps { echo: 0, ..conn.clocks.for_server() };
         Self::make(&outline, &asked(conn).emit(stamps), &[], world);
@@ -89,7 +91,8 @@ impl Common {
             State::Connecting(_) => conn.isn.wrapping_add(1),
             _ => conn.edits.forward(conn.limit()),
         };
-        Self::make(&Outline::reset(conn.client(), backend, sequence), &[], &[], world);
+        let outline = Outline::reset(conn.client(), backend, sequence);
+        Self::make(&outline.of(conn.account(Direction::Forward)), &[], &[], world);
     }
 
     /// The backend's answer to the SYN.
@@ -110,8 +113,8 @@ impl Common {
             if !got.has(RST)
                 && let Some(backend) = conn.backend
             {
-                let sequence = got.outline.acknowledgement;
-                Self::make(&Outline::reset(conn.client(), backend, sequence), &[], &[], world);
+                let outline = Outline::reset(conn.client(), backend, got.outline.acknowledgement);
+                Self::make(&outline.of(conn.account(Direction::Forward)), &[], &[], world);
             }
             return;
         }

@@ -43,7 +43,7 @@ impl Common {
         // What can't be read is refused where it is translated.
         let Ok(Some(request)) = Request::parse(bytes) else { return true };
         conn.instead = match world.choose(&conn.inquiry(), &request, &mut Answer(None)) {
-            Ok(Choice::Backend { backend, terms }) if Some(backend) == conn.backend => {
+            Ok(Choice::Backend { backend, terms }) if Some(backend.at) == conn.backend => {
                 conn.sticks = terms.sticks;
                 return true;
             }
@@ -86,9 +86,9 @@ impl Common {
         conn.down = Down::default();
         (conn.fresh, conn.held) = (true, false);
         conn.tried.clear();
-        conn.backend = conn.instead.take();
-        if conn.backend.is_some() {
-            conn.take(conn.instead_terms);
+        conn.backend = None;
+        if let Some(backend) = conn.instead.take() {
+            conn.join(backend, conn.instead_terms);
             return conn.become_(State::Connecting(0), now_ms);
         }
         conn.become_(State::Front, now_ms);

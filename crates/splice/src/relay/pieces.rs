@@ -207,6 +207,7 @@ impl Common {
             acknowledgement: conn.next,
             flags: RST | ACK,
             window: 0,
+            account: None,
         };
         Self::make(&outline, &conn.options_to_client(), &[], world);
         conn.release(&mut self.blocks);

@@ -1,5 +1,6 @@
 //! The backend's bytes are read: where responses end, and headers that are replaced
 //! (message M14). It is the mirror of what happens to the client's bytes.
+use flow::Direction;
 use packet::PacketBuf;
 
 use super::STRETCH;
@@ -62,9 +63,9 @@ impl Conn {
     }
 
     fn tell<B: PacketBuf>(&self, head: &Head, now_ms: u64, world: &mut impl World<B>) {
-        if let Some(backend) = self.backend.filter(|_| !head.is_interim()) {
+        if !head.is_interim() {
             let waited_ms = (now_ms as u32).wrapping_sub(head.asked.at_ms);
-            let (service, status) = (self.service, head.status);
+            let (service, backend, status) = (self.service, self.id, head.status);
             world.responded(&Response { service, backend, status, waited_ms });
         }
     }
@@ -363,6 +364,7 @@ impl Conn {
             acknowledgement: self.known(self.received),
             flags: self.flags(flags),
             window: self.own_window(false),
+            account: Some(self.account(Direction::Reply)),
         }
     }
 

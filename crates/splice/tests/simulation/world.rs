@@ -1,14 +1,14 @@
 //! A client, the agent and two backends, of which one may refuse.
 use std::net::{IpAddr, SocketAddr};
 
-use flow::ServiceId;
+use flow::{Account, BackendId, ServiceId};
 use packet::{HeapPacket, PacketBuf};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use smoltcp::socket::tcp::State;
 use splice::{
-    Agent, Answer, Changes, Choice, Event, Hello, Inquiry, NamedValue, Refusal, Rejection, Request,
-    Response, Settings, Speaks, Terms, World,
+    Agent, Answer, Changes, Choice, Event, Hello, Inquiry, NamedValue, Peer, Refusal, Rejection,
+    Request, Response, Settings, Speaks, Terms, World,
 };
 use wire::Headers;
 
@@ -61,6 +61,14 @@ struct Surroundings {
     removed: [String; 1],
     /// Final responses that were told.
     told: usize,
+    /// Open connections of each server.
+    open: [u32; 2],
+}
+
+/// A server whose id is its place.
+fn peer(at: SocketAddr) -> Peer {
+    let place = BACKENDS.iter().position(|own| at.ip() == IpAddr::from(*own)).unwrap();
+    Peer { at, id: BackendId(place as u16) }
 }
 
 impl World<HeapPacket> for Surroundings {
@@ -68,12 +76,12 @@ impl World<HeapPacket> for Surroundings {
         Some(HeapPacket::new(&vec![0; len]))
     }
 
-    fn relay(&mut self, mut packet: HeapPacket, headers: &Headers, _: IpAddr) {
+    fn relay(&mut self, mut packet: HeapPacket, headers: &Headers, _: IpAddr, _: Account) {
         assert!(wire::decrement_ttl(packet.bytes_mut(), headers));
         self.sent.push(packet);
     }
 
-    fn send(&mut self, packet: HeapPacket, _: IpAddr) {
+    fn send(&mut self, packet: HeapPacket, _: IpAddr, _: Option<Account>) {
         self.sent.push(packet);
     }
 
@@ -81,11 +89,11 @@ impl World<HeapPacket> for Surroundings {
         if service == TLS { Speaks::Tls } else { Speaks::Http }
     }
 
-    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<SocketAddr, Rejection> {
+    fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<Peer, Rejection> {
         assert_eq!(hello.name.as_deref(), Some(greeting::NAME));
         let all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
         let mut untried = all.into_iter().filter(|backend| !inquiry.tried.contains(backend));
-        untried.next().ok_or(Rejection::NoBackend)
+        untried.next().map(peer).ok_or(Rejection::NoBackend)
     }
 
     fn choose(
@@ -102,7 +110,7 @@ impl World<HeapPacket> for Surroundings {
         let kept = inquiry.kept.filter(|_| !self.switching);
         let mut untried = all.into_iter().filter(|backend| !inquiry.tried.contains(backend));
         let backend = kept.or_else(|| untried.next());
-        let backend = backend.ok_or(Refusal::NoBackend)?;
+        let backend = backend.map(peer).ok_or(Refusal::NoBackend)?;
         let rewrites = self.changes.is_some();
         let terms = Terms { keeps: !self.switching, rewrites, sticks: rewrites };
         Ok(Choice::Backend { backend, terms })
@@ -119,7 +127,17 @@ impl World<HeapPacket> for Surroundings {
 
     fn responded(&mut self, response: &Response) {
         assert_eq!(response.status, 200);
+        assert!(self.open[usize::from(response.backend.0)] == 1, "a response of a stranger");
         self.told += 1;
+    }
+
+    fn joined(&mut self, backend: BackendId) {
+        assert_eq!(self.open, [0, 0], "a client's connection has two backends");
+        self.open[usize::from(backend.0)] += 1;
+    }
+
+    fn left(&mut self, backend: BackendId) {
+        self.open[usize::from(backend.0)] -= 1;
     }
 
     fn count(&mut self, event: Event) {
@@ -256,6 +274,9 @@ impl Network {
                 // smoltcp 0.12 may forget to repeat a FIN that got lost.
                 let waits = |server: &mut Host| server.socket().state() == State::LastAck;
                 let forgot = self.servers.iter_mut().any(waits);
+                if usage.connections == 0 && self.around.open != [0, 0] {
+                    return Err(format!("{:?} connections of nobody", self.around.open));
+                }
                 return match (usage.connections, usage.headers, over || forgot) {
                     (0, 0, true) => Ok([self.steady, self.switches()]),
                     (1, 0, true) if forgot => Ok([self.steady, self.switches()]),

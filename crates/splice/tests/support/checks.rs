@@ -1,11 +1,11 @@
 //! What must hold for any bytes at all; the fuzz targets run these too.
 use std::net::{IpAddr, SocketAddr};
 
-use flow::ServiceId;
+use flow::{Account, BackendId, ServiceId};
 use packet::{HeapPacket, PacketBuf};
 use splice::{
-    Agent, Answer, Asked, Choice, Chunked, Event, Hello, Inquiry, Refusal, Rejection, Request,
-    Settings, Speaks, Terms, World,
+    Agent, Answer, Asked, Choice, Chunked, Event, Hello, Inquiry, Peer, Refusal, Rejection,
+    Request, Settings, Speaks, Terms, World,
 };
 use wire::{Headers, checksum};
 
@@ -53,6 +53,8 @@ pub(crate) struct Witness {
     pub(crate) sent: usize,
     /// What was counted, but for made packets.
     pub(crate) events: Vec<Event>,
+    /// Open connections to the backend.
+    pub(crate) open: usize,
 }
 
 impl Witness {
@@ -76,11 +78,11 @@ impl World<HeapPacket> for Witness {
         Some(HeapPacket::new(&vec![0; len]))
     }
 
-    fn relay(&mut self, packet: HeapPacket, _: &Headers, _: IpAddr) {
+    fn relay(&mut self, packet: HeapPacket, _: &Headers, _: IpAddr, _: Account) {
         self.see(&packet);
     }
 
-    fn send(&mut self, packet: HeapPacket, _: IpAddr) {
+    fn send(&mut self, packet: HeapPacket, _: IpAddr, _: Option<Account>) {
         self.see(&packet);
     }
 
@@ -88,8 +90,8 @@ impl World<HeapPacket> for Witness {
         if service == ServiceId(0) { Speaks::Http } else { Speaks::Tls }
     }
 
-    fn direct(&mut self, inquiry: &Inquiry<'_>, _: &Hello) -> Result<SocketAddr, Rejection> {
-        (!inquiry.tried.contains(&BACKEND)).then_some(BACKEND).ok_or(Rejection::NoBackend)
+    fn direct(&mut self, inquiry: &Inquiry<'_>, _: &Hello) -> Result<Peer, Rejection> {
+        (!inquiry.tried.contains(&BACKEND)).then_some(PEER).ok_or(Rejection::NoBackend)
     }
 
     fn choose(
@@ -105,7 +107,15 @@ impl World<HeapPacket> for Witness {
             return Err(Refusal::NoBackend);
         }
         let [keeps, rewrites] = [request.path.len() < 4, request.path.contains('w')];
-        Ok(Choice::Backend { backend: BACKEND, terms: Terms { keeps, rewrites, sticks: rewrites } })
+        Ok(Choice::Backend { backend: PEER, terms: Terms { keeps, rewrites, sticks: rewrites } })
+    }
+
+    fn joined(&mut self, _: BackendId) {
+        self.open += 1;
+    }
+
+    fn left(&mut self, _: BackendId) {
+        self.open = self.open.checked_sub(1).expect("a connection that was never opened");
     }
 
     fn count(&mut self, event: Event) {
@@ -122,6 +132,7 @@ const fn at(last: u8, port: u16) -> SocketAddr {
 pub(crate) const CLIENT: SocketAddr = at(1, 4000);
 pub(crate) const VIP: SocketAddr = at(2, 80);
 pub(crate) const BACKEND: SocketAddr = at(3, 8080);
+const PEER: Peer = Peer { at: BACKEND, id: BackendId(0) };
 
 /// An agent that gets any segments at all sends only sound ones, and keeps no more than
 /// it may: as one of requests, and as one of TLS.
@@ -165,6 +176,7 @@ fn agent_of(service: ServiceId, mut data: &[u8]) {
         };
         agent.tick(now, &mut seen);
         let usage = agent.usage();
+        assert!(seen.open <= usage.connections);
         assert!(usage.connections <= 4 && usage.headers <= 4 && usage.half_open <= 2);
     }
 }

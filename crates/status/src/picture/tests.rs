@@ -99,7 +99,7 @@ fn a_service_counts_the_connections_of_backends_that_have_left() {
         departed: vec![backend(4, false)],
         ..ServiceStatus::default()
     };
-    let picture = service(&own, TrafficPicture::default());
+    let picture = service(&own, TrafficPicture::default(), RequestsPicture::default());
     assert_eq!((picture.connections, picture.backends, picture.serving), (9, 2, 1));
     let states: Vec<BackendState> = backends(&own).map(|(_, state)| state).collect();
     assert_eq!(states, [BackendState::Up, BackendState::Drained, BackendState::Removed]);
