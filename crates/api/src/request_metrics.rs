@@ -50,8 +50,12 @@ fn of_backends(text: &mut OpenMetrics, status: &Status) {
     for (service, own, requests) in all() {
         let id = format!("{}.{}", own.id, own.generation);
         for (class, count) in requests.responses.all() {
-            let labels =
-                [("service", service.as_str()), ("backend", &own.address), ("id", &id), ("class", class)];
+            let labels = [
+                ("service", service.as_str()),
+                ("backend", &own.address),
+                ("id", &id),
+                ("class", class),
+            ];
             family.sample(&labels, count as f64);
         }
     }

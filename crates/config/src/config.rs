@@ -9,8 +9,8 @@ use crate::http::Maintenance;
 use crate::shape;
 use crate::tree::{Tree, Way};
 use crate::{
-    Announce, Answers, Api, ConfigError, ConfigErrors, Conntrack, Eal, Fleet, Fragments, Interface,
-    Neighbour, Neighbours, Offload, Pool, Port, Route, Service, Status, Workers,
+    AccessLog, Announce, Answers, Api, ConfigError, ConfigErrors, Conntrack, Eal, Fleet, Fragments,
+    Interface, Neighbour, Neighbours, Offload, Pool, Port, Route, Service, Status, Workers,
 };
 
 /// The configuration of HNLB.
@@ -55,6 +55,9 @@ pub struct Config {
     pub api: Api,
     /// What load balancers that serve the same VIPs have in common.
     pub fleet: Fleet,
+    /// Lines about requests; without it nothing is logged of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access_log: Option<AccessLog>,
     /// How routers learn of the VIPs; without it they are told by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub announce: Option<Announce>,

@@ -5,6 +5,7 @@
 //! wrong, each with line, column, key and what would be right.
 #![forbid(unsafe_code)]
 
+mod access_log;
 mod announce;
 mod answers;
 mod api;
@@ -31,6 +32,7 @@ mod tree;
 mod warnings;
 mod workers;
 
+pub use access_log::AccessLog;
 pub use announce::{Announce, Bgp, BgpPeer, Vrrp};
 pub use answers::Answers;
 pub use api::Api;

@@ -13,6 +13,7 @@ use nic::Nic;
 use offload::{OffloadConfig, Offloader, Rules};
 use state::Shared;
 
+use crate::access_log::AccessLog;
 use crate::announcing::Announcing;
 use crate::balancing::{BalanceBoard, BalanceThread, Balancing, Mover, WorkerLoop};
 use crate::captures::Captures;
@@ -58,6 +59,7 @@ pub(crate) struct Parts<'a> {
     balancing: Balancing,
     announcing: Option<Announcing>,
     termination: Termination,
+    access_log: Option<AccessLog>,
 }
 
 /// The threads for slow work.
@@ -69,7 +71,12 @@ pub(crate) struct SlowThreads {
     pub(crate) balance: Option<BalanceThread>,
     pub(crate) kernel: ExceptionThread,
     pub(crate) terminator: TerminatorThread,
+    /// `None`: requests are not logged.
+    pub(crate) access_log: Option<AccessLog>,
 }
+
+/// What moves buckets, what tells of VIPs, what terminates TLS, and what logs requests.
+pub(crate) type More = ((Balancing, Option<Announcing>), (Termination, Option<AccessLog>));
 
 impl<'a> Parts<'a> {
     /// What the threads for slow work are made of. `memory` says in words what DPDK
@@ -84,7 +91,7 @@ impl<'a> Parts<'a> {
         (control, links): (Control, Links),
         checks: Arc<Board>,
         (injected, taps, from_kernel, pool): Senders,
-        (balancing, announcing, termination): (Balancing, Option<Announcing>, Termination),
+        ((balancing, announcing), (termination, access_log)): More,
     ) -> Self {
         Self {
             config,
@@ -101,6 +108,7 @@ impl<'a> Parts<'a> {
             balancing,
             announcing,
             termination,
+            access_log,
         }
     }
 
@@ -127,6 +135,7 @@ impl<'a> Parts<'a> {
             balancing,
             announcing,
             termination,
+            mut access_log,
         } = self;
         let given = hands.take_for_kernel();
         let kernel = ExceptionThread::new(
@@ -153,7 +162,12 @@ impl<'a> Parts<'a> {
         let keeper = Keeper::new(shared, ager, resolver);
         let (announce, counters) = (Arc::new(AtomicBool::new(false)), keeper.counters());
         let views = (ports, hands.take_views());
-        let slow_counters = [Arc::clone(&counters), kernel.counters(), terminator.counters()];
+        let mut slow_counters =
+            vec![Arc::clone(&counters), kernel.counters(), terminator.counters()];
+        if let Some(log) = &mut access_log {
+            log.read(hands.take_for_log());
+            slow_counters.push(log.counters());
+        }
         let captures = Captures::new(hands.take_catchers());
         let reporter = Reporter::new(
             Arc::clone(shared),
@@ -169,7 +183,7 @@ impl<'a> Parts<'a> {
         let mut wanted = hands.take_wanted_hops();
         wanted.push(wanted_by_terminator);
         let keeper = KeeperThread::new(keeper, wanted, out, announce);
-        SlowThreads { keeper, offload, control, balance, kernel, terminator }
+        SlowThreads { keeper, offload, control, balance, kernel, terminator, access_log }
     }
 }
 

@@ -10,6 +10,7 @@ use dpdk::Mbuf;
 use flow::{HopId, InterfaceId, PortId, ServiceId, Transport};
 use packet::PacketBuf;
 use pipeline::{BURST, Outbox, Pipeline};
+use splice::Record;
 use state::{Counter, CounterKind, Counters, Offload, Shared, Source};
 use wire::Headers;
 
@@ -230,5 +231,9 @@ impl Outbox<Mbuf> for CatchingOutbox<'_> {
 
     fn to_terminator(&mut self, service: Option<ServiceId>, packet: Mbuf) -> bool {
         self.out.to_terminator(service, packet)
+    }
+
+    fn log(&mut self, record: &Record) -> bool {
+        self.out.log(record)
     }
 }

@@ -32,6 +32,17 @@ pub enum StartError {
         "DPDK makes no pool of packet buffers, and memory is not what it lacks: {0}; if its driver of mempools is missing, install that (Debian: librte-mempool-ring), or let [eal] args load it (-d FILE)"
     )]
     Buffers(MempoolError),
+    /// The access log can't be opened.
+    #[error(
+        "[access_log] file = \"{}\" cannot be opened: {error}; its directory must be there, and HNLB must be allowed to write in it",
+        path.display()
+    )]
+    AccessLog {
+        /// The path as configured.
+        path: std::path::PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// A service can't terminate TLS.
     #[error("{0}")]
     Tls(String),

@@ -8,6 +8,7 @@
 //! done to a packet is in the crate `pipeline`, slow work in `keeper` and `offload`.
 #![forbid(unsafe_code)]
 
+mod access_log;
 mod admission_report;
 mod announcing;
 mod autoscaling;

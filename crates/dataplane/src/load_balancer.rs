@@ -8,6 +8,7 @@ use config::Config;
 use dpdk::{Eal, EalConfig};
 use setup::Seed;
 
+use crate::access_log::AccessLog;
 use crate::announcing::Announcing;
 use crate::balancing::Balancing;
 use crate::build::{Parts, SlowThreads};
@@ -86,7 +87,8 @@ impl LoadBalancer {
         let (own, work) = ((&shared, clock), (control, links));
         let senders = (ring, taps, from_kernel, pool);
         let termination = (terms, from_terminator, handshakes(config)?, secret);
-        let more = (balancing, announcing, termination);
+        let log = AccessLog::new(config, &shared)?;
+        let more = ((balancing, announcing), (termination, log));
         let parts = Parts::new(config, own, memory, work, board, senders, more);
         let mut slow = parts.slow_threads(devices, chosen, &mut hands);
         slow.keeper.take_over(Arc::clone(&shared), waiting);
@@ -108,7 +110,8 @@ impl LoadBalancer {
         clock: Clock,
         core: Option<u16>,
     ) -> Result<(), StartError> {
-        let SlowThreads { keeper, offload, control, balance, kernel, terminator } = slow;
+        let SlowThreads { keeper, offload, control, balance, kernel, terminator, access_log } =
+            slow;
         let threads = &mut self.threads;
         threads.watch(offload.calls());
         if let Some(balance) = balance {
@@ -125,6 +128,12 @@ impl LoadBalancer {
             pin(core);
             kernel.run(clock, stop);
         })?;
+        if let Some(access_log) = access_log {
+            threads.start(Group::Keeper, "access-log", move |stop| {
+                pin(core);
+                access_log.run(clock, stop);
+            })?;
+        }
         threads.start(Group::Keeper, "terminator", move |stop| {
             pin(core);
             terminator.run(clock, stop);

@@ -7,8 +7,10 @@ use dpdk::{Batch, Mbuf, Mempool, TxQueue};
 use flow::{HopId, InterfaceId, PortId, ServiceId};
 use packet::PacketBuf;
 use pipeline::Outbox;
+use splice::Record;
 use state::{Counter, Counters, Offload, Source};
 
+use crate::access_log::ForLog;
 use crate::exception_thread::ForKernel;
 use crate::handover::HandedOver;
 use crate::terminator_thread::ForTerminator;
@@ -34,6 +36,7 @@ pub(crate) struct MbufOutbox {
     pub(crate) resolve: rtrb::Producer<HopId>,
     pub(crate) kernel: rtrb::Producer<ForKernel>,
     pub(crate) terminator: rtrb::Producer<ForTerminator>,
+    pub(crate) log: Option<ForLog>,
     /// The ways to the other workers, by their numbers.
     pub(crate) workers: Vec<Option<rtrb::Producer<HandedOver>>>,
     pub(crate) pool: Mempool,
@@ -113,5 +116,9 @@ impl Outbox<Mbuf> for MbufOutbox {
 
     fn to_terminator(&mut self, service: Option<ServiceId>, packet: Mbuf) -> bool {
         self.terminator.push((service, packet)).is_ok()
+    }
+
+    fn log(&mut self, record: &Record) -> bool {
+        self.log.as_mut().is_some_and(|ring| ring.push(*record).is_ok())
     }
 }

@@ -7,8 +7,10 @@ use dpdk::{Mempool, RxQueue, TxQueue, pin_to_core, register_thread};
 use flow::{HopId, PortId};
 use pipeline::Pipeline;
 use setup::Seed;
+use splice::Record;
 use state::{Shared, Source};
 
+use crate::access_log;
 use crate::balancing::{Balancing, Census, WorkerLoop};
 use crate::catcher::Catcher;
 use crate::clock::Clock;
@@ -54,6 +56,7 @@ pub(crate) struct Hands {
     loops: Vec<WorkerLoop>,
     catchers: Vec<rtrb::Producer<Catcher>>,
     bell: Option<Arc<Bell>>,
+    log: Vec<rtrb::Consumer<Record>>,
 }
 
 impl Hands {
@@ -75,6 +78,11 @@ impl Hands {
     /// Takes the rings with what the workers have for the terminator.
     pub(crate) fn take_for_terminator(&mut self) -> Vec<rtrb::Consumer<ForTerminator>> {
         std::mem::take(&mut self.terminator)
+    }
+
+    /// Takes the rings with what the workers log.
+    pub(crate) fn take_for_log(&mut self) -> Vec<rtrb::Consumer<Record>> {
+        std::mem::take(&mut self.log)
     }
 
     /// Takes what the report shows of the workers.
@@ -201,6 +209,8 @@ impl<'a> Crew<'a> {
         hands.resolve.push(resolve_taken);
         hands.kernel.push(kernel_taken);
         hands.terminator.push(terminator_taken);
+        let (log, log_taken) = access_log::ring(self.config).unzip();
+        hands.log.extend(log_taken);
         let (queues, counters) = (share.receive.len(), pipeline.counters());
         let counters_of_loop = Arc::clone(&cycles);
         hands.loops.push(WorkerLoop { counters: counters_of_loop, queues, burst });
@@ -213,6 +223,7 @@ impl<'a> Crew<'a> {
             resolve,
             kernel,
             terminator,
+            log,
             workers: ends.to,
             pool: self.pool.clone(),
             counters: pipeline.counters(),

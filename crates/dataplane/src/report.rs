@@ -58,7 +58,7 @@ pub(crate) struct Reporter {
     ports: Vec<PortView>,
     workers: Vec<WorkerView>,
     /// Counters of what the keeper and the kernel send by themselves.
-    slow: [Arc<Counters>; 3],
+    slow: Vec<Arc<Counters>>,
     desk: RulesDesk,
     checks: Arc<Board>,
     balance: Arc<BalanceBoard>,
@@ -80,7 +80,7 @@ impl Reporter {
         clock: Clock,
         memory: String,
         (ports, workers): (Vec<PortView>, Vec<WorkerView>),
-        slow: [Arc<Counters>; 3],
+        slow: Vec<Arc<Counters>>,
         (desk, captures, announcing): (RulesDesk, Captures, Option<Announcing>),
         (checks, balance): (Arc<Board>, Arc<BalanceBoard>),
     ) -> Self {

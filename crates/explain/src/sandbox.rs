@@ -77,6 +77,7 @@ impl Sandbox {
             fragments_held: FRAGMENTS,
             seed: 0,
             workers: 1,
+            log_sample: 0,
         };
         let worker = Pipeline::new(Arc::clone(&shared), 0, settings)?;
         let counters = worker.counters();

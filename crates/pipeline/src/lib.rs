@@ -37,6 +37,7 @@ mod offload_requests;
 mod outbox;
 mod pipeline;
 mod refusals;
+mod sample;
 mod sampler;
 mod scheduling;
 mod server_hop_cache;
@@ -47,4 +48,5 @@ mod verdict;
 
 pub use outbox::Outbox;
 pub use pipeline::{BURST, Pipeline, Settings};
+pub use sample::Sample;
 pub use slow::waiting::WAITING;

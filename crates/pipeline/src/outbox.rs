@@ -1,6 +1,7 @@
 //! The way out of the pipeline.
 use conntrack::ConnId;
 use flow::{HopId, InterfaceId, PortId, ServiceId};
+use splice::Record;
 use state::{Offload, Source};
 
 /// Takes what a pipeline gives out. The caller of
@@ -32,5 +33,11 @@ pub trait Outbox<B> {
     /// `false`: there is no room for it, or no terminator, and it is dropped.
     fn to_terminator(&mut self, _service: Option<ServiceId>, _packet: B) -> bool {
         false
+    }
+
+    /// Logs a request to a service that reads requests. `false`: there is no room for it,
+    /// and it is lost.
+    fn log(&mut self, _: &Record) -> bool {
+        true
     }
 }

@@ -49,11 +49,13 @@ pub struct Settings {
     pub seed: u64,
     /// How many workers there are: each has its share of the L7 agent's connections.
     pub workers: usize,
+    /// Of so many requests to the L7 agent one is logged; 0: none.
+    pub log_sample: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { fragment_datagrams: 1024, fragments_held: 256, seed: 0, workers: 1 }
+        Self { fragment_datagrams: 1024, fragments_held: 256, seed: 0, workers: 1, log_sample: 0 }
     }
 }
 
@@ -126,7 +128,7 @@ impl<B: PacketBuf> Pipeline<B> {
             ),
             echoes: Echoes::new(&snapshot, settings.seed),
             exceptions: Exceptions::new(snapshot.answers.to_kernel_per_second),
-            spliced: Spliced::new(&snapshot, settings.seed, (worker, settings.workers)),
+            spliced: Spliced::new(&snapshot, settings, (worker, settings.workers)),
         };
         let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
         let (published, counts) = (SnapshotReader::new(&shared), shared.totals().register());

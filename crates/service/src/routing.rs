@@ -140,6 +140,8 @@ pub struct GroupId(u16);
 pub(crate) struct Routing {
     /// The first that matches decides.
     rules: Box<[(RouteSpec, GroupId)]>,
+    /// The place of each in the configuration.
+    numbers: Box<[u16]>,
     /// That of the backends without a group first.
     groups: Box<[Group]>,
     rebalance: Rebalance,
@@ -201,12 +203,13 @@ impl Routing {
             // There are at most as many as backends and routes.
             GroupId(place as u16)
         };
-        let mut rules: Vec<(RouteSpec, GroupId)> =
-            routes.iter().map(|route| (route.clone(), id(route.goal.group()))).collect();
+        let mut ranked: Vec<(u16, &RouteSpec)> = (0..).zip(routes).collect();
         // Stable, so that the first in the file wins among equals.
-        rules.sort_by_key(|(route, _)| std::cmp::Reverse(route.rank()));
+        ranked.sort_by_key(|(_, route)| std::cmp::Reverse(route.rank()));
+        let rules = ranked.iter().map(|(_, route)| ((*route).clone(), id(route.goal.group())));
         let mut routing = Self {
-            rules: rules.into(),
+            rules: rules.collect(),
+            numbers: ranked.iter().map(|(number, _)| *number).collect(),
             rebalance: *rebalance,
             tls: *tls,
             terminates: *terminates,
@@ -287,6 +290,22 @@ impl Service {
     #[must_use]
     pub fn route(&self, request: &impl RequestView) -> Option<Routed<'_>> {
         self.routing().map(|routing| routing.route(request))
+    }
+
+    /// The place in the configuration of the route that a request takes, if one matches.
+    #[must_use]
+    pub fn route_number(&self, request: &impl RequestView) -> Option<u16> {
+        let Routing { rules, numbers, .. } = self.routing()?;
+        let place = rules.iter().position(|(rule, _)| rule.matches(request))?;
+        numbers.get(place).copied()
+    }
+
+    /// The name of the group that the route with this place leads to, if it does to one.
+    #[must_use]
+    pub fn group_of_route(&self, number: u16) -> Option<&str> {
+        let Routing { rules, numbers, .. } = self.routing()?;
+        let place = numbers.iter().position(|own| *own == number)?;
+        rules.get(place)?.0.goal.group()
     }
 
     /// Where a connection to a service that balances TLS connections goes, as

@@ -116,6 +116,7 @@ pub fn settings(config: &Config, seed: Seed) -> Settings {
         fragments_held: (config.fragments.datagrams as usize / 4).max(16),
         seed: seed.number(3),
         workers: config.workers.count.into(),
+        log_sample: config.access_log.as_ref().map_or(0, |own| own.sample),
     }
 }
 

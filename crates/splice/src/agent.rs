@@ -2,6 +2,7 @@
 mod answering;
 mod fronting;
 mod hellos;
+mod logging;
 mod making;
 mod opening;
 mod passing;
@@ -23,6 +24,8 @@ use crate::connection::{Conn, State};
 use crate::cookie::{Cookies, Kept};
 use crate::learnt::{Learnt, SCALE};
 use crate::options::Offer;
+use crate::record::ABORTED;
+use crate::records::Records;
 use crate::refusal::Refusal;
 use crate::segment::{ACK, RST, Received, SYN, is_plain};
 use crate::settings::{Settings, Usage};
@@ -36,6 +39,7 @@ const COOKIE_MS: u64 = 128_000;
 pub(crate) struct Common {
     pub(crate) settings: Settings,
     pub(crate) blocks: Blocks,
+    pub(crate) records: Records,
     pub(crate) cookies: Cookies,
     pub(crate) answers: Vec<String>,
     pub(crate) learnt: Learnt,
@@ -62,6 +66,7 @@ impl Agent {
         let common = Common {
             settings,
             blocks: Blocks::new(settings.headers, settings.connections),
+            records: Records::new(settings.records),
             cookies: Cookies::new(settings.secret),
             answers: Refusal::ALL.iter().map(|refusal| refusal.answer()).collect(),
             learnt: Learnt::default(),
@@ -176,7 +181,9 @@ impl Agent {
                 Fate::Taken
             }
             State::Open | State::Closing => {
-                common.backend_data(conn, packet, headers, &got, now_ms, world)
+                let fate = common.backend_data(conn, packet, headers, &got, now_ms, world);
+                common.log_passed(conn, &got, now_ms, world);
+                fate
             }
             State::Reset => {
                 common.reset_again(&got, world);
@@ -244,12 +251,14 @@ impl Agent {
             }
         }
         let Some(conn) = self.table.get(at) else { return fate };
+        conn.log_end = self.common.records.next_end(conn.records);
         let (new, state) = (ends(conn), conn.state);
         let begins = old != new && matches!(state, State::Connecting(_));
         if was_half && state != State::Half {
             self.common.half_open -= 1;
         }
         if load != conn.load() {
+            self.common.log_all(conn, ABORTED, now_ms, world);
             load.into_iter().for_each(|backend| world.left(backend));
             conn.load().into_iter().for_each(|backend| world.joined(backend));
         }

@@ -9,6 +9,7 @@ use crate::clocks::Clocks;
 use crate::edits::{Edits, before};
 use crate::framing::Chunked;
 use crate::options::{Change, MapEdge, Offer, STAMPS_LEN, Stamps};
+use crate::records::Queue;
 use crate::response::Responses;
 use crate::segment::{ECN, Received};
 use crate::world::{Peer, Speaks, Terms};
@@ -144,6 +145,10 @@ pub(crate) struct Conn {
     pub(crate) clocks: Clocks,
     /// What the client's last segment says of congestion (ECE and CWR).
     pub(crate) congestion: u8,
+    /// Its requests that are logged and have no whole response, and where the response ends
+    /// that the first of them waits for.
+    pub(crate) records: Queue,
+    pub(crate) log_end: Option<u32>,
     /// Whether the client and the backend have sent a FIN.
     pub(crate) ended: [bool; 2],
 }

@@ -36,6 +36,8 @@ mod options;
 mod order;
 mod passage;
 mod proxy_v2;
+mod record;
+mod records;
 mod refusal;
 mod rejection;
 mod relay;
@@ -57,10 +59,13 @@ pub use hello::{Hello, HelloError};
 pub use options::{Offer, Stamps};
 pub use passage::{Exit, Passage, Place, Side};
 pub use proxy_v2::{MAX_PROXY, proxy_v2};
+pub use record::{ABORTED, Record, UNREAD};
 pub use refusal::Refusal;
 pub use rejection::Rejection;
 pub use request::{Body, Field, MAX_FIELDS, Request};
 pub use response::{Asked, BadResponse, Head, MAX_WAITING, Responses};
 pub use settings::{Settings, Usage};
 pub use steady::{Leave, Steady};
-pub use world::{Answer, Choice, Event, Fate, Inquiry, MAX_ANSWER, Peer, Response, Speaks, Terms, World};
+pub use world::{
+    Answer, Choice, Event, Fate, Inquiry, MAX_ANSWER, Peer, Response, Speaks, Terms, World,
+};

@@ -19,6 +19,12 @@ macro_rules! refusals {
                 match self { $(Self::$name => ($status, $reason),)* }
             }
 
+            /// Its name in logs.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+
             /// What is wrong, in words.
             #[must_use]
             pub const fn text(self) -> &'static str {

@@ -76,6 +76,30 @@ pub struct Responses {
     /// Whether the backend has said that it ends the connection.
     closes: bool,
     waiting: Waiting,
+    /// Requests noted, and responses that are whole, modulo 2^32.
+    asked: u32,
+    ended: u32,
+    /// Bytes of the present body so far.
+    body: u64,
+    /// The response that has ended last, until somebody asks.
+    whole: Option<Whole>,
+}
+
+/// A whole response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whole {
+    /// The place of its request among those that were noted.
+    pub(crate) number: u32,
+    /// Its bytes, without those of interim responses.
+    pub(crate) bytes: u64,
+}
+
+/// What is read in a backend's bytes.
+pub(crate) enum Heard {
+    /// The header of the response to the request with this place.
+    Head(Head, u32),
+    /// The end of a response.
+    Whole(Whole),
 }
 
 /// Requests without a response, the first in the lowest bit.
@@ -128,6 +152,7 @@ impl Responses {
             *at_ms = asked.at_ms;
         }
         waiting.count += 1;
+        self.asked = self.asked.wrapping_add(1);
         true
     }
 
@@ -155,6 +180,21 @@ impl Responses {
         self.waiting.count > 0
     }
 
+    /// The place of the last request that was noted.
+    pub(crate) const fn last(&self) -> u32 {
+        self.asked.wrapping_sub(1)
+    }
+
+    /// The place of the request whose response is read now or next.
+    pub(crate) const fn present(&self) -> u32 {
+        self.ended
+    }
+
+    /// The response that has ended with what was read last, if one did.
+    pub(crate) const fn take_whole(&mut self) -> Option<Whole> {
+        self.whole.take()
+    }
+
     /// Goes over at most `most` bytes of a body that need no reading, and says over how
     /// many.
     pub fn skip(&mut self, most: u32) -> u32 {
@@ -165,6 +205,7 @@ impl Responses {
     }
 
     fn pass(&mut self, left: u64, passed: u64) {
+        self.body += passed;
         match left - passed {
             0 => self.end(),
             left => self.state = State::Body(left),
@@ -175,14 +216,25 @@ impl Responses {
     ///
     /// # Errors
     /// Why it can't be said where the response ends. Nothing behind it can be read.
-    pub fn read(
+    pub fn read(&mut self, bytes: &[u8], mut tell: impl FnMut(Head)) -> Result<(), BadResponse> {
+        self.read_each(bytes, |heard| {
+            if let Heard::Head(head, _) = heard {
+                tell(head);
+            }
+        })
+    }
+
+    /// As [`Self::read`], and tells every response that ends, too.
+    pub(crate) fn read_each(
         &mut self,
         mut bytes: &[u8],
-        mut tell: impl FnMut(Head),
+        mut tell: impl FnMut(Heard),
     ) -> Result<(), BadResponse> {
         while !bytes.is_empty() {
+            let number = self.ended;
             let (taken, head) = self.part(bytes)?;
-            head.into_iter().for_each(&mut tell);
+            head.into_iter().for_each(|head| tell(Heard::Head(head, number)));
+            self.whole.take().into_iter().for_each(|whole| tell(Heard::Whole(whole)));
             bytes = bytes.get(taken..).unwrap_or_default();
         }
         Ok(())
@@ -222,6 +274,7 @@ impl Responses {
             }
             State::Chunked(chunked) => {
                 let taken = chunked.read(bytes).map_err(|_| BadResponse::Chunks)?;
+                self.body += taken as u64;
                 if chunked.is_done() {
                     self.end();
                 }
@@ -331,7 +384,9 @@ impl Responses {
     fn end(&mut self) {
         // Behind a last response nothing is one.
         self.state = if self.closes { State::All } else { State::StatusLine };
-        self.header = 0;
+        let bytes = u64::from(self.header) + std::mem::take(&mut self.body);
+        self.whole = Some(Whole { number: self.ended, bytes });
+        (self.header, self.ended) = (0, self.ended.wrapping_add(1));
         let waiting = &mut self.waiting;
         waiting.count = waiting.count.saturating_sub(1);
         waiting.first = (waiting.first + 1) % MAX_WAITING;

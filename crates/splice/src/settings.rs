@@ -11,6 +11,8 @@ pub struct Settings {
     /// Headers of more than 512 bytes held at once, 16 KiB each: from the first byte to the
     /// backend's acknowledgement. Of shorter ones there may be as many as connections.
     pub headers: usize,
+    /// Requests at once whose responses are still to come and that are logged then.
+    pub records: usize,
     /// Bytes of a header, at most.
     pub header_limit: usize,
     /// How long a client may take for a header.
@@ -27,6 +29,7 @@ impl Default for Settings {
             connections: 16_384,
             half_open: 4_096,
             headers: 1_024,
+            records: 0,
             header_limit: 8_192,
             header_ms: 10_000,
             idle_ms: 900_000,

@@ -95,13 +95,16 @@ impl Steady {
         };
         let [server, granted] = [conn.server.scale, conn.granted.scale];
         let all = [conn.reading == Reading::All, conn.blind || conn.responses.is_all()];
+        // The machine sees the last byte of a response that is logged.
+        let (limit, last) = (conn.response_limit(), conn.log_end.map(|end| end.wrapping_sub(1)));
+        let response_limit = last.filter(|last| before(*last, limit)).unwrap_or(limit);
         Some(Self {
             up: conn.edits.forward(0),
             down: conn.to_agent(0),
             clocks: conn.clocks,
             limit: conn.limit(),
             // It says nothing about bytes that are not read.
-            response_limit: if all[1] { 0 } else { conn.response_limit() },
+            response_limit: if all[1] { 0 } else { response_limit },
             acked: conn.acked,
             received: conn.received,
             window: conn.window,

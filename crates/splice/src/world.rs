@@ -6,6 +6,7 @@ use wire::Headers;
 
 use crate::blocks::{Block, FIRST_FLIGHT};
 use crate::changes::Changes;
+use crate::record::Record;
 use crate::request::Request;
 use crate::{Hello, Refusal, Rejection};
 
@@ -121,6 +122,8 @@ pub enum Event {
     /// A router has marked a packet for a backend that does not know ECN: the packet was
     /// dropped.
     Congested,
+    /// A request should have been logged, and there was no room for its record.
+    Unlogged,
     /// Both ends were reset: a request behind the first could not be read, or a response.
     Reset,
     /// A connection had to make room for others: that of a slow client, or of an idle one.
@@ -206,6 +209,19 @@ pub trait World<B> {
 
     /// The agent has answered a request to a service itself, with this status code.
     fn answered(&mut self, _: ServiceId, _: u16) {}
+
+    /// Whether a request to the service that has come now is logged.
+    fn logs(&mut self, _: ServiceId) -> bool {
+        false
+    }
+
+    /// The place of the route that a request takes among those of the service.
+    fn route_of(&self, _: ServiceId, _: &Request<'_>) -> Option<u16> {
+        None
+    }
+
+    /// Logs a request and what became of it.
+    fn log(&mut self, _: &Record) {}
 
     /// Counts an event.
     fn count(&mut self, event: Event);

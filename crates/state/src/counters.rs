@@ -181,6 +181,8 @@ counters! {
         HttpsIdle "https_idle" "Connections to services of protocol https that were silent for too long in the middle of a request or a response.",
         HttpsUnknown "https_unknown" "Packets of no connection given to the terminator.",
         HttpsUnsent "https_unsent" "Packets that the terminator made and could not send: no route, no buffer, or the next hop's Ethernet address isn't known yet.",
+        AccessLogged "access_logged" "Lines of the access log that were written.",
+        AccessLogLost "access_log_lost" "Requests that the access log lacks: there was no room for their records, or the file could not be written.",
         HttpRequests "http_requests" "Requests sent to a backend.",
         HttpBackendFailed "http_backend_failed" "Connections that a backend refused or did not answer; another backend was tried.",
         HttpOwned "http_owned" "Headers that lost a segment, so that HNLB acknowledged and kept a part of them.",

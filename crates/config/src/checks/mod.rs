@@ -1,4 +1,5 @@
 //! What a schema cannot say: references, duplicates, families, reachability.
+mod access_log;
 mod announce;
 mod api;
 mod backends;
@@ -34,5 +35,6 @@ pub(crate) fn all(findings: &mut Findings<'_>) {
     backends::check(findings);
     status::check(findings);
     api::check(findings);
+    access_log::check(findings);
     announce::check(findings);
 }

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use api::Client;
 use status::{
     AnnouncedVip, BackendStatus, ClientConnections, Explanation, FirstAnswers, RequestsStatus,
-    ResponseClasses, StatelessStatus,
-    Status, TrafficStatus, WorkerStatus,
+    ResponseClasses, StatelessStatus, Status, TrafficStatus, WorkerStatus,
 };
 
 use crate::cli::StatusArgs;

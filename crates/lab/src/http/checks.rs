@@ -21,7 +21,7 @@ const TRANSFER: Duration = Duration::from_secs(300);
 
 /// The checks of one run of HNLB.
 pub(super) struct Run<'a> {
-    lab: &'a Lab,
+    pub(super) lab: &'a Lab,
     balancer: &'a Balancer,
     lengths: Vec<usize>,
     /// Seconds of load.
@@ -71,6 +71,7 @@ impl<'a> Run<'a> {
         self.headers()?;
         self.sticky()?;
         self.counts()?;
+        self.access_log()?;
         self.bodies(link)?;
         self.keep_alive()?;
         self.load()
@@ -171,8 +172,7 @@ impl<'a> Run<'a> {
         for words in requests {
             self.curl(&format!("-o /dev/null {words}"))?;
         }
-        let more: Vec<_> =
-            self.counted()?.iter().zip(before).map(|(now, old)| now - old).collect();
+        let more: Vec<_> = self.counted()?.iter().zip(before).map(|(now, old)| now - old).collect();
         let found = more.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
         self.expect("counts of b1 and of the service", &found, "2 1 3 3 1 1");
         Ok(())
@@ -267,13 +267,13 @@ impl<'a> Run<'a> {
     }
 
     /// What curl prints with these words, at the first client.
-    fn curl(&self, words: &str) -> Result<String, LabError> {
+    pub(super) fn curl(&self, words: &str) -> Result<String, LabError> {
         let script = format!("exec 2>&1; curl -sSg --max-time 280 {words}");
         let output = self.lab.exec_for("c1", &["sh", "-c", &script], TRANSFER)?;
         output.success().map(|output| output.stdout)
     }
 
-    fn expect(&mut self, what: &str, found: &str, wanted: &str) {
+    pub(super) fn expect(&mut self, what: &str, found: &str, wanted: &str) {
         if found == wanted {
             println!("ok      {what}: {wanted}");
         } else {
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn url(family: Family) -> String {
+pub(super) fn url(family: Family) -> String {
     match vip(family) {
         std::net::IpAddr::V4(own) => format!("http://{own}"),
         std::net::IpAddr::V6(own) => format!("http://[{own}]"),

@@ -3,6 +3,7 @@
 //! loses, repeats, delays and reorders; each request must reach a backend of its route.
 
 mod checks;
+mod logged;
 pub(crate) mod parity;
 mod slow;
 
@@ -58,9 +59,10 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
     // Two, so that packets come in at a worker that has not their connection.
     let how = LabRun { workers: 2, ..LabRun::emulated(Encoding::Mark) };
+    let log = format!("\n[access_log]\nfile = \"{}\"\n", logged::path(&lab).display());
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-http", how.device, |socket| {
         let own = |family| service(family) + &checks::tls::service(family);
-        how.base(socket) + &own(Family::V4) + &own(Family::V6) + &sticky()
+        how.base(socket) + &own(Family::V4) + &own(Family::V6) + &sticky() + &log
     })?;
     checks::tls::start(&mut lab)?;
     let mut run = checks::Run::new(&lab, &balancer, wanted)?;

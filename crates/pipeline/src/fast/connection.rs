@@ -2,8 +2,8 @@
 //!
 //! Next: out, or the slow path.
 use conntrack::{FastKey, Key};
-use packet::PacketBuf;
 use flow::Account;
+use packet::PacketBuf;
 use wire::FastHeader;
 
 use crate::Outbox;

@@ -9,15 +9,16 @@ use flow::{Account, BackendId, Direction, PortId, ServiceId, Transport};
 use packet::PacketBuf;
 use service::{Backend, Directed, GroupId, HeaderChanges, HelloView, RequestView, Routed, Service};
 use splice::{
-    Agent, Answer, Changes, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Peer, Refusal, Rejection,
-    Request, Response, Speaks, Terms, Usage, World,
+    Agent, Answer, Changes, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Peer, Record,
+    Refusal, Rejection, Request, Response, Speaks, Terms, Usage, World,
 };
 use state::{Counter, Snapshot};
 use wire::{FlowKey, Headers, TcpFlags, decrement_ttl, ethernet, vlan};
 
 use crate::Outbox;
 use crate::context::{Context, Packet};
-use crate::pipeline::Stages;
+use crate::pipeline::{Settings, Stages};
+use crate::sample::Sample;
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
 use crate::slow::stateless::is_misplaced;
@@ -25,12 +26,16 @@ use crate::slow::waiting::{Then, Waiting};
 use crate::source::is_client;
 use crate::verdict::{Family, Verdict};
 
+/// Requests of one worker whose responses are still to come and that are logged then.
+const RECORDS: usize = 2048;
+
 /// One worker's agent.
 pub(crate) struct Spliced {
     /// Made with the first service of requests. It stays when that service leaves the
     /// configuration, since connections may last.
     agent: Option<Box<Agent>>,
     seed: u64,
+    sample: Sample,
     /// This worker's number, and how many there are.
     share: (usize, usize),
 }
@@ -44,8 +49,10 @@ pub(crate) enum Sender {
 
 impl Spliced {
     /// For the worker with the number and among so many as `share` says.
-    pub(crate) fn new(snapshot: &Snapshot, seed: u64, share: (usize, usize)) -> Self {
-        let mut spliced = Self { agent: None, seed, share };
+    pub(crate) fn new(snapshot: &Snapshot, settings: Settings, share: (usize, usize)) -> Self {
+        let Settings { seed, log_sample, .. } = settings;
+        let sample = Sample::new(log_sample);
+        let mut spliced = Self { agent: None, seed, sample, share };
         spliced.follow(snapshot);
         spliced
     }
@@ -104,7 +111,8 @@ impl Spliced {
         let wanted = snapshot.services.services().iter().any(service::Service::is_spliced);
         if wanted && self.agent.is_none() {
             let secret = [self.seed, self.seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15];
-            let settings = splice::Settings { secret, ..splice::Settings::default() };
+            let records = if self.sample == Sample::new(0) { 0 } else { RECORDS };
+            let settings = splice::Settings { secret, records, ..splice::Settings::default() };
             self.agent = Some(Box::new(Agent::new(settings)));
         }
     }
@@ -147,10 +155,12 @@ impl<B: PacketBuf> Stages<B> {
             _ => {}
         }
         let Self { spliced, scheduling, acting, .. } = self;
-        let Some(agent) = &mut spliced.agent else { return cx.count(Counter::HttpUnknown) };
+        let Spliced { agent: Some(agent), sample, .. } = spliced else {
+            return cx.count(Counter::HttpUnknown);
+        };
         let waiting = &mut acting.waiting;
         let (Packet { buf, headers, interface }, now_ms) = (packet, cx.now_ms);
-        let mut surroundings = Surroundings { cx, scheduling, waiting, interface };
+        let mut surroundings = Surroundings { cx, scheduling, waiting, sample, interface };
         let fate = match sender {
             Sender::Client(service) => {
                 agent.from_client(buf, &headers, service, now_ms, &mut surroundings)
@@ -169,11 +179,11 @@ impl<B: PacketBuf> Stages<B> {
     /// What the agent does without packets.
     pub(crate) fn tick_spliced<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>) {
         let Self { spliced, scheduling, acting, .. } = self;
-        let Some(agent) = &mut spliced.agent else { return };
+        let Spliced { agent: Some(agent), sample, .. } = spliced else { return };
         let waiting = &mut acting.waiting;
         let now_ms = cx.now_ms;
         let interface = flow::InterfaceId(0);
-        agent.tick(now_ms, &mut Surroundings { cx, scheduling, waiting, interface });
+        agent.tick(now_ms, &mut Surroundings { cx, scheduling, waiting, sample, interface });
         let Usage { connections, half_open, idle, headers, short_headers, bytes } = agent.usage();
         for (level, value) in [
             (Counter::HttpOpen, connections),
@@ -205,6 +215,7 @@ struct Surroundings<'a, 'b, B, O> {
     cx: &'a mut Context<'b, O>,
     scheduling: &'a mut Scheduling,
     waiting: &'a mut Waiting<B>,
+    sample: &'a mut Sample,
     /// Where the packet came in.
     interface: flow::InterfaceId,
 }
@@ -347,6 +358,20 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         self.cx.counts.answered_alone(service, status);
     }
 
+    fn logs(&mut self, _: ServiceId) -> bool {
+        self.sample.take()
+    }
+
+    fn route_of(&self, service: ServiceId, request: &Request<'_>) -> Option<u16> {
+        self.cx.snapshot.services.service(service)?.route_number(&Asked(request))
+    }
+
+    fn log(&mut self, record: &Record) {
+        if !self.cx.out.log(record) {
+            self.cx.count(Counter::AccessLogLost);
+        }
+    }
+
     fn count(&mut self, event: Event) {
         let counter = match event {
             Event::Opened => Counter::HttpConnections,
@@ -360,6 +385,7 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
             Event::Switched => Counter::HttpSwitched,
             Event::Evicted => Counter::HttpEvicted,
             Event::Silent => Counter::HttpSilent,
+            Event::Unlogged => Counter::AccessLogLost,
             Event::Answered(300..400) => Counter::HttpRedirected,
             Event::Answered(_) => Counter::HttpPages,
             // Counted when it leaves.
@@ -375,13 +401,7 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
 impl<B, O> Surroundings<'_, '_, B, O> {
     /// Holds a packet to `to`, whose next hop is asked for; it will count as `counter`, and
     /// for `account`.
-    fn hold(
-        &mut self,
-        packet: Packet<B>,
-        to: IpAddr,
-        counter: Counter,
-        account: Option<Account>,
-    ) {
+    fn hold(&mut self, packet: Packet<B>, to: IpAddr, counter: Counter, account: Option<Account>) {
         match hop_to(self.cx, to) {
             Ok(hop) => self.waiting.hold(self.cx, packet, hop, Then::Send(to, counter, account)),
             Err(counter) => self.cx.count(counter),

@@ -24,6 +24,7 @@ impl Common {
         world.count(Event::Refused(refusal));
         world.answered(conn.service, refusal.status().0);
         let text = refusal.answer_in(&self.answers);
+        Self::log_answer(conn, (refusal.status().0, refusal.name()), text.len(), now_ms, world);
         let mut block = self.blocks.get_for(text.len());
         if let Some(block) = &mut block {
             block.take(text.as_bytes(), BLOCK);

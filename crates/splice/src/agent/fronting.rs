@@ -12,6 +12,7 @@ use crate::connection::{Conn, Down, Reading, State};
 use crate::cookie::Kept;
 use crate::edits::Edits;
 use crate::options::{DEFAULT_MSS, Offer};
+use crate::records::Queue;
 use crate::refusal::Refusal;
 use crate::response::Responses;
 use crate::segment::{ACK, ECN, FIN, Outline, RST, Received};
@@ -84,6 +85,8 @@ impl Common {
             server: Offer::default(),
             clocks: Clocks::new(client, told),
             congestion: 0,
+            records: Queue::default(),
+            log_end: None,
             ended: [false; 2],
         }
     }

@@ -3,6 +3,7 @@ use flow::Direction;
 use packet::PacketBuf;
 
 use super::Common;
+use crate::blocks::Block;
 use crate::connection::{Conn, State, TRIES};
 use crate::options::{Offer, Stamps};
 use crate::refusal::Refusal;
@@ -60,6 +61,8 @@ impl Common {
             Ok(Choice::Answer(status)) => {
                 world.count(Event::Answered(status));
                 world.answered(conn.service, status);
+                let length = room.as_ref().map_or(0, Block::len);
+                Self::log_answer(conn, (status, ""), length, now_ms, world);
                 return self.answer_with(conn, room, now_ms, world);
             }
             Err(Refusal::NoBackend) => self.answer(conn, none, now_ms, world),

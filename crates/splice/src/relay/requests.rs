@@ -67,6 +67,7 @@ impl Common {
                         return true;
                     };
                     sent |= Self::pass(conn, conn.next, rest.get(..taken), world);
+                    self.grow_record(conn, taken);
                     conn.next = conn.next.wrapping_add(taken as u32);
                     conn.reading = match chunked.is_done() {
                         false => Reading::Chunked(chunked),
@@ -183,6 +184,12 @@ impl Common {
             });
         }
         conn.fresh = false;
+        let body = match request.body {
+            Body::Length(length) => length,
+            Body::Chunked => taken as u64,
+        };
+        let bytes = (request.length as u64).saturating_add(body);
+        self.begin_record(conn, &request, (id, bytes), now_ms, world);
         Ok(request.length + taken)
     }
 }

@@ -8,7 +8,8 @@ use crate::agent::Common;
 use crate::blocks::{BLOCK, Block};
 use crate::connection::{Conn, RESPONSE_HEADER, Reading};
 use crate::edits::{Edit, before};
-use crate::response::{BadResponse, Head, Responses};
+use crate::record::UNREAD;
+use crate::response::{BadResponse, Head, Heard, Responses};
 use crate::returning;
 use crate::segment::{ACK, ECN, FIN, Outline, PSH, RST, Received};
 use crate::world::{Event, Response, World};
@@ -62,12 +63,17 @@ impl Conn {
         }
     }
 
-    fn tell<B: PacketBuf>(&self, head: &Head, now_ms: u64, world: &mut impl World<B>) {
-        if !head.is_interim() {
-            let waited_ms = (now_ms as u32).wrapping_sub(head.asked.at_ms);
-            let (service, backend, status) = (self.service, self.id, head.status);
-            world.responded(&Response { service, backend, status, waited_ms });
-        }
+    /// Tells the world of a final response; how long it has taken, in milliseconds.
+    pub(crate) fn tell<B: PacketBuf>(
+        &self,
+        head: &Head,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) -> u32 {
+        let waited_ms = (now_ms as u32).wrapping_sub(head.asked.at_ms);
+        let (service, backend, status) = (self.service, self.id, head.status);
+        world.responded(&Response { service, backend, status, waited_ms });
+        waited_ms
     }
 }
 
@@ -87,6 +93,7 @@ impl Common {
             return Ok(true);
         }
         conn.stretch_response(first);
+        self.hear_end(conn);
         let end = first.wrapping_add(data.len() as u32);
         if !before(conn.response_next, end) {
             return Ok(true);
@@ -94,6 +101,7 @@ impl Common {
         if before(conn.response_next, first) {
             let all = conn.responses.is_all();
             if conn.keeps && !conn.rewrites && !all {
+                self.log_all(conn, UNREAD, now_ms, world);
                 conn.lose();
             }
             return Ok(all || conn.blind);
@@ -104,14 +112,22 @@ impl Common {
         let known = conn.response_next.wrapping_sub(first) as usize;
         let (rest, mut responses) =
             (data.get(known..).unwrap_or_default(), std::mem::take(&mut conn.responses));
-        let read = responses.read(rest, |head| conn.tell(&head, now_ms, world));
+        let start = conn.response_next;
+        let read = responses.read_each(rest, |heard| {
+            let at = if matches!(heard, Heard::Whole(_)) { end } else { start };
+            self.hear(conn, heard, at, now_ms, world);
+        });
         conn.responses = responses;
         match read {
-            Err(_) if conn.keeps => conn.lose(),
+            Err(_) if conn.keeps => {
+                self.log_all(conn, UNREAD, now_ms, world);
+                conn.lose();
+            }
             other => other?,
         }
         conn.response_next = end;
         conn.stretch_response(end);
+        self.hear_end(conn);
         conn.follow_upgrade();
         Ok(true)
     }
@@ -203,6 +219,7 @@ impl Common {
                 let at = conn.response_next;
                 sent |= Self::pass_response(conn, at, flags, rest.get(..taken), world);
                 conn.response_next = at.wrapping_add(taken as u32);
+                self.hear_end(conn);
                 taken
             };
             if taken == 0 {
@@ -211,6 +228,7 @@ impl Common {
             rest = rest.get(taken..).unwrap_or_default();
         }
         conn.stretch_response(conn.response_next);
+        self.hear_end(conn);
         conn.follow_upgrade();
         Ok(sent)
     }
@@ -234,7 +252,7 @@ impl Common {
             return Ok(None);
         };
         let start = conn.response_next.wrapping_sub(raw.len() as u32);
-        let read = read_headers(conn, rest, (&mut raw, &mut out), now_ms, world);
+        let read = self.read_headers(conn, rest, (&mut raw, &mut out), now_ms, world);
         let taken = match read {
             Ok(taken) => taken,
             Err(bad) => {
@@ -390,42 +408,64 @@ impl Conn {
     }
 }
 
-/// Reads `rest`: headers, which come out anew, with what is between them. The bytes of one
-/// that is not whole are in the first block, all others are written into the second. How
-/// many bytes were read.
-fn read_headers<B: PacketBuf>(
-    conn: &mut Conn,
-    rest: &[u8],
-    (raw, out): (&mut Block, &mut Block),
-    now_ms: u64,
-    world: &mut impl World<B>,
-) -> Result<usize, BadResponse> {
-    let mut at = 0;
-    while let Some(bytes) = rest.get(at..).filter(|bytes| !bytes.is_empty()) {
-        if !conn.responses.is_in_header() {
-            // A body that finds no room passes by itself.
-            let room = BLOCK - out.len();
-            if bytes.len() > room {
-                break;
+impl Common {
+    /// Reads `rest`: headers, which come out anew, with what is between them. The bytes of one
+    /// that is not whole are in the first block, all others are written into the second. How
+    /// many bytes were read.
+    fn read_headers<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        rest: &[u8],
+        (raw, out): (&mut Block, &mut Block),
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) -> Result<usize, BadResponse> {
+        let mut at = 0;
+        while let Some(bytes) = rest.get(at..).filter(|bytes| !bytes.is_empty()) {
+            if !conn.responses.is_in_header() {
+                // A body that finds no room passes by itself.
+                let room = BLOCK - out.len();
+                if bytes.len() > room {
+                    break;
+                }
+                let (taken, _) = conn.responses.part(bytes)?;
+                self.note_whole(conn, at + taken);
+                out.push(bytes.get(..taken).unwrap_or_default()).ok_or(BadResponse::TooLong)?;
+                at += taken;
+                continue;
             }
-            let (taken, _) = conn.responses.part(bytes)?;
-            out.push(bytes.get(..taken).unwrap_or_default()).ok_or(BadResponse::TooLong)?;
+            let number = conn.responses.present();
+            let (taken, head) = conn.responses.part(bytes)?;
+            let piece = bytes.get(..taken).unwrap_or_default();
+            if raw.take(piece, RESPONSE_HEADER) < taken {
+                return Err(BadResponse::TooLong);
+            }
             at += taken;
-            continue;
+            let Some(head) = head else { break };
+            let start = conn.response_next.wrapping_add(at as u32);
+            self.hear(
+                conn,
+                Heard::Head(head, number),
+                start.wrapping_sub(raw.len() as u32),
+                now_ms,
+                world,
+            );
+            self.note_whole(conn, at);
+            let backend = conn.backend.filter(|_| head.asked.sticks);
+            let cookie = backend.and_then(|backend| world.cookie(conn.service, backend));
+            let changes = world.response_changes(conn.service);
+            returning::write(out, raw.bytes(), &head, &changes, cookie)
+                .ok_or(BadResponse::TooLong)?;
+            raw.cut_front(raw.len());
         }
-        let (taken, head) = conn.responses.part(bytes)?;
-        let piece = bytes.get(..taken).unwrap_or_default();
-        if raw.take(piece, RESPONSE_HEADER) < taken {
-            return Err(BadResponse::TooLong);
-        }
-        at += taken;
-        let Some(head) = head else { break };
-        conn.tell(&head, now_ms, world);
-        let backend = conn.backend.filter(|_| head.asked.sticks);
-        let cookie = backend.and_then(|backend| world.cookie(conn.service, backend));
-        let changes = world.response_changes(conn.service);
-        returning::write(out, raw.bytes(), &head, &changes, cookie).ok_or(BadResponse::TooLong)?;
-        raw.cut_front(raw.len());
+        Ok(at)
     }
-    Ok(at)
+
+    /// A response may have ended so many bytes behind what was read before.
+    fn note_whole(&mut self, conn: &mut Conn, behind: usize) {
+        if let Some(whole) = conn.responses.take_whole() {
+            let end = conn.response_next.wrapping_add(behind as u32);
+            self.records.end(conn.records, whole.number, (end, whole.bytes));
+        }
+    }
 }

@@ -3,6 +3,9 @@
 use rand::Rng;
 use rand::rngs::SmallRng;
 
+/// A response before another one to the same request.
+const INTERIM: &str = "HTTP/1.1 103 Early Hints\r\nServer: a\r\n\r\n";
+
 /// One request and its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
@@ -93,6 +96,13 @@ impl Talk {
         self.answer(which, one, before, after)
     }
 
+    /// The lengths of a request and of the final response to it, as both were sent.
+    pub(crate) fn lengths(&self, which: usize) -> [usize; 2] {
+        let Some(one) = self.exchanges.get(which) else { return [0; 2] };
+        let interim = if one.interim { INTERIM.len() } else { 0 };
+        [request(which, one, self.upgrading).len(), self.response(which).len() - interim]
+    }
+
     /// What the client gets of that response.
     pub(crate) fn wanted(&self, which: usize) -> Vec<u8> {
         let one = &self.exchanges[which];
@@ -105,8 +115,7 @@ impl Talk {
 
     /// The response with fields before those that frame it, and behind them.
     fn answer(&self, which: usize, one: &Exchange, before: &str, after: &str) -> Vec<u8> {
-        let interim =
-            if one.interim { "HTTP/1.1 103 Early Hints\r\nServer: a\r\n\r\n" } else { "" };
+        let interim = if one.interim { INTERIM } else { "" };
         let padding = "q".repeat(one.answer_padding);
         let header = format!("{interim}HTTP/1.1 200 OK\r\nPadding: {padding}\r\n{before}");
         let body = Exchange { body: one.answer, ..one.clone() };

@@ -7,8 +7,8 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use smoltcp::socket::tcp::State;
 use splice::{
-    Agent, Answer, Changes, Choice, Event, Hello, Inquiry, NamedValue, Peer, Refusal, Rejection,
-    Request, Response, Settings, Speaks, Terms, World,
+    Agent, Answer, Changes, Choice, Event, Hello, Inquiry, NamedValue, Peer, Record, Refusal,
+    Rejection, Request, Response, Settings, Speaks, Terms, World,
 };
 use wire::Headers;
 
@@ -63,6 +63,8 @@ struct Surroundings {
     told: usize,
     /// Open connections of each server.
     open: [u32; 2],
+    /// What was logged.
+    records: Vec<Record>,
 }
 
 /// A server whose id is its place.
@@ -140,6 +142,14 @@ impl World<HeapPacket> for Surroundings {
         self.open[usize::from(backend.0)] -= 1;
     }
 
+    fn logs(&mut self, _: ServiceId) -> bool {
+        true
+    }
+
+    fn log(&mut self, record: &Record) {
+        self.records.push(*record);
+    }
+
     fn count(&mut self, event: Event) {
         if event != Event::Made {
             self.events.push(event);
@@ -196,6 +206,7 @@ impl Network {
             connections: 16,
             half_open,
             headers: 16,
+            records: 8,
             secret: [seed, 3],
             ..Settings::default()
         };
@@ -277,6 +288,9 @@ impl Network {
                 if usage.connections == 0 && self.around.open != [0, 0] {
                     return Err(format!("{:?} connections of nobody", self.around.open));
                 }
+                if usage.connections == 0 {
+                    self.check_records()?;
+                }
                 return match (usage.connections, usage.headers, over || forgot) {
                     (0, 0, true) => Ok([self.steady, self.switches()]),
                     (1, 0, true) if forgot => Ok([self.steady, self.switches()]),
@@ -297,6 +311,26 @@ impl Network {
             [self.client.told, self.servers[0].told, self.servers[1].told],
             self.around.events
         ))
+    }
+
+    /// Every request is logged once, with what it and its response have.
+    fn check_records(&self) -> Result<(), String> {
+        let Surroundings { records, events, .. } = &self.around;
+        let count = |is: fn(&Event) -> bool| events.iter().filter(|own| is(own)).count();
+        let asked = count(|own| matches!(own, Event::Request | Event::Refused(_)));
+        let lost = count(|own| *own == Event::Unlogged);
+        if records.len() + lost != asked {
+            return Err(format!("{} records and {lost} lost of {asked} requests", records.len()));
+        }
+        for record in records.iter().filter(|own| own.why.is_empty()) {
+            let which: usize = record.path.trim_start_matches('/').parse().unwrap_or(usize::MAX);
+            let lengths = self.talk.lengths(which).map(|length| length as u64);
+            let whole = record.first_byte_ms.is_some_and(|ms| u64::from(ms) <= record.duration_ms);
+            if record.bytes != lengths || record.status != 200 || !whole {
+                return Err(format!("{record:?}, of {lengths:?} bytes"));
+            }
+        }
+        Ok(())
     }
 
     fn switches(&self) -> usize {

@@ -132,7 +132,7 @@ const fn at(last: u8, port: u16) -> SocketAddr {
 pub(crate) const CLIENT: SocketAddr = at(1, 4000);
 pub(crate) const VIP: SocketAddr = at(2, 80);
 pub(crate) const BACKEND: SocketAddr = at(3, 8080);
-const PEER: Peer = Peer { at: BACKEND, id: BackendId(0) };
+pub(crate) const PEER: Peer = Peer { at: BACKEND, id: BackendId(0) };
 
 /// An agent that gets any segments at all sends only sound ones, and keeps no more than
 /// it may: as one of requests, and as one of TLS.

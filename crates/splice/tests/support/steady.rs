@@ -1,16 +1,16 @@
 //! Two agents get the same segments of one connection: one is the machine alone, the other
 //! has its fast path in front. Both must send the same bytes, and know the same.
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use flow::ServiceId;
+use flow::{Account, ServiceId};
 use packet::{HeapPacket, PacketBuf};
 use splice::{
-    Agent, Answer, Choice, Ends, Event, Hello, Inquiry, Passage, Passing, Refusal, Rejection,
+    Agent, Answer, Choice, Ends, Event, Hello, Inquiry, Passage, Passing, Peer, Refusal, Rejection,
     Request, Settings, Speaks, Steady, Terms, World,
 };
 use wire::{FastHeader, Headers};
 
-use crate::checks::{BACKEND, CLIENT, Segment, VIP};
+use crate::checks::{BACKEND, CLIENT, PEER, Segment, VIP};
 use crate::shortcut;
 
 /// What the client asks.
@@ -44,12 +44,12 @@ impl World<HeapPacket> for Sent {
         Some(HeapPacket::new(&vec![0; len]))
     }
 
-    fn relay(&mut self, mut packet: HeapPacket, headers: &Headers, _: IpAddr) {
+    fn relay(&mut self, mut packet: HeapPacket, headers: &Headers, _: IpAddr, _: Account) {
         assert!(wire::decrement_ttl(packet.bytes_mut(), headers));
         self.frames.push(packet.bytes().to_vec());
     }
 
-    fn send(&mut self, packet: HeapPacket, _: IpAddr) {
+    fn send(&mut self, packet: HeapPacket, _: IpAddr, _: Option<Account>) {
         self.frames.push(packet.bytes().to_vec());
     }
 
@@ -57,7 +57,7 @@ impl World<HeapPacket> for Sent {
         Speaks::Http
     }
 
-    fn direct(&mut self, _: &Inquiry<'_>, _: &Hello) -> Result<SocketAddr, Rejection> {
+    fn direct(&mut self, _: &Inquiry<'_>, _: &Hello) -> Result<Peer, Rejection> {
         Err(Rejection::NoBackend)
     }
 
@@ -71,7 +71,7 @@ impl World<HeapPacket> for Sent {
             return Err(Refusal::NoBackend);
         }
         let Self { keeps, rewrites, .. } = *self;
-        Ok(Choice::Backend { backend: BACKEND, terms: Terms { keeps, rewrites, sticks: rewrites } })
+        Ok(Choice::Backend { backend: PEER, terms: Terms { keeps, rewrites, sticks: rewrites } })
     }
 
     fn count(&mut self, _: Event) {}

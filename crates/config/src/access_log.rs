@@ -1,0 +1,21 @@
+//! `[access_log]`: lines about requests.
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A file with a line of JSON for each request, or for a sample of them, to services with `protocol = "http"`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AccessLog {
+    /// The file: an absolute path. A file that is moved away, as logrotate does it, gets a new one in its place within a second.
+    pub file: PathBuf,
+    /// Of so many requests that a worker sees, one is logged; 1: every request.
+    #[serde(default = "every")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub sample: u32,
+}
+
+const fn every() -> u32 {
+    1
+}
