@@ -33,16 +33,20 @@ impl Conn {
 }
 
 impl Common {
-    /// Whether the request in the block, if it is whole, is for the present backend.
-    /// Otherwise it is held.
-    pub(crate) fn stays<B: PacketBuf>(&self, conn: &mut Conn, world: &mut impl World<B>) -> bool {
-        if conn.keeps || conn.fresh || conn.held {
-            return !conn.held;
+    /// Whether `request`, which is that in the block if it is whole, is for the present
+    /// backend. Otherwise it is held.
+    pub(crate) fn stays<B: PacketBuf>(
+        &self,
+        conn: &mut Conn,
+        request: Option<&Request<'_>>,
+        world: &mut impl World<B>,
+    ) -> bool {
+        if conn.keeps || conn.fresh {
+            return true;
         }
-        let bytes = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();
         // What can't be read is refused where it is translated.
-        let Ok(Some(request)) = Request::parse(bytes) else { return true };
-        conn.instead = match world.choose(&conn.inquiry(), &request, &mut Answer(None)) {
+        let Some(request) = request else { return true };
+        conn.instead = match world.choose(&conn.inquiry(), request, &mut Answer(None)) {
             Ok(Choice::Backend { backend, terms }) if Some(backend.at) == conn.backend => {
                 conn.sticks = terms.sticks;
                 return true;

@@ -102,16 +102,17 @@ impl Common {
         let mut sent = false;
         while conn.reading == Reading::Header && !conn.edits.is_full() && !conn.responses.is_full()
         {
-            if !self.stays(conn, world) {
-                break;
-            }
             let start = conn.limit();
-            let Some(mut out) = self.blocks.get() else { break };
-            let Some(mut raw) = conn.block.take() else {
-                self.blocks.put(out);
+            let Some(mut raw) = conn.block.take_if(|_| !conn.held) else { break };
+            let request = Request::parse(raw.bytes());
+            let stays = self.stays(conn, request.as_ref().ok().and_then(Option::as_ref), world);
+            let out = if stays { self.blocks.get() } else { None };
+            let Some(mut out) = out else {
+                drop(request);
+                conn.block = Some(raw);
                 break;
             };
-            match self.translate(conn, raw.bytes(), &mut out, now_ms, world) {
+            match self.translate(conn, raw.bytes(), request, &mut out, now_ms, world) {
                 Ok(taken) => {
                     world.count(Event::Request);
                     let removed = taken as u32;
@@ -155,11 +156,12 @@ impl Common {
         &mut self,
         conn: &mut Conn,
         raw: &[u8],
+        request: Result<Option<Request<'_>>, Refusal>,
         out: &mut Block,
         now_ms: u64,
         world: &mut impl World<B>,
     ) -> Result<usize, Option<Refusal>> {
-        let mut request = Request::parse(raw).map_err(Some)?.ok_or(None)?;
+        let mut request = request.map_err(Some)?.ok_or(None)?;
         // The answer must be found, and nothing be read until it comes: otherwise the backend
         // is not asked to change the protocol (RFC 9110 section 7.8).
         let is_alone = matches!(request.body, Body::Length(0)) && raw.len() == request.length;
