@@ -71,6 +71,16 @@ impl Common {
         }
         let length = (got.end - got.data) as u32;
         let end = sequence.wrapping_add(length);
+        if got.has(RST) && conn.block.is_some() && before(conn.limit(), sequence) {
+            // The backend has not got the header that is not whole: the exact number that the
+            // client means (RFC 5961 section 3.2) is another one for it.
+            if sequence == conn.next {
+                self.reset_backend(conn, world);
+                conn.release(&mut self.blocks);
+                conn.become_(State::Gone, now_ms);
+            }
+            return Fate::Taken;
+        }
         conn.stretch(sequence);
         let all = conn.reading == Reading::All;
         let passes =

@@ -88,7 +88,7 @@ impl Common {
         Self::make(&outline, &asked(conn).emit(stamps), &[], world);
     }
 
-    pub(super) fn reset_backend<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
+    pub(crate) fn reset_backend<B: PacketBuf>(&self, conn: &Conn, world: &mut impl World<B>) {
         let Some(backend) = conn.backend else { return };
         let sequence = match conn.state {
             State::Connecting(_) => conn.isn.wrapping_add(1),

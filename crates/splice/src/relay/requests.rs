@@ -136,6 +136,12 @@ impl Common {
                     conn.block = Some(raw);
                     break;
                 }
+                Err(_) if !conn.blind && !conn.guesses && !conn.fresh => {
+                    // The requests before it get their responses, and this one the agent's.
+                    self.blocks.put(out);
+                    (conn.block, conn.instead, conn.held) = (Some(raw), None, true);
+                    break;
+                }
                 Err(_) => {
                     self.blocks.put(out);
                     self.blocks.put(raw);
