@@ -6,6 +6,7 @@ mod cli_nf;
 mod command;
 mod control_process;
 mod output;
+mod secrecy;
 mod stop;
 mod supervisor;
 

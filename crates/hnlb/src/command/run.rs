@@ -13,7 +13,7 @@ use status::AnnounceStatus;
 use crate::cli::{LogFormat, RunArgs};
 use crate::control_process::{self, ControlProcess};
 use crate::supervisor::Supervisor;
-use crate::{CommandResult, stop};
+use crate::{CommandResult, secrecy, stop};
 
 /// How often the main thread looks whether it is time to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -29,6 +29,7 @@ pub(crate) fn run(args: &RunArgs, log_format: LogFormat) -> CommandResult {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
     api::check(&config.api)?;
+    secrecy::guard(&config);
     let socket = Socket::bind(&config.status, PATIENCE)?;
     let balancer = LoadBalancer::start(&config, &args.config, seed)?;
     let words = control_process::words(socket.owner(), &config.api, log_format);
