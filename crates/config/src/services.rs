@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::{Key128, ServerId};
 
+use crate::backend_tls::BackendTls;
 use crate::headers::{Headers, Sticky};
 use crate::health::Health;
 use crate::http::HttpRoute;
@@ -110,6 +111,9 @@ pub struct Service {
     /// How TLS is terminated. Only with the protocol `https`, which needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServiceTls>,
+    /// How TLS is spoken with backends, which are spoken to in the clear without it. Only with the protocol `https`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_tls: Option<BackendTls>,
     /// What becomes of the fields of requests. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub request_headers: Headers,

@@ -41,6 +41,8 @@ const LONG_REST: Duration = Duration::from_millis(1);
 const LONGEST_REST: Duration = Duration::from_millis(5);
 /// The same while no service terminates TLS.
 const WITHOUT_SERVICE: Duration = Duration::from_millis(50);
+/// How seldom the log is told of backends that are not believed.
+const WARN_MS: u64 = 1_000;
 /// Bytes around an IP packet that a buffer must have room for.
 const ETHERNET: usize = 14;
 
@@ -77,6 +79,8 @@ struct Surroundings {
     waiting: VecDeque<Injected>,
     counters: Arc<Counters>,
     now_ms: u64,
+    /// When the log may be told of a backend again.
+    warns_ms: u64,
 }
 
 impl TerminatorThread {
@@ -104,6 +108,7 @@ impl TerminatorThread {
             waiting: VecDeque::new(),
             counters: Arc::default(),
             now_ms: 0,
+            warns_ms: 0,
         };
         Self { terminator: Terminator::new(settings), given, surroundings }
     }
@@ -318,6 +323,14 @@ impl World for Surroundings {
 
     fn finished(&mut self) -> Option<Finished> {
         self.handshakes.as_ref()?.finished()
+    }
+
+    fn distrust(&mut self, backend: SocketAddr, why: &str) {
+        self.counters.count(Counter::HttpsBackendUntrusted);
+        if self.now_ms >= self.warns_ms {
+            self.warns_ms = self.now_ms + WARN_MS;
+            tracing::warn!(%backend, "TLS with a backend failed: {why}");
+        }
     }
 
     fn count(&mut self, event: Event) {

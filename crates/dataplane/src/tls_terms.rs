@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use config::Config;
+use config::{BackendTls, Config};
 use terminate::Terms;
 use tls::TicketKey;
 
@@ -43,7 +43,9 @@ impl TlsTerms {
             let random = self.tickets.as_ref();
             let random = random.ok_or_else(|| failed("the system has no random key".to_owned()))?;
             let tls = own.server(random).map_err(failed)?;
-            let terms = Terms { tls, hsts: own.strict_transport() };
+            let backends = service.backend_tls.as_ref().map(BackendTls::client).transpose();
+            let backends = backends.map_err(|error| failed(error.to_string()))?;
+            let terms = Terms { tls, hsts: own.strict_transport(), backends };
             all.insert(service.name.clone(), Arc::new(terms));
         }
         Ok(all)

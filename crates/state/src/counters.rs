@@ -176,6 +176,7 @@ counters! {
         HttpsAnswered "https_answered" "Requests to services of protocol https answered by a route's redirect or page.",
         HttpsErrors "https_errors" "Requests to services of protocol https answered with an error.",
         HttpsBackendFailed "https_backend_failed" "Connections for services of protocol https that a backend refused or did not answer; another backend was tried.",
+        HttpsBackendUntrusted "https_backend_untrusted" "Connections for services of protocol https to a backend whose certificate is not believed, or that does not speak TLS.",
         HttpsBadResponse "https_bad_response" "Responses to requests of services of protocol https that could not be read, or ended too early.",
         HttpsNoRoom "https_no_room" "Connections to services of protocol https that had to make room for another, or found none.",
         HttpsIdle "https_idle" "Connections to services of protocol https that were silent for too long in the middle of a request or a response.",

@@ -4,8 +4,10 @@ use std::hash::Hasher as _;
 use std::net::SocketAddr;
 
 use siphasher::sip::SipHasher13;
+use tls::BackendTls;
 
 use crate::endpoint::Endpoint;
+use crate::link::{Link, Sealed};
 use crate::settings::Settings;
 use crate::stack::Stack;
 use crate::upstream::Upstream;
@@ -44,9 +46,9 @@ impl Common {
     /// if that is free and this is the client's first.
     pub(crate) fn connect(
         &mut self,
-        client: SocketAddr,
+        [client, backend]: [SocketAddr; 2],
         is_first: bool,
-        backend: SocketAddr,
+        tls: Option<&BackendTls>,
         now_ms: u64,
         world: &mut impl World,
     ) -> Option<Upstream> {
@@ -64,12 +66,20 @@ impl Common {
                 continue;
             }
             let Settings { backend: buffers, mtu, .. } = self.settings;
-            let Some(tcp) = Stack::connect([local, backend], buffers, mtu, self.number()) else {
+            let stack = Stack::connect([local, backend], buffers, mtu, self.number());
+            let link = stack.and_then(|tcp| match tls {
+                None => Some(Link::Plain(Box::new(tcp))),
+                Some(tls) => {
+                    let session = tls.connect(backend.ip()).ok()?;
+                    Some(Link::Sealed(Box::new(Sealed::new(tcp, session))))
+                }
+            });
+            let Some(link) = link else {
                 world.release(backend, local);
                 return None;
             };
             self.backends.insert(ends, self.present);
-            return Some(Upstream { tcp, backend, local, opened_ms: now_ms, is_used: false });
+            return Some(Upstream { link, backend, local, opened_ms: now_ms, is_used: false });
         }
         None
     }
@@ -82,14 +92,14 @@ impl Common {
         now_ms: u64,
         world: &mut impl World,
     ) {
-        let Upstream { tcp, backend, local, .. } = &mut upstream;
-        if tcp.has_ended() && tcp.is_flushed() {
-            tcp.close();
+        let Upstream { link, backend, local, .. } = &mut upstream;
+        if link.has_ended() && link.is_flushed() {
+            link.close();
         } else {
-            tcp.abort();
+            link.abort();
         }
-        tcp.poll(now_ms);
-        while let Some(packet) = tcp.outgoing() {
+        link.poll(now_ms);
+        while let Some(packet) = link.outgoing() {
             world.send(packet, backend.ip());
         }
         self.backends.remove(&[*backend, *local]);

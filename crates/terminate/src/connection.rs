@@ -169,11 +169,11 @@ impl Connection {
     fn poll(&mut self, now_ms: u64) {
         self.secured.tcp.poll(now_ms);
         match &mut self.state {
-            State::Http1(http) => http.upstream().into_iter().for_each(|own| own.tcp.poll(now_ms)),
-            State::Http2(http) => http.upstreams().for_each(|own| own.tcp.poll(now_ms)),
+            State::Http1(http) => http.upstream().into_iter().for_each(|own| own.link.poll(now_ms)),
+            State::Http2(http) => http.upstreams().for_each(|own| own.link.poll(now_ms)),
             State::Handshake | State::Closing => {}
         }
-        self.upstreams.iter_mut().for_each(|own| own.tcp.poll(now_ms));
+        self.upstreams.iter_mut().for_each(|own| own.link.poll(now_ms));
     }
 
     /// Sends what the ends of TCP have made.
@@ -182,7 +182,7 @@ impl Connection {
             world.send(packet, self.ends[0].ip());
         }
         let mut send = |own: &mut Upstream| {
-            while let Some(packet) = own.tcp.outgoing() {
+            while let Some(packet) = own.link.outgoing() {
                 world.send(packet, own.backend.ip());
             }
         };
@@ -203,7 +203,7 @@ impl Connection {
             State::Http2(http) => http.due_ms(settings, now_ms),
             State::Closing => self.since_ms + settings.linger_ms,
         };
-        let idle = self.upstreams.iter_mut().filter_map(|own| own.tcp.due_ms(now_ms)).min();
+        let idle = self.upstreams.iter_mut().filter_map(|own| own.link.due_ms(now_ms)).min();
         let tcp = [self.secured.tcp.due_ms(now_ms), idle].into_iter().flatten();
         tcp.fold(own, u64::min)
     }

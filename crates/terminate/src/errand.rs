@@ -169,9 +169,12 @@ impl Errand {
             return Outcome::Wait;
         };
         let step = match upstream {
-            Some(upstream) => match upstream.tcp.stage() {
+            Some(upstream) => match upstream.link.stage() {
                 Stage::Opening => Step::Wait,
-                _ if !upstream.tcp.has_opened() => {
+                _ if !upstream.link.has_opened() => {
+                    if let Some(why) = upstream.link.take_failure() {
+                        scene.world.distrust(upstream.backend, &why);
+                    }
                     self.next_backend(Refusal::BackendRefused, upstreams, scene);
                     return Outcome::Moved;
                 }
@@ -182,7 +185,7 @@ impl Errand {
                         changes: scene.world.response_changes(service),
                         cookie: scene.world.cookie(service, upstream.backend),
                     };
-                    exchange.step(client, &mut upstream.tcp, &dress)
+                    exchange.step(client, &mut upstream.link, &dress)
                 }
             },
             None => Step::Failed,
@@ -257,11 +260,11 @@ impl Errand {
     /// When the time brings something.
     pub(crate) fn due_ms(&mut self, settings: &Settings, now_ms: u64) -> u64 {
         let Some(upstream) = &mut self.upstream else { return self.moved_ms + settings.idle_ms };
-        let own = match upstream.tcp.stage() {
+        let own = match upstream.link.stage() {
             Stage::Opening => upstream.opened_ms + settings.connect_ms,
             _ => self.moved_ms + settings.idle_ms,
         };
-        upstream.tcp.due_ms(now_ms).map_or(own, |tcp| tcp.min(own))
+        upstream.link.due_ms(now_ms).map_or(own, |tcp| tcp.min(own))
     }
 
     /// What the time brings.
@@ -273,7 +276,7 @@ impl Errand {
         let settings = scene.common.settings;
         let over = |since: u64, ms| scene.now_ms.saturating_sub(since) >= ms;
         match &self.upstream {
-            Some(own) if own.tcp.stage() == Stage::Opening => {
+            Some(own) if own.link.stage() == Stage::Opening => {
                 if !over(own.opened_ms, settings.connect_ms) {
                     return Outcome::Wait;
                 }

@@ -22,6 +22,7 @@ mod exchange;
 mod head;
 mod http1;
 mod http2;
+mod link;
 mod secured;
 mod settings;
 mod stack;

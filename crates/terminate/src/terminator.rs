@@ -120,7 +120,7 @@ impl Terminator {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         if is_backends {
             let Some(upstream) = connection.upstream([segment.from, segment.to]) else { return };
-            upstream.tcp.take(segment.ip);
+            upstream.link.take(segment.ip);
         } else {
             connection.client().take(segment.ip);
         }

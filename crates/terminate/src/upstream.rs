@@ -3,12 +3,12 @@ use std::net::SocketAddr;
 
 use crate::endpoint::{Endpoint, Stage};
 use crate::errand::Scene;
-use crate::stack::Stack;
+use crate::link::Link;
 use crate::world::World;
 
 /// A connection to a backend, which a client's requests use one after the other.
 pub(crate) struct Upstream {
-    pub(crate) tcp: Stack,
+    pub(crate) link: Link,
     pub(crate) backend: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) opened_ms: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// Whether another request may be sent.
     pub(crate) fn is_usable(&self) -> bool {
-        self.tcp.stage() == Stage::Open && !self.tcp.has_ended()
+        self.link.stage() == Stage::Open && !self.link.has_ended()
     }
 }
 
@@ -71,7 +71,8 @@ impl Upstreams {
         self.make_room(scene);
         let is_first = !std::mem::replace(&mut self.has_connected, true);
         let [client, _] = scene.who.ends;
-        scene.common.connect(client, is_first, backend, scene.now_ms, scene.world)
+        let tls = scene.terms.backends.as_ref();
+        scene.common.connect([client, backend], is_first, tls, scene.now_ms, scene.world)
     }
 
     /// Sees to it that there is room for one more, as far as those that are idle can make it.

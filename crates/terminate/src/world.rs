@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flow::ServiceId;
 use splice::{Changes, Inquiry, Refusal, Request};
-use tls::{Finished, Refused, Started, Tls};
+use tls::{BackendTls, Finished, Refused, Started, Tls};
 
 use crate::event::Event;
 
@@ -15,6 +15,8 @@ pub struct Terms {
     pub tls: Tls,
     /// The value of `Strict-Transport-Security` (RFC 6797), if there is one.
     pub hsts: Option<String>,
+    /// Its side of TLS towards backends; `None`: they are spoken to by TCP alone.
+    pub backends: Option<BackendTls>,
 }
 
 /// Where a request goes.
@@ -76,6 +78,9 @@ pub trait World {
 
     /// A handshake that the pool is through with.
     fn finished(&mut self) -> Option<Finished>;
+
+    /// A backend's certificate is not believed, or it does not keep to TLS.
+    fn distrust(&mut self, backend: SocketAddr, why: &str);
 
     /// Counts an event.
     fn count(&mut self, event: Event);

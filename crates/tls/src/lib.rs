@@ -8,10 +8,13 @@
 //!                                       Successor (next keys)   Session (a worker: records)
 //! ```
 //!
+//! Towards backends [`BackendTls`] is the side of the client, which has no key of its own.
+//!
 //! [`Pool`] bounds how many handshakes wait, in all and by client network, so that a flood
 //! of hellos holds up no record.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod certificate;
 mod handshake;
 mod pool;
@@ -21,6 +24,9 @@ mod server;
 mod session;
 mod tickets;
 
+pub use backend::{
+    BackendError, BackendSession, BackendSettings, BackendTls, BackendTlsError, Fingerprint,
+};
 pub use certificate::{Certificate, CertificateError, Certificates};
 pub use handshake::{Established, Handshake, HandshakeError, Progress};
 pub use pool::{Finished, Pool, PoolError, PoolSettings, Refused, Started};

@@ -108,7 +108,7 @@ impl Tls {
     }
 }
 
-fn roots(path: &std::path::Path) -> Result<RootCertStore, String> {
+pub(crate) fn roots(path: &std::path::Path) -> Result<RootCertStore, String> {
     let text = std::fs::read(path).map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&text) {

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use flow::Protocol;
 
 use crate::Service;
+use crate::backend_tls::fingerprint;
 use crate::service_tls::ServiceTls;
 use crate::tree::Way;
 
 use super::Findings;
 
 pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    check_backends(findings, &way.key("backend_tls"), service);
     let own = way.key("tls");
     match (&service.tls, service.protocol) {
         (Some(tls), Protocol::Https) => check_tls(findings, &own, tls),
@@ -22,6 +24,35 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
             findings.wrong(&own, text);
         }
         (None, _) => {}
+    }
+}
+
+/// TLS towards backends.
+fn check_backends(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    let Some(own) = &service.backend_tls else { return };
+    if service.protocol != Protocol::Https {
+        let text = "only services that terminate TLS speak it with their backends; set protocol = \"https\", or leave backend_tls out";
+        return findings.wrong(way, text);
+    }
+    if let Some(ca) = own.ca.as_ref().filter(|ca| !ca.is_absolute()) {
+        let text = format!("'{}' is no absolute path; write it from the root on", ca.display());
+        return findings.wrong(&way.key("ca"), text);
+    }
+    let mut sound = true;
+    for (place, pin) in own.pins.iter().enumerate() {
+        if fingerprint(pin).is_none() {
+            let text = "this is no fingerprint; write the 64 hexadecimal digits that openssl x509 -noout -fingerprint -sha256 prints";
+            findings.wrong(&way.key("pins").item(place), text);
+            sound = false;
+        }
+    }
+    if let Some(Err(error)) = sound.then(|| own.client()) {
+        let key = match &error {
+            tls::BackendTlsError::Ca { .. } => way.key("ca"),
+            tls::BackendTlsError::Name(_) => way.key("name"),
+            _ => way.clone(),
+        };
+        findings.wrong(&key, error.to_string());
     }
 }
 

@@ -27,7 +27,15 @@ impl Certificates {
         for name in NAMES {
             own.renew(lab, name)?;
         }
+        own.renew(lab, super::sealed::NAME)?;
         own.sign(lab, "client", "clientAuth")?;
+        own.shell(
+            lab,
+            &format!(
+                "cd {at} && openssl x509 -in {0}.crt -noout -fingerprint -sha256 | cut -d= -f2 > {0}.pin",
+                super::sealed::NAME
+            ),
+        )?;
         Ok(own)
     }
 
@@ -64,6 +72,12 @@ impl Certificates {
     /// The chain and key of `name`.
     pub(super) fn of(&self, name: &str) -> [PathBuf; 2] {
         ["crt", "key"].map(|kind| Path::new(&self.dir).join(format!("{name}.{kind}")))
+    }
+
+    /// The fingerprint of the certificate of `name`.
+    pub(super) fn fingerprint(&self, name: &str) -> String {
+        let text = std::fs::read_to_string(self.dir.join(format!("{name}.pin")));
+        text.unwrap_or_default().trim().to_owned()
     }
 
     /// The certificates as a service has them.

@@ -78,6 +78,7 @@ impl<'a> Run<'a> {
             self.keep_alive(protocol)?;
             self.headers(protocol)?;
         }
+        self.sealed()?;
         for length in self.lengths.clone() {
             for protocol in PROTOCOLS {
                 self.body("good link", protocol, length)?;
@@ -288,7 +289,7 @@ impl<'a> Run<'a> {
     }
 
     /// What curl prints with these words, at the first client.
-    fn curl(&self, family: Family, words: &str) -> Result<String, LabError> {
+    pub(super) fn curl(&self, family: Family, words: &str) -> Result<String, LabError> {
         let script = format!("exec 2>&1; curl -sSg --max-time 500 {} {words}", self.to(family));
         let output = self.lab.exec_for("c1", &["sh", "-c", &script], TRANSFER)?;
         output.success().map(|output| output.stdout)
@@ -317,7 +318,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn passes(&mut self, what: &str, found: Result<String, LabError>) -> Result<(), LabError> {
+    pub(super) fn passes(
+        &mut self,
+        what: &str,
+        found: Result<String, LabError>,
+    ) -> Result<(), LabError> {
         match found {
             Err(LabError::Interrupted) => return Err(LabError::Interrupted),
             Err(error) => self.fail(what, &error.to_string()),
@@ -331,7 +336,7 @@ impl<'a> Run<'a> {
         println!("FAILED  {what}: {why}");
     }
 
-    fn file(&self, length: usize) -> PathBuf {
+    pub(super) fn file(&self, length: usize) -> PathBuf {
         self.lab.dir().join(format!("body{length}"))
     }
 }

@@ -15,7 +15,40 @@ impl Run<'_> {
         self.wrk_load()?;
         self.h2load("h2load --h1", "--h1 -c 16")?;
         self.h2load("h2load -m 32", "-c 4 -m 32")?;
+        self.flood()?;
         self.swap()
+    }
+
+    /// Connections that are established, alone and beside clients that do nothing but
+    /// handshakes: no request fails. What they wait is for the reader to judge.
+    fn flood(&mut self) -> Result<(), LabError> {
+        let to = vip(Family::V4);
+        let asks = format!("wrk -t1 -c4 -d3s --latency --timeout 10s https://{to}/");
+        let asks: Vec<&str> = asks.split(' ').collect();
+        let alone = self.lab.exec_for("c2", &asks, TRANSFER)?.success()?.stdout;
+        let out = self.lab.dir().join("flood");
+        let script = format!(
+            "timeout 20 wrk -t1 -c64 -d6s --timeout 10s -H 'Connection: close' https://{to}/ \
+             > {} 2>&1 & sleep 1; echo begun",
+            out.display()
+        );
+        self.lab.exec("c1", &["sh", "-c", &script])?.success()?;
+        let beside = self.lab.exec_for("c2", &asks, TRANSFER)?.success()?.stdout;
+        let wait = format!("while ! grep -q Requests/sec {}; do sleep 0.2; done", out.display());
+        self.lab.exec_for("c1", &["timeout", "30", "sh", "-c", &wait], TRANSFER)?;
+        let flood = fs::read_to_string(&out).map_err(LabError::io("read wrk's report"))?;
+        let p99 = |found: &str| {
+            let line = found.lines().find_map(|line| line.trim().strip_prefix("99%"));
+            line.map_or("?", str::trim).to_owned()
+        };
+        println!(
+            "        p99 of established connections: {} alone, {} beside handshakes ({})",
+            p99(&alone),
+            p99(&beside),
+            flood.lines().find(|line| line.contains("Requests/sec")).unwrap_or("").trim()
+        );
+        self.loaded("wrk beside handshakes", &beside);
+        Ok(())
     }
 
     /// No request of h2load's fails.

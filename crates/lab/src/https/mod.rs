@@ -6,6 +6,7 @@
 mod certificates;
 mod checks;
 mod loads;
+mod sealed;
 
 use std::path::Path;
 
@@ -58,10 +59,11 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     eprintln!("https: setting up the lab");
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
     let certificates = Certificates::new(&lab)?;
+    sealed::start(&mut lab, &certificates)?;
     let how = LabRun { workers: 2, ..LabRun::emulated(Encoding::Mark) };
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-https", how.device, |socket| {
         let services = [Family::V4, Family::V6].map(|family| services(family, &certificates));
-        how.base(socket) + &services.concat()
+        how.base(socket) + &services.concat() + &sealed::services(&certificates)
     })?;
     let mut run = checks::Run::new(&lab, &balancer, &certificates, wanted)?;
     run.all()?;

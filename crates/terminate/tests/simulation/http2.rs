@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::client::{Peer, body};
 use crate::net::{Net, Plan};
-use crate::{GOOD, plan};
+use crate::plan;
 
 type Reply =
     Pin<Box<dyn Future<Output = Result<(SendRequest<Bytes>, Connection<Pipe, Bytes>), h2::Error>>>>;
@@ -383,14 +383,21 @@ fn get() -> Vec<u8> {
 
 /// What the terminator answers to frames, and what has happened.
 fn rough(most: u32, next: impl FnMut(u32) -> Vec<u8> + 'static) -> (Vec<u8>, Net) {
+    rough_with(&plan(), most, next)
+}
+
+fn rough_with(
+    plan: &Plan,
+    most: u32,
+    next: impl FnMut(u32) -> Vec<u8> + 'static,
+) -> (Vec<u8>, Net) {
     let got = Arc::<Mutex<Vec<u8>>>::default();
     let theirs = Arc::clone(&got);
-    let plan = Plan { faults: GOOD, ..plan() };
     let client = |ends, config| -> Box<dyn Peer> {
         let line = Line::new(ends, config, 1);
         Box::new(Rough { line, next: Box::new(next), count: 0, most, got: theirs })
     };
-    let net = Net::with(&plan, client).run();
+    let net = Net::with(plan, client).run();
     let got = got.lock().unwrap().clone();
     (got, net)
 }
@@ -497,6 +504,18 @@ fn a_header_that_is_too_long_is_answered() {
     let (got, net) = rough(1, move |_| frame(1, 5, 1, &fields));
     assert_eq!(net.count(Event::Request), 0, "{:?}", frames(&got));
     assert!(frames(&got).iter().any(|(kind, stream, _)| *kind == 1 && *stream == 1));
+}
+
+#[test]
+fn a_backend_that_is_not_believed_gets_no_request() {
+    let plan = Plan { sealed: Some(false), ..plan() };
+    let (got, net) = rough_with(&plan, 1, |_| frame(1, 5, 1, &get()));
+    assert_eq!((net.distrusted().len(), net.count(Event::BackendFailed)), (1, 1));
+    // A literal :status of 502 in HPACK, its digits in Huffman's code.
+    let all = frames(&got);
+    let (_, _, fields) = all.iter().find(|(kind, ..)| *kind == 1).unwrap();
+    assert!(fields.windows(4).any(|own| own == [0x48, 0x82, 0x6c, 0x02]), "{fields:02x?}");
+    assert_eq!(net.served(), 0);
 }
 
 #[test]

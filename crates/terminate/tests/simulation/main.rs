@@ -14,7 +14,8 @@ use proptest::prelude::*;
 const GOOD: Faults = Faults { lost: 0, repeated: 0, delay_ms: 1 };
 
 fn plan() -> Plan {
-    Plan { faults: GOOD, v6: false, tls12: false, seed: 1, requests: vec![(0, 10)], dead: 0 }
+    let requests = vec![(0, 10)];
+    Plan { faults: GOOD, v6: false, tls12: false, seed: 1, requests, sealed: None, dead: 0 }
 }
 
 #[test]
@@ -29,6 +30,13 @@ fn requests_come_back_byte_for_byte() {
 fn a_backend_that_refuses_is_passed_over() {
     let net = Net::new(&Plan { dead: 2, ..plan() }).run();
     assert_eq!(net.count(terminate::Event::BackendFailed), 2);
+}
+
+#[test]
+fn backends_over_tls_get_and_give_the_same() {
+    let requests = vec![(0, 0), (1, 1), (70_000, 300_000), (16_385, 3), (0, 20)];
+    let net = Net::new(&Plan { sealed: Some(true), requests, ..plan() }).run();
+    assert_eq!((net.distrusted().len(), net.usage()), (0, terminate::Usage::default()));
 }
 
 #[test]
@@ -48,9 +56,11 @@ proptest! {
         lost in 0_u32..80,
         repeated in 0_u32..80,
         delay_ms in 0_u64..40,
+        sealed in any::<bool>(),
         requests in prop::collection::vec((0_usize..60_000, 0_usize..60_000), 1..4),
     ) {
         let faults = Faults { lost, repeated, delay_ms };
-        Net::new(&Plan { faults, v6, tls12, seed, requests, dead: 0 }).run();
+        let sealed = sealed.then_some(true);
+        Net::new(&Plan { faults, v6, tls12, seed, requests, sealed, dead: 0 }).run();
     }
 }

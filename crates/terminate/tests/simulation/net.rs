@@ -8,10 +8,15 @@ use flow::ServiceId;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use splice::{Inquiry, Refusal, Request};
 use terminate::{Endpoint, Event, Route, Segment, Settings, Terminator, Terms, Usage, World};
-use tls::{Certificate, Finished, Refused, ServerSettings, Started, TicketKey, Tls, Version};
+use tls::{
+    BackendSettings, BackendTls, Certificate, Finished, Refused, ServerSettings, Started,
+    TicketKey, Tls, Version,
+};
 
 use crate::client::{Client, Peer};
 use crate::link::{Faults, Link};
@@ -24,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) tls12: bool,
     pub(crate) seed: u64,
     pub(crate) requests: Vec<(usize, usize)>,
+    /// Whether backends speak TLS, and are believed.
+    pub(crate) sealed: Option<bool>,
     /// So many backends refuse before one takes the request.
     pub(crate) dead: usize,
 }
@@ -35,6 +42,7 @@ struct Surroundings {
     finished: Vec<Finished>,
     claims: HashSet<[SocketAddr; 2]>,
     events: Vec<Event>,
+    distrusted: Vec<SocketAddr>,
 }
 
 impl World for Surroundings {
@@ -66,6 +74,10 @@ impl World for Surroundings {
     fn finished(&mut self) -> Option<Finished> {
         self.finished.pop()
     }
+    fn distrust(&mut self, backend: SocketAddr, why: &str) {
+        assert!(why.contains("not valid for name"), "{why}");
+        self.distrusted.push(backend);
+    }
     fn count(&mut self, event: Event) {
         self.events.push(event);
     }
@@ -78,6 +90,8 @@ pub(crate) struct Net {
     client: Box<dyn Peer>,
     terminator: Terminator,
     world: Surroundings,
+    /// How backends speak TLS, if they do.
+    sealed: Option<Arc<ServerConfig>>,
     servers: HashMap<[SocketAddr; 2], Server>,
     ends: [SocketAddr; 2],
     dead: Vec<SocketAddr>,
@@ -105,7 +119,8 @@ fn segment(ip: &[u8]) -> Segment {
     }
 }
 
-fn terms(tls12: bool) -> (Terms, ClientConfig) {
+/// The service's terms, the client's configuration, and the backends' if they speak TLS.
+fn terms(tls12: bool, sealed: Option<bool>) -> (Terms, ClientConfig, Option<Arc<ServerConfig>>) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -133,7 +148,23 @@ fn terms(tls12: bool) -> (Terms, ClientConfig) {
         client_ca: None,
         client_required: false,
     };
-    let terms = Terms { tls: Tls::new(settings).unwrap(), hsts: Some("max-age=9".to_owned()) };
+    let own = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![signed.der().clone()],
+            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        )
+        .unwrap();
+    let name = if sealed == Some(true) { "www.example.org" } else { "other.example.org" };
+    let ca = put("ca", issuer.pem());
+    let backends = BackendSettings { ca: Some(ca), pins: Vec::new(), name: Some(name.to_owned()) };
+    let terms = Terms {
+        tls: Tls::new(settings).unwrap(),
+        hsts: Some("max-age=9".to_owned()),
+        backends: sealed.map(|_| BackendTls::new(&backends).unwrap()),
+    };
     let mut roots = RootCertStore::empty();
     roots.add(issuer.der().clone()).unwrap();
     let versions: &[_] =
@@ -144,7 +175,7 @@ fn terms(tls12: bool) -> (Terms, ClientConfig) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (terms, config)
+    (terms, config, sealed.map(|_| Arc::new(own)))
 }
 
 impl Net {
@@ -160,7 +191,7 @@ impl Net {
         plan: &Plan,
         client: impl FnOnce([SocketAddr; 2], Arc<ClientConfig>) -> Box<dyn Peer>,
     ) -> Self {
-        let (terms, config) = terms(plan.tls12);
+        let (terms, config, sealed) = terms(plan.tls12, plan.sealed);
         let text = if plan.v6 {
             ["[fd01::2]:40000", "[fd09::10]:443"]
         } else {
@@ -180,6 +211,7 @@ impl Net {
             finished: Vec::new(),
             claims: HashSet::new(),
             events: Vec::new(),
+            distrusted: Vec::new(),
         };
         let settings = Settings { mtu: 1_400, secret: [plan.seed, 2], ..Settings::default() };
         Self {
@@ -189,6 +221,7 @@ impl Net {
             client: client(ends, Arc::new(config)),
             terminator: Terminator::new(settings),
             world,
+            sealed,
             servers: HashMap::new(),
             ends,
             dead,
@@ -210,6 +243,16 @@ impl Net {
         self.world.events.iter().filter(|own| **own == event).count()
     }
 
+    /// How many requests backends have answered.
+    pub(crate) fn served(&self) -> usize {
+        self.servers.values().map(Server::answers).sum()
+    }
+
+    /// Backends that were not believed.
+    pub(crate) fn distrusted(&self) -> &[SocketAddr] {
+        &self.world.distrusted
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         self.terminator.usage()
     }
@@ -220,7 +263,19 @@ impl Net {
 
     fn millisecond(&mut self) {
         self.now += 1;
-        let Self { rng, faults, now, client, terminator, world, servers, ends, dead, links } = self;
+        let Self {
+            rng,
+            faults,
+            now,
+            client,
+            terminator,
+            world,
+            servers,
+            ends,
+            dead,
+            links,
+            sealed,
+        } = self;
         let [to_terminator, to_client, to_servers] = links;
         client.poll(*now);
         while let Some(packet) = client.tcp().outgoing() {
@@ -230,7 +285,7 @@ impl Net {
             let got = segment(&packet);
             let key = [got.to, got.from];
             if dead.contains(&got.to) {
-                let mut refusing = Server::new((got.to.ip(), 1).into(), 3);
+                let mut refusing = Server::new((got.to.ip(), 1).into(), 3, None);
                 refusing.tcp.take(packet);
                 refusing.poll(*now);
                 if let Some(packet) = refusing.tcp.outgoing() {
@@ -238,9 +293,10 @@ impl Net {
                 }
                 continue;
             }
-            let server = servers.entry(key).or_insert_with(|| Server::new(got.to, *now));
+            let server =
+                servers.entry(key).or_insert_with(|| Server::new(got.to, *now, sealed.as_ref()));
             if got.opens && server.tcp.stage() == terminate::Stage::Closed {
-                *server = Server::new(got.to, *now);
+                *server = Server::new(got.to, *now, sealed.as_ref());
             }
             server.tcp.take(packet);
         }

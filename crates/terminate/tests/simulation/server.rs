@@ -1,6 +1,9 @@
 //! A server: HTTP/1.1 over smoltcp, which checks what it is sent.
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use rustls::{ServerConfig, ServerConnection};
 use splice::{Body, Chunked, Request};
 use terminate::{Buffers, Endpoint, Stack, Stage};
 
@@ -8,16 +11,41 @@ use crate::client::body;
 
 pub(crate) struct Server {
     pub(crate) tcp: Stack,
+    /// TLS over it, if it speaks that.
+    tls: Option<ServerConnection>,
+    sealed: Vec<u8>,
     got: Vec<u8>,
     answer: Vec<u8>,
     answers: usize,
 }
 
+/// Puts the plain bytes of `sealed` behind `got`, and says how many were taken. An alert is
+/// what the test expects, or asks about elsewhere.
+fn open(tls: &mut ServerConnection, sealed: &[u8], got: &mut Vec<u8>) -> usize {
+    let taken = tls.read_tls(&mut &sealed[..]).unwrap();
+    let Ok(state) = tls.process_new_packets() else { return sealed.len() };
+    let mut plain = vec![0; state.plaintext_bytes_to_read()];
+    if let Ok(length) = tls.reader().read(&mut plain) {
+        got.extend(&plain[..length]);
+    }
+    if taken == 0 { sealed.len() } else { taken }
+}
+
 impl Server {
-    pub(crate) fn new(at: SocketAddr, seed: u64) -> Self {
+    pub(crate) fn new(at: SocketAddr, seed: u64, tls: Option<&Arc<ServerConfig>>) -> Self {
         let buffers = Buffers { receive: 30_000, send: 30_000 };
         let tcp = Stack::listen(at, buffers, 1_400, seed).unwrap();
-        Self { tcp, got: Vec::new(), answer: Vec::new(), answers: 0 }
+        let tls = tls.map(|own| {
+            let mut tls = ServerConnection::new(Arc::clone(own)).unwrap();
+            tls.set_buffer_limit(None);
+            tls
+        });
+        Self { tcp, tls, sealed: Vec::new(), got: Vec::new(), answer: Vec::new(), answers: 0 }
+    }
+
+    /// How many requests it has answered.
+    pub(crate) fn answers(&self) -> usize {
+        self.answers
     }
 
     pub(crate) fn poll(&mut self, now: u64) {
@@ -27,13 +55,29 @@ impl Server {
             if bytes.is_empty() {
                 break;
             }
-            self.got.extend(&bytes);
-            self.tcp.consume(bytes.len());
+            let taken = match &mut self.tls {
+                None => {
+                    self.got.extend(&bytes);
+                    bytes.len()
+                }
+                Some(tls) => open(tls, &bytes, &mut self.got),
+            };
+            self.tcp.consume(taken);
         }
         self.serve();
-        let written = self.tcp.write(&self.answer);
-        self.answer.drain(..written);
-        if self.tcp.has_ended() && self.answer.is_empty() {
+        match &mut self.tls {
+            None => self.sealed.append(&mut self.answer),
+            Some(tls) => {
+                tls.writer().write_all(&self.answer).unwrap();
+                self.answer.clear();
+                while tls.wants_write() {
+                    tls.write_tls(&mut self.sealed).unwrap();
+                }
+            }
+        }
+        let written = self.tcp.write(&self.sealed);
+        self.sealed.drain(..written);
+        if self.tcp.has_ended() && self.sealed.is_empty() {
             self.tcp.close();
         }
         self.tcp.poll(now);
