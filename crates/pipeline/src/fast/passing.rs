@@ -29,9 +29,21 @@ impl<B: PacketBuf> Stages<B> {
         mut buf: B,
         tally: &mut Tally,
     ) {
-        let sent = match family {
-            Family::V4 => self.pass_on::<1, TAGGED, O>(cx, link, place, &mut buf),
-            Family::V6 => self.pass_on::<4, TAGGED, O>(cx, link, place, &mut buf),
+        // Each arm is compiled for its side.
+        let buf_mut = &mut buf;
+        let sent = match (family, place.side()) {
+            (Family::V4, Side::Client) => {
+                self.pass_on::<1, TAGGED, O>(cx, link, place, Side::Client, buf_mut)
+            }
+            (Family::V4, Side::Backend) => {
+                self.pass_on::<1, TAGGED, O>(cx, link, place, Side::Backend, buf_mut)
+            }
+            (Family::V6, Side::Client) => {
+                self.pass_on::<4, TAGGED, O>(cx, link, place, Side::Client, buf_mut)
+            }
+            (Family::V6, Side::Backend) => {
+                self.pass_on::<4, TAGGED, O>(cx, link, place, Side::Backend, buf_mut)
+            }
         };
         match sent {
             Some(Ok(port)) => {
@@ -50,6 +62,7 @@ impl<B: PacketBuf> Stages<B> {
         cx: &Context<'_, O>,
         link: Link<'_, TAGGED>,
         place: Place,
+        side: Side,
         buf: &mut B,
     ) -> Option<Sent>
     where
@@ -59,7 +72,6 @@ impl<B: PacketBuf> Stages<B> {
         let passage: &mut Passage<K> = spliced.agent_mut()?.passage_mut(place)?;
         let frame = buf.bytes_mut();
         let (header, tag) = link.header::<K>(frame)?;
-        let side = place.side();
         if !passage.is_of(side, &header) {
             return None;
         }
