@@ -150,6 +150,19 @@ pub enum Standing {
     },
 }
 
+impl Standing {
+    /// Packets per second, if measured.
+    #[must_use]
+    pub const fn rate(&self) -> Option<f64> {
+        match self {
+            Self::Software { rate, .. } => *rate,
+            Self::InLine { rate, .. }
+            | Self::Hardware { rate, .. }
+            | Self::Leaving { rate, .. } => Some(*rate),
+        }
+    }
+}
+
 impl fmt::Display for CardRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

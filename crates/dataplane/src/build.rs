@@ -21,7 +21,7 @@ use crate::clock::{self, Clock};
 use crate::control::Control;
 use crate::control_thread::ControlThread;
 use crate::device::Device;
-use crate::encoding::Chosen;
+use crate::encoding::{self, Chosen};
 use crate::exception_thread::{ExceptionThread, Taps};
 use crate::keeper_thread::{KeeperOut, KeeperThread, REPORTS, injector};
 use crate::link::Links;
@@ -151,7 +151,8 @@ impl<'a> Parts<'a> {
         let given = hands.take_for_terminator();
         let own = (handshakes, secret);
         let terminator = TerminatorThread::new(Arc::clone(shared), terms, given, ways, own);
-        let (balance, board) = balance_thread(config, shared, balancing, hands.take_loops());
+        let (balance, board) =
+            balance_thread(config, shared, balancing, (hands.take_loops(), &chosen));
         let (flows, nics, ports) = split(config, devices, &chosen);
         let (reports, reported) = rtrb::RingBuffer::new(REPORTS);
         let mut requests = hands.take_requests();
@@ -187,14 +188,16 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The thread that moves buckets, if any can move, and where it tells of itself.
+/// The thread that reads the workers' loads, if rules or buckets can go by them, and where
+/// it tells of itself.
 fn balance_thread(
     config: &Config,
     shared: &Arc<Shared>,
     balancing: Balancing,
-    loops: Vec<WorkerLoop>,
+    (loops, chosen): (Vec<WorkerLoop>, &[Chosen]),
 ) -> (Option<BalanceThread>, Arc<BalanceBoard>) {
     let is_on = !balancing.ports.is_empty();
+    let by_rules = balancing.is_wanted && encoding::offloading(chosen);
     let counted = |(worker, own)| (own, balancing.counts_of(worker));
     let loops: Vec<_> = loops.into_iter().enumerate().map(counted).collect();
     let Balancing { ports, reasons, .. } = balancing;
@@ -205,7 +208,7 @@ fn balance_thread(
         MoveOrder::Instant => HandoverOrder::Instant,
     };
     let settings = HandoverSettings { order, ..HandoverSettings::default() };
-    let thread = is_on.then(|| {
+    let thread = (is_on || by_rules).then(|| {
         let mover = Mover::new(ports, settings, Arc::clone(shared));
         BalanceThread::new(mover, loops, Arc::clone(&board))
     });

@@ -335,6 +335,7 @@ fn offload_counters(stats: &OffloadStats, reconciled: usize) -> BTreeMap<String,
         ("connections", stats.connections as u64),
         ("requests", stats.requests),
         ("withdrawn", stats.withdrawn),
+        ("relieved", stats.relieved),
         ("orphaned", stats.orphaned),
     ];
     let (now, done) = (stats.now(), stats.done());

@@ -76,6 +76,8 @@ pub(crate) struct Connection<R> {
     /// Whether the card has called a rule idle whose connection was not: then the
     /// card isn't believed any more.
     age_spent: bool,
+    /// Which worker gets the packets of its rules, once that is decided.
+    worker: Option<u16>,
 }
 
 type Commands<R> = Vec<Command<R>>;
@@ -99,6 +101,7 @@ impl<R> Connection<R> {
             refusal: None,
             activity: Activity::default(),
             age_spent: false,
+            worker: None,
         }
     }
 
@@ -182,6 +185,22 @@ impl<R> Connection<R> {
     /// The admission's key for it.
     pub(crate) const fn key(&self) -> Option<Key> {
         self.key
+    }
+
+    /// Which worker gets the packets of its rules; `None`: that is not decided.
+    pub(crate) const fn worker(&self) -> Option<u16> {
+        self.worker
+    }
+
+    /// Decides which worker gets the packets of its next rules.
+    pub(crate) const fn set_worker(&mut self, worker: Option<u16>) {
+        self.worker = worker;
+    }
+
+    /// Whether workers see all packets of its rules, and it has some.
+    pub(crate) fn is_seen(&self) -> bool {
+        let mut installed = self.installed().peekable();
+        installed.peek().is_some() && installed.all(|own| own.visibility == Visibility::All)
     }
 
     /// Why one of its rules was refused for good.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use service::Binding;
-use state::{BackendCounts, MarkTable, QueueEpochs, QueueTable};
+use state::{BackendCounts, MarkTable, QueueEpochs, QueueTable, WorkerLoads};
 use wire::{Encap, Mac};
 
 /// Where packets of one direction of a connection come in and go out.
@@ -116,6 +116,9 @@ pub trait Ports {
 
     /// Where the offload side alone notes what rules have sent on past the workers.
     fn counts(&self) -> Arc<BackendCounts>;
+
+    /// How busy the workers are.
+    fn worker_loads(&self) -> &WorkerLoads;
 
     /// The Ethernet address of untagged frames for us on `port`, and the
     /// longest IP packet that can come there; `None`: it has no untagged interface.

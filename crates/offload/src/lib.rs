@@ -13,6 +13,7 @@ mod port;
 mod probe;
 mod rules;
 mod shared;
+mod spread;
 mod stateless;
 mod stats;
 

@@ -5,6 +5,7 @@ mod create;
 mod execute;
 mod hw_counters;
 mod reroute;
+mod spreading;
 mod unmatched;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,6 +24,7 @@ use crate::connection::{Command, Connection, Event, Placement};
 use crate::encode::NotRewritten;
 use crate::environment::{Environment, PortTables};
 use crate::port::{Gone, Owner, PortRule, PortRules};
+use crate::spread::Spread;
 use crate::{OffloadConfig, OffloadStats};
 
 /// How often [`Offloader::shutdown`] asks a card to destroy a rule.
@@ -44,6 +46,9 @@ pub struct Offloader<E = Arc<Shared>> {
     /// Next hops of rules whose packets workers don't see.
     routes: Routes,
     unmatched: Unmatched,
+    spread: Spread,
+    /// How far connections have been looked through for one that leaves its worker.
+    spread_from: Option<ConnId>,
     /// Connections that may be idle: their counters are to be read.
     suspects: BTreeSet<ConnId>,
     /// When the rules of connections that have ended go.
@@ -59,6 +64,8 @@ pub struct Offloader<E = Arc<Shared>> {
     now_ms: u64,
     requests: u64,
     withdrawn: u64,
+    /// Connections whose rules went so that another worker gets their packets.
+    relieved: u64,
     orphaned: u64,
     shut: bool,
 }
@@ -83,6 +90,8 @@ impl<E: Environment> Offloader<E> {
             connections: BTreeMap::new(),
             routes: Routes::default(),
             unmatched: Unmatched::default(),
+            spread: Spread::default(),
+            spread_from: None,
             suspects: BTreeSet::new(),
             lingering: VecDeque::new(),
             audited: None,
@@ -92,6 +101,7 @@ impl<E: Environment> Offloader<E> {
             now_ms: 0,
             requests: 0,
             withdrawn: 0,
+            relieved: 0,
             orphaned: 0,
             shut: false,
         }
@@ -165,6 +175,7 @@ impl<E: Environment> Offloader<E> {
         // The card gets the rules that this turn puts in line only at the turn's end.
         self.watch(flows);
         self.reroute();
+        self.spread();
         for (rules, port) in self.ports.iter_mut().zip(flows.iter_mut()) {
             let station = self.environment.station(rules.id()).map(|(mac, _)| mac);
             rules.prepare(station, *port, now_ms);
@@ -223,6 +234,7 @@ impl<E: Environment> Offloader<E> {
             connections: self.connections.len(),
             requests: self.requests,
             withdrawn: self.withdrawn,
+            relieved: self.relieved,
             orphaned: self.orphaned,
             ports: self.ports.iter().map(PortRules::stats).collect(),
         }

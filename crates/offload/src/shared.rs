@@ -4,7 +4,7 @@ use std::sync::Arc;
 use conntrack::{ConnId, ConnState, Hit, OffloadState};
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use service::Binding;
-use state::{BackendCounts, Shared};
+use state::{BackendCounts, Shared, WorkerLoads};
 use wire::{Encap, Mac};
 
 use crate::environment::{Connections, NextHop, NextHops, Path, PortTables, Ports};
@@ -123,6 +123,10 @@ impl Ports for Arc<Shared> {
 
     fn counts(&self) -> Arc<BackendCounts> {
         self.totals().register()
+    }
+
+    fn worker_loads(&self) -> &WorkerLoads {
+        Shared::worker_loads(self)
     }
 
     fn station(&self, port: PortId) -> Option<(Mac, u16)> {

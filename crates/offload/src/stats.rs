@@ -124,6 +124,8 @@ pub struct OffloadStats {
     pub requests: u64,
     /// Connections withdrawn.
     pub withdrawn: u64,
+    /// Those of them whose next rules name another worker, since theirs had too much.
+    pub relieved: u64,
     /// Connections that were gone or another's while they had rules; should
     /// stay 0.
     pub orphaned: u64,

@@ -20,6 +20,7 @@ mod registry;
 mod request;
 mod snapshot;
 mod tunnels;
+mod worker_loads;
 
 pub use awaited::Awaited;
 pub use backend_counts::{ANSWER_BOUNDS_MS, AnswerTimes, BackendCounts, CLASSES, Carried, Ways};
@@ -34,3 +35,4 @@ pub use registry::{CounterKind, CounterName, CounterSet, Metric};
 pub use request::{Offload, Source};
 pub use snapshot::{Answers, PortShared, Shared, Snapshot, SnapshotReader};
 pub use tunnels::Tunnels;
+pub use worker_loads::WorkerLoads;

@@ -10,7 +10,9 @@ use l3::{Interfaces, NeighbourTable, RouteTable};
 use service::{BackendLoads, ServiceTable};
 use wire::Mac;
 
-use crate::{Awaited, BackendTotals, Claims, Gates, MarkTable, QueueEpochs, QueueTable, Tunnels};
+use crate::{
+    Awaited, BackendTotals, Claims, Gates, MarkTable, QueueEpochs, QueueTable, Tunnels, WorkerLoads,
+};
 
 /// The configuration in the form that workers read. Replaced as a whole; a
 /// worker picks a new one up at its loop's top. The control thread keeps the
@@ -88,6 +90,7 @@ pub struct Shared {
     totals: BackendTotals,
     claims: Claims,
     awaited: Awaited,
+    worker_loads: WorkerLoads,
     snapshot: ArcSwap<Snapshot>,
     /// By [`PortId`].
     ports: Vec<PortShared>,
@@ -104,8 +107,9 @@ impl Shared {
     ) -> Self {
         let (loads, totals) = (BackendLoads::default(), BackendTotals::default());
         let (claims, awaited) = (Claims::default(), Awaited::default());
+        let worker_loads = WorkerLoads::default();
         let snapshot = ArcSwap::from(snapshot.into());
-        Self { table, neighbours, loads, totals, claims, awaited, snapshot, ports }
+        Self { table, neighbours, loads, totals, claims, awaited, worker_loads, snapshot, ports }
     }
 
     /// The same with `loads` as what each backend carries.
@@ -153,6 +157,12 @@ impl Shared {
     #[must_use]
     pub const fn awaited(&self) -> &Awaited {
         &self.awaited
+    }
+
+    /// How busy the workers are.
+    #[must_use]
+    pub const fn worker_loads(&self) -> &WorkerLoads {
+        &self.worker_loads
     }
 
     /// All ports, by [`PortId`].

@@ -9,6 +9,8 @@ const FULL: f64 = 1_000_000.0;
 pub(crate) struct WorkerSample {
     /// util+, from 0 to 1.
     pub(crate) util_plus: f64,
+    /// Packets received.
+    pub(crate) packets: u64,
     /// Sampled packets of each bucket of all ports.
     pub(crate) buckets: Vec<u32>,
     /// Sampled packets of no bucket.
@@ -38,11 +40,11 @@ pub(crate) struct Readings {
 }
 
 impl Readings {
-    /// util+ since the last call.
-    pub(crate) fn util_plus(&mut self, now: LoopReading, queues: usize, burst: usize) -> f64 {
+    /// util+ and the packets received since the last call.
+    pub(crate) fn next(&mut self, now: LoopReading, queues: usize, burst: usize) -> (f64, u64) {
         let since = now.since(self.before);
         self.before = now;
-        since.util_plus(queues, burst)
+        (since.util_plus(queues, burst), since.packets)
     }
 }
 
@@ -52,7 +54,8 @@ mod tests {
 
     #[test]
     fn a_workers_load_is_divided_by_packets() {
-        let sample = WorkerSample { util_plus: 0.5, buckets: vec![30, 0, 10], fixed: 60 };
+        let sample =
+            WorkerSample { util_plus: 0.5, packets: 100, buckets: vec![30, 0, 10], fixed: 60 };
         let mut loads = [0, 7, 0];
         assert_eq!(sample.spread(&mut loads), 300_000);
         assert_eq!(loads, [150_000, 7, 50_000]);

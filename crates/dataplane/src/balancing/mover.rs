@@ -69,6 +69,11 @@ impl Mover {
         }
     }
 
+    /// What the threads of the process share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// The worker of each bucket.
     #[must_use]
     pub fn map(&self) -> &[u16] {

@@ -15,6 +15,8 @@ pub(crate) struct Balancing {
     /// By port of `ports`, what each worker counts.
     counts: Vec<Vec<Arc<BucketCounts>>>,
     pub(crate) reasons: Vec<String>,
+    /// Whether there are several workers, and their loads are to be even.
+    pub(crate) is_wanted: bool,
 }
 
 impl Balancing {
@@ -26,6 +28,7 @@ impl Balancing {
         if workers < 2 || config.workers.balance == Balance::Off {
             return balancing;
         }
+        balancing.is_wanted = true;
         for (number, device) in devices.iter().enumerate() {
             let name = device.name.clone();
             let (table, why) = table::probe(device, workers);

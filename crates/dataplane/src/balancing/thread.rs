@@ -102,22 +102,29 @@ impl BalanceThread {
             return;
         }
         if now_ns.saturating_sub(self.sampled_ns) >= SAMPLE_NS {
+            let since_ns = now_ns - self.sampled_ns;
             self.sampled_ns = now_ns;
-            self.sample(now_ns);
+            self.sample(now_ns, since_ns);
         }
         if let Some(wanted) = self.wanted.pop_front() {
             self.mover.begin(wanted.bucket, wanted.to, now_ns);
         }
     }
 
-    /// Reads what the workers counted and asks the algorithm.
-    fn sample(&mut self, now_ns: u64) {
+    /// Reads what the workers counted in `since_ns` and asks the algorithm.
+    fn sample(&mut self, now_ns: u64, since_ns: u64) {
         let samples: Vec<WorkerSample> =
             self.workers.iter_mut().map(WorkerBefore::sample).collect();
         self.watch_buckets(&samples);
         let mut loads = vec![0; self.mover.map().len()];
         let fixed: Vec<u32> = samples.iter().map(|sample| sample.spread(&mut loads)).collect();
         let busy: Vec<u16> = samples.iter().map(|own| (own.util_plus * 1000.0) as u16).collect();
+        let packets: u64 = samples.iter().map(|sample| sample.packets).sum();
+        let per_second = packets.saturating_mul(1_000_000_000) / since_ns.max(1);
+        self.mover.shared().worker_loads().tell(&busy, per_second);
+        if loads.is_empty() {
+            return;
+        }
         let Some(algorithm) = &mut self.algorithm else { return };
         let seen = Snapshot {
             now_ns,
@@ -139,6 +146,9 @@ impl BalanceThread {
 impl BalanceThread {
     /// Says once if there is traffic and nothing that could move.
     fn watch_buckets(&mut self, samples: &[WorkerSample]) {
+        if self.mover.map().is_empty() {
+            return;
+        }
         if samples.iter().any(|sample| sample.buckets.iter().any(|count| *count > 0)) {
             self.without_bucket = 0;
         } else if samples.iter().any(|sample| sample.fixed > 0) {
@@ -156,13 +166,14 @@ impl WorkerBefore {
     /// What the worker has done since the sample before.
     fn sample(&mut self) -> WorkerSample {
         let WorkerLoop { counters, queues, burst } = &self.own;
-        let util_plus = self.readings.util_plus(counters.read(), *queues, *burst);
+        let (util_plus, packets) = self.readings.next(counters.read(), *queues, *burst);
         let buckets: Vec<u32> = self.counts.iter().flat_map(|counts| counts.buckets()).collect();
         let fixed = self.counts.iter().fold(0_u32, |sum, own| sum.wrapping_add(own.fixed()));
         let since =
             buckets.iter().zip(&self.buckets).map(|(now, before)| now.wrapping_sub(*before));
         let sample = WorkerSample {
             util_plus,
+            packets,
             buckets: since.collect(),
             fixed: fixed.wrapping_sub(self.fixed),
         };

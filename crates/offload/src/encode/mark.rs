@@ -32,11 +32,11 @@ impl Encoder for MarkEncoder {
     }
 
     fn encode(&mut self, input: &RuleInput, tables: PortTables<'_>) -> Result<Encoded, Why> {
-        let RuleInput { conn, direction, .. } = *input;
+        let RuleInput { conn, direction, worker, .. } = *input;
         let mark = self.marks.take().ok_or(Why::NoMark)?;
         tables.marks.set(mark, Marked { conn, direction });
         // Both directions of a connection on one queue, the connections over all.
-        let at = conn.raw() as usize % self.queues.len().max(1);
+        let at = worker.map_or(conn.raw() as usize, usize::from) % self.queues.len().max(1);
         let queue = self.queues.get(at).copied().unwrap_or(0);
         let actions = vec![Action::Queue(queue), Action::Mark(mark)];
         let shape = Shape::Mark { kind: FlowType::of(&input.key).index() };

@@ -34,10 +34,10 @@ impl Encoder for QueueEncoder {
     }
 
     fn encode(&mut self, input: &RuleInput, tables: PortTables<'_>) -> Result<Encoded, Why> {
-        let RuleInput { direction, any_port, .. } = *input;
+        let RuleInput { direction, any_port, worker, .. } = *input;
         let action = queue_action(&input.binding, direction, input.to.hop(), any_port)
             .map_err(|_| Why::NotEncodable)?;
-        let taken = self.queues.take(&action).ok_or(Why::NoQueue)?;
+        let taken = self.queues.take(&action, worker).ok_or(Why::NoQueue)?;
         if taken.is_new {
             tables.queues.set(taken.tag, Some(action));
         }

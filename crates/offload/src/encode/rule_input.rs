@@ -33,6 +33,8 @@ impl Destination {
 pub(crate) struct RuleInput {
     pub(super) conn: ConnId,
     pub(super) direction: Direction,
+    /// Which worker should get its packets; `None`: any.
+    pub(super) worker: Option<u16>,
     pub(super) binding: Binding,
     /// What its packets have in their headers.
     pub(super) key: FlowKey,
@@ -57,6 +59,7 @@ impl RuleInput {
     pub(crate) fn gather(
         environment: &(impl Connections + NextHops + Ports),
         (conn, direction): (ConnId, Direction),
+        worker: Option<u16>,
         binding: Binding,
         path: &Path,
     ) -> Option<Self> {
@@ -67,6 +70,7 @@ impl RuleInput {
         Some(Self {
             conn,
             direction,
+            worker,
             binding,
             key: binding.key(direction)?,
             any_port: environment.any_port(binding.service),

@@ -63,11 +63,12 @@ impl<E: Environment> Offloader<E> {
             // The route has changed while it was waiting.
             return Event::PathChanged(direction, self.placement(owner, None));
         }
+        let worker = self.worker_of(conn);
         let Self { environment, ports, now_ms, .. } = self;
         let (Some(rules), Some(tables)) = (ports.get_mut(turn.at), environment.tables(here)) else {
             return Event::Gone(direction);
         };
-        let Some(input) = RuleInput::gather(environment, owner, binding, &path) else {
+        let Some(input) = RuleInput::gather(environment, owner, worker, binding, &path) else {
             rules.count_not_encodable();
             return Event::Refused { direction, fallback: None };
         };

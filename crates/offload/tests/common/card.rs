@@ -91,6 +91,14 @@ impl Card {
         self.find(key).or_else(|| self.find_in(key, true)).is_some()
     }
 
+    /// The queue that the rule for `key` names.
+    pub fn queue(&self, key: &FlowKey) -> Option<u16> {
+        self.find(key)?.actions.iter().find_map(|action| match action {
+            Action::Queue(queue) => Some(*queue),
+            _ => None,
+        })
+    }
+
     /// A packet comes from the wire.
     pub fn receive(&mut self, key: FlowKey) {
         if self.find_in(&key, true).is_some() {

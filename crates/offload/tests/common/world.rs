@@ -9,7 +9,7 @@ use conntrack::ConnId;
 use flow::{BackendId, Direction, HopId, PortId, ServiceId};
 use offload::{Connections, NextHop, NextHops, Path, PortTables, Ports};
 use service::Binding;
-use state::{BackendCounts, MarkTable, QueueEpochs, QueueTable};
+use state::{BackendCounts, MarkTable, QueueEpochs, QueueTable, WorkerLoads};
 use wire::{Encap, Mac, Transport};
 
 /// What conntrack keeps for the offload side.
@@ -52,6 +52,8 @@ pub struct World {
     pub hop_changes: Cell<u64>,
     /// Clients and backends have changed places: packets arrive at the other port.
     pub swapped: Cell<bool>,
+    /// How busy the workers are.
+    pub worker_loads: WorkerLoads,
     /// Next hops that packets went to.
     pub used: RefCell<BTreeSet<u32>>,
 }
@@ -95,6 +97,7 @@ impl World {
             macs: RefCell::default(),
             hop_changes: Cell::new(0),
             swapped: Cell::new(false),
+            worker_loads: WorkerLoads::default(),
             used: RefCell::default(),
         }))
     }
@@ -257,6 +260,10 @@ impl Ports for Ours {
 
     fn counts(&self) -> Arc<BackendCounts> {
         Arc::default()
+    }
+
+    fn worker_loads(&self) -> &WorkerLoads {
+        &self.worker_loads
     }
 
     fn station(&self, _: PortId) -> Option<(Mac, u16)> {

@@ -72,11 +72,11 @@ impl Queues {
     }
 
     /// One more rule for `action`: the tag that already means it, else a free
-    /// queue of the worker that has the fewest, else a free mark; `None`: none
-    /// is free.
-    pub(super) fn take(&mut self, action: &QueueAction) -> Option<Taken> {
+    /// queue of the `wanted` worker, or of the one that has the fewest, else a free
+    /// mark; `None`: none is free.
+    pub(super) fn take(&mut self, action: &QueueAction, wanted: Option<u16>) -> Option<Taken> {
         let known = self.by_action.get(&key(action)).copied();
-        let tag = known.or_else(|| self.freest())?;
+        let tag = known.or_else(|| self.freest(wanted))?;
         let slot = self.slots.get_mut(&tag)?;
         let used = slot.used.get_or_insert(Used { action: *action, references: 0 });
         used.references += 1;
@@ -128,16 +128,23 @@ impl Queues {
         })
     }
 
-    /// The first free queue of the worker with the fewest assigned ones, else
-    /// the first free mark.
-    fn freest(&self) -> Option<u16> {
+    /// The first free queue of the `wanted` worker, else of the worker with the fewest
+    /// assigned ones, else a free mark of the wanted worker, else the first free mark.
+    fn freest(&self, wanted: Option<u16>) -> Option<u16> {
+        let is_wanted =
+            |tag: &u16| wanted.is_some() && self.slots.get(tag).map(|slot| slot.worker) == wanted;
         let load = |worker: u16| {
             let own = self.slots.range(..self.first_mark);
             own.filter(|(_, slot)| slot.worker == worker && slot.used.is_some()).count()
         };
-        let free = self.free.range(..self.first_mark);
-        let queue = free.min_by_key(|&tag| self.slots.get(tag).map(|slot| load(slot.worker)));
-        queue.or_else(|| self.free.range(self.first_mark..).next()).copied()
+        let queues = || self.free.range(..self.first_mark);
+        let marks = || self.free.range(self.first_mark..);
+        queues()
+            .find(|tag| is_wanted(tag))
+            .or_else(|| queues().min_by_key(|&tag| Some(load(self.slots.get(tag)?.worker))))
+            .or_else(|| marks().find(|tag| is_wanted(tag)))
+            .or_else(|| marks().next())
+            .copied()
     }
 }
 
@@ -172,8 +179,9 @@ mod tests {
     #[test]
     fn backends_beyond_the_queues_get_marks_in_shared_queues() {
         let mut queues = Queues::new(&[2, 3], &[0, 1], 4..7, 2);
-        let taken: Vec<_> =
-            (0..6).map(|backend| queues.take(&action(backend, Direction::Forward, 0))).collect();
+        let taken: Vec<_> = (0..6)
+            .map(|backend| queues.take(&action(backend, Direction::Forward, 0), None))
+            .collect();
         let marked = |tag, queue| Some(Taken { tag, queue, marked: true, is_new: true });
         let expected = [
             Some(own(2, true)),
@@ -185,41 +193,41 @@ mod tests {
         ];
         assert_eq!(taken, expected);
         assert_eq!((queues.assigned(), queues.size()), (5, 2));
-        let again = queues.take(&action(3, Direction::Forward, 0));
+        let again = queues.take(&action(3, Direction::Forward, 0), None);
         assert_eq!(again, Some(Taken { tag: 5, queue: 1, marked: true, is_new: false }));
         assert!(!queues.release(5) && queues.release(5));
-        assert_eq!(queues.take(&action(5, Direction::Forward, 0)), marked(5, 1));
+        assert_eq!(queues.take(&action(5, Direction::Forward, 0), None), marked(5, 1));
         assert!(queues.release(2), "a queue that becomes free is preferred");
-        assert_eq!(queues.take(&action(7, Direction::Reply, 0)), Some(own(2, true)));
+        assert_eq!(queues.take(&action(7, Direction::Reply, 0), None), Some(own(2, true)));
     }
 
     #[test]
     fn a_queue_is_shared_by_rules_of_one_action_and_lost_with_the_last() {
         let mut queues = Queues::new(&[1, 2], &[], 16..16, 1);
         let (a, b) = (action(1, Direction::Forward, 0), action(1, Direction::Reply, 0));
-        assert_eq!(queues.take(&a), Some(own(1, true)));
-        assert_eq!(queues.take(&a), Some(own(1, false)));
-        assert_eq!(queues.take(&b), Some(own(2, true)));
-        assert_eq!(queues.take(&action(1, Direction::Forward, 9)), None, "another next hop");
+        assert_eq!(queues.take(&a, None), Some(own(1, true)));
+        assert_eq!(queues.take(&a, None), Some(own(1, false)));
+        assert_eq!(queues.take(&b, None), Some(own(2, true)));
+        assert_eq!(queues.take(&action(1, Direction::Forward, 9), None), None, "another next hop");
         assert!(!queues.release(1));
         assert_eq!(queues.assigned(), 2);
         assert!(queues.release(1));
         assert!(!queues.release(1) && !queues.release(7), "nothing to release");
         let other = action(2, Direction::Forward, 0);
-        assert_eq!(queues.take(&other), Some(own(1, true)));
+        assert_eq!(queues.take(&other, None), Some(own(1, true)));
     }
 
     #[test]
     fn actions_are_spread_over_the_workers() {
         let mut queues = Queues::new(&[2, 3, 4, 5, 6, 7], &[], 16..16, 2);
         let taken: Vec<u16> = (0..6)
-            .filter_map(|backend| queues.take(&action(backend, Direction::Forward, 0)))
+            .filter_map(|backend| queues.take(&action(backend, Direction::Forward, 0), None))
             .map(|taken| taken.queue)
             .collect();
         assert_eq!(taken, [2, 3, 4, 5, 6, 7], "workers 0 and 1 by turns");
         let mut uneven = Queues::new(&[2, 4, 6, 3], &[], 16..16, 2);
-        uneven.take(&action(1, Direction::Forward, 0));
-        let second = uneven.take(&action(2, Direction::Forward, 0));
+        uneven.take(&action(1, Direction::Forward, 0), None);
+        let second = uneven.take(&action(2, Direction::Forward, 0), None);
         assert_eq!(second.map(|taken| taken.queue), Some(3), "worker 1 has none yet");
     }
 }
