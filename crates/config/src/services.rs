@@ -2,7 +2,9 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use flow::{Affinity, Mode, OnRemove, Protocol, Rebalance, Refuse, Scheduler, StatelessKey};
+use flow::{
+    Affinity, Mode, OnRemove, Protocol, ProxyProtocol, Rebalance, Refuse, Scheduler, StatelessKey,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::{Key128, ServerId};
@@ -108,6 +110,9 @@ pub struct Service {
     /// When the requests of one connection get different backends of a group. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Rebalance::is_never")]
     pub rebalance: Rebalance,
+    /// The header that each connection to a backend begins with, and which says who the client is; none without it. Backends must expect it. Only with the protocols `http`, `https`, `tls` and `tcp`, and the mode `nat`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// How TLS is terminated. Only with the protocol `https`, which needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServiceTls>,
@@ -144,6 +149,12 @@ const fn is_whole(share: &u8) -> bool {
 }
 
 impl Service {
+    /// Whether its connections take the L7 agent or the terminator, and are not in the connection table.
+    #[must_use]
+    pub const fn is_routed(&self) -> bool {
+        self.protocol.is_routed() || self.proxy_protocol.is_some()
+    }
+
     /// What is between the outer and the inner IP header; `None` without tunnels.
     #[must_use]
     pub fn tunnel(&self) -> Option<wire::Tunnel> {

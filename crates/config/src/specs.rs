@@ -1,8 +1,8 @@
 //! From the file's services to the service table.
 use flow::{Mode, Protocol};
 use service::{
-    BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, RoutesSpec, ServiceSpec, ServiceTable,
-    TableError, TunnelSpec,
+    BackendSpec, Failover, ModeSpec, PoolSpec, QuicIds, Reads, RoutesSpec, ServiceSpec,
+    ServiceTable, TableError, TunnelSpec,
 };
 
 use crate::{Config, HttpRoute, Quic, Service, Sticky};
@@ -46,11 +46,16 @@ impl Config {
             timeouts: (!service.timeouts.is_default())
                 .then(|| self.conntrack.timeouts(&service.timeouts)),
             quic: service.quic.iter().map(quic_ids).collect(),
-            routes: service.protocol.is_routed().then(|| RoutesSpec {
+            routes: service.is_routed().then(|| RoutesSpec {
                 rules: service.routes.iter().map(HttpRoute::spec).collect(),
                 rebalance: service.rebalance,
-                tls: service.protocol == Protocol::Tls,
-                terminates: service.protocol == Protocol::Https,
+                reads: match service.protocol {
+                    Protocol::Http => Reads::Requests,
+                    Protocol::Https => Reads::SealedRequests,
+                    Protocol::Tls => Reads::Hellos,
+                    Protocol::Tcp | Protocol::Udp => Reads::Nothing,
+                },
+                proxy_header: service.proxy_protocol.is_some(),
                 requests: service.request_headers.changes(),
                 responses: service.response_headers.changes(),
                 sticky: service.sticky.as_ref().map(Sticky::spec),

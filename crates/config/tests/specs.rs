@@ -3,7 +3,7 @@
 use config::Config;
 use flow::{OnRemove, Refuse, Scheduler};
 use service::{
-    BackendSpec, Failover, Goal, ModeSpec, PoolSpec, RouteSpec, ServiceSpec, TunnelSpec,
+    BackendSpec, Failover, Goal, ModeSpec, PoolSpec, Reads, RouteSpec, ServiceSpec, TunnelSpec,
 };
 use wire::{Transport, Tunnel};
 
@@ -147,7 +147,7 @@ fn routes_of_tls_become_rules_of_names_and_protocols() {
     let text = BASE.replace("protocol = \"tcp\"", route).replace("weight = 1", "group = \"a\"");
     let specs = Config::parse(&text, "x.toml").unwrap().service_specs();
     let routes = specs[0].routes.as_ref().unwrap();
-    assert!(routes.tls);
+    assert_eq!(routes.reads, Reads::Hellos);
     assert_eq!(
         routes.rules,
         [RouteSpec {

@@ -306,6 +306,11 @@ impl World for Surroundings {
         service.cookie_of(|own| SocketAddr::new(own.address, port(own)) == backend)
     }
 
+    fn has_proxy_header(&self, service: ServiceId) -> bool {
+        let service = self.snapshot.services.service(service);
+        service.is_some_and(Service::has_proxy_header)
+    }
+
     fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool {
         Self::key(backend, local).is_some_and(|key| self.shared.claims().insert(&key))
     }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::LabError;
 use crate::topology::{
-    DNS_BACKEND_PORT, DNS_PORT, Host, PAIR_VIP4, PAIR_VIP6, VIP4, VIP6, WEB_BACKEND_PORT, WEB_PORT,
+    DNS_BACKEND_PORT, DNS_PORT, Host, PAIR_VIP4, PAIR_VIP6, PROXY_BACKEND_PORT, VIP4, VIP6,
+    WEB_BACKEND_PORT, WEB_PORT,
 };
 
 /// The file beside a web server's configuration that makes it fail its health check.
@@ -95,6 +96,18 @@ http {{
       if (-f {dir}/{SICK}) {{ return 500; }}
       return 200 \"well\n\";
     }}
+  }}
+  server {{
+    listen {PROXY_BACKEND_PORT} proxy_protocol backlog=4096;
+    listen [::]:{PROXY_BACKEND_PORT} proxy_protocol ipv6only=on backlog=4096;
+    root {dir}/html;
+    default_type text/plain;
+    location = / {{
+      add_header X-Peer-Port $remote_port;
+      add_header X-Told-Port $proxy_protocol_port;
+      return 200 \"$proxy_protocol_addr $proxy_protocol_server_addr $proxy_protocol_server_port\n\";
+    }}
+    location /up/ {{ dav_methods PUT; create_full_put_path on; client_max_body_size 0; }}
   }}
 }}
 "

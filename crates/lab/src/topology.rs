@@ -133,6 +133,8 @@ pub const WEB_PORT: u16 = 80;
 pub const DNS_PORT: u16 = 53;
 /// Port of the web server at a backend.
 pub const WEB_BACKEND_PORT: u16 = 8080;
+/// The port of the web servers at which connections begin with a header of the PROXY protocol.
+pub const PROXY_BACKEND_PORT: u16 = 8090;
 /// Port of the DNS server at a backend.
 pub const DNS_BACKEND_PORT: u16 = 5353;
 

@@ -46,7 +46,8 @@ pub use quic_lb::{QuicDecoder, QuicIds, ServerId};
 pub use registry::Registry;
 pub use reply::{BadPlace, Reply};
 pub use routing::{
-    Directed, Goal, GroupId, HeaderChanges, HelloView, RequestView, RouteSpec, Routed, RoutesSpec,
+    Directed, Goal, GroupId, HeaderChanges, HelloView, Reads, RequestView, RouteSpec, Routed,
+    RoutesSpec,
 };
 pub use scheduler::WorkerScheduleState;
 pub use service::{Backend, Health, Service};

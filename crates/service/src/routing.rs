@@ -34,16 +34,30 @@ pub struct RoutesSpec {
     pub rules: Vec<RouteSpec>,
     /// When the requests of a connection get another backend of the same group.
     pub rebalance: Rebalance,
-    /// Whether clients begin with TLS, which is not decrypted; otherwise with requests.
-    pub tls: bool,
-    /// Whether TCP and TLS end here: the requests come out of their records.
-    pub terminates: bool,
+    /// What its connections are routed by.
+    pub reads: Reads,
+    /// Whether each connection to a backend begins with a header of the PROXY protocol.
+    pub proxy_header: bool,
     /// What becomes of the fields of requests.
     pub requests: HeaderChanges,
     /// What becomes of the fields of responses.
     pub responses: HeaderChanges,
     /// How clients are kept at their backends, if they are.
     pub sticky: Option<StickySpec>,
+}
+
+/// What is read of the connections of a service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// Requests of HTTP.
+    #[default]
+    Requests,
+    /// Requests of HTTP in TLS, which ends here as TCP does.
+    SealedRequests,
+    /// The ClientHello of TLS, which is not decrypted.
+    Hellos,
+    /// Nothing: there are no rules.
+    Nothing,
 }
 
 /// What becomes of the fields of a header. All are names and values as a header has them.
@@ -135,6 +149,11 @@ pub enum Directed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupId(u16);
 
+impl GroupId {
+    /// The backends without a group.
+    pub const NONE: Self = Self(0);
+}
+
 /// The rules of one service, compiled.
 #[derive(Clone, Debug)]
 pub(crate) struct Routing {
@@ -145,8 +164,8 @@ pub(crate) struct Routing {
     /// That of the backends without a group first.
     groups: Box<[Group]>,
     rebalance: Rebalance,
-    tls: bool,
-    pub(crate) terminates: bool,
+    reads: Reads,
+    proxy_header: bool,
     /// The group of each backend, by place.
     members: Box<[GroupId]>,
     requests: Arc<HeaderChanges>,
@@ -187,9 +206,10 @@ impl Group {
 impl Routing {
     /// The rules of `spec`, whose compiled backends are `backends`. A rule for a group
     /// without backends is for none that serves.
-    pub(crate) fn new(routes: &RoutesSpec, spec: &ServiceSpec, backends: &[Backend]) -> Self {
-        let RoutesSpec { rules: routes, rebalance, tls, terminates, requests, responses, sticky } =
-            routes;
+    pub(crate) fn new(routes_spec: &RoutesSpec, spec: &ServiceSpec, backends: &[Backend]) -> Self {
+        let RoutesSpec { rules: routes, rebalance, reads, proxy_header, requests, .. } =
+            routes_spec;
+        let RoutesSpec { responses, sticky, .. } = routes_spec;
         let mut names: Vec<Option<&str>> = vec![None];
         let own = spec.backends.iter().map(|own| own.group.as_deref());
         let asked = routes.iter().map(|route| route.goal.group());
@@ -211,8 +231,8 @@ impl Routing {
             rules: rules.collect(),
             numbers: ranked.iter().map(|(number, _)| *number).collect(),
             rebalance: *rebalance,
-            tls: *tls,
-            terminates: *terminates,
+            reads: *reads,
+            proxy_header: *proxy_header,
             groups: names.iter().map(|_| Group::default()).collect(),
             members: own.map(id).collect(),
             requests: Arc::new(requests.clone()),
@@ -255,7 +275,7 @@ impl Routing {
         match self.rules.iter().find(|(rule, _)| rule.matches(request)) {
             Some((RouteSpec { goal: Goal::Reply(reply), .. }, _)) => Routed::Reply(reply),
             Some((_, group)) => Routed::Group(*group),
-            None => Routed::Group(GroupId(0)),
+            None => Routed::Group(GroupId::NONE),
         }
     }
 
@@ -263,7 +283,7 @@ impl Routing {
     pub(crate) fn direct(&self, hello: &impl HelloView) -> Directed {
         let named = || self.rules.iter().filter(|(rule, _)| rule.has_name(hello.name()));
         let offers = |rule: &RouteSpec| rule.alpn.as_deref().is_none_or(|own| hello.offers(own));
-        let group = named().find(|(rule, _)| offers(rule)).map_or(GroupId(0), |(_, own)| *own);
+        let group = named().find(|(rule, _)| offers(rule)).map_or(GroupId::NONE, |(_, own)| *own);
         match self.is_empty(group) {
             false => Directed::Group(group),
             true if named().any(|(rule, _)| !offers(rule)) => Directed::NoProtocol,
@@ -271,14 +291,14 @@ impl Routing {
         }
     }
 
-    pub(crate) const fn is_tls(&self) -> bool {
-        self.tls
+    pub(crate) const fn reads(&self) -> Reads {
+        self.reads
     }
 
     /// Whether all requests of a connection go to the same backend.
     pub(crate) fn is_uniform(&self) -> bool {
         let other = |(rule, group): &(RouteSpec, GroupId)| {
-            *group != GroupId(0) || matches!(rule.goal, Goal::Reply(_))
+            *group != GroupId::NONE || matches!(rule.goal, Goal::Reply(_))
         };
         self.rebalance == Rebalance::Never && self.sticky.is_none() && !self.rules.iter().any(other)
     }
@@ -354,6 +374,12 @@ impl Service {
     pub fn cookie_of(&self, is: impl Fn(&Backend) -> bool) -> Option<&str> {
         let place = self.backends().iter().position(is)?;
         self.routing()?.sticky.as_ref()?.cookie(place)
+    }
+
+    /// Whether each connection to a backend begins with a header of the PROXY protocol.
+    #[must_use]
+    pub fn has_proxy_header(&self) -> bool {
+        self.routing().is_some_and(|routing| routing.proxy_header)
     }
 
     /// What becomes of the fields of requests.

@@ -14,7 +14,7 @@ use self::standing::Standing;
 use crate::maglev::Maglev;
 use crate::quic_lb::QuicAffinity;
 use crate::registry::Lent;
-use crate::routing::Routing;
+use crate::routing::{Reads, Routing};
 use crate::scheduler::Members;
 use crate::siphash::{self, Key, Keys};
 use crate::spec::Identity;
@@ -223,7 +223,7 @@ impl Service {
             port: self.port,
             proto: self.proto,
             mode: &self.mode,
-            routed: self.routing.as_ref().map(|own| (own.is_tls(), own.terminates)),
+            routed: self.reads(),
         }
     }
 
@@ -331,11 +331,17 @@ impl Service {
     /// Whether it balances TLS connections by what their clients send first.
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        self.routing.as_ref().is_some_and(Routing::is_tls)
+        self.reads() == Some(Reads::Hellos)
     }
 
-    /// Whether it balances requests or TLS connections by what clients send first: its
-    /// connections are not in the connection table.
+    /// What is read of its connections; `None`: they are in the connection table.
+    #[must_use]
+    pub fn reads(&self) -> Option<Reads> {
+        self.routing.as_ref().map(Routing::reads)
+    }
+
+    /// Whether its connections take the L7 agent or the terminator: they are not in the
+    /// connection table.
     #[inline]
     #[must_use]
     pub const fn is_routed(&self) -> bool {
@@ -345,21 +351,21 @@ impl Service {
     /// Whether the L7 agent reads its clients' requests.
     #[must_use]
     pub fn reads_requests(&self) -> bool {
-        self.routing.as_ref().is_some_and(|own| !own.is_tls() && !own.terminates)
+        self.reads() == Some(Reads::Requests)
     }
 
     /// Whether the L7 agent takes its packets.
     #[inline]
     #[must_use]
     pub fn is_spliced(&self) -> bool {
-        self.routing.as_ref().is_some_and(|own| !own.terminates)
+        self.reads().is_some_and(|reads| reads != Reads::SealedRequests)
     }
 
     /// Whether TCP and TLS of its clients end here.
     #[inline]
     #[must_use]
     pub fn is_terminated(&self) -> bool {
-        self.routing.as_ref().is_some_and(|own| own.terminates)
+        self.reads() == Some(Reads::SealedRequests)
     }
 
     pub(crate) const fn routing(&self) -> Option<&Routing> {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use flow::{AllDown, OnRemove, Refuse, Scheduler, StatelessKey};
 use wire::{Transport, Tunnel};
 
-use crate::{Forwarding, QuicIds, RoutesSpec, ServerId, Timeouts};
+use crate::{Forwarding, QuicIds, Reads, RoutesSpec, ServerId, Timeouts};
 
 /// The Maglev table size when none is given, a prime (Maglev paper, section
 /// 5.3, uses it too).
@@ -38,8 +38,8 @@ pub struct ServiceSpec {
     pub timeouts: Option<Timeouts>,
     /// How connection ids name the backends of a QUIC service; empty: they don't.
     pub quic: Vec<QuicIds>,
-    /// Of a service that balances HTTP requests or TLS connections: how they are routed;
-    /// `None`: it balances connections.
+    /// Of a service whose connections take the L7 agent or the terminator: how they are
+    /// routed; `None`: they are in the connection table.
     pub routes: Option<RoutesSpec>,
     /// The servers behind it, all of the VIP's family but for tunnels.
     pub backends: Vec<BackendSpec>,
@@ -139,8 +139,8 @@ pub(crate) struct Identity<'a> {
     pub(crate) port: Option<u16>,
     pub(crate) proto: Transport,
     pub(crate) mode: &'a ModeSpec,
-    /// Of a service with routes: whether clients begin with TLS, and whether it ends here.
-    pub(crate) routed: Option<(bool, bool)>,
+    /// Of a service with routes: what is read of its connections.
+    pub(crate) routed: Option<Reads>,
 }
 
 impl Identity<'_> {
@@ -176,7 +176,7 @@ impl ServiceSpec {
 
     pub(crate) fn identity(&self) -> Identity<'_> {
         let Self { name, vip, port, proto, mode, routes, .. } = self;
-        let routed = routes.as_ref().map(|routes| (routes.tls, routes.terminates));
+        let routed = routes.as_ref().map(|routes| routes.reads);
         Identity { name, vip: *vip, port: *port, proto: *proto, mode, routed }
     }
 }

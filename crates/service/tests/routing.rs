@@ -4,7 +4,7 @@ mod common;
 
 use common::{backend, spec};
 use service::{
-    Directed, Goal, HelloView, RouteSpec, RoutesSpec, ServiceSpec, ServiceTable,
+    Directed, Goal, HelloView, Reads, RouteSpec, RoutesSpec, ServiceSpec, ServiceTable,
     WorkerScheduleState,
 };
 use wire::{FlowKey, Transport};
@@ -46,7 +46,7 @@ fn table(default: bool) -> ServiceTable {
     });
     let other = default.then(|| backend("10.72.0.9", Some(443), 1));
     let spec = ServiceSpec {
-        routes: Some(RoutesSpec { rules, tls: true, ..RoutesSpec::default() }),
+        routes: Some(RoutesSpec { rules, reads: Reads::Hellos, ..RoutesSpec::default() }),
         backends: in_group.chain(other).collect(),
         ..spec("10.71.0.100", Some(443), Transport::Tcp)
     };

@@ -9,6 +9,7 @@ mod passing;
 mod pressure;
 mod switching;
 mod timing;
+mod unread;
 
 pub use passing::Passing;
 
@@ -30,7 +31,7 @@ use crate::refusal::Refusal;
 use crate::segment::{ACK, RST, Received, SYN, is_plain};
 use crate::settings::{Settings, Usage};
 use crate::table::Table;
-use crate::world::{Event, Fate, World};
+use crate::world::{Event, Fate, Speaks, World};
 
 /// How long a client may take from the cookie to its first byte and be told nothing.
 const COOKIE_MS: u64 = 128_000;
@@ -318,7 +319,8 @@ impl Agent {
             common.half_open += 1;
             return self.table.insert(conn);
         }
-        if got.data == got.end || !got.has(ACK) {
+        // Of a server that speaks first the client has nothing but an ACK.
+        if !got.has(ACK) || (got.data == got.end && speaks != Speaks::Any) {
             return None;
         }
         let cookie = got.outline.acknowledgement.wrapping_sub(1);

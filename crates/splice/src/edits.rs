@@ -18,7 +18,8 @@ pub(crate) const MOST: usize = 4;
 pub(crate) struct Edit {
     /// Its first byte, in the sender's numbers.
     pub(crate) at: u32,
-    /// How many of the sender's bytes it replaces; never 0.
+    /// How many of the sender's bytes it replaces. 0: it stands in front of the byte at `at`,
+    /// and since no sender repeats it, the agent does. Only the first piece is such a one.
     pub(crate) removed: u32,
     /// What stands in their place.
     pub(crate) block: Block,
@@ -27,6 +28,18 @@ pub(crate) struct Edit {
 impl Edit {
     pub(crate) const fn end(&self) -> u32 {
         self.at.wrapping_add(self.removed)
+    }
+
+    /// Whether it stands for none of the sender's bytes.
+    pub(crate) const fn is_insertion(&self) -> bool {
+        self.removed == 0
+    }
+
+    /// Whether the sender's bytes from `first` to `end` have some that it stands for, or
+    /// follow on it.
+    pub(crate) const fn concerns(&self, first: u32, end: u32) -> bool {
+        let reaches = before(first, self.end()) || first == self.at;
+        reaches && before(self.at, end)
     }
 
     fn growth(&self) -> u32 {
@@ -58,12 +71,12 @@ impl Edits {
 
     /// Adds a piece behind all others.
     pub(crate) fn push(&mut self, edit: Edit) {
-        debug_assert!(!self.open.is_full() && edit.removed > 0);
+        debug_assert!(!self.open.is_full() && (edit.removed > 0 || self.open.is_empty()));
         let _ = self.open.try_push(edit);
     }
 
     /// The receiver's number for the sender's `sequence`, which is in no open piece or
-    /// at the beginning of one.
+    /// at the beginning of one. That of a byte behind an insertion is behind it.
     pub(crate) fn forward(&self, sequence: u32) -> u32 {
         let ended = self.open.iter().filter(|edit| !before(sequence, edit.end()));
         ended.fold(sequence.wrapping_add(self.base), |at, edit| at.wrapping_add(edit.growth()))
@@ -88,10 +101,18 @@ impl Edits {
         edge.wrapping_sub(growth)
     }
 
-    /// Takes out a piece that ends at or before `acknowledged`, in the sender's numbers.
+    /// Where an open piece begins, in the receiver's numbers.
+    pub(crate) fn place(&self, number: usize) -> Option<u32> {
+        let at = self.open.get(number)?.at.wrapping_add(self.base);
+        let ahead = self.open.get(..number)?;
+        Some(ahead.iter().fold(at, |at, edit| at.wrapping_add(edit.growth())))
+    }
+
+    /// Takes out a piece whose last byte is before `acknowledged`, in the receiver's numbers.
     pub(crate) fn settle(&mut self, acknowledged: u32) -> Option<Block> {
         let first = self.open.first()?;
-        if before(acknowledged, first.end()) {
+        let end = self.place(0)?.wrapping_add(first.block.len() as u32);
+        if before(acknowledged, end) {
             return None;
         }
         self.base = self.base.wrapping_add(first.growth());
@@ -117,12 +138,17 @@ mod tests {
             start: u32,
             pieces in prop::collection::vec((0_usize..50, 1_usize..60, 0_usize..90), 1..=MOST),
             settled in 0..=MOST,
+            inserts: bool,
         ) {
+            let mut pieces = pieces;
+            if let Some((_, removed, inserted)) = pieces.first_mut().filter(|_| inserts) {
+                (*removed, *inserted) = (0, *inserted + 1);
+            }
             let (mut edits, mut blocks) = (Edits::default(), Blocks::new(MOST, 0));
             // Of each of the sender's bytes: the receiver's place, if it is there.
             let (mut places, mut received) = (Vec::new(), 0_u32);
             let mut inside = Vec::new();
-            for &(plain, removed, inserted) in &pieces {
+            for (number, &(plain, removed, inserted)) in pieces.iter().enumerate() {
                 for _ in 0..plain {
                     places.push(Some(received));
                     received += 1;
@@ -133,7 +159,8 @@ mod tests {
                 edits.push(Edit { at, removed: removed as u32, block });
                 places.extend(std::iter::repeat_n(None, removed));
                 for byte in 1..inserted as u32 {
-                    inside.push((received + byte, at, at.wrapping_add(removed as u32)));
+                    let edge = received + byte;
+                    inside.push((number, edge, at, at.wrapping_add(removed as u32)));
                 }
                 received += inserted as u32;
             }
@@ -141,16 +168,16 @@ mod tests {
             let mut bound = start;
             for _ in 0..settled.min(pieces.len()) {
                 bound = edits.open()[0].end();
-                prop_assert!(edits.settle(bound.wrapping_sub(1)).is_none());
-                prop_assert!(edits.settle(bound).is_some());
+                let end = edits.forward(bound);
+                prop_assert!(edits.settle(end.wrapping_sub(1)).is_none());
+                prop_assert!(edits.settle(end).is_some());
             }
             for (place, expected) in places.iter().enumerate() {
                 let at = start.wrapping_add(place as u32);
                 let Some(expected) = expected.filter(|_| !before(at, bound)) else { continue };
                 prop_assert_eq!(edits.forward(at), start.wrapping_add(expected));
             }
-            for (edge, from, to) in inside {
-                if before(from, bound) { continue }
+            for (_, edge, from, to) in inside.into_iter().filter(|own| own.0 >= settled) {
                 let edge = start.wrapping_add(edge);
                 prop_assert_eq!(edits.back(edge, false), from);
                 prop_assert_eq!(edits.back(edge, true), to);

@@ -58,7 +58,7 @@ pub use framing::{BadChunk, Chunked};
 pub use hello::{Hello, HelloError};
 pub use options::{Offer, Stamps};
 pub use passage::{Exit, Passage, Place, Side};
-pub use proxy_v2::{MAX_PROXY, proxy_v2};
+pub use proxy_v2::{MAX_PROXY, ProxyBytes, ProxyHeader, without_port};
 pub use record::{ABORTED, Record, UNREAD};
 pub use refusal::Refusal;
 pub use rejection::Rejection;

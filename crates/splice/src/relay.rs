@@ -83,12 +83,9 @@ impl Common {
         }
         conn.stretch(sequence);
         let all = conn.reading == Reading::All;
-        let passes =
-            (all || !before(conn.limit(), end))
-                && got.end - got.options <= conn.server.longest().into()
-                && conn.edits.open().iter().all(|edit| {
-                    !before(sequence, edit.end()) || !before(edit.at, end) || length == 0
-                });
+        let passes = (all || !before(conn.limit(), end))
+            && got.end - got.options <= conn.server.longest().into()
+            && (length == 0 || !conn.edits.open().iter().any(|edit| edit.concerns(sequence, end)));
         if !passes {
             self.in_pieces(conn, &packet, got, now_ms, world);
             return Fate::Taken;
@@ -153,7 +150,7 @@ impl Common {
         // What the backend has is nobody's to repeat.
         conn.owned = conn.owned.filter(|owned| before(conn.received, *owned));
         while got.has(ACK)
-            && let Some(block) = conn.edits.settle(received)
+            && let Some(block) = conn.edits.settle(acknowledgement)
         {
             self.blocks.put(block);
         }

@@ -40,6 +40,8 @@ pub enum Speaks {
     Http,
     /// A ClientHello of TLS. What is behind it is not read.
     Tls,
+    /// Anything, which is not read, or nothing: the server may speak first.
+    Any,
 }
 
 /// How requests and responses of a connection to a backend are treated.
@@ -105,6 +107,10 @@ pub enum Event {
     Request,
     /// A ClientHello was sent to a backend.
     Hello,
+    /// A connection to a backend began with a header of the PROXY protocol.
+    ProxyHeader,
+    /// A connection of which nothing is read was reset, since no backend took it.
+    Unserved,
     /// A connection that begins with TLS, or should, was ended by the agent.
     Rejected(Rejection),
     /// A request was answered by the agent.
@@ -162,6 +168,18 @@ pub trait World<B> {
 
     /// What clients of `service` begin with.
     fn speaks(&self, service: ServiceId) -> Speaks;
+
+    /// The backend for a connection of which nothing is read, if there is one besides those
+    /// that were tried already.
+    fn assign(&mut self, _: &Inquiry<'_>) -> Option<Peer> {
+        None
+    }
+
+    /// Whether each connection to a backend of the service begins with a header of the PROXY
+    /// protocol.
+    fn has_proxy_header(&self, _: ServiceId) -> bool {
+        false
+    }
 
     /// The backend for a connection that begins with `hello`, if there is one besides
     /// those that were tried already.

@@ -205,6 +205,8 @@ counters! {
         Http504 "http_504" "Requests for which no backend tried answered.",
         HttpOther "http_other" "Requests answered with another status (405, 501, 505).",
         TlsHellos "tls_hellos" "ClientHellos sent to a backend.",
+        ProxyHeaders "proxy_headers" "Connections to backends of the L7 agent's that began with a header of the PROXY protocol.",
+        ProxyUnserved "proxy_unserved" "Connections to services of protocol tcp with proxy_protocol that no backend took: reset.",
         TlsNotTls "tls_not_tls" "Connections to services of protocol tls whose first bytes are no TLS: reset.",
         TlsBadHello "tls_bad_hello" "ClientHellos that could not be read: ended by an alert.",
         TlsTooLong "tls_too_long" "ClientHellos longer than the limit: ended by an alert.",

@@ -148,7 +148,7 @@ impl Connection {
 
     /// Does all that can be done now.
     pub(crate) fn run(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) {
-        let who = Who { service: self.service, ends: self.ends };
+        let who = self.who();
         let terms = Arc::clone(&self.terms);
         let mut scene = Scene { common, world, who, terms: &terms, now_ms };
         loop {
@@ -163,6 +163,10 @@ impl Connection {
             self.retire(&mut scene);
         }
         self.hand_out(scene.world);
+    }
+
+    const fn who(&self) -> Who {
+        Who { service: self.service, ends: self.ends, tls: self.secured.version() }
     }
 
     /// Lets all ends of TCP do what is due.
@@ -301,7 +305,7 @@ impl Connection {
 
     /// Resets the client's connection and gives up the backends'.
     pub(crate) fn drop_out(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) {
-        let who = Who { service: self.service, ends: self.ends };
+        let who = self.who();
         let terms = Arc::clone(&self.terms);
         let mut scene = Scene { common, world, who, terms: &terms, now_ms };
         self.retire(&mut scene);

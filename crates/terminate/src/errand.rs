@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use flow::ServiceId;
-use splice::{Additions, Inquiry, Refusal, Request, forwarded_header};
+use splice::{Additions, Inquiry, ProxyHeader, Refusal, Request, forwarded_header, without_port};
 
 use crate::common::Common;
 use crate::endpoint::{Endpoint, Stage};
@@ -23,6 +23,8 @@ pub(crate) struct Who {
     pub(crate) service: ServiceId,
     /// The client and the VIP.
     pub(crate) ends: [SocketAddr; 2],
+    /// The version of TLS that the client speaks, by its usual name.
+    pub(crate) tls: &'static str,
 }
 
 /// What surrounds a connection while it does something.
@@ -109,7 +111,7 @@ impl Errand {
         scene: &mut Scene<'_, W>,
     ) -> Result<Goal, Refusal> {
         let request = Request::parse(&self.raw)?.ok_or(Refusal::RequestLine)?;
-        let Who { service, ends } = scene.who;
+        let Who { service, ends, tls } = scene.who;
         let inquiry = Inquiry { service, ends, tried: &self.tried, kept: upstreams.latest() };
         let (backend, sticks) = match scene.world.route(&inquiry, &request)? {
             Route::Backend { backend, sticks } => (backend, sticks),
@@ -125,7 +127,12 @@ impl Errand {
         let exchange = Exchange::new(&request, head, sticks);
         let upstream = match upstreams.take(backend) {
             Some(upstream) => Some(upstream),
-            None => upstreams.connect(backend, scene),
+            None => {
+                let authority = without_port(request.host).as_bytes();
+                let header = ProxyHeader { authority, tls, ..ProxyHeader::new(ends, id) };
+                let told = scene.world.has_proxy_header(service);
+                upstreams.connect(backend, told.then_some(&header), scene)
+            }
         };
         if upstream.is_none() {
             scene.world.count(Event::NoRoom);

@@ -94,6 +94,11 @@ impl Link {
         }
     }
 
+    /// Sends `front` in front of all else, and of TLS, too.
+    pub(crate) fn begin_with(&mut self, front: &[u8]) {
+        self.tcp_mut().begin_with(front);
+    }
+
     /// Whether the backend has taken the connection, and is believed.
     pub(crate) const fn has_opened(&self) -> bool {
         match self {

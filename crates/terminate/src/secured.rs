@@ -63,6 +63,14 @@ impl<E: Endpoint> Secured<E> {
         matches!(self.phase, Phase::Open(..))
     }
 
+    /// The version of TLS; empty before the handshake is done.
+    pub(crate) const fn version(&self) -> &'static str {
+        match &self.phase {
+            Phase::Open(session, _) => session.version().name(),
+            _ => "",
+        }
+    }
+
     /// Takes a step of the handshake, if the client has said something: what goes to the
     /// pool.
     pub(crate) fn handshake(&mut self, of: (u64, u32, IpAddr)) -> Option<Started> {

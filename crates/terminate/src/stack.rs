@@ -32,6 +32,8 @@ pub struct Stack {
     interface: Interface,
     sockets: SocketSet<'static>,
     socket: SocketHandle,
+    /// Bytes in front of all others, which wait for the handshake.
+    front: Vec<u8>,
     closing: bool,
     /// Whether the handshake has been complete once.
     opened: bool,
@@ -95,10 +97,16 @@ impl Stack {
             interface,
             sockets,
             socket,
+            front: Vec::new(),
             closing: false,
             opened: false,
             finished: false,
         })
+    }
+
+    /// Sends `front` before all else, as soon as the handshake is complete.
+    pub(crate) fn begin_with(&mut self, front: &[u8]) {
+        self.front = front.to_vec();
     }
 
     /// Whether the handshake has been complete.
@@ -150,6 +158,11 @@ impl Endpoint for Stack {
             socket.state(),
             State::Listen | State::SynSent | State::SynReceived | State::Closed
         );
+        if is_open && !self.front.is_empty() {
+            let front = std::mem::take(&mut self.front);
+            self.write(&front);
+            self.interface.poll(now, &mut self.queues, &mut self.sockets);
+        }
         self.opened |= is_open;
         self.finished |= finished;
     }

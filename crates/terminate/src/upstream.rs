@@ -1,6 +1,8 @@
 //! Connections to backends.
 use std::net::SocketAddr;
 
+use splice::ProxyHeader;
+
 use crate::endpoint::{Endpoint, Stage};
 use crate::errand::Scene;
 use crate::link::Link;
@@ -62,17 +64,24 @@ impl Upstreams {
         self.idle.push(upstream);
     }
 
-    /// A new connection to `backend`; `None`: there is no port, or no room.
+    /// A new connection to `backend`, which begins with `header`, in front of TLS, too. `None`:
+    /// there is no port, or no room.
     pub(crate) fn connect<W: World>(
         &mut self,
         backend: SocketAddr,
+        header: Option<&ProxyHeader<'_>>,
         scene: &mut Scene<'_, W>,
     ) -> Option<Upstream> {
         self.make_room(scene);
         let is_first = !std::mem::replace(&mut self.has_connected, true);
         let [client, _] = scene.who.ends;
         let tls = scene.terms.backends.as_ref();
-        scene.common.connect([client, backend], is_first, tls, scene.now_ms, scene.world)
+        let ends = [client, backend];
+        let mut new = scene.common.connect(ends, is_first, tls, scene.now_ms, scene.world)?;
+        if let Some(header) = header {
+            new.link.begin_with(&header.bytes());
+        }
+        Some(new)
     }
 
     /// Sees to it that there is room for one more, as far as those that are idle can make it.

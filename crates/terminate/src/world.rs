@@ -63,6 +63,12 @@ pub trait World {
         None
     }
 
+    /// Whether each connection to a backend of the service begins with a header of the PROXY
+    /// protocol.
+    fn has_proxy_header(&self, _: ServiceId) -> bool {
+        false
+    }
+
     /// Takes the packets from a backend to this end of ours from now on. `false`: they
     /// can't be told from others.
     fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool;

@@ -13,6 +13,17 @@ pub enum Version {
     Tls13,
 }
 
+impl Version {
+    /// Its usual name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tls12 => "TLSv1.2",
+            Self::Tls13 => "TLSv1.3",
+        }
+    }
+}
+
 /// The AEAD of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {

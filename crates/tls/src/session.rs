@@ -100,6 +100,12 @@ impl Session {
         })
     }
 
+    /// The version that both sides speak.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
     /// The outline of the record at the front of `bytes`, as [`Record::peek`].
     ///
     /// # Errors

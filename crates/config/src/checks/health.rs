@@ -56,8 +56,8 @@ fn check_passive(findings: &mut Findings<'_>, way: &Way, service: &Service, pass
     for (key, _) in given.into_iter().filter(|(_, own)| own.is_some_and(|own| own > 0)) {
         let text = if is_unseen {
             "answers of this service don't pass HNLB, so that they cannot be counted; leave it out"
-        } else if service.protocol.is_routed() {
-            "HNLB itself opens the connections to backends of this protocol and tries another one; leave it out"
+        } else if service.is_routed() {
+            "HNLB itself opens the connections to backends of this service and tries another one; leave it out"
         } else if key == "resets" && service.protocol == Protocol::Udp {
             "UDP has no resets; leave it out"
         } else {

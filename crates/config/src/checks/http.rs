@@ -1,4 +1,4 @@
-//! `protocol = "http"` and `"tls"`, `[[service.route]]` and the groups of backends.
+//! `protocol = "http"` and `"tls"`, `proxy_protocol`, `[[service.route]]` and the groups of backends.
 use flow::{Affinity, Mode, Protocol, Scheduler};
 use service::Reply;
 
@@ -12,7 +12,8 @@ use super::{Findings, headers, tls};
 pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     super::service_tls::check(findings, way, service);
     if !service.protocol.is_routed() {
-        return check_others(findings, way, service);
+        check_others(findings, way, service);
+        return check_proxy(findings, way, service);
     }
     check_service(findings, way, service);
     if service.protocol == Protocol::Tls {
@@ -174,20 +175,36 @@ fn check_others(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     }
 }
 
+/// A service of connections that begin with a header of the PROXY protocol.
+fn check_proxy(findings: &mut Findings<'_>, way: &Way, service: &Service) {
+    if service.proxy_protocol.is_none() {
+        return;
+    }
+    if service.protocol == Protocol::Udp {
+        let text =
+            "the header stands in front of a stream, and UDP has none; leave proxy_protocol out";
+        return findings.wrong(&way.key("proxy_protocol"), text);
+    }
+    check_service(findings, way, service);
+}
+
 /// What a service with routes can't have.
 fn check_service(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     let protocol = way.key("protocol");
     let (name, port) = (service.protocol.name(), usual_port(service.protocol));
+    let what = match service.protocol.is_routed() {
+        true => format!("a service of protocol {name}"),
+        false => "a service with proxy_protocol".to_owned(),
+    };
     if service.mode != Mode::Nat {
         let text = format!(
-            "what is of protocol {name} passes HNLB in both directions, which mode {} does not do; set mode = \"nat\"",
+            "connections of {what} pass HNLB in both directions, and their packets are changed, which mode {} does not do; set mode = \"nat\"",
             service.mode.name()
         );
         findings.wrong(&way.key("mode"), text);
     }
     if service.port.is_none() {
-        let text =
-            format!("a service of protocol {name} answers at one port; set port, mostly to {port}");
+        let text = format!("{what} answers at one port; set port{port}");
         findings.wrong(&protocol, text);
     }
     if service.affinity != Affinity::FiveTuple {
@@ -196,15 +213,19 @@ fn check_service(findings: &mut Findings<'_>, way: &Way, service: &Service) {
     }
     if matches!(service.scheduler, Scheduler::LeastConnections | Scheduler::LeastLatency) {
         let text = format!(
-            "the scheduler {} measures connections in the connection table, which those of protocol {name} are not in; use weighted-round-robin, round-robin, maglev or source-hash",
+            "the scheduler {} measures connections in the connection table, which those of {what} are not in; use weighted-round-robin, round-robin, maglev or source-hash",
             service.scheduler.name()
         );
         findings.wrong(&way.key("scheduler"), text);
     }
 }
 
-const fn usual_port(protocol: Protocol) -> u16 {
-    if matches!(protocol, Protocol::Tls | Protocol::Https) { 443 } else { 80 }
+const fn usual_port(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tls | Protocol::Https => ", mostly to 443",
+        Protocol::Http => ", mostly to 80",
+        Protocol::Tcp | Protocol::Udp => "",
+    }
 }
 
 fn check_route(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute) {

@@ -72,6 +72,7 @@ impl<'a> Run<'a> {
         self.sticky()?;
         self.counts()?;
         self.access_log()?;
+        self.proxied()?;
         self.bodies(link)?;
         self.keep_alive()?;
         self.load()

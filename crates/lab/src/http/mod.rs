@@ -5,6 +5,7 @@
 mod checks;
 mod logged;
 pub(crate) mod parity;
+mod proxied;
 mod slow;
 
 use std::path::Path;
@@ -62,7 +63,12 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     let log = format!("\n[access_log]\nfile = \"{}\"\n", logged::path(&lab).display());
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-http", how.device, |socket| {
         let own = |family| service(family) + &checks::tls::service(family);
-        how.base(socket) + &own(Family::V4) + &own(Family::V6) + &sticky() + &log
+        how.base(socket)
+            + &own(Family::V4)
+            + &own(Family::V6)
+            + &sticky()
+            + &proxied::services()
+            + &log
     })?;
     checks::tls::start(&mut lab)?;
     let mut run = checks::Run::new(&lab, &balancer, wanted)?;

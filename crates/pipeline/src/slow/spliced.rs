@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use conntrack::Key;
 use flow::{Account, BackendId, Direction, PortId, ServiceId, Transport};
 use packet::PacketBuf;
-use service::{Backend, Directed, GroupId, HeaderChanges, HelloView, RequestView, Routed, Service};
+use service::{
+    Backend, Directed, GroupId, HeaderChanges, HelloView, Reads, RequestView, Routed, Service,
+};
 use splice::{
     Agent, Answer, Changes, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Peer, Record,
     Refusal, Rejection, Request, Response, Speaks, Terms, Usage, World,
@@ -263,10 +265,21 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
     }
 
     fn speaks(&self, service: ServiceId) -> Speaks {
-        match self.cx.snapshot.services.service(service) {
-            Some(service) if service.is_tls() => Speaks::Tls,
+        match self.cx.snapshot.services.service(service).and_then(Service::reads) {
+            Some(Reads::Hellos) => Speaks::Tls,
+            Some(Reads::Nothing) => Speaks::Any,
             _ => Speaks::Http,
         }
+    }
+
+    fn has_proxy_header(&self, service: ServiceId) -> bool {
+        let service = self.cx.snapshot.services.service(service);
+        service.is_some_and(Service::has_proxy_header)
+    }
+
+    fn assign(&mut self, inquiry: &Inquiry<'_>) -> Option<Peer> {
+        let service = self.cx.snapshot.services.service(inquiry.service)?;
+        self.schedule(service, GroupId::NONE, inquiry)
     }
 
     fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<Peer, Rejection> {
@@ -391,6 +404,8 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
             // Counted when it leaves.
             Event::Made => return,
             Event::Hello => Counter::TlsHellos,
+            Event::ProxyHeader => Counter::ProxyHeaders,
+            Event::Unserved => Counter::ProxyUnserved,
             Event::Rejected(rejection) => of_rejection(rejection),
             Event::Refused(refusal) => of_status(refusal.status().0),
         };

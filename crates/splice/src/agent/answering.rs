@@ -18,8 +18,8 @@ impl Common {
         now_ms: u64,
         world: &mut impl World<B>,
     ) {
-        if conn.speaks == Speaks::Tls {
-            return self.reject(conn, refusal.into(), now_ms, world);
+        if conn.speaks != Speaks::Http {
+            return self.refuse_unread(conn, refusal, now_ms, world);
         }
         world.count(Event::Refused(refusal));
         world.answered(conn.service, refusal.status().0);

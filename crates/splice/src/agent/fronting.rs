@@ -159,6 +159,9 @@ impl Common {
         conn.seen_ms = now_ms;
         let skip = conn.next.wrapping_sub(sequence) as usize;
         let fresh = data.get(skip..).unwrap_or_default();
+        if conn.speaks == Speaks::Any && conn.state == State::Front && fresh.is_empty() {
+            return self.assign(conn, now_ms, world);
+        }
         let ends = got.has(FIN) && sequence.wrapping_add(data.len() as u32) == conn.next;
         if ends && conn.state == State::Front && fresh.is_empty() {
             // The client has nothing to ask.

@@ -3,8 +3,7 @@
 use packet::PacketBuf;
 
 use super::Common;
-use crate::connection::{Conn, Reading, State};
-use crate::edits::Edit;
+use crate::connection::{Conn, State};
 use crate::hello::Hello;
 use crate::refusal::Refusal;
 use crate::rejection::Rejection;
@@ -61,21 +60,5 @@ impl Common {
             block.take(&answer, answer.len());
         }
         self.answer_with(conn, block, now_ms, world);
-    }
-
-    /// Sends the backend what the client has said so far. Until the backend has it, it
-    /// stays a piece that is repeated as a header is. `false`: nothing was sent.
-    pub(crate) fn pass_hello<B: PacketBuf>(
-        &self,
-        conn: &mut Conn,
-        world: &mut impl World<B>,
-    ) -> bool {
-        let (at, reading) = (conn.limit(), conn.reading);
-        let Some(block) = conn.block.take_if(|_| reading == Reading::Header) else { return false };
-        world.count(Event::Hello);
-        conn.edits.push(Edit { at, removed: block.len() as u32, block });
-        (conn.reading, conn.fresh) = (Reading::All, false);
-        self.send_edit(conn, 0, world);
-        true
     }
 }

@@ -32,8 +32,10 @@ impl Common {
         now_ms: u64,
         world: &mut impl World<B>,
     ) {
-        if conn.speaks == Speaks::Tls {
-            return self.route_hello(conn, none, now_ms, world);
+        match conn.speaks {
+            Speaks::Http => {}
+            Speaks::Tls => return self.route_hello(conn, none, now_ms, world),
+            Speaks::Any => return self.assign(conn, now_ms, world),
         }
         let mut room = self.blocks.get();
         let bytes = conn.block.as_ref().map(|block| block.bytes()).unwrap_or_default();

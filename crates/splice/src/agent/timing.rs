@@ -2,9 +2,9 @@
 use packet::PacketBuf;
 
 use super::Common;
-use crate::connection::{Conn, State};
+use crate::connection::{Conn, Reading, State};
 use crate::refusal::Refusal;
-use crate::world::{Event, World};
+use crate::world::{Event, Speaks, World};
 
 const HALF_MS: u64 = 10_000;
 const LINGER_MS: u64 = 30_000;
@@ -29,6 +29,7 @@ impl Common {
         let silent = now_ms.saturating_sub(conn.seen_ms.max(conn.since_ms));
         match conn.state {
             State::Half if age >= HALF_MS => conn.become_(State::Gone, now_ms),
+            State::Half if conn.speaks == Speaks::Any => self.repeat_syn_ack(conn, now_ms, world),
             State::Front if age >= self.settings.header_ms => match &conn.block {
                 Some(_) => self.answer(conn, Refusal::Slow, now_ms, world),
                 None if age >= self.settings.idle_ms.min(SILENT_MS) => {
@@ -56,11 +57,32 @@ impl Common {
                 conn.become_(State::Gone, now_ms);
             }
             State::Open if silent >= self.settings.idle_ms => conn.become_(State::Gone, now_ms),
+            State::Closing => self.repeat_insertion(conn, now_ms, world),
             State::Open => {
+                if conn.speaks == Speaks::Any && conn.reading == Reading::Header {
+                    // There was no room for the header of the PROXY protocol.
+                    self.pass_first(conn, now_ms, world);
+                }
+                self.repeat_insertion(conn, now_ms, world);
                 self.repeat_owned(conn, now_ms, world);
                 self.repeat_response(conn, now_ms, world);
             }
             _ => {}
+        }
+    }
+
+    /// Answers the SYN again. A client that waits for the server to speak does not send its
+    /// acknowledgement again if it got lost; other clients repeat their first bytes.
+    fn repeat_syn_ack<B: PacketBuf>(
+        &self,
+        conn: &mut Conn,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        let waited = conn.repeated_ms.saturating_sub(conn.since_ms).max(SYN_MS);
+        if now_ms >= conn.repeated_ms + waited {
+            conn.repeated_ms = now_ms;
+            self.syn_ack(conn, world);
         }
     }
 }

@@ -5,13 +5,15 @@ use packet::PacketBuf;
 
 use crate::agent::Common;
 use crate::connection::{Conn, Reading, State};
-use crate::edits::before;
+use crate::edits::{Edit, before};
 use crate::options::{Change, MAX_OPTIONS};
 use crate::segment::{ACK, CWR, FIN, Outline, PSH, RST, Received};
 use crate::world::{Event, World};
 
 /// How often the agent repeats what it has acknowledged itself.
 const REPEAT_MS: u64 = 400;
+/// How long it waits at most before it repeats what stands for no bytes of the client's.
+const LONGEST_MS: u64 = 60_000;
 
 impl Common {
     /// A client's segment of which not all may pass, or not in one piece.
@@ -29,15 +31,13 @@ impl Common {
         let place = |at: u32| at.wrapping_sub(first) as usize;
         let (mut at, mut sent) = (first, false);
         for number in 0..conn.edits.open().len() {
-            let Some((from, to)) = conn.edits.open().get(number).map(|edit| (edit.at, edit.end()))
-            else {
-                break;
-            };
-            if !before(at, to) {
-                continue;
-            }
+            let Some(edit) = conn.edits.open().get(number) else { break };
+            let (from, to) = (edit.at, edit.end());
             if !before(from, end) {
                 break;
+            }
+            if !edit.concerns(at, end) {
+                continue;
             }
             if before(at, from) {
                 Self::pass(conn, at, data.get(place(at)..place(from)), world);
@@ -77,9 +77,11 @@ impl Common {
         at: usize,
         world: &mut impl World<B>,
     ) {
-        let Some(edit) = conn.edits.open().get(at) else { return };
+        let (Some(edit), Some(sequence)) = (conn.edits.open().get(at), conn.edits.place(at)) else {
+            return;
+        };
         let Some(outline) = conn.to_backend(edit.at, ACK) else { return };
-        Self::make_all(conn, outline, edit.block.bytes(), world);
+        Self::make_all(conn, Outline { sequence, ..outline }, edit.block.bytes(), world);
     }
 
     /// Makes segments no longer than the backend takes.
@@ -139,6 +141,23 @@ impl Common {
             conn.note_end(got, 0, now_ms);
         }
         true
+    }
+
+    /// Repeats what is nobody else's to repeat, at longer and longer intervals.
+    pub(crate) fn repeat_insertion<B: PacketBuf>(
+        &self,
+        conn: &mut Conn,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        if !conn.edits.open().first().is_some_and(Edit::is_insertion) {
+            return;
+        }
+        let waited = conn.repeated_ms.saturating_sub(conn.since_ms).clamp(REPEAT_MS, LONGEST_MS);
+        if now_ms >= conn.repeated_ms + waited {
+            conn.repeated_ms = now_ms;
+            self.send_edit(conn, 0, world);
+        }
     }
 
     /// Repeats what stands for bytes that the agent has acknowledged itself.

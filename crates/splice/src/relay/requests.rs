@@ -7,6 +7,7 @@ use crate::connection::{Conn, Reading, State};
 use crate::edits::Edit;
 use crate::forwarding::{self, Additions};
 use crate::framing::{BadChunk, Chunked};
+use crate::proxy_v2::{ProxyHeader, without_port};
 use crate::refusal::Refusal;
 use crate::request::{Body, Request};
 use crate::response::Asked;
@@ -96,8 +97,8 @@ impl Common {
         now_ms: u64,
         world: &mut impl World<B>,
     ) -> bool {
-        if conn.speaks == Speaks::Tls {
-            return self.pass_hello(conn, world);
+        if conn.speaks != Speaks::Http {
+            return self.pass_first(conn, now_ms, world);
         }
         let mut sent = false;
         while conn.reading == Reading::Header && !conn.edits.is_full() && !conn.responses.is_full()
@@ -177,6 +178,14 @@ impl Common {
         self.requests += 1;
         let id = self.cookies.number(conn.ends, self.requests);
         let added = Additions { client: conn.client(), scheme: "http", id };
+        if conn.fresh && world.has_proxy_header(conn.service) {
+            let header = ProxyHeader {
+                authority: without_port(request.host).as_bytes(),
+                ..ProxyHeader::new(conn.ends, id)
+            };
+            out.push(&header.bytes()).ok_or(Some(Refusal::TooLong))?;
+            world.count(Event::ProxyHeader);
+        }
         let changes = world.request_changes(conn.service);
         forwarding::write(out, &request, &added, &changes).ok_or(Some(Refusal::TooLong))?;
         let rest = raw.get(request.length..).unwrap_or_default();

@@ -366,7 +366,8 @@ impl Common {
     pub(super) fn settle_responses(&mut self, conn: &mut Conn) {
         let acked = conn.to_server(conn.acked, false);
         conn.down.owned = conn.down.owned.filter(|owned| before(acked, *owned));
-        while let Some(block) = conn.down.edits.settle(acked) {
+        let received = conn.acked.wrapping_sub(conn.delta());
+        while let Some(block) = conn.down.edits.settle(received) {
             self.blocks.put(block);
         }
     }

@@ -9,13 +9,18 @@ fn long(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u16).to_be_bytes(), bytes].concat()
 }
 
+/// The only protocol that every hello offers.
+pub(crate) const PROTOCOL: &[u8] = b"other";
+
 /// A hello, in records of any length.
 pub(crate) fn random(seed: u64) -> Vec<u8> {
     let mut rng = SmallRng::seed_from_u64(!seed);
     let padding = rng.random_range(0..5_000);
     let name = [&[0], &long(NAME)[..]].concat();
+    let protocol = [&[PROTOCOL.len() as u8], PROTOCOL].concat();
     let extensions = [
         [vec![0x1a, 0x1a], long(&[])].concat(),
+        [vec![0, 16], long(&long(&protocol))].concat(),
         [vec![0, 21], long(&vec![0; padding])].concat(),
         [vec![0, 0], long(&long(&name))].concat(),
     ];

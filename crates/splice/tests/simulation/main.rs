@@ -8,6 +8,7 @@ mod paws;
 #[path = "../support/shortcut.rs"]
 mod shortcut;
 mod talk;
+mod told;
 mod world;
 
 use std::ops::Range;
@@ -43,7 +44,7 @@ fn size(rng: &mut SmallRng) -> usize {
 }
 
 /// What is said over the connection.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     /// Requests that go to different servers.
     switching: bool,
@@ -53,12 +54,16 @@ struct Kind {
     tls: bool,
     /// Headers of responses are changed.
     changing: bool,
+    /// Connections to servers begin with a header of the PROXY protocol.
+    proxied: bool,
+    /// Nothing is read of what the client says. The server may speak first.
+    unread: bool,
 }
 
 /// Runs one seed: how many packets the entry of the steady state has translated too, and
 /// how often the connection went on to another server, or what went wrong.
 fn run(seed: u64, kind: Kind) -> Result<[usize; 2], String> {
-    let Kind { switching, upgrading, tls, changing } = kind;
+    let Kind { switching, upgrading, tls, changing, proxied, unread } = kind;
     let mut rng = SmallRng::seed_from_u64(seed);
     let faults = Faults {
         lost: rng.random_range(0..120),
@@ -67,7 +72,11 @@ fn run(seed: u64, kind: Kind) -> Result<[usize; 2], String> {
     };
     let talk = Talk { upgrading, ..Talk::random(&mut rng) };
     let hello = if tls { greeting::random(seed) } else { Vec::new() };
-    let talk = Talk { hello, changing, ..talk };
+    let unsaid = |rng: &mut SmallRng| {
+        let length = rng.random_range(1..3_000);
+        (0..length).map(|_| rng.random()).collect::<Vec<u8>>()
+    };
+    let hello = if unread { unsaid(&mut rng) } else { hello };
     let options = Options {
         cookies_alone: rng.random_bool(0.3),
         refusing: rng.random_bool(0.2),
@@ -80,7 +89,13 @@ fn run(seed: u64, kind: Kind) -> Result<[usize; 2], String> {
         // window shrinks: a server takes the first flight that the agent's SYN-ACK promises.
         buffers: [size(&mut rng), size(&mut rng).max(24_000)],
         fast: rng.random_bool(0.5),
+        proxied,
+        unread,
     };
+    // A client that waits for the server after a cookie does not repeat what the agent needs.
+    let waits = unread && !options.cookies_alone && rng.random_bool(0.5);
+    let banner = if waits { unsaid(&mut rng) } else { Vec::new() };
+    let talk = Talk { hello, changing, banner, ..talk };
     let network = AssertUnwindSafe(|| Network::new(seed, faults, options, talk).run());
     let result = catch_unwind(network).unwrap_or_else(|_| Err("a panic".into()));
     result.map_err(|why| format!("seed {seed}: {why}"))
@@ -139,6 +154,28 @@ fn what_is_behind_a_hello_arrives_as_it_was_sent() {
         match run(seed, Kind { tls: true, ..Kind::default() }) {
             Ok([packets, _]) => steady += packets,
             Err(why) => wrong.push(why),
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);
+    assert!(steady > 0, "no connection was in the steady state");
+}
+
+#[test]
+fn servers_are_told_who_the_client_is_before_its_first_byte() {
+    let proxied = Kind { proxied: true, ..Kind::default() };
+    let kinds = [
+        proxied,
+        Kind { switching: true, ..proxied },
+        Kind { tls: true, ..proxied },
+        Kind { unread: true, ..proxied },
+    ];
+    let (mut wrong, mut steady) = (Vec::new(), 0);
+    for seed in seeds().step_by(4) {
+        for kind in kinds {
+            match run(seed, kind) {
+                Ok([packets, _]) => steady += packets,
+                Err(why) => wrong.push(format!("{why}; {kind:?}")),
+            }
         }
     }
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);

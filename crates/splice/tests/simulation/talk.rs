@@ -28,6 +28,8 @@ pub(crate) struct Talk {
     pub(crate) upgrading: bool,
     /// What the client sends before anything else; then neither side speaks HTTP.
     pub(crate) hello: Vec<u8>,
+    /// What the server sends before anything else; the client waits for it.
+    pub(crate) banner: Vec<u8>,
     /// Whether headers of responses are changed on their way.
     pub(crate) changing: bool,
 }
@@ -63,6 +65,7 @@ impl Talk {
             pipelined: rng.random_bool(0.3),
             upgrading: false,
             hello: Vec::new(),
+            banner: Vec::new(),
             changing: false,
         }
     }

@@ -17,13 +17,17 @@ use crate::host::{CLIENT_CLOCK, Host, SERVER_CLOCK};
 use crate::link::{Faults, Link};
 use crate::shortcut::{Shortcut, pass};
 use crate::talk::{Talk, check_requests};
+use crate::told::{self, Expected};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const VIP: [u8; 4] = [10, 0, 0, 100];
 const BACKENDS: [[u8; 4]; 2] = [[10, 0, 1, 1], [10, 0, 1, 2]];
 const PORT: u16 = 8080;
-/// The service whose clients begin with TLS; that of requests is another.
+/// The service whose clients begin with TLS, and that of which nothing is read; that of
+/// requests is another.
 const TLS: ServiceId = ServiceId(1);
+const ANY: ServiceId = ServiceId(2);
+const CLIENT_PORT: u16 = 40_000;
 
 /// In this time every talk is over.
 const LONGEST_MS: u64 = 5_000_000;
@@ -47,6 +51,10 @@ pub(crate) struct Options {
     pub(crate) changing: bool,
     /// Segments of the steady state are kept from the machine.
     pub(crate) fast: bool,
+    /// Connections to servers begin with a header of the PROXY protocol.
+    pub(crate) proxied: bool,
+    /// Nothing is read of what the client says.
+    pub(crate) unread: bool,
 }
 
 /// What the agent sends, and the backends that it may choose.
@@ -65,6 +73,8 @@ struct Surroundings {
     open: [u32; 2],
     /// What was logged.
     records: Vec<Record>,
+    /// Whether connections to servers begin with a header of the PROXY protocol.
+    proxied: bool,
 }
 
 /// A server whose id is its place.
@@ -88,7 +98,20 @@ impl World<HeapPacket> for Surroundings {
     }
 
     fn speaks(&self, service: ServiceId) -> Speaks {
-        if service == TLS { Speaks::Tls } else { Speaks::Http }
+        match service {
+            TLS => Speaks::Tls,
+            ANY => Speaks::Any,
+            _ => Speaks::Http,
+        }
+    }
+
+    fn has_proxy_header(&self, _: ServiceId) -> bool {
+        self.proxied
+    }
+
+    fn assign(&mut self, inquiry: &Inquiry<'_>) -> Option<Peer> {
+        let all = BACKENDS.map(|address| SocketAddr::from((address, PORT)));
+        all.into_iter().find(|backend| !inquiry.tried.contains(backend)).map(peer)
     }
 
     fn direct(&mut self, inquiry: &Inquiry<'_>, hello: &Hello) -> Result<Peer, Rejection> {
@@ -177,6 +200,9 @@ pub(crate) struct Network {
     got: Vec<u8>,
     received: Vec<u8>,
     answered: usize,
+    /// What each server has got of the header that tells of the client; `None`: all of it.
+    told: [Option<Vec<u8>>; 2],
+    unread: bool,
     /// The server that got the last request.
     answering: usize,
     answer: Vec<u8>,
@@ -210,7 +236,7 @@ impl Network {
             secret: [seed, 3],
             ..Settings::default()
         };
-        let (mut wanted, mut stream) = (Vec::new(), Vec::new());
+        let (mut wanted, mut stream) = (talk.banner.clone(), Vec::new());
         let (mut wanted_ends, mut ends) = (Vec::new(), Vec::new());
         for (which, request) in talk.requests().into_iter().enumerate() {
             wanted.extend(talk.wanted(which));
@@ -229,9 +255,12 @@ impl Network {
                     [named("X-Frame-Options", "DENY"), named("Vary", "Origin")]
                 }),
                 removed: ["server".to_owned()],
+                proxied: options.proxied,
                 ..Surroundings::default()
             },
             answering: 0,
+            told: [None, None],
+            unread: options.unread,
             links: Default::default(),
             faults,
             rng: SmallRng::seed_from_u64(seed ^ 0x5eed),
@@ -255,13 +284,14 @@ impl Network {
     /// How many packets were translated by the entry of the steady state as well, and how
     /// often the connection went on to another server.
     pub(crate) fn run(mut self) -> Result<[usize; 2], String> {
-        self.client.connect((VIP, 80), 40_000);
+        self.client.connect((VIP, 80), CLIENT_PORT);
         let mut closed_at = None;
         while self.now < LONGEST_MS {
             self.now += if closed_at.is_some() { 100 } else { 1 };
             self.carry()?;
             self.speak();
             self.listen()?;
+            self.refused |= self.around.events.contains(&Event::Unserved);
             let over = self.refused || self.got.len() == self.wanted.len();
             if over && closed_at.is_none() {
                 self.client.socket().close();
@@ -338,7 +368,11 @@ impl Network {
     }
 
     fn service(&self) -> ServiceId {
-        if self.talk.hello.is_empty() { ServiceId(0) } else { TLS }
+        match (self.unread, self.talk.hello.is_empty()) {
+            (true, _) => ANY,
+            (false, true) => ServiceId(0),
+            (false, false) => TLS,
+        }
     }
 
     /// Packets go one step.
@@ -410,6 +444,8 @@ impl Network {
     fn speak(&mut self) {
         let whole = self.wanted_ends.iter().filter(|end| **end <= self.got.len()).count();
         let ready = if self.talk.pipelined { self.ends.len() } else { whole + 1 };
+        // Nothing is said before the server's banner is there.
+        let ready = if self.got.len() < self.talk.banner.len() { 0 } else { ready };
         let end = self.ends.iter().take(ready).next_back().copied().unwrap_or(0);
         if self.client.socket().can_send() && self.sent < end {
             let rest = &self.stream[self.sent..end];
@@ -465,11 +501,30 @@ impl Network {
             }
         }
         let before = self.received.len();
+        let ends = [(CLIENT, CLIENT_PORT), (VIP, 80)].map(SocketAddr::from);
+        let (authority, alpn) = match self.service() {
+            TLS => (std::str::from_utf8(greeting::NAME).ok(), Some(greeting::PROTOCOL)),
+            ANY => (None, None),
+            _ => (Some("x"), None),
+        };
+        let expected = Expected { ends, authority, alpn };
         for (at, server) in self.servers.iter_mut().enumerate() {
+            let state = server.socket().state();
+            if self.around.proxied && matches!(state, State::Listen | State::SynReceived) {
+                self.told[at] = Some(Vec::new());
+            }
             if server.socket().can_recv() {
                 self.answering = at;
                 let length = server.socket().recv_slice(&mut buffer).unwrap();
-                self.received.extend(&buffer[..length]);
+                let mut new = buffer[..length].to_vec();
+                if let Some(told) = &mut self.told[at] {
+                    told.append(&mut new);
+                    let Some(length) = told::read(told, &expected)? else { continue };
+                    new = told.split_off(length);
+                    self.told[at] = None;
+                    self.answer.extend(&self.talk.banner);
+                }
+                self.received.extend(new);
             }
         }
         if self.received.len() == before {

@@ -15,7 +15,8 @@ const GOOD: Faults = Faults { lost: 0, repeated: 0, delay_ms: 1 };
 
 fn plan() -> Plan {
     let requests = vec![(0, 10)];
-    Plan { faults: GOOD, v6: false, tls12: false, seed: 1, requests, sealed: None, dead: 0 }
+    let (v6, tls12, proxied) = (false, false, false);
+    Plan { faults: GOOD, v6, tls12, seed: 1, requests, sealed: None, dead: 0, proxied }
 }
 
 #[test]
@@ -40,6 +41,14 @@ fn backends_over_tls_get_and_give_the_same() {
 }
 
 #[test]
+fn backends_are_told_of_the_client_before_its_requests() {
+    for (sealed, tls12) in [(None, false), (None, true), (Some(true), false)] {
+        let requests = vec![(0, 0), (1, 70_000), (70_000, 3), (3, 0)];
+        Net::new(&Plan { proxied: true, sealed, tls12, requests, dead: 1, ..plan() }).run();
+    }
+}
+
+#[test]
 fn no_connection_is_left_behind() {
     let net = Net::new(&plan()).run();
     assert_eq!(net.usage(), terminate::Usage::default());
@@ -57,10 +66,11 @@ proptest! {
         repeated in 0_u32..80,
         delay_ms in 0_u64..40,
         sealed in any::<bool>(),
+        proxied in any::<bool>(),
         requests in prop::collection::vec((0_usize..60_000, 0_usize..60_000), 1..4),
     ) {
         let faults = Faults { lost, repeated, delay_ms };
         let sealed = sealed.then_some(true);
-        Net::new(&Plan { faults, v6, tls12, seed, requests, sealed, dead: 0 }).run();
+        Net::new(&Plan { faults, v6, tls12, seed, requests, sealed, dead: 0, proxied }).run();
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) sealed: Option<bool>,
     /// So many backends refuse before one takes the request.
     pub(crate) dead: usize,
+    /// Connections to backends begin with a header of the PROXY protocol.
+    pub(crate) proxied: bool,
 }
 
 struct Surroundings {
@@ -43,6 +45,7 @@ struct Surroundings {
     claims: HashSet<[SocketAddr; 2]>,
     events: Vec<Event>,
     distrusted: Vec<SocketAddr>,
+    proxied: bool,
 }
 
 impl World for Surroundings {
@@ -73,6 +76,9 @@ impl World for Surroundings {
     }
     fn finished(&mut self) -> Option<Finished> {
         self.finished.pop()
+    }
+    fn has_proxy_header(&self, _: ServiceId) -> bool {
+        self.proxied
     }
     fn distrust(&mut self, backend: SocketAddr, why: &str) {
         assert!(why.contains("not valid for name"), "{why}");
@@ -212,6 +218,7 @@ impl Net {
             claims: HashSet::new(),
             events: Vec::new(),
             distrusted: Vec::new(),
+            proxied: plan.proxied,
         };
         let settings = Settings { mtu: 1_400, secret: [plan.seed, 2], ..Settings::default() };
         Self {
@@ -293,10 +300,11 @@ impl Net {
                 }
                 continue;
             }
-            let server =
-                servers.entry(key).or_insert_with(|| Server::new(got.to, *now, sealed.as_ref()));
+            let told = world.proxied.then_some(ends[0]);
+            let fresh = |now| Server::new(got.to, now, sealed.as_ref()).told_of(told);
+            let server = servers.entry(key).or_insert_with(|| fresh(*now));
             if got.opens && server.tcp.stage() == terminate::Stage::Closed {
-                *server = Server::new(got.to, *now, sealed.as_ref());
+                *server = fresh(*now);
             }
             server.tcp.take(packet);
         }

@@ -3,6 +3,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use proxy_header::{Error, ParseConfig, ProxyHeader};
 use rustls::{ServerConfig, ServerConnection};
 use splice::{Body, Chunked, Request};
 use terminate::{Buffers, Endpoint, Stack, Stage};
@@ -17,6 +18,8 @@ pub(crate) struct Server {
     got: Vec<u8>,
     answer: Vec<u8>,
     answers: usize,
+    /// The client that a header of the PROXY protocol is to name, if one is to come.
+    told: Option<SocketAddr>,
 }
 
 /// Puts the plain bytes of `sealed` behind `got`, and says how many were taken. An alert is
@@ -40,7 +43,28 @@ impl Server {
             tls.set_buffer_limit(None);
             tls
         });
-        Self { tcp, tls, sealed: Vec::new(), got: Vec::new(), answer: Vec::new(), answers: 0 }
+        let (sealed, got, answer) = (Vec::new(), Vec::new(), Vec::new());
+        Self { tcp, tls, sealed, got, answer, answers: 0, told: None }
+    }
+
+    /// The server that is told of a client before anything else.
+    pub(crate) fn told_of(self, client: Option<SocketAddr>) -> Self {
+        Self { told: client, ..self }
+    }
+
+    /// Reads the header of the PROXY protocol: how long it is, once it is whole.
+    fn read_proxy_header(bytes: &[u8], client: SocketAddr) -> Option<usize> {
+        let (header, length) = match ProxyHeader::parse(bytes, ParseConfig::default()) {
+            Ok(read) => read,
+            Err(Error::BufferTooShort) => return None,
+            Err(error) => panic!("{error}"),
+        };
+        let ends = header.proxied_address().unwrap();
+        assert_eq!((ends.source, ends.destination.port()), (client, 443));
+        assert_eq!(header.authority(), Some("www.example.org"));
+        assert!(header.ssl().unwrap().version().unwrap().starts_with("TLSv1."));
+        assert_eq!(header.unique_id().unwrap().len(), 16);
+        Some(length)
     }
 
     /// How many requests it has answered.
@@ -54,6 +78,12 @@ impl Server {
             let bytes = self.tcp.readable().to_vec();
             if bytes.is_empty() {
                 break;
+            }
+            if let Some(client) = self.told {
+                let Some(length) = Self::read_proxy_header(&bytes, client) else { break };
+                self.told = None;
+                self.tcp.consume(length);
+                continue;
             }
             let taken = match &mut self.tls {
                 None => {
