@@ -372,6 +372,27 @@ int hnlb_reta_query(uint16_t port, uint16_t size, uint16_t *queues)
 	return ret;
 }
 
+/* The longest key of a driver: 52 bytes (i40e, ice). */
+#define RSS_KEY 64
+
+int hnlb_rss_key(uint16_t port, uint8_t *key, uint16_t n, uint64_t *types)
+{
+	uint8_t whole[RSS_KEY] = {0};
+	struct rte_eth_rss_conf conf = {.rss_key = whole, .rss_key_len = RSS_KEY};
+	struct rte_eth_dev_info info;
+	int ret = rte_eth_dev_info_get(port, &info);
+
+	if (ret != 0)
+		return ret;
+	if (info.hash_key_size < n || info.hash_key_size > RSS_KEY)
+		return -ENOTSUP;
+	conf.rss_key_len = info.hash_key_size;
+	ret = rte_eth_dev_rss_hash_conf_get(port, &conf);
+	memcpy(key, whole, n);
+	*types = conf.rss_hf;
+	return ret;
+}
+
 unsigned int hnlb_iface_index(const char *name)
 {
 	return if_nametoindex(name);

@@ -127,6 +127,8 @@ int hnlb_reta_update(uint16_t port, uint16_t size, const uint16_t *entries,
 		     const uint16_t *queues, uint16_t n);
 /* The queue of each entry of the redirection table of `size` entries; 0 or a negative errno. */
 int hnlb_reta_query(uint16_t port, uint16_t size, uint16_t *queues);
+/* The first n bytes of the RSS key; the return value is negative if there is none. */
+int hnlb_rss_key(uint16_t port, uint8_t *key, uint16_t n, uint64_t *types);
 /* A kernel interface's index, 0 if there is none. */
 unsigned int hnlb_iface_index(const char *name);
 /* 1 running, 0 not, -1 unknown. */

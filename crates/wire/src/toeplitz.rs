@@ -1,7 +1,10 @@
 //! The Toeplitz hash with which NICs spread packets over their receive queues
 //! (Microsoft, "RSS hashing types" and "Verifying the RSS hash calculation").
+use std::fmt;
+
 use crate::FlowKey;
 use crate::flow_hash::INPUT_LEN;
+use crate::numbers::{ethertype, protocol};
 
 /// Length of an RSS key in bytes.
 pub const RSS_KEY_LEN: usize = 40;
@@ -16,6 +19,13 @@ pub const MICROSOFT_KEY: [u8; RSS_KEY_LEN] = [
 /// The Toeplitz hash of one key, tabulated per input byte.
 pub struct Toeplitz {
     tables: [[u32; 256]; INPUT_LEN],
+}
+
+impl fmt::Debug for Toeplitz {
+    /// Without the tables.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Toeplitz").finish_non_exhaustive()
+    }
 }
 
 impl Toeplitz {
@@ -62,6 +72,27 @@ impl Toeplitz {
         let mut room = [0; INPUT_LEN];
         self.hash(flow.hash_input(&mut room))
     }
+
+    /// The hash over addresses and ports of a whole TCP or UDP packet, without options, in
+    /// a frame with one VLAN tag at most. `None`: it is none of those.
+    #[must_use]
+    pub fn frame(&self, frame: &[u8]) -> Option<u32> {
+        let ports = |protocol: u8| matches!(protocol, protocol::TCP | protocol::UDP);
+        let kind_at = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
+        let tag = if kind_at(12)? == ethertype::VLAN { 4 } else { 0 };
+        let packet = frame.get(14 + tag..)?;
+        // In both families the addresses are followed by the ports.
+        let input = match kind_at(12 + tag)? {
+            ethertype::IPV4 => {
+                let head: &[u8; 10] = packet.first_chunk()?;
+                let whole = u16::from_be_bytes([head[6], head[7]]) & 0x3fff == 0;
+                (head[0] == 0x45 && whole && ports(head[9])).then(|| packet.get(12..24))?
+            }
+            ethertype::IPV6 => ports(*packet.get(6)?).then(|| packet.get(8..44))?,
+            _ => None,
+        };
+        input.map(|input| self.hash(input))
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +131,34 @@ mod tests {
             };
             let input = [bytes(src), bytes(dst)].concat();
             assert_eq!(toeplitz.hash(&input), addresses, "{src} to {dst}");
+        }
+    }
+
+    #[test]
+    fn a_frame_has_the_hash_of_its_flow() {
+        use etherparse::PacketBuilder;
+        let toeplitz = Toeplitz::new(&MICROSOFT_KEY);
+        let mut v4 = Vec::new();
+        let build = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4(
+            [66, 9, 149, 187],
+            [161, 142, 100, 80],
+            9,
+        );
+        build.tcp(2794, 1766, 1, 100).write(&mut v4, b"x").unwrap();
+        assert_eq!(toeplitz.frame(&v4), Some(0x51cc_c178));
+        let mut tagged = [&v4[..12], &[0x81, 0, 0, 7], &v4[12..]].concat();
+        assert_eq!(toeplitz.frame(&tagged), Some(0x51cc_c178));
+        tagged[18 + 7] = 1;
+        assert_eq!(toeplitz.frame(&tagged), None, "a fragment");
+        let mut v6 = Vec::new();
+        let [src, dst] = ["3ffe:2501:200:1fff::7", "3ffe:2501:200:3::1"]
+            .map(|text| text.parse::<std::net::Ipv6Addr>().unwrap().octets());
+        let build = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv6(src, dst, 9);
+        build.udp(2794, 1766).write(&mut v6, b"").unwrap();
+        assert_eq!(toeplitz.frame(&v6), Some(0x4020_7d3d));
+        for length in 0..v4.len() {
+            let hash = toeplitz.frame(&v4[..length]);
+            assert_eq!(hash.is_some(), length >= 38, "{length} bytes");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use dpdk::Batch;
 use packet::PacketBuf;
+use wire::toeplitz::Toeplitz;
 
 use crate::worker::BURST;
 
@@ -12,14 +13,18 @@ use crate::worker::BURST;
 #[derive(Debug)]
 pub(crate) struct BucketCounts {
     buckets: Box<[AtomicU32]>,
-    /// Packets whose queue a rule has chosen, or whose hash the NIC does not tell.
+    /// Packets whose queue a rule has chosen, or whose hash is not known.
     fixed: AtomicU32,
+    /// The port's hash, for packets whose hash the driver does not report.
+    hash: Option<Arc<Toeplitz>>,
 }
 
 impl BucketCounts {
-    /// For a redirection table of `buckets` entries.
-    pub(crate) fn new(buckets: usize) -> Self {
+    /// For a redirection table of `buckets` entries, which `hash` names if the driver does
+    /// not report it.
+    pub(crate) fn new(buckets: usize, hash: Option<Arc<Toeplitz>>) -> Self {
         Self {
+            hash,
             buckets: (0..buckets).map(|_| AtomicU32::new(0)).collect(),
             fixed: AtomicU32::new(0),
         }
@@ -75,7 +80,9 @@ impl Census {
         self.rest = LEAST_REST + (self.draw >> 16) % RESTS;
         let counts = &*self.counts;
         for mbuf in burst.iter() {
-            let hash = mbuf.rss_hash().filter(|_| self.by_hash && mbuf.mark().is_none());
+            let by_hash = self.by_hash && mbuf.mark().is_none();
+            let own = || counts.hash.as_ref()?.frame(mbuf.bytes());
+            let hash = if by_hash { mbuf.rss_hash().or_else(own) } else { None };
             let bucket = hash.map(|hash| hash as usize % counts.buckets.len().max(1));
             let count = bucket.and_then(|bucket| counts.buckets.get(bucket));
             let count = count.unwrap_or(&counts.fixed);

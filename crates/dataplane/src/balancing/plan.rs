@@ -38,7 +38,8 @@ impl Balancing {
             }
             balancing.reasons.push(format!("{name}: {why}"));
             let Some((table, map)) = table else { continue };
-            let counts = (0..workers).map(|_| Arc::new(BucketCounts::new(map.len())));
+            let hash = table::hash(device);
+            let counts = (0..workers).map(|_| Arc::new(BucketCounts::new(map.len(), hash.clone())));
             balancing.counts.push(counts.collect());
             let ends = device.emulated.as_ref().and_then(|emulated| emulated.ends.as_ref());
             let sent = ends.map(|ends| Arc::clone(&ends.sent));

@@ -1,8 +1,10 @@
 //! The redirection tables of real and emulated cards, and what it costs to change them.
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dpdk::{Port, Redirection};
 use nic::Nic;
+use wire::toeplitz::Toeplitz;
 
 use super::drivers::{self, Update};
 use super::mover::RedirectionTable;
@@ -52,6 +54,12 @@ pub(super) fn probe(device: &Device, workers: u16) -> (Option<Known>, String) {
         Ok((table, queues)) => measured(table, queues),
         Err(why) => (None, why),
     }
+}
+
+/// The hash that names the buckets of a real port, for drivers that don't report it.
+pub(super) fn hash(device: &Device) -> Option<Arc<Toeplitz>> {
+    let table = device.port.redirection().ok().filter(|_| device.emulated.is_none())?;
+    Some(Arc::new(Toeplitz::new(&table.key()?)))
 }
 
 /// The table of a card and its entries, which the driver reads, or as they were written

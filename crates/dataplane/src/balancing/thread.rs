@@ -155,7 +155,7 @@ impl BalanceThread {
             self.without_bucket = self.without_bucket.saturating_add(1);
             if self.without_bucket == WITHOUT_BUCKET {
                 tracing::warn!(
-                    "no packet has a bucket, so none can move: the driver does not report the RSS hash, or rules steer all packets"
+                    "no packet has a bucket, so none can move: the driver reports neither the RSS hash nor its key, or rules steer all packets"
                 );
             }
         }

@@ -71,4 +71,18 @@ impl Redirection {
         })?;
         Ok(queues)
     }
+
+    /// The key of the Toeplitz hash, if the port hashes addresses and ports of TCP and UDP
+    /// packets. Longer keys differ only behind these bytes, which no hash of two IPv6
+    /// addresses and ports reaches.
+    #[must_use]
+    pub fn key(&self) -> Option<[u8; 40]> {
+        let (mut key, mut types) = ([0; 40], 0);
+        let _one = self.inner.control();
+        // SAFETY: the port exists; the array has 40 writable bytes.
+        let ret = unsafe { sys::hnlb_rss_key(self.inner.id, key.as_mut_ptr(), 40, &raw mut types) };
+        // SAFETY: it only reads constants.
+        let needed = unsafe { sys::hnlb_rss_ports_v4() };
+        (ret == 0 && types & needed == needed).then_some(key)
+    }
 }
