@@ -18,7 +18,7 @@ help:
 	@echo 'make test-loom only the connection table, model-checked'
 	@echo 'make test-miri the connection table in Miri, on the nightly toolchain'
 	@echo 'make test-e2e  only the whole lab, with each encoding'
-	@echo 'make test-vm   only the queue encoding on net_tap with tc flower, in QEMU'
+	@echo 'make test-vm   only real drivers, in QEMU: rules on net_tap, receive side scaling on virtio'
 	@echo 'make test-xdp-kernels  the XDP program on Linux 5.15, 6.1 and 6.12, in QEMU'
 	@echo 'make test-api  the control API against API_CASES=$(API_CASES) random requests'
 	@echo 'make test-deb  the package, installed, run and removed in a clean Debian (root)'

@@ -19,6 +19,9 @@ pub(crate) const POOL_ADDRESSES: [&str; 2] = ["10.72.0.200", "fd72::200"];
 /// The kernel's interface in the place of HNLB's.
 pub(crate) const KERNEL: &str = "gw0";
 
+/// The PCI address of the card that the virtual machine has for HNLB.
+pub(crate) const VIRTIO: &str = "0000:00:10.0";
+
 /// The DPDK device that HNLB drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
@@ -28,6 +31,8 @@ pub enum Device {
     Xdp,
     /// A tap device that HNLB makes itself; its rte_flow is tc flower's.
     Tap,
+    /// A virtio-net card of the virtual machine, with receive side scaling.
+    Virtio,
 }
 
 /// One way of running HNLB in the lab.
@@ -85,12 +90,27 @@ impl LabRun {
         }
     }
 
+    /// Two workers on a virtio-net card, which spreads packets over them and takes no
+    /// rules.
+    #[must_use]
+    pub const fn virtio() -> Self {
+        Self {
+            mode: Mode::Nat,
+            encoding: EncodingChoice::Fixed(Encoding::Off),
+            profile: None,
+            queues: 2,
+            workers: 2,
+            device: Device::Virtio,
+            kernel: false,
+        }
+    }
+
     /// How many of the lab's backends each service has.
     #[must_use]
     pub const fn backends(&self) -> usize {
         match self.device {
             Device::Tap => 2,
-            Device::AfPacket | Device::Xdp => BACKENDS.len(),
+            Device::AfPacket | Device::Xdp | Device::Virtio => BACKENDS.len(),
         }
     }
 
@@ -103,7 +123,7 @@ impl LabRun {
     /// Whether HNLB has a link of its own to the backends, which takes longer
     /// packets.
     fn is_wide(&self) -> bool {
-        self.mode.is_tunnel() && self.device != Device::Tap
+        self.mode.is_tunnel() && !matches!(self.device, Device::Tap | Device::Virtio)
     }
 
     /// TOML of a port and the interface on it.
@@ -140,8 +160,10 @@ impl LabRun {
             Device::AfPacket => format!("net_af_packet0,iface={PORT}"),
             Device::Xdp => format!("xdp:{PORT}"),
             Device::Tap => format!("net_tap0,iface={PORT}"),
+            Device::Virtio => VIRTIO.to_owned(),
         };
-        let mut text = String::from("[eal]\nmemory_mb = 512\nhuge_pages = \"auto\"\n");
+        let memory = if self.device == Device::Virtio { 256 } else { 512 };
+        let mut text = format!("[eal]\nmemory_mb = {memory}\nhuge_pages = \"auto\"\n");
         if self.is_wide() {
             let (clients, backends) = BALANCER_ADDRESSES.split_at(2);
             text += &self.port("lab0", &device, 1500, clients);

@@ -321,6 +321,18 @@ impl Lab {
         netns::script(&self.netns(SWITCH), &script, &self.stop)
     }
 
+    /// Plugs `device`, which is in this process's network namespace, into the switch as the
+    /// way to HNLB's card.
+    ///
+    /// # Errors
+    /// If there is no such device or it cannot be plugged in.
+    pub(crate) fn plug(&self, device: &str) -> Result<(), LabError> {
+        let switch = self.netns(SWITCH);
+        netns::batch(&format!("link set {device} netns {switch}\n"), &self.stop)?;
+        let script = format!("ip link set {device} mtu 1500 master br0 up\n");
+        netns::script(&switch, &script, &self.stop)
+    }
+
     /// Whether the switch's ends of HNLB's links take packets that an XDP program
     /// redirects to them: a veth needs NAPI for that, which comes with GRO.
     ///

@@ -1,6 +1,7 @@
-//! The `queue` encoding on a driver of DPDK's own: net_tap, whose
-//! rte_flow goes to the kernel's tc flower. Runs where the kernel has flower,
-//! which `make test-vm` sees to.
+//! HNLB on drivers of DPDK's own: the `queue` encoding on net_tap, whose rte_flow goes to
+//! the kernel's tc flower, and receive side scaling on virtio-net. Runs where the kernel has
+//! flower and the machine such a card, which `make test-vm` sees to.
+mod virtio;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,7 +39,7 @@ pub fn run(binary: &Path, stop: &Stop) -> Result<bool, LabError> {
         println!("vm-check: hnlb's log:\n{log}");
     }
     lab.down()?;
-    result
+    Ok(result? & virtio::run(binary, stop)?)
 }
 
 fn check(lab: &mut Lab, binary: &Path) -> Result<bool, LabError> {

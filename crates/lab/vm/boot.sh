@@ -5,10 +5,11 @@
 #   boot.sh CACHE SHARE SECONDS COMMAND...
 #
 # CACHE keeps the unpacked kernel between runs: that of the package VM_KERNEL, of the
-# packages in VM_KERNEL_FILES (lines of address and SHA256 sum), or of linux-image-amd64. SHARE is a directory that is
-# /run/share in the guest (read-only). The command runs as root in /; what it
-# prints comes out here. Exit status: the command's; 77 with a reason if this
-# machine cannot do it; 124 if it took longer than SECONDS.
+# packages in VM_KERNEL_FILES (lines of address and SHA256 sum), or of linux-image-amd64.
+# SHARE is a directory that is /run/share in the guest (read-only). The command runs as
+# root in /; what it prints comes out here. VM_DEVICES are further words for QEMU, which
+# runs in the network namespace VM_NETNS if that is set. Exit status: the command's; 77
+# with a reason if this machine cannot do it; 124 if it took longer than SECONDS.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -80,11 +81,12 @@ done > "$work/share/command"
 
 # Console on the first serial port, the command's exit status on the second.
 set +e
-timeout -k 5 "$seconds" qemu-system-x86_64 \
+${VM_NETNS:+ip netns exec $VM_NETNS} timeout -k 5 "$seconds" qemu-system-x86_64 \
     -accel tcg,thread=multi -cpu max -smp 2 -m 1536 \
     -nodefaults -no-user-config -display none -no-reboot \
     -kernel "$kernel" -initrd "$work/initramfs" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable" \
+    ${VM_DEVICES:-} \
     -serial stdio -serial "file:$work/status" \
     -virtfs "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap" \
     -virtfs "local,path=$share,mount_tag=share,security_model=none,readonly=on" \
