@@ -274,6 +274,20 @@ impl Admission {
         }
     }
 
+    /// The packets per second of every connection whose rate is measured, in no order.
+    pub fn rates(&self, now_ms: u64) -> impl Iterator<Item = (Key, f64)> {
+        let held = self.held.iter().map(move |(key, entry)| (key, entry.meter.rate(now_ms)));
+        let others = self.sketch.iter().filter(|(key, _)| self.held.get(*key).is_none());
+        held.chain(others.map(move |(key, tracked)| (key, tracked.meter.rate(now_ms))))
+    }
+
+    /// The packets per second of `key`; `None`: they are not measured.
+    #[must_use]
+    pub fn rate(&self, key: Key, now_ms: u64) -> Option<f64> {
+        let held = self.held.get(key).map(|entry| entry.meter.rate(now_ms));
+        held.or_else(|| self.sketch.get(key).map(|tracked| tracked.meter.rate(now_ms)))
+    }
+
     /// The decisions so far, in numbers.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -53,6 +53,10 @@ impl Held {
         self.entries.get(&key)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &Entry)> {
+        self.entries.iter().map(|(key, entry)| (*key, entry))
+    }
+
     /// Takes a sample of `key`; returns whether `key` has an entry.
     pub(crate) fn add(&mut self, key: Key, packets: u32, now_ms: u64) -> bool {
         let entry = self.entries.get_mut(&key);

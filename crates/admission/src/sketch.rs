@@ -110,6 +110,11 @@ impl Sketch {
         least.map_or(0.0, |(count, _)| count * self.scale(now_ms))
     }
 
+    /// Every key with a counter, and what is measured of it.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Tracked)> {
+        self.tracked.iter().map(|(key, tracked)| (*key, tracked))
+    }
+
     /// Number of keys with a counter.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -221,3 +221,27 @@ proptest! {
         prop_assert!(emulated.rules() >= entries - reserve, "{} of {entries}", emulated.rules());
     }
 }
+
+#[test]
+fn every_measured_rate_is_that_of_its_standing() {
+    let rates = zipf(2_000, 5_000.0);
+    let mut emulated = Emulated::new(settings(), 64, Some(500), rates);
+    emulated.run(5 * SECOND);
+    let now_ms = 5 * SECOND;
+    let known: Vec<(Key, f64)> = emulated.admission.rates(now_ms).collect();
+    let keys: std::collections::BTreeSet<Key> = known.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys.len(), known.len(), "none comes twice");
+    let counters = emulated.admission.counters();
+    assert!(known.len() > counters.held && known.len() <= counters.held + counters.tracked);
+    for (key, rate) in known {
+        let told = match emulated.admission.standing(key, now_ms) {
+            Standing::Software { rate, .. } => rate,
+            Standing::InLine { rate, .. }
+            | Standing::Hardware { rate, .. }
+            | Standing::Leaving { rate, .. } => Some(rate),
+        };
+        assert_eq!(told, Some(rate));
+        assert_eq!(emulated.admission.rate(key, now_ms), Some(rate));
+    }
+    assert_eq!(emulated.admission.rate(key(1_000_000), now_ms), None);
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use control::Filter;
+use control::{Filter, Top};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -91,7 +91,8 @@ impl Client {
         let client = filter.client.map(|address| format!("&client={address}"));
         let backend = filter.backend.map(|address| format!("&backend={address}"));
         let service = filter.service.as_ref().map(|name| format!("&service={}", encoded(name)));
-        let more: String = [client, backend, service].into_iter().flatten().collect();
+        let top = filter.top.map(|Top::Rate| "&top=rate".to_owned());
+        let more: String = [client, backend, service, top].into_iter().flatten().collect();
         let Filter { skip, limit, .. } = filter;
         let path = format!("/v1/connections?skip={skip}&limit={limit}{more}");
         read(&self.ask(Method::GET, path, None)?)

@@ -35,6 +35,7 @@ impl Refused {
             Refusal::Already { .. }
             | Refusal::Impossible(_)
             | Refusal::NeedsRestart(_)
+            | Refusal::NotMeasured
             | Refusal::Capturing(_) => StatusCode::CONFLICT,
             Refusal::Outdated(_) => StatusCode::PRECONDITION_FAILED,
             Refusal::Configuration(_) => StatusCode::UNPROCESSABLE_ENTITY,

@@ -109,12 +109,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .refuses(&[StatusCode::CONFLICT]),
         Endpoint::get(
             "/v1/connections",
-            "The connections in the table, those of a client, service or backend, page by page.",
+            "The connections in the table, those of a client, service or backend, or the heaviest, page by page.",
             connections,
         )
         .takes_query::<Filter>()
         .answers::<ConnectionList>()
-        .refuses(&[StatusCode::NOT_FOUND]),
+        .refuses(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT]),
         Endpoint::get(
             "/v1/autoscaling",
             "The load of the busiest worker, for an autoscaler such as KEDA's metrics-api.",

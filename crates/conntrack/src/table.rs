@@ -336,6 +336,13 @@ impl ConnTable {
         self.iter_slice(now_ms, &mut IterPlace::default(), usize::MAX, visit);
     }
 
+    /// The connection `conn`, as [`Self::iter`] would show it; `None` if there is none.
+    #[must_use]
+    pub fn view(&self, conn: ConnId, now_ms: u64) -> Option<ConnView> {
+        let now = tick(now_ms);
+        on_record!(self, conn, |record| view_of(record, now))
+    }
+
     /// As [`Self::iter`], from `place` on and over at most `budget` records, so that
     /// a caller can do other work in between. `false` when there are no more.
     pub fn iter_slice(
@@ -398,6 +405,23 @@ pub struct IterPlace {
     v6: u32,
 }
 
+/// The connection of `record`, if it has one.
+fn view_of<const K: usize>(record: &Record<K>, now: u32) -> Option<ConnView>
+where
+    Key<K>: Family + Halves,
+{
+    let seen = record.seen();
+    let (life, content) = record.read()?;
+    Some(ConnView {
+        binding: content.binding(),
+        hops: content.hops,
+        state: life.state().now(),
+        offload: life.offload(),
+        idle_ms: u64::from(age(now, seen)) * TICK_MS,
+        generation: life.generation(),
+    })
+}
+
 /// Shows at most `budget` records from `next` on; how much of the budget is left.
 fn show<const K: usize>(
     family: &FamilyTable<K>,
@@ -415,17 +439,9 @@ where
     *next = end;
     for number in start..end {
         let Some(record) = family.record(number) else { break };
-        let seen = record.seen();
-        let Some((life, content)) = record.read() else { continue };
-        let view = ConnView {
-            binding: content.binding(),
-            hops: content.hops,
-            state: life.state().now(),
-            offload: life.offload(),
-            idle_ms: u64::from(age(now, seen)) * TICK_MS,
-            generation: life.generation(),
-        };
-        visit(ConnId::from_raw(number | <Key<K> as Family>::ID_BIT), view);
+        if let Some(view) = view_of(record, now) {
+            visit(ConnId::from_raw(number | <Key<K> as Family>::ID_BIT), view);
+        }
     }
     budget - (end - start) as usize
 }

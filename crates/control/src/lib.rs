@@ -39,6 +39,6 @@ pub use frame::{Answered, Asked, LONGEST_REQUEST};
 pub use plan::{InterfaceKey, Plan};
 pub use question::{FlowProbe, FrameProbe, Probe, Question};
 pub use refusal::{Problem, Refusal};
-pub use request::{Changed, Filter, InForce, Reloaded, Request, Steered};
+pub use request::{Changed, Filter, InForce, Reloaded, Request, Steered, Top};
 pub use state_file::{StateFile, StateFileError};
 pub use step::{BackendKey, Order, Step};

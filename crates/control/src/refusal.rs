@@ -88,6 +88,11 @@ pub enum Refusal {
     /// What is asked can't be said now.
     #[error("{0}; ask again")]
     Busy(String),
+    /// Connections can't be put in order by their rates.
+    #[error(
+        "the rates of connections are not measured: that is done to choose those for the NIC, with [offload] admission = \"heavy\" and a port whose encoding is not off"
+    )]
+    NotMeasured,
     /// One capture goes on at a time.
     #[error("{0}; ask again")]
     Capturing(String),

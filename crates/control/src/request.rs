@@ -81,13 +81,25 @@ pub struct Filter {
     /// Only those of backends with this address.
     #[serde(default)]
     pub backend: Option<IpAddr>,
-    /// How many to leave out, in the order of the table.
+    /// The order; by default that of the table.
+    #[serde(default)]
+    pub top: Option<Top>,
+    /// How many to leave out, in that order.
     #[serde(default)]
     pub skip: u64,
     /// How many to show, at most 1000.
     #[serde(default = "Filter::default_limit")]
     #[schemars(range(max = 1000))]
     pub limit: u16,
+}
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Top {
+    /// The connection with the most packets per second, among those whose rates are
+    /// measured: those with an entry in the NIC, and the heaviest others.
+    Rate,
 }
 
 impl Filter {

@@ -1,17 +1,17 @@
 //! Answers to questions about connections in the table.
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use admission::Standing;
 use conntrack::{ConnId, ConnState, ConnTable, ConnView, IterPlace, OffloadState};
-use control::{Filter, Refusal};
-use flow::BackendId;
+use control::{Filter, Refusal, Top};
+use flow::{BackendId, ServiceId};
 use offload::{Explained, Place};
-use service::{Binding, Service};
+use service::{Binding, Service, ServiceTable};
 use state::Shared;
 
 use crate::causes::{self, CauseOf};
-use crate::offload_thread::RulesDesk;
+use crate::offload_thread::{Known, RulesDesk};
 use status::{ClientConnections, Connection, ConnectionList, Explanation, OffloadCauses};
 
 /// Records that a search visits in one turn: 1 to 5 ms, since each may be a cache miss.
@@ -19,6 +19,8 @@ pub(crate) const SLICE: usize = 1 << 14;
 /// Records of which the causes are asked in one turn: the thread that knows them answers
 /// within a millisecond.
 const CAUSES_SLICE: usize = 1 << 11;
+/// Connections that a search by rate looks up in one turn: each is several cache misses.
+const RANKED_SLICE: usize = 1 << 12;
 
 /// A search for the connections of a client. It goes over the whole table, slice by
 /// slice, so that the control thread does its other work in between.
@@ -26,6 +28,8 @@ const CAUSES_SLICE: usize = 1 << 11;
 pub(crate) struct Search {
     place: IterPlace,
     found: Vec<(ConnId, ConnView)>,
+    /// Those still to be looked at by their rates, the heaviest last.
+    ranked: Option<Vec<(ConnId, f64)>>,
     /// How many were asked for and seen, those that are not shown included.
     matches: u64,
     /// How many have each cause.
@@ -64,53 +68,136 @@ impl Search {
         now_ms: u64,
     ) -> Option<Result<ConnectionList, Refusal>> {
         let snapshot = shared.snapshot();
-        let table = &snapshot.services;
-        let all = || table.services().iter().chain(table.departed_services());
-        let service = match &filter.service {
-            None => None,
-            Some(name) => match all().find(|own| own.name() == *name) {
-                Some(service) => Some(service.id()),
-                None => return Some(Err(Refusal::NoService(name.clone()))),
+        let wanted = match Wanted::new(filter, &snapshot.services) {
+            Ok(wanted) => wanted,
+            Err(refusal) => return Some(Err(refusal)),
+        };
+        let is_more = match filter.top {
+            None => self.look(&wanted, shared.table(), now_ms),
+            Some(Top::Rate) => match self.look_by_rate(&wanted, shared.table(), desk, now_ms) {
+                Ok(is_more) => is_more,
+                Err(refusal) => return Some(Err(refusal)),
             },
         };
-        let present = table.backends().iter().chain(table.departed());
-        let backends: BTreeSet<BackendId> =
-            present.filter(|own| filter.backend == Some(own.address)).map(|own| own.id).collect();
-        let Self { place, found, matches, .. } = self;
-        let shown = usize::from(filter.limit.min(Filter::MOST));
-        let is_more = shared.table().iter_slice(now_ms, place, SLICE, &mut |conn, view| {
-            let Binding { client, backend, service: own, .. } = view.binding;
-            let is_wanted = filter.client.is_none_or(|wanted| client.ip() == wanted)
-                && (filter.backend.is_none() || backends.contains(&backend))
-                && service.is_none_or(|wanted| own == wanted);
-            if is_wanted {
-                if *matches >= filter.skip && found.len() < shown {
-                    found.push((conn, view));
-                }
-                *matches += 1;
-            }
-        });
         if is_more {
             return None;
         }
-        let name = |id| all().find(|own| own.id() == id).map_or("", Service::name).to_owned();
-        let causes = desk.causes(found.iter().map(|(conn, _)| *conn).collect()).unwrap_or_default();
-        let causes = causes.into_iter().map(Some).chain(std::iter::repeat(None));
-        let connections = found.iter().zip(causes).map(|((_, view), cause)| Connection {
-            protocol: view.binding.proto.to_string(),
-            client: view.binding.client.to_string(),
-            service: name(view.binding.service),
-            vip: view.binding.vip.to_string(),
-            server: view.binding.server.to_string(),
-            state: format!("{:?}", view.state),
-            idle_ms: view.idle_ms,
-            in_nic: view.offload == OffloadState::Installed,
-            cause: cause
-                .flatten()
-                .map_or("unknown", |own| CauseOf::new(own, view.state).name())
-                .to_owned(),
+        let known = desk.known(self.found.iter().map(|(conn, _)| *conn).collect());
+        let known = known.unwrap_or_default().into_iter();
+        let known = known.chain(std::iter::repeat(Known::default()));
+        let mut connections: Vec<Connection> = Vec::with_capacity(self.found.len());
+        for ((_, view), known) in self.found.iter().zip(known) {
+            connections.push(connection(view, known, &snapshot.services));
+        }
+        // Rates have changed a little since they were put in order.
+        if filter.top == Some(Top::Rate) {
+            let rate = |own: &Connection| own.rate.unwrap_or_default();
+            connections.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
+        }
+        Some(Ok(ConnectionList { connections, found: self.matches }))
+    }
+
+    /// Looks at the next slice of the table; whether there is more.
+    fn look(&mut self, wanted: &Wanted, table: &ConnTable, now_ms: u64) -> bool {
+        let Self { place, found, matches, .. } = self;
+        table.iter_slice(now_ms, place, SLICE, &mut |conn, view| {
+            wanted.take((conn, view), found, matches);
+        })
+    }
+
+    /// Looks at the next ones among those whose rates are known; whether there is more.
+    fn look_by_rate(
+        &mut self,
+        wanted: &Wanted,
+        table: &ConnTable,
+        desk: &RulesDesk,
+        now_ms: u64,
+    ) -> Result<bool, Refusal> {
+        let Self { ranked, found, matches, .. } = self;
+        let ranked = match ranked {
+            Some(ranked) => ranked,
+            None => {
+                let rates = desk.rates().ok_or_else(|| busy(desk, now_ms))?;
+                let mut rates = rates.ok_or(Refusal::NotMeasured)?;
+                // The heaviest is the last.
+                rates.sort_unstable_by(|(_, one), (_, other)| one.total_cmp(other));
+                ranked.insert(rates)
+            }
+        };
+        let slice = ranked.split_off(ranked.len().saturating_sub(RANKED_SLICE));
+        for (conn, _) in slice.into_iter().rev() {
+            if let Some(view) = table.view(conn, now_ms) {
+                wanted.take((conn, view), found, matches);
+            }
+        }
+        Ok(!ranked.is_empty())
+    }
+}
+
+/// A filter whose names have been looked up.
+struct Wanted {
+    client: Option<IpAddr>,
+    service: Option<ServiceId>,
+    /// `None`: those of all backends.
+    backends: Option<BTreeSet<BackendId>>,
+    skip: u64,
+    limit: usize,
+}
+
+impl Wanted {
+    fn new(filter: &Filter, table: &ServiceTable) -> Result<Self, Refusal> {
+        let by_name = |name: &String| {
+            let found = all_services(table).find(|own| own.name() == *name);
+            found.map(Service::id).ok_or_else(|| Refusal::NoService(name.clone()))
+        };
+        let service = filter.service.as_ref().map(by_name).transpose()?;
+        let present = || table.backends().iter().chain(table.departed());
+        let backends = filter.backend.map(|wanted| {
+            present().filter(|own| own.address == wanted).map(|own| own.id).collect()
         });
-        Some(Ok(ConnectionList { connections: connections.collect(), found: *matches }))
+        let limit = usize::from(filter.limit.min(Filter::MOST));
+        Ok(Self { client: filter.client, service, backends, skip: filter.skip, limit })
+    }
+
+    /// Counts the connection if it is wanted, and keeps it if it is on the page.
+    fn take(
+        &self,
+        (conn, view): (ConnId, ConnView),
+        found: &mut Vec<(ConnId, ConnView)>,
+        matches: &mut u64,
+    ) {
+        let Binding { client, backend, service, .. } = view.binding;
+        let is_wanted = self.client.is_none_or(|wanted| client.ip() == wanted)
+            && self.backends.as_ref().is_none_or(|wanted| wanted.contains(&backend))
+            && self.service.is_none_or(|wanted| service == wanted);
+        if is_wanted {
+            if *matches >= self.skip && found.len() < self.limit {
+                found.push((conn, view));
+            }
+            *matches += 1;
+        }
+    }
+}
+
+/// The services, and those that have left the configuration and still carry connections.
+fn all_services(table: &ServiceTable) -> impl Iterator<Item = &Service> {
+    table.services().iter().chain(table.departed_services())
+}
+
+fn connection(view: &ConnView, known: Known, table: &ServiceTable) -> Connection {
+    let service = all_services(table).find(|own| own.id() == view.binding.service);
+    let cause = known.cause.map_or("unknown", |own| CauseOf::new(own, view.state).name());
+    Connection {
+        protocol: view.binding.proto.to_string(),
+        client: view.binding.client.to_string(),
+        service: service.map_or("", Service::name).to_owned(),
+        vip: view.binding.vip.to_string(),
+        server: view.binding.server.to_string(),
+        state: format!("{:?}", view.state),
+        idle_ms: view.idle_ms,
+        in_nic: view.offload == OffloadState::Installed,
+        cause: cause.to_owned(),
+        rate: known.rate,
     }
 }
 

@@ -34,6 +34,17 @@ enum Question {
     Report(SyncSender<RulesReport>),
     Explain(Vec<ConnId>, SyncSender<Vec<Option<Explained>>>),
     Causes(Vec<ConnId>, SyncSender<Vec<Option<OffloadCause>>>),
+    Known(Vec<ConnId>, SyncSender<Vec<Known>>),
+    Rates(SyncSender<Option<Vec<(ConnId, f64)>>>),
+}
+
+/// What the thread knows of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    /// Where it is served, or why not in the NIC; `None`: it has ended.
+    pub(crate) cause: Option<OffloadCause>,
+    /// Packets per second, if they are measured.
+    pub(crate) rate: Option<f64>,
 }
 
 /// Everything the thread owns.
@@ -141,6 +152,12 @@ fn answer(rules: &Rules, question: Question) {
             let cause = |conn: &ConnId| rules.cause(*conn);
             drop(answer.send(conns.iter().map(cause).collect()));
         }
+        Question::Known(conns, answer) => {
+            let known =
+                |conn: &ConnId| Known { cause: rules.cause(*conn), rate: rules.rate(*conn) };
+            drop(answer.send(conns.iter().map(known).collect()));
+        }
+        Question::Rates(answer) => drop(answer.send(rules.rates())),
     }
 }
 
@@ -175,6 +192,23 @@ impl RulesDesk {
     pub(crate) fn causes(&self, conns: Vec<ConnId>) -> Option<Vec<Option<OffloadCause>>> {
         let (answer, due) = sync_channel(1);
         self.questions.send(Question::Causes(conns, answer)).ok()?;
+        due.recv_timeout(PATIENCE).ok()
+    }
+
+    /// What is known of each of `conns`; `None` if a driver keeps the thread from
+    /// answering.
+    pub(crate) fn known(&self, conns: Vec<ConnId>) -> Option<Vec<Known>> {
+        let (answer, due) = sync_channel(1);
+        self.questions.send(Question::Known(conns, answer)).ok()?;
+        due.recv_timeout(PATIENCE).ok()
+    }
+
+    /// The packets per second of every connection whose rate is measured, in no order;
+    /// `Some(None)`: rates are not measured; `None`: a driver keeps the thread from
+    /// answering.
+    pub(crate) fn rates(&self) -> Option<Option<Vec<(ConnId, f64)>>> {
+        let (answer, due) = sync_channel(1);
+        self.questions.send(Question::Rates(answer)).ok()?;
         due.recv_timeout(PATIENCE).ok()
     }
 

@@ -76,6 +76,19 @@ impl Rules {
         self.connections.cause(conn)
     }
 
+    /// The packets per second of every connection whose rate is measured, in no order;
+    /// `None`: rates are not measured, since nothing is offloaded by them.
+    #[must_use]
+    pub fn rates(&self) -> Option<Vec<(ConnId, f64)>> {
+        self.connections.rates()
+    }
+
+    /// The packets per second of `conn`, if they are measured.
+    #[must_use]
+    pub fn rate(&self, conn: ConnId) -> Option<f64> {
+        self.connections.rate(conn)
+    }
+
     /// The present state, and the counts since the start.
     #[must_use]
     pub fn report(&self) -> RulesReport {

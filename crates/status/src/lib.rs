@@ -243,7 +243,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConnectionList {
-    /// The connections, in the order of the table.
+    /// The connections, in the order of the table or by their rates.
     pub connections: Vec<Connection>,
     /// How many there are in all that were asked for.
     pub found: u64,
@@ -272,6 +272,9 @@ pub struct Connection {
     /// Where it is served, or why not in the NIC, in a word of [`OffloadCauses`];
     /// `unknown` while a driver keeps the thread that knows.
     pub cause: String,
+    /// Packets per second of both directions together, by samples; `None`: it is not
+    /// measured.
+    pub rate: Option<f64>,
 }
 
 /// How many connections the NIC matches, and why it does not match the others.

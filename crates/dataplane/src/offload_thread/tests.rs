@@ -290,3 +290,64 @@ fn turns_with_a_million_connections() {
     offloading.join().unwrap();
     second.join().unwrap();
 }
+
+/// Connections are listed by the packets per second that their samples tell, page by
+/// page, and only those that the filter wants.
+#[test]
+fn connections_are_listed_by_their_rates() {
+    let shared = shared(4096);
+    let (mut requests, requested) = rtrb::RingBuffer::new(256);
+    let (entered, _inside) = mpsc::channel();
+    let (_, leave) = mpsc::channel();
+    let driver = SlowDriver { entered, leave, rules: 0 };
+    let (mut thread, desk) = offload_thread(&shared, vec![requested], driver);
+    // Client 8 * n has an address of its own and is sampled 2 * n times; 0 never.
+    let conns: Vec<ConnId> = (0..5).map(|n| open(&shared, 8 * n, true)).collect();
+    for round in 0..8_u64 {
+        let now_ms = 100 * (round + 1);
+        for (n, conn) in conns.iter().enumerate() {
+            if (round as usize) < 2 * n {
+                requests.push((*conn, Offload::Seen(64))).unwrap();
+            }
+        }
+        thread.turn(now_ms);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let answering = std::thread::spawn(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            thread.rest(Duration::from_millis(1));
+        }
+    });
+    let list = |filter: &control::Filter| {
+        let mut search = crate::connections::Search::default();
+        loop {
+            if let Some(list) = search.list(filter, &shared, &desk, 900) {
+                return list.unwrap();
+            }
+        }
+    };
+    let by_rate =
+        control::Filter { top: Some(control::Top::Rate), limit: 10, ..Default::default() };
+    let clients = |filter: &control::Filter| -> Vec<String> {
+        list(filter).connections.into_iter().map(|own| own.client).collect()
+    };
+    let wanted = |numbers: &[u32]| -> Vec<String> {
+        numbers.iter().map(|n| client(8 * n).to_string()).collect()
+    };
+    assert_eq!(clients(&by_rate), wanted(&[4, 3, 2, 1]), "the one that was never seen has no rate");
+    let all = list(&by_rate);
+    assert_eq!(all.found, 4);
+    let rates: Vec<f64> = all.connections.iter().map(|own| own.rate.unwrap()).collect();
+    assert!(rates.windows(2).all(|pair| pair[0] > pair[1]), "{rates:?}");
+    let page = control::Filter { skip: 1, limit: 2, ..by_rate.clone() };
+    assert_eq!(clients(&page), wanted(&[3, 2]));
+    let one = control::Filter { client: Some(client(8 * 2).ip()), ..by_rate.clone() };
+    assert_eq!(clients(&one), wanted(&[2]));
+    let plain = control::Filter { top: None, ..by_rate };
+    let plain = list(&plain);
+    assert_eq!((plain.found, plain.connections.len()), (5, 5));
+    assert_eq!(plain.connections.iter().filter(|own| own.rate.is_none()).count(), 1);
+    stop.store(true, Ordering::Relaxed);
+    answering.join().unwrap();
+}

@@ -76,6 +76,10 @@ pub(crate) struct ConnectionsArgs {
     /// Show only the connections of the backend with this address.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) backend: Option<std::net::IpAddr>,
+    /// Show the connections with the most packets per second first, of those whose rates
+    /// are measured.
+    #[arg(long, value_enum, value_name = "BY")]
+    pub(crate) top: Option<Top>,
     /// The number of connections to leave out.
     #[arg(long, default_value_t = 0)]
     pub(crate) skip: u64,
@@ -88,6 +92,13 @@ pub(crate) struct ConnectionsArgs {
     /// Print the connections as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// By what connections are ordered.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Top {
+    /// By packets per second.
+    Rate,
 }
 
 /// `hnlb why-not-offloaded`

@@ -5,7 +5,7 @@ use api::Client;
 use control::Filter;
 use status::{Connection, ConnectionList};
 
-use crate::cli::ConnectionsArgs;
+use crate::cli::{ConnectionsArgs, Top};
 use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &ConnectionsArgs) -> CommandResult {
@@ -13,6 +13,7 @@ pub(crate) fn run(args: &ConnectionsArgs) -> CommandResult {
         client: args.client,
         service: args.service.clone(),
         backend: args.backend,
+        top: args.top.map(|Top::Rate| control::Top::Rate),
         skip: args.skip,
         limit: args.limit,
     };
@@ -28,8 +29,10 @@ pub(crate) fn run(args: &ConnectionsArgs) -> CommandResult {
 }
 
 fn line(own: &Connection) -> String {
-    let Connection { protocol, client, service, vip, server, state, idle_ms, in_nic, cause } = own;
+    let Connection { protocol, client, service, vip, server, state, idle_ms, in_nic, cause, rate } =
+        own;
     let place = if *in_nic { "NIC".to_owned() } else { format!("software ({cause})") };
     let idle = *idle_ms as f64 / 1000.0;
-    format!("{protocol} {client} {vip} {server} {service} {state} {place} idle {idle:.1} s\n")
+    let rate = rate.map_or_else(String::new, |rate| format!(" {rate:.0} packets/s"));
+    format!("{protocol} {client} {vip} {server} {service} {state} {place}{rate} idle {idle:.1} s\n")
 }

@@ -135,6 +135,27 @@ impl<E: Environment> Offloader<E> {
         })
     }
 
+    /// The packets per second of every connection whose rate is measured, in no order;
+    /// `None`: rates are not measured, since nothing is offloaded by them.
+    #[must_use]
+    pub fn rates(&self) -> Option<Vec<(ConnId, f64)>> {
+        let by_rate = self.config.admission.policy == AdmissionPolicy::Heavy;
+        if !by_rate || self.ports.iter().all(|rules| rules.is_off()) {
+            return None;
+        }
+        let conn = |(key, rate): (Key, f64)| {
+            let conn = ConnId::from_raw(key.conn);
+            (self.key(conn) == Some(key)).then_some((conn, rate))
+        };
+        Some(self.admission.rates(self.now_ms).filter_map(conn).collect())
+    }
+
+    /// The packets per second of `conn`, if they are measured.
+    #[must_use]
+    pub fn rate(&self, conn: ConnId) -> Option<f64> {
+        self.admission.rate(self.key(conn)?, self.now_ms)
+    }
+
     /// The policy's key for `conn`.
     pub(super) fn key(&self, conn: ConnId) -> Option<Key> {
         let generation = self.environment.generation(conn)?;
