@@ -133,6 +133,9 @@ pub struct ServicePicture {
     pub backends: usize,
     /// Those of them that get new connections.
     pub serving: usize,
+    /// `announced` if routers are told of its VIP, or why they are not; `None` without
+    /// `[announce]`.
+    pub announced: Option<String>,
 }
 
 /// One backend of one service.
@@ -240,7 +243,7 @@ impl Picture {
             totals: span.totals(now),
             workers: now.workers.iter().map(|own| span.worker(own)).collect(),
             ports: now.ports.iter().map(|own| span.port(own)).collect(),
-            services: now.services.iter().map(|own| span.service(own)).collect(),
+            services: now.services.iter().map(|own| span.service(own, now)).collect(),
             backends: span.all_backends(now),
             drops: span.counters(|own| &own.drops, now),
             counters,
@@ -323,7 +326,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    fn service(&self, now: &ServiceStatus) -> ServicePicture {
+    fn service(&self, now: &ServiceStatus, all: &Status) -> ServicePicture {
         let same = |own: &&ServiceStatus| (own.id, own.generation) == (now.id, now.generation);
         let before = self.before.and_then(|before| before.services.iter().find(same));
         let requests = RequestsPicture::between(
@@ -332,7 +335,9 @@ impl<'a> Span<'a> {
             self.seconds,
         );
         let before = before.map(|own| &own.traffic);
-        service(now, TrafficPicture::between(before, &now.traffic, self.seconds), requests)
+        let traffic = TrafficPicture::between(before, &now.traffic, self.seconds);
+        let announced = announced(now, all);
+        ServicePicture { announced, ..service(now, traffic, requests) }
     }
 
     fn all_backends(&self, now: &Status) -> Vec<BackendPicture> {
@@ -391,7 +396,19 @@ fn service(
         requests,
         backends: own.backends.len(),
         serving: own.backends.iter().filter(|backend| state(backend).serves()).count(),
+        announced: None,
     }
+}
+
+/// Whether routers are told of the service's VIP.
+fn announced(own: &ServiceStatus, now: &Status) -> Option<String> {
+    let vips = &now.announce.as_ref()?.vips;
+    vips.iter().find(|vip| address(&own.vip) == vip.vip).map(|vip| vip.state.clone())
+}
+
+/// The address in a VIP with port and protocol: `192.0.2.1, port 80/tcp`.
+fn address(vip: &str) -> &str {
+    vip.split(',').next().unwrap_or_default()
 }
 
 /// The backends of a service, each with its state.

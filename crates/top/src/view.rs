@@ -194,7 +194,7 @@ fn service(own: &status::ServicePicture) -> Vec<Cell> {
         if own.stateless { Cell::maybe(None, rate) } else { whole(own.connections) },
         whole(own.serving as u64),
         whole(own.backends as u64),
-        Cell::text(state).marked(tone),
+        told(own, state, tone),
         opened,
         packets,
         to_backend,
@@ -204,6 +204,18 @@ fn service(own: &status::ServicePicture) -> Vec<Cell> {
         errors,
         first_byte,
     ]
+}
+
+/// A service's state, and whether routers are told of its VIP.
+fn told(own: &status::ServicePicture, state: &str, tone: Tone) -> Cell {
+    match own.announced.as_deref() {
+        None => Cell::text(state).marked(tone),
+        Some("announced") => Cell::text(format!("{state}, announced")).marked(tone),
+        Some(why) => {
+            let tone = if tone == Tone::Good { Tone::Warning } else { tone };
+            Cell::text(format!("{state}, not announced: {why}")).marked(tone)
+        }
+    }
 }
 
 fn backend(own: &BackendPicture) -> Vec<Cell> {

@@ -216,6 +216,13 @@ tiles.at(-1).tone = loadTone;
 // The views.
 
 const serviceState = (own) => {
+  const [state, tone] = ownState(own);
+  if (!own.announced) return [state, tone];
+  if (own.announced === "announced") return [`${state}, announced`, tone];
+  return [`${state}, not announced: ${own.announced}`, tone === "good" ? "warning" : tone];
+};
+
+const ownState = (own) => {
   if (own.removed) return ["removed", "warning"];
   if (own.serving === 0) return ["no backend", "bad"];
   return own.serving < own.backends ? ["degraded", "warning"] : ["up", "good"];
@@ -326,6 +333,7 @@ const connections = new Table("connection-list", {
     text("protocol", (own) => own.protocol),
     text("state", (own) => own.state),
     text("served by", (own) => (own.in_nic ? "NIC" : "software")),
+    number("packets/s", (own) => own.rate),
     number("idle", (own) => own.idle_ms, (ms) => `${(ms / 1000).toFixed(1)} s`),
   ],
 });

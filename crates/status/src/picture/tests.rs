@@ -1,5 +1,5 @@
 use super::*;
-use crate::{HealthStatus, LoopReading, TrafficStatus};
+use crate::{AnnounceStatus, AnnouncedVip, HealthStatus, LoopReading, TrafficStatus};
 
 fn worker(packets: u64, bursts: u64, dropped: u64) -> WorkerStatus {
     let totals = LoopReading { packets, bursts, ..LoopReading::default() };
@@ -103,4 +103,23 @@ fn a_service_counts_the_connections_of_backends_that_have_left() {
     assert_eq!((picture.connections, picture.backends, picture.serving), (9, 2, 1));
     let states: Vec<BackendState> = backends(&own).map(|(_, state)| state).collect();
     assert_eq!(states, [BackendState::Up, BackendState::Drained, BackendState::Removed]);
+}
+
+#[test]
+fn a_service_says_whether_its_vip_is_announced() {
+    let service = |vip: &str| ServiceStatus { vip: vip.to_owned(), ..ServiceStatus::default() };
+    let vip = |vip: &str, state: &str| AnnouncedVip {
+        vip: vip.to_owned(),
+        announced: state == "announced",
+        state: state.to_owned(),
+    };
+    let vips = vec![vip("192.0.2.1", "announced"), vip("2001:db8::1", "settling")];
+    let announce = Some(AnnounceStatus { vips, ..AnnounceStatus::default() });
+    let services =
+        ["192.0.2.1, port 80/tcp", "2001:db8::1, port 53/udp", "192.0.2.10, port 80/tcp"];
+    let services = services.map(service).to_vec();
+    let now = Status { announce, services, ..Status::default() };
+    let picture = Picture::between(None, &now);
+    let said: Vec<_> = picture.services.iter().map(|own| own.announced.as_deref()).collect();
+    assert_eq!(said, [Some("announced"), Some("settling"), None]);
 }
