@@ -150,7 +150,10 @@ pub(crate) fn check_name(text: &str) -> Result<(), text::BadText> {
 }
 
 /// Whether `text` may be a DPDK device.
-pub(crate) fn check_device(text: &str) -> Result<(), text::BadText> {
+///
+/// # Errors
+/// Says what a device is called.
+pub fn check_device(text: &str) -> Result<(), text::BadText> {
     if let Some(interface) = text.strip_prefix(XDP) {
         return check_interface(text, interface);
     }

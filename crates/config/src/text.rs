@@ -14,7 +14,7 @@ use crate::device::{check_device, check_name};
 /// The text of a value is not what it should be; says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct BadText(pub(crate) String);
+pub struct BadText(pub(crate) String);
 
 /// The text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

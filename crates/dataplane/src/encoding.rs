@@ -57,7 +57,7 @@ fn verifier_of_headers(device: &Device) -> &'static str {
 /// How rules of port `at` would name every port: emulated NICs by the numbers of
 /// their switch, the kernel by those of the configuration, real devices by DPDK's.
 /// Whether the card can send packets there, the probe finds out.
-fn outputs(config: &Config, devices: &[Device], at: usize) -> Vec<Option<u16>> {
+pub(crate) fn outputs(config: &Config, devices: &[Device], at: usize) -> Vec<Option<u16>> {
     let emulated = devices.get(at).is_some_and(|device| device.emulated.is_some());
     let kernel = devices.get(at).is_some_and(|device| device.xdp.is_some());
     let switch = if emulated { switch_of(config, at) } else { Vec::new() };

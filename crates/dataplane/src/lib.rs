@@ -56,9 +56,11 @@ mod tap;
 mod terminator_thread;
 mod threads;
 mod tls_terms;
+mod trial_card;
 pub mod utilization;
 mod worker;
 mod xdp_device;
 
 pub use error::StartError;
 pub use load_balancer::LoadBalancer;
+pub use trial_card::TrialCard;

@@ -207,7 +207,7 @@ fn keep_ports_from_kernel(config: &Config) {
     }
 }
 
-fn eal_config(config: &Config) -> EalConfig {
+pub(crate) fn eal_config(config: &Config) -> EalConfig {
     let eal = &config.eal;
     EalConfig {
         args: eal.args.clone(),

@@ -22,8 +22,8 @@ pub(crate) use self::bench::{
 pub(crate) use self::change::{
     BackendAddArgs, BackendArgs, BackendCommand, ConfigCommand, ReloadArgs,
 };
-pub(crate) use self::machine::{DoctorArgs, NicCommand, NicListArgs, SetupArgs};
-pub(crate) use self::observe::{ConnectionsArgs, StatusArgs, TopArgs, WhyNotOffloadedArgs};
+pub(crate) use self::machine::{DoctorArgs, NicCommand, NicListArgs, NicProbeArgs, SetupArgs};
+pub(crate) use self::observe::{ConnectionsArgs, StatusArgs, Top, TopArgs, WhyNotOffloadedArgs};
 pub(crate) use self::packets::{CaptureArgs, ExplainArgs, ReplayArgs, TracedFrames};
 
 /// The hybrid load balancer: a stateful layer-4 load balancer on DPDK that

@@ -16,6 +16,7 @@ mod shared;
 mod spread;
 mod stateless;
 mod stats;
+mod trial_rules;
 
 pub use config::{OffloadConfig, PortConfig, ReceiveQueues};
 pub use encode::NotRewritten;
@@ -29,3 +30,4 @@ pub use probe::{Probe, ProbeInput, probe, probe_card};
 pub use rules::{Rules, RulesReport};
 pub use stateless::{Held, PortState, StatelessRules, StatelessStats};
 pub use stats::{Done, Level, OffloadStats, PortStats, QueueUse, Refused};
+pub use trial_rules::TrialRules;

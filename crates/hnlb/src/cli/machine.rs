@@ -21,6 +21,38 @@ pub(crate) struct DoctorArgs {
 pub(crate) enum NicCommand {
     /// List the cards, their drivers and interfaces, and whether DPDK can have them.
     List(NicListArgs),
+    /// Try out a card that carries no traffic: which rules it takes and whether packets
+    /// obey them, how many it holds, what they cost, which encoding follows. Example:
+    /// hnlb nic probe 0000:3b:00.0 --peer 0000:3b:00.1
+    Probe(NicProbeArgs),
+}
+
+/// `hnlb nic probe`
+#[derive(Debug, Args)]
+pub(crate) struct NicProbeArgs {
+    /// The device, as in [[port]] device: a PCI address, a virtual device of DPDK, or
+    /// xdp:NAME; or emulated:PROFILE, as emulated:x550.
+    #[arg(value_name = "DEVICE")]
+    pub(crate) device: String,
+    /// A second device that a cable leads to: it sends packets, so that it is seen whether
+    /// they obey the rules, and how long they take. An emulated card needs none.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) peer: Option<String>,
+    /// Receive queues that are set up.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) queues: u16,
+    /// Rules that are put into the match table at most.
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    pub(crate) rules: u32,
+    /// Packets whose latency is measured for each number of rules.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) packets: u32,
+    /// Entries of an emulated card's match table [default: the profile's].
+    #[arg(long, value_name = "N")]
+    pub(crate) capacity: Option<u32>,
+    /// Print what was found out as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `hnlb nic list`

@@ -20,6 +20,7 @@ pub(crate) mod generate;
 pub(crate) mod lab;
 pub(crate) mod nf;
 pub(crate) mod nic;
+pub(crate) mod nic_probe;
 pub(crate) mod reload;
 pub(crate) mod replay;
 pub(crate) mod run;

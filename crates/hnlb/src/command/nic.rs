@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use machine::{Nic, Tree};
 
 use crate::cli::{NicCommand, NicListArgs};
+use crate::command::nic_probe;
 use crate::{CommandResult, output};
 
 pub(crate) fn run(command: &NicCommand) -> CommandResult {
     match command {
         NicCommand::List(args) => list(args),
+        NicCommand::Probe(args) => nic_probe::run(args),
     }
 }
 

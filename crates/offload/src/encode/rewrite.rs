@@ -13,7 +13,7 @@ use service::Delivery;
 use wire::Encap;
 
 pub(crate) use self::entry::{entry, guards};
-pub(crate) use self::example::{rewrite_example, tunnel_example};
+pub(crate) use self::example::{rewrite_example, rewrite_of, tunnel_example};
 use self::rule::{RewriteRule, connection};
 use super::{Encoded, Encoder, NotRewritten, RuleInput, Visibility, Why};
 use crate::environment::PortTables;

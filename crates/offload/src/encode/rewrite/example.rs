@@ -40,6 +40,18 @@ pub(crate) fn rewrite_example(style: Style, kind: FlowType, output: u16) -> Opti
     example_rule(&key, &delivery, None, style, output)
 }
 
+/// The rule that rewrites the destination of `key`'s packets to `to` and sends them out
+/// of the port `output` to the Ethernet address `next_hop`.
+pub(crate) fn rewrite_of(
+    key: &FlowKey,
+    to: SocketAddr,
+    style: Style,
+    (output, next_hop): (u16, Mac),
+) -> Option<Rule> {
+    let delivery = Delivery::Rewrite(Rewrite::destination(key.dst(), to)?);
+    rule_to(key, &delivery, None, style, (output, next_hop))
+}
+
 fn example_rule(
     key: &FlowKey,
     delivery: &Delivery,
@@ -47,16 +59,19 @@ fn example_rule(
     style: Style,
     output: u16,
 ) -> Option<Rule> {
+    rule_to(key, delivery, tunnel, style, (output, NOBODY))
+}
+
+fn rule_to(
+    key: &FlowKey,
+    delivery: &Delivery,
+    tunnel: Option<&Encap>,
+    style: Style,
+    (output, mac): (u16, Mac),
+) -> Option<Rule> {
     let next_hop =
-        NextHop { port: PortId(0), vlan: None, source: NOBODY, mac: Some(NOBODY), mtu: 1500 };
-    let made_of = RewriteRule {
-        key,
-        delivery,
-        tunnel,
-        next_hop: &next_hop,
-        mac: NOBODY,
-        output,
-        timeout_ms: 60_000,
-    };
+        NextHop { port: PortId(0), vlan: None, source: NOBODY, mac: Some(mac), mtu: 1500 };
+    let made_of =
+        RewriteRule { key, delivery, tunnel, next_hop: &next_hop, mac, output, timeout_ms: 60_000 };
     connection(&made_of, style).map(|(rule, _)| rule)
 }
