@@ -26,6 +26,9 @@ pub struct Offload {
     /// With the encoding `queue`: one in this many matched packets is looked up in the connection table, so that its connection does not age.
     #[schemars(range(min = 1, max = 65535))]
     pub sample: u32,
+    /// With the encoding `rewrite`: the NIC sends on a response of a service with `protocol = "http"` when this many bytes of it are still to come, and the backend's bytes of one with `protocol = "tls"` once this many have come. A rule costs the NIC time, which short responses are not worth.
+    #[schemars(range(min = 65536))]
+    pub reply_bytes: u64,
     /// The number of rules that may wait to be installed or removed; beyond it, connections stay in software.
     #[schemars(range(min = 64, max = 1_048_576))]
     pub queue_depth: u32,
@@ -44,6 +47,7 @@ impl Default for Offload {
             factor: 125,
             tracked: 65_536,
             sample: 64,
+            reply_bytes: 4_194_304,
             queue_depth: 4096,
             settle_ms: 10,
         }

@@ -9,7 +9,23 @@ use crate::bucket::Reference;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId(u32);
 
+/// The bit of ids that are no connection's of the table.
+const LENT: u32 = 1 << 30;
+
 impl ConnId {
+    /// The id that a table beside the connection table lends under `number`, less than
+    /// 2^30. The connection table has no such connection, since it has fewer records.
+    #[must_use]
+    pub const fn lent(number: u32, is_v6: bool) -> Self {
+        Self((is_v6 as u32) << 31 | LENT | number & (LENT - 1))
+    }
+
+    /// The number under which the id was lent; `None`: it is one of the connection table's.
+    #[must_use]
+    pub const fn lent_number(self) -> Option<u32> {
+        if self.0 & LENT != 0 { Some(self.0 & (LENT - 1)) } else { None }
+    }
+
     /// The id with this number; for tables that store ids in words of their own.
     #[must_use]
     pub const fn from_raw(raw: u32) -> Self {

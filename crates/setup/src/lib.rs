@@ -72,6 +72,7 @@ pub fn start(
         tunnels: Tunnels::default(),
         admit: if offloading { config.offload.admission } else { AdmissionPolicy::Off },
         sample: config.offload.sample,
+        reply_bytes: config.offload.reply_bytes,
         fragment_timeout_ms: millis(config.fragments.timeout).into(),
         answers: control::answers(&config.answers),
     };

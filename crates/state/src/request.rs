@@ -24,4 +24,6 @@ pub enum Offload {
     Seen(u32),
     /// No packet of it has come for its timeout.
     Expired,
+    /// Its rules must go now: its numbers are about to change, or it ends.
+    Recalled,
 }

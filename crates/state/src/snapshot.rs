@@ -11,7 +11,8 @@ use service::{BackendLoads, ServiceTable};
 use wire::Mac;
 
 use crate::{
-    Awaited, BackendTotals, Claims, Gates, MarkTable, QueueEpochs, QueueTable, Tunnels, WorkerLoads,
+    Awaited, BackendTotals, Claims, Gates, Loans, MarkTable, QueueEpochs, QueueTable, Tunnels,
+    WorkerLoads,
 };
 
 /// The configuration in the form that workers read. Replaced as a whole; a
@@ -32,6 +33,9 @@ pub struct Snapshot {
     /// Of the packets matched by queue, one in so many is looked up for
     /// ageing; 0: none.
     pub sample: u32,
+    /// A connection of an L7 agent is offered to the NIC while at least so many bytes of a
+    /// response are still to come; of one that is not read, once so many have come.
+    pub reply_bytes: u64,
     /// How long fragments of a datagram belong together, in milliseconds.
     pub fragment_timeout_ms: u64,
     /// What is answered to packets that go no further.
@@ -91,6 +95,7 @@ pub struct Shared {
     claims: Claims,
     awaited: Awaited,
     worker_loads: WorkerLoads,
+    loans: Loans,
     snapshot: ArcSwap<Snapshot>,
     /// By [`PortId`].
     ports: Vec<PortShared>,
@@ -106,10 +111,19 @@ impl Shared {
         ports: Vec<PortShared>,
     ) -> Self {
         let (loads, totals) = (BackendLoads::default(), BackendTotals::default());
-        let (claims, awaited) = (Claims::default(), Awaited::default());
-        let worker_loads = WorkerLoads::default();
-        let snapshot = ArcSwap::from(snapshot.into());
-        Self { table, neighbours, loads, totals, claims, awaited, worker_loads, snapshot, ports }
+        let (claims, awaited, worker_loads, loans) = Default::default();
+        Self {
+            table,
+            neighbours,
+            loads,
+            totals,
+            claims,
+            awaited,
+            worker_loads,
+            loans,
+            snapshot: ArcSwap::from(snapshot.into()),
+            ports,
+        }
     }
 
     /// The same with `loads` as what each backend carries.
@@ -150,6 +164,12 @@ impl Shared {
     #[must_use]
     pub const fn claims(&self) -> &Claims {
         &self.claims
+    }
+
+    /// Ids that are lent to connections of L7 agents.
+    #[must_use]
+    pub const fn loans(&self) -> &Loans {
+        &self.loans
     }
 
     /// Connections that wait for their backends' answers after a takeover.

@@ -249,6 +249,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
         tunnels: Tunnels::default(),
         admit,
         sample,
+        reply_bytes: 65_536,
         fragment_timeout_ms: 1000,
         answers: state::Answers {
             closed_ports: flow::Refuse::Reset,

@@ -280,6 +280,7 @@ pub(crate) fn snapshot(plan: &Plan) -> Snapshot {
         interfaces,
         admit: plan.admit,
         sample: plan.sample,
+        reply_bytes: 65_536,
         fragment_timeout_ms: FRAGMENT_TIMEOUT_MS,
         answers: Answers {
             closed_ports: plan.refuse,
