@@ -2,6 +2,7 @@
 mod answering;
 mod fronting;
 mod hellos;
+mod lending;
 mod logging;
 mod making;
 mod opening;
@@ -23,6 +24,7 @@ use crate::blocks::{BLOCK, Blocks, SMALL};
 use crate::clocks::Clocks;
 use crate::connection::{Conn, State};
 use crate::cookie::{Cookies, Kept};
+use crate::known_clocks::KnownClocks;
 use crate::learnt::{Learnt, SCALE};
 use crate::options::Offer;
 use crate::record::ABORTED;
@@ -36,6 +38,9 @@ use crate::world::{Event, Fate, Speaks, World};
 /// How long a client may take from the cookie to its first byte and be told nothing.
 const COOKIE_MS: u64 = 128_000;
 
+/// Connections that are lent to a card at once.
+const MOST_LENT: usize = 4096;
+
 /// What all connections have in common.
 pub(crate) struct Common {
     pub(crate) settings: Settings,
@@ -44,6 +49,7 @@ pub(crate) struct Common {
     pub(crate) cookies: Cookies,
     pub(crate) answers: Vec<String>,
     pub(crate) learnt: Learnt,
+    clocks: KnownClocks,
     pub(crate) requests: u64,
     pub(crate) half_open: usize,
     /// Until then a client may have a cookie.
@@ -58,6 +64,9 @@ pub struct Agent {
     /// Where the walk over the connections goes on.
     walk: usize,
     walked_ms: u64,
+    /// Connections that are lent to a card, or have been, and which of them had its turn last.
+    lent: Vec<u32>,
+    watched: usize,
 }
 
 impl Agent {
@@ -71,6 +80,7 @@ impl Agent {
             cookies: Cookies::new(settings.secret),
             answers: Refusal::ALL.iter().map(|refusal| refusal.answer()).collect(),
             learnt: Learnt::default(),
+            clocks: KnownClocks::new(settings.secret[0]),
             requests: 0,
             half_open: 0,
             cookies_until_ms: 0,
@@ -81,6 +91,8 @@ impl Agent {
             orders: Orders::new(&settings),
             walk: 0,
             walked_ms: 0,
+            lent: Vec::with_capacity(MOST_LENT.min(settings.connections)),
+            watched: 0,
         }
     }
 
@@ -156,6 +168,8 @@ impl Agent {
                     common.reset_again(&got, world);
                     Fate::Taken
                 }
+                // It is only still there for a card.
+                State::Gone => Fate::Taken,
                 _ => {
                     common.before_open(conn, &got, packet.bytes(), now_ms, world);
                     Fate::Taken
@@ -199,6 +213,7 @@ impl Agent {
         // A walk over all connections takes about a quarter of a second.
         let passed = now_ms.saturating_sub(self.walked_ms).min(256) as usize;
         self.walked_ms = now_ms;
+        self.watch_lent(now_ms, world);
         let slots = self.table.slots();
         for _ in 0..(slots * passed).div_ceil(256) {
             self.walk = if self.walk + 1 < slots { self.walk + 1 } else { 0 };
@@ -266,10 +281,13 @@ impl Agent {
         if begins {
             self.common.connect(conn, world);
         }
+        if state == State::Gone {
+            conn.release(&mut self.common.blocks);
+        }
+        // The ends of a connection of which a card may still have a rule are not free.
+        let ends = state == State::Gone && Common::release(conn, world);
         self.table.follow(at, old, new);
-        if state == State::Gone
-            && let Some(mut conn) = self.table.remove(at)
-        {
+        if ends && let Some(mut conn) = self.table.remove(at) {
             conn.release(&mut self.common.blocks);
             self.orders.forget(at);
         } else if let Some(conn) = self.table.peek(at) {
@@ -345,7 +363,7 @@ impl Agent {
             let kept = Offer { scale, sack, ecn, timestamps: true, mss: None };
             conn.offer = Offer { mss: conn.offer.mss, ..kept };
             conn.granted = Offer { mss, ..cookie_grant(&kept, &kept) };
-            conn.clocks = Clocks::new(stamps.value, stamps.echo);
+            (conn.clocks, conn.learnt) = (Clocks::new(stamps.value, stamps.echo), false);
         }
         conn.become_(State::Front, now_ms);
         self.make_place(now_ms, world);

@@ -8,6 +8,7 @@ use crate::blocks::{Block, Blocks, FIRST_FLIGHT};
 use crate::clocks::Clocks;
 use crate::edits::{Edits, before};
 use crate::framing::Chunked;
+use crate::hardware::Loan;
 use crate::options::{Change, MapEdge, Offer, STAMPS_LEN, Stamps};
 use crate::records::Queue;
 use crate::response::Responses;
@@ -143,12 +144,20 @@ pub(crate) struct Conn {
     pub(crate) server: Offer,
     /// The clocks of the client and of the backend.
     pub(crate) clocks: Clocks,
+    /// Whether the agent's SYN-ACK had a clock that was learnt.
+    pub(crate) learnt: bool,
     /// What the client's last segment says of congestion (ECE and CWR).
     pub(crate) congestion: u8,
     /// Its requests that are logged and have no whole response, and where the response ends
     /// that the first of them waits for.
     pub(crate) records: Queue,
     pub(crate) log_end: Option<u32>,
+    /// The number under which it is lent to a card, which may send on what the backend sends:
+    /// the client's next request waits until it is back. Whether it is wanted back.
+    pub(crate) loan: Option<Loan>,
+    pub(crate) recalled: bool,
+    /// Whether a card may have sent on what the agent has not seen.
+    pub(crate) unseen: bool,
     /// Whether the client and the backend have sent a FIN.
     pub(crate) ended: [bool; 2],
 }

@@ -92,6 +92,11 @@ impl Cookies {
         base.wrapping_add(now_ms as u32) & !KEPT | kept.bits()
     }
 
+    /// The last clock before `known` whose low bits keep the same.
+    pub(crate) fn clock_before(known: u32, kept: Kept) -> u32 {
+        known.wrapping_sub(KEPT + 1) & !KEPT | kept.bits()
+    }
+
     /// A number that nobody can foretell, for request ids.
     pub(crate) fn number(&self, ends: [SocketAddr; 2], count: u64) -> u64 {
         let [a, b] = self.secret;

@@ -81,12 +81,22 @@ impl Common {
             }
             return Fate::Taken;
         }
+        if length > 0 && conn.is_answered_by_card() && !before(conn.limit(), end) {
+            // The backend has these bytes, and would say so by a selective acknowledgement.
+            Self::release(conn, world);
+            if conn.loan.is_some() {
+                return Fate::Taken;
+            }
+        }
         conn.stretch(sequence);
         let all = conn.reading == Reading::All;
         let passes = (all || !before(conn.limit(), end))
             && got.end - got.options <= conn.server.longest().into()
             && (length == 0 || !conn.edits.open().iter().any(|edit| edit.concerns(sequence, end)));
         if !passes {
+            if let Some(stamps) = got.stamps(packet.bytes()).filter(|_| conn.unseen) {
+                conn.clocks.see_echo(stamps.echo);
+            }
             self.in_pieces(conn, &packet, got, now_ms, world);
             return Fate::Taken;
         }
@@ -200,6 +210,12 @@ impl Common {
 }
 
 impl Conn {
+    /// Whether a card may send on the backend's answer to what the client sends, and would
+    /// not translate all of it.
+    fn is_answered_by_card(&self) -> bool {
+        self.loan.is_some() && self.server.sack && self.edits.forward(0) != 0
+    }
+
     /// Notes that side `side` ends the connection. A RST alone removes nothing: whether it
     /// is good only its receiver knows (RFC 5961), and any packet after it goes on.
     fn note_end(&mut self, got: &Received, side: usize, now_ms: u64) {

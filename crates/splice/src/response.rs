@@ -168,6 +168,17 @@ impl Responses {
         self.waiting.count == 0 && self.state == State::StatusLine && self.header == 0
     }
 
+    /// How many bytes of a body are still to be [gone over](Self::skip), if nothing else can
+    /// come before another request.
+    pub(crate) fn rest(&self) -> Option<u64> {
+        match self.state {
+            _ if self.waiting.count > 0 => None,
+            State::Body(left) => Some(left),
+            State::StatusLine if self.header == 0 => Some(0),
+            _ => None,
+        }
+    }
+
     /// Whether the backend speaks another protocol now, or ends with the connection.
     #[must_use]
     pub fn is_all(&self) -> bool {

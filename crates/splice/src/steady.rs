@@ -12,6 +12,8 @@ use crate::segment::{ACK, ECN, FIN, RST, SYN};
 
 /// Bytes of a TCP header without options.
 const HEADER: usize = wire::tcp::LEN;
+/// Bytes of the options of a segment, at most.
+const OPTIONS: u16 = 40;
 
 /// Numbers of a spliced connection. Addresses and ports are beside them, in
 /// [`Passage`](crate::Passage).
@@ -98,7 +100,7 @@ impl Steady {
         // The machine sees the last byte of a response that is logged.
         let (limit, last) = (conn.response_limit(), conn.log_end.map(|end| end.wrapping_sub(1)));
         let response_limit = last.filter(|last| before(*last, limit)).unwrap_or(limit);
-        Some(Self {
+        let steady = Self {
             up: conn.edits.forward(0),
             down: conn.to_agent(0),
             clocks: conn.clocks,
@@ -118,7 +120,29 @@ impl Steady {
                 timestamps: conn.server.timestamps,
                 ecn: conn.server.ecn,
             },
-        })
+        };
+        Some(if conn.loan.is_some() { steady.lent() } else { steady })
+    }
+
+    /// Whether the backend's selective acknowledgements have other numbers than the client's.
+    pub(crate) const fn is_fragile(&self) -> bool {
+        let [sack, _] = self.may.sack;
+        sack && self.up != 0
+    }
+
+    /// What is added to the sequence and acknowledgement numbers of the backend's segments,
+    /// if nothing else of them changes but selective acknowledgements.
+    pub(crate) const fn added(&self) -> Option<[u32; 2]> {
+        let Self { up, down, clocks, shifts: [_, server, granted], may, .. } = *self;
+        let same_clock = !may.timestamps || clocks.to_client().value == 0;
+        if same_clock && server == granted { Some([down, up.wrapping_neg()]) } else { None }
+    }
+
+    /// The same for a connection of which a card sends on the backend's segments. It would not
+    /// translate the selective acknowledgements with which the backend answers bytes that it
+    /// has already, so that the machine has to see the client's.
+    const fn lent(self) -> Self {
+        if self.is_fragile() { Self { longest: OPTIONS, ..self } } else { self }
     }
 
     /// Tells the connection what the fast path has seen.

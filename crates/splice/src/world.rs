@@ -6,6 +6,7 @@ use wire::Headers;
 
 use crate::blocks::{Block, FIRST_FLIGHT};
 use crate::changes::Changes;
+use crate::hardware::{Constant, Loan};
 use crate::record::Record;
 use crate::request::Request;
 use crate::{Hello, Refusal, Rejection};
@@ -240,6 +241,24 @@ pub trait World<B> {
 
     /// Logs a request and what became of it.
     fn log(&mut self, _: &Record) {}
+
+    /// Lends a connection to a card, which is to send on what the backend sends. `None`: there
+    /// is no card, or no room.
+    fn lend(&mut self, _: &Constant) -> Option<Loan> {
+        None
+    }
+
+    /// Takes note of a packet of a connection that is lent, one of some. `false`: it has to be
+    /// lent anew.
+    fn remind(&mut self, _: Loan) -> bool {
+        true
+    }
+
+    /// Takes back what was lent. `false`: the card may still send on a packet, and the agent
+    /// asks again.
+    fn take_back(&mut self, _: Loan) -> bool {
+        true
+    }
 
     /// Counts an event.
     fn count(&mut self, event: Event);

@@ -9,7 +9,7 @@ use super::Common;
 use crate::blocks::{BLOCK, FIRST_FLIGHT, SMALL};
 use crate::clocks::Clocks;
 use crate::connection::{Conn, Down, Reading, State};
-use crate::cookie::Kept;
+use crate::cookie::{Cookies, Kept};
 use crate::edits::Edits;
 use crate::options::{DEFAULT_MSS, Offer};
 use crate::records::Queue;
@@ -38,7 +38,12 @@ impl Common {
         let link = if is_v4 { 1460 } else { 1440 };
         let granted = self.learnt.grant(service, &offer, link, now_ms);
         let kept = Kept { scale: offer.scale, sack: granted.sack, ecn: granted.ecn };
-        let told = self.cookies.clock(ends, kept, now_ms);
+        let [from, _] = ends;
+        let known = self.clocks.behind(from.ip(), service, now_ms).filter(|_| granted.timestamps);
+        let told = match known {
+            Some(known) => Cookies::clock_before(known, kept),
+            None => self.cookies.clock(ends, kept, now_ms),
+        };
         let client = got.stamps(frame).map_or(0, |stamps| stamps.value);
         let mss = offer.mss.unwrap_or(DEFAULT_MSS);
         let cookie = self.cookies.make(ends, isn, mss, now_ms);
@@ -84,9 +89,13 @@ impl Common {
             server_isn: 0,
             server: Offer::default(),
             clocks: Clocks::new(client, told),
+            learnt: known.is_some(),
             congestion: 0,
             records: Queue::default(),
             log_end: None,
+            loan: None,
+            recalled: false,
+            unseen: false,
             ended: [false; 2],
         }
     }
@@ -104,6 +113,10 @@ impl Common {
             return;
         }
         let isn = got.outline.sequence;
+        if conn.may_begin_anew() && !Self::release(conn, world) {
+            // A card would add the numbers of the connection before: the client asks again.
+            return;
+        }
         match conn.state {
             State::Half if isn == conn.isn => self.syn_ack(conn, world),
             State::Half | State::Answered | State::Closing | State::Reset => {

@@ -85,6 +85,17 @@ impl Common {
         world: &mut impl World<B>,
     ) {
         let end = got.outline.sequence.wrapping_add((got.end - got.data) as u32);
+        self.log_until(conn, end, now_ms, world);
+    }
+
+    /// Logs the requests whose responses end before the backend's number `end`.
+    pub(crate) fn log_until<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        end: u32,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
         while let Some((record, _)) = self.records.pop(&mut conn.records, Some(end)) {
             let duration_ms = now_ms.saturating_sub(record.at_ms);
             world.log(&Record { duration_ms, ..record });

@@ -139,7 +139,8 @@ impl Common {
         };
         self.learnt.learn(conn.service, &asked, &conn.server, now_ms);
         if let Some(stamps) = got.stamps(frame).filter(|_| conn.server.timestamps) {
-            conn.clocks.join(stamps);
+            self.clocks.see(conn.client().ip(), conn.service, stamps.value, now_ms);
+            conn.clocks.join(stamps, conn.learnt);
         }
         conn.server_isn = got.outline.sequence;
         conn.response_next = conn.server_isn.wrapping_add(1);

@@ -74,8 +74,11 @@ impl Common {
             // The client knows that the connection has ended, and asks anew elsewhere.
             return self.reset_both(conn, now_ms, world);
         }
-        if !conn.is_settled() {
+        if !conn.is_settled() || !Self::release(conn, world) {
             return;
+        }
+        if std::mem::take(&mut conn.unseen) {
+            conn.clocks.leap();
         }
         world.count(Event::Switched);
         self.reset_backend(conn, world);

@@ -100,6 +100,10 @@ impl Common {
         if conn.speaks != Speaks::Http {
             return self.pass_first(conn, now_ms, world);
         }
+        if !Self::release(conn, world) {
+            // What it becomes would change the numbers that the card adds to.
+            return false;
+        }
         let mut sent = false;
         while conn.reading == Reading::Header && !conn.edits.is_full() && !conn.responses.is_full()
         {

@@ -410,6 +410,38 @@ impl Conn {
 }
 
 impl Common {
+    /// Follows a response that the agent does not see, as far as its client has acknowledged
+    /// it.
+    pub(crate) fn follow_unseen<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        if conn.blind {
+            return;
+        }
+        let acked = conn.to_server(conn.acked, false);
+        conn.stretch_response(acked);
+        self.hear_end(conn);
+        self.log_until(conn, acked, now_ms, world);
+    }
+
+    /// The backend has sent more than it was asked for while the agent did not see it.
+    pub(crate) fn lose_unread<B: PacketBuf>(
+        &mut self,
+        conn: &mut Conn,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        if conn.keeps && !conn.rewrites {
+            self.log_all(conn, UNREAD, now_ms, world);
+            conn.lose();
+        } else {
+            self.reset_both(conn, now_ms, world);
+        }
+    }
+
     /// Reads `rest`: headers, which come out anew, with what is between them. The bytes of one
     /// that is not whole are in the first block, all others are written into the second. How
     /// many bytes were read.

@@ -1,6 +1,7 @@
 //! TCP end points that are not ours (smoltcp) speak HTTP through the agent, over links
 //! that lose, repeat, delay and reorder: streams arrive as they were sent.
 #![allow(clippy::unwrap_used, reason = "tests may")]
+mod card;
 mod greeting;
 mod host;
 mod link;
@@ -19,7 +20,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::link::Faults;
 use crate::talk::Talk;
-use crate::world::{Network, Options};
+use crate::world::{Carrying, Network, Options};
 
 /// Runs that once got stuck: the last window that a server was told of was 0.
 const FOUND: [u64; 2] = [395, 1729];
@@ -58,12 +59,18 @@ struct Kind {
     proxied: bool,
     /// Nothing is read of what the client says. The server may speak first.
     unread: bool,
+    /// A card sends on what it can.
+    card: bool,
 }
 
-/// Runs one seed: how many packets the entry of the steady state has translated too, and
-/// how often the connection went on to another server, or what went wrong.
-fn run(seed: u64, kind: Kind) -> Result<[usize; 2], String> {
-    let Kind { switching, upgrading, tls, changing, proxied, unread } = kind;
+/// A server's buffer whose window scale is the one that the agent has granted.
+const GRANTED: usize = 5_000_000;
+
+/// Runs one seed: how many packets the entry of the steady state has translated too, how often
+/// the connection went on to another server, and how many packets a card has sent on, and how
+/// often it was wanted back then; or what went wrong.
+fn run(seed: u64, kind: Kind) -> Result<[usize; 4], String> {
+    let Kind { switching, upgrading, tls, changing, proxied, unread, card } = kind;
     let mut rng = SmallRng::seed_from_u64(seed);
     let faults = Faults {
         lost: rng.random_range(0..120),
@@ -91,6 +98,21 @@ fn run(seed: u64, kind: Kind) -> Result<[usize; 2], String> {
         fast: rng.random_bool(0.5),
         proxied,
         unread,
+        card: None,
+    };
+    let options = match card {
+        false => options,
+        true => Options {
+            cookies_alone: rng.random_bool(0.1),
+            refusing: false,
+            stamps: [rng.random_bool(0.2), true, rng.random_bool(0.8)],
+            buffers: [options.buffers[0], GRANTED],
+            card: Some(Carrying {
+                least: rng.random_range(1..9_000),
+                beside: rng.random_bool(0.5),
+            }),
+            ..options
+        },
     };
     // A client that waits for the server after a cookie does not repeat what the agent needs.
     let waits = unread && !options.cookies_alone && rng.random_bool(0.5);
@@ -106,7 +128,7 @@ fn streams_arrive_as_they_were_sent_whatever_the_link_does() {
     let (mut wrong, mut steady) = (Vec::new(), 0);
     for seed in seeds().chain(FOUND) {
         match run(seed, Kind::default()) {
-            Ok([packets, _]) => steady += packets,
+            Ok([packets, ..]) => steady += packets,
             Err(why) => wrong.push(why),
         }
     }
@@ -120,7 +142,7 @@ fn requests_of_one_connection_reach_the_servers_in_turn() {
     let (mut wrong, mut switches) = (Vec::new(), 0);
     for seed in seeds().step_by(2).chain(FOUND_SWITCHING) {
         match run(seed, Kind { switching: true, ..Kind::default() }) {
-            Ok([_, more]) => switches += more,
+            Ok([_, more, ..]) => switches += more,
             Err(why) => wrong.push(why),
         }
     }
@@ -152,7 +174,7 @@ fn what_is_behind_a_hello_arrives_as_it_was_sent() {
     let (mut wrong, mut steady) = (Vec::new(), 0);
     for seed in seeds().step_by(2) {
         match run(seed, Kind { tls: true, ..Kind::default() }) {
-            Ok([packets, _]) => steady += packets,
+            Ok([packets, ..]) => steady += packets,
             Err(why) => wrong.push(why),
         }
     }
@@ -173,11 +195,36 @@ fn servers_are_told_who_the_client_is_before_its_first_byte() {
     for seed in seeds().step_by(4) {
         for kind in kinds {
             match run(seed, kind) {
-                Ok([packets, _]) => steady += packets,
+                Ok([packets, ..]) => steady += packets,
                 Err(why) => wrong.push(format!("{why}; {kind:?}")),
             }
         }
     }
     assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);
     assert!(steady > 0, "no connection was in the steady state");
+}
+
+#[test]
+fn a_card_sends_on_what_the_agent_would() {
+    let (mut wrong, mut carried, mut recalled) = (Vec::new(), 0, 0);
+    for seed in seeds() {
+        let kind = Kind {
+            card: true,
+            switching: seed % 2 == 0,
+            changing: seed % 3 == 0,
+            tls: seed % 5 == 0,
+            ..Kind::default()
+        };
+        let kind = Kind { switching: kind.switching && !kind.tls, ..kind };
+        let kind = Kind { changing: kind.changing && !kind.tls, ..kind };
+        match run(seed, kind) {
+            Ok([_, _, packets, times]) => {
+                (carried, recalled) = (carried + packets, recalled + times)
+            }
+            Err(why) => wrong.push(why),
+        }
+    }
+    println!("a card has sent on {carried} packets, and was wanted back {recalled} times");
+    assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(8)]);
+    assert!(carried > 1_000 && recalled > 10, "{carried} {recalled}");
 }

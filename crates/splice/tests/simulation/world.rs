@@ -7,15 +7,16 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use smoltcp::socket::tcp::State;
 use splice::{
-    Agent, Answer, Changes, Choice, Event, Hello, Inquiry, NamedValue, Peer, Record, Refusal,
-    Rejection, Request, Response, Settings, Speaks, Terms, World,
+    Agent, Answer, Changes, Choice, Constant, Event, Hello, Inquiry, Loan, NamedValue, Peer,
+    Record, Refusal, Rejection, Request, Response, Settings, Speaks, Terms, World, Worth,
 };
 use wire::Headers;
 
+use crate::card::Card;
 use crate::greeting;
 use crate::host::{CLIENT_CLOCK, Host, SERVER_CLOCK};
 use crate::link::{Faults, Link};
-use crate::shortcut::{Shortcut, pass};
+use crate::shortcut::{Shortcut, of, pass};
 use crate::talk::{Talk, check_requests};
 use crate::told::{self, Expected};
 
@@ -55,6 +56,17 @@ pub(crate) struct Options {
     pub(crate) proxied: bool,
     /// Nothing is read of what the client says.
     pub(crate) unread: bool,
+    /// A card sends on what it can.
+    pub(crate) card: Option<Carrying>,
+}
+
+/// What a card is lent, and who sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Carrying {
+    /// Bytes of a response that must be still to come.
+    pub(crate) least: u64,
+    /// The agent gets the packets as well, and must give the same ones.
+    pub(crate) beside: bool,
 }
 
 /// What the agent sends, and the backends that it may choose.
@@ -75,6 +87,7 @@ struct Surroundings {
     records: Vec<Record>,
     /// Whether connections to servers begin with a header of the PROXY protocol.
     proxied: bool,
+    card: Option<Card>,
 }
 
 /// A server whose id is its place.
@@ -173,6 +186,18 @@ impl World<HeapPacket> for Surroundings {
         self.records.push(*record);
     }
 
+    fn lend(&mut self, constant: &Constant) -> Option<Loan> {
+        self.card.as_mut()?.lend(constant)
+    }
+
+    fn remind(&mut self, loan: Loan) -> bool {
+        self.card.as_mut().unwrap().remind(loan)
+    }
+
+    fn take_back(&mut self, loan: Loan) -> bool {
+        self.card.as_mut().unwrap().take_back(loan)
+    }
+
     fn count(&mut self, event: Event) {
         if event != Event::Made {
             self.events.push(event);
@@ -210,6 +235,7 @@ pub(crate) struct Network {
     fast: bool,
     /// Packets that the entry of the steady state has translated too.
     steady: usize,
+    carrying: Option<Carrying>,
 }
 
 impl Network {
@@ -256,6 +282,7 @@ impl Network {
                 }),
                 removed: ["server".to_owned()],
                 proxied: options.proxied,
+                card: options.card.map(|_| Card::new(SmallRng::seed_from_u64(seed ^ 0xca4d))),
                 ..Surroundings::default()
             },
             answering: 0,
@@ -278,12 +305,14 @@ impl Network {
             refused: false,
             steady: 0,
             fast: options.fast,
+            carrying: options.card,
         }
     }
 
-    /// How many packets were translated by the entry of the steady state as well, and how
-    /// often the connection went on to another server.
-    pub(crate) fn run(mut self) -> Result<[usize; 2], String> {
+    /// How many packets were translated by the entry of the steady state as well, how often
+    /// the connection went on to another server, how many packets a card has sent on, and how
+    /// often it was wanted back while it did.
+    pub(crate) fn run(mut self) -> Result<[usize; 4], String> {
         self.client.connect((VIP, 80), CLIENT_PORT);
         let mut closed_at = None;
         while self.now < LONGEST_MS {
@@ -322,8 +351,8 @@ impl Network {
                     self.check_records()?;
                 }
                 return match (usage.connections, usage.headers, over || forgot) {
-                    (0, 0, true) => Ok([self.steady, self.switches()]),
-                    (1, 0, true) if forgot => Ok([self.steady, self.switches()]),
+                    (0, 0, true) => Ok(self.counts()),
+                    (1, 0, true) if forgot => Ok(self.counts()),
                     _ => Err(format!(
                         "left behind: {usage:?}, the client is in {state:?}, the servers in {:?}",
                         self.servers.each_mut().map(|server| server.socket().state())
@@ -363,8 +392,12 @@ impl Network {
         Ok(())
     }
 
-    fn switches(&self) -> usize {
-        self.around.events.iter().filter(|event| **event == Event::Switched).count()
+    fn counts(&self) -> [usize; 4] {
+        let events = self.around.events.iter();
+        let switches = events.filter(|event| **event == Event::Switched).count();
+        let card = self.around.card.as_ref();
+        let [carried, recalled] = card.map_or([0; 2], |card| [card.carried, card.recalled]);
+        [self.steady, switches, carried, recalled]
     }
 
     fn service(&self) -> ServiceId {
@@ -378,8 +411,11 @@ impl Network {
     /// Packets go one step.
     fn carry(&mut self) -> Result<(), String> {
         let service = self.service();
-        let Self { client, servers, agent, around, links, faults, rng, now, steady, fast, .. } =
-            self;
+        let Self { client, servers, agent, around, links, faults, rng, now, steady, .. } = self;
+        let (fast, carrying) = (self.fast, self.carrying);
+        if let Some(card) = &mut around.card {
+            card.now = *now;
+        }
         let [up, down, there @ .., back] = links;
         client.poll(*now);
         servers.iter_mut().for_each(|server| server.poll(*now));
@@ -393,6 +429,7 @@ impl Network {
         }
         while let Some(packet) = up.arrived(*now) {
             let (frame, headers) = framed(&packet);
+            lend(agent, &frame, carrying, *now, around);
             if let Some(packet) = fast.then(|| pass(agent, &frame)).flatten() {
                 around.sent.push(packet);
                 *steady += 1;
@@ -406,6 +443,21 @@ impl Network {
         }
         while let Some(packet) = back.arrived(*now) {
             let (frame, headers) = framed(&packet);
+            let carried = around.card.as_mut().and_then(|card| card.send_on(&frame));
+            if let (Some(carried), Some(Carrying { beside, .. })) = (carried, carrying) {
+                let before = around.sent.len();
+                if beside {
+                    let fate = agent.from_backend(frame, &headers, *now, around);
+                    let sent: Vec<_> = around.sent.drain(before..).collect();
+                    if !matches!(&sent[..], [only] if only.bytes() == carried.bytes()) {
+                        let sent: Vec<_> = sent.iter().map(HeapPacket::bytes).collect();
+                        return Err(format!("{fate:?}: {sent:x?}, card {:x?}", carried.bytes()));
+                    }
+                }
+                around.sent.push(carried);
+                continue;
+            }
+            lend(agent, &frame, carrying, *now, around);
             if let Some(packet) = fast.then(|| pass(agent, &frame)).flatten() {
                 around.sent.push(packet);
                 *steady += 1;
@@ -535,6 +587,22 @@ impl Network {
             self.answered += 1;
         }
         Ok(())
+    }
+}
+
+/// Takes a packet that comes as an occasion to lend its connection, as one of some.
+fn lend(
+    agent: &mut Agent,
+    frame: &HeapPacket,
+    carrying: Option<Carrying>,
+    now: u64,
+    around: &mut Surroundings,
+) {
+    let Some((Carrying { least, .. }, card)) = carrying.zip(around.card.as_mut()) else { return };
+    if card.is_occasion()
+        && let Some(place) = of(agent, frame.bytes())
+    {
+        agent.occasion(place, Worth(least), now, around);
     }
 }
 

@@ -11,6 +11,12 @@ fn place(agent: &Agent, frame: &[u8]) -> Option<(FastHeader<1>, Place)> {
     Some((header, place))
 }
 
+/// The connection of a frame.
+#[allow(dead_code, reason = "not every test has a card")]
+pub(crate) fn of(agent: &Agent, frame: &[u8]) -> Option<Place> {
+    place(agent, frame).map(|(_, place)| place)
+}
+
 fn translate(
     passage: &mut Passage<1>,
     (header, place): (FastHeader<1>, Place),
