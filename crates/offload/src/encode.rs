@@ -121,8 +121,9 @@ pub(crate) enum Shape {
     Queue { kind: usize, marked: bool },
     /// A queue and a mark of the connection's own, by flow type.
     Mark { kind: usize },
-    /// Rewritten, by flow type and which addresses and ports are written.
-    Rewrite { kind: usize, sides: u8 },
+    /// Rewritten, by flow type and which addresses and ports are written, and with numbers
+    /// of TCP changed or not.
+    Rewrite { kind: usize, sides: u8, spliced: bool },
     /// Put into a tunnel, by flow type and the length of the outer headers.
     Tunnel { kind: usize, length: u16 },
 }

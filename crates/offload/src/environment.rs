@@ -50,6 +50,14 @@ pub trait Connections {
     /// The binding of `conn`; `None` if there is no such connection.
     fn binding(&self, conn: ConnId) -> Option<Binding>;
 
+    /// What is added to the sequence and acknowledgement numbers of the packets that `conn`'s
+    /// backend sends; `None`: they pass as they are, and so do the client's. Of a connection
+    /// with added numbers only the backend's packets may have a rule.
+    fn added(&self, conn: ConnId) -> Option<[u32; 2]> {
+        let _ = conn;
+        None
+    }
+
     /// Where packets of `direction` come in and go out; `None` if there is no
     /// such connection or one of its next hops is unknown.
     fn path(&self, conn: ConnId, direction: Direction) -> Option<Path>;

@@ -141,6 +141,7 @@ impl<E: Environment> Offloader<E> {
                 let due_ms = self.now_ms.saturating_add(self.config.linger_ms);
                 self.step_or_let_go(conn, Event::Closing { due_ms });
             }
+            Offload::Recalled => self.step_or_let_go(conn, Event::Withdrawn),
             Offload::Reopened => {
                 let binding = self.environment.binding(conn);
                 self.step(conn, Event::Reopened { binding });
@@ -273,6 +274,11 @@ impl<E: Environment> Offloader<E> {
     fn placement(&mut self, owner: Owner, before: Option<Placement>) -> Placement {
         let (conn, direction) = owner;
         let Some(binding) = self.environment.binding(conn) else { return Placement::Crowded };
+        let spliced = self.environment.added(conn).is_some();
+        if direction == Direction::Forward && spliced {
+            // Software must see what the client asks for next.
+            return Placement::Software;
+        }
         if direction == Direction::Reply && binding.forwarding.is_one_way() {
             // There is nothing to match.
             return Placement::Software;
@@ -281,7 +287,7 @@ impl<E: Environment> Offloader<E> {
         let Some(port) = path.map(|path| path.arrives) else { return Placement::Crowded };
         let Self { ports, connections, config, .. } = self;
         let Some(rules) = ports.get_mut(usize::from(port.0)) else { return Placement::Crowded };
-        if rules.is_off() {
+        if rules.is_off() || spliced && !rules.rewrites() {
             return Placement::Software;
         }
         let waits = |(conn, direction): Owner| {

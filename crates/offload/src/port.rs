@@ -44,6 +44,8 @@ pub(crate) struct PortRule {
     account: Account,
     /// What it matches.
     key: FlowKey,
+    /// Whether it is a spliced connection's.
+    spliced: bool,
 }
 
 impl PortRule {
@@ -187,6 +189,11 @@ impl PortRules {
         *count = count.saturating_add_signed(delta);
     }
 
+    /// So many rules more, or fewer, are of spliced connections.
+    pub(crate) fn count_spliced(&mut self, delta: isize) {
+        self.now.rules_spliced = self.now.rules_spliced.saturating_add_signed(delta);
+    }
+
     /// Whether one more may wait for a rule, when `more` come beside it and
     /// `most` may wait. `waits` tells whether an owner in the line still waits.
     pub(crate) fn has_room_in_line(
@@ -280,7 +287,8 @@ impl PortRules {
                 self.done.marked_instead += u64::from(fallback);
                 let (to, account) = (input.destination(), input.account());
                 let counted = Counters::default();
-                let rule = PortRule { handle, tag, to, counted, account, key };
+                let spliced = input.is_spliced();
+                let rule = PortRule { handle, tag, to, counted, account, key, spliced };
                 Attempt::Created(rule, visibility)
             }
             Err(error) => {
@@ -297,8 +305,10 @@ impl PortRules {
         rule: &mut PortRule,
         flows: &mut dyn FlowPort,
     ) -> Option<Counters> {
-        let PortRule { handle, counted, account, .. } = rule;
-        self.read_counters((counted, Some(*account)), handle, flows)
+        let PortRule { handle, counted, account, spliced, .. } = rule;
+        let new = self.read_counters((counted, Some(*account)), handle, flows);
+        self.carried(new.filter(|_| *spliced));
+        new
     }
 
     /// The state of its rules.

@@ -18,10 +18,25 @@ const ROUNDS: usize = 16;
 
 impl Connections for Arc<Shared> {
     fn binding(&self, conn: ConnId) -> Option<Binding> {
+        if is_lent(conn) {
+            return self.loans().get(conn).map(|loan| loan.binding());
+        }
         self.table().binding(conn)
     }
 
+    fn added(&self, conn: ConnId) -> Option<[u32; 2]> {
+        self.loans().get(conn).map(|loan| loan.added)
+    }
+
     fn path(&self, conn: ConnId, direction: Direction) -> Option<Path> {
+        if is_lent(conn) {
+            let [to_client, to_backend] = self.loans().get(conn)?.hops;
+            let (hop, from) = match direction {
+                Direction::Forward => (to_backend, to_client),
+                Direction::Reply => (to_client, to_backend),
+            };
+            return Some(Path { arrives: self.port_of(from)?, hop, from });
+        }
         let hop = |direction| self.table().action(Hit { conn, direction }).map(|action| action.hop);
         let back = match direction {
             Direction::Forward => Direction::Reply,
@@ -33,29 +48,47 @@ impl Connections for Arc<Shared> {
     }
 
     fn generation(&self, conn: ConnId) -> Option<u32> {
+        if is_lent(conn) {
+            return self.loans().generation(conn);
+        }
         self.table().generation(conn)
     }
 
     fn is_established(&self, conn: ConnId) -> bool {
         use ConnState::{Established, HalfClosed, Stream};
+        if is_lent(conn) {
+            return self.loans().is_good(conn);
+        }
         matches!(self.table().state(conn), Some(Established | Stream | HalfClosed(_)))
     }
 
     fn claim(&self, conn: ConnId) -> bool {
+        if is_lent(conn) {
+            return self.loans().is_good(conn);
+        }
         self.table().change_offload(conn, OffloadState::None, OffloadState::Wanted)
             || self.table().offloaded(conn) == Some(OffloadState::Wanted)
     }
 
     fn hold(&self, conn: ConnId) -> bool {
+        if is_lent(conn) {
+            return self.loans().hold(conn);
+        }
         change(self, conn, OffloadState::Installed)
     }
 
     fn withdrawing(&self, conn: ConnId) {
+        if is_lent(conn) {
+            return;
+        }
         change(self, conn, OffloadState::Withdrawing);
     }
 
     fn let_go(&self, conn: ConnId, ask_again: bool) {
         use OffloadState::{Installed, None, Wanted, Withdrawing};
+        if is_lent(conn) {
+            return self.loans().let_go(conn, ask_again);
+        }
         if ask_again {
             change(self, conn, None);
         } else if !self.table().change_offload(conn, Installed, Wanted) {
@@ -66,14 +99,23 @@ impl Connections for Arc<Shared> {
     }
 
     fn rearm(&self, conn: ConnId, now_ms: u64) {
+        if is_lent(conn) {
+            return self.loans().touch(conn, now_ms);
+        }
         self.table().rearm(conn, now_ms);
     }
 
     fn timeout_ms(&self, conn: ConnId) -> Option<u32> {
+        if is_lent(conn) {
+            return self.loans().get(conn).map(|loan| loan.timeout_ms);
+        }
         self.table().timeout_ms(conn)
     }
 
     fn idle_ms(&self, conn: ConnId, now_ms: u64) -> Option<u64> {
+        if is_lent(conn) {
+            return self.loans().idle_ms(conn, now_ms);
+        }
         self.table().idle_ms(conn, now_ms)
     }
 
@@ -134,6 +176,11 @@ impl Ports for Arc<Shared> {
         let (_, interface) = snapshot.interfaces.at(port, None)?;
         Some((interface.mac, Shared::port(self, port)?.mtu))
     }
+}
+
+/// Whether `conn` is not of the connection table, but of the [loans](state::Loans).
+const fn is_lent(conn: ConnId) -> bool {
+    conn.lent_number().is_some()
 }
 
 /// Brings `conn` to state `to`, whatever it is in now. `false` if there is no

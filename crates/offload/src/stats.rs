@@ -40,6 +40,8 @@ metrics! {
             marked_instead "marked_instead" "Rules that mark packets because they can't be rewritten (`rewrite`).",
             forwarded_packets "forwarded_packets" "Packets that rules have rewritten and sent on; no worker saw them.",
             forwarded_bytes "forwarded_bytes" "Their bytes.",
+            spliced_packets "spliced_packets" "Of these packets, those of spliced connections (services with `protocol = \"http\"` and `\"tls\"`).",
+            spliced_bytes "spliced_bytes" "Their bytes.",
         }
         + refused: Refused, "Why rules were not created.";
     }
@@ -52,6 +54,7 @@ metrics! {
             rules "rules" "Rules in the card, those to be destroyed included.",
             rules_forward "rules_forward" "Of these, rules of direction `Forward` that are not to be destroyed.",
             rules_reply "rules_reply" "Of these, rules of direction `Reply` that are not to be destroyed.",
+            rules_spliced "rules_spliced" "Of these, rules of spliced connections that are not to be destroyed.",
             adopted "adopted" "Of these, rules that are no connection's and stay until the end: made elsewhere, or what leads packets to the connections' rules.",
             pending "pending" "Directions of connections waiting for a rule.",
             doomed "doomed" "Rules that are to be destroyed.",

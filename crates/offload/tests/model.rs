@@ -129,6 +129,7 @@ impl Model {
         let style =
             Style { legacy: false, port_id: false, age: false, flags: true, fragments: true };
         let card = RewriteCapabilities {
+            numbers: false,
             style,
             outputs: vec![Some(0), Some(1)],
             types: [true, true, true, false],

@@ -16,7 +16,7 @@ use crate::sampler::Sampler;
 /// busiest connections ask soonest this way. Where the offload side chooses the
 /// connections, each occasion is a sample for it, whether the NIC matched the packet
 /// or not.
-const REMIND: u32 = 64;
+pub(crate) const REMIND: u32 = 64;
 
 /// What the act stage does to a packet of connection `hit`; `None` if the connection
 /// has just been removed.

@@ -128,7 +128,11 @@ impl<B: PacketBuf> Pipeline<B> {
             ),
             echoes: Echoes::new(&snapshot, settings.seed),
             exceptions: Exceptions::new(snapshot.answers.to_kernel_per_second),
-            spliced: Spliced::new(&snapshot, settings, (worker, settings.workers)),
+            spliced: Spliced::new(
+                (&snapshot, shared.loans()),
+                settings,
+                (worker, settings.workers),
+            ),
         };
         let (counters, verdicts) = (Arc::default(), Box::new([Verdict::Unknown; BURST]));
         let (published, counts) = (SnapshotReader::new(&shared), shared.totals().register());
@@ -155,7 +159,7 @@ impl<B: PacketBuf> Pipeline<B> {
             self.stages.echoes.follow(now);
             self.stages.acting.errors.limit.set_rate(now.answers.per_second);
             self.stages.exceptions.set_rate(now.answers.to_kernel_per_second);
-            self.stages.spliced.follow(now);
+            self.stages.spliced.follow(now, self.shared.loans());
         }
     }
 
@@ -297,8 +301,10 @@ impl<B: PacketBuf> Stages<B> {
     fn remind<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>, len: usize, verdicts: &Verdicts) {
         let mut from = 0;
         while let Some(at) = self.reminder.next(from, len) {
-            if let Some(Verdict::Marked(hit) | Verdict::Found(hit)) = verdicts.get(at) {
-                self.reminder.remind(cx, *hit);
+            match verdicts.get(at) {
+                Some(Verdict::Marked(hit) | Verdict::Found(hit)) => self.reminder.remind(cx, *hit),
+                Some(Verdict::Passes(place, _)) => self.lend(cx, *place),
+                _ => {}
             }
             from = at + 1;
         }

@@ -9,11 +9,12 @@ mod example;
 mod rule;
 
 use dpdk::flow::Rule;
+use flow::Direction;
 use service::Delivery;
 use wire::Encap;
 
 pub(crate) use self::entry::{entry, guards};
-pub(crate) use self::example::{rewrite_example, rewrite_of, tunnel_example};
+pub(crate) use self::example::{rewrite_example, rewrite_of, spliced_example, tunnel_example};
 use self::rule::{RewriteRule, connection};
 use super::{Encoded, Encoder, NotRewritten, RuleInput, Visibility, Why};
 use crate::environment::PortTables;
@@ -74,6 +75,8 @@ pub struct RewriteCapabilities {
     ///
     /// [`TunnelType::index`]: crate::TunnelType::index
     pub tunnels: [bool; TunnelType::COUNT],
+    /// Whether it adds to the numbers of TCP, as spliced connections need it.
+    pub numbers: bool,
 }
 
 /// Makes rules that rewrite. They have no tag, since no worker sees their packets.
@@ -132,6 +135,9 @@ impl Encoder for RewriteEncoder {
         if card.types.get(FlowType::of(key).index()) != Some(&true) {
             return no(NotRewritten::Unsupported);
         }
+        if input.added.is_some() && (!card.numbers || input.direction == Direction::Forward) {
+            return no(NotRewritten::NotEncodable);
+        }
         let made_of = RewriteRule {
             key,
             delivery: &delivery,
@@ -140,6 +146,7 @@ impl Encoder for RewriteEncoder {
             mac,
             output,
             timeout_ms: input.timeout_ms,
+            added: input.added,
         };
         match connection(&made_of, card.style) {
             Some((rule, shape)) => Ok(Encoded { rule, shape, tag: 0 }),

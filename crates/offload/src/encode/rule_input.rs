@@ -41,6 +41,8 @@ pub(crate) struct RuleInput {
     /// Whether the connection's service serves every port.
     pub(super) any_port: bool,
     pub(super) to: Destination,
+    /// What is added to its sequence and acknowledgement numbers.
+    pub(super) added: Option<[u32; 2]>,
     /// Where its packets go.
     pub(super) next_hop: Option<NextHop>,
     /// The tunnel they enter.
@@ -75,12 +77,18 @@ impl RuleInput {
             key: binding.key(direction)?,
             any_port: environment.any_port(binding.service),
             to: Destination { hop: path.hop, tunnel },
+            added: environment.added(conn),
             next_hop: environment.next_hop(path.hop),
             tunnel: tunnel.and_then(|backend| environment.tunnel(backend)),
             from: environment.next_hop(path.from),
             longest: environment.station(path.arrives).map_or(u16::MAX, |(_, mtu)| mtu),
             timeout_ms: environment.timeout_ms(conn).unwrap_or_default(),
         })
+    }
+
+    /// Whether its numbers change, which only cards do: no other encoding can express that.
+    pub(crate) const fn is_spliced(&self) -> bool {
+        self.added.is_some()
     }
 
     /// Whose rule it is.

@@ -72,6 +72,8 @@ impl<E: Environment> Offloader<E> {
             rules.count_not_encodable();
             return Event::Refused { direction, fallback: None };
         };
+        // What can't be rewritten and is spliced is software's.
+        let other = !input.is_spliced();
         match rules.create(&input, fallback, tables, turn.flows, *now_ms) {
             Attempt::Created(rule, visibility) => {
                 turn.asked += 1;
@@ -84,12 +86,12 @@ impl<E: Environment> Offloader<E> {
             }
             Attempt::Failed { asked } => {
                 turn.asked += 1;
-                let fallback = asked && rules.has_fallback();
+                let fallback = asked && other && rules.has_fallback();
                 Event::Failed { direction, fallback }
             }
             Attempt::Refused { asked, fallback } => {
                 turn.asked += usize::from(asked);
-                Event::Refused { direction, fallback }
+                Event::Refused { direction, fallback: fallback.filter(|_| other) }
             }
         }
     }

@@ -43,7 +43,7 @@ impl<E: Environment> Offloader<E> {
             let before = connection.footprint();
             connection.step(event, &mut commands);
             let after = connection.footprint();
-            self.count_footprint(before, after);
+            self.count_footprint(conn, before, after);
             for command in commands.drain(..) {
                 // Only the last command of a step has an answer.
                 next = self.execute(conn, command, turn.as_deref_mut());
@@ -53,7 +53,8 @@ impl<E: Environment> Offloader<E> {
     }
 
     /// Keeps the ports' counts of rules and waiting directions.
-    fn count_footprint(&mut self, before: Footprint, after: Footprint) {
+    fn count_footprint(&mut self, conn: ConnId, before: Footprint, after: Footprint) {
+        let spliced = conn.lent_number().is_some();
         for ((direction, old), new) in Direction::BOTH.into_iter().zip(before).zip(after) {
             if old == new {
                 continue;
@@ -62,6 +63,7 @@ impl<E: Environment> Offloader<E> {
                 let Some((port, installed)) = place else { continue };
                 if let Some(rules) = self.port_mut(port) {
                     rules.count_direction(direction, installed, delta);
+                    rules.count_spliced(if spliced && installed { delta } else { 0 });
                 }
             }
         }

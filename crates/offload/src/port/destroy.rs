@@ -95,7 +95,9 @@ impl PortRules {
         let visibility = label.owner.map(|(_, tag)| self.encoders.visibility(tag));
         if visibility == Some(Visibility::None) {
             // Packets that come from now on are in no later reading.
-            self.read_counters((&mut label.counted, label.account), &handle, flows);
+            let new = self.read_counters((&mut label.counted, label.account), &handle, flows);
+            let spliced = label.owner.is_some_and(|((conn, _), _)| conn.lent_number().is_some());
+            self.carried(new.filter(|_| spliced));
         }
         match self.rule_queue.destroy(flows, handle, label, now_ms) {
             Destroy::Done(label) => self.destroyed(label),

@@ -199,6 +199,13 @@ impl PortRules {
         Some(new)
     }
 
+    /// Notes what rules of spliced connections have sent on.
+    pub(super) fn carried(&mut self, new: Option<Counters>) {
+        let Counters { packets, bytes } = new.unwrap_or_default();
+        self.done.spliced_packets += packets;
+        self.done.spliced_bytes += bytes;
+    }
+
     /// The rules whose timeout has passed, says the card; now and then.
     pub(crate) fn aged(&mut self, flows: &mut dyn FlowPort, now_ms: u64) -> Vec<Owner> {
         if !self.entry_rules.ages

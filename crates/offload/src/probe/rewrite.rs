@@ -4,7 +4,7 @@ use dpdk::flow::RuleHandle;
 use dpdk::flow::{FlowError, FlowPort};
 use wire::{Mac, Transport};
 
-use crate::encode::rewrite::{entry, guards, rewrite_example, tunnel_example};
+use crate::encode::rewrite::{entry, guards, rewrite_example, spliced_example, tunnel_example};
 use crate::probe::ask;
 use crate::{FlowType, RewriteCapabilities, Style, TunnelType};
 
@@ -53,7 +53,8 @@ pub(crate) fn ask_rewrite(
             });
         }
         let tunnels = ask_tunnels(flows, style, &reached, left, reasons);
-        return Some(RewriteCapabilities { style, outputs: reached, types, tunnels });
+        let numbers = ask_numbers(flows, style, &reached, left, reasons);
+        return Some(RewriteCapabilities { style, outputs: reached, types, tunnels, numbers });
     }
     if let Some(error) = first_error {
         reasons.push(format!("no rewrite: {error}"));
@@ -98,6 +99,32 @@ fn take(
     match rewrite_example(style, kind, output) {
         Some(rule) => ask(flows, &rule, left),
         None => Ok(()),
+    }
+}
+
+/// Whether the card adds to the numbers of TCP.
+fn ask_numbers(
+    flows: &mut dyn FlowPort,
+    style: Style,
+    outputs: &[Option<u16>],
+    left: &mut Vec<RuleHandle>,
+    reasons: &mut Vec<String>,
+) -> bool {
+    let Some(rule) = spliced_example(style, outputs) else {
+        let why = "TCP flags and fragments are not matched";
+        reasons.push(format!("rewrite: connections of L7 agents stay in software: {why}"));
+        return false;
+    };
+    match ask(flows, &rule, left) {
+        Ok(()) => {
+            let text = "rewrite: the card adds to TCP sequence and acknowledgement numbers";
+            reasons.push(text.to_owned());
+            true
+        }
+        Err(error) => {
+            reasons.push(format!("rewrite: connections of L7 agents stay in software: {error}"));
+            false
+        }
     }
 }
 

@@ -40,6 +40,7 @@ use crate::verdict::{Verdict, Verdicts};
 pub(crate) mod act;
 pub(crate) mod exceptions;
 pub(crate) mod fragment;
+pub(crate) mod lent;
 pub(crate) mod matching;
 pub(crate) mod miss;
 pub(crate) mod parse;

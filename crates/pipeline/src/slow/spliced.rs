@@ -5,16 +5,16 @@
 use std::net::{IpAddr, SocketAddr};
 
 use conntrack::Key;
-use flow::{Account, BackendId, Direction, PortId, ServiceId, Transport};
+use flow::{Account, AdmissionPolicy, BackendId, Direction, PortId, ServiceId, Transport};
 use packet::PacketBuf;
 use service::{
     Backend, Directed, GroupId, HeaderChanges, HelloView, Reads, RequestView, Routed, Service,
 };
 use splice::{
-    Agent, Answer, Changes, Choice, Ends, Event, Fate, Hello, Inquiry, Passing, Peer, Record,
-    Refusal, Rejection, Request, Response, Speaks, Terms, Usage, World,
+    Agent, Answer, Changes, Choice, Constant, Ends, Event, Fate, Hello, Inquiry, Loan, Passing,
+    Peer, Record, Refusal, Rejection, Request, Response, Speaks, Terms, Usage, World,
 };
-use state::{Counter, Snapshot};
+use state::{Counter, Loans, Snapshot};
 use wire::{FlowKey, Headers, TcpFlags, decrement_ttl, ethernet, vlan};
 
 use crate::Outbox;
@@ -23,6 +23,7 @@ use crate::pipeline::{Settings, Stages};
 use crate::sample::Sample;
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
+use crate::slow::lent;
 use crate::slow::stateless::is_misplaced;
 use crate::slow::waiting::{Then, Waiting};
 use crate::source::is_client;
@@ -51,11 +52,15 @@ pub(crate) enum Sender {
 
 impl Spliced {
     /// For the worker with the number and among so many as `share` says.
-    pub(crate) fn new(snapshot: &Snapshot, settings: Settings, share: (usize, usize)) -> Self {
+    pub(crate) fn new(
+        (snapshot, loans): (&Snapshot, &Loans),
+        settings: Settings,
+        share: (usize, usize),
+    ) -> Self {
         let Settings { seed, log_sample, .. } = settings;
         let sample = Sample::new(log_sample);
         let mut spliced = Self { agent: None, seed, sample, share };
-        spliced.follow(snapshot);
+        spliced.follow(snapshot, loans);
         spliced
     }
 
@@ -109,13 +114,16 @@ impl Spliced {
 
     /// Takes up a new configuration. The agent's memory is taken here, once, and not for
     /// packets.
-    pub(crate) fn follow(&mut self, snapshot: &Snapshot) {
+    pub(crate) fn follow(&mut self, snapshot: &Snapshot, loans: &Loans) {
         let wanted = snapshot.services.services().iter().any(service::Service::is_spliced);
         if wanted && self.agent.is_none() {
             let secret = [self.seed, self.seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15];
             let records = if self.sample == Sample::new(0) { 0 } else { RECORDS };
             let settings = splice::Settings { secret, records, ..splice::Settings::default() };
             self.agent = Some(Box::new(Agent::new(settings)));
+            if snapshot.admit != AdmissionPolicy::Off {
+                loans.prepare();
+            }
         }
     }
 }
@@ -178,14 +186,21 @@ impl<B: PacketBuf> Stages<B> {
         }
     }
 
+    /// The agent, and what it needs where no packet has come in.
+    pub(crate) fn surrounded<'a, 'b, O>(
+        &'a mut self,
+        cx: &'a mut Context<'b, O>,
+    ) -> Option<(&'a mut Agent, Surroundings<'a, 'b, B, O>)> {
+        let Self { spliced, scheduling, acting, .. } = self;
+        let Spliced { agent: Some(agent), sample, .. } = spliced else { return None };
+        let (waiting, interface) = (&mut acting.waiting, flow::InterfaceId(0));
+        Some((agent, Surroundings { cx, scheduling, waiting, sample, interface }))
+    }
+
     /// What the agent does without packets.
     pub(crate) fn tick_spliced<O: Outbox<B>>(&mut self, cx: &mut Context<'_, O>) {
-        let Self { spliced, scheduling, acting, .. } = self;
-        let Spliced { agent: Some(agent), sample, .. } = spliced else { return };
-        let waiting = &mut acting.waiting;
-        let now_ms = cx.now_ms;
-        let interface = flow::InterfaceId(0);
-        agent.tick(now_ms, &mut Surroundings { cx, scheduling, waiting, sample, interface });
+        let Some((agent, mut surroundings)) = self.surrounded(cx) else { return };
+        agent.tick(surroundings.cx.now_ms, &mut surroundings);
         let Usage { connections, half_open, idle, headers, short_headers, bytes } = agent.usage();
         for (level, value) in [
             (Counter::HttpOpen, connections),
@@ -213,7 +228,7 @@ fn worker_of(client: SocketAddr, workers: usize) -> usize {
 }
 
 /// What surrounds the agent while it has a packet.
-struct Surroundings<'a, 'b, B, O> {
+pub(crate) struct Surroundings<'a, 'b, B, O> {
     cx: &'a mut Context<'b, O>,
     scheduling: &'a mut Scheduling,
     waiting: &'a mut Waiting<B>,
@@ -383,6 +398,18 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
         if !self.cx.out.log(record) {
             self.cx.count(Counter::AccessLogLost);
         }
+    }
+
+    fn lend(&mut self, constant: &Constant) -> Option<Loan> {
+        lent::lend(self.cx, constant)
+    }
+
+    fn remind(&mut self, loan: Loan) -> bool {
+        lent::remind(self.cx, loan)
+    }
+
+    fn take_back(&mut self, loan: Loan) -> bool {
+        lent::take_back(self.cx, loan)
     }
 
     fn count(&mut self, event: Event) {

@@ -1,7 +1,9 @@
 //! The rule that does all the work for one direction of a connection.
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use dpdk::flow::{Field, Ipv4Fields, Item, Match, PortFields, Rule, SetField};
+use dpdk::flow::{
+    Action, Field, Ipv4Fields, Item, Match, Modify, NumberField, PortFields, Rule, SetField,
+};
 use service::Delivery;
 use wire::{Encap, FlowKey, Mac, Rewrite, Transport};
 
@@ -14,6 +16,9 @@ use crate::groups::{self, CONNECTION_PRIORITY, CONNECTIONS};
 
 /// SYN, RST and FIN: packets with one of these are for software.
 const EVENTS: u8 = 0x07;
+/// Of a spliced connection, those without ACK too, and with a sign of congestion (ECE or
+/// CWR), which both sides may understand or one of them.
+const SPLICED: Field<u8> = Field { spec: 0x10, mask: EVENTS | 0x10 | 0xc0 };
 
 /// Everything a connection's rule is made from.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +33,8 @@ pub(super) struct RewriteRule<'a> {
     /// The number of the port it goes out of.
     pub(super) output: u16,
     pub(super) timeout_ms: u32,
+    /// What is added to the numbers of TCP, of a spliced connection.
+    pub(super) added: Option<[u32; 2]>,
 }
 
 /// A connection's rule and its shape; `None`: rules can't do that to packets.
@@ -35,7 +42,11 @@ pub(super) fn connection(made_of: &RewriteRule<'_>, style: Style) -> Option<(Rul
     let kind = FlowType::of(made_of.key).index();
     let mut rule = Rule::five_tuple(made_of.key, Vec::new());
     rule.attributes = groups::transfer(CONNECTIONS, CONNECTION_PRIORITY);
-    rule.pattern.iter_mut().for_each(|item| narrow(item, style));
+    let spliced = made_of.added.is_some();
+    if spliced && !(style.flags && style.fragments) {
+        return None;
+    }
+    rule.pattern.iter_mut().for_each(|item| narrow(item, style, spliced));
     let (source, to) = (made_of.next_hop.source, made_of.mac);
     let ipv6 = matches!(made_of.key, FlowKey::V6(_));
     let shape = match (made_of.delivery, made_of.tunnel) {
@@ -57,7 +68,8 @@ pub(super) fn connection(made_of: &RewriteRule<'_>, style: Style) -> Option<(Rul
             let sets = sets.into_iter().chain(macs);
             rule.actions = sets.map(|set| forward::write(set, style)).collect();
             rule.actions.push(forward::decrement(ipv6, style));
-            Shape::Rewrite { kind, sides }
+            rule.actions.extend(made_of.added.into_iter().flat_map(numbers));
+            Shape::Rewrite { kind, sides, spliced }
         }
     };
     rule.actions.extend(forward::send(style, Some(made_of.timeout_ms), made_of.output));
@@ -65,8 +77,9 @@ pub(super) fn connection(made_of: &RewriteRule<'_>, style: Style) -> Option<(Rul
 }
 
 /// Leaves events and fragments to software, as far as the driver can say that.
-fn narrow(item: &mut Item, style: Style) {
+fn narrow(item: &mut Item, style: Style, spliced: bool) {
     match item {
+        Item::Tcp(Match::Fields(PortFields { tcp_flags, .. })) if spliced => *tcp_flags = SPLICED,
         Item::Tcp(Match::Fields(PortFields { tcp_flags, .. })) if style.flags => {
             *tcp_flags = Field { spec: 0, mask: EVENTS };
         }
@@ -75,6 +88,13 @@ fn narrow(item: &mut Item, style: Style) {
         }
         _ => {}
     }
+}
+
+/// Adds to the numbers of TCP. Both actions are always there, so that all such rules have
+/// one form.
+fn numbers([sequence, acknowledgement]: [u32; 2]) -> [Action; 2] {
+    [(NumberField::TcpSequence, sequence), (NumberField::TcpAcknowledgement, acknowledgement)]
+        .map(|(field, by)| Action::ModifyField(Modify::AddNumber(field, by)))
 }
 
 /// What is written of addresses and ports.
