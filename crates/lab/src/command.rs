@@ -187,6 +187,12 @@ pub enum LabCommand {
         /// How long real clients go on beside the slow ones
         #[arg(long, default_value_t = 30, requires = "slow")]
         seconds: u64,
+        /// Long downloads with this encoding, and which share of their bytes the NIC sends on; nothing else
+        #[arg(long, value_enum, conflicts_with_all = ["long", "faulty", "compare", "slow"])]
+        encoding: Option<EncodingChoice>,
+        /// Bytes of a long download
+        #[arg(long, default_value_t = 100_000_000, requires = "encoding")]
+        bytes: usize,
     },
     /// Terminate TLS: curl, wrk and openssl through HNLB, certificates exchanged under load, bodies over good and bad links
     Https {
@@ -314,9 +320,11 @@ impl LabCommand {
             }
             Self::Crash { mode, connections } => crash::run(binary, &stop, mode, connections),
             Self::Xdp => xdp::run(binary, &stop),
-            Self::Http { long, faulty, seed, compare, slow, flood, seconds } => {
+            Self::Http { long, faulty, seed, compare, slow, flood, seconds, encoding, bytes } => {
                 let slow = slow.map(|clients| http::Slow { clients, flood, seconds });
-                http::run(binary, &stop, &http::Wanted { long, faulty, seed, compare, slow })
+                let downloads = encoding.map(|encoding| http::Downloads { encoding, bytes, seed });
+                let wanted = http::Wanted { long, faulty, seed, compare, slow, downloads };
+                http::run(binary, &stop, &wanted)
             }
             Self::Https { long, faulty, seed, swaps } => {
                 https::run(binary, &stop, &https::Wanted { long, faulty, seed, swaps })

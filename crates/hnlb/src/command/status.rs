@@ -123,6 +123,7 @@ fn head(page: &mut String, status: &Status) {
             let _ = writeln!(page, "               {} {packets}", port.name);
         }
     }
+    sent_on_by_nic(page, status);
     let _ = writeln!(
         page,
         "connections  {} open, {} ever, room for {} IPv4 and {} IPv6",
@@ -131,6 +132,21 @@ fn head(page: &mut String, status: &Status) {
         status.connections.capacity,
         status.connections.capacity_v6
     );
+}
+
+/// What the NIC does for services with `protocol = "http"` and `"tls"`, if it has done
+/// anything.
+fn sent_on_by_nic(page: &mut String, status: &Status) {
+    let count = |name: &str| status.offload.get(name).copied().unwrap_or_default();
+    if count("spliced_packets") + count("rules_spliced") > 0 {
+        let _ = writeln!(
+            page,
+            "  spliced    {} packets, {} bytes of responses sent on by the NIC, {} rules",
+            count("spliced_packets"),
+            count("spliced_bytes"),
+            count("rules_spliced")
+        );
+    }
 }
 
 fn admission(page: &mut String, status: &Status) {

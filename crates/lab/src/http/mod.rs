@@ -3,6 +3,7 @@
 //! loses, repeats, delays and reorders; each request must reach a backend of its route.
 
 mod checks;
+mod downloads;
 mod logged;
 pub(crate) mod parity;
 mod proxied;
@@ -14,9 +15,10 @@ use flow::Encoding;
 
 use crate::config::LabRun;
 use crate::faulty::{Faults, FaultyLink, Tally};
-use crate::topology::{BACKENDS, CLIENTS, Family, WEB_BACKEND_PORT, WEB_PORT, vip};
+use crate::topology::{BACKENDS, CLIENTS, Family, Host, WEB_BACKEND_PORT, WEB_PORT, vip};
 use crate::{Balancer, Lab, LabError, LabOptions, Stop, host};
 
+pub(crate) use downloads::Wanted as Downloads;
 pub(crate) use slow::Wanted as Slow;
 
 /// What the links of the first client and of two backends do in the second part, in both
@@ -35,6 +37,8 @@ pub(crate) struct Wanted {
     pub(crate) compare: bool,
     /// Nothing but slow clients and a flood beside real ones.
     pub(crate) slow: Option<slow::Wanted>,
+    /// Nothing but long downloads, of which the card carries what it can.
+    pub(crate) downloads: Option<downloads::Wanted>,
 }
 
 /// Runs HNLB's program at `binary` and prints a line for each check. True if all passed.
@@ -48,6 +52,9 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     }
     if let Some(wanted) = wanted.slow {
         return slow::run(binary, stop, wanted);
+    }
+    if let Some(wanted) = wanted.downloads {
+        return downloads::run(binary, stop, wanted);
     }
     for (program, package) in [("curl", "curl"), ("wrk", "wrk"), ("openssl", "openssl")] {
         if !host::has(program) {
@@ -92,19 +99,24 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     Ok(failures == 0 && ended)
 }
 
+/// Whose links are bad in the second part.
+const BAD: [&Host; 3] = [&CLIENTS[0], &BACKENDS[1], &BACKENDS[3]];
+
+/// Bad links of the client, and of two backends.
+fn bad_links(lab: &Lab, seed: u64) -> Result<Vec<FaultyLink>, LabError> {
+    BAD.into_iter()
+        .zip(seed..)
+        .map(|(host, seed)| FaultyLink::insert(lab, host, FAULTS, seed))
+        .collect()
+}
+
 /// Moves bodies over bad links of the client, and of the backends that send and store
 /// them.
 fn bad_link(lab: &Lab, run: &mut checks::Run<'_>, seed: u64) -> Result<(), LabError> {
-    let hosts = [&CLIENTS[0], &BACKENDS[1], &BACKENDS[3]];
-    let links: Result<Vec<_>, _> = hosts
-        .into_iter()
-        .zip(seed..)
-        .map(|(host, seed)| FaultyLink::insert(lab, host, FAULTS, seed))
-        .collect();
-    let links = links?;
+    let links = bad_links(lab, seed)?;
     run.bodies("bad link")?;
     run.tls_body("bad link")?;
-    for (host, link) in hosts.iter().zip(links) {
+    for (host, link) in BAD.iter().zip(links) {
         let [out, back] = link.remove(lab)?;
         for (way, tally) in [("from", out), ("to", back)] {
             let Tally { sent, lost, repeated, late } = tally;
