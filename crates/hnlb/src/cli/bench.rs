@@ -219,13 +219,18 @@ pub(crate) struct BenchCryptoArgs {
 /// `hnlb bench http`
 #[derive(Debug, Args)]
 pub(crate) struct BenchHttpArgs {
+    /// Measure TLS instead, which all three end: full and resumed handshakes, requests on
+    /// connections that last, and these beside a flood of handshakes.
+    #[arg(long)]
+    pub(crate) tls: bool,
     /// Measure fewer and shorter points: a functional check within two minutes.
     #[arg(long)]
     pub(crate) quick: bool,
     /// How often each point is measured [default: 3, with --quick 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
-    /// Write http.json, the plots and http.html into this directory.
+    /// Write http.json, the plots and http.html into this directory; with --tls https.json
+    /// and https.html.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print one JSON object per row instead of the tables, as each is there.

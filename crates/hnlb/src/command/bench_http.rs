@@ -9,7 +9,7 @@ use crate::cli::BenchHttpArgs;
 use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &BenchHttpArgs) -> CommandResult {
-    let BenchHttpArgs { quick, rounds, ref out, json } = *args;
+    let BenchHttpArgs { quick, rounds, ref out, json, .. } = *args;
     let options = Options { quick, rounds: rounds.unwrap_or(if quick { 1 } else { 3 }) };
     let mut tell = |measured: &Row| {
         let line = serde_json::to_string(&row(measured)).unwrap_or_default();

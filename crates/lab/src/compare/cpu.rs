@@ -16,6 +16,23 @@ pub(crate) fn process_ns(pid: u32) -> Result<u64, LabError> {
     process(&text).ok_or_else(|| bad(&file, &text))
 }
 
+/// Nanoseconds that those threads of a process have run whose names begin with one of
+/// `names` (the first field of `/proc/PID/task/TID/schedstat`).
+pub(crate) fn threads_ns(pid: u32, names: &[&str]) -> Result<u64, LabError> {
+    let dir = format!("/proc/{pid}/task");
+    let tasks = std::fs::read_dir(&dir).map_err(LabError::io(format!("read {dir}")))?;
+    let mut sum = 0;
+    for task in tasks.flatten() {
+        let of = |file: &str| read(&task.path().join(file).display().to_string());
+        if names.iter().any(|name| of("comm").is_ok_and(|own| own.starts_with(name))) {
+            let text = of("schedstat")?;
+            let run = text.split_ascii_whitespace().next().and_then(|own| own.parse::<u64>().ok());
+            sum += run.ok_or_else(|| bad(&dir, &text))?;
+        }
+    }
+    Ok(sum)
+}
+
 fn process(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);

@@ -15,7 +15,7 @@ mod table;
 use std::path::Path;
 
 pub use contender::Contender;
-pub(crate) use cpu::process_ns;
+pub(crate) use cpu::{process_ns, threads_ns};
 pub use measured::Measured;
 pub(crate) use measured::busy_ns;
 

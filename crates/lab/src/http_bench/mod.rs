@@ -14,13 +14,12 @@ use std::fs;
 use std::path::Path;
 
 pub use proxy::System;
-pub(crate) use proxy::start_haproxy;
+pub(crate) use proxy::{Running, start_haproxy};
 pub use row::Row;
 
 use crate::load::{Connections, HttpLoad};
 use crate::topology::BACKENDS;
 use crate::{Lab, LabError, LabOptions, Stop, host};
-use proxy::Running;
 
 /// Connections at a time.
 const OPEN: u32 = 16;
@@ -84,7 +83,7 @@ pub fn run(
 }
 
 /// Every backend has every body.
-fn write_bodies(lab: &Lab, sizes: &[usize]) -> Result<(), LabError> {
+pub(crate) fn write_bodies(lab: &Lab, sizes: &[usize]) -> Result<(), LabError> {
     for host in &BACKENDS {
         for &bytes in sizes {
             let path = lab.dir().join(host.name).join("html").join(format!("body{bytes}"));

@@ -53,6 +53,9 @@ impl System {
         Self::Nginx(false),
     ];
 
+    /// Those that add fields to requests.
+    pub(crate) const WITH_FIELDS: [Self; 3] = [Self::Hnlb, Self::Haproxy(true), Self::Nginx(true)];
+
     /// Its name in tables and rows.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -83,8 +86,8 @@ impl System {
                 let pid = started.pid();
                 (Some(started), pid)
             }
-            Self::Haproxy(inserts) => (None, proxy(lab, self, &haproxy(inserts))?),
-            Self::Nginx(inserts) => (None, proxy(lab, self, &nginx(inserts, lab.dir()))?),
+            Self::Haproxy(inserts) => (None, proxy(lab, self, &haproxy(inserts), WEB_PORT)?),
+            Self::Nginx(inserts) => (None, proxy(lab, self, &nginx(inserts, lab.dir()), WEB_PORT)?),
         };
         Ok(Running { system: self, balancer, pid })
     }
@@ -117,8 +120,34 @@ impl Reading {
 }
 
 impl Running {
-    pub(super) const fn system(&self) -> System {
+    /// HNLB, which has been started.
+    pub(crate) const fn hnlb(balancer: Balancer) -> Self {
+        let pid = balancer.pid();
+        Self { system: System::Hnlb, balancer: Some(balancer), pid }
+    }
+
+    /// Starts HAProxy or nginx in the place of HNLB, with the configuration `text`; it
+    /// listens at `port` of the VIP.
+    pub(crate) fn proxy(
+        lab: &mut Lab,
+        system: System,
+        text: &str,
+        port: u16,
+    ) -> Result<Self, LabError> {
+        let pid = proxy(lab, system, text, port)?;
+        Ok(Self { system, balancer: None, pid })
+    }
+
+    pub(crate) const fn system(&self) -> System {
         self.system
+    }
+
+    pub(crate) const fn balancer(&self) -> Option<&Balancer> {
+        self.balancer.as_ref()
+    }
+
+    pub(crate) const fn pid(&self) -> u32 {
+        self.pid
     }
 
     pub(super) fn read(&self, lab: &Lab) -> Result<Reading, LabError> {
@@ -128,7 +157,7 @@ impl Running {
         }
     }
 
-    pub(super) fn check(&self, lab: &mut Lab) -> Result<(), LabError> {
+    pub(crate) fn check(&self, lab: &mut Lab) -> Result<(), LabError> {
         match &self.balancer {
             Some(balancer) => balancer.check(lab),
             None => Ok(()),
@@ -220,11 +249,11 @@ fn nginx(inserts: bool, dir: &Path) -> String {
 /// Starts HAProxy in the place of HNLB, with this configuration; it listens at the VIP.
 pub(crate) fn start_haproxy(lab: &mut Lab, text: &str) -> Result<Running, LabError> {
     let system = System::Haproxy(true);
-    let pid = proxy(lab, system, text)?;
-    Ok(Running { system, balancer: None, pid })
+    Running::proxy(lab, system, text, WEB_PORT)
 }
 
-fn proxy(lab: &mut Lab, system: System, text: &str) -> Result<u32, LabError> {
+/// Starts a proxy with the configuration `text` and waits until it listens at `port`.
+fn proxy(lab: &mut Lab, system: System, text: &str, port: u16) -> Result<u32, LabError> {
     netns::script(&lab.netns(BALANCER), HERE, lab.stop())?;
     let name = format!("{}-proxy", system.name());
     let file = lab.dir().join(format!("{name}.cfg"));
@@ -236,7 +265,7 @@ fn proxy(lab: &mut Lab, system: System, text: &str) -> Result<u32, LabError> {
     };
     let pid = lab.spawn(BALANCER, &name, argv)?;
     let deadline = Instant::now() + PATIENCE;
-    while !lab::listening("tcp", WEB_PORT, &[""], pid) {
+    while !lab::listening("tcp", port, &[""], pid) {
         let ended = lab.ended(pid);
         if ended.is_some() || Instant::now() >= deadline {
             let log = log_tail(&lab.log(&name));

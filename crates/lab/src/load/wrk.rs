@@ -124,14 +124,22 @@ impl HttpLoad<'_> {
         server: SocketAddr,
         path: &str,
     ) -> Result<HttpResult, LabError> {
+        self.run_url(lab, client, &url(server.ip(), server.port(), path))
+    }
+
+    /// As [`HttpLoad::run_at`], with requests for a whole URL, of `http` or `https`.
+    ///
+    /// # Errors
+    /// As [`HttpLoad::run`].
+    pub fn run_url(&self, lab: &Lab, client: &str, url: &str) -> Result<HttpResult, LabError> {
         let script = lab.shared_file("wrk.lua", SCRIPT)?;
         let (c, d) = (format!("-c{}", self.connections), format!("-d{}s", self.length.seconds()));
-        let (url, pause) = (url(server.ip(), server.port(), path), self.pause_ms.to_string());
+        let pause = self.pause_ms.to_string();
         let mut argv = vec!["wrk", "-t1", &c, &d, "--timeout", "10s", "-s", &script];
         if self.use_ == Connections::Short {
             argv.extend(["-H", "Connection: close"]);
         }
-        argv.push(&url);
+        argv.push(url);
         if self.pause_ms > 0 {
             argv.extend(["--", &pause]);
         }

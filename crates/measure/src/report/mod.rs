@@ -8,6 +8,7 @@ mod figures;
 mod goals;
 pub(crate) mod html;
 mod http;
+mod https;
 mod laslb;
 mod machine;
 pub(crate) mod plot;
@@ -23,6 +24,7 @@ pub use claims::{Claim, claims};
 pub use figures::{Figure, figures};
 pub use goals::{Goal, Verdict, goals};
 pub use http::{HttpRow, http_text, write_http};
+pub use https::{HttpsRow, https_text, write_https};
 pub use laslb::{laslb_text, write_laslb};
 pub use machine::Machine;
 pub use points::{

@@ -11,7 +11,9 @@ use measure::report::{Findings, Machine, Report};
 use measure::table::{self, Options};
 use measure::{Effort, Figure, Part, Progress, Share, System, Testbed};
 
-use super::{bench_admission, bench_crypto, bench_http, bench_laslb, bench_xdp, bench_xenoflow};
+use super::{
+    bench_admission, bench_crypto, bench_http, bench_https, bench_laslb, bench_xdp, bench_xenoflow,
+};
 use crate::cli::{
     BenchCommand, BenchCompareArgs, BenchPaperArgs, BenchPartArgs, BenchRunArgs, BenchTableArgs,
 };
@@ -36,6 +38,7 @@ pub(crate) fn run(command: BenchCommand) -> CommandResult {
         BenchCommand::Table(args) => table(args),
         BenchCommand::Xenoflow(args) => bench_xenoflow::run(&args),
         BenchCommand::Crypto(args) => bench_crypto::run(&args),
+        BenchCommand::Http(args) if args.tls => bench_https::run(&args),
         BenchCommand::Http(args) => bench_http::run(&args),
         BenchCommand::Laslb(args) => bench_laslb::run(&args),
         BenchCommand::Xdp(args) => bench_xdp::run(&args),
