@@ -22,6 +22,7 @@ fn tls() -> Tls {
         oldest: Version::Tls12,
         tickets: TicketKey::new([1; 32]),
         client_ca: None,
+        client_crl: None,
         client_required: false,
     })
     .unwrap()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a service with the protocol `https` speaks TLS with its backends, and which certificates it believes.
+/// How a service that terminates TLS speaks it with its backends, and which certificates it believes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackendTls {

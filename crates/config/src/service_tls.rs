@@ -7,16 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::text;
 
-/// How a service with the protocol `https` speaks TLS with its clients.
+/// How a service that terminates TLS speaks it with its clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceTls {
     /// The oldest version that is spoken.
     #[serde(default)]
     pub min_version: TlsVersion,
-    /// Whether clients may speak HTTP/2, which they ask for by ALPN. Backends are spoken to in HTTP/1.1.
+    /// Whether clients may speak HTTP/2, which they ask for by ALPN. Backends are spoken to in HTTP/1.1. Only with the protocol `https`.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub http2: bool,
+    /// The protocols that clients may agree upon by ALPN, by preference; those of the service's routes come behind them. Without any, what clients ask for is passed over. Only with the protocol `tls`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alpn: Vec<String>,
     /// The file with the key of session tickets: 32 bytes, or 64 hexadecimal digits; readable by nobody but its owner. Instances with the same key take each other's tickets. Without a file the key is random, and ends with the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket_key: Option<PathBuf>,
@@ -26,7 +29,13 @@ pub struct ServiceTls {
     /// Whether clients without a certificate of `client_ca` are refused.
     #[serde(default = "yes")]
     pub client_required: bool,
-    /// For how long browsers are told to ask for the host by HTTPS only, as the field Strict-Transport-Security says it (RFC 6797). A backend that sends the field itself is not contradicted.
+    /// The lists of certificates that the authorities of `client_ca` have revoked, as PEM. A client whose authority has no list in the file is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_crl: Option<PathBuf>,
+    /// Whether backends get a client's certificate itself in the field Client-Cert (RFC 9440), beside the fields X-Client-Cert-Subject, -Serial and -Fingerprint. Only with the protocol `https`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forward_client_certificate: bool,
+    /// For how long browsers are told to ask for the host by HTTPS only, as the field Strict-Transport-Security says it (RFC 6797). A backend that sends the field itself is not contradicted. Only with the protocol `https`.
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "87600h"))]
     pub hsts: Option<Duration>,
@@ -82,33 +91,29 @@ impl ServiceTls {
             .collect()
     }
 
-    /// A service's side of handshakes. A key of tickets that no file gives is `random`.
+    /// A service's side of handshakes, with the protocols `alpn` by preference. A key of
+    /// tickets that no file gives is `random`.
     ///
     /// # Errors
     /// A file, and what is wrong with it.
-    pub fn server(&self, random: &tls::TicketKey) -> Result<tls::Tls, String> {
+    pub fn server(&self, random: &tls::TicketKey, alpn: Vec<String>) -> Result<tls::Tls, String> {
         let tickets = match &self.ticket_key {
             None => random.clone(),
             Some(path) => tls::TicketKey::read(path).map_err(|error| error.to_string())?,
         };
         let settings = tls::ServerSettings {
             certificates: self.certificates(),
-            alpn: self.alpn(),
+            alpn,
             oldest: match self.min_version {
                 TlsVersion::Tls12 => tls::Version::Tls12,
                 TlsVersion::Tls13 => tls::Version::Tls13,
             },
             tickets,
             client_ca: self.client_ca.clone(),
+            client_crl: self.client_crl.clone(),
             client_required: self.client_required,
         };
         tls::Tls::new(settings).map_err(|error| error.to_string())
-    }
-
-    /// The protocols that clients may speak, by preference.
-    fn alpn(&self) -> Vec<String> {
-        let all = if self.http2 { ["h2", "http/1.1"].as_slice() } else { &["http/1.1"] };
-        all.iter().map(|own| (*own).to_owned()).collect()
     }
 
     /// The field Strict-Transport-Security.

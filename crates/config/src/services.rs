@@ -113,10 +113,13 @@ pub struct Service {
     /// The header that each connection to a backend begins with, and which says who the client is; none without it. Backends must expect it. Only with the protocols `http`, `https`, `tls` and `tcp`, and the mode `nat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// How TLS is terminated. Only with the protocol `https`, which needs it.
+    /// Whether TLS ends at HNLB, which has the certificates in `tls`, and backends get what is in its records, as it is. Only with the protocol `tls`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub terminate: bool,
+    /// How TLS is terminated. Only with the protocol `https`, or with `terminate`, which need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServiceTls>,
-    /// How TLS is spoken with backends, which are spoken to in the clear without it. Only with the protocol `https`.
+    /// How TLS is spoken with backends, which are spoken to in the clear without it. Only with the protocol `https`, or with `terminate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_tls: Option<BackendTls>,
     /// What becomes of the fields of requests. Only with the protocols `http` and `https`.
@@ -159,6 +162,33 @@ impl Service {
     #[must_use]
     pub fn tunnel(&self) -> Option<wire::Tunnel> {
         wire::Tunnel::of(self.mode, self.tunnel_port)
+    }
+
+    /// Whether TLS of its clients ends here.
+    #[must_use]
+    pub const fn terminates(&self) -> bool {
+        match self.protocol {
+            Protocol::Https => true,
+            Protocol::Tls => self.terminate,
+            Protocol::Tcp | Protocol::Udp | Protocol::Http => false,
+        }
+    }
+
+    /// The protocols that its clients may agree upon by ALPN, by preference.
+    #[must_use]
+    pub fn alpn(&self) -> Vec<String> {
+        let Some(tls) = &self.tls else { return Vec::new() };
+        if self.protocol == Protocol::Https {
+            let all = if tls.http2 { ["h2", "http/1.1"].as_slice() } else { &["http/1.1"] };
+            return all.iter().map(|own| (*own).to_owned()).collect();
+        }
+        let mut all = tls.alpn.clone();
+        for protocol in self.routes.iter().filter_map(|route| route.alpn.as_ref()) {
+            if !all.contains(protocol) {
+                all.push(protocol.clone());
+            }
+        }
+        all
     }
 }
 

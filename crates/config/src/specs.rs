@@ -52,6 +52,7 @@ impl Config {
                 reads: match service.protocol {
                     Protocol::Http => Reads::Requests,
                     Protocol::Https => Reads::SealedRequests,
+                    Protocol::Tls if service.terminate => Reads::SealedBytes,
                     Protocol::Tls => Reads::Hellos,
                     Protocol::Tcp | Protocol::Udp => Reads::Nothing,
                 },

@@ -10,11 +10,13 @@ use std::time::Duration;
 use dpdk::{Mbuf, Mempool};
 use flow::{HopId, ServiceId, Transport};
 use packet::PacketBuf;
-use service::{Backend, HeaderChanges, RequestView, Routed, Service, WorkerScheduleState};
-use splice::{Changes, Inquiry, Refusal, Request};
+use service::{
+    Backend, Directed, HeaderChanges, HelloView, RequestView, Routed, Service, WorkerScheduleState,
+};
+use splice::{Changes, Inquiry, Refusal, Rejection, Request};
 use state::{Counter, Counters, Shared, Snapshot};
-use terminate::{Event, Route, Segment, Settings, Terminator, Terms, World};
-use tls::{Finished, Pool, Refused, Started};
+use terminate::{Event, Route, Segment, Settings, Terminator, Terms, Wish, World};
+use tls::{ClientRefusal, Finished, Pool, Refused, Started};
 use wire::{FlowKey, Headers, TcpFlags, ethernet, vlan};
 
 use crate::clock::Clock;
@@ -290,6 +292,21 @@ impl World for Surroundings {
         chosen.map(|own| Route::Backend { backend: at(own), sticks }).ok_or(Refusal::NoBackend)
     }
 
+    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<SocketAddr, Rejection> {
+        let Inquiry { service, ends: [client, vip], tried, .. } = *inquiry;
+        let service = self.snapshot.services.service(service).ok_or(Rejection::NoBackend)?;
+        let group = match service.direct(&Wished(wish)).ok_or(Rejection::NoBackend)? {
+            Directed::Group(group) => group,
+            Directed::NoProtocol => return Err(Rejection::NoProtocol),
+            Directed::NoRoute => return Err(Rejection::NoRoute),
+        };
+        let at = |own: &Backend| SocketAddr::new(own.address, own.port.unwrap_or(vip.port()));
+        let flow = Self::key(client, vip).ok_or(Rejection::NoBackend)?;
+        let is_tried = |own: &Backend| tried.contains(&at(own));
+        let chosen = service.schedule_in(group, &flow, &mut self.schedule, &is_tried);
+        chosen.map(at).ok_or(Rejection::NoBackend)
+    }
+
     fn request_changes(&self, service: ServiceId) -> Changes<'_> {
         let service = self.snapshot.services.service(service);
         service.and_then(Service::request_changes).map(changes).unwrap_or_default()
@@ -345,11 +362,15 @@ impl World for Surroundings {
             Event::Http2 => Counter::HttpsHttp2,
             Event::Flood => Counter::HttpsFlood,
             Event::HandshakeFailed => Counter::HttpsFailed,
+            Event::ClientRefused(refusal) => of_client(refusal),
             Event::HandshakeRefused => Counter::HttpsRefused,
             Event::HandshakeSlow => Counter::HttpsSlow,
             Event::BadRecord => Counter::HttpsBadRecord,
             Event::Request => Counter::HttpsRequests,
             Event::Refused(_) => Counter::HttpsErrors,
+            Event::Directed => Counter::HttpsDirected,
+            Event::Rejected(_) => Counter::HttpsRejected,
+            Event::Cut => Counter::HttpsCut,
             Event::Answered(_) => Counter::HttpsAnswered,
             Event::BackendFailed => Counter::HttpsBackendFailed,
             Event::NoRoom => Counter::HttpsNoRoom,
@@ -360,8 +381,32 @@ impl World for Surroundings {
     }
 }
 
+const fn of_client(refusal: ClientRefusal) -> Counter {
+    match refusal {
+        ClientRefusal::Missing => Counter::HttpsClientMissing,
+        ClientRefusal::Expired => Counter::HttpsClientExpired,
+        ClientRefusal::Untrusted => Counter::HttpsClientUntrusted,
+        ClientRefusal::Revoked => Counter::HttpsClientRevoked,
+        ClientRefusal::Unlisted => Counter::HttpsClientUnlisted,
+        ClientRefusal::Invalid => Counter::HttpsClientInvalid,
+    }
+}
+
 fn changes(HeaderChanges { set, add, remove }: &HeaderChanges) -> Changes<'_> {
     Changes { set, add, remove }
+}
+
+/// What a client has asked for in its handshake, as routes read it.
+struct Wished<'a>(&'a Wish<'a>);
+
+impl HelloView for Wished<'_> {
+    fn name(&self) -> &str {
+        self.0.name.unwrap_or_default()
+    }
+
+    fn offers(&self, protocol: &str) -> bool {
+        self.0.protocol == Some(protocol)
+    }
 }
 
 /// A request as routes read it.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use config::{BackendTls, Config};
-use terminate::Terms;
+use flow::Protocol;
+use terminate::{Carries, Terms};
 use tls::TicketKey;
 
 /// By the service's name.
@@ -38,14 +39,20 @@ impl TlsTerms {
     pub(crate) fn read(&self, config: &Config) -> Result<ByName, String> {
         let mut all = ByName::new();
         for service in &config.services {
-            let Some(own) = &service.tls else { continue };
+            let Some(own) = service.tls.as_ref().filter(|_| service.terminates()) else { continue };
             let failed = |error: String| format!("service '{}': {error}", service.name);
             let random = self.tickets.as_ref();
             let random = random.ok_or_else(|| failed("the system has no random key".to_owned()))?;
-            let tls = own.server(random).map_err(failed)?;
+            let tls = own.server(random, service.alpn()).map_err(failed)?;
             let backends = service.backend_tls.as_ref().map(BackendTls::client).transpose();
             let backends = backends.map_err(|error| failed(error.to_string()))?;
-            let terms = Terms { tls, hsts: own.strict_transport(), backends };
+            let carries = match service.protocol {
+                Protocol::Tls => Carries::Bytes,
+                _ => Carries::Requests,
+            };
+            let (hsts, whole_certificate) =
+                (own.strict_transport(), own.forward_client_certificate);
+            let terms = Terms { tls, hsts, backends, carries, whole_certificate };
             all.insert(service.name.clone(), Arc::new(terms));
         }
         Ok(all)

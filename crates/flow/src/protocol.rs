@@ -11,7 +11,7 @@ words! {
         Udp => "udp",
         /// Requests of HTTP/1 (RFC 9112) over TCP: HNLB answers the client's SYN itself, reads the request, and chooses the backend by it.
         Http => "http",
-        /// Connections over TCP that begin with TLS (RFC 8446): HNLB answers the client's SYN itself, reads the ClientHello, and chooses the backend by the server name and the ALPN protocols in it. Nothing is decrypted.
+        /// Connections over TCP that begin with TLS (RFC 8446): HNLB answers the client's SYN itself, reads the ClientHello, and chooses the backend by the server name and the ALPN protocols in it. Nothing is decrypted, unless the service has `terminate`: then HNLB has the certificates, and backends get what is in the records.
         Tls => "tls",
         /// Requests of HTTP/1 over TLS (RFC 9110 section 4.2.2): HNLB has the certificates, ends TCP and TLS towards the client, and sends the requests to backends over TCP.
         Https => "https",

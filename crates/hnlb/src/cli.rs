@@ -56,6 +56,9 @@ pub(crate) enum Command {
     /// Serve the control API for `hnlb run`, which starts this command itself.
     #[command(hide = true)]
     Api(ApiArgs),
+    /// Keep the private keys for `hnlb run`, which starts this command itself.
+    #[command(hide = true)]
+    Keys,
     /// Check a configuration file and list every error in it.
     Check(CheckArgs),
     /// Show the state and the counters of a running load balancer.

@@ -5,6 +5,7 @@ mod cli;
 mod cli_nf;
 mod command;
 mod control_process;
+mod key_process;
 mod output;
 mod secrecy;
 mod stop;
@@ -41,6 +42,7 @@ fn dispatch(command: Command, log_format: LogFormat) -> CommandResult {
     match command {
         Command::Run(args) => command::run::run(&args, log_format),
         Command::Api(args) => command::api::run(&args),
+        Command::Keys => command::keys::run(),
         Command::Check(args) => command::check::run(&args),
         Command::Status(args) => command::status::run(&args),
         Command::Top(args) => command::top::run(&args),

@@ -1,11 +1,14 @@
-//! What keeps private keys in the memory of this process: no core dump, no debugger but
-//! root's, and no page of it on a disk.
+//! What keeps secrets in the memory of a process: no core dump, no debugger but root's, and
+//! no page of it on a disk.
 use config::Config;
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
-/// Guards the process if it reads private keys, before it does. What the system refuses is
-/// logged, with what would allow it.
+/// Guards the process if it terminates TLS, before it does: it has the secrets of
+/// connections and of tickets. What the system refuses is logged, with what would allow it.
 pub(crate) fn guard(config: &Config) {
     if config.services.iter().any(|service| service.tls.is_some()) {
         guard_process();
@@ -13,17 +16,51 @@ pub(crate) fn guard(config: &Config) {
 }
 
 fn guard_process() {
+    undumpable();
+    lock_memory();
+}
+
+fn undumpable() {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!("a core dump of this process would have the private keys: {error}");
+        tracing::warn!("a core dump of this process would have secrets of TLS: {error}");
     }
+}
+
+fn lock_memory() {
     // Pages that are not used yet are locked when they are: DPDK maps much that it never
     // touches.
     let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(error) = mlockall(all) {
         tracing::warn!(
-            "private keys may get to swap: the memory cannot be locked: {error}; allow it with \
+            "secrets of TLS may get to swap: the memory cannot be locked: {error}; allow it with \
              LimitMEMLOCK=infinity in the unit, or with CAP_IPC_LOCK"
         );
+    }
+}
+
+/// Takes from a process that has private keys all that it does not need for reading files
+/// of its user and signing: core dumps, swap, and the powers of root.
+pub(crate) fn withdraw() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let mut refused = vec![("no core dumps", setrlimit(Resource::Core, none))];
+    if geteuid().is_root() {
+        // Without the powers of root memory is locked up to a limit.
+        let all = Rlimit { current: None, maximum: None };
+        refused.push(("locked memory", setrlimit(Resource::Memlock, all)));
+    }
+    lock_memory();
+    if geteuid().is_root() {
+        // Keys may be files of another user.
+        let (reads, no) = (CapabilitySet::DAC_READ_SEARCH, CapabilitySet::empty());
+        let sets = CapabilitySets { effective: reads, permitted: reads, inheritable: no };
+        refused.push(("no capability but reading files", set_capabilities(None, sets)));
+    }
+    refused.push(("no new powers", set_no_new_privs(true)));
+    undumpable();
+    for (what, result) in refused {
+        if let Err(error) = result {
+            tracing::warn!("the process of the private keys: {what}: {error}");
+        }
     }
 }
 

@@ -36,6 +36,7 @@ mod host;
 mod http;
 pub mod http_bench;
 mod https;
+pub mod https_bench;
 mod idle;
 mod kernel;
 mod lab;

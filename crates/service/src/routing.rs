@@ -54,10 +54,20 @@ pub enum Reads {
     Requests,
     /// Requests of HTTP in TLS, which ends here as TCP does.
     SealedRequests,
+    /// The ClientHello of TLS, which ends here as TCP does; what is in its records is not
+    /// read.
+    SealedBytes,
     /// The ClientHello of TLS, which is not decrypted.
     Hellos,
     /// Nothing: there are no rules.
     Nothing,
+}
+
+impl Reads {
+    /// Whether TLS ends here.
+    pub(crate) const fn is_sealed(self) -> bool {
+        matches!(self, Self::SealedRequests | Self::SealedBytes)
+    }
 }
 
 /// What becomes of the fields of a header. All are names and values as a header has them.

@@ -358,14 +358,14 @@ impl Service {
     #[inline]
     #[must_use]
     pub fn is_spliced(&self) -> bool {
-        self.reads().is_some_and(|reads| reads != Reads::SealedRequests)
+        self.reads().is_some_and(|reads| !reads.is_sealed())
     }
 
     /// Whether TCP and TLS of its clients end here.
     #[inline]
     #[must_use]
     pub fn is_terminated(&self) -> bool {
-        self.reads() == Some(Reads::SealedRequests)
+        self.reads().is_some_and(Reads::is_sealed)
     }
 
     pub(crate) const fn routing(&self) -> Option<&Routing> {

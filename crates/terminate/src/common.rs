@@ -4,7 +4,7 @@ use std::hash::Hasher as _;
 use std::net::SocketAddr;
 
 use siphasher::sip::SipHasher13;
-use tls::BackendTls;
+use tls::BackendSession;
 
 use crate::endpoint::Endpoint;
 use crate::link::{Link, Sealed};
@@ -48,7 +48,7 @@ impl Common {
         &mut self,
         [client, backend]: [SocketAddr; 2],
         is_first: bool,
-        tls: Option<&BackendTls>,
+        mut session: Option<BackendSession>,
         now_ms: u64,
         world: &mut impl World,
     ) -> Option<Upstream> {
@@ -67,12 +67,9 @@ impl Common {
             }
             let Settings { backend: buffers, mtu, .. } = self.settings;
             let stack = Stack::connect([local, backend], buffers, mtu, self.number());
-            let link = stack.and_then(|tcp| match tls {
-                None => Some(Link::Plain(Box::new(tcp))),
-                Some(tls) => {
-                    let session = tls.connect(backend.ip()).ok()?;
-                    Some(Link::Sealed(Box::new(Sealed::new(tcp, session))))
-                }
+            let link = stack.map(|tcp| match session.take() {
+                None => Link::Plain(Box::new(tcp)),
+                Some(session) => Link::Sealed(Box::new(Sealed::new(tcp, session))),
             });
             let Some(link) = link else {
                 world.release(backend, local);

@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow::ServiceId;
+use splice::NamedValue;
 
 use crate::common::Common;
 use crate::endpoint::{Endpoint, Stage};
@@ -11,10 +12,13 @@ use crate::event::Event;
 use crate::exchange::Client;
 use crate::http1::Http1;
 use crate::http2::Http2;
+use crate::identity;
+use crate::pipe::Pipe;
 use crate::secured::Secured;
+use crate::settings::Settings;
 use crate::stack::Stack;
 use crate::upstream::{Upstream, Upstreams};
-use crate::world::{Terms, World};
+use crate::world::{Carries, Terms, World};
 
 /// What a connection is at.
 enum State {
@@ -24,6 +28,8 @@ enum State {
     Http1(Http1),
     /// Requests beside each other.
     Http2(Box<Http2>),
+    /// Bytes that are not read.
+    Pipe(Box<Pipe>),
     /// The end.
     Closing,
 }
@@ -50,9 +56,13 @@ pub(crate) struct Connection {
     terms: Arc<Terms>,
     secured: Secured<Stack>,
     upstreams: Upstreams,
+    /// The fields that say who the client is.
+    identity: Arc<[NamedValue]>,
     state: State,
-    /// When the present state began.
+    /// When the present state began; of the end when the client last took something.
     since_ms: u64,
+    /// What the client has not yet acknowledged at the end.
+    left: usize,
 }
 
 impl<E: Endpoint> Client for Secured<E> {
@@ -93,8 +103,10 @@ impl Connection {
             terms,
             secured,
             upstreams: Upstreams::new(1),
+            identity: Arc::default(),
             state: State::Handshake,
             since_ms: now_ms,
+            left: 0,
         })
     }
 
@@ -108,6 +120,7 @@ impl Connection {
         let busy: Box<dyn Iterator<Item = &mut Upstream>> = match &mut self.state {
             State::Http1(http) => Box::new(http.upstream().into_iter()),
             State::Http2(http) => Box::new(http.upstreams()),
+            State::Pipe(pipe) => Box::new(pipe.upstream().into_iter()),
             State::Handshake | State::Closing => Box::new(std::iter::empty()),
         };
         let mut all = busy.chain(self.upstreams.iter_mut());
@@ -121,21 +134,31 @@ impl Connection {
 
     /// Whether nothing is left of it.
     pub(crate) fn is_gone(&self) -> bool {
-        self.secured.tcp.stage() == Stage::Closed
+        let tcp = &self.secured.tcp;
+        match &self.state {
+            State::Pipe(pipe) if !tcp.is_reset() && pipe.lacks() => false,
+            _ => tcp.stage() == Stage::Closed,
+        }
     }
 
     /// Takes a handshake back from the pool.
     pub(crate) fn finished(
         &mut self,
         finished: tls::Finished,
-        settings: &crate::Settings,
+        settings: &Settings,
         now_ms: u64,
         world: &mut impl World,
     ) {
         let Some(event) = self.secured.finished(finished) else { return };
         world.count(event);
+        if let Some(own) = &self.secured.certificate {
+            self.identity = identity::fields(own, self.terms.whole_certificate).into();
+        }
         let next = match (self.secured.is_open(), self.secured.alpn.as_deref()) {
             (false, _) => State::Closing,
+            (true, _) if self.terms.carries == Carries::Bytes => {
+                State::Pipe(Box::new(Pipe::new(now_ms)))
+            }
             (true, Some("h2")) => {
                 world.count(Event::Http2);
                 self.upstreams = Upstreams::new(settings.streams_served);
@@ -150,7 +173,8 @@ impl Connection {
     pub(crate) fn run(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) {
         let who = self.who();
         let terms = Arc::clone(&self.terms);
-        let mut scene = Scene { common, world, who, terms: &terms, now_ms };
+        let identity = Arc::clone(&self.identity);
+        let mut scene = Scene { common, world, who, terms: &terms, identity: &identity, now_ms };
         loop {
             self.poll(now_ms);
             // What the time has brought may be gone on with.
@@ -175,6 +199,7 @@ impl Connection {
         match &mut self.state {
             State::Http1(http) => http.upstream().into_iter().for_each(|own| own.link.poll(now_ms)),
             State::Http2(http) => http.upstreams().for_each(|own| own.link.poll(now_ms)),
+            State::Pipe(pipe) => pipe.upstream().into_iter().for_each(|own| own.link.poll(now_ms)),
             State::Handshake | State::Closing => {}
         }
         self.upstreams.iter_mut().for_each(|own| own.link.poll(now_ms));
@@ -193,6 +218,7 @@ impl Connection {
         match &mut self.state {
             State::Http1(http) => http.upstream().into_iter().for_each(&mut send),
             State::Http2(http) => http.upstreams().for_each(&mut send),
+            State::Pipe(pipe) => pipe.upstream().into_iter().for_each(&mut send),
             State::Handshake | State::Closing => {}
         }
         self.upstreams.iter_mut().for_each(send);
@@ -201,15 +227,23 @@ impl Connection {
     /// When [`Connection::run`] is due again without a packet.
     pub(crate) fn due_ms(&mut self, common: &Common, now_ms: u64) -> u64 {
         let settings = &common.settings;
+        let patience_ms = self.patience_ms(settings);
         let own = match &mut self.state {
             State::Handshake => self.since_ms + settings.handshake_ms,
             State::Http1(http) => http.due_ms(&self.secured, settings, now_ms),
             State::Http2(http) => http.due_ms(settings, now_ms),
-            State::Closing => self.since_ms + settings.linger_ms,
+            State::Pipe(pipe) => pipe.due_ms(settings, now_ms),
+            State::Closing => self.since_ms + patience_ms,
         };
         let idle = self.upstreams.iter_mut().filter_map(|own| own.link.due_ms(now_ms)).min();
         let tcp = [self.secured.tcp.due_ms(now_ms), idle].into_iter().flatten();
         tcp.fold(own, u64::min)
+    }
+
+    /// How long the client may do nothing at the end: to take more of what is left for it, or
+    /// to end its direction.
+    const fn patience_ms(&self, settings: &Settings) -> u64 {
+        if self.left > 0 { settings.idle_ms } else { settings.linger_ms }
     }
 
     fn enter(&mut self, state: State, now_ms: u64) {
@@ -230,7 +264,12 @@ impl Connection {
             State::Handshake => Turn::Wait,
             State::Http1(http) => http.turn(&mut self.secured, &mut self.upstreams, scene),
             State::Http2(http) => http.turn(&mut self.secured, &mut self.upstreams, scene),
+            State::Pipe(pipe) => pipe.turn(&mut self.secured, &mut self.upstreams, scene),
             State::Closing => {
+                let left = self.secured.unacknowledged();
+                if left != self.left {
+                    (self.left, self.since_ms) = (left, scene.now_ms);
+                }
                 // The client may not have read the end yet, and still send a body.
                 let length = self.secured.plain().len();
                 self.secured.consume(length);
@@ -277,17 +316,19 @@ impl Connection {
     fn time<W: World>(&mut self, scene: &mut Scene<'_, W>) -> bool {
         let settings = scene.common.settings;
         let since = scene.now_ms.saturating_sub(self.since_ms);
+        let patience_ms = self.patience_ms(&settings);
         let turn = match &mut self.state {
             State::Handshake if since >= settings.handshake_ms => {
                 scene.world.count(Event::HandshakeSlow);
                 Turn::Abort
             }
-            State::Closing if since >= settings.linger_ms => {
+            State::Closing if since >= patience_ms => {
                 self.secured.tcp.abort();
                 Turn::Wait
             }
             State::Http1(http) => http.time(&self.secured, &mut self.upstreams, scene),
             State::Http2(http) => http.time(&mut self.upstreams, scene),
+            State::Pipe(pipe) => pipe.time(&mut self.secured, scene),
             State::Handshake | State::Closing => Turn::Wait,
         };
         self.follow(turn, scene)
@@ -298,6 +339,7 @@ impl Connection {
         match &mut self.state {
             State::Http1(http) => http.retire(scene),
             State::Http2(http) => http.retire(scene),
+            State::Pipe(pipe) => pipe.retire(scene),
             State::Handshake | State::Closing => {}
         }
         self.upstreams.retire(scene);
@@ -307,7 +349,8 @@ impl Connection {
     pub(crate) fn drop_out(&mut self, common: &mut Common, now_ms: u64, world: &mut impl World) {
         let who = self.who();
         let terms = Arc::clone(&self.terms);
-        let mut scene = Scene { common, world, who, terms: &terms, now_ms };
+        let identity = Arc::clone(&self.identity);
+        let mut scene = Scene { common, world, who, terms: &terms, identity: &identity, now_ms };
         self.retire(&mut scene);
         self.secured.tcp.abort();
         self.secured.tcp.poll(now_ms);

@@ -46,8 +46,13 @@ pub trait Endpoint {
     /// Appends to what the peer is sent; returns how many bytes were taken.
     fn write(&mut self, bytes: &[u8]) -> usize;
 
+    /// How many of the bytes that were written the peer has not acknowledged.
+    fn unacknowledged(&self) -> usize;
+
     /// Whether the peer has acknowledged all that was written.
-    fn is_flushed(&self) -> bool;
+    fn is_flushed(&self) -> bool {
+        self.unacknowledged() == 0
+    }
 
     /// Nothing more will be written: ends this direction behind what was.
     fn close(&mut self);

@@ -3,19 +3,24 @@
 use std::net::SocketAddr;
 
 use flow::ServiceId;
-use splice::{Additions, Inquiry, ProxyHeader, Refusal, Request, forwarded_header, without_port};
+use splice::{
+    Additions, Inquiry, NamedValue, ProxyHeader, Refusal, Request, forwarded_header, without_port,
+};
 
 use crate::common::Common;
 use crate::endpoint::{Endpoint, Stage};
 use crate::event::Event;
 use crate::exchange::{Client, Exchange, Step};
 use crate::head::Dress;
+use crate::identity::Identified;
 use crate::settings::Settings;
 use crate::upstream::{Upstream, Upstreams};
 use crate::world::{Route, Terms, World};
 
-/// Backends that are tried for one request, at most.
-const TRIES: usize = 3;
+/// Backends that are tried for one request, or one connection, at most.
+pub(crate) const TRIES: usize = 3;
+/// What backends are spoken to in.
+const PROTOCOL: &str = "http/1.1";
 
 /// Whose requests they are.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +38,8 @@ pub(crate) struct Scene<'a, W> {
     pub(crate) world: &'a mut W,
     pub(crate) who: Who,
     pub(crate) terms: &'a Terms,
+    /// The fields that say who the client is.
+    pub(crate) identity: &'a [NamedValue],
     pub(crate) now_ms: u64,
 }
 
@@ -123,6 +130,8 @@ impl Errand {
         let id = scene.common.number();
         let added = Additions { client: ends[0], scheme: "https", id };
         let changes = scene.world.request_changes(service);
+        let own = Identified::new(&request, scene.identity, &changes);
+        let changes = own.as_ref().map_or(changes, |own| own.changes(changes.add));
         let head = forwarded_header(&request, &added, &changes).ok_or(Refusal::TooLong)?;
         let exchange = Exchange::new(&request, head, sticks);
         let upstream = match upstreams.take(backend) {
@@ -131,7 +140,7 @@ impl Errand {
                 let authority = without_port(request.host).as_bytes();
                 let header = ProxyHeader { authority, tls, ..ProxyHeader::new(ends, id) };
                 let told = scene.world.has_proxy_header(service);
-                upstreams.connect(backend, told.then_some(&header), scene)
+                upstreams.connect(backend, Some(PROTOCOL), told.then_some(&header), scene)
             }
         };
         if upstream.is_none() {

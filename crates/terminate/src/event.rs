@@ -1,5 +1,6 @@
 //! What is counted.
-use splice::Refusal;
+use splice::{Refusal, Rejection};
+use tls::ClientRefusal;
 
 /// Something that happened to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub enum Event {
     /// A handshake failed: the client and the service agree on nothing, or the client
     /// sent something that is no handshake.
     HandshakeFailed,
+    /// A client's certificate was not taken.
+    ClientRefused(ClientRefusal),
     /// As many handshakes of the service or of the client's network wait as may.
     HandshakeRefused,
     /// The handshake was not done in time.
@@ -26,6 +29,12 @@ pub enum Event {
     Request,
     /// A request was answered with an error.
     Refused(Refusal),
+    /// A connection was given to a backend as it is.
+    Directed,
+    /// A connection was ended, since it goes to no backend.
+    Rejected(Rejection),
+    /// A client ended its stream without saying so within TLS: its backend was reset.
+    Cut,
     /// A request was answered with a redirect or a page, of this status code.
     Answered(u16),
     /// A backend did not take a connection.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A client's requests come one after the other in HTTP/1.1, or beside each other in the
-//! streams of HTTP/2; each is an errand to a backend, which speaks HTTP/1.1.
+//! streams of HTTP/2; each is an errand to a backend, which speaks HTTP/1.1. Of a service
+//! in front of TCP the bytes in the records go to one backend as they are.
 //!
 //! Packets and time go in, packets come out; [`World`] is everything else.
 #![forbid(unsafe_code)]
@@ -22,7 +23,9 @@ mod exchange;
 mod head;
 mod http1;
 mod http2;
+mod identity;
 mod link;
+mod pipe;
 mod secured;
 mod settings;
 mod stack;
@@ -35,4 +38,4 @@ pub use event::Event;
 pub use settings::Settings;
 pub use stack::{Buffers, Stack};
 pub use terminator::{Segment, Terminator, Usage};
-pub use world::{Route, Terms, World};
+pub use world::{Carries, Route, Terms, Wish, World};

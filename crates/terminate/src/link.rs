@@ -210,10 +210,10 @@ impl Endpoint for Link {
         }
     }
 
-    fn is_flushed(&self) -> bool {
+    fn unacknowledged(&self) -> usize {
         match self {
-            Self::Plain(tcp) => tcp.is_flushed(),
-            Self::Sealed(own) => own.unsent.is_empty() && own.tcp.is_flushed(),
+            Self::Plain(tcp) => tcp.unacknowledged(),
+            Self::Sealed(own) => own.unsent.len() + own.tcp.unacknowledged(),
         }
     }
 

@@ -2,8 +2,8 @@
 use std::net::IpAddr;
 
 use tls::{
-    Alert, Established, Finished, Handshake, Incoming, OVERHEAD, Progress, Session, Started,
-    Successor, Tls,
+    Alert, ClientCertificate, Established, Finished, Handshake, Incoming, OVERHEAD, Progress,
+    Session, Started, Successor, Tls,
 };
 
 use crate::endpoint::{Endpoint, Stage};
@@ -35,9 +35,13 @@ pub(crate) struct Secured<E> {
     unsent: Vec<u8>,
     /// Whether the client has said that it sends no more.
     ended: bool,
+    /// Whether it ended without saying so: what has come may not be all (RFC 8446 section
+    /// 6.1).
+    cut: bool,
     closing: bool,
+    pub(crate) name: Option<String>,
     pub(crate) alpn: Option<String>,
-    pub(crate) certificate: Option<Vec<u8>>,
+    pub(crate) certificate: Option<Box<ClientCertificate>>,
 }
 
 impl<E: Endpoint> Secured<E> {
@@ -52,7 +56,9 @@ impl<E: Endpoint> Secured<E> {
             consumed: 0,
             unsent: Vec::new(),
             ended: false,
+            cut: false,
             closing: false,
+            name: None,
             alpn: None,
             certificate: None,
         })
@@ -97,10 +103,11 @@ impl<E: Endpoint> Secured<E> {
                 None
             }
             Ok(Progress::Established(established)) => {
-                let Established { secrets, successor, data, rest, alpn, client_certificate } =
-                    *established;
-                (self.alpn, self.certificate) = (alpn, client_certificate);
+                let Established { secrets, successor, data, rest, .. } = *established;
+                (self.name, self.alpn) = (established.server_name, established.alpn);
+                self.certificate = established.client_certificate;
                 self.plain.extend(data);
+                self.ended |= established.closed;
                 self.sealed.extend(rest);
                 match Session::new(&secrets) {
                     Some(session) => {
@@ -110,7 +117,10 @@ impl<E: Endpoint> Secured<E> {
                     None => Some(self.fail()),
                 }
             }
-            Err(_) => Some(self.fail()),
+            Err(error) => {
+                let failed = self.fail();
+                Some(error.client().map_or(failed, Event::ClientRefused))
+            }
         }
     }
 
@@ -125,20 +135,24 @@ impl<E: Endpoint> Secured<E> {
     /// there was anything, and an error.
     pub(crate) fn pump(&mut self) -> (bool, Option<Event>) {
         let mut moved = self.flush();
-        let mut event = None;
+        let (mut event, mut lacks) = (None, false);
         while self.unread() < HELD && event.is_none() {
             match self.open_one() {
                 Ok(true) => moved = true,
-                Ok(false) => break,
+                Ok(false) => {
+                    lacks = true;
+                    break;
+                }
                 Err(alert) => {
                     self.alert(alert);
                     event = Some(Event::BadRecord);
                 }
             }
         }
-        if self.tcp.has_ended() && !self.ended {
+        // Before that the pool may have the client's last bytes, or records that are whole wait.
+        if lacks && self.is_open() && self.tcp.has_ended() && !self.ended {
             // Without close_notify data may be missing, which HTTP's own framing tells.
-            (self.ended, moved) = (true, true);
+            (self.ended, self.cut, moved) = (true, true, true);
         }
         (moved | self.flush(), event)
     }
@@ -210,6 +224,16 @@ impl<E: Endpoint> Secured<E> {
         self.ended
     }
 
+    /// Whether the client's data may have been cut short.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// How many sealed bytes the client has not acknowledged.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.unsent.len() + self.tcp.unacknowledged()
+    }
+
     /// How many bytes of data [`Secured::write`] takes.
     pub(crate) fn room(&self) -> usize {
         if self.closing || !self.is_open() || !self.unsent.is_empty() {
@@ -240,6 +264,13 @@ impl<E: Endpoint> Secured<E> {
     pub(crate) fn close(&mut self) {
         if !self.closing {
             self.alert(Some(Alert::CLOSE));
+        }
+    }
+
+    /// Ends the connection with a fatal alert.
+    pub(crate) fn refuse(&mut self, alert: Alert) {
+        if !self.closing {
+            self.alert(Some(alert));
         }
     }
 

@@ -217,8 +217,8 @@ impl Endpoint for Stack {
         self.socket_mut().send_slice(bytes).unwrap_or(0)
     }
 
-    fn is_flushed(&self) -> bool {
-        self.socket().send_queue() == 0
+    fn unacknowledged(&self) -> usize {
+        self.socket().send_queue()
     }
 
     fn close(&mut self) {

@@ -64,11 +64,13 @@ impl Upstreams {
         self.idle.push(upstream);
     }
 
-    /// A new connection to `backend`, which begins with `header`, in front of TLS, too. `None`:
+    /// A new connection to `backend`, which begins with `header`, in front of TLS, too. A
+    /// backend that speaks TLS is offered `protocol`. `None`:
     /// there is no port, or no room.
     pub(crate) fn connect<W: World>(
         &mut self,
         backend: SocketAddr,
+        protocol: Option<&str>,
         header: Option<&ProxyHeader<'_>>,
         scene: &mut Scene<'_, W>,
     ) -> Option<Upstream> {
@@ -77,7 +79,8 @@ impl Upstreams {
         let [client, _] = scene.who.ends;
         let tls = scene.terms.backends.as_ref();
         let ends = [client, backend];
-        let mut new = scene.common.connect(ends, is_first, tls, scene.now_ms, scene.world)?;
+        let session = tls.map(|tls| tls.connect(backend.ip(), protocol)).transpose().ok()?;
+        let mut new = scene.common.connect(ends, is_first, session, scene.now_ms, scene.world)?;
         if let Some(header) = header {
             new.link.begin_with(&header.bytes());
         }

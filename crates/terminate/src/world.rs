@@ -3,7 +3,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use flow::ServiceId;
-use splice::{Changes, Inquiry, Refusal, Request};
+use splice::{Changes, Inquiry, Refusal, Rejection, Request};
 use tls::{BackendTls, Finished, Refused, Started, Tls};
 
 use crate::event::Event;
@@ -17,6 +17,28 @@ pub struct Terms {
     pub hsts: Option<String>,
     /// Its side of TLS towards backends; `None`: they are spoken to by TCP alone.
     pub backends: Option<BackendTls>,
+    /// What is in the records.
+    pub carries: Carries,
+    /// Whether backends get a client's whole certificate, beside the fields made of it.
+    pub whole_certificate: bool,
+}
+
+/// What clients send in their records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// Requests of HTTP, each of which is routed.
+    Requests,
+    /// Bytes that go to one backend as they are.
+    Bytes,
+}
+
+/// What a client has asked for in its handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish<'a> {
+    /// The server name, in lower case.
+    pub name: Option<&'a str>,
+    /// The protocol agreed upon.
+    pub protocol: Option<&'a str>,
 }
 
 /// Where a request goes.
@@ -46,6 +68,12 @@ pub trait World {
     /// # Errors
     /// Why it goes nowhere.
     fn route(&mut self, inquiry: &Inquiry<'_>, request: &Request<'_>) -> Result<Route, Refusal>;
+
+    /// Where a connection goes whose records are not read.
+    ///
+    /// # Errors
+    /// Why it goes nowhere.
+    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<SocketAddr, Rejection>;
 
     /// What is changed in the headers of a service's requests.
     fn request_changes(&self, _: ServiceId) -> Changes<'_> {

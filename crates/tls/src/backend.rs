@@ -83,25 +83,31 @@ impl BackendTls {
             }
         };
         let verifier = Verifier { signed, pins: pins.clone(), provider: Arc::clone(&provider) };
-        let mut config = ClientConfig::builder_with_provider(provider)
+        let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let parsed = name.clone().map(|name| {
             ServerName::try_from(name.clone()).map_err(|_| BackendTlsError::Name(name))
         });
         Ok(Self { config: Arc::new(config), name: parsed.transpose()? })
     }
 
-    /// The client's side of a new connection to the backend at `address`.
+    /// The client's side of a new connection to the backend at `address`, which is offered
+    /// `protocol` (RFC 7301), or none.
     ///
     /// # Errors
     /// rustls refuses the configuration.
-    pub fn connect(&self, address: IpAddr) -> Result<BackendSession, BackendError> {
+    pub fn connect(
+        &self,
+        address: IpAddr,
+        protocol: Option<&str>,
+    ) -> Result<BackendSession, BackendError> {
         let name = self.name.clone().unwrap_or_else(|| ServerName::from(address));
-        let mut tls = ClientConnection::new(Arc::clone(&self.config), name)?;
+        let protocols = protocol.map(|own| own.as_bytes().to_vec()).into_iter().collect();
+        let config = Arc::clone(&self.config);
+        let mut tls = ClientConnection::new_with_alpn(config, name, protocols)?;
         // The caller bounds what it writes.
         tls.set_buffer_limit(None);
         Ok(BackendSession { tls, closed: false })

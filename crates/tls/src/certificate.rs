@@ -1,15 +1,15 @@
 //! Certificates and their private keys, by the name that a client asks for.
 use std::collections::HashMap;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+
+use crate::keys;
 
 /// Where a certificate is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,12 +58,12 @@ pub enum CertificateError {
         reason: String,
     },
     /// The key is of a kind that isn't known.
-    #[error("{path}: the private key can't be used: {source}")]
+    #[error("{path}: the private key can't be used: {reason}")]
     Key {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: rustls::Error,
+        reason: String,
     },
     /// Key and certificate are not of each other.
     #[error("{key} is not the private key of {chain}: {source}")]
@@ -146,6 +146,35 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
+/// The certificates for one handshake, which keep the name that its client asks for:
+/// rustls tells it nobody else in a connection without buffers.
+#[derive(Debug)]
+pub(crate) struct Named {
+    certificates: Arc<Certificates>,
+    name: OnceLock<String>,
+}
+
+impl Named {
+    pub(crate) const fn of(certificates: Arc<Certificates>) -> Self {
+        Self { certificates, name: OnceLock::new() }
+    }
+
+    /// The name in lower case, if the client has named one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.get().map(String::as_str)
+    }
+}
+
+impl ResolvesServerCert for Named {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if let Some(name) = hello.server_name() {
+            // After a HelloRetryRequest the second hello has the name of the first.
+            let _ = self.name.set(name.to_ascii_lowercase());
+        }
+        self.certificates.resolve(hello)
+    }
+}
+
 impl ByName {
     fn load(certificates: &[Certificate]) -> Result<Self, CertificateError> {
         let mut all = Self::default();
@@ -186,7 +215,6 @@ impl Certificate {
             std::fs::read(path)
                 .map_err(|source| CertificateError::Read { path: path.to_owned(), source })
         };
-        check_mode(&self.key)?;
         let pem = |path: &Path, what, error: &dyn std::fmt::Display| CertificateError::Pem {
             path: path.to_owned(),
             what,
@@ -199,12 +227,7 @@ impl Certificate {
         if chain.is_empty() {
             return Err(pem(&self.chain, "certificate", &"there is none"));
         }
-        let text = zeroize::Zeroizing::new(read(&self.key)?);
-        let key = PrivateKeyDer::from_pem_slice(&text)
-            .map_err(|error| pem(&self.key, "private key", &error))?;
-        let key = any_supported_type(&key)
-            .map_err(|source| CertificateError::Key { path: self.key.clone(), source })?;
-        let mut certified = CertifiedKey::new(chain, key);
+        let mut certified = CertifiedKey::new(chain, keys::load(&self.key)?);
         certified.keys_match().map_err(|source| CertificateError::Mismatch {
             chain: self.chain.clone(),
             key: self.key.clone(),
@@ -213,15 +236,4 @@ impl Certificate {
         certified.ocsp = self.ocsp.as_deref().map(read).transpose()?;
         Ok(certified)
     }
-}
-
-/// Whether nobody but the owner may read a key.
-pub(crate) fn check_mode(path: &Path) -> Result<(), CertificateError> {
-    let metadata = std::fs::metadata(path)
-        .map_err(|source| CertificateError::Read { path: path.to_owned(), source })?;
-    let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(CertificateError::Exposed { path: path.to_owned(), mode });
-    }
-    Ok(())
 }

@@ -1,8 +1,12 @@
 //! One handshake: bytes from the client in, bytes for the client out, and in the end the
 //! connection's secrets.
+use std::sync::Arc;
+
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 
+use crate::certificate::Named;
+use crate::client::{ClientCertificate, ClientRefusal};
 use crate::secrets::{Secrets, Successor, apart};
 use crate::server::Tls;
 
@@ -13,11 +17,14 @@ const MOST_BYTES: usize = 64 * 1024;
 /// A handshake that has begun.
 pub struct Handshake {
     connection: UnbufferedServerConnection,
+    named: Arc<Named>,
     /// Bytes that no whole message is made of yet.
     incoming: Vec<u8>,
     received: usize,
     /// Data that came with the last message.
     early: Vec<u8>,
+    /// Whether the client has ended its stream (close_notify).
+    closed: bool,
 }
 
 impl std::fmt::Debug for Handshake {
@@ -44,12 +51,16 @@ pub struct Established {
     pub successor: Successor,
     /// Data of the client's that came with its last message.
     pub data: Vec<u8>,
+    /// Whether the client has ended its stream behind that data.
+    pub closed: bool,
     /// Bytes of records that are not whole yet.
     pub rest: Vec<u8>,
+    /// The name that the client has asked for (RFC 6066), in lower case.
+    pub server_name: Option<String>,
     /// The protocol agreed upon (RFC 7301).
     pub alpn: Option<String>,
-    /// The client's own certificate as DER.
-    pub client_certificate: Option<Vec<u8>>,
+    /// The client's own certificate.
+    pub client_certificate: Option<Box<ClientCertificate>>,
 }
 
 /// A handshake failed. What the client is told is among the outgoing bytes.
@@ -67,9 +78,24 @@ pub enum HandshakeError {
     /// A bug in the code that reads the client's bytes.
     #[error("the thread of the handshake has panicked; please report what it printed")]
     Panicked,
+    /// rustls has taken the client's certificate, and x509-parser can't read it.
+    #[error("the client's certificate can't be read")]
+    Unreadable,
     /// A version or suite that records know nothing of.
     #[error("a version or cipher suite was agreed upon that records know nothing of")]
     Unknown,
+}
+
+impl HandshakeError {
+    /// What is wrong with the client's certificate, if that is why.
+    #[must_use]
+    pub fn client(&self) -> Option<ClientRefusal> {
+        match self {
+            Self::Tls(error) => ClientRefusal::of(error),
+            Self::Unreadable => Some(ClientRefusal::Invalid),
+            _ => None,
+        }
+    }
 }
 
 impl Handshake {
@@ -78,9 +104,10 @@ impl Handshake {
     /// # Errors
     /// rustls refuses the configuration.
     pub fn new(tls: &Tls) -> Result<Box<Self>, HandshakeError> {
-        let connection = UnbufferedServerConnection::new(tls.config())?;
+        let (config, named) = tls.handshake();
+        let connection = UnbufferedServerConnection::new(config)?;
         let (incoming, early) = (Vec::new(), Vec::new());
-        Ok(Box::new(Self { connection, incoming, received: 0, early }))
+        Ok(Box::new(Self { connection, named, incoming, received: 0, early, closed: false }))
     }
 
     /// Takes bytes of the client's; what it is to be sent goes to the end of `out`, after
@@ -109,6 +136,7 @@ impl Handshake {
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::BlockedHandshake) => step = Step::Wait,
                 Ok(ConnectionState::WriteTraffic(_)) => step = Step::Done,
+                Ok(ConnectionState::PeerClosed) => self.closed = true,
                 Ok(ConnectionState::ReadTraffic(mut data)) => {
                     while let Some(record) = data.next_record() {
                         self.early.extend_from_slice(record?.payload);
@@ -124,6 +152,7 @@ impl Handshake {
             self.incoming.drain(..discard);
             match step {
                 Step::On => {}
+                Step::Wait if self.closed => return Err(HandshakeError::Closed),
                 Step::Wait => return Ok(Progress::More(self)),
                 Step::Done => return self.established(),
                 Step::Closed => return Err(HandshakeError::Closed),
@@ -146,15 +175,22 @@ impl Handshake {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let alpn = self.connection.alpn_protocol().map(text);
         let certificates = self.connection.peer_certificates();
-        let client_certificate =
-            certificates.and_then(|chain| chain.first()).map(|first| first.to_vec());
+        let client_certificate = match certificates.and_then(|chain| chain.first()) {
+            None => None,
+            Some(own) => {
+                let read = ClientCertificate::read(own).ok_or(HandshakeError::Unreadable)?;
+                Some(Box::new(read))
+            }
+        };
         let (secrets, kernel) = self.connection.dangerous_into_kernel_connection()?;
         let (secrets, successor) = apart(&secrets, kernel).ok_or(HandshakeError::Unknown)?;
         Ok(Progress::Established(Box::new(Established {
             secrets,
             successor,
             data: self.early,
+            closed: self.closed,
             rest: self.incoming,
+            server_name: self.named.name().map(str::to_owned),
             alpn,
             client_certificate,
         })))

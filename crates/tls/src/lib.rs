@@ -3,10 +3,12 @@
 //! connection. Neither part does input or output.
 //!
 //! ```text
-//! client's bytes -> Handshake (a Pool's thread, private keys) -> Established
+//! client's bytes -> Handshake (a Pool's thread) ------------> Established
 //!                                                    |                |
 //!                                       Successor (next keys)   Session (a worker: records)
 //! ```
+//!
+//! Private keys may be kept by another process, which signs ([`keep_keys_in`]).
 //!
 //! Towards backends [`BackendTls`] is the side of the client, which has no key of its own.
 //!
@@ -16,7 +18,9 @@
 
 mod backend;
 mod certificate;
+mod client;
 mod handshake;
+mod keys;
 mod pool;
 mod record;
 mod secrets;
@@ -28,7 +32,9 @@ pub use backend::{
     BackendError, BackendSession, BackendSettings, BackendTls, BackendTlsError, Fingerprint,
 };
 pub use certificate::{Certificate, CertificateError, Certificates};
+pub use client::{ClientCertificate, ClientRefusal};
 pub use handshake::{Established, Handshake, HandshakeError, Progress};
+pub use keys::{keep_in as keep_keys_in, serve as serve_keys};
 pub use pool::{Finished, Pool, PoolError, PoolSettings, Refused, Started};
 pub use record::{ContentType, HEADER_LEN, MAX_PAYLOAD, OVERHEAD, Record, RecordError};
 pub use secrets::{Secrets, Successor, Suite, TrafficKey, Version};

@@ -3,12 +3,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-use crate::certificate::{Certificate, CertificateError, Certificates};
+use crate::certificate::{Certificate, CertificateError, Certificates, Named};
 use crate::secrets::Version;
 use crate::tickets::TicketKey;
 
@@ -27,6 +27,8 @@ pub struct ServerSettings {
     /// The authorities that clients' certificates are of, as PEM; `None`: clients are not
     /// asked for one.
     pub client_ca: Option<PathBuf>,
+    /// The authorities' lists of revoked certificates, as PEM; `None`: none is asked about.
+    pub client_crl: Option<PathBuf>,
     /// Whether clients must have a certificate.
     pub client_required: bool,
 }
@@ -40,6 +42,14 @@ pub enum ServerError {
     /// The authorities of clients.
     #[error("{path}: no authority for clients' certificates: {reason}")]
     ClientCa {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The lists of clients' revoked certificates.
+    #[error("{path}: no list of revoked certificates in PEM: {reason}")]
+    ClientCrl {
         /// The file.
         path: PathBuf,
         /// Why.
@@ -76,7 +86,16 @@ impl Tls {
             Some(path) => {
                 let failed = |reason: String| ServerError::ClientCa { path: path.clone(), reason };
                 let roots = Arc::new(roots(path).map_err(failed)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                let mut verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+                if let Some(path) = &settings.client_crl {
+                    // Of authorities between there may be no list.
+                    verifier = verifier
+                        .with_crls(lists(path).map_err(|reason| ServerError::ClientCrl {
+                            path: path.clone(),
+                            reason,
+                        })?)
+                        .only_check_end_entity_revocation();
+                }
                 let verifier = if settings.client_required {
                     verifier
                 } else {
@@ -103,8 +122,12 @@ impl Tls {
         self.certificates.reload(certificates)
     }
 
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.config)
+    /// The side of one handshake, and the name that its client will have asked for.
+    pub(crate) fn handshake(&self) -> (Arc<ServerConfig>, Arc<Named>) {
+        let named = Arc::new(Named::of(Arc::clone(&self.certificates)));
+        let mut config = ServerConfig::clone(&self.config);
+        config.cert_resolver = Arc::clone(&named) as Arc<_>;
+        (Arc::new(config), named)
     }
 }
 
@@ -116,4 +139,12 @@ pub(crate) fn roots(path: &std::path::Path) -> Result<RootCertStore, String> {
         roots.add(certificate).map_err(|error| error.to_string())?;
     }
     if roots.is_empty() { Err("there is none".to_owned()) } else { Ok(roots) }
+}
+
+/// The lists of revoked certificates in a file.
+fn lists(path: &std::path::Path) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
+    let text = std::fs::read(path).map_err(|error| error.to_string())?;
+    let all: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
+    let all = all.map_err(|error| error.to_string())?;
+    if all.is_empty() { Err("there is none".to_owned()) } else { Ok(all) }
 }

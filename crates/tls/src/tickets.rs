@@ -1,6 +1,7 @@
 //! Session tickets whose keys follow from one configured key and the time, so that load
 //! balancers with the same configuration resume each other's sessions (RFC 8446 section
 //! 4.6.1, RFC 5077).
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,11 +12,14 @@ use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
 use zeroize::Zeroizing;
 
-use crate::certificate::{CertificateError, check_mode};
+use crate::certificate::CertificateError;
+use crate::keys;
 
 /// Seconds for which tickets are made with one key. A ticket is accepted in the period
 /// after its own, too.
 const PERIOD_S: u64 = 6 * 3600;
+/// The longest file that is read.
+const LONGEST: u64 = 4096;
 /// Bytes before the sealed state: the period and the nonce.
 const FRONT: usize = 4 + 12;
 
@@ -50,9 +54,10 @@ impl TicketKey {
     /// # Errors
     /// [`CertificateError`] names the file and what is wrong.
     pub fn read(path: &Path) -> Result<Self, CertificateError> {
-        check_mode(path)?;
         let read = |source| CertificateError::Read { path: path.to_owned(), source };
-        let text = Zeroizing::new(std::fs::read(path).map_err(read)?);
+        // With all its room from the beginning nothing is copied when it grows.
+        let mut text = Zeroizing::new(Vec::with_capacity(LONGEST as usize));
+        keys::open(path)?.take(LONGEST).read_to_end(&mut text).map_err(read)?;
         let wrong = || CertificateError::Tickets { path: path.to_owned(), length: text.len() };
         if let Ok(key) = <[u8; 32]>::try_from(text.as_slice()) {
             return Ok(Self::new(key));

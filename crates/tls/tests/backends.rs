@@ -45,7 +45,7 @@ fn backend(names: &[&str]) -> Backend {
 /// What the backend gets of "ask", and we of its "answer"; or why it is not believed.
 fn talk(backend: &Backend, settings: &BackendSettings) -> Result<(String, String), String> {
     let tls = BackendTls::new(settings).map_err(|error| error.to_string())?;
-    let mut session = tls.connect("192.0.2.7".parse().unwrap()).unwrap();
+    let mut session = tls.connect("192.0.2.7".parse().unwrap(), Some("http/1.1")).unwrap();
     let mut server = ServerConnection::new(Arc::clone(&backend.config)).unwrap();
     let (mut sealed, mut plain, mut asked) = (Vec::new(), Vec::new(), Vec::new());
     let mut has_asked = false;
@@ -130,6 +130,6 @@ fn what_cannot_be_believed_is_refused() {
 fn a_backend_without_tls_is_no_backend() {
     let settings = BackendSettings { ca: None, pins: vec![[0; 32]], name: None };
     let tls = BackendTls::new(&settings).unwrap();
-    let mut session = tls.connect("192.0.2.7".parse().unwrap()).unwrap();
+    let mut session = tls.connect("192.0.2.7".parse().unwrap(), Some("http/1.1")).unwrap();
     assert!(session.open(b"HTTP/1.1 400 Bad Request\r\n\r\n", &mut Vec::new()).is_err());
 }

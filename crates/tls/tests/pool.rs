@@ -21,6 +21,7 @@ fn tls(dir: &std::path::Path) -> Tls {
         oldest: Version::Tls12,
         tickets: TicketKey::random().unwrap(),
         client_ca: None,
+        client_crl: None,
         client_required: false,
     })
     .unwrap()

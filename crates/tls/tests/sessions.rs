@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use rustls::crypto::aws_lc_rs::{cipher_suite as suites, default_provider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedCipherSuite};
 use tls::{
-    Alert, Certificate, CertificateError, Established, Handshake, Incoming, OVERHEAD, Progress,
-    ServerSettings, Session, SessionError, TicketKey, Tls, Version,
+    Alert, Certificate, CertificateError, ClientRefusal, Established, Handshake, Incoming,
+    OVERHEAD, Progress, ServerSettings, Session, SessionError, TicketKey, Tls, Version,
 };
 
 const SUITES: [(SupportedCipherSuite, Version); 6] = [
@@ -35,6 +38,7 @@ impl Authority {
     fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params.distinguished_name.push(DnType::CommonName, "the authority");
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         Self { issuer, dir: tempfile::tempdir().unwrap() }
@@ -53,6 +57,43 @@ impl Authority {
         };
         let (chain, key) = (put("crt", signed.pem()), put("key", key.serialize_pem()));
         Certificate { names: all, chain, key, ocsp: None }
+    }
+
+    /// A client's certificate with the serial number 7, which ends in `year`.
+    fn sign_until(&self, file: &str, year: i32) -> Certificate {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["client.example".to_owned()]).unwrap();
+        params.serial_number = Some(SerialNumber::from(7_u64));
+        params.not_after = date_time_ymd(year, 1, 1);
+        let signed = params.signed_by(&key, &self.issuer).unwrap();
+        let put = |kind: &str, text: String| {
+            let path = self.dir.path().join(format!("{file}.{kind}"));
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (chain, key) = (put("crt", signed.pem()), put("key", key.serialize_pem()));
+        Certificate { names: Vec::new(), chain, key, ocsp: None }
+    }
+
+    /// A list of revoked serial numbers.
+    fn revoke(&self, serials: &[u64]) -> PathBuf {
+        let revoked = serials.iter().map(|serial| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(2999, 1, 1),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let path = self.dir.path().join("crl");
+        std::fs::write(&path, params.signed_by(&self.issuer).unwrap().pem().unwrap()).unwrap();
+        path
     }
 
     fn ca(&self) -> PathBuf {
@@ -85,6 +126,7 @@ fn settings(certificates: Vec<Certificate>) -> ServerSettings {
         oldest: Version::Tls12,
         tickets: TicketKey::new([7; 32]),
         client_ca: None,
+        client_crl: None,
         client_required: false,
     }
 }
@@ -338,11 +380,71 @@ fn clients_have_to_prove_who_they_are_where_that_is_required() {
         .with_client_auth_cert(chain.clone(), key)
         .unwrap();
     let established = shake(&tls, &mut connect(config, "a.example"), 100_000).unwrap();
-    assert_eq!(established.client_certificate.as_deref(), Some(chain[0].as_ref()));
+    assert_eq!(established.client_certificate.unwrap().der, chain[0].as_ref());
     let optional = ServerSettings { client_required: false, ..required() };
     let tls = Tls::new(optional).unwrap();
     let mut client = connect(authority.client(SUITES[0].0), "a.example");
     assert_eq!(shake(&tls, &mut client, 100_000).unwrap().client_certificate, None);
+}
+
+/// A client that shows `own`.
+fn showing(authority: &Authority, own: &Certificate) -> ClientConnection {
+    let chain = vec![CertificateDer::from_pem_file(&own.chain).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(&own.key).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(authority.roots())
+        .with_client_auth_cert(chain, key)
+        .unwrap();
+    connect(config, "a.example")
+}
+
+#[test]
+fn why_a_client_is_refused_is_told_apart() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let certificate = authority.sign("a", &["a.example"]);
+    let required = |client_crl| ServerSettings {
+        client_ca: Some(authority.ca()),
+        client_crl,
+        client_required: true,
+        ..settings(vec![certificate.clone()])
+    };
+    let tls = Tls::new(required(None)).unwrap();
+    let refused = |tls: &Tls, mut client: ClientConnection| refusal(tls, &mut client);
+    let none = connect(authority.client(SUITES[0].0), "a.example");
+    assert_eq!(refused(&tls, none), Some(ClientRefusal::Missing));
+    // The name of the issuer is the same.
+    let found = refused(&tls, showing(&authority, &other.sign("c", &["c.example"])));
+    assert!(matches!(found, Some(ClientRefusal::Untrusted | ClientRefusal::Invalid)), "{found:?}");
+    let old = authority.sign_until("old", 2001);
+    assert_eq!(refused(&tls, showing(&authority, &old)), Some(ClientRefusal::Expired));
+    let good = authority.sign_until("good", 2999);
+    assert_eq!(refused(&tls, showing(&authority, &good)), None);
+    let list = authority.revoke(&[7]);
+    let tls = Tls::new(required(Some(list))).unwrap();
+    assert_eq!(refused(&tls, showing(&authority, &good)), Some(ClientRefusal::Revoked));
+    let list = authority.revoke(&[8]);
+    let tls = Tls::new(required(Some(list))).unwrap();
+    assert_eq!(refused(&tls, showing(&authority, &good)), None);
+    let list = other.revoke(&[7]);
+    let tls = Tls::new(required(Some(list))).unwrap();
+    let found = refused(&tls, showing(&authority, &good));
+    assert!(matches!(found, Some(ClientRefusal::Unlisted | ClientRefusal::Invalid)), "{found:?}");
+}
+
+/// Why the server refuses a client for its certificate.
+fn refusal(tls: &Tls, client: &mut ClientConnection) -> Option<ClientRefusal> {
+    let mut handshake = Handshake::new(tls).unwrap();
+    loop {
+        let mut out = Vec::new();
+        match handshake.feed(&sent(client), &mut out) {
+            Ok(Progress::More(again)) => handshake = again,
+            Ok(Progress::Established(_)) => return None,
+            Err(error) => return error.client(),
+        }
+        receive(client, &out).unwrap();
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) fn check(findings: &mut Findings<'_>, way: &Way, service: &Service) {
             check_group(findings, &way.key("group"), group, &groups);
         }
         if service.protocol == Protocol::Tls {
-            tls::check_route(findings, &way, route);
+            tls::check_route(findings, &way, route, service.terminate);
         } else {
             tls::check_absence(findings, &way, route);
             check_goal(findings, &way, route);

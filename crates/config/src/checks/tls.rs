@@ -9,28 +9,28 @@ use super::http::is_name;
 const LONGEST_PROTOCOL: usize = 255;
 
 /// A route of TLS connections: by what stands in the ClientHello, to a group.
-pub(super) fn check_route(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute) {
-    let HttpRoute { host, path, header, cookie, server_name, alpn, .. } = route;
+pub(super) fn check_route(
+    findings: &mut Findings<'_>,
+    way: &Way,
+    route: &HttpRoute,
+    terminates: bool,
+) {
+    let HttpRoute { path, header, cookie, server_name, alpn, .. } = route;
     for (key, given) in [("path", path), ("header", header), ("cookie", cookie)] {
         if given.is_some() {
-            let text = format!(
-                "the {key} is encrypted, and HNLB does not decrypt; route by server_name or alpn, or leave {key} out"
-            );
+            let text = if terminates {
+                format!(
+                    "what is in the records is not read; set protocol = \"https\", or route by server_name or alpn and leave {key} out"
+                )
+            } else {
+                format!(
+                    "the {key} is encrypted, and HNLB does not decrypt; route by server_name or alpn, or leave {key} out"
+                )
+            };
             findings.wrong(&way.key(key), text);
         }
     }
-    if host.is_some() {
-        let text = "the Host field is encrypted; give the name that the client asks for in its ClientHello, as server_name";
-        findings.wrong(&way.key("host"), text);
-    }
-    for (key, given) in
-        [("redirect", route.redirect.is_some()), ("maintenance", route.maintenance.is_some())]
-    {
-        if given {
-            let text = "HNLB has no key of the server's, and can't answer within TLS; give the route a group";
-            findings.wrong(&way.key(key), text);
-        }
-    }
+    check_answers(findings, way, route, terminates);
     let answers = route.redirect.is_some() || route.maintenance.is_some();
     if route.group.is_none() && !answers {
         let text = "the route does not say where the connections go; give it a group";
@@ -44,10 +44,41 @@ pub(super) fn check_route(findings: &mut Findings<'_>, way: &Way, route: &HttpRo
         let text = "this is not a server name; write it as example.com, or *.example.com for all names below, without a port; clients name no addresses (RFC 6066)";
         findings.wrong(&way.key("server_name"), text);
     }
-    if alpn.as_deref().is_some_and(|own| own.is_empty() || own.len() > LONGEST_PROTOCOL) {
-        let text = "this is not a protocol of ALPN; write it as h2, http/1.1 or acme-tls/1";
-        findings.wrong(&way.key("alpn"), text);
+    if alpn.as_deref().is_some_and(|own| !is_protocol(own)) {
+        findings.wrong(&way.key("alpn"), NO_PROTOCOL);
     }
+}
+
+/// What only HTTP has.
+fn check_answers(findings: &mut Findings<'_>, way: &Way, route: &HttpRoute, terminates: bool) {
+    if route.host.is_some() {
+        let text = if terminates {
+            "what is in the records is not read; give the name that the client asks for in its ClientHello, as server_name"
+        } else {
+            "the Host field is encrypted; give the name that the client asks for in its ClientHello, as server_name"
+        };
+        findings.wrong(&way.key("host"), text);
+    }
+    for (key, given) in
+        [("redirect", route.redirect.is_some()), ("maintenance", route.maintenance.is_some())]
+    {
+        if given {
+            let text = if terminates {
+                "only HTTP has answers; set protocol = \"https\", or give the route a group"
+            } else {
+                "HNLB has no key of the server's, and can't answer within TLS; give the route a group"
+            };
+            findings.wrong(&way.key(key), text);
+        }
+    }
+}
+
+pub(super) const NO_PROTOCOL: &str =
+    "this is not a protocol of ALPN; write it as h2, http/1.1 or acme-tls/1";
+
+/// Whether ALPN can name it.
+pub(super) fn is_protocol(name: &str) -> bool {
+    (1..=LONGEST_PROTOCOL).contains(&name.len())
 }
 
 /// A route of requests has no conditions of TLS.

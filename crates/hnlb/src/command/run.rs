@@ -13,7 +13,7 @@ use status::AnnounceStatus;
 use crate::cli::{LogFormat, RunArgs};
 use crate::control_process::{self, ControlProcess};
 use crate::supervisor::Supervisor;
-use crate::{CommandResult, secrecy, stop};
+use crate::{CommandResult, key_process, secrecy, stop};
 
 /// How often the main thread looks whether it is time to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -21,6 +21,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &RunArgs, log_format: LogFormat) -> CommandResult {
+    key_process::keep_keys();
     let (config, warnings) = Config::load_with_warnings(&args.config)?;
     for warning in warnings {
         tracing::warn!("{warning}");

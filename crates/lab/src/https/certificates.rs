@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use crate::{Lab, LabError};
 
 /// Where they are.
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
     dir: PathBuf,
 }
 
@@ -12,7 +12,10 @@ pub(super) struct Certificates {
 pub(super) const NAMES: [&str; 2] = ["www.lab", "a.lab"];
 
 impl Certificates {
-    pub(super) fn new(lab: &Lab) -> Result<Self, LabError> {
+    /// The name of the one that clients get who ask for no other.
+    pub(crate) const FIRST: &str = NAMES[0];
+
+    pub(crate) fn new(lab: &Lab) -> Result<Self, LabError> {
         let dir = lab.dir().join("certificates");
         std::fs::create_dir_all(&dir).map_err(LabError::io(format!("make {}", dir.display())))?;
         let own = Self { dir };
@@ -70,7 +73,7 @@ impl Certificates {
     }
 
     /// The chain and key of `name`.
-    pub(super) fn of(&self, name: &str) -> [PathBuf; 2] {
+    pub(crate) fn of(&self, name: &str) -> [PathBuf; 2] {
         ["crt", "key"].map(|kind| Path::new(&self.dir).join(format!("{name}.{kind}")))
     }
 
@@ -81,7 +84,7 @@ impl Certificates {
     }
 
     /// The certificates as a service has them.
-    pub(super) fn tables(&self) -> String {
+    pub(crate) fn tables(&self) -> String {
         let table = |name: &str, names: &str| {
             let [chain, key] = self.of(name);
             format!(

@@ -3,9 +3,12 @@
 //! link and over one that loses, repeats, delays and reorders; certificates are exchanged
 //! under load, and no request fails.
 
+mod bytes;
 mod certificates;
 mod checks;
 mod loads;
+mod memory;
+mod misuse;
 mod sealed;
 
 use std::path::Path;
@@ -17,7 +20,7 @@ use crate::faulty::{Faults, FaultyLink};
 use crate::topology::{BACKENDS, CLIENTS, Family, WEB_BACKEND_PORT, vip};
 use crate::{Balancer, Lab, LabError, LabOptions, Stop, host};
 
-use certificates::Certificates;
+pub(crate) use certificates::Certificates;
 
 /// What the links of the first client and of two backends do in the second part, in both
 /// directions.
@@ -60,10 +63,14 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
     let certificates = Certificates::new(&lab)?;
     sealed::start(&mut lab, &certificates)?;
+    bytes::start(&mut lab)?;
     let how = LabRun { workers: 2, ..LabRun::emulated(Encoding::Mark) };
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-https", how.device, |socket| {
         let services = [Family::V4, Family::V6].map(|family| services(family, &certificates));
-        how.base(socket) + &services.concat() + &sealed::services(&certificates)
+        how.base(socket)
+            + &services.concat()
+            + &sealed::services(&certificates)
+            + &bytes::services(&certificates)
     })?;
     let mut run = checks::Run::new(&lab, &balancer, &certificates, wanted)?;
     run.all()?;
@@ -123,7 +130,14 @@ fn services(family: Family, certificates: &Certificates) -> String {
     let mut text = String::new();
     for (name, port, more) in [
         ("tls", 443, String::new()),
-        ("mutual", MUTUAL_PORT, format!("client_ca = \"{}\"\n", certificates.ca().display())),
+        (
+            "mutual",
+            MUTUAL_PORT,
+            format!(
+                "client_ca = \"{}\"\nforward_client_certificate = true\n",
+                certificates.ca().display()
+            ),
+        ),
     ] {
         text += &format!(
             "\n[[service]]\nname = \"{name}{digit}\"\nvip = \"{}\"\nport = {port}\n\

@@ -9,7 +9,7 @@ use crate::{Lab, LabError};
 /// The name in the backend's certificate.
 pub(super) const NAME: &str = "backend.lab";
 /// Where the backend speaks TLS.
-const TLS_PORT: u16 = 8443;
+pub(super) const TLS_PORT: u16 = 8443;
 /// Services whose backend is nginx with TLS: believed by its authority, by its pin, under a
 /// wrong name, with a wrong pin; and one whose backend does not speak TLS.
 const SERVICES: [(u16, &str); 5] = [

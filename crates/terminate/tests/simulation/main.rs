@@ -5,18 +5,21 @@ mod client;
 mod http2;
 mod link;
 mod net;
+mod pipe;
 mod server;
 
 use link::Faults;
 use net::{Net, Plan};
 use proptest::prelude::*;
+use terminate::Carries;
 
 const GOOD: Faults = Faults { lost: 0, repeated: 0, delay_ms: 1 };
 
 fn plan() -> Plan {
     let requests = vec![(0, 10)];
-    let (v6, tls12, proxied) = (false, false, false);
-    Plan { faults: GOOD, v6, tls12, seed: 1, requests, sealed: None, dead: 0, proxied }
+    let carries = Carries::Requests;
+    let (v6, tls12, seed, sealed, dead, proxied) = (false, false, 1, None, 0, false);
+    Plan { faults: GOOD, v6, tls12, seed, requests, sealed, dead, proxied, carries }
 }
 
 #[test]
@@ -71,6 +74,6 @@ proptest! {
     ) {
         let faults = Faults { lost, repeated, delay_ms };
         let sealed = sealed.then_some(true);
-        Net::new(&Plan { faults, v6, tls12, seed, requests, sealed, dead: 0, proxied }).run();
+        Net::new(&Plan { faults, v6, tls12, seed, requests, sealed, proxied, ..plan() }).run();
     }
 }

@@ -11,8 +11,10 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use splice::{Inquiry, Refusal, Request};
-use terminate::{Endpoint, Event, Route, Segment, Settings, Terminator, Terms, Usage, World};
+use splice::{Inquiry, Refusal, Rejection, Request};
+use terminate::{
+    Carries, Endpoint, Event, Route, Segment, Settings, Terminator, Terms, Usage, Wish, World,
+};
 use tls::{
     BackendSettings, BackendTls, Certificate, Finished, Refused, ServerSettings, Started,
     TicketKey, Tls, Version,
@@ -35,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) dead: usize,
     /// Connections to backends begin with a header of the PROXY protocol.
     pub(crate) proxied: bool,
+    /// What is in the records. Backends of bytes send them back.
+    pub(crate) carries: Carries,
 }
 
 struct Surroundings {
@@ -46,6 +50,7 @@ struct Surroundings {
     events: Vec<Event>,
     distrusted: Vec<SocketAddr>,
     proxied: bool,
+    wishes: Vec<(Option<String>, Option<String>)>,
 }
 
 impl World for Surroundings {
@@ -60,6 +65,11 @@ impl World for Surroundings {
         let mut all = self.backends.iter().filter(|own| !inquiry.tried.contains(own));
         let first = all.next().ok_or(Refusal::NoBackend)?;
         Ok(Route::Backend { backend: *first, sticks: false })
+    }
+    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<SocketAddr, Rejection> {
+        self.wishes.push((wish.name.map(str::to_owned), wish.protocol.map(str::to_owned)));
+        let mut all = self.backends.iter().filter(|own| !inquiry.tried.contains(own));
+        all.next().copied().ok_or(Rejection::NoBackend)
     }
     fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool {
         self.claims.insert([backend, local])
@@ -98,6 +108,8 @@ pub(crate) struct Net {
     world: Surroundings,
     /// How backends speak TLS, if they do.
     sealed: Option<Arc<ServerConfig>>,
+    /// Whether backends send back what they get.
+    echoes: bool,
     servers: HashMap<[SocketAddr; 2], Server>,
     ends: [SocketAddr; 2],
     dead: Vec<SocketAddr>,
@@ -152,6 +164,7 @@ fn terms(tls12: bool, sealed: Option<bool>) -> (Terms, ClientConfig, Option<Arc<
         oldest: Version::Tls12,
         tickets: TicketKey::new([7; 32]),
         client_ca: None,
+        client_crl: None,
         client_required: false,
     };
     let own = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -170,6 +183,8 @@ fn terms(tls12: bool, sealed: Option<bool>) -> (Terms, ClientConfig, Option<Arc<
         tls: Tls::new(settings).unwrap(),
         hsts: Some("max-age=9".to_owned()),
         backends: sealed.map(|_| BackendTls::new(&backends).unwrap()),
+        carries: Carries::Requests,
+        whole_certificate: false,
     };
     let mut roots = RootCertStore::empty();
     roots.add(issuer.der().clone()).unwrap();
@@ -197,7 +212,8 @@ impl Net {
         plan: &Plan,
         client: impl FnOnce([SocketAddr; 2], Arc<ClientConfig>) -> Box<dyn Peer>,
     ) -> Self {
-        let (terms, config, sealed) = terms(plan.tls12, plan.sealed);
+        let (mut terms, config, sealed) = terms(plan.tls12, plan.sealed);
+        terms.carries = plan.carries;
         let text = if plan.v6 {
             ["[fd01::2]:40000", "[fd09::10]:443"]
         } else {
@@ -219,6 +235,7 @@ impl Net {
             events: Vec::new(),
             distrusted: Vec::new(),
             proxied: plan.proxied,
+            wishes: Vec::new(),
         };
         let settings = Settings { mtu: 1_400, secret: [plan.seed, 2], ..Settings::default() };
         Self {
@@ -229,6 +246,7 @@ impl Net {
             terminator: Terminator::new(settings),
             world,
             sealed,
+            echoes: plan.carries == Carries::Bytes,
             servers: HashMap::new(),
             ends,
             dead,
@@ -260,6 +278,20 @@ impl Net {
         &self.world.distrusted
     }
 
+    /// What clients have asked for, as the world was told.
+    pub(crate) fn wishes(&self) -> &[(Option<String>, Option<String>)] {
+        &self.world.wishes
+    }
+
+    /// How many connections of backends' were reset.
+    pub(crate) fn resets(&self) -> usize {
+        self.servers.values().filter(|own| own.tcp.is_reset()).count()
+    }
+
+    pub(crate) fn events(&self) -> &[Event] {
+        &self.world.events
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         self.terminator.usage()
     }
@@ -282,6 +314,7 @@ impl Net {
             dead,
             links,
             sealed,
+            echoes,
         } = self;
         let [to_terminator, to_client, to_servers] = links;
         client.poll(*now);
@@ -292,7 +325,7 @@ impl Net {
             let got = segment(&packet);
             let key = [got.to, got.from];
             if dead.contains(&got.to) {
-                let mut refusing = Server::new((got.to.ip(), 1).into(), 3, None);
+                let mut refusing = Server::new((got.to.ip(), 1).into(), 3, None, false);
                 refusing.tcp.take(packet);
                 refusing.poll(*now);
                 if let Some(packet) = refusing.tcp.outgoing() {
@@ -301,7 +334,7 @@ impl Net {
                 continue;
             }
             let told = world.proxied.then_some(ends[0]);
-            let fresh = |now| Server::new(got.to, now, sealed.as_ref()).told_of(told);
+            let fresh = |now| Server::new(got.to, now, sealed.as_ref(), *echoes).told_of(told);
             let server = servers.entry(key).or_insert_with(|| fresh(*now));
             if got.opens && server.tcp.stage() == terminate::Stage::Closed {
                 *server = fresh(*now);

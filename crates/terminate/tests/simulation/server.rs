@@ -20,6 +20,9 @@ pub(crate) struct Server {
     answers: usize,
     /// The client that a header of the PROXY protocol is to name, if one is to come.
     told: Option<SocketAddr>,
+    /// Whether it sends back what it gets.
+    echoes: bool,
+    closed: bool,
 }
 
 /// Puts the plain bytes of `sealed` behind `got`, and says how many were taken. An alert is
@@ -35,7 +38,12 @@ fn open(tls: &mut ServerConnection, sealed: &[u8], got: &mut Vec<u8>) -> usize {
 }
 
 impl Server {
-    pub(crate) fn new(at: SocketAddr, seed: u64, tls: Option<&Arc<ServerConfig>>) -> Self {
+    pub(crate) fn new(
+        at: SocketAddr,
+        seed: u64,
+        tls: Option<&Arc<ServerConfig>>,
+        echoes: bool,
+    ) -> Self {
         let buffers = Buffers { receive: 30_000, send: 30_000 };
         let tcp = Stack::listen(at, buffers, 1_400, seed).unwrap();
         let tls = tls.map(|own| {
@@ -44,7 +52,8 @@ impl Server {
             tls
         });
         let (sealed, got, answer) = (Vec::new(), Vec::new(), Vec::new());
-        Self { tcp, tls, sealed, got, answer, answers: 0, told: None }
+        let (answers, told, closed) = (0, None, false);
+        Self { tcp, tls, sealed, got, answer, answers, told, echoes, closed }
     }
 
     /// The server that is told of a client before anything else.
@@ -94,7 +103,11 @@ impl Server {
             };
             self.tcp.consume(taken);
         }
-        self.serve();
+        if self.echoes {
+            self.answer.append(&mut self.got);
+        } else {
+            self.serve();
+        }
         match &mut self.tls {
             None => self.sealed.append(&mut self.answer),
             Some(tls) => {
@@ -107,7 +120,18 @@ impl Server {
         }
         let written = self.tcp.write(&self.sealed);
         self.sealed.drain(..written);
-        if self.tcp.has_ended() && self.sealed.is_empty() {
+        let has_ended = self.tcp.has_ended();
+        if let (true, Some(tls)) = (has_ended && self.sealed.is_empty(), &mut self.tls)
+            && self.echoes
+            && !self.closed
+        {
+            self.closed = true;
+            tls.send_close_notify();
+            tls.write_tls(&mut self.sealed).unwrap();
+            let written = self.tcp.write(&self.sealed);
+            self.sealed.drain(..written);
+        }
+        if has_ended && self.sealed.is_empty() {
             self.tcp.close();
         }
         self.tcp.poll(now);
