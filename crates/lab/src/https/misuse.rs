@@ -22,7 +22,8 @@ impl Run<'_> {
     fn renegotiation(&mut self) -> Result<(), LabError> {
         let words = "-tls1_2 -servername www.lab";
         let found = self.s_client_with("(sleep 1; echo R; sleep 2)", words)?;
-        let refused = found.contains("alert no renegotiation") || found.contains("alert number 100");
+        let refused =
+            found.contains("alert no renegotiation") || found.contains("alert number 100");
         let found = if refused { "refused" } else { &found };
         self.expect("another handshake within TLS 1.2", found, "refused");
         Ok(())
@@ -30,7 +31,8 @@ impl Run<'_> {
 
     /// A client's new key, and the service's that it asks for, change nothing else.
     fn key_update(&mut self) -> Result<(), LabError> {
-        let request = "printf 'GET / HTTP/1.1\\r\\nHost: www.lab\\r\\nConnection: close\\r\\n\\r\\n'";
+        let request =
+            "printf 'GET / HTTP/1.1\\r\\nHost: www.lab\\r\\nConnection: close\\r\\n\\r\\n'";
         for (key, what) in [("k", "a client's new key"), ("K", "new keys of both sides")] {
             let script = format!("(sleep 1; echo {key}; sleep 1; {request}; sleep 2)");
             let found = self.s_client_with(&script, "-tls1_3 -servername www.lab")?;

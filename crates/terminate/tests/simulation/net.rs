@@ -237,7 +237,11 @@ impl Net {
             proxied: plan.proxied,
             wishes: Vec::new(),
         };
-        let settings = Settings { mtu: 1_400, secret: [plan.seed, 2], ..Settings::default() };
+        let mut settings = Settings { mtu: 1_400, secret: [plan.seed, 2], ..Settings::default() };
+        if plan.carries == Carries::Bytes {
+            // Two lost SYNs are no silent backend here: there is no other to go to.
+            (settings.connect_ms, settings.handshake_ms) = (60_000, 60_000);
+        }
         Self {
             rng: SmallRng::seed_from_u64(plan.seed),
             faults: plan.faults,

@@ -41,7 +41,7 @@ struct Speaker {
 }
 
 impl Speaker {
-    fn new(
+    fn boxed(
         ends: [SocketAddr; 2],
         config: Arc<ClientConfig>,
         length: usize,
@@ -128,7 +128,7 @@ impl Peer for Speaker {
 }
 
 fn run(plan: &Plan, length: usize, ending: Ending) -> Net {
-    Net::with(plan, |ends, config| Speaker::new(ends, config, length, ending)).run()
+    Net::with(plan, |ends, config| Speaker::boxed(ends, config, length, ending)).run()
 }
 
 fn bytes() -> Plan {
