@@ -1,5 +1,5 @@
 #!/bin/sh
-# The whole lab with a given hnlb, loaded with each encoding in mode nat and
+# The whole lab with a given hnlb, in two lanes: loaded with each encoding in mode nat and
 # with one in every other mode, with a few reloads under load, its answers, and
 # short floods: fails if any request or check fails or anything is left behind.
 #
@@ -30,28 +30,50 @@ remains() {
     done
 }
 before=$(remains | tr '\n' ' ')
-"$1" lab demo
-"$1" lab demo --mode gue --encoding xdp
-"$1" lab dns
-"$1" lab dns --xdp
-"$1" lab xdp
-for mode in dsr ipip gue gre; do
-    "$1" lab demo --mode "$mode" --encoding mark
-done
-"$1" lab reload --reloads 4
-"$1" lab health --encoding mark
-"$1" lab crash --connections 50
-"$1" lab crash --connections 250 --mode dsr
-"$1" lab answers
-"$1" lab http
-"$1" lab http --compare
-"$1" lab https --swaps 5
-"$1" lab http --slow 500 --flood 500 --seconds 5
-"$1" lab kernel --encoding mark
-"$1" lab nf --seconds 2
-"$1" lab nf --attach ring --seconds 1
-"$1" lab pair
-"$1" lab flood --seconds 3 --rate 2000
+# Labs wait most of their time, and any number can stand side by side: two lanes, of which
+# the second shows what it prints when it has ended.
+lane_one() {
+    "$1" lab demo
+    "$1" lab demo --mode gue --encoding xdp
+    "$1" lab dns
+    "$1" lab dns --xdp
+    "$1" lab xdp
+    for mode in dsr ipip gue gre; do
+        "$1" lab demo --mode "$mode" --encoding mark
+    done
+    "$1" lab reload --reloads 4
+    "$1" lab crash --connections 50
+    "$1" lab crash --connections 250 --mode dsr
+}
+lane_two() {
+    "$1" lab flood --seconds 3 --rate 2000
+    "$1" lab health --encoding mark
+    "$1" lab answers
+    "$1" lab http
+    "$1" lab http --compare
+    "$1" lab https --swaps 5
+    "$1" lab http --slow 500 --flood 500 --seconds 5
+    "$1" lab kernel --encoding mark
+    "$1" lab nf --seconds 2
+    "$1" lab nf --attach ring --seconds 1
+    "$1" lab pair
+}
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+trap 'kill "$one" "$two" 2> /dev/null; wait; exit 130' INT TERM
+# Not as a condition, in which the shell would not stop at a failure.
+(lane_two "$1") > "$output" 2>&1 &
+two=$!
+(lane_one "$1") &
+one=$!
+first=0 second=0
+wait "$one" || first=$?
+wait "$two" || second=$?
+cat "$output"
+if [ "$first" != 0 ] || [ "$second" != 0 ]; then
+    echo "test-e2e: FAILED (exit status $first and $second)" >&2
+    exit 1
+fi
 left=
 for namespace in $(remains); do
     # What a run left that was killed earlier is cleaned up by the next.
