@@ -3,7 +3,7 @@ use std::sync::mpsc;
 
 use conntrack::{Hit, OffloadState, Segment};
 use dpdk::flow::{Counters, FlowError, Rule, RuleHandle};
-use flow::{Direction, Encoding, HopId};
+use flow::{AdmissionPolicy, Direction, Encoding, HopId};
 use keeper::{AgerSettings, Keeper, ResolverSettings};
 use offload::{OffloadConfig, Offloader, PortConfig};
 use service::{Binding, Forwarding};
@@ -119,13 +119,24 @@ fn offload_thread(
     requests: Vec<rtrb::Consumer<OffloadRequest>>,
     driver: SlowDriver,
 ) -> (OffloadThread, RulesDesk) {
+    offload_thread_by(AdmissionPolicy::All, shared, requests, driver)
+}
+
+/// The same with another policy of admission.
+fn offload_thread_by(
+    policy: AdmissionPolicy,
+    shared: &Arc<Shared>,
+    requests: Vec<rtrb::Consumer<OffloadRequest>>,
+    driver: SlowDriver,
+) -> (OffloadThread, RulesDesk) {
     let port = PortConfig {
         encoding: Encoding::Mark,
         queues: vec![0],
         workers: 1,
         ..PortConfig::default()
     };
-    let config = OffloadConfig { ports: vec![port], ..OffloadConfig::default() };
+    let admission = admission::Settings { policy, ..admission::Settings::default() };
+    let config = OffloadConfig { ports: vec![port], admission, ..OffloadConfig::default() };
     let rules = Rules::new(Offloader::new(config, Arc::clone(shared)), Arc::clone(shared));
     OffloadThread::new(rules, requests, vec![Box::new(driver)], Vec::new())
 }
@@ -300,7 +311,8 @@ fn connections_are_listed_by_their_rates() {
     let (entered, _inside) = mpsc::channel();
     let (_, leave) = mpsc::channel();
     let driver = SlowDriver { entered, leave, rules: 0 };
-    let (mut thread, desk) = offload_thread(&shared, vec![requested], driver);
+    let (mut thread, desk) =
+        offload_thread_by(AdmissionPolicy::Heavy, &shared, vec![requested], driver);
     // Client 8 * n has an address of its own and is sampled 2 * n times; 0 never.
     let conns: Vec<ConnId> = (0..5).map(|n| open(&shared, 8 * n, true)).collect();
     for round in 0..8_u64 {
