@@ -260,6 +260,8 @@ impl Network {
             headers: 16,
             records: 8,
             secret: [seed, 3],
+            // A sender doubles its timeout at each loss: a header may be long in coming.
+            header_ms: 300_000,
             ..Settings::default()
         };
         let (mut wanted, mut stream) = (talk.banner.clone(), Vec::new());
