@@ -2,10 +2,10 @@
 //! no page of it on a disk.
 use config::Config;
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit,
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
 };
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
 /// Guards the process if it terminates TLS, before it does: it has the secrets of
 /// connections and of tickets. What the system refuses is logged, with what would allow it.
@@ -43,18 +43,16 @@ fn lock_memory() {
 pub(crate) fn withdraw() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let mut refused = vec![("no core dumps", setrlimit(Resource::Core, none))];
-    if geteuid().is_root() {
-        // Without the powers of root memory is locked up to a limit.
-        let all = Rlimit { current: None, maximum: None };
-        refused.push(("locked memory", setrlimit(Resource::Memlock, all)));
-    }
     lock_memory();
-    if geteuid().is_root() {
-        // Keys may be files of another user.
-        let (reads, no) = (CapabilitySet::DAC_READ_SEARCH, CapabilitySet::empty());
-        let sets = CapabilitySets { effective: reads, permitted: reads, inheritable: no };
-        refused.push(("no capability but reading files", set_capabilities(None, sets)));
-    }
+    // Keys may be files of another user. Without the right to lock memory every allocation
+    // beyond the limit would fail from now on.
+    let wanted = CapabilitySet::DAC_READ_SEARCH | CapabilitySet::IPC_LOCK;
+    let reduced = capabilities(None).and_then(|own| {
+        let (kept, none) = (own.permitted & wanted, CapabilitySet::empty());
+        let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: none };
+        set_capabilities(None, sets)
+    });
+    refused.push(("no capability but these", reduced));
     refused.push(("no new powers", set_no_new_privs(true)));
     undumpable();
     for (what, result) in refused {

@@ -41,7 +41,7 @@ impl Run<'_> {
         self.expect("private keys in the memory of the process that signs", found, "found");
         let status = std::fs::read_to_string(format!("/proc/{keys}/status")).unwrap_or_default();
         let powers = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        self.expect("its capabilities", powers.unwrap_or_default().trim(), "0000000000000004");
+        self.expect("its capabilities", powers.unwrap_or_default().trim(), "0000000000004004");
         // It is killed, and another takes its place with the next handshake.
         let kill = format!("kill -s KILL {keys}");
         self.lab.exec("c1", &["sh", "-c", &kill])?.success()?;
