@@ -11,9 +11,10 @@ use health::Board;
 use keeper::{AgerSettings, Keeper, ResolverSettings};
 use nic::Nic;
 use offload::{OffloadConfig, Offloader, Rules};
+use pipeline::Sample;
 use state::Shared;
 
-use crate::access_log::AccessLog;
+use crate::access_log::{self, AccessLog};
 use crate::announcing::Announcing;
 use crate::balancing::{BalanceBoard, BalanceThread, Balancing, Mover, WorkerLoop};
 use crate::captures::Captures;
@@ -150,7 +151,11 @@ impl<'a> Parts<'a> {
         let ways = Ways { send, resolve, pool: pool.clone(), bell: hands.bell() };
         let given = hands.take_for_terminator();
         let own = (handshakes, secret);
-        let terminator = TerminatorThread::new(Arc::clone(shared), terms, given, ways, own);
+        let (log, to_log) = access_log::ring(config).unzip();
+        let sample = Sample::new(config.access_log.as_ref().map_or(0, |own| own.sample));
+        let logging = (log, sample);
+        let terminator =
+            TerminatorThread::new(Arc::clone(shared), terms, given, ways, own, logging);
         let (balance, board) =
             balance_thread(config, shared, balancing, (hands.take_loops(), &chosen));
         let (flows, nics, ports) = split(config, devices, &chosen);
@@ -166,7 +171,7 @@ impl<'a> Parts<'a> {
         let mut slow_counters =
             vec![Arc::clone(&counters), kernel.counters(), terminator.counters()];
         if let Some(log) = &mut access_log {
-            log.read(hands.take_for_log());
+            log.read(hands.take_for_log().into_iter().chain(to_log));
             slow_counters.push(log.counters());
         }
         let captures = Captures::new(hands.take_catchers());

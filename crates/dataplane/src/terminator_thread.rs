@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dpdk::{Mbuf, Mempool};
-use flow::{HopId, ServiceId, Transport};
+use flow::{Account, BackendId, HopId, ServiceId, Transport};
 use packet::PacketBuf;
+use pipeline::Sample;
 use service::{
     Backend, Directed, HeaderChanges, HelloView, RequestView, Routed, Service, WorkerScheduleState,
 };
-use splice::{Changes, Inquiry, Refusal, Rejection, Request};
-use state::{Counter, Counters, Shared, Snapshot};
+use splice::{Changes, Inquiry, Peer, Record, Refusal, Rejection, Request, Response};
+use state::{BackendCounts, Counter, Counters, Shared, Snapshot};
 use terminate::{Event, Route, Segment, Settings, Terminator, Terms, Wish, World};
 use tls::{ClientRefusal, Finished, Pool, Refused, Started};
 use wire::{FlowKey, Headers, TcpFlags, ethernet, vlan};
 
+use crate::access_log::ForLog;
 use crate::clock::Clock;
 use crate::idle::{Bell, Rest};
 use crate::rings::drain;
@@ -80,6 +82,10 @@ struct Surroundings {
     /// Packets that found no room on the way to the worker.
     waiting: VecDeque<Injected>,
     counters: Arc<Counters>,
+    counts: Arc<BackendCounts>,
+    /// Where records of requests are left, and which requests have one.
+    log: Option<ForLog>,
+    sample: Sample,
     now_ms: u64,
     /// When the log may be told of a backend again.
     warns_ms: u64,
@@ -94,8 +100,9 @@ impl TerminatorThread {
         given: Vec<rtrb::Consumer<ForTerminator>>,
         ways: Ways,
         (handshakes, secret): (Option<Pool>, [u64; 2]),
+        (log, sample): (Option<ForLog>, Sample),
     ) -> Self {
-        let snapshot = shared.snapshot();
+        let (snapshot, counts) = (shared.snapshot(), shared.totals().register());
         let mtu = snapshot.interfaces.iter().map(|(_, own)| own.mtu).min().unwrap_or(1500);
         let settings = Settings { mtu: mtu.into(), secret, ..Settings::default() };
         // A number that no worker has, so that it begins its rounds elsewhere.
@@ -109,6 +116,9 @@ impl TerminatorThread {
             ways,
             waiting: VecDeque::new(),
             counters: Arc::default(),
+            counts,
+            log,
+            sample,
             now_ms: 0,
             warns_ms: 0,
         };
@@ -274,25 +284,29 @@ impl World for Surroundings {
             return Err(Refusal::NoRoute);
         }
         let at = |own: &Backend| SocketAddr::new(own.address, own.port.unwrap_or(vip.port()));
+        let to = |own: &Backend, sticks| Route::Backend {
+            backend: Peer { at: at(own), id: own.id },
+            sticks,
+        };
         let sticky = service.sticky_cookie();
         let value = sticky.and_then(|name| request.cookie(name));
-        let named = value.and_then(|value| service.backend_of_cookie(group, value)).map(at);
-        if let Some(backend) = named.filter(|backend| !tried.contains(backend)) {
-            return Ok(Route::Backend { backend, sticks: false });
+        let named = value.and_then(|value| service.backend_of_cookie(group, value));
+        if let Some(own) = named.filter(|own| !tried.contains(&at(own))) {
+            return Ok(to(own, false));
         }
         let sticks = sticky.is_some();
         if let Some(backend) = kept
-            && service.stays(group, |own| at(own) == backend).is_some()
+            && let Some(own) = service.stays(group, |own| at(own) == backend)
         {
-            return Ok(Route::Backend { backend, sticks });
+            return Ok(to(own, sticks));
         }
         let flow = Self::key(client, vip).ok_or(Refusal::NoBackend)?;
         let is_tried = |own: &Backend| tried.contains(&at(own));
         let chosen = service.schedule_in(group, &flow, &mut self.schedule, &is_tried);
-        chosen.map(|own| Route::Backend { backend: at(own), sticks }).ok_or(Refusal::NoBackend)
+        chosen.map(|own| to(own, sticks)).ok_or(Refusal::NoBackend)
     }
 
-    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<SocketAddr, Rejection> {
+    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<Peer, Rejection> {
         let Inquiry { service, ends: [client, vip], tried, .. } = *inquiry;
         let service = self.snapshot.services.service(service).ok_or(Rejection::NoBackend)?;
         let group = match service.direct(&Wished(wish)).ok_or(Rejection::NoBackend)? {
@@ -304,7 +318,7 @@ impl World for Surroundings {
         let flow = Self::key(client, vip).ok_or(Rejection::NoBackend)?;
         let is_tried = |own: &Backend| tried.contains(&at(own));
         let chosen = service.schedule_in(group, &flow, &mut self.schedule, &is_tried);
-        chosen.map(at).ok_or(Rejection::NoBackend)
+        chosen.map(|own| Peer { at: at(own), id: own.id }).ok_or(Rejection::NoBackend)
     }
 
     fn request_changes(&self, service: ServiceId) -> Changes<'_> {
@@ -352,6 +366,45 @@ impl World for Surroundings {
         if self.now_ms >= self.warns_ms {
             self.warns_ms = self.now_ms + WARN_MS;
             tracing::warn!(%backend, "TLS with a backend failed: {why}");
+        }
+    }
+
+    fn joined(&mut self, backend: BackendId) {
+        self.counts.opened(backend);
+        self.shared.loads().opened(backend);
+    }
+
+    fn left(&mut self, backend: BackendId) {
+        self.shared.loads().closed(backend);
+    }
+
+    fn carried(&mut self, account: Account, bytes: usize) {
+        // The last packets of a backend that has left must not count for the next with its id.
+        if self.snapshot.services.backend(account.backend).is_some() {
+            self.counts.ways().carry(account, ETHERNET + bytes);
+        }
+    }
+
+    fn responded(&mut self, response: &Response) {
+        let Response { backend, status, waited_ms, .. } = *response;
+        self.counts.responded(backend, status, waited_ms);
+    }
+
+    fn answered(&mut self, service: ServiceId, status: u16) {
+        self.counts.answered_alone(service, status);
+    }
+
+    fn logs(&mut self, _: ServiceId) -> bool {
+        self.sample.take()
+    }
+
+    fn route_of(&self, service: ServiceId, request: &Request<'_>) -> Option<u16> {
+        self.snapshot.services.service(service)?.route_number(&Asked(request))
+    }
+
+    fn log(&mut self, record: &Record) {
+        if self.log.as_mut().is_none_or(|ring| ring.push(*record).is_err()) {
+            self.counters.count(Counter::AccessLogLost);
         }
     }
 

@@ -348,10 +348,10 @@ impl Service {
         self.routing.is_some()
     }
 
-    /// Whether the L7 agent reads its clients' requests.
+    /// Whether its clients' requests are read, here or by the L7 agent.
     #[must_use]
     pub fn reads_requests(&self) -> bool {
-        self.reads() == Some(Reads::Requests)
+        matches!(self.reads(), Some(Reads::Requests | Reads::SealedRequests))
     }
 
     /// Whether the L7 agent takes its packets.

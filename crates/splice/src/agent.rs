@@ -317,21 +317,8 @@ impl Agent {
                 return None;
             }
             let conn = common.half(ends, service, speaks, got, frame, now_ms);
-            let full = common.half_open >= common.settings.half_open;
-            if full || self.table.len() >= common.settings.connections {
-                world.count(Event::Cookie);
-                common.cookies_until_ms = now_ms + COOKIE_MS;
-                // A cookie holds no options; the clock's low bits do, if there is one.
-                let clocked = conn.granted.timestamps;
-                let granted = Offer {
-                    mss: conn.granted.mss,
-                    ..if clocked {
-                        cookie_grant(&conn.offer, &conn.granted)
-                    } else {
-                        Offer::default()
-                    }
-                };
-                common.syn_ack(&Conn { granted, ..conn }, world);
+            if common.has_all_half_open() || self.table.len() >= common.settings.connections {
+                common.answer_by_cookie(conn, now_ms, world);
                 return None;
             }
             common.half_open += 1;
@@ -370,6 +357,31 @@ impl Agent {
         let at = self.table.insert(conn);
         world.count(if at.is_some() { Event::Opened } else { Event::NoRoom });
         at
+    }
+}
+
+impl Common {
+    /// Whether no more half-open connections are kept.
+    const fn has_all_half_open(&self) -> bool {
+        self.half_open >= self.settings.half_open
+    }
+
+    /// Answers the SYN that `conn` begins with by a cookie: nothing of it is kept.
+    fn answer_by_cookie<B: PacketBuf>(
+        &mut self,
+        conn: Conn,
+        now_ms: u64,
+        world: &mut impl World<B>,
+    ) {
+        world.count(Event::Cookie);
+        self.cookies_until_ms = now_ms + COOKIE_MS;
+        // A cookie holds no options; the clock's low bits do, if there is one.
+        let clocked = conn.granted.timestamps;
+        let granted = Offer {
+            mss: conn.granted.mss,
+            ..if clocked { cookie_grant(&conn.offer, &conn.granted) } else { Offer::default() }
+        };
+        self.syn_ack(&Conn { granted, ..conn }, world);
     }
 }
 

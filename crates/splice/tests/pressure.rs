@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use checks::{Segment, VIP, Witness};
 use flow::ServiceId;
 use packet::HeapPacket;
-use splice::{Agent, Event, Settings, Usage};
+use splice::{Agent, Event, Refusal, Settings, Usage};
 use wire::Headers;
 
 const SYN: u8 = 2;
@@ -158,4 +158,26 @@ fn a_client_that_says_nothing_is_reset_after_a_minute() {
     scene.wait(2_000);
     assert_eq!((scene.agent.usage().connections, scene.seen.sent), (0, sent + 1));
     assert_eq!(scene.count(Event::Silent), 1);
+}
+
+#[test]
+fn a_new_connection_in_the_place_of_one_that_has_ended_is_half_open_as_any() {
+    let mut scene = Scene::new(Settings { half_open: 3, ..Settings::default() });
+    // The agent answers, and the client has that answer.
+    for number in 0..10 {
+        scene.ask(number, b"nonsense\r\n\r\n");
+        let answer = Refusal::RequestLine.answer().len() as u32;
+        let behind = scene.seen.isn[0].wrapping_add(answer + 2);
+        scene.send_acknowledging(number, [1_012, behind], ACK, &[]);
+    }
+    assert_eq!(scene.agent.usage().half_open, 0);
+    for number in 0..10 {
+        scene.send(number, 5_000, SYN, &[]);
+        assert!(scene.agent.usage().half_open <= 3, "{:?}", scene.agent.usage());
+    }
+    assert_eq!(scene.count(Event::Cookie), 7);
+    // The cookie is as good as a place.
+    let before = scene.seen.isn[1];
+    scene.send(9, 5_001, ACK, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_ne!(scene.seen.isn[1], before);
 }

@@ -1,9 +1,11 @@
 //! What all connections have in common.
 use std::collections::HashMap;
 use std::hash::Hasher as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use flow::{Account, BackendId, Direction};
 use siphasher::sip::SipHasher13;
+use splice::Peer;
 use tls::BackendSession;
 
 use crate::endpoint::Endpoint;
@@ -46,7 +48,7 @@ impl Common {
     /// if that is free and this is the client's first.
     pub(crate) fn connect(
         &mut self,
-        [client, backend]: [SocketAddr; 2],
+        (client, Peer { at: backend, id }): (SocketAddr, Peer),
         is_first: bool,
         mut session: Option<BackendSession>,
         now_ms: u64,
@@ -76,7 +78,8 @@ impl Common {
                 return None;
             };
             self.backends.insert(ends, self.present);
-            return Some(Upstream { link, backend, local, opened_ms: now_ms, is_used: false });
+            world.joined(id);
+            return Some(Upstream { link, backend, id, local, opened_ms: now_ms, is_used: false });
         }
         None
     }
@@ -89,7 +92,7 @@ impl Common {
         now_ms: u64,
         world: &mut impl World,
     ) {
-        let Upstream { link, backend, local, .. } = &mut upstream;
+        let Upstream { link, backend, id, local, .. } = &mut upstream;
         if link.has_ended() && link.is_flushed() {
             link.close();
         } else {
@@ -97,9 +100,16 @@ impl Common {
         }
         link.poll(now_ms);
         while let Some(packet) = link.outgoing() {
-            world.send(packet, backend.ip());
+            send_to(world, packet, (backend.ip(), *id));
         }
+        world.left(*id);
         self.backends.remove(&[*backend, *local]);
         world.release(*backend, *local);
     }
+}
+
+/// Sends a packet to a backend, and counts it for that.
+pub(crate) fn send_to(world: &mut impl World, packet: Vec<u8>, (to, backend): (IpAddr, BackendId)) {
+    world.carried(Account { backend, direction: Direction::Forward }, packet.len());
+    world.send(packet, to);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flow::ServiceId;
 use splice::NamedValue;
 
-use crate::common::Common;
+use crate::common::{Common, send_to};
 use crate::endpoint::{Endpoint, Stage};
 use crate::errand::{Scene, Who};
 use crate::event::Event;
@@ -212,7 +212,7 @@ impl Connection {
         }
         let mut send = |own: &mut Upstream| {
             while let Some(packet) = own.link.outgoing() {
-                world.send(packet, own.backend.ip());
+                send_to(world, packet, (own.backend.ip(), own.id));
             }
         };
         match &mut self.state {

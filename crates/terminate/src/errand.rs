@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use flow::ServiceId;
 use splice::{
-    Additions, Inquiry, NamedValue, ProxyHeader, Refusal, Request, forwarded_header, without_port,
+    ABORTED, Additions, Inquiry, NamedValue, ProxyHeader, Record, Refusal, Request, Response,
+    forwarded_header, without_port,
 };
 
 use crate::common::Common;
@@ -78,6 +79,18 @@ pub(crate) struct Errand {
     tried: Vec<SocketAddr>,
     /// When something last moved.
     moved_ms: u64,
+    /// When the backend was sent it.
+    sent_ms: Option<u64>,
+    log: Log,
+}
+
+/// What the access log gets of a request.
+enum Log {
+    /// Nothing.
+    No,
+    /// A record, which begins when the header has been read.
+    Wanted,
+    Begun(Box<Record>),
 }
 
 impl Errand {
@@ -87,26 +100,34 @@ impl Errand {
         upstreams: &mut Upstreams,
         scene: &mut Scene<'_, W>,
     ) -> Self {
-        let mut errand = Self::to(Goal::Answer(Vec::new()), scene.now_ms);
-        errand.raw = raw;
-        errand.begin(upstreams, scene);
+        let mut errand = Self::from(raw, scene);
+        errand.begin(Refusal::NoBackend, upstreams, scene);
         errand
     }
 
     /// Answers a request that goes nowhere.
     pub(crate) fn refusal<W: World>(refusal: Refusal, scene: &mut Scene<'_, W>) -> Self {
-        scene.world.count(Event::Refused(refusal));
-        Self::to(Goal::Answer(refusal.answer().into_bytes()), scene.now_ms)
+        let mut errand = Self::from(Vec::new(), scene);
+        errand.refuse(refusal, scene);
+        errand
     }
 
-    const fn to(goal: Goal, moved_ms: u64) -> Self {
-        Self { raw: Vec::new(), goal, upstream: None, tried: Vec::new(), moved_ms }
+    fn from<W: World>(raw: Vec<u8>, scene: &mut Scene<'_, W>) -> Self {
+        let log = if scene.world.logs(scene.who.service) { Log::Wanted } else { Log::No };
+        let (goal, tried) = (Goal::Answer(Vec::new()), Vec::new());
+        Self { raw, goal, upstream: None, tried, moved_ms: scene.now_ms, sent_ms: None, log }
     }
 
-    /// Finds a backend, or an answer.
-    fn begin<W: World>(&mut self, upstreams: &mut Upstreams, scene: &mut Scene<'_, W>) {
+    /// Finds a backend, or an answer; `none` if there is no backend.
+    fn begin<W: World>(
+        &mut self,
+        none: Refusal,
+        upstreams: &mut Upstreams,
+        scene: &mut Scene<'_, W>,
+    ) {
         match self.send(upstreams, scene) {
             Ok(goal) => self.goal = goal,
+            Err(Refusal::NoBackend) => self.refuse(none, scene),
             Err(refusal) => self.refuse(refusal, scene),
         }
         self.moved_ms = scene.now_ms;
@@ -119,11 +140,18 @@ impl Errand {
     ) -> Result<Goal, Refusal> {
         let request = Request::parse(&self.raw)?.ok_or(Refusal::RequestLine)?;
         let Who { service, ends, tls } = scene.who;
+        if let Log::Wanted = self.log {
+            let mut record = Record::new((ends[0], service), Some(&request), scene.now_ms);
+            record.route = scene.world.route_of(service, &request);
+            self.log = Log::Begun(Box::new(record));
+        }
         let inquiry = Inquiry { service, ends, tried: &self.tried, kept: upstreams.latest() };
         let (backend, sticks) = match scene.world.route(&inquiry, &request)? {
             Route::Backend { backend, sticks } => (backend, sticks),
             Route::Answer(answer, status) => {
                 scene.world.count(Event::Answered(status));
+                drop(request);
+                self.answer_alone((status, ""), answer.len(), scene);
                 return Ok(Goal::Answer(answer));
             }
         };
@@ -134,7 +162,7 @@ impl Errand {
         let changes = own.as_ref().map_or(changes, |own| own.changes(changes.add));
         let head = forwarded_header(&request, &added, &changes).ok_or(Refusal::TooLong)?;
         let exchange = Exchange::new(&request, head, sticks);
-        let upstream = match upstreams.take(backend) {
+        let upstream = match upstreams.take(backend.at) {
             Some(upstream) => Some(upstream),
             None => {
                 let authority = without_port(request.host).as_bytes();
@@ -147,15 +175,69 @@ impl Errand {
             scene.world.count(Event::NoRoom);
             return Err(Refusal::NoBackend);
         }
-        self.upstream = upstream;
+        if let Log::Begun(record) = &mut self.log {
+            (record.backend, record.id) = (Some(backend), id);
+        }
+        (self.upstream, self.sent_ms) = (upstream, None);
         scene.world.count(Event::Request);
         Ok(Goal::Exchange(Box::new(exchange)))
     }
 
     fn refuse<W: World>(&mut self, refusal: Refusal, scene: &mut Scene<'_, W>) {
         scene.world.count(Event::Refused(refusal));
-        self.retire(scene);
-        self.goal = Goal::Answer(refusal.answer().into_bytes());
+        self.give_up(scene);
+        let answer = refusal.answer().into_bytes();
+        self.answer_alone((refusal.status().0, refusal.name()), answer.len(), scene);
+        self.goal = Goal::Answer(answer);
+    }
+
+    /// Notes that no backend answers, but the service with `length` bytes.
+    fn answer_alone<W: World>(
+        &mut self,
+        (status, why): (u16, &'static str),
+        length: usize,
+        scene: &mut Scene<'_, W>,
+    ) {
+        let Who { service, ends, .. } = scene.who;
+        scene.world.answered(service, status);
+        let mut record = match std::mem::replace(&mut self.log, Log::No) {
+            Log::No => return,
+            Log::Wanted => Box::new(Record::new((ends[0], service), None, scene.now_ms)),
+            Log::Begun(record) => record,
+        };
+        let body = if let Goal::Exchange(own) = &self.goal { own.bytes()[0] } else { 0 };
+        record.bytes = [self.raw.len() as u64 + body, length as u64];
+        (record.backend, record.first_byte_ms) = (None, None);
+        (record.status, record.why) = (status, why);
+        record.duration_ms = scene.now_ms.saturating_sub(record.at_ms);
+        scene.world.log(&record);
+    }
+
+    /// Logs a request that a backend got, and of which the response is whole, but for `why`.
+    fn log<W: World>(&mut self, why: &'static str, scene: &mut Scene<'_, W>) {
+        let Log::Begun(mut record) = std::mem::replace(&mut self.log, Log::No) else { return };
+        if let Goal::Exchange(exchange) = &self.goal {
+            let [up, down] = exchange.bytes();
+            record.bytes = [self.raw.len() as u64 + up, down];
+        }
+        record.why = why;
+        record.duration_ms = scene.now_ms.saturating_sub(record.at_ms);
+        scene.world.log(&record);
+    }
+
+    /// Tells of the response's header, if that has come now.
+    fn note_response<W: World>(&mut self, scene: &mut Scene<'_, W>) {
+        let (Goal::Exchange(exchange), Some(upstream)) = (&mut self.goal, &self.upstream) else {
+            return;
+        };
+        let Some(status) = exchange.take_status() else { return };
+        let sent_ms = self.sent_ms.unwrap_or(scene.now_ms);
+        let waited_ms = scene.now_ms.saturating_sub(sent_ms).try_into().unwrap_or(u32::MAX);
+        let (service, backend) = (scene.who.service, upstream.id);
+        scene.world.responded(&Response { service, backend, status, waited_ms });
+        if let Log::Begun(record) = &mut self.log {
+            (record.status, record.first_byte_ms) = (status, Some(waited_ms));
+        }
     }
 
     /// One step of everything.
@@ -181,7 +263,7 @@ impl Errand {
         upstreams: &mut Upstreams,
         scene: &mut Scene<'_, W>,
     ) -> Outcome {
-        let Self { goal: Goal::Exchange(exchange), upstream, .. } = self else {
+        let Self { goal: Goal::Exchange(exchange), upstream, sent_ms, .. } = self else {
             return Outcome::Wait;
         };
         let step = match upstream {
@@ -201,11 +283,13 @@ impl Errand {
                         changes: scene.world.response_changes(service),
                         cookie: scene.world.cookie(service, upstream.backend),
                     };
+                    sent_ms.get_or_insert(scene.now_ms);
                     exchange.step(client, &mut upstream.link, &dress)
                 }
             },
             None => Step::Failed,
         };
+        self.note_response(scene);
         match step {
             Step::Wait => Outcome::Wait,
             Step::Moved => Outcome::Moved,
@@ -214,7 +298,8 @@ impl Errand {
                     Some(upstream) if reusable => upstreams.keep(upstream),
                     upstream => self.upstream = upstream,
                 }
-                self.retire(scene);
+                self.give_up(scene);
+                self.log("", scene);
                 Outcome::Done { keeps }
             }
             Step::Failed => {
@@ -240,11 +325,11 @@ impl Errand {
             Goal::Exchange(exchange) => exchange.is_repeatable(),
             Goal::Answer(_) => false,
         };
-        self.retire(scene);
+        self.give_up(scene);
         // The backend may have ended the connection while the request was on its way; a
         // request that changes nothing is repeated (RFC 9112 section 9.3.1).
         if was_used && is_repeatable && is_safe(&self.raw) {
-            self.begin(upstreams, scene);
+            self.begin(Refusal::NoBackend, upstreams, scene);
         } else {
             scene.world.count(Event::BadResponse);
             self.refuse(Refusal::BackendRefused, scene);
@@ -260,17 +345,12 @@ impl Errand {
     ) {
         scene.world.count(Event::BackendFailed);
         self.tried.extend(self.upstream.as_ref().map(|own| own.backend));
-        self.retire(scene);
+        self.give_up(scene);
         if self.tried.len() >= TRIES {
             return self.refuse(why, scene);
         }
-        self.begin(upstreams, scene);
         // With no other backend, what the last one did is the reason.
-        if let Goal::Answer(answer) = &mut self.goal
-            && answer.starts_with(b"HTTP/1.1 503")
-        {
-            *answer = why.answer().into_bytes();
-        }
+        self.begin(why, upstreams, scene);
     }
 
     /// When the time brings something.
@@ -313,8 +393,14 @@ impl Errand {
         self.upstream.as_mut()
     }
 
-    /// Gives up the connection to the backend.
+    /// Gives up the request, wherever it is.
     pub(crate) fn retire<W: World>(&mut self, scene: &mut Scene<'_, W>) {
+        self.give_up(scene);
+        self.log(ABORTED, scene);
+    }
+
+    /// Gives up the connection to the backend.
+    fn give_up<W: World>(&mut self, scene: &mut Scene<'_, W>) {
         if let Some(upstream) = self.upstream.take() {
             scene.common.disconnect(upstream, scene.now_ms, scene.world);
         }

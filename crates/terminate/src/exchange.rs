@@ -64,6 +64,10 @@ pub(crate) struct Exchange {
     pending: Vec<u8>,
     /// Whether the client has got anything.
     answered: bool,
+    /// Bytes of the request's body, and of the final response.
+    bytes: [u64; 2],
+    /// The status code of the final response, until somebody asks.
+    status: Option<u16>,
     is_head: bool,
     upgrades: bool,
     /// Whether the response says which backend it comes from.
@@ -104,6 +108,8 @@ impl Exchange {
             gathered: Vec::new(),
             pending: Vec::new(),
             answered: false,
+            bytes: [0; 2],
+            status: None,
             is_head: request.method == "HEAD",
             upgrades: request.upgrades,
             sticks,
@@ -117,8 +123,20 @@ impl Exchange {
         !self.answered && !self.sent_body
     }
 
+    /// Bytes of the request's body so far, and of the final response as the backend has sent
+    /// it.
+    pub(crate) const fn bytes(&self) -> [u64; 2] {
+        self.bytes
+    }
+
+    /// The status code of the final response, once, as soon as its header is whole.
+    pub(crate) const fn take_status(&mut self) -> Option<u16> {
+        self.status.take()
+    }
+
     /// Begins again.
     pub(crate) fn repeat(&mut self) {
+        (self.bytes, self.status) = ([0; 2], None);
         (self.written, self.part) = (0, Part::Head);
         self.gathered.clear();
         self.responses = Responses::default();
@@ -181,6 +199,8 @@ impl Exchange {
         if taken > 0 {
             backend.write(plain.get(..taken).unwrap_or_default());
             client.consume(taken);
+            let [up, _] = &mut self.bytes;
+            *up += taken as u64;
             self.sent_body = true;
         }
         if self.part == Part::Tunnel && client.has_ended() && client.plain().is_empty() {
@@ -247,7 +267,13 @@ impl Exchange {
         if self.responses.read(&head, |_| ()).is_err() {
             return self.failure();
         }
-        self.pending = match head::status(&head) {
+        let status = head::status(&head);
+        if status.is_some_and(|own| own == 101 || own >= 200) {
+            self.status = status;
+            let [_, down] = &mut self.bytes;
+            *down = end as u64;
+        }
+        self.pending = match status {
             Some(101) => {
                 (self.part, self.keeps) = (Part::Tunnel, false);
                 head
@@ -299,6 +325,8 @@ impl Exchange {
             return Step::Broken;
         }
         backend.consume(length);
+        let [_, down] = &mut self.bytes;
+        *down += length as u64;
         if matches!(self.part, Part::Body) && self.is_whole() {
             self.part = Part::Done;
         }

@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use flow::ServiceId;
+use flow::{Account, Direction, ServiceId};
 
 use crate::common::Common;
 use crate::connection::Connection;
@@ -94,13 +94,16 @@ impl Terminator {
             }
             None => return Self::refuse(segment, world),
         };
-        self.give(id, segment, false);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.client().take(segment.ip);
+            self.wake(id);
+        }
     }
 
     /// Takes a backend's segment.
     pub fn from_backend(&mut self, segment: Segment, world: &mut impl World) {
         match self.common.backends.get(&[segment.from, segment.to]) {
-            Some(id) => self.give(*id, segment, true),
+            Some(id) => self.give(*id, segment, world),
             None => Self::refuse(segment, world),
         }
     }
@@ -116,14 +119,17 @@ impl Terminator {
         }
     }
 
-    fn give(&mut self, id: u64, segment: Segment, is_backends: bool) {
+    /// Gives a backend's segment to the connection that it is for.
+    fn give(&mut self, id: u64, segment: Segment, world: &mut impl World) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if is_backends {
-            let Some(upstream) = connection.upstream([segment.from, segment.to]) else { return };
-            upstream.link.take(segment.ip);
-        } else {
-            connection.client().take(segment.ip);
-        }
+        let Some(upstream) = connection.upstream([segment.from, segment.to]) else { return };
+        let account = Account { backend: upstream.id, direction: Direction::Reply };
+        world.carried(account, segment.ip.len());
+        upstream.link.take(segment.ip);
+        self.wake(id);
+    }
+
+    fn wake(&mut self, id: u64) {
         if self.awake.last() != Some(&id) {
             self.awake.push(id);
         }

@@ -1,7 +1,8 @@
 //! Connections to backends.
 use std::net::SocketAddr;
 
-use splice::ProxyHeader;
+use flow::BackendId;
+use splice::{Peer, ProxyHeader};
 
 use crate::endpoint::{Endpoint, Stage};
 use crate::errand::Scene;
@@ -12,6 +13,7 @@ use crate::world::World;
 pub(crate) struct Upstream {
     pub(crate) link: Link,
     pub(crate) backend: SocketAddr,
+    pub(crate) id: BackendId,
     pub(crate) local: SocketAddr,
     pub(crate) opened_ms: u64,
     /// Whether a response has come by it.
@@ -69,7 +71,7 @@ impl Upstreams {
     /// there is no port, or no room.
     pub(crate) fn connect<W: World>(
         &mut self,
-        backend: SocketAddr,
+        backend: Peer,
         protocol: Option<&str>,
         header: Option<&ProxyHeader<'_>>,
         scene: &mut Scene<'_, W>,
@@ -78,8 +80,8 @@ impl Upstreams {
         let is_first = !std::mem::replace(&mut self.has_connected, true);
         let [client, _] = scene.who.ends;
         let tls = scene.terms.backends.as_ref();
-        let ends = [client, backend];
-        let session = tls.map(|tls| tls.connect(backend.ip(), protocol)).transpose().ok()?;
+        let ends = (client, backend);
+        let session = tls.map(|tls| tls.connect(backend.at.ip(), protocol)).transpose().ok()?;
         let mut new = scene.common.connect(ends, is_first, session, scene.now_ms, scene.world)?;
         if let Some(header) = header {
             new.link.begin_with(&header.bytes());

@@ -2,8 +2,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use flow::ServiceId;
-use splice::{Changes, Inquiry, Refusal, Rejection, Request};
+use flow::{Account, BackendId, ServiceId};
+use splice::{Changes, Inquiry, Peer, Record, Refusal, Rejection, Request, Response};
 use tls::{BackendTls, Finished, Refused, Started, Tls};
 
 use crate::event::Event;
@@ -46,8 +46,8 @@ pub struct Wish<'a> {
 pub enum Route {
     /// To a backend.
     Backend {
-        /// Its address and port.
-        backend: SocketAddr,
+        /// The backend.
+        backend: Peer,
         /// Whether the response is to say by a cookie which backend it comes from.
         sticks: bool,
     },
@@ -73,7 +73,7 @@ pub trait World {
     ///
     /// # Errors
     /// Why it goes nowhere.
-    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<SocketAddr, Rejection>;
+    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<Peer, Rejection>;
 
     /// What is changed in the headers of a service's requests.
     fn request_changes(&self, _: ServiceId) -> Changes<'_> {
@@ -115,6 +115,34 @@ pub trait World {
 
     /// A backend's certificate is not believed, or it does not keep to TLS.
     fn distrust(&mut self, backend: SocketAddr, why: &str);
+
+    /// A backend has one connection more.
+    fn joined(&mut self, _: BackendId) {}
+
+    /// A backend has one connection less.
+    fn left(&mut self, _: BackendId) {}
+
+    /// A packet of so many bytes from the IP header on went to a backend, or came from one.
+    fn carried(&mut self, _: Account, _: usize) {}
+
+    /// A backend has answered a request.
+    fn responded(&mut self, _: &Response) {}
+
+    /// A request to a service was answered by no backend, with this status code.
+    fn answered(&mut self, _: ServiceId, _: u16) {}
+
+    /// Whether a request to the service that has come now is logged.
+    fn logs(&mut self, _: ServiceId) -> bool {
+        false
+    }
+
+    /// The place of the route that a request takes among those of the service.
+    fn route_of(&self, _: ServiceId, _: &Request<'_>) -> Option<u16> {
+        None
+    }
+
+    /// Logs a request and what became of it.
+    fn log(&mut self, _: &Record) {}
 
     /// Counts an event.
     fn count(&mut self, event: Event);

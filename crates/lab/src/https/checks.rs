@@ -18,7 +18,7 @@ const LONG: usize = 1 << 30;
 pub(super) const TRANSFER: Duration = Duration::from_secs(550);
 
 /// How curl is told which protocol to speak.
-const PROTOCOLS: [&str; 2] = ["--http1.1", "--http2"];
+pub(super) const PROTOCOLS: [&str; 2] = ["--http1.1", "--http2"];
 
 /// The checks of one run of HNLB.
 pub(super) struct Run<'a> {
@@ -82,6 +82,7 @@ impl<'a> Run<'a> {
         }
         self.sealed()?;
         self.bytes()?;
+        self.told()?;
         for length in self.lengths.clone() {
             for protocol in PROTOCOLS {
                 self.body("good link", protocol, length)?;

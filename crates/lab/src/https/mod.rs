@@ -10,6 +10,7 @@ mod loads;
 mod memory;
 mod misuse;
 mod sealed;
+mod told;
 
 use std::path::Path;
 
@@ -65,12 +66,14 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     sealed::start(&mut lab, &certificates)?;
     bytes::start(&mut lab)?;
     let how = LabRun { workers: 2, ..LabRun::emulated(Encoding::Mark) };
+    let told = told::config(&lab, &certificates);
     let balancer = Balancer::start_with(&mut lab, binary, "hnlb-https", how.device, |socket| {
         let services = [Family::V4, Family::V6].map(|family| services(family, &certificates));
         how.base(socket)
             + &services.concat()
             + &sealed::services(&certificates)
             + &bytes::services(&certificates)
+            + &told
     })?;
     let mut run = checks::Run::new(&lab, &balancer, &certificates, wanted)?;
     run.all()?;

@@ -10,6 +10,8 @@ use crate::{Lab, LabError};
 pub(super) const NAME: &str = "backend.lab";
 /// Where the backend speaks TLS.
 pub(super) const TLS_PORT: u16 = 8443;
+/// The same behind a header of the PROXY protocol.
+pub(super) const PROXY_TLS_PORT: u16 = 8543;
 /// Services whose backend is nginx with TLS: believed by its authority, by its pin, under a
 /// wrong name, with a wrong pin; and one whose backend does not speak TLS.
 const SERVICES: [(u16, &str); 5] = [
@@ -47,6 +49,15 @@ http {{
     default_type text/plain;
     location = / {{ return 200 \"$ssl_protocol $ssl_server_name $ssl_alpn_protocol\\n\"; }}
     location /up/ {{ dav_methods PUT; create_full_put_path on; client_max_body_size 0; }}
+  }}
+  server {{
+    listen {PROXY_TLS_PORT} ssl proxy_protocol;
+    ssl_certificate {chain};
+    ssl_certificate_key {key};
+    default_type text/plain;
+    location = / {{
+      return 200 \"$proxy_protocol_addr $proxy_protocol_server_addr $proxy_protocol_server_port\\n\";
+    }}
   }}
 }}
 "

@@ -120,11 +120,16 @@ impl Common {
         match conn.state {
             State::Half if isn == conn.isn => self.syn_ack(conn, world),
             State::Half | State::Answered | State::Closing | State::Reset => {
-                if conn.state != State::Half {
-                    self.half_open += 1;
-                }
+                let was_half = conn.state == State::Half;
+                let new = self.half(conn.ends, conn.service, conn.speaks, got, frame, now_ms);
                 conn.release(&mut self.blocks);
-                *conn = self.half(conn.ends, conn.service, conn.speaks, got, frame, now_ms);
+                if !was_half && self.has_all_half_open() {
+                    // What has ended makes no exception for a new connection of its ends.
+                    conn.become_(State::Gone, now_ms);
+                    return self.answer_by_cookie(new, now_ms, world);
+                }
+                *conn = new;
+                self.half_open += usize::from(!was_half);
                 self.syn_ack(conn, world);
             }
             // A client that has forgotten the connection answers by a RST (RFC 5961).

@@ -288,6 +288,12 @@ fn streams_come_back_byte_for_byte() {
         let net = run(&plan, says_length);
         assert_eq!(net.count(Event::Request), plan.requests.len());
         assert_eq!((net.count(Event::Http2), net.count(Event::Flood)), (1, 0));
+        let told = net.told();
+        assert_eq!(told.responses.len(), plan.requests.len(), "counted by request");
+        assert_eq!(told.records.len(), plan.requests.len());
+        let down: u64 = told.records.iter().map(|own| own.bytes[1]).sum();
+        assert_eq!(down, net.answered_bytes());
+        assert!(told.records.iter().all(|own| own.why.is_empty() && own.status == 200));
     }
 }
 

@@ -34,6 +34,7 @@ fn requests_come_back_byte_for_byte() {
 fn a_backend_that_refuses_is_passed_over() {
     let net = Net::new(&Plan { dead: 2, ..plan() }).run();
     assert_eq!(net.count(terminate::Event::BackendFailed), 2);
+    assert_eq!((net.told().responses.len(), net.told().alone.len()), (1, 0));
 }
 
 #[test]
@@ -41,6 +42,30 @@ fn backends_over_tls_get_and_give_the_same() {
     let requests = vec![(0, 0), (1, 1), (70_000, 300_000), (16_385, 3), (0, 20)];
     let net = Net::new(&Plan { sealed: Some(true), requests, ..plan() }).run();
     assert_eq!((net.distrusted().len(), net.usage()), (0, terminate::Usage::default()));
+}
+
+#[test]
+fn requests_are_counted_and_logged_with_their_bytes() {
+    for sealed in [None, Some(true)] {
+        let requests = vec![(0, 0), (1, 70_000), (70_000, 3), (3, 0), (0, 9), (5, 5)];
+        let head = |(length, wanted): &(usize, usize)| {
+            format!("POST /{wanted}?{length} HTTP/1.1\r\nHost: www.example.org\r\nContent-Length: {length}\r\n\r\n").len()
+        };
+        let asked: Vec<u64> = requests.iter().map(|own| (head(own) + own.0) as u64).collect();
+        let net = Net::new(&Plan { sealed, requests, dead: 1, ..plan() }).run();
+        let told = net.told();
+        let up: Vec<u64> = told.records.iter().map(|own| own.bytes[0]).collect();
+        let down: u64 = told.records.iter().map(|own| own.bytes[1]).sum();
+        assert_eq!((up, down), (asked, net.answered_bytes()));
+        for record in &told.records {
+            assert_eq!((record.status, record.why, record.route), (200, "", Some(5)));
+            assert_eq!((record.method.as_str(), record.host.as_str()), ("POST", "www.example.org"));
+            assert_eq!(record.backend.unwrap().id.0, 1, "the one that is alive");
+            assert!(u64::from(record.first_byte_ms.unwrap()) <= record.duration_ms);
+        }
+        assert_eq!((told.responses.len(), told.alone.len()), (6, 0));
+        assert!(told.packets.iter().all(|count| *count > 10), "{:?}", told.packets);
+    }
 }
 
 #[test]

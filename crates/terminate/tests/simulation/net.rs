@@ -4,14 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use flow::ServiceId;
+use flow::{Account, BackendId, Direction, ServiceId};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use splice::{Inquiry, Refusal, Rejection, Request};
+use splice::{Inquiry, Peer as Backend, Record, Refusal, Rejection, Request, Response};
 use terminate::{
     Carries, Endpoint, Event, Route, Segment, Settings, Terminator, Terms, Usage, Wish, World,
 };
@@ -51,6 +51,20 @@ struct Surroundings {
     distrusted: Vec<SocketAddr>,
     proxied: bool,
     wishes: Vec<(Option<String>, Option<String>)>,
+    told: Told,
+}
+
+/// What the terminator has told of requests.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) records: Vec<Record>,
+    pub(crate) responses: Vec<Response>,
+    /// Status codes of answers that are no backend's.
+    pub(crate) alone: Vec<u16>,
+    /// Connections to each backend that are open.
+    pub(crate) open: HashMap<BackendId, u32>,
+    /// Packets to backends, and from them.
+    pub(crate) packets: [usize; 2],
 }
 
 impl World for Surroundings {
@@ -64,12 +78,16 @@ impl World for Surroundings {
     fn route(&mut self, inquiry: &Inquiry<'_>, _: &Request<'_>) -> Result<Route, Refusal> {
         let mut all = self.backends.iter().filter(|own| !inquiry.tried.contains(own));
         let first = all.next().ok_or(Refusal::NoBackend)?;
-        Ok(Route::Backend { backend: *first, sticks: false })
+        let place = self.backends.iter().position(|own| own == first).unwrap();
+        let backend = splice::Peer { at: *first, id: BackendId(place as u16) };
+        Ok(Route::Backend { backend, sticks: false })
     }
-    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<SocketAddr, Rejection> {
+    fn direct(&mut self, inquiry: &Inquiry<'_>, wish: &Wish<'_>) -> Result<Backend, Rejection> {
         self.wishes.push((wish.name.map(str::to_owned), wish.protocol.map(str::to_owned)));
         let mut all = self.backends.iter().filter(|own| !inquiry.tried.contains(own));
-        all.next().copied().ok_or(Rejection::NoBackend)
+        let first = all.next().ok_or(Rejection::NoBackend)?;
+        let place = self.backends.iter().position(|own| own == first).unwrap();
+        Ok(Backend { at: *first, id: BackendId(place as u16) })
     }
     fn claim(&mut self, backend: SocketAddr, local: SocketAddr) -> bool {
         self.claims.insert([backend, local])
@@ -86,6 +104,32 @@ impl World for Surroundings {
     }
     fn finished(&mut self) -> Option<Finished> {
         self.finished.pop()
+    }
+    fn joined(&mut self, backend: BackendId) {
+        *self.told.open.entry(backend).or_default() += 1;
+    }
+    fn left(&mut self, backend: BackendId) {
+        *self.told.open.get_mut(&backend).unwrap() -= 1;
+    }
+    fn carried(&mut self, account: Account, _: usize) {
+        let [to, from] = &mut self.told.packets;
+        *(if account.direction == Direction::Forward { to } else { from }) += 1;
+    }
+    fn responded(&mut self, response: &Response) {
+        assert!(self.told.open[&response.backend] > 0, "a response of a stranger");
+        self.told.responses.push(*response);
+    }
+    fn answered(&mut self, _: ServiceId, status: u16) {
+        self.told.alone.push(status);
+    }
+    fn logs(&mut self, _: ServiceId) -> bool {
+        true
+    }
+    fn route_of(&self, _: ServiceId, _: &Request<'_>) -> Option<u16> {
+        Some(5)
+    }
+    fn log(&mut self, record: &Record) {
+        self.told.records.push(*record);
     }
     fn has_proxy_header(&self, _: ServiceId) -> bool {
         self.proxied
@@ -236,6 +280,7 @@ impl Net {
             distrusted: Vec::new(),
             proxied: plan.proxied,
             wishes: Vec::new(),
+            told: Told::default(),
         };
         let mut settings = Settings { mtu: 1_400, secret: [plan.seed, 2], ..Settings::default() };
         if plan.carries == Carries::Bytes {
@@ -275,6 +320,17 @@ impl Net {
     /// How many requests backends have answered.
     pub(crate) fn served(&self) -> usize {
         self.servers.values().map(Server::answers).sum()
+    }
+
+    /// What was told of requests.
+    pub(crate) fn told(&self) -> &Told {
+        assert!(self.world.told.open.values().all(|open| *open == 0), "connections of nobody");
+        &self.world.told
+    }
+
+    /// Bytes that servers have answered with.
+    pub(crate) fn answered_bytes(&self) -> u64 {
+        self.servers.values().map(|own| own.answered_bytes() as u64).sum()
     }
 
     /// Backends that were not believed.

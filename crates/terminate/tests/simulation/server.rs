@@ -18,6 +18,7 @@ pub(crate) struct Server {
     got: Vec<u8>,
     answer: Vec<u8>,
     answers: usize,
+    answered: usize,
     /// The client that a header of the PROXY protocol is to name, if one is to come.
     told: Option<SocketAddr>,
     /// Whether it sends back what it gets.
@@ -52,8 +53,8 @@ impl Server {
             tls
         });
         let (sealed, got, answer) = (Vec::new(), Vec::new(), Vec::new());
-        let (answers, told, closed) = (0, None, false);
-        Self { tcp, tls, sealed, got, answer, answers, told, echoes, closed }
+        let (answers, answered, told, closed) = (0, 0, None, false);
+        Self { tcp, tls, sealed, got, answer, answers, answered, told, echoes, closed }
     }
 
     /// The server that is told of a client before anything else.
@@ -81,6 +82,11 @@ impl Server {
         self.answers
     }
 
+    /// The bytes of all answers.
+    pub(crate) fn answered_bytes(&self) -> usize {
+        self.answered
+    }
+
     pub(crate) fn poll(&mut self, now: u64) {
         self.tcp.poll(now);
         while self.tcp.stage() == Stage::Open {
@@ -103,11 +109,13 @@ impl Server {
             };
             self.tcp.consume(taken);
         }
+        let before = self.answer.len();
         if self.echoes {
             self.answer.append(&mut self.got);
         } else {
             self.serve();
         }
+        self.answered += self.answer.len() - before;
         match &mut self.tls {
             None => self.sealed.append(&mut self.answer),
             Some(tls) => {
