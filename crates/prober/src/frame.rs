@@ -98,7 +98,7 @@ pub(crate) fn flow_of(frame: &[u8]) -> Option<FlowKey> {
     Headers::parse(frame).ok()?.flow(frame)
 }
 
-/// Whether `frame` is one of those that [`build`] makes, changed or not.
+/// Whether `frame` is one of those that `build` makes, changed or not.
 #[must_use]
 pub fn is_ours(frame: &[u8]) -> bool {
     frame.ends_with(&PAYLOAD)

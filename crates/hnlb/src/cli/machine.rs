@@ -30,7 +30,7 @@ pub(crate) enum NicCommand {
 /// `hnlb nic probe`
 #[derive(Debug, Args)]
 pub(crate) struct NicProbeArgs {
-    /// The device, as in [[port]] device: a PCI address, a virtual device of DPDK, or
+    /// The device, as in the key device of a port: a PCI address, a virtual device of DPDK, or
     /// xdp:NAME; or emulated:PROFILE, as emulated:x550.
     #[arg(value_name = "DEVICE")]
     pub(crate) device: String,
