@@ -160,14 +160,18 @@ impl Handshake {
         }
     }
 
-    /// The alert that an error has led to. rustls keeps places in the bytes that were not
-    /// discarded, so it gets the same again.
+    /// The alert that an error has led to, behind what was to be sent before it. rustls keeps
+    /// places in the bytes that were not discarded, so it gets the same again.
     fn last_words(&mut self, out: &mut Vec<u8>) {
-        let UnbufferedStatus { state, .. } =
-            self.connection.process_tls_records(&mut self.incoming);
-        if let Ok(ConnectionState::EncodeTlsData(mut data)) = state {
+        // With nothing left to send rustls would read on, and fail again.
+        while self.connection.wants_write() {
+            let UnbufferedStatus { state, .. } =
+                self.connection.process_tls_records(&mut self.incoming);
+            let Ok(ConnectionState::EncodeTlsData(mut data)) = state else { return };
             // Without it the client learns nothing but that the connection ends.
-            let _ = append(out, |space| data.encode(space));
+            if append(out, |space| data.encode(space)).is_err() {
+                return;
+            }
         }
     }
 

@@ -506,3 +506,20 @@ proptest! {
         prop_assert!(session.open(&mut garbage).is_err());
     }
 }
+
+#[test]
+fn a_client_that_offers_other_protocols_is_told() {
+    let authority = Authority::new();
+    let tls = Tls::new(settings(vec![authority.sign("a", &["a.example"])])).unwrap();
+    for (suite, _) in [SUITES[0], SUITES[3]] {
+        let mut config = authority.client(suite);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let mut client = connect(config, "a.example");
+        let mut out = Vec::new();
+        let handshake = Handshake::new(&tls).unwrap();
+        assert!(handshake.feed(&sent(&mut client), &mut out).is_err());
+        let told = receive(&mut client, &out).unwrap_err();
+        let alert = rustls::AlertDescription::NoApplicationProtocol;
+        assert_eq!(told, rustls::Error::AlertReceived(alert));
+    }
+}
