@@ -50,7 +50,8 @@ enum Share {
 pub(crate) fn run(binary: &Path, stop: &Stop, wanted: Wanted) -> Result<bool, LabError> {
     eprintln!("http: setting up the lab");
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
-    let how = LabRun { workers: 2, ..LabRun::emulated(wanted.encoding) };
+    // One worker: each remembers clocks and window scales for itself.
+    let how = LabRun::emulated(wanted.encoding);
     let balancer =
         Balancer::start_with(&mut lab, binary, "hnlb-downloads", how.device, |socket| {
             let own = |family| service(family) + &checks::tls::service(family);
@@ -142,6 +143,8 @@ impl<'a> Scene<'a> {
             let address = vip(Family::V4);
             format!("-k {version} --connect-to ::{address}:443 https://one.lab/body")
         };
+        // The first connection of a service tells of the backend's window scale.
+        self.download("TLS, a service that is not known", "c2", &[&https("--http1.1")], Any)?;
         self.download("TLS, HTTP/1.1", "c2", &[&https("--http1.1")], Most)?;
         self.download("TLS, HTTP/2", "c2", &[&https("--http2")], Most)?;
         let links = bad_links(self.lab, self.wanted.seed)?;
