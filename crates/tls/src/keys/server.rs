@@ -39,6 +39,18 @@ struct Held {
 /// # Errors
 /// The socket fails.
 pub fn serve(link: &UnixStream) -> io::Result<()> {
+    match answer_all(link) {
+        // It has gone before it read an answer.
+        Err(error) if has_gone(&error) => Ok(()),
+        ended => ended,
+    }
+}
+
+fn has_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
+fn answer_all(link: &UnixStream) -> io::Result<()> {
     let mut held = Held::default();
     while let Some(message) = receive(link)? {
         if let Some(answer) = held.answer(Question::read(&message)) {
