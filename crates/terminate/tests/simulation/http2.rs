@@ -314,7 +314,7 @@ proptest::proptest! {
     #[test]
     fn bad_links_change_no_byte_of_a_stream(
         seed in proptest::prelude::any::<u64>(),
-        lost in 0_u32..60,
+        lost in 0_u32..30,
         repeated in 0_u32..60,
         delay_ms in 0_u64..30,
         says_length in proptest::prelude::any::<bool>(),

@@ -90,7 +90,7 @@ proptest! {
         seed in any::<u64>(),
         v6 in any::<bool>(),
         tls12 in any::<bool>(),
-        lost in 0_u32..80,
+        lost in 0_u32..30,
         repeated in 0_u32..80,
         delay_ms in 0_u64..40,
         sealed in any::<bool>(),

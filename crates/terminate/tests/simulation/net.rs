@@ -287,6 +287,16 @@ impl Net {
             // Two lost SYNs are no silent backend here: there is no other to go to.
             (settings.connect_ms, settings.handshake_ms) = (60_000, 60_000);
         }
+        if plan.faults.lost > 0 {
+            // A sender doubles its timeout at each loss (RFC 6298): nobody is silent or slow.
+            let patient = [
+                &mut settings.connect_ms,
+                &mut settings.handshake_ms,
+                &mut settings.header_ms,
+                &mut settings.linger_ms,
+            ];
+            patient.into_iter().for_each(|limit| *limit = 300_000);
+        }
         Self {
             rng: SmallRng::seed_from_u64(plan.seed),
             faults: plan.faults,
