@@ -135,6 +135,8 @@ pub const DNS_PORT: u16 = 53;
 pub const WEB_BACKEND_PORT: u16 = 8080;
 /// The port of the web servers at which connections begin with a header of the PROXY protocol.
 pub const PROXY_BACKEND_PORT: u16 = 8090;
+/// TCP port at which the server of `lab http --compare` listens, in the first backend.
+pub const ORIGIN_PORT: u16 = 8091;
 /// Port of the DNS server at a backend.
 pub const DNS_BACKEND_PORT: u16 = 5353;
 

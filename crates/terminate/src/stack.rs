@@ -11,11 +11,13 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 
 use crate::endpoint::{Endpoint, Stage};
 
-/// How often a peer that says nothing is asked whether it is there. smoltcp 0.12 has no
-/// persist timer (RFC 9293 section 3.8.6.1); this asks for a window that has closed, too.
+/// How often a peer that says nothing is asked whether it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// How long a peer may leave data, or a keep-alive, without an acknowledgement.
-const GIVE_UP: Duration = Duration::from_secs(60);
+/// How long a peer may leave data, or a keep-alive, without an acknowledgement. Each loss
+/// doubles smoltcp's retransmission timeout, up to a minute, and only a new measurement of
+/// the round trip lowers it (RFC 6298 section 5): a shorter limit would end connections over
+/// links that lose a few packets in a hundred.
+const GIVE_UP: Duration = Duration::from_secs(300);
 
 /// Bytes that a connection may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,14 +13,12 @@ use flow::Encoding;
 
 use crate::config::LabRun;
 use crate::http_bench::start_haproxy;
-use crate::topology::{BACKENDS, VIP4, WEB_PORT};
+use crate::topology::{BACKENDS, ORIGIN_PORT, VIP4, WEB_PORT};
 use crate::{Balancer, Lab, LabError, LabOptions, Stop};
 
 use ask::{Outcome, Response};
 use cases::Case;
 
-/// Where the origin listens, in the first backend.
-const PORT: u16 = 8090;
 /// How long all cases may take at one of the two.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -33,7 +31,7 @@ pub(super) fn run(binary: &Path, stop: &Stop) -> Result<bool, LabError> {
     let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
     let program = binary.display().to_string();
     let own = &BACKENDS[0];
-    let at = format!("{}:{PORT}", own.v4);
+    let at = format!("{}:{ORIGIN_PORT}", own.v4);
     let origin = lab.spawn(own.name, "origin", &[&program, "lab", "origin", &at])?;
     let cases = cases::all();
     let file = lab.dir().join("cases.json");
@@ -68,7 +66,7 @@ pub(super) fn run(binary: &Path, stop: &Stop) -> Result<bool, LabError> {
 fn service(backend: &str) -> String {
     format!(
         "\n[[service]]\nname = \"web\"\nvip = \"{VIP4}\"\nport = {WEB_PORT}\nprotocol = \"http\"\n\
-         [[service.backend]]\naddress = \"{backend}\"\nport = {PORT}\n"
+         [[service.backend]]\naddress = \"{backend}\"\nport = {ORIGIN_PORT}\n"
     )
 }
 
