@@ -6,7 +6,7 @@ use dpdk::{Mempool, Port, PortConfig, PortError};
 use state::Shared;
 use xdp::{
     Features, Gate, Interface, KernelFlows, Leftover, Leftovers, Mode, Output, Program, Settings,
-    Sockets,
+    Sockets, Up,
 };
 
 use crate::clock;
@@ -22,6 +22,8 @@ pub(crate) struct XdpInterface {
     interface: Interface,
     /// Where packets go that the program doesn't forward.
     sockets: Sockets,
+    /// Takes the program's place if the kernel refuses it.
+    up: Up,
     /// What a load balancer that was killed has left there.
     leftovers: Leftovers,
     /// The connections among that.
@@ -81,11 +83,8 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
     });
     let outputs: HashMap<u16, Output> = outputs.collect();
     for (number, device) in (0..).zip(devices) {
-        let Some(XdpInterface { interface, sockets, leftovers, connections, capacity }) =
-            &mut device.xdp
-        else {
-            continue;
-        };
+        let Some(xdp) = &mut device.xdp else { continue };
+        let XdpInterface { interface, sockets, up, leftovers, connections, capacity } = xdp;
         let settings = Settings {
             mac: device.mac,
             capacity: CAPACITY,
@@ -107,6 +106,10 @@ pub(crate) fn attach_programs(config: &Config, devices: &mut [Device], seed: u64
             Err(error) => {
                 tracing::warn!(port = device.name, "{error}: connections stay in software");
                 device.notes = vec![error.to_string()];
+                if let Err(error) = up.attach(interface, sockets) {
+                    tracing::error!(port = device.name, "packets of some queues are lost: {error}");
+                    device.notes.push(error.to_string());
+                }
             }
         }
     }
@@ -158,6 +161,11 @@ fn open_af_xdp(
         Err(error @ xdp::Error::Taken { .. }) => return Ok(Err(error.to_string())),
         Err(error) => return Err(failed(error)),
     };
+    // Before there are sockets: a kernel that takes not even this one is left alone.
+    let up = match Up::load() {
+        Ok(up) => up,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
     let gate = Gate::new().map_err(|source| failed(xdp::Error::File { source }))?;
     let opening = Opening { port, name, interface: &interface, gate: &gate, pool };
     // net_af_xdp takes all queues together only of drivers that count receive and send
@@ -168,7 +176,7 @@ fn open_af_xdp(
     }
     Ok(opened.map(|(ports, sockets)| {
         let (connections, capacity) = (Vec::new(), 0);
-        (ports, XdpInterface { interface, sockets, leftovers, connections, capacity })
+        (ports, XdpInterface { interface, sockets, up, leftovers, connections, capacity })
     }))
 }
 

@@ -22,6 +22,7 @@ mod program;
 mod sockets;
 mod stateless;
 mod table;
+mod up;
 mod verdict;
 
 pub use action::{Action, Change};
@@ -35,3 +36,4 @@ pub use leftovers::{Leftover, Leftovers, Way};
 pub use program::{Outcome, Program, Ran, Settings};
 pub use sockets::Sockets;
 pub use table::{Count, Full, Table};
+pub use up::Up;

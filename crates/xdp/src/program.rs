@@ -16,8 +16,6 @@ use crate::{Error, Interface, Leftover, Leftovers, Sockets, Table, action, entry
 
 static FORWARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.o"));
 
-static UP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/up.o"));
-
 /// The program's name.
 const NAME: &str = "hnlb_forward";
 
@@ -106,21 +104,8 @@ impl Program {
     /// the table that don't say by addresses where their packets go; all are returned.
     ///
     /// # Errors
-    /// An [`Error`] that says what the kernel refused. All packets go to the sockets then.
+    /// An [`Error`] that says what the kernel refused. The gate is still there then.
     pub fn attach(
-        interface: &Interface,
-        sockets: &Sockets,
-        settings: &Settings,
-        leftovers: Leftovers,
-    ) -> Result<(Self, Table, Vec<Leftover>), Error> {
-        let attached = Self::put(interface, sockets, settings, leftovers);
-        if attached.is_err() && sockets.are_apart() {
-            pass_up(interface, sockets)?;
-        }
-        attached
-    }
-
-    fn put(
         interface: &Interface,
         sockets: &Sockets,
         settings: &Settings,
@@ -219,18 +204,9 @@ fn load_object(elf: &[u8], settings: &Settings, more: &[u8]) -> Result<Object, E
     open.load().map_err(Error::refused("the kernel refuses the program"))
 }
 
-/// Puts a program that passes all packets to `sockets` in the place of the gate.
-fn pass_up(interface: &Interface, sockets: &Sockets) -> Result<(), Error> {
-    let load = || ObjectBuilder::default().open_memory(UP)?.load();
-    let (object, _) = verdict::of(load);
-    let object = object.map_err(Error::refused("packets of some queues do not go up"))?;
-    sockets.fill(&object)?;
-    interface.replace(find(&object, "hnlb_up")?.as_fd())
-}
-
 /// A program that the verifier refuses gets the same error as a process without
 /// permission, so a map that needs the same permission is asked for first.
-fn check_permission() -> Result<(), Error> {
+pub(crate) fn check_permission() -> Result<(), Error> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
         ..Default::default()
@@ -250,7 +226,7 @@ fn find_map<'a>(open: &'a mut OpenObject, name: &'static str) -> Result<OpenMapM
     open.maps_mut().find(|map| map.name() == name).ok_or(Error::Missing(name))
 }
 
-fn find<'a>(object: &'a Object, name: &'static str) -> Result<ProgramMut<'a>, Error> {
+pub(crate) fn find<'a>(object: &'a Object, name: &'static str) -> Result<ProgramMut<'a>, Error> {
     object.progs_mut().find(|program| program.name() == name).ok_or(Error::Missing(name))
 }
 

@@ -1,9 +1,11 @@
-/* Preloaded into HNLB: what it loads as hnlb_forward is replaced by a program that reads a
- * packet without a bounds check, so that the kernel's own verifier refuses it. */
+/* Preloaded into HNLB: each program that it loads with one of the names in REFUSED, divided
+ * by commas, is replaced by one that reads a packet without a bounds check, so that the
+ * kernel's own verifier refuses it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <linux/bpf.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -12,6 +14,17 @@ static const struct bpf_insn unbounded[] = {
 	{ .code = BPF_LDX | BPF_B | BPF_MEM, .dst_reg = 0, .src_reg = 2, .off = 13 },
 	{ .code = BPF_JMP | BPF_EXIT },
 };
+
+static int is_refused(const char *name)
+{
+	const char *names = getenv("REFUSED");
+	size_t length = strnlen(name, BPF_OBJ_NAME_LEN);
+
+	for (; names && length; names = strchr(names, ','), names += names ? 1 : 0)
+		if (!strncmp(names, name, length) && (!names[length] || names[length] == ','))
+			return 1;
+	return 0;
+}
 
 long syscall(long number, ...)
 {
@@ -31,7 +44,7 @@ long syscall(long number, ...)
 
 		memset(&attributes, 0, sizeof attributes);
 		memcpy(&attributes, (void *)argument[1], length);
-		if (!strncmp(attributes.prog_name, "hnlb_forward", sizeof attributes.prog_name)) {
+		if (is_refused(attributes.prog_name)) {
 			attributes.insns = (unsigned long)unbounded;
 			attributes.insn_cnt = sizeof unbounded / sizeof *unbounded;
 			attributes.func_info_cnt = 0;

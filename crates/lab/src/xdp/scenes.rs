@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub(super) struct Scene {
 }
 
 /// All scenes.
-pub(super) const ALL: [Scene; 5] = [
+pub(super) const ALL: [Scene; 6] = [
     Scene {
         name: "two workers get packets from two queues, and the kernel forwards of both",
         queues: 2,
@@ -47,8 +47,14 @@ pub(super) const ALL: [Scene; 5] = [
     Scene {
         name: "with a program that the verifier refuses HNLB works in software, and says why in a line",
         queues: 2,
-        prepare: spoil_program,
+        prepare: |lab, binary| spoil(lab, &binary, "hnlb_forward"),
         play: refused,
+    },
+    Scene {
+        name: "with a verifier that refuses all programs HNLB works by net_af_packet, and says so in a line",
+        queues: 2,
+        prepare: |lab, binary| spoil(lab, &binary, "hnlb_forward,hnlb_up"),
+        play: all_refused,
     },
     Scene {
         name: "without its interface HNLB goes on, and says so in a line",
@@ -186,11 +192,14 @@ fn attach_another(lab: &Lab, binary: PathBuf) -> Result<PathBuf, LabError> {
     Ok(binary)
 }
 
-/// A script that starts HNLB with another program in the place of its own.
-fn spoil_program(lab: &Lab, binary: PathBuf) -> Result<PathBuf, LabError> {
+/// A script that starts HNLB with another program in the place of each of its own `programs`.
+fn spoil(lab: &Lab, binary: &Path, programs: &str) -> Result<PathBuf, LabError> {
     let library = compile(lab, include_str!("refuse.c"), "refuse", &["-shared", "-fPIC"])?;
     let (script, binary) = (lab.dir().join("spoilt"), binary.display());
-    let text = format!("#!/bin/sh\nLD_PRELOAD={} exec {binary} \"$@\"\n", library.display());
+    let text = format!(
+        "#!/bin/sh\nREFUSED={programs} LD_PRELOAD={} exec {binary} \"$@\"\n",
+        library.display()
+    );
     let write = || -> std::io::Result<()> {
         std::fs::write(&script, text)?;
         std::fs::set_permissions(&script, Permissions::from_mode(0o755))
@@ -212,6 +221,15 @@ fn compile(lab: &Lab, source: &str, name: &str, flags: &[&str]) -> Result<PathBu
 fn refused(stage: &mut Stage<'_>) -> Result<(), LabError> {
     stage.one_line("verifier refuses the program: ")?;
     stage.one_line("R2 offset is outside of the packet: connections stay in software")?;
+    all_by_workers(stage)
+}
+
+fn all_refused(stage: &mut Stage<'_>) -> Result<(), LabError> {
+    stage.one_line("R2 offset is outside of the packet; the port works by net_af_packet")?;
+    all_by_workers(stage)
+}
+
+fn all_by_workers(stage: &mut Stage<'_>) -> Result<(), LabError> {
     stage.load(Connections::KeepAlive)?;
     stage.load(Connections::Short)?;
     let status = stage.balancer.status(&stage.lab)?;
