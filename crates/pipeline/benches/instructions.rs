@@ -19,8 +19,11 @@ mod segments;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
@@ -342,6 +345,27 @@ fn bounds() -> BTreeMap<String, f64> {
     pairs.map(|(name, bound)| (name.to_owned(), bound.parse().unwrap())).collect()
 }
 
+/// The instructions of a packet of each kind, by as many runs at a time as there are
+/// cores.
+fn counts() -> Vec<f64> {
+    let next = AtomicUsize::new(0);
+    let counts = KINDS.each_ref().map(|_| OnceLock::new());
+    let runner = || {
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            let Some(kind) = KINDS.get(n) else { break };
+            counts[n].set(per_packet(kind)).unwrap();
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(runner);
+        }
+    });
+    counts.into_iter().map(|count| count.into_inner().unwrap()).collect()
+}
+
 /// The version of the compiler: another one makes other code.
 fn rustc() -> String {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
@@ -357,8 +381,7 @@ fn compare(update: bool) -> ExitCode {
         rustc()
     );
     let mut failed = false;
-    for kind in &KINDS {
-        let count = per_packet(kind);
+    for (kind, count) in KINDS.iter().zip(counts()) {
         writeln!(written, "{} = {count:.1}", kind.name).unwrap();
         let Some(bound) = bounds.get(kind.name) else {
             println!("{:<20} {count:>8.1}  no bound", kind.name);
