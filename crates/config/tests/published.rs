@@ -18,7 +18,7 @@ fn current(path: &str, expected: &str) {
     let found = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == expected,
-        "{} is not current; run HNLB_REGENERATE=1 cargo test -p config --test published",
+        "{} is not current; run HNLB_REGENERATE=1 cargo test -p config --test config published",
         path.display()
     );
 }

@@ -1,7 +1,7 @@
 //! What one thread sees.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic)]
-mod common;
+use crate::common;
 
 use common::{binding, hops, segment, table};
 use conntrack::{ConnId, Event, Hit, InsertError, IterPlace, OffloadState};

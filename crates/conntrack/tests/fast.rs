@@ -2,7 +2,7 @@
 //! what `action` says, in both families.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic)]
-mod common;
+use crate::common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

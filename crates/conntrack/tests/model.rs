@@ -1,7 +1,7 @@
 //! The table against a map, by one thread.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic)]
-mod common;
+use crate::common;
 
 use std::collections::HashMap;
 

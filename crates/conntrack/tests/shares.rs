@@ -1,7 +1,7 @@
 //! Counts of services and source networks, against the plainest model.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic)]
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,7 +1,7 @@
 //! The TCP state machine, as seen through the table.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic)]
-mod common;
+use crate::common;
 
 use common::{binding, hops, segment, table};
 use conntrack::{ConnId, ConnState as S, ConnTable, Event as E, Hit, OffloadState, Segment};

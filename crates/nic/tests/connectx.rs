@@ -1,7 +1,7 @@
 //! The ConnectX profile: what mlx5 refuses and takes.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,5 +1,5 @@
 //! The E810 profile: what ice's Flow Director refuses and takes.
-mod common;
+use crate::common;
 
 use common::{Change, EXACT, Masks, Packet, check_refusals, nic, receive, rule, tcp, udp};
 use dpdk::flow::{

@@ -2,8 +2,6 @@
 //! byte, and its checksums are what a computation from scratch gives.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use dpdk::flow::{

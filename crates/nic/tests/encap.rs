@@ -1,7 +1,7 @@
 //! Tunnels that the NIC puts packets into, against headers made by etherparse.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use common::{EXACT, nth, rule};
 use dpdk::flow::{

@@ -1,5 +1,5 @@
 //! Faults on order: each does what it says, in the NIC's time, repeatably.
-mod common;
+use crate::common;
 
 use common::{EXACT, Masks, nic, nth, receive, receive_at, rule, tcp, udp};
 use dpdk::flow::{Action, FlowPort, RuleHandle};

@@ -2,7 +2,7 @@
 //! steering.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use common::{EXACT, nth, receive, receive_at, rule};
 use dpdk::flow::{

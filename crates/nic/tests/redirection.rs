@@ -1,7 +1,7 @@
 //! Updates of the redirection table while frames arrive.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use common::{nth, receive, receive_at};
 use flow::CardProfile;

@@ -1,7 +1,7 @@
 //! The NIC's decision equals a linear search through the accepted rules.
 #![allow(clippy::unwrap_used)]
 
-mod common;
+use crate::common;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,7 +1,7 @@
 //! Configuration errors, default queues, redirection tables, bursts.
 #![allow(clippy::panic)]
 
-mod common;
+use crate::common;
 
 use common::{nic, nth, packet, receive, tcp};
 use flow::CardProfile;

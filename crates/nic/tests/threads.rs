@@ -1,5 +1,5 @@
 //! Frames arrive while rules come and go.
-mod common;
+use crate::common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

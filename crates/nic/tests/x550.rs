@@ -1,5 +1,5 @@
 //! The X550 profile: what ixgbe's Flow Director refuses and takes.
-mod common;
+use crate::common;
 
 use common::{
     Change, EXACT, Masks, Packet, check_refusals, nic, nth, packet, receive, rule, tcp, udp,

@@ -1,7 +1,7 @@
 //! The emulated NIC's cards, with their limits, manners and faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use common::world::{Ours, State, World, binding};
 use conntrack::ConnId;

@@ -1,7 +1,7 @@
 //! The policy `heavy` with real connections and with small cards.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! Budgets, the line's length, and what happens to those that don't fit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use common::card::Card;
 use common::world::{Ours, State, World, binding};

@@ -1,7 +1,7 @@
 //! What can't be rewritten gets a mark on the same port.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use common::rewriting::{FRAME, Run, nic};
 use common::world::{State, World};

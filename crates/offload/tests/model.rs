@@ -1,7 +1,7 @@
 //! Random histories of connections, cards and faults: what always holds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use admission::{Cause, Settings, Standing};
 use common::card::Card;

@@ -1,7 +1,7 @@
 //! A card that does not complete what is in its queue of operations.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use common::rewriting::{FRAME, Run};
 use common::world::State;

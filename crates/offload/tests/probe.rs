@@ -1,7 +1,7 @@
 //! What the probe makes of cards that can much, little and nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use common::card::Card;
 use dpdk::flow::RuleHandle;

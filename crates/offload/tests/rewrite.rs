@@ -2,7 +2,7 @@
 //! the rules believed, and they go when nobody needs them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use common::rewriting::{FRAME, OUTPUTS, Run, ask, nic};
 use common::world::{Ours, State, TIMEOUT_MS};
@@ -319,7 +319,7 @@ fn no_rule_leaks() {
     churn(20_000);
 }
 
-/// `HNLB_SOAK=1000000 cargo test --release -p offload --test rewrite soak`
+/// `HNLB_SOAK=1000000 cargo test --release -p offload --test offload rewrite::soak`
 #[test]
 fn soak() {
     let n = std::env::var("HNLB_SOAK").ok().and_then(|n| n.parse().ok());

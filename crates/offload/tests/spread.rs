@@ -1,7 +1,7 @@
 //! Heavy connections over the workers: their rules name the queue of one that has room.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use admission::Settings;
 use common::card::Card;

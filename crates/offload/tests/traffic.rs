@@ -1,7 +1,7 @@
 //! Connections through the pipeline, the ager, the offloader and emulated NICs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod common;
+use crate::common;
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! What is decided for a connection.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-mod common;
+use crate::common;
 
 use common::{backend, flow, pool, socket, spec, table};
 use flow::{BackendId, Direction, ServiceId};

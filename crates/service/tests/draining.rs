@@ -1,7 +1,7 @@
 //! Backends of services with connections: drained they get no new ones, and
 //! come back as they were.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-mod common;
+use crate::common;
 
 use common::{client, ip, table, web};
 use flow::{BackendId, Scheduler};

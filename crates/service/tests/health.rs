@@ -1,6 +1,6 @@
 //! Backends that health checks take down: weights against what the words say.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-mod common;
+use crate::common;
 
 use common::{client, ip, table, web};
 use flow::{AllDown, OnRemove, Scheduler};

@@ -1,6 +1,6 @@
 //! The service table against a list that is searched from its beginning.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

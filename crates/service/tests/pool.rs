@@ -1,6 +1,6 @@
 //! Full NAT's candidates for a local endpoint.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-mod common;
+use crate::common;
 
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! QUIC connection ids: the draft's vectors, and an encoder of our own that works on
 //! half bytes and so knows no odd lengths.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
-mod common;
+use crate::common;
 
 use aes::Aes128;
 use aes::cipher::{BlockEncrypt, KeyInit};

@@ -1,6 +1,6 @@
 //! Where TLS connections are routed to.
 #![allow(clippy::unwrap_used, reason = "tests may")]
-mod common;
+use crate::common;
 
 use common::{backend, spec};
 use service::{

@@ -1,6 +1,6 @@
 //! Each scheduler against what it promises.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-mod common;
+use crate::common;
 
 use common::{client, flow, table, web};
 use flow::{BackendId, Scheduler};

@@ -1,7 +1,7 @@
 //! Several services with backends at one address and port: without a connection in
 //! the table each answer belongs to one service, the one that the client spoke to.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
-mod common;
+use crate::common;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! Tables that follow each other: who is the same keeps its id, its connections
 //! and its turn.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
-mod common;
+use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

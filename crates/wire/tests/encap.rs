@@ -1,7 +1,7 @@
 //! Tunnels against etherparse's headers and checksums.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
+use crate::support;
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! Echo answers, errors and the NAT of errors, against etherparse.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
+use crate::support;
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,7 +1,7 @@
 //! Ten million broken frames through everything that reads or changes bytes.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
+use crate::support;
 
 use support::corpus::{Dice, frames, malform};
 use support::{checks, replies};

@@ -1,7 +1,7 @@
 //! ARP and NDP: known answers, and every check of RFC 4861 section 7.1.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
+use crate::support;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

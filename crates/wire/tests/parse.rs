@@ -1,7 +1,7 @@
 //! Parsing against etherparse and against what the frame was made from.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
+use crate::support;
 
 use etherparse::{NetSlice, SlicedPacket, TcpSlice, TransportSlice, UdpSlice};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! RSTs, against etherparse and RFC 9293.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
+use crate::support;
 
 use etherparse::{SlicedPacket, TransportSlice};
 use proptest::prelude::*;

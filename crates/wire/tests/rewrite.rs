@@ -1,7 +1,7 @@
 //! Rewriting against etherparse's checksums.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod support;
+use crate::support;
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! The views of headers, read and written, against etherparse.
 #![allow(clippy::unwrap_used)]
 
-mod support;
+use crate::support;
 
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, TcpSlice, UdpSlice};
 use proptest::prelude::*;

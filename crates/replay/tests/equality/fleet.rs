@@ -9,7 +9,7 @@ use state::{CounterKind, Metric};
 use wire::Headers;
 use wire::Tunnel;
 
-use crate::network::Plan;
+use super::network::Plan;
 
 /// A frame and the port where it left.
 pub(crate) type Frame = (PortId, Vec<u8>);

@@ -7,8 +7,8 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use wire::{Headers, Transport};
 
-use crate::fleet::{Frame, opened, said};
-use crate::network::{Client, OWN, Plan, Target, clients};
+use super::fleet::{Frame, opened, said};
+use super::network::{Client, OWN, Plan, Target, clients};
 use testkit::frames::{self, Link, Piece, Shape, Sum};
 
 const FIN: u8 = 1;

@@ -8,8 +8,8 @@ use replay::{Options, Sent, Simulation};
 use status::PacketStory;
 use wire::{Fragment, Headers, Net};
 
-use crate::case::Case;
-use crate::{file, read};
+use super::case::Case;
+use super::{file, read};
 
 /// Whether the frame's fate follows from what a sandbox copies: fragments of a datagram
 /// whose others are behind, and neighbours that ask or answer, have states of their own.

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use replay::{Options, Simulation};
 use wire::{Headers, Transport};
 
-use crate::case::{CLIENT_VLAN, Case};
+use super::case::{CLIENT_VLAN, Case};
 use testkit::frames::{self, Link, Piece, Shape, Sum};
 
 /// The load balancer's Ethernet address.

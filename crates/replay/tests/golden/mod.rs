@@ -3,7 +3,7 @@
 //! (`NAME.out.pcap`), whichever card and encoding the load balancer has; and
 //! the counters of each of them (`NAME.counters`).
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p replay --test golden` writes all files anew;
+//! `UPDATE_GOLDEN=1 cargo test -p replay --test replay golden::` writes all files anew;
 //! the difference is then to be read and explained by whoever commits it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may")]
 
@@ -190,7 +190,7 @@ fn captures_are_as_they_were() {
     let wrong: Vec<String> = Case::all().iter().flat_map(check).collect();
     assert!(
         wrong.is_empty(),
-        "{}\nif that is meant: UPDATE_GOLDEN=1 cargo test -p replay --test golden",
+        "{}\nif that is meant: UPDATE_GOLDEN=1 cargo test -p replay --test replay golden::",
         wrong.join("\n")
     );
 }

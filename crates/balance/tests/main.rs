@@ -1,0 +1,8 @@
+//! The integration tests of `balance` in one program, which is compiled and linked once:
+//! each subject is a module, whose name selects its tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
+
+mod even;
+mod handover;
+mod order;
+mod thesis;

@@ -1,0 +1,9 @@
+//! The integration tests of `config` in one program, which is compiled and linked once:
+//! each subject is a module, whose name selects its tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
+
+mod errors;
+mod mutations;
+mod published;
+mod specs;
+mod warnings;
