@@ -49,19 +49,25 @@ demo: build
 		exec sudo $(TARGET)/release/hnlb lab demo; \
 	fi
 
-test: check test-cargo test-instructions test-loom
-	@$(MAKE) --no-print-directory test-e2e
-	@$(MAKE) --no-print-directory test-vm
+# Labs wait most of their time. Instructions and models have target directories of their
+# own and do not depend on time: they are built and run beside the labs, as niced as can
+# be, and what they print comes behind.
+test: check test-cargo
+	@sh scripts/beside.sh '$(MAKE) --no-print-directory test-instructions test-loom' \
+		'$(MAKE) --no-print-directory test-e2e test-vm'
 
 check: rust deps
 	sh scripts/links.sh
+	sh scripts/tests.sh
 	sh scripts/promtool.sh
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --locked
 
+# No crate has tests in its documentation (scripts/tests.sh sees to that), and looking for
+# them takes rustdoc a while for each.
 test-cargo: rust deps
-	cargo test --workspace --locked
+	cargo test --workspace --tests --locked
 
 # What a packet costs, counted in callgrind; the bounds are in
 # crates/pipeline/benches/instructions.toml.
@@ -69,10 +75,13 @@ test-instructions: rust deps
 	UPDATE=$(UPDATE) cargo bench -p pipeline --bench instructions --locked
 
 # Every interleaving of two and three threads with up to three preemptions; a
-# target directory of its own, since the flag changes every dependency.
+# target directory of its own, since the flag changes every dependency. 900 seconds
+# without the build, beside the labs: only what hangs takes longer.
+loom = RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 $(1) \
+	cargo test -p conntrack --lib --profile loom --locked --target-dir $(TARGET)/loom
 test-loom: rust
-	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 timeout 600 \
-		cargo test -p conntrack --lib --profile loom --locked --target-dir $(TARGET)/loom
+	$(call loom,) --no-run
+	$(call loom,timeout 900)
 
 # DPDK's headers as Ubuntu 24.04 and Debian 13 have them, from their archives.
 test-releases: rust deps
@@ -85,11 +94,11 @@ test-miri: rust
 # hnlb` would build most of it again: the libraries have other features without the
 # tests.
 test-e2e: rust deps
-	cargo test --workspace --locked --no-run
+	cargo test --workspace --tests --locked --no-run
 	@sh scripts/e2e.sh $(TARGET)/debug/hnlb
 
 test-vm: rust deps
-	cargo test --workspace --locked --no-run
+	cargo test --workspace --tests --locked --no-run
 	@sh crates/lab/vm/test.sh $(TARGET)/debug/hnlb $(TARGET)/vm
 
 test-xdp-kernels: rust deps
@@ -108,7 +117,7 @@ fuzz: rust
 
 # Other seeds: HNLB_SEED=100000 make soak-reload.
 soak-reload: rust deps
-	HNLB_SEQUENCES=1000 cargo test -p replay --test reload --locked -- --nocapture
+	HNLB_SEQUENCES=1000 cargo test -p replay --test replay --locked reload:: -- --nocapture
 
 # The XDP program against software and against the emulated card.
 soak-xdp: rust deps
