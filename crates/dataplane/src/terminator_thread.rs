@@ -10,10 +10,8 @@ use std::time::Duration;
 use dpdk::{Mbuf, Mempool};
 use flow::{Account, BackendId, HopId, ServiceId, Transport};
 use packet::PacketBuf;
-use pipeline::Sample;
-use service::{
-    Backend, Directed, HeaderChanges, HelloView, RequestView, Routed, Service, WorkerScheduleState,
-};
+use pipeline::{Asked, Sample};
+use service::{Backend, Directed, HeaderChanges, HelloView, Routed, Service, WorkerScheduleState};
 use splice::{Changes, Inquiry, Peer, Record, Refusal, Rejection, Request, Response};
 use state::{BackendCounts, Counter, Counters, Shared, Snapshot};
 use terminate::{Event, Route, Segment, Settings, Terminator, Terms, Wish, World};
@@ -459,32 +457,5 @@ impl HelloView for Wished<'_> {
 
     fn offers(&self, protocol: &str) -> bool {
         self.0.protocol == Some(protocol)
-    }
-}
-
-/// A request as routes read it.
-struct Asked<'a, 'r>(&'a Request<'r>);
-
-impl RequestView for Asked<'_, '_> {
-    fn host(&self) -> &str {
-        self.0.host
-    }
-
-    fn path(&self) -> &str {
-        self.0.path
-    }
-
-    fn query(&self) -> &str {
-        self.0.query()
-    }
-
-    fn has_header(&self, name: &str, value: Option<&str>) -> bool {
-        let is = |own: &[u8]| value.is_none_or(|value| own == value.as_bytes());
-        self.0.values(name).any(is)
-    }
-
-    fn has_cookie(&self, name: &str, value: Option<&str>) -> bool {
-        let found = self.0.cookie(name);
-        found.is_some_and(|own| value.is_none_or(|value| own == value.as_bytes()))
     }
 }

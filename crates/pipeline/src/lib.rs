@@ -49,4 +49,5 @@ mod verdict;
 pub use outbox::Outbox;
 pub use pipeline::{BURST, Pipeline, Settings};
 pub use sample::Sample;
+pub use slow::asked::Asked;
 pub use slow::waiting::WAITING;

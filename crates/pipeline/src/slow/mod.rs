@@ -38,6 +38,7 @@ use crate::slow::stateless::{is_misplaced, sender};
 use crate::verdict::{Verdict, Verdicts};
 
 pub(crate) mod act;
+pub(crate) mod asked;
 pub(crate) mod exceptions;
 pub(crate) mod fragment;
 pub(crate) mod lent;

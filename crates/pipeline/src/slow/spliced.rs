@@ -7,9 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use conntrack::Key;
 use flow::{Account, AdmissionPolicy, BackendId, Direction, PortId, ServiceId, Transport};
 use packet::PacketBuf;
-use service::{
-    Backend, Directed, GroupId, HeaderChanges, HelloView, Reads, RequestView, Routed, Service,
-};
+use service::{Backend, Directed, GroupId, HeaderChanges, HelloView, Reads, Routed, Service};
 use splice::{
     Agent, Answer, Changes, Choice, Constant, Ends, Event, Fate, Hello, Inquiry, Loan, Passing,
     Peer, Record, Refusal, Rejection, Request, Response, Speaks, Terms, Usage, World,
@@ -23,6 +21,7 @@ use crate::pipeline::{Settings, Stages};
 use crate::sample::Sample;
 use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
+use crate::slow::asked::Asked;
 use crate::slow::lent;
 use crate::slow::stateless::is_misplaced;
 use crate::slow::waiting::{Then, Waiting};
@@ -572,32 +571,5 @@ impl HelloView for Greeting<'_> {
 
     fn offers(&self, protocol: &str) -> bool {
         self.0.protocols().any(|own| own == protocol.as_bytes())
-    }
-}
-
-/// A request as routes read it.
-struct Asked<'a, 'r>(&'a Request<'r>);
-
-impl RequestView for Asked<'_, '_> {
-    fn host(&self) -> &str {
-        self.0.host
-    }
-
-    fn path(&self) -> &str {
-        self.0.path
-    }
-
-    fn query(&self) -> &str {
-        self.0.query()
-    }
-
-    fn has_header(&self, name: &str, value: Option<&str>) -> bool {
-        let is = |own: &[u8]| value.is_none_or(|value| own == value.as_bytes());
-        self.0.values(name).any(is)
-    }
-
-    fn has_cookie(&self, name: &str, value: Option<&str>) -> bool {
-        let found = self.0.cookie(name);
-        found.is_some_and(|own| value.is_none_or(|value| own == value.as_bytes()))
     }
 }
