@@ -237,6 +237,50 @@ fn a_search_finds_a_client_behind_many_others() {
     offloading.join().unwrap();
 }
 
+/// However many connections there are, a turn of the keeper looks at as many records as
+/// its settings say, idle or not: what a turn costs does not grow with the table. The
+/// driver, which is inside a call, delays none of them.
+#[test]
+fn a_turn_of_the_keeper_looks_at_a_part_of_the_table_only() {
+    let per_turn = AgerSettings::default().records_per_tick;
+    let count = 8 * per_turn;
+    let shared = shared(2 * count);
+    let (mut keeper, reported) = keeper(&shared);
+    (1..count).for_each(|n| _ = open(&shared, n as u32, false));
+    let busy = open(&shared, 0, true);
+    let (mut requests, requested) = rtrb::RingBuffer::new(8);
+    assert!(shared.table().change_offload(busy, OffloadState::None, OffloadState::Wanted));
+    requests.push((busy, Offload::Wanted)).unwrap();
+    let (entered, inside) = mpsc::channel();
+    let (release, leave) = mpsc::channel();
+    let driver = SlowDriver { entered, leave, rules: 0 };
+    let (mut thread, _desk) = offload_thread(&shared, vec![requested, reported], driver);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let offloading = std::thread::spawn(move || {
+        for turn_ms in (1..).take_while(|_| !stopped.load(Ordering::Relaxed)) {
+            thread.turn(turn_ms);
+        }
+    });
+    inside.recv().unwrap();
+
+    // All timeouts are long over.
+    let (mut now_ms, mut turns) = (1 << 30, 0);
+    while shared.table().len() > 1 {
+        let before = shared.table().len();
+        keeper.turn(now_ms);
+        let removed = before - shared.table().len();
+        assert!(removed <= per_turn, "{removed} of {before} in one turn");
+        (now_ms, turns) = (now_ms + 1, turns + 1);
+        let records = shared.table().stats().v4.capacity;
+        assert!(turns <= records.div_ceil(per_turn) + 1, "the walk does not come round");
+    }
+    assert!(turns >= count / per_turn);
+    stop.store(true, Ordering::Relaxed);
+    drop(release);
+    offloading.join().unwrap();
+}
+
 /// How long a turn of each thread for slow work takes, with a million connections
 /// and a driver that takes a second for each call: `cargo test -p dataplane --lib
 /// -- --ignored --nocapture`. The figures are printed, not judged.
