@@ -49,7 +49,7 @@ impl Client {
         read(&self.text(parts)?)
     }
 
-    /// What comes of the command at the path made of `parts`.
+    /// The outcome of the command at the path made of `parts`.
     ///
     /// # Errors
     /// No instance answers, or it refuses.
@@ -62,7 +62,7 @@ impl Client {
         read(&self.ask(Method::POST, path(parts), Some(body))?)
     }
 
-    /// What comes of making what is at the path made of `parts` as `body` says.
+    /// The outcome of making what is at the path made of `parts` as `body` says.
     ///
     /// # Errors
     /// No instance answers, or it refuses.
@@ -75,7 +75,7 @@ impl Client {
         read(&self.ask(Method::PUT, path(parts), Some(body))?)
     }
 
-    /// What comes of removing what is at the path made of `parts`.
+    /// The outcome of removing what is at the path made of `parts`.
     ///
     /// # Errors
     /// No instance answers, or it refuses.

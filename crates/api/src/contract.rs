@@ -88,7 +88,7 @@ fn right_body(endpoint: &Endpoint) -> Option<String> {
     })
 }
 
-/// What comes of a request to the endpoints, by a client with `role`.
+/// The outcome of a request to the endpoints, by a client with `role`.
 fn ask(role: Role, method: &str, path: &str, body: Option<&str>) -> (StatusCode, String, Vec<u8>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -15,7 +15,7 @@ const QUEUE: usize = 256;
 /// How long an answer may take: a search over a large table, a slow driver.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(crate) struct Reply {
     /// The version of the configuration, if the load balancer has said it.
@@ -46,12 +46,12 @@ impl Engine {
         Ok((Self(calls), run(stream, queue)))
     }
 
-    /// What comes of `request`, as JSON.
+    /// The outcome of `request`, as JSON.
     pub(crate) async fn ask(&self, request: Request) -> Reply {
         self.ask_of(request, None).await
     }
 
-    /// What comes of `request`, which is meant for this version of the configuration
+    /// The outcome of `request`, which is meant for this version of the configuration
     /// alone.
     pub(crate) async fn ask_of(&self, request: Request, version: Option<u64>) -> Reply {
         let asked = self.call(request, version).await;
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// What comes of `request`.
+    /// The outcome of `request`.
     pub(crate) async fn ask_for<T: DeserializeOwned>(
         &self,
         request: Request,

@@ -29,7 +29,7 @@ impl<S> Patience<S> {
         Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "the client is silent"))
     }
 
-    /// What came of a write: with one that has succeeded the time begins anew.
+    /// The outcome of a write: with one that has succeeded the time begins anew.
     fn written<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -149,7 +149,7 @@ where
     }
 
     /// One attempt under the locks of all four buckets; if there is no empty
-    /// slot, tries to make one and says what came of that.
+    /// slot, it tries to make one and returns the outcome.
     fn insert_anywhere(
         &self,
         content: &Content<K>,

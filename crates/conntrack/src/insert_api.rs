@@ -128,7 +128,7 @@ where
     Content { keys, deltas: Deltas::of(&keys, forwarding), hops, service, backend, forwarding }
 }
 
-/// What came of an insertion, as those outside have it.
+/// The outcome of an insertion, as the callers of the table get it.
 #[inline]
 fn outcome<const K: usize>(done: Result<u32, Refusal>) -> Result<ConnId, InsertError>
 where

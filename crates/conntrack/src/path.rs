@@ -10,7 +10,7 @@ const NODES: usize = if cfg!(loom) { 8 } else { 512 };
 /// Longest chain: the search's depth, with room to spare.
 const LONGEST: usize = 16;
 
-/// What came of the attempt to make room.
+/// The outcome of the attempt to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// A slot was empty or has become so.

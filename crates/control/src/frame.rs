@@ -27,7 +27,7 @@ pub struct Answered {
     pub id: u64,
     /// The version of the configuration, which every change raises, and every start.
     pub version: u64,
-    /// What came of it; the JSON is what the request's kind says.
+    /// The outcome of the request; its kind says which JSON that is.
     pub answer: Result<Box<RawValue>, Refusal>,
 }
 

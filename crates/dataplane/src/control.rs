@@ -68,7 +68,7 @@ impl Control {
         self.version
     }
 
-    /// Obeys a request, and says what came of it; `None` if it only asks about the
+    /// Obeys a request, and returns the outcome; `None` if it only asks about the
     /// state.
     pub(crate) fn obey(&mut self, asked: &Asked) -> Option<Outcome> {
         let Asked { version, request, .. } = asked;

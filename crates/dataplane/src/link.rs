@@ -23,7 +23,7 @@ const WAITING: usize = 1 << 22;
 /// Bytes read at once.
 const CHUNK: usize = 1 << 14;
 
-/// What came of a request, as JSON.
+/// The outcome of a request, as JSON.
 pub(crate) type Outcome = Result<Box<RawValue>, Refusal>;
 
 /// The answer to a request.
@@ -31,7 +31,7 @@ pub(crate) type Outcome = Result<Box<RawValue>, Refusal>;
 pub(crate) struct Reply {
     /// The version of the configuration.
     pub(crate) version: u64,
-    /// What came of the request.
+    /// The outcome of the request.
     pub(crate) outcome: Outcome,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Links {
 #[derive(Debug)]
 struct Link {
     stream: UnixStream,
-    /// What has come of the next lines.
+    /// The part that has arrived of the next lines.
     input: Vec<u8>,
     /// The requests without an answer yet, and how far each has been searched for.
     pending: Vec<(Asked, Search)>,
@@ -216,7 +216,7 @@ impl Caller {
         Self { stream: BufReader::new(stream), id: 0 }
     }
 
-    /// What comes of `request`.
+    /// The outcome of `request`.
     ///
     /// # Errors
     /// It is refused, or the load balancer has ended.

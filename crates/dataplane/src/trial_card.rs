@@ -97,7 +97,7 @@ impl TrialCard {
         }
     }
 
-    /// What has come of the frame that was sent, if anything has.
+    /// The outcome of the frame that was sent, once there is one.
     fn look(&mut self) -> Option<Fate> {
         let mut batch = Batch::<BURST>::new();
         for (number, queue) in (0..).zip(&mut self.own) {

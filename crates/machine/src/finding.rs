@@ -1,4 +1,4 @@
-//! What was looked at, and what came of it.
+//! What `hnlb doctor` has examined, and the result.
 use serde::Serialize;
 
 /// How serious a finding is.

@@ -68,7 +68,7 @@ pub enum Outcome {
     Other(u32),
 }
 
-/// What came of a test run.
+/// The outcome of a test run.
 #[derive(Debug)]
 pub struct Ran {
     /// The verdict on the last run.

@@ -143,7 +143,7 @@ impl PortFlows {
         self.created(flow, op, number, GroupUse::of(&rule), &error)
     }
 
-    /// What has come of operation `op`, the creation of rule `number`.
+    /// The outcome of operation `op`, the creation of rule `number`.
     fn created(
         &mut self,
         flow: *mut sys::rte_flow,

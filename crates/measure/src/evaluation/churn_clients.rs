@@ -61,7 +61,7 @@ impl Counts {
     }
 }
 
-/// What came of it.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
     /// What was counted once all was warm.

@@ -1,4 +1,4 @@
-//! What came of one measurement.
+//! The outcome of one measurement.
 use crate::machine::windows::{Window, median, offered as offered_windows};
 use crate::systems::balancer::RX_BURST;
 use crate::testbed::source::Sent;

@@ -28,7 +28,7 @@ impl Response {
     }
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) responses: Vec<Response>,
