@@ -348,7 +348,9 @@ mod tests {
         };
         let requests = RequestsStatus {
             responses: [1, 200, 3, 40, 5].into(),
+            codes: [("404".to_owned(), 39), ("4xx".to_owned(), 1)].into(),
             own: [0, 0, 0, 6, 7].into(),
+            own_codes: [("503".to_owned(), 7)].into(),
             first_bytes: FirstAnswers {
                 count: 249,
                 sum_ms: 500,
@@ -484,7 +486,14 @@ mod tests {
         for line in [
             format!("hnlb_service_responses_total{{{service},by=\"backend\",class=\"2xx\"}} 200\n"),
             format!("hnlb_service_responses_total{{{service},by=\"hnlb\",class=\"5xx\"}} 7\n"),
+            format!(
+                "hnlb_service_status_codes_total{{{service},by=\"backend\",code=\"404\"}} 39\n"
+            ),
+            format!("hnlb_service_status_codes_total{{{service},by=\"hnlb\",code=\"503\"}} 7\n"),
             format!("hnlb_service_first_byte_seconds_sum{{{service}}} 0.5\n"),
+            format!(
+                "hnlb_backend_status_codes_total{{{service},backend=\"10.0.0.0:80\",id=\"0.1\",code=\"4xx\"}} 1\n"
+            ),
             format!(
                 "hnlb_backend_responses_total{{{service},backend=\"10.0.0.0:80\",id=\"0.1\",class=\"4xx\"}} 40\n"
             ),

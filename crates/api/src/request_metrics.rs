@@ -8,7 +8,7 @@ fn reading(status: &Status) -> impl Iterator<Item = (&ServiceStatus, &RequestsSt
     status.services.iter().filter_map(|own| Some((own, own.requests.as_ref()?)))
 }
 
-/// The responses of services and backends, by class and by time.
+/// The responses of services and backends, by class, by status code and by time.
 pub(crate) fn requests(text: &mut OpenMetrics, status: &Status) {
     let mut family = text.family(
         ("hnlb_service_responses", Kind::Counter),
@@ -20,6 +20,19 @@ pub(crate) fn requests(text: &mut OpenMetrics, status: &Status) {
             for (class, count) in classes.all() {
                 let labels = [("service", service.name.as_str()), ("by", by), ("class", class)];
                 family.sample(&labels, count as f64);
+            }
+        }
+    }
+    let mut family = text.family(
+        ("hnlb_service_status_codes", Kind::Counter),
+        None,
+        "Responses to requests by status code, and by whom. Codes without a response have no series.",
+    );
+    for (service, own) in reading(status) {
+        for (by, codes) in [("backend", &own.codes), ("hnlb", &own.own_codes)] {
+            for (code, count) in codes {
+                let labels = [("service", service.name.as_str()), ("by", by), ("code", code)];
+                family.sample(&labels, *count as f64);
             }
         }
     }
@@ -57,6 +70,23 @@ fn of_backends(text: &mut OpenMetrics, status: &Status) {
                 ("class", class),
             ];
             family.sample(&labels, count as f64);
+        }
+    }
+    let mut family = text.family(
+        ("hnlb_backend_status_codes", Kind::Counter),
+        None,
+        "Responses of the backend to requests by status code. Codes without a response have no series.",
+    );
+    for (service, own, requests) in all() {
+        let id = format!("{}.{}", own.id, own.generation);
+        for (code, count) in &requests.codes {
+            let labels = [
+                ("service", service.as_str()),
+                ("backend", &own.address),
+                ("id", &id),
+                ("code", code),
+            ];
+            family.sample(&labels, *count as f64);
         }
     }
     let mut family = text.family(

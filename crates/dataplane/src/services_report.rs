@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use offload::StatelessStats;
 use service::{Backend, Service};
-use state::{ANSWER_BOUNDS_MS, AnswerTimes, CLASSES, Carried, Shared};
+use state::{ANSWER_BOUNDS_MS, AnswerTimes, Carried, Codes, Shared};
 
 use crate::stateless_report;
 use status::{
@@ -40,7 +40,8 @@ pub(crate) fn services(
             health: (known.health)(service.name(), backend).filter(|_| !removed),
             active: u64::from(shared.loads().connections(backend.id)),
             traffic: traffic(shared.totals().backend(backend.id)),
-            requests: reads.then(|| requests(&shared.totals().backend(backend.id), [0; CLASSES])),
+            requests: reads
+                .then(|| requests(&shared.totals().backend(backend.id), &Codes::default())),
             first_answer_ms: first_answer_ms(shared.loads().latency(backend.id)),
             next_hop: (known.next_hop)(backend.address),
         };
@@ -61,7 +62,7 @@ pub(crate) fn services(
             embryonic: shared.table().connections_of(service.id())[1],
             traffic: sum,
             first_answers: first_answers(&answers.answers),
-            requests: reads.then(|| requests(&answers, shared.totals().alone(service.id()))),
+            requests: reads.then(|| requests(&answers, &shared.totals().alone(service.id()))),
             backends,
             departed,
             stateless: stateless_report::of(service, stateless),
@@ -88,10 +89,12 @@ fn traffic(carried: Carried) -> TrafficStatus {
     }
 }
 
-fn requests(carried: &Carried, own: [u64; CLASSES]) -> RequestsStatus {
+fn requests(carried: &Carried, own: &Codes) -> RequestsStatus {
     RequestsStatus {
-        responses: carried.responses.into(),
-        own: own.into(),
+        responses: carried.responses.classes().into(),
+        codes: carried.responses.counted().collect(),
+        own: own.classes().into(),
+        own_codes: own.counted().collect(),
         first_bytes: first_answers(&carried.first_bytes),
     }
 }

@@ -3,6 +3,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flow::{Account, BackendId, Direction, ServiceId};
 
+use crate::status_codes::{self, Codes, PLACES};
+
 /// Ids that a backend, or a service, can have.
 const IDS: usize = 1 << 16;
 
@@ -55,8 +57,8 @@ pub struct Carried {
     /// How soon backends answered new connections, in modes in which answers pass the load
     /// balancer.
     pub answers: AnswerTimes,
-    /// Final responses to requests, by the class of their status code: 101, 2xx to 5xx.
-    pub responses: [u64; CLASSES],
+    /// Final responses to requests, by their status code.
+    pub responses: Codes,
     /// How soon they came: from the request's departure to the end of the response's header.
     pub first_bytes: AnswerTimes,
 }
@@ -84,13 +86,13 @@ impl Carried {
             asked: op(self.asked, other.asked),
             refused: op(self.refused, other.refused),
             answers: self.answers.by_number(other.answers, op),
-            responses: std::array::from_fn(|at| op(self.responses[at], other.responses[at])),
+            responses: self.responses.by_number(other.responses, op),
             first_bytes: self.first_bytes.by_number(other.first_bytes, op),
         }
     }
 }
 
-/// One thread's counts, by backend's id: written by that thread, read by anybody. 21 MiB
+/// One thread's counts, by backend's id: written by that thread, read by anybody. 94 MiB
 /// of addresses, of which the system gives memory to the ids that are in use.
 #[derive(Debug)]
 pub struct BackendCounts {
@@ -102,11 +104,11 @@ pub struct BackendCounts {
     events: Box<[[AtomicU64; 5]; IDS]>,
     /// By id: answers by time, and the sum of their times.
     answers: Box<[[AtomicU64; ANSWER_NUMBERS]; IDS]>,
-    /// By id: final responses by class, and as `answers` how soon they came.
-    responses: Box<[[AtomicU64; CLASSES]; IDS]>,
+    /// By id: final responses by status code, and as `answers` how soon they came.
+    responses: Box<[[AtomicU64; PLACES]; IDS]>,
     first_bytes: Box<[[AtomicU64; ANSWER_NUMBERS]; IDS]>,
-    /// By a service's id: what was answered without a backend, by class.
-    own: Box<[[AtomicU64; CLASSES]; IDS]>,
+    /// By a service's id: what was answered without a backend, by status code.
+    own: Box<[[AtomicU64; PLACES]; IDS]>,
 }
 
 impl Default for BackendCounts {
@@ -164,14 +166,14 @@ impl BackendCounts {
     /// Counts a final response with this status code, whose header was whole `after_ms`
     /// milliseconds behind its request.
     pub fn responded(&self, backend: BackendId, status: u16, after_ms: u32) {
-        count_class(&self.responses, backend.0, status);
+        count_code(&self.responses, backend.0, status);
         note(&self.first_bytes, backend, after_ms);
     }
 
     /// Counts a request to `service` that was answered with this status code, and by no
     /// backend.
     pub fn answered_alone(&self, service: ServiceId, status: u16) {
-        count_class(&self.own, service.0, status);
+        count_code(&self.own, service.0, status);
     }
 
     /// What was counted for `backend`.
@@ -192,15 +194,15 @@ impl BackendCounts {
             asked,
             refused,
             answers: times(&self.answers, backend),
-            responses: classes(&self.responses, backend.0),
+            responses: codes(&self.responses, backend.0),
             first_bytes: times(&self.first_bytes, backend),
         }
     }
 
-    /// What of `service` was answered by no backend, by class.
+    /// What of `service` was answered by no backend, by status code.
     #[must_use]
-    pub fn alone(&self, service: ServiceId) -> [u64; CLASSES] {
-        classes(&self.own, service.0)
+    pub fn alone(&self, service: ServiceId) -> Codes {
+        codes(&self.own, service.0)
     }
 }
 
@@ -226,19 +228,20 @@ fn times(histograms: &Histograms, backend: BackendId) -> AnswerTimes {
     times
 }
 
-/// Counts of responses by class, by an id.
-type Classes = [[AtomicU64; CLASSES]; IDS];
+/// Counts of responses by status code, by an id.
+type ById = [[AtomicU64; PLACES]; IDS];
 
-fn count_class(all: &Classes, id: u16, status: u16) {
-    let class = usize::from(status / 100).wrapping_sub(1);
-    if let Some(count) = all.get(usize::from(id)).and_then(|own| own.get(class)) {
+fn count_code(all: &ById, id: u16, status: u16) {
+    let own = all.get(usize::from(id)).zip(status_codes::place(status));
+    if let Some(count) = own.and_then(|(own, place)| own.get(place)) {
         add(count, 1);
     }
 }
 
-fn classes(all: &Classes, id: u16) -> [u64; CLASSES] {
+fn codes(all: &ById, id: u16) -> Codes {
     let own = all.get(usize::from(id));
-    own.map_or([0; CLASSES], |own| own.each_ref().map(|count| count.load(Ordering::Relaxed)))
+    let get = |own: &[AtomicU64; PLACES]| own.each_ref().map(|count| count.load(Ordering::Relaxed));
+    own.map(|own| Codes(get(own))).unwrap_or_default()
 }
 
 /// The packets of all backends.

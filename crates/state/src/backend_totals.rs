@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{BackendId, ServiceId};
 
-use crate::{BackendCounts, CLASSES, Carried};
+use crate::{BackendCounts, Carried, Codes};
 
 /// The counts of every thread that sends packets on. An id that is lent to another backend
 /// begins at zero, and a service keeps what its former backends have counted. For the
@@ -23,7 +23,7 @@ struct Ended {
     /// By service: all of its backends that are gone.
     services: HashMap<ServiceId, Carried>,
     /// By service: what was answered by no backend when its id was last given back.
-    alone: HashMap<ServiceId, [u64; CLASSES]>,
+    alone: HashMap<ServiceId, Codes>,
 }
 
 impl BackendTotals {
@@ -48,18 +48,17 @@ impl BackendTotals {
         locked(&self.ended).services.get(&service).copied().unwrap_or_default()
     }
 
-    /// What of `service` was answered by no backend, by the class of the status code.
+    /// What of `service` was answered by no backend, by the status code.
     #[must_use]
-    pub fn alone(&self, service: ServiceId) -> [u64; CLASSES] {
+    pub fn alone(&self, service: ServiceId) -> Codes {
         let before = locked(&self.ended).alone.get(&service).copied().unwrap_or_default();
-        let ever = self.ever_alone(service);
-        std::array::from_fn(|at| ever[at].saturating_sub(before[at]))
+        self.ever_alone(service).by_number(before, u64::saturating_sub)
     }
 
-    fn ever_alone(&self, service: ServiceId) -> [u64; CLASSES] {
+    fn ever_alone(&self, service: ServiceId) -> Codes {
         let writers = locked(&self.writers);
         let all = writers.iter().map(|own| own.alone(service));
-        all.fold([0; CLASSES], |sum, own| std::array::from_fn(|at| sum[at] + own[at]))
+        all.fold(Codes::default(), |sum, own| sum.by_number(own, u64::wrapping_add))
     }
 
     /// The backend of `service` that has the id `backend` is gone, and no thread counts
@@ -135,7 +134,7 @@ mod tests {
             asked: 1,
             refused: 1,
             answers,
-            responses: [1, 1, 0, 0, 1],
+            responses: Codes::of(&[101, 200, 503]),
             first_bytes,
         };
         assert_eq!((totals.backend(id), totals.gone(web)), (sum, Carried::default()));
@@ -159,11 +158,12 @@ mod tests {
             thread.answered_alone(web, status);
         }
         first.answered_alone(other, 503);
-        assert_eq!((totals.alone(web), totals.alone(other)), ([0, 0, 1, 2, 0], [0, 0, 0, 0, 1]));
+        let (own, others) = (Codes::of(&[404, 499, 301]), Codes::of(&[503]));
+        assert_eq!((totals.alone(web), totals.alone(other)), (own, others));
         totals.forget(web);
-        assert_eq!((totals.alone(web), totals.alone(other)), ([0; 5], [0, 0, 0, 0, 1]));
+        assert_eq!((totals.alone(web), totals.alone(other)), (Codes::default(), others));
         second.answered_alone(web, 200);
-        assert_eq!(totals.alone(web), [0, 1, 0, 0, 0]);
+        assert_eq!(totals.alone(web), Codes::of(&[200]));
     }
 
     #[test]

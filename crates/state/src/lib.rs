@@ -20,6 +20,7 @@ mod queues;
 mod registry;
 mod request;
 mod snapshot;
+mod status_codes;
 mod tunnels;
 mod worker_loads;
 
@@ -36,5 +37,6 @@ pub use queues::{QueueAction, QueueTable, SHARED_ACTIONS};
 pub use registry::{CounterKind, CounterName, CounterSet, Metric};
 pub use request::{Offload, Source};
 pub use snapshot::{Answers, PortShared, Shared, Snapshot, SnapshotReader};
+pub use status_codes::Codes;
 pub use tunnels::Tunnels;
 pub use worker_loads::WorkerLoads;

@@ -1,4 +1,6 @@
 //! What became of requests, of services that read them.
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,8 +61,13 @@ impl ResponseClasses {
 pub struct RequestsStatus {
     /// Final responses of backends, as far as HNLB has read their headers.
     pub responses: ResponseClasses,
+    /// The same by status code, as `200` and `404`; `4xx` stands for all of that class which
+    /// have no count of their own. Codes without a response are left out.
+    pub codes: BTreeMap<String, u64>,
     /// What HNLB has answered itself: errors, redirects, pages. Of a backend there is none.
     pub own: ResponseClasses,
+    /// The same by status code.
+    pub own_codes: BTreeMap<String, u64>,
     /// How soon responses came: from the departure of a request to the end of the
     /// response's header.
     pub first_bytes: FirstAnswers,

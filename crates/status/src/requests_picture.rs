@@ -50,6 +50,7 @@ mod tests {
             responses: backend.into(),
             own: own.into(),
             first_bytes: FirstAnswers { count, sum_ms, ..FirstAnswers::default() },
+            ..RequestsStatus::default()
         };
         let before = status([0, 10, 0, 0, 1], [0, 0, 0, 2, 3], 11, 100);
         let now = status([1, 30, 2, 1, 5], [0, 0, 0, 4, 4], 37, 230);
