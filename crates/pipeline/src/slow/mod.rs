@@ -48,6 +48,7 @@ pub(crate) mod parse;
 mod pending_fragments;
 mod reopening;
 pub(crate) mod spliced;
+mod spliced_counters;
 mod spliced_error;
 pub(crate) mod stateless;
 pub(crate) mod terminated;

@@ -23,6 +23,7 @@ use crate::scheduling::Scheduling;
 use crate::slow::act::hop_to;
 use crate::slow::asked::Asked;
 use crate::slow::lent;
+use crate::slow::spliced_counters::of_event;
 use crate::slow::stateless::is_misplaced;
 use crate::slow::waiting::{Then, Waiting};
 use crate::source::is_client;
@@ -412,30 +413,7 @@ impl<B: PacketBuf, O: Outbox<B>> World<B> for Surroundings<'_, '_, B, O> {
     }
 
     fn count(&mut self, event: Event) {
-        let counter = match event {
-            Event::Opened => Counter::HttpConnections,
-            Event::Cookie => Counter::HttpCookies,
-            Event::Request => Counter::HttpRequests,
-            Event::BackendFailed => Counter::HttpBackendFailed,
-            Event::Owned => Counter::HttpOwned,
-            Event::NoRoom => Counter::HttpNoRoom,
-            Event::Congested => Counter::HttpCongested,
-            Event::Reset => Counter::HttpReset,
-            Event::Switched => Counter::HttpSwitched,
-            Event::Evicted => Counter::HttpEvicted,
-            Event::Silent => Counter::HttpSilent,
-            Event::Unlogged => Counter::AccessLogLost,
-            Event::Answered(300..400) => Counter::HttpRedirected,
-            Event::Answered(_) => Counter::HttpPages,
-            // Counted when it leaves.
-            Event::Made => return,
-            Event::Hello => Counter::TlsHellos,
-            Event::ProxyHeader => Counter::ProxyHeaders,
-            Event::Unserved => Counter::ProxyUnserved,
-            Event::Rejected(rejection) => of_rejection(rejection),
-            Event::Refused(refusal) => of_status(refusal.status().0),
-        };
-        self.cx.count(counter);
+        of_event(event).into_iter().flatten().for_each(|counter| self.cx.count(counter));
     }
 }
 
@@ -501,20 +479,6 @@ fn changes(HeaderChanges { set, add, remove }: &HeaderChanges) -> Changes<'_> {
     Changes { set, add, remove }
 }
 
-/// The counter of the requests that the agent has answered with `status`.
-const fn of_status(status: u16) -> Counter {
-    match status {
-        400 => Counter::Http400,
-        404 => Counter::Http404,
-        408 => Counter::Http408,
-        431 => Counter::Http431,
-        502 => Counter::Http502,
-        503 => Counter::Http503,
-        504 => Counter::Http504,
-        _ => Counter::HttpOther,
-    }
-}
-
 /// Writes the tag and the Ethernet addresses of the way to `to`; the port that the packet
 /// leaves by.
 pub(super) fn address<B: PacketBuf, O: Outbox<B>>(
@@ -541,23 +505,6 @@ pub(super) fn address<B: PacketBuf, O: Outbox<B>>(
         return Err(Counter::Truncated);
     }
     Ok(interface.port)
-}
-
-/// The counter of the TLS connections that the agent has ended.
-const fn of_rejection(rejection: Rejection) -> Counter {
-    match rejection {
-        Rejection::NotTls => Counter::TlsNotTls,
-        Rejection::NotHello | Rejection::Malformed | Rejection::Twice | Rejection::Name => {
-            Counter::TlsBadHello
-        }
-        Rejection::TooLong => Counter::TlsTooLong,
-        Rejection::Slow => Counter::TlsSlow,
-        Rejection::NoRoute => Counter::TlsNoRoute,
-        Rejection::NoProtocol => Counter::TlsNoProtocol,
-        Rejection::NoBackend => Counter::TlsNoBackend,
-        Rejection::BackendRefused => Counter::TlsBackendRefused,
-        Rejection::BackendSilent => Counter::TlsBackendSilent,
-    }
 }
 
 /// A ClientHello as routes read it.
