@@ -17,6 +17,9 @@ mod world;
 #[path = "../tests/pipeline/segments.rs"]
 mod segments;
 
+#[path = "support/talks.rs"]
+mod talks;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::num::NonZero;
@@ -32,6 +35,7 @@ use packet::HeapPacket;
 use pipeline::{BURST, Outbox, Pipeline};
 use segments::{Segment, segment};
 use state::{Counter, Marked, Offload, QueueAction, Source};
+use talks::{Side, Step, Talks};
 use wire::Mac;
 use world::{GATEWAY, INSIDE, LB_IN, LB_OUT, Link, OUTSIDE, Plan, World, tcp};
 
@@ -61,6 +65,11 @@ enum Known {
     First,
     /// The L7 agent has joined the connection with a backend's, whose packets these are.
     Spliced,
+    /// Not a packet, but all packets of a request on an open connection through the L7 agent:
+    /// the request, its response, and the acknowledgement of that.
+    Request,
+    /// All packets of a connection with one request, from the first SYN to the last ACK.
+    Whole,
 }
 
 /// A kind of packet.
@@ -84,7 +93,7 @@ const fn one_way(name: &'static str, known: Known, vip: &'static str) -> Kind {
 const V4: &str = "10.9.0.1:80";
 const V6: &str = "[fd09::1]:80";
 
-const KINDS: [Kind; 22] = [
+const KINDS: [Kind; 26] = [
     kind("marked-v4", Known::Marked, V4),
     kind("marked-v6", Known::Marked, V6),
     kind("looked-up-v4", Known::LookedUp, V4),
@@ -107,12 +116,18 @@ const KINDS: [Kind; 22] = [
     one_way("first-ipip-v4", Known::First, "10.9.0.7:80"),
     kind("spliced-v4", Known::Spliced, "10.9.0.10:80"),
     kind("spliced-v6", Known::Spliced, "[fd09::10]:80"),
+    kind("request-v4", Known::Request, "10.9.0.10:80"),
+    kind("request-v6", Known::Request, "[fd09::10]:80"),
+    kind("whole-connection-v4", Known::Whole, "10.9.0.10:80"),
+    kind("whole-connection-v6", Known::Whole, "[fd09::10]:80"),
 ];
 
-/// Takes what is sent; emptied outside of what is counted.
+/// Takes what is sent; emptied and filled outside of what is counted.
 #[derive(Default)]
 struct Sink {
     sent: ArrayVec<HeapPacket, BURST>,
+    /// What a worker makes its own packets of.
+    spare: Vec<HeapPacket>,
 }
 
 impl Outbox<HeapPacket> for Sink {
@@ -120,8 +135,9 @@ impl Outbox<HeapPacket> for Sink {
         self.sent.push(packet);
     }
 
-    fn fresh(&mut self, _: usize) -> Option<HeapPacket> {
-        None
+    fn fresh(&mut self, len: usize) -> Option<HeapPacket> {
+        let mut packet = self.spare.pop()?;
+        packet.resize(len).then_some(packet)
     }
 
     fn offload(&mut self, _: ConnId, _: Offload) -> bool {
@@ -150,6 +166,65 @@ fn measured(
 ) {
     pipeline.begin();
     pipeline.process(source, burst, now_ms, out);
+}
+
+/// Talks of many clients, and the network that they go through.
+struct Talking {
+    world: World,
+    talks: Talks,
+    out: Sink,
+}
+
+impl Talking {
+    fn new(kind: &Kind) -> Self {
+        let plan = Plan { connections: 1024, http: true, ..Plan::default() };
+        Self { world: World::new(&plan), talks: Talks::new(kind.vip), out: Sink::default() }
+    }
+
+    /// The clients with `numbers` and their backends go through `steps`.
+    fn go(&mut self, numbers: &[usize], steps: &[Step]) {
+        let Self { world, talks, out } = self;
+        for step in steps {
+            let frames = numbers.iter().map(|number| talks.say(*number, step));
+            let mut burst: ArrayVec<HeapPacket, BURST> = frames.collect();
+            let short = BURST.saturating_sub(out.spare.len());
+            out.spare.extend((0..short).map(|_| HeapPacket::new(&[0; 2048])));
+            world.now_ms += 1;
+            let port = if step.side == Side::Client { OUTSIDE } else { INSIDE };
+            let source = Source { port, queue: 0 };
+            measured(&mut world.workers[0], source, &mut burst, world.now_ms, out);
+            out.sent.drain(..).for_each(|packet| talks.hear(&packet));
+        }
+    }
+
+    /// `bursts` times as many requests or connections as a burst has packets.
+    fn run(mut self, kind: &Kind, bursts: usize) {
+        let clients = |count: usize, talks: &mut Talks| {
+            (0..count).map(|n| talks.add(client(kind, n))).collect::<Vec<usize>>()
+        };
+        match kind.known {
+            Known::Request => {
+                let all = clients(CONNECTIONS, &mut self.talks);
+                all.chunks(PACKETS).for_each(|some| self.go(some, &talks::FIRST));
+                let some = all.chunks(PACKETS).cycle();
+                some.take(bursts).for_each(|some| self.go(some, &talks::NEXT));
+                assert_eq!(self.requests(), bursts * PACKETS + CONNECTIONS);
+            }
+            _ => {
+                let all = clients(bursts * PACKETS, &mut self.talks);
+                for some in all.chunks(PACKETS) {
+                    self.go(some, &talks::FIRST);
+                    self.go(some, &talks::LAST);
+                }
+                assert_eq!(self.requests(), bursts * PACKETS);
+            }
+        }
+    }
+
+    /// Requests that have got to a backend.
+    fn requests(&self) -> usize {
+        self.world.count(Counter::HttpRequests) as usize
+    }
 }
 
 /// Packets of one kind, and the network that they go through.
@@ -195,7 +270,7 @@ impl Load {
             Known::Marked => (0, &[Counter::MatchedByMark]),
             Known::Queued => (QUEUE, &[Counter::MatchedByQueue]),
             Known::Mixed => (0, &[Counter::MatchedByMark, Counter::LookedUp]),
-            Known::LookedUp | Known::First | Known::Spliced => (0, &[Counter::LookedUp]),
+            _ => (0, &[Counter::LookedUp]),
         };
         let packets = match kind.known {
             Known::Queued => of_one_backend(&world, known),
@@ -419,7 +494,10 @@ fn main() -> ExitCode {
     if let [name, bursts] = &args[..] {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
         let bursts = bursts.parse().unwrap();
-        Load::new(kind, bursts).run(bursts);
+        match kind.known {
+            Known::Request | Known::Whole => Talking::new(kind).run(kind, bursts),
+            _ => Load::new(kind, bursts).run(bursts),
+        }
         return ExitCode::SUCCESS;
     }
     let valgrind = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
