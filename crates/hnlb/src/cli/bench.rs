@@ -229,6 +229,10 @@ pub(crate) struct BenchHttpArgs {
     /// How often each point is measured [default: 3, with --quick 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: Option<u32>,
+    /// Give HNLB AF_XDP sockets of the kernel in the place of an emulated NIC. The worker
+    /// makes their system calls itself, and they are charged to it.
+    #[arg(long, conflicts_with = "tls")]
+    pub(crate) xdp: bool,
     /// Write http.json, the plots and http.html into this directory; with --tls https.json
     /// and https.html.
     #[arg(long, value_name = "DIR")]

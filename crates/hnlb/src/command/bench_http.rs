@@ -9,10 +9,10 @@ use crate::cli::BenchHttpArgs;
 use crate::{CommandResult, output};
 
 pub(crate) fn run(args: &BenchHttpArgs) -> CommandResult {
-    let BenchHttpArgs { quick, rounds, ref out, json, .. } = *args;
-    let options = Options { quick, rounds: rounds.unwrap_or(if quick { 1 } else { 3 }) };
+    let BenchHttpArgs { quick, rounds, xdp, ref out, json, .. } = *args;
+    let options = Options { quick, rounds: rounds.unwrap_or(if quick { 1 } else { 3 }), xdp };
     let mut tell = |measured: &Row| {
-        let line = serde_json::to_string(&row(measured)).unwrap_or_default();
+        let line = serde_json::to_string(&row(measured).line()).unwrap_or_default();
         if json {
             // A reader that has gone is noticed at the end.
             let _ = output::print(&(line + "\n"));
@@ -43,6 +43,7 @@ fn row(measured: &Row) -> HttpRow {
         insert: measured.system.inserts(),
         requests_per_s: measured.requests_per_s,
         cpu_us_per_request: measured.cpu_us_per_request,
+        system_us_per_request: measured.system_us_per_request,
         p50_us: measured.p50_us,
         p99_us: measured.p99_us,
         p999_us: measured.p999_us,

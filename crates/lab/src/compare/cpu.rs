@@ -11,9 +11,31 @@ const TICK_NS: u64 = 10_000_000;
 /// utime + stime of a process with all its threads, in nanoseconds (proc(5),
 /// fields 14 and 15 of `/proc/PID/stat`).
 pub(crate) fn process_ns(pid: u32) -> Result<u64, LabError> {
+    process_times_ns(pid).map(|[user, system]| user + system)
+}
+
+/// utime and stime of a process, in nanoseconds.
+pub(crate) fn process_times_ns(pid: u32) -> Result<[u64; 2], LabError> {
     let file = format!("/proc/{pid}/stat");
     let text = read(&file)?;
-    process(&text).ok_or_else(|| bad(&file, &text))
+    times(&text).ok_or_else(|| bad(&file, &text))
+}
+
+/// utime and stime of those threads of a process whose names begin with `name`, in
+/// nanoseconds.
+pub(crate) fn threads_times_ns(pid: u32, name: &str) -> Result<[u64; 2], LabError> {
+    let dir = format!("/proc/{pid}/task");
+    let tasks = std::fs::read_dir(&dir).map_err(LabError::io(format!("read {dir}")))?;
+    let mut sums = [0; 2];
+    for task in tasks.flatten() {
+        let of = |file: &str| read(&task.path().join(file).display().to_string());
+        if of("comm").is_ok_and(|own| own.starts_with(name)) {
+            let text = of("stat")?;
+            let own = times(&text).ok_or_else(|| bad(&dir, &text))?;
+            sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+        }
+    }
+    Ok(sums)
 }
 
 /// Nanoseconds that those threads of a process have run whose names begin with one of
@@ -33,11 +55,11 @@ pub(crate) fn threads_ns(pid: u32, names: &[&str]) -> Result<u64, LabError> {
     Ok(sum)
 }
 
-fn process(stat: &str) -> Option<u64> {
+fn times(stat: &str) -> Option<[u64; 2]> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some((user + system) * TICK_NS)
+    Some([user, system].map(|ticks| ticks * TICK_NS))
 }
 
 /// Time of all processors in soft interrupts, in nanoseconds (proc(5), field 7
@@ -78,8 +100,8 @@ mod tests {
     #[test]
     fn the_kernels_tables_are_read() {
         let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 25 17 99 99 20 0 3";
-        assert_eq!(process(stat), Some(420_000_000));
-        assert_eq!(process("7 (a) S 1"), None);
+        assert_eq!(times(stat), Some([250_000_000, 170_000_000]));
+        assert_eq!(times("7 (a) S 1"), None);
         let stat = "cpu  1 2 3 4 5 6 70 8 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n";
         assert_eq!(softirq(stat), Some(700_000_000));
         assert_eq!(softirq("intr 1\n"), None);

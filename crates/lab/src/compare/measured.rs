@@ -108,9 +108,13 @@ fn read(lab: &Lab, running: &Running) -> Result<Reading, LabError> {
 /// The workers' OPS between two reports in nanoseconds: as a share of REF,
 /// which counts all the time that passed.
 pub(crate) fn busy_ns(before: &Status, after: &Status) -> f64 {
-    let passed = (after.uptime_seconds - before.uptime_seconds) * 1e9;
+    busy_share(before, after) * (after.uptime_seconds - before.uptime_seconds) * 1e9
+}
+
+/// OPS as a share of REF between two reports; of several workers the sum of their shares.
+pub(crate) fn busy_share(before: &Status, after: &Status) -> f64 {
     let shares = before.workers.iter().zip(&after.workers);
-    shares.map(|(before, after)| after.totals.since(before.totals).util() * passed).sum()
+    shares.map(|(before, after)| after.totals.since(before.totals).util()).sum()
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ mod table;
 use std::path::Path;
 
 pub use contender::Contender;
-pub(crate) use cpu::{process_ns, threads_ns};
+pub(crate) use cpu::{process_ns, process_times_ns, threads_ns, threads_times_ns};
 pub use measured::Measured;
-pub(crate) use measured::busy_ns;
+pub(crate) use measured::{busy_ns, busy_share};
 
 use crate::load::Connections;
 use crate::{Lab, LabError, LabOptions, Stop, host};

@@ -3,12 +3,13 @@
 //!
 //! Each has one thread for requests. HAProxy and nginx are charged with the time of their
 //! process, which holds what the kernel does in their system calls, but not its soft
-//! interrupts. HNLB's worker polls without end and is charged with util+, the cycles of the
-//! iterations that found packets (algorithm 1 of the HNLB paper); they run on while
-//! another process has the processor, so a busy machine makes HNLB look dearer.
+//! interrupts. HNLB's worker polls without end and is charged with the time that it has had a
+//! processor, times util+, the share of its cycles that iterations with packets have taken
+//! (algorithm 1 of the HNLB paper).
 
 mod proxy;
 mod row;
+mod used;
 
 use std::fs;
 use std::path::Path;
@@ -35,6 +36,9 @@ pub struct Options {
     /// How often each point is measured; rounds go through all of them, so that drift
     /// hits all alike.
     pub rounds: u32,
+    /// HNLB's worker has AF_XDP sockets of the kernel instead of an emulated NIC, and is
+    /// charged with what they cost.
+    pub xdp: bool,
 }
 
 impl Options {
@@ -67,7 +71,7 @@ pub fn run(
     for round in 0..options.rounds {
         for system in System::ALL {
             eprintln!("http: round {} of {}: {}", round + 1, options.rounds, system.name());
-            let running = system.start(&mut lab, binary)?;
+            let running = system.start(&mut lab, binary, options.xdp)?;
             for &bytes in options.sizes() {
                 for use_ in [Connections::KeepAlive, Connections::Short] {
                     let row = measure(&mut lab, &running, bytes, use_, options.quick)?;
@@ -109,16 +113,17 @@ fn measure(
     let before = running.read(lab)?;
     let seconds = if quick { 1 } else { 4 };
     let result = load(seconds).run_path(lab, proxy::CLIENT, target, &path)?;
-    let used_ns = running.read(lab)?.since(&before);
+    let used = running.read(lab)?.since(&before);
     running.check(lab)?;
     #[allow(clippy::cast_precision_loss)]
-    let cpu_us_per_request = used_ns / 1e3 / result.requests.max(1) as f64;
+    let of_each = |ns: f64| ns / 1e3 / result.requests.max(1) as f64;
     Ok(Row {
         system: running.system(),
         bytes,
         keepalive: use_ == Connections::KeepAlive,
         requests_per_s: result.rps,
-        cpu_us_per_request,
+        cpu_us_per_request: of_each(used.all_ns),
+        system_us_per_request: of_each(used.system_ns),
         p50_us: result.p50_us,
         p99_us: result.p99_us,
         p999_us: result.p999_us,

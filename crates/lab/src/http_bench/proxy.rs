@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flow::Encoding;
+use flow::{Encoding, Mode};
 
-use crate::compare::{busy_ns, process_ns};
+use super::used::Used;
+use crate::column::Column;
+use crate::compare::{busy_share, process_times_ns, threads_ns, threads_times_ns};
 use crate::config::LabRun;
 use crate::lab::{self, log_tail};
 use crate::status::Status;
@@ -15,6 +17,11 @@ use crate::{Balancer, Lab, LabError, netns};
 
 /// How long a proxy may take to listen, and to go.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The name of HNLB's worker among its threads.
+const WORKER: &str = "worker";
+/// The fields that HNLB adds to requests unless it is told not to.
+const FIELDS: &str = "\"X-Forwarded-For\", \"X-Forwarded-Proto\", \"X-Forwarded-Host\", \
+    \"Forwarded\", \"X-Request-Id\"";
 /// The client of all loads.
 pub(super) const CLIENT: &str = "c1";
 
@@ -30,8 +37,8 @@ const BARE: &str = "ip addr flush dev hnlb0\n";
 /// A system that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum System {
-    /// HNLB with one worker; it adds fields to every request.
-    Hnlb,
+    /// HNLB with one worker, with or without fields that it adds to every request.
+    Hnlb(bool),
     /// HAProxy with one thread, with or without such fields.
     Haproxy(bool),
     /// nginx with one process, with or without such fields.
@@ -45,22 +52,24 @@ pub(super) const fn target() -> SocketAddr {
 
 impl System {
     /// All, in the order of a round.
-    pub const ALL: [Self; 5] = [
-        Self::Hnlb,
+    pub const ALL: [Self; 6] = [
+        Self::Hnlb(true),
         Self::Haproxy(true),
         Self::Nginx(true),
+        Self::Hnlb(false),
         Self::Haproxy(false),
         Self::Nginx(false),
     ];
 
     /// Those that add fields to requests.
-    pub(crate) const WITH_FIELDS: [Self; 3] = [Self::Hnlb, Self::Haproxy(true), Self::Nginx(true)];
+    pub(crate) const WITH_FIELDS: [Self; 3] =
+        [Self::Hnlb(true), Self::Haproxy(true), Self::Nginx(true)];
 
     /// Its name in tables and rows.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Hnlb => "hnlb",
+            Self::Hnlb(_) => "hnlb",
             Self::Haproxy(_) => "haproxy",
             Self::Nginx(_) => "nginx",
         }
@@ -70,18 +79,27 @@ impl System {
     #[must_use]
     pub const fn inserts(self) -> bool {
         match self {
-            Self::Hnlb => true,
-            Self::Haproxy(inserts) | Self::Nginx(inserts) => inserts,
+            Self::Hnlb(inserts) | Self::Haproxy(inserts) | Self::Nginx(inserts) => inserts,
         }
     }
 
-    pub(super) fn start(self, lab: &mut Lab, binary: &Path) -> Result<Running, LabError> {
+    /// Starts it. HNLB gets its packets through AF_XDP sockets with `xdp`, otherwise through
+    /// an emulated NIC.
+    pub(super) fn start(
+        self,
+        lab: &mut Lab,
+        binary: &Path,
+        xdp: bool,
+    ) -> Result<Running, LabError> {
         let (balancer, pid) = match self {
-            Self::Hnlb => {
-                let run = LabRun::emulated(Encoding::Off);
+            Self::Hnlb(inserts) => {
+                let run = match xdp {
+                    true => Column::Xdp.run(Mode::Nat, 1),
+                    false => LabRun::emulated(Encoding::Off),
+                };
                 let name = "hnlb-bench";
                 let started = Balancer::start_with(lab, binary, name, run.device, |socket| {
-                    run.base(socket) + &service()
+                    run.base(socket) + &service(inserts)
                 })?;
                 let pid = started.pid();
                 (Some(started), pid)
@@ -101,20 +119,23 @@ pub(crate) struct Running {
     pid: u32,
 }
 
-/// What a system has used up to now.
+/// What a system has used up to now. Times are those of the user and of the system, in
+/// nanoseconds.
 pub(super) enum Reading {
-    Hnlb(Box<Status>),
-    Process(u64),
+    /// The worker's status, how long it has run, and its times.
+    Hnlb(Box<Status>, u64, [u64; 2]),
+    Process([u64; 2]),
 }
 
 impl Reading {
-    /// Nanoseconds since `before`.
-    #[allow(clippy::cast_precision_loss)]
-    pub(super) fn since(&self, before: &Self) -> f64 {
+    /// What was used since `before`.
+    pub(super) fn since(&self, before: &Self) -> Used {
         match (before, self) {
-            (Self::Hnlb(before), Self::Hnlb(after)) => busy_ns(before, after),
-            (Self::Process(before), Self::Process(after)) => after.saturating_sub(*before) as f64,
-            _ => 0.0,
+            (Self::Hnlb(before, from, old), Self::Hnlb(after, to, new)) => {
+                Used::of_worker(busy_share(before, after), to.saturating_sub(*from), (*old, *new))
+            }
+            (Self::Process(old), Self::Process(new)) => Used::of_process((*old, *new)),
+            _ => Used::default(),
         }
     }
 }
@@ -123,7 +144,7 @@ impl Running {
     /// HNLB, which has been started.
     pub(crate) const fn hnlb(balancer: Balancer) -> Self {
         let pid = balancer.pid();
-        Self { system: System::Hnlb, balancer: Some(balancer), pid }
+        Self { system: System::Hnlb(true), balancer: Some(balancer), pid }
     }
 
     /// Starts HAProxy or nginx in the place of HNLB, with the configuration `text`; it
@@ -152,8 +173,12 @@ impl Running {
 
     pub(super) fn read(&self, lab: &Lab) -> Result<Reading, LabError> {
         match &self.balancer {
-            Some(balancer) => Ok(Reading::Hnlb(Box::new(balancer.status(lab)?))),
-            None => process_ns(self.pid).map(Reading::Process),
+            Some(balancer) => {
+                let status = Box::new(balancer.status(lab)?);
+                let run_ns = threads_ns(self.pid, &[WORKER])?;
+                Ok(Reading::Hnlb(status, run_ns, threads_times_ns(self.pid, WORKER)?))
+            }
+            None => process_times_ns(self.pid).map(Reading::Process),
         }
     }
 
@@ -181,11 +206,14 @@ impl Running {
     }
 }
 
-fn service() -> String {
+fn service(inserts: bool) -> String {
     let mut text = format!(
         "\n[[service]]\nname = \"web\"\nvip = \"{VIP4}\"\nport = {WEB_PORT}\n\
          protocol = \"http\"\nscheduler = \"round-robin\"\n"
     );
+    if !inserts {
+        text += &format!("request_headers = {{ remove = [{FIELDS}] }}\n");
+    }
     for Host { v4, .. } in &BACKENDS {
         text += &format!("[[service.backend]]\naddress = \"{v4}\"\nport = {WEB_BACKEND_PORT}\n");
     }

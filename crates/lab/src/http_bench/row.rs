@@ -15,6 +15,8 @@ pub struct Row {
     pub requests_per_s: f64,
     /// Processor time of the balancer for each, in microseconds.
     pub cpu_us_per_request: f64,
+    /// The kernel's part of it, in system calls.
+    pub system_us_per_request: f64,
     /// Median of the time to an answer, in microseconds.
     pub p50_us: u64,
     /// Its 99th percentile.

@@ -60,7 +60,7 @@ impl Running {
         certificates: &Certificates,
     ) -> Result<Self, LabError> {
         let running = match system {
-            System::Hnlb => {
+            System::Hnlb(_) => {
                 let run = LabRun::emulated(Encoding::Off);
                 let started =
                     Balancer::start_with(lab, binary, "hnlb-bench", run.device, |socket| {

@@ -20,12 +20,14 @@ pub struct HttpRow {
     pub bytes: usize,
     /// Whether connections last; otherwise each request has one of its own.
     pub keepalive: bool,
-    /// Whether the balancer adds fields to the requests. HNLB always does.
+    /// Whether the balancer adds fields to the requests.
     pub insert: bool,
     /// Requests answered a second.
     pub requests_per_s: f64,
     /// Processor time of the balancer for each, in microseconds.
     pub cpu_us_per_request: f64,
+    /// The kernel's part of it, in system calls.
+    pub system_us_per_request: f64,
     /// Median of the time to an answer, in microseconds.
     pub p50_us: u64,
     /// Its 99th percentile.
@@ -36,9 +38,62 @@ pub struct HttpRow {
     pub failed: u64,
 }
 
+/// What `hnlb bench http --json` prints of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct HttpLine<'a> {
+    system: &'a str,
+    bytes: usize,
+    keepalive: bool,
+    insert: bool,
+    requests_per_s: f64,
+    cpu_us_per_request: f64,
+    p50_us: u64,
+    p99_us: u64,
+    failed: u64,
+}
+
+impl HttpRow {
+    /// The row for scripts. Everything is in `http.json`.
+    #[must_use]
+    pub fn line(&self) -> HttpLine<'_> {
+        HttpLine {
+            system: &self.system,
+            bytes: self.bytes,
+            keepalive: self.keepalive,
+            insert: self.insert,
+            requests_per_s: self.requests_per_s,
+            cpu_us_per_request: self.cpu_us_per_request,
+            p50_us: self.p50_us,
+            p99_us: self.p99_us,
+            failed: self.failed,
+        }
+    }
+}
+
 /// The systems, in the order of plots.
-const SYSTEMS: [(&str, bool); 5] =
-    [("hnlb", true), ("haproxy", true), ("nginx", true), ("haproxy", false), ("nginx", false)];
+const SYSTEMS: [(&str, bool); 6] = [
+    ("hnlb", true),
+    ("haproxy", true),
+    ("nginx", true),
+    ("hnlb", false),
+    ("haproxy", false),
+    ("nginx", false),
+];
+
+/// A time of a request that is plotted.
+struct Shown {
+    /// Its name in titles and in names of files.
+    name: &'static str,
+    file: &'static str,
+    of: fn(&HttpRow) -> f64,
+}
+
+const SHOWN: [Shown; 4] = [
+    Shown { name: "Processor time", file: "cpu", of: |row| row.cpu_us_per_request },
+    Shown { name: "Latency, median", file: "p50", of: |row| row.p50_us as f64 },
+    Shown { name: "Latency, 99th percentile", file: "p99", of: |row| row.p99_us as f64 },
+    Shown { name: "Latency, 99.9th percentile", file: "p999", of: |row| row.p999_us as f64 },
+];
 
 /// The part of the others' processor time that HNLB may take, at most: of requests on
 /// connections that last, and on new ones.
@@ -47,21 +102,31 @@ const GOALS: [(bool, f64); 2] = [(true, 1.0 / 5.0), (false, 1.0 / 3.0)];
 const NOTE: &str = "One thread serves requests in each system, in network namespaces of one machine \
     with client and backends. HAProxy and nginx are charged with the processor time of their \
     process: what they do, and what the kernel does in their system calls. HNLB's worker polls \
-    without end and is charged with util+, the cycles of the iterations that found packets; the \
-    emulated NIC, which stands for a card, is not counted, nor are the kernel's soft interrupts of \
-    any system. The cycles run on while another process has the processor, so a busy machine makes \
-    HNLB look dearer. HNLB adds its fields to every request.";
+    without end and is charged with util+, the share of its cycles that iterations with packets \
+    have taken, of the time that it had a processor. The kernel's soft interrupts are charged to \
+    none. Neither is the emulated NIC, which stands for a card; with AF_XDP sockets (--xdp) there \
+    is none, and their system calls are HNLB's.";
 
 /// The median processor time of a system's request; `None`: it was not measured.
 fn cost(rows: &[HttpRow], system: (&str, bool), bytes: usize, keepalive: bool) -> Option<Estimate> {
-    let (name, insert) = system;
+    let [cpu, ..] = SHOWN;
+    estimate(rows, &cpu, system, (bytes, keepalive))
+}
+
+/// The median of what is shown of a system's requests.
+fn estimate(
+    rows: &[HttpRow],
+    shown: &Shown,
+    (name, insert): (&str, bool),
+    (bytes, keepalive): (usize, bool),
+) -> Option<Estimate> {
     let own = |row: &&HttpRow| {
         row.system == name
             && row.insert == insert
             && row.bytes == bytes
             && row.keepalive == keepalive
     };
-    Estimate::of(&rows.iter().filter(own).map(|row| row.cpu_us_per_request).collect::<Vec<_>>())
+    Estimate::of(&rows.iter().filter(own).map(shown.of).collect::<Vec<_>>())
 }
 
 fn sizes(rows: &[HttpRow]) -> Vec<usize> {
@@ -75,6 +140,7 @@ fn sizes(rows: &[HttpRow]) -> Vec<usize> {
 struct Ratio {
     bytes: usize,
     keepalive: bool,
+    insert: bool,
     other: &'static str,
     part: f64,
     goal: f64,
@@ -83,12 +149,12 @@ struct Ratio {
 fn ratios(rows: &[HttpRow]) -> Vec<Ratio> {
     let mut all = Vec::new();
     for (keepalive, goal) in GOALS {
-        for bytes in sizes(rows) {
-            let Some(own) = cost(rows, ("hnlb", true), bytes, keepalive) else { continue };
+        for (bytes, insert) in sizes(rows).into_iter().flat_map(|own| [(own, true), (own, false)]) {
+            let Some(own) = cost(rows, ("hnlb", insert), bytes, keepalive) else { continue };
             for other in ["haproxy", "nginx"] {
-                if let Some(theirs) = cost(rows, (other, true), bytes, keepalive) {
+                if let Some(theirs) = cost(rows, (other, insert), bytes, keepalive) {
                     let part = own.median / theirs.median;
-                    all.push(Ratio { bytes, keepalive, other, part, goal });
+                    all.push(Ratio { bytes, keepalive, insert, other, part, goal });
                 }
             }
         }
@@ -100,26 +166,32 @@ const fn connections(keepalive: bool) -> &'static str {
     if keepalive { "keep-alive" } else { "new" }
 }
 
+const fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
 fn goal_table(rows: &[HttpRow]) -> Table {
-    let columns: [Column<'_, Ratio>; 6] = [
+    let columns: [Column<'_, Ratio>; 7] = [
         ("Connections", &|row| connections(row.keepalive).into()),
         ("Bytes", &|row| Cell::count(row.bytes)),
+        ("Fields added", &|row| yes(row.insert).into()),
         ("Beside", &|row| row.other.into()),
         ("HNLB's part", &|row| Cell::number(row.part, 3)),
         ("Goal, at most", &|row| Cell::number(row.goal, 3)),
         ("", &|row| (if row.part <= row.goal { "met" } else { "missed" }).into()),
     ];
-    Table::of("Processor time of a request with added fields", ratios(rows), &columns)
+    Table::of("Processor time of a request", ratios(rows), &columns)
 }
 
 fn row_table(rows: &[HttpRow]) -> Table {
-    let columns: [Column<'_, &HttpRow>; 10] = [
+    let columns: [Column<'_, &HttpRow>; 11] = [
         ("System", &|row| row.system.as_str().into()),
         ("Bytes", &|row| Cell::count(row.bytes)),
         ("Connections", &|row| connections(row.keepalive).into()),
-        ("Fields added", &|row| (if row.insert { "yes" } else { "no" }).into()),
+        ("Fields added", &|row| yes(row.insert).into()),
         ("Requests/s", &|row| Cell::number(row.requests_per_s, 0)),
         ("µs of processor", &|row| Cell::number(row.cpu_us_per_request, 2)),
+        ("of that system", &|row| Cell::number(row.system_us_per_request, 2)),
         ("p50, µs", &|row| Cell::count(row.p50_us)),
         ("p99, µs", &|row| Cell::count(row.p99_us)),
         ("p99.9, µs", &|row| Cell::count(row.p999_us)),
@@ -147,10 +219,13 @@ pub fn write_http(
     let all = serde_json::json!({ "note": NOTE, "machine": machine, "rows": rows });
     let mut files = vec![("http.json".to_owned(), serde_json::to_string_pretty(&all)? + "\n")];
     let mut plots = Vec::new();
-    for keepalive in [true, false] {
-        let svg = curves(rows, keepalive).svg()?;
-        files.push((format!("http-{}.svg", connections(keepalive)), svg.clone()));
-        plots.push(svg);
+    for shown in &SHOWN {
+        for keepalive in [true, false] {
+            let svg = curves(rows, shown, keepalive).svg()?;
+            let name = format!("http-{}-{}.svg", shown.file, connections(keepalive));
+            files.push((name, svg.clone()));
+            plots.push(svg);
+        }
     }
     let body = html! {
         h1 { "HTTP requests" }
@@ -166,11 +241,11 @@ pub fn write_http(
     write_all(dir, files)
 }
 
-/// Processor time against bytes.
-fn curves(rows: &[HttpRow], keepalive: bool) -> Plot {
+/// A time against bytes.
+fn curves(rows: &[HttpRow], shown: &Shown, keepalive: bool) -> Plot {
     let curve = |((name, insert), color): ((&str, bool), _)| {
         let of = |bytes: usize| {
-            let estimate = cost(rows, (name, insert), bytes, keepalive)?;
+            let estimate = estimate(rows, shown, (name, insert), (bytes, keepalive))?;
             Some(Spot::new(bytes as f64, &estimate, 1.0))
         };
         let label = if insert { name.to_owned() } else { format!("{name}, nothing added") };
@@ -179,7 +254,7 @@ fn curves(rows: &[HttpRow], keepalive: bool) -> Plot {
     };
     let series = SYSTEMS.into_iter().zip(SHADES.into_iter().cycle()).map(curve);
     Plot {
-        title: format!("Processor time of a request, {} connections", connections(keepalive)),
+        title: format!("{} of a request, {} connections", shown.name, connections(keepalive)),
         x_label: "bytes of the response".to_owned(),
         y_label: "µs".to_owned(),
         x: XAxis::Log,
@@ -216,14 +291,25 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_both_plots_and_the_file_all_rows() {
+    fn a_line_has_nine_fields() {
+        let own = HttpRow { p999_us: 7, ..row("hnlb", 4096, true, 2.5) };
+        assert_eq!(
+            serde_json::to_string(&own.line()).unwrap(),
+            "{\"system\":\"hnlb\",\"bytes\":4096,\"keepalive\":true,\"insert\":true,\
+             \"requests_per_s\":0.0,\"cpu_us_per_request\":2.5,\"p50_us\":0,\"p99_us\":0,\
+             \"failed\":0}"
+        );
+    }
+
+    #[test]
+    fn the_page_has_all_plots_and_the_file_all_rows() {
         let mut rows = vec![row("hnlb", 0, true, 1.0), row("nginx", 0, true, 20.0)];
         rows.extend([row("hnlb", 4096, true, 2.0), row("hnlb", 0, false, 9.0)]);
         let dir = tempfile::tempdir().unwrap();
         let files = write_http(dir.path(), &Machine::this("DPDK"), &rows).unwrap();
-        assert_eq!(files.len(), 4);
+        assert_eq!(files.len(), 10);
         let page = std::fs::read_to_string(files.last().unwrap()).unwrap();
-        assert_eq!(page.matches("<svg").count(), 2);
+        assert_eq!(page.matches("<svg").count(), 8);
         let json = std::fs::read_to_string(&files[0]).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         let again: Vec<HttpRow> = serde_json::from_value(json["rows"].clone()).unwrap();
