@@ -9,7 +9,7 @@ build="gcc make pkg-config clang libclang-dev libdpdk-dev libelf-dev zlib1g-dev
 # Without it the instructions per packet are not counted.
 count="valgrind"
 # Without these the lab, and what is tested in it, is skipped.
-lab="iproute2 ethtool util-linux nginx nsd wrk curl openssl nghttp2-client bind9-dnsutils dnsperf nftables haproxy
+lab="iproute2 ethtool util-linux nginx nsd wrk curl openssl nghttp2-client apache2-utils bind9-dnsutils dnsperf nftables haproxy
     iputils-ping iputils-tracepath traceroute bird2 keepalived"
 # Without these the test on another kernel is skipped.
 vm="qemu-system-x86 busybox-static binutils"

@@ -9,7 +9,7 @@ if [ "$(id -u)" != 0 ]; then
     echo "test-e2e: skipped: network namespaces need root; run it as root or with sudo"
     exit 0
 fi
-for program in ip ethtool nginx nsd wrk curl h2load openssl dig dnsperf ping tracepath traceroute bird keepalived; do
+for program in ip ethtool nginx nsd wrk curl h2load ab openssl dig dnsperf ping tracepath traceroute bird keepalived; do
     if ! command -v "$program" > /dev/null; then
         echo "test-e2e: skipped: $program is not installed (make deps installs it)"
         exit 0

@@ -90,6 +90,7 @@ http {{
     add_header X-Backend {name} always;
     location = / {{ return 200 \"{name}\\n\"; }}
     location = /big {{ }}
+    location = /page.html {{ default_type text/html; }}
     location = /seen {{ return 200 \"$http_x_forwarded_for $http_x_forwarded_host\n\"; }}
     location = /client {{ return 200 \"$http_x_client_cert_subject $http_x_client_cert_serial $http_x_client_cert_fingerprint $http_client_cert\n\"; }}
     location /up/ {{ dav_methods PUT; create_full_put_path on; client_max_body_size 0; }}

@@ -17,7 +17,7 @@ const FAULTY: [usize; 2] = [10_000_000, 100_000_000];
 /// The body of the long form.
 const LONG: usize = 1 << 30;
 /// How long one transfer may take; generous, for busy machines and bad links.
-const TRANSFER: Duration = Duration::from_secs(300);
+pub(super) const TRANSFER: Duration = Duration::from_secs(300);
 
 /// The checks of one run of HNLB.
 pub(super) struct Run<'a> {
@@ -296,7 +296,7 @@ impl<'a> Run<'a> {
         println!("FAILED  {what}: {why}");
     }
 
-    fn file(&self, length: usize) -> PathBuf {
+    pub(super) fn file(&self, length: usize) -> PathBuf {
         self.lab.dir().join(format!("body{length}"))
     }
 }

@@ -1,8 +1,9 @@
-//! The L7 agent with real clients and servers: curl, wrk and openssl, nginx behind HNLB. Bodies
-//! must arrive byte for byte in both directions, over a good link and over one that
+//! The L7 agent with real clients and servers: curl, wrk, h2load, ab, openssl and a browser,
+//! nginx behind HNLB. Bodies must arrive byte for byte in both directions, over a good link and over one that
 //! loses, repeats, delays and reorders; each request must reach a backend of its route.
 
 mod checks;
+mod clients;
 mod downloads;
 mod logged;
 pub(crate) mod parity;
@@ -24,6 +25,15 @@ pub(crate) use slow::Wanted as Slow;
 /// What the links of the first client and of two backends do in the second part, in both
 /// directions.
 const FAULTS: Faults = Faults { lost: 5, repeated: 5, late: 20, delay_us: 500, late_us: 2_000 };
+
+/// The clients, and the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("curl", "curl"),
+    ("wrk", "wrk"),
+    ("openssl", "openssl"),
+    ("h2load", "nghttp2-client"),
+    ("ab", "apache2-utils"),
+];
 
 /// What is wanted of a run.
 pub(crate) struct Wanted {
@@ -56,7 +66,7 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     if let Some(wanted) = wanted.downloads {
         return downloads::run(binary, stop, wanted);
     }
-    for (program, package) in [("curl", "curl"), ("wrk", "wrk"), ("openssl", "openssl")] {
+    for (program, package) in PROGRAMS {
         if !host::has(program) {
             return Err(LabError::Unavailable(format!(
                 "{program} not found; `make deps` installs it (Debian: apt-get install {package})"
@@ -81,6 +91,8 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
     let mut run = checks::Run::new(&lab, &balancer, wanted)?;
     if !wanted.faulty {
         run.all("good link")?;
+        run.clients("good link", MANY)?;
+        run.browser()?;
         run.tls()?;
     }
     bad_link(&lab, &mut run, wanted.seed)?;
@@ -102,6 +114,10 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
 /// Whose links are bad in the second part.
 const BAD: [&Host; 3] = [&CLIENTS[0], &BACKENDS[1], &BACKENDS[3]];
 
+/// Requests of h2load and ab over good links, and over bad ones.
+const MANY: usize = 2_000;
+const FEW: usize = 200;
+
 /// Bad links of the client, and of two backends.
 fn bad_links(lab: &Lab, seed: u64) -> Result<Vec<FaultyLink>, LabError> {
     BAD.into_iter()
@@ -116,6 +132,7 @@ fn bad_link(lab: &Lab, run: &mut checks::Run<'_>, seed: u64) -> Result<(), LabEr
     let links = bad_links(lab, seed)?;
     run.bodies("bad link")?;
     run.tls_body("bad link")?;
+    run.clients("bad link", FEW)?;
     for (host, link) in BAD.iter().zip(links) {
         let [out, back] = link.remove(lab)?;
         for (way, tally) in [("from", out), ("to", back)] {
