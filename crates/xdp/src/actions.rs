@@ -2,12 +2,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use foldhash::fast::RandomState;
+
 use crate::action::WORDS;
 
 /// Which actions are where, and how many entries name each.
 #[derive(Debug)]
 pub(crate) struct Actions {
-    by_words: HashMap<[u64; WORDS], u32>,
+    by_words: HashMap<[u64; WORDS], u32, RandomState>,
     slots: Vec<Option<Used>>,
     free: Vec<u32>,
 }
@@ -21,7 +23,7 @@ struct Used {
 impl Actions {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
-            by_words: HashMap::new(),
+            by_words: HashMap::default(),
             slots: (0..capacity).map(|_| None).collect(),
             free: (0..capacity).rev().collect(),
         }

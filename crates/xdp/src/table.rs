@@ -91,7 +91,8 @@ impl Table {
         key: &Key,
         words: [u64; action::WORDS],
     ) -> Result<(), Full> {
-        let place = self.find(key);
+        let places = self.places(key);
+        let place = self.find_in(places, key);
         if place.is_none() && self.len >= self.capacity() {
             return Err(Full);
         }
@@ -102,7 +103,7 @@ impl Table {
             self.used.release(before);
             return Ok(());
         }
-        self.put(key, index).inspect_err(|_| self.used.release(index))
+        self.put(places, key, index).inspect_err(|_| self.used.release(index))
     }
 
     /// The place of an action for one more user.
@@ -117,10 +118,11 @@ impl Table {
 
     /// Gives the key a value that is not an action's place. The key must be a mark's.
     pub(crate) fn mark(&mut self, key: &Key, value: u32) -> Result<(), Full> {
-        match self.find(key) {
+        let places = self.places(key);
+        match self.find_in(places, key) {
             Some(place) => self.write(place, key, value, Count::default()),
             None if self.len >= self.capacity() => return Err(Full),
-            None => self.put(key, value)?,
+            None => self.put(places, key, value)?,
         }
         Ok(())
     }
@@ -134,8 +136,9 @@ impl Table {
     }
 
     /// Writes an entry for a key that has none.
-    fn put(&mut self, key: &Key, index: u32) -> Result<(), Full> {
-        let place = self.room(key).ok_or(Full)?;
+    fn put(&mut self, places: [u32; 2], key: &Key, index: u32) -> Result<(), Full> {
+        let free = places.into_iter().find(|place| self.key_in(*place).is_none());
+        let place = free.or_else(|| self.room(places)).ok_or(Full)?;
         self.write(place, key, index, Count::default());
         self.len += 1;
         Ok(())
@@ -163,15 +166,19 @@ impl Table {
     }
 
     fn find(&self, key: &Key) -> Option<u32> {
-        self.places(key).into_iter().find(|place| self.key_in(*place) == Some(*key))
+        self.find_in(self.places(key), key)
     }
 
-    /// A free place of `key`. If both are taken, entries are moved to their other
+    fn find_in(&self, places: [u32; 2], key: &Key) -> Option<u32> {
+        places.into_iter().find(|place| self.key_in(*place) == Some(*key))
+    }
+
+    /// Frees one of `places`, which are both taken: entries are moved to their other
     /// places, along the shortest way to a free one.
-    fn room(&self, key: &Key) -> Option<u32> {
+    fn room(&self, places: [u32; 2]) -> Option<u32> {
         // Places found, and by which of them: an entry there can go on to its other place.
-        let mut found: Vec<(u32, Option<usize>)> = Vec::new();
-        found.extend(self.places(key).map(|place| (place, None)));
+        let mut found: Vec<(u32, Option<usize>)> = Vec::with_capacity(SEARCHED);
+        found.extend(places.map(|place| (place, None)));
         let mut next = 0;
         while let Some(&(place, _)) = found.get(next) {
             let Some(other) = self.key_in(place) else {
