@@ -155,6 +155,7 @@ fn facts(
         redirection_entries: capabilities.reta_size,
         packets: has_peer.then(|| "sent by the peer; latency from there to the host".to_owned()),
         clock: "this machine's cycle counter".to_owned(),
+        notes: tried.notes.clone(),
         mac: tried.mac,
         peer,
         outputs,

@@ -277,7 +277,11 @@ fn device(
 /// What the interface can, as lines for the status; logs what makes it slow.
 fn describe(port: &str, interface: &Interface) -> Vec<String> {
     let name = interface.name();
-    let mut notes = Vec::new();
+    let beneath = interface.driver().map_or_else(
+        || "has no card beneath it".to_owned(),
+        |driver| format!("is a card of the driver {driver}"),
+    );
+    let mut notes = vec![format!("XDP: {name} {beneath}")];
     match interface.mode() {
         Ok(Some(mode)) => {
             notes.push(format!("XDP: the program at {name} runs in mode {mode}"));

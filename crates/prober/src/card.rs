@@ -20,6 +20,8 @@ pub struct Facts {
     pub packets: Option<String>,
     /// What the times are taken with.
     pub clock: String,
+    /// What else is known of it, a sentence each.
+    pub notes: Vec<String>,
     /// Its Ethernet address.
     #[serde(skip)]
     pub mac: Mac,

@@ -110,6 +110,7 @@ impl EmulatedCard {
             redirection_entries: nic.reta().len() as u16,
             packets: Some("into the emulated card".to_owned()),
             clock: times.to_owned(),
+            notes: Vec::new(),
             mac: OWN,
             peer: PEER,
             outputs: vec![config.switch.first().copied()],

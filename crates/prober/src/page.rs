@@ -17,6 +17,7 @@ impl fmt::Display for Report {
             None => writeln!(f, "packets: none, so it was not tried whether they obey (--peer)")?,
         }
         writeln!(f, "times: {}", card.clock)?;
+        card.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
         trials(f, &self.trials)?;
         for table in &self.tables {
             write!(f, "\n{table}")?;

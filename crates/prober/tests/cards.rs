@@ -143,6 +143,15 @@ fn a_mark_that_does_not_arrive_is_seen_and_not_advised() {
 }
 
 #[test]
+fn what_else_is_known_of_a_card_stands_above_its_rules() {
+    let mut report = report(CardProfile::X550, |_| {});
+    report.card.notes = vec!["XDP: eth1 has no card beneath it".to_owned()];
+    let page = report.to_string();
+    let at = |words| page.find(words).unwrap();
+    assert!(at("\nXDP: eth1 has no card beneath it\n") < at("\nmatches"), "{page}");
+}
+
+#[test]
 fn the_redirection_table_is_as_before() {
     let (nic, config) = nic(CardProfile::X550, |config| config.reta = Reta::Queues(3));
     let before = nic.reta();

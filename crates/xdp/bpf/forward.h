@@ -4,6 +4,8 @@
 #include "stateless.h"
 #include "tunnel.h"
 
+/* By the interface's index: since Linux 5.6 the kernel sends such packets in bulks, as those
+ * of a DEVMAP, which would be one more table to keep. */
 INLINE int leave(struct xdp_md *context, u32 ifindex)
 {
 	if (ifindex == context->ingress_ifindex && !settings.always_redirects)

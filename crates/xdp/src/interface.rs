@@ -84,6 +84,13 @@ impl Interface {
         self.index
     }
 
+    /// The kernel's driver of the card beneath it; `None`: there is no card.
+    #[must_use]
+    pub fn driver(&self) -> Option<String> {
+        let link = Path::new("/sys/class/net").join(&self.name).join("device/driver");
+        Some(std::fs::read_link(link).ok()?.file_name()?.to_string_lossy().into_owned())
+    }
+
     /// Whether there is no card beneath it. A veth holds back packets of `XDP_TX` unless
     /// its peer has an XDP program, too; redirected ones it delivers also if the peer has
     /// NAPI only (`ethtool -K PEER gro on`).
