@@ -4,9 +4,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dpdk::flow::FlowPort;
 use flow::{CardProfile, Encoding};
 use nic::{Fault, Nic, NicConfig, Reta};
-use prober::{Area, EmulatedCard, Options, Report, TrialOutcome, Verdict, examine};
+use prober::{
+    Area, Card, EmulatedCard, Facts, Fate, Options, Passed, Report, TrialOutcome, Verdict, examine,
+};
 
 /// A microsecond passes between two looks at it.
 fn clock() -> u64 {
@@ -198,4 +201,53 @@ fn rules_that_the_card_keeps_are_told_of() {
     let report = faulty(Fault::RefuseDestroys { count: 1_000_000 });
     assert!(report.left_rules > 0);
     assert!(report.to_string().contains("would not destroy"));
+}
+
+/// A card that reports the mark of the rule beside the one that matches, but for the marks
+/// of the trials, which are above those of the table.
+struct Confused(EmulatedCard);
+
+impl Card for Confused {
+    fn facts(&self) -> &Facts {
+        self.0.facts()
+    }
+
+    fn flows(&mut self) -> &mut dyn FlowPort {
+        self.0.flows()
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.0.now_ns()
+    }
+
+    fn pass(&mut self, frame: &[u8]) -> Option<Passed> {
+        let mut passed = self.0.pass(frame)?;
+        if let Fate::Received { mark: Some(mark), .. } = &mut passed.fate
+            && *mark < OPTIONS.most_rules
+        {
+            *mark ^= 1;
+        }
+        Some(passed)
+    }
+
+    fn redirect(&mut self, entries: &[(u16, u16)]) -> Result<(), String> {
+        self.0.redirect(entries)
+    }
+
+    fn redirection(&mut self) -> Result<Vec<u16>, String> {
+        self.0.redirection()
+    }
+}
+
+#[test]
+fn the_mark_of_another_rule_is_found() {
+    let (nic, config) = nic(CardProfile::E810, |_| {});
+    let mut card = Confused(EmulatedCard::around(nic, &config, clock));
+    let report = examine(&mut card, &OPTIONS, &|_| {});
+    assert_eq!(trial(&report, "QUEUE, MARK").obeyed, Some(true));
+    let [table] = &report.tables[..] else { panic!("{:?}", report.tables) };
+    assert_eq!(table.encoding, Encoding::Mark);
+    for step in &table.steps {
+        assert_eq!(step.disobeyed, if step.rules == 0 { 0 } else { OPTIONS.packets }, "{step:?}");
+    }
 }
