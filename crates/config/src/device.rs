@@ -14,13 +14,20 @@ pub struct Eal {
     pub memory_mb: u32,
     /// Whether that memory is taken from huge pages.
     pub huge_pages: HugePages,
+    /// Whether the status is served at DPDK's telemetry socket, too, where root alone may ask.
+    pub telemetry: bool,
     /// Further EAL arguments, one per string, as `["--file-prefix=lb1"]`.
     pub args: Vec<String>,
 }
 
 impl Default for Eal {
     fn default() -> Self {
-        Self { memory_mb: 512, huge_pages: HugePages::default(), args: Vec::new() }
+        Self {
+            memory_mb: 512,
+            huge_pages: HugePages::default(),
+            telemetry: false,
+            args: Vec::new(),
+        }
     }
 }
 

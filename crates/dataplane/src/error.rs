@@ -11,6 +11,9 @@ pub enum StartError {
     /// DPDK does not start.
     #[error(transparent)]
     Eal(#[from] EalError),
+    /// The status can't be served at DPDK's telemetry socket.
+    #[error("[eal] telemetry: {0}")]
+    Telemetry(#[source] dpdk::telemetry::TelemetryError),
     /// No memory for packets.
     #[error(
         "[eal] memory_mb = {given} is too little for {buffers} packet buffers of {bytes} bytes, one for each place that all queues have; set it to {needed} or more, or make rx_descriptors, tx_descriptors, queues or [fragments] datagrams fewer{reason}"

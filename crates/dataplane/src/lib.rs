@@ -53,6 +53,7 @@ mod services_report;
 mod stateless_report;
 mod takeover;
 mod tap;
+mod telemetry;
 mod terminator_thread;
 mod threads;
 mod tls_terms;

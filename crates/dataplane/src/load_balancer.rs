@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use config::Config;
-use dpdk::{Eal, EalConfig};
+use dpdk::{Eal, EalConfig, Telemetry};
 use setup::Seed;
 
 use crate::access_log::AccessLog;
@@ -27,6 +27,7 @@ use crate::link::{Connector, Links};
 use crate::memory::{self, Needs};
 use crate::patience::PATIENCE;
 use crate::polling::{self, Crew, pin};
+use crate::telemetry;
 use crate::terminator_thread::FROM_TERMINATOR;
 use crate::threads::{Group, Threads};
 use crate::tls_terms::TlsTerms;
@@ -37,6 +38,8 @@ use crate::xdp_device;
 pub struct LoadBalancer {
     threads: Threads,
     connector: Connector,
+    /// `None`: no commands of ours are at DPDK's telemetry socket.
+    telemetry: Option<Telemetry>,
     /// `None` only while it is dropped.
     eal: Option<Eal>,
     _locks: Vec<DeviceLock>,
@@ -60,7 +63,8 @@ impl LoadBalancer {
         let pool = Needs::of(config).pool(config, eal.memory())?;
         let (links, connector) = Links::new();
         let threads = Threads::default();
-        let mut balancer = Self { eal: Some(eal), threads, connector, _locks: locks };
+        let mut balancer =
+            Self { eal: Some(eal), telemetry: None, threads, connector, _locks: locks };
         let (health, table) = (part(seed, 0), part(seed, 1));
         let secret = [part(seed, 2), part(seed, 3)];
         let mut devices = device::open_all(config, &pool, table)?;
@@ -99,6 +103,10 @@ impl LoadBalancer {
             pin(core);
             checker.run(health, stop);
         })?;
+        if config.eal.telemetry {
+            let connector = balancer.connector.clone();
+            balancer.telemetry = Some(telemetry::serve(connector).map_err(StartError::Telemetry)?);
+        }
         Ok(balancer)
     }
 
@@ -174,6 +182,7 @@ impl Drop for LoadBalancer {
     /// Everything of DPDK's is gone before DPDK is. Under a driver that has not
     /// returned it is left to the end of the process.
     fn drop(&mut self) {
+        drop(self.telemetry.take());
         let all_ended = self.threads.end();
         let eal = self.eal.take();
         if !all_ended {
@@ -217,6 +226,7 @@ pub(crate) fn eal_config(config: &Config) -> EalConfig {
             config::HugePages::Require => dpdk::HugePages::Require,
             config::HugePages::Never => dpdk::HugePages::Never,
         },
+        telemetry: eal.telemetry,
         pci: config.ports.iter().any(|port| config::is_pci(&port.device)),
         ..EalConfig::default()
     }

@@ -210,6 +210,15 @@ size_t hnlb_allowed_cores(unsigned int *out, size_t cap)
 
 /* ---- hash tables ---------------------------------------------------------- */
 
+int hnlb_tel_add(struct rte_tel_data *to, const char *name, uint64_t value)
+{
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+	return rte_tel_data_add_dict_uint(to, name, value);
+#else
+	return rte_tel_data_add_dict_u64(to, name, value);
+#endif
+}
+
 rte_hash_function hnlb_hash_function(bool crc)
 {
 	return crc ? rte_hash_crc : rte_jhash;

@@ -25,6 +25,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
+#include <rte_telemetry.h>
 #include <rte_version.h>
 
 /* Byte offsets into struct rte_mbuf. */
@@ -99,6 +100,9 @@ int hnlb_log_install(void);
 void hnlb_log_capture(void);
 /* Ends the capture; bytes written to out. */
 size_t hnlb_log_release(char *out, size_t cap);
+
+/* A number in a table of the telemetry socket; the function was renamed in 23.03. */
+int hnlb_tel_add(struct rte_tel_data *to, const char *name, uint64_t value);
 
 /* rte_hash_crc, or rte_jhash. */
 rte_hash_function hnlb_hash_function(bool crc);

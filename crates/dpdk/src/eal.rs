@@ -31,6 +31,9 @@ pub struct EalConfig {
     pub file_prefix: Option<String>,
     /// Whether to look for PCI devices.
     pub pci: bool,
+    /// Whether EAL listens at a [telemetry](crate::telemetry) socket, for which it makes a
+    /// directory.
+    pub telemetry: bool,
     /// The least severe message shown on stderr.
     pub log_level: LogLevel,
 }
@@ -46,6 +49,7 @@ impl Default for EalConfig {
             main_lcore: None,
             file_prefix: None,
             pci: false,
+            telemetry: false,
             log_level: LogLevel::Warning,
         }
     }
@@ -212,7 +216,9 @@ fn choose_memory(config: &EalConfig) -> Result<Memory, EalError> {
 fn arguments(config: &EalConfig, memory: &Memory) -> Result<Vec<String>, EalError> {
     let mut args = vec![config.program.clone()];
     args.push(format!("--log-level={}", config.log_level));
-    args.push("--no-telemetry".to_owned());
+    if !config.telemetry {
+        args.push("--no-telemetry".to_owned());
+    }
     args.extend(["-m".to_owned(), config.memory_mb.to_string()]);
     match (memory, &config.file_prefix) {
         (Memory::Huge { .. }, Some(prefix)) => args.push(format!("--file-prefix={prefix}")),

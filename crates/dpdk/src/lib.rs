@@ -22,6 +22,7 @@ pub mod mempool;
 pub mod net_ring;
 pub mod port;
 pub mod ring;
+pub mod telemetry;
 pub mod thread;
 
 pub use batch::{BURST, Batch};
@@ -37,4 +38,5 @@ pub use port::{
     RxQueue, TxQueue,
 };
 pub use ring::{Consumer, Producer, Ring, RingError};
+pub use telemetry::Telemetry;
 pub use thread::{ThreadError, ThreadGuard, pin_to_core, register_thread};

@@ -7,6 +7,7 @@
 mod balancing;
 mod bench;
 mod failures;
+mod telemetry;
 mod traffic;
 
 /// Runs `body` in a process that runs nothing else: this test program, started
@@ -17,9 +18,12 @@ fn alone(name: &str, body: impl FnOnce()) {
         return body();
     }
     let program = std::env::current_exe().unwrap();
+    // Where DPDK has its sockets.
+    let directory = tempfile::tempdir().unwrap();
     let output = std::process::Command::new(program)
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(MARKER, "1")
+        .env("RUNTIME_DIRECTORY", directory.path())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -45,6 +49,8 @@ alone! {
     traffic::several_workers_share_the_traffic,
     traffic::an_idle_worker_sleeps,
     traffic::matched_by_the_emulated_nic_and_no_rule_left,
+    telemetry::dpdks_socket_tells_what_the_status_says,
+    telemetry::without_it_there_is_no_socket,
     failures::a_missing_second_device_leaves_nothing_running,
     failures::too_many_queues_name_the_key,
     failures::more_workers_than_send_queues_name_the_key,
