@@ -74,7 +74,7 @@ Architecture: $architecture
 Maintainer: $maintainer
 Installed-Size: $(du -k -s "$root" | cut -f 1)
 Depends: $depends, init-system-helpers (>= 1.54), librte-meta-net | librte-meta-allpmds, librte-meta-mempool | librte-meta-allpmds
-Recommends: dpdk
+Recommends: dpdk, ethtool
 Section: net
 Priority: optional
 Description: hybrid load balancer on DPDK

@@ -1,7 +1,7 @@
 //! The machine against a configuration, or before there is one.
 use config::{Config, Eal};
 
-use crate::{Finding, Tree, cores, devices, huge_pages, iommu, kernels, links, nics};
+use crate::{Finding, Tree, cores, devices, huge_pages, iommu, kernels, links, nics, offloads};
 
 /// Everything that was looked at, for a load balancer with `config`.
 #[must_use]
@@ -11,6 +11,7 @@ pub fn examine(tree: &Tree, config: &Config) -> Vec<Finding> {
     cores::examine(tree, config, &mut findings);
     devices::examine(tree, config, &mut findings);
     links::examine(tree, config, &mut findings);
+    offloads::examine(tree, config, &mut findings);
     kernels::examine(tree, config, &mut findings);
     findings
 }

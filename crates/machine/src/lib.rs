@@ -14,6 +14,7 @@ mod iommu;
 mod kernels;
 mod links;
 mod nics;
+mod offloads;
 mod traffic;
 mod tree;
 

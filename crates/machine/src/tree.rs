@@ -1,6 +1,7 @@
 //! The files in which the kernel says what there is.
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::str::FromStr;
 
 /// `/proc` and `/sys`, below a root directory. What cannot be read is not there.
@@ -47,6 +48,22 @@ impl Tree {
     pub(crate) fn leads_to(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.root.join(path)).ok()?;
         Some(target.file_name()?.to_str()?.to_owned())
+    }
+
+    /// Whether commands tell of the same machine as the files.
+    pub(crate) fn is_here(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// What a command prints; `None` if it fails, is not installed, or tells of another
+    /// machine than the files.
+    pub(crate) fn said(&self, words: &[&str]) -> Option<String> {
+        let (program, arguments) = words.split_first()?;
+        if !self.is_here() {
+            return None;
+        }
+        let output = Command::new(program).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     pub(crate) fn has(&self, path: &str) -> bool {
