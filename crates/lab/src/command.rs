@@ -132,7 +132,6 @@ pub enum LabCommand {
         json: bool,
     },
     /// Measure what HNLB costs while nothing happens, by thread, and how late the first packet after a pause is
-    #[command(after_help = "Example: hnlb lab idle --seconds 10 --json")]
     Idle {
         /// Seconds for which nothing happens
         #[arg(long, default_value_t = 10)]
@@ -144,7 +143,7 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Kill, stop and cut off backends, with health checks: no request may fail once HNLB knows
+    /// Kill, stop, slow and cut off backends, with health checks: no request may fail once HNLB knows; then let the control API hang under load
     Health {
         /// How packets get to the backends
         #[arg(long, value_enum, default_value = "nat")]
@@ -152,6 +151,9 @@ pub enum LabCommand {
         /// Run only these encodings; may be given several times
         #[arg(long, value_enum, default_values = ["rewrite", "mark", "queue", "off"])]
         encoding: Vec<EncodingChoice>,
+        /// For how many seconds the process of the control API hangs under load
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+        hung: u64,
     },
     /// Kill HNLB while connections are forwarded in the kernel by XDP: they go on, and a new HNLB takes them over
     Crash {
@@ -332,7 +334,10 @@ impl LabCommand {
             Self::Origin { at } => http::parity::origin::serve(at, &stop),
             Self::Ask { to, cases } => http::parity::ask::ask(to, &cases, &stop),
             Self::Dns { xdp } => dns::run(binary, &stop, xdp),
-            Self::Health { mode, encoding } => health::run(binary, &stop, mode, &encoding),
+            Self::Health { mode, encoding, hung } => {
+                let hung = std::time::Duration::from_secs(hung);
+                health::run(binary, &stop, (mode, hung), &encoding)
+            }
             Self::Pair { by } => pair::run(binary, &stop, &by),
             Self::Kernel { encoding } => kernel::run(binary, &stop, &encoding),
             Self::Blast { to, count } => kernel::blast(to, count, &stop),

@@ -10,6 +10,8 @@ use crate::topology::{
 
 /// The file beside a web server's configuration that makes it fail its health check.
 pub(crate) const SICK: &str = "sick";
+/// The file that makes it answer its health check a byte a second.
+pub(crate) const SLOW: &str = "slow";
 /// Size of `/big`, in bytes.
 pub(crate) const BIG: usize = 1 << 20;
 
@@ -96,6 +98,7 @@ http {{
     location /up/ {{ dav_methods PUT; create_full_put_path on; client_max_body_size 0; }}
     location = /health {{
       if (-f {dir}/{SICK}) {{ return 500; }}
+      if (-f {dir}/{SLOW}) {{ set $limit_rate 1; }}
       return 200 \"well\n\";
     }}
   }}

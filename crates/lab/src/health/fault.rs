@@ -12,12 +12,15 @@ pub(super) enum Fault {
     Stopped,
     /// It answers 500 to its health check.
     Sick,
+    /// It answers its health check a byte a second.
+    Slow,
     /// The backend's cable is pulled.
     CutOff,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 4] = [Self::Killed, Self::Stopped, Self::Sick, Self::CutOff];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Killed, Self::Stopped, Self::Sick, Self::Slow, Self::CutOff];
 
     /// What happens, in words.
     pub(super) const fn name(self) -> &'static str {
@@ -25,6 +28,7 @@ impl Fault {
             Self::Killed => "killed",
             Self::Stopped => "stopped",
             Self::Sick => "answers 500",
+            Self::Slow => "slow",
             Self::CutOff => "cut off",
         }
     }
@@ -34,7 +38,8 @@ impl Fault {
         match self {
             Self::Killed => signal(lab, host, "KILL"),
             Self::Stopped => signal(lab, host, "STOP"),
-            Self::Sick => sh(lab, host.name, &format!("touch {}", sick(lab, host))),
+            Self::Sick => sh(lab, host.name, &format!("touch {}", file(lab, host, servers::SICK))),
+            Self::Slow => sh(lab, host.name, &format!("touch {}", file(lab, host, servers::SLOW))),
             Self::CutOff => sh(lab, SWITCH, &format!("ip link set {} down", host.name)),
         }
     }
@@ -49,14 +54,16 @@ impl Fault {
                 lab.spawn(host.name, &web.name, &argv).map(drop)
             }
             Self::Stopped => signal(lab, host, "CONT"),
-            Self::Sick => sh(lab, host.name, &format!("rm {}", sick(lab, host))),
+            Self::Sick => sh(lab, host.name, &format!("rm {}", file(lab, host, servers::SICK))),
+            Self::Slow => sh(lab, host.name, &format!("rm {}", file(lab, host, servers::SLOW))),
             Self::CutOff => sh(lab, SWITCH, &format!("ip link set {} up", host.name)),
         }
     }
 }
 
-fn sick(lab: &Lab, host: &Host) -> String {
-    lab.dir().join(host.name).join(servers::SICK).display().to_string()
+/// The file beside the web server's configuration that makes it ill.
+fn file(lab: &Lab, host: &Host, name: &str) -> String {
+    lab.dir().join(host.name).join(name).display().to_string()
 }
 
 /// Sends a signal to the web server with its workers.

@@ -1,12 +1,15 @@
 //! Health checks with real servers: backends are killed, stopped, cut off and
-//! answer 500; without a probe, one only resets and one is silent. Once HNLB knows, no request may fail, and each backend must serve
-//! again when it is well.
+//! answer 500 or a byte a second; without a probe, one only resets and one is silent. Once
+//! HNLB knows, no request may fail, and each backend must serve again when it is well. At
+//! last the process of the control API hangs and is killed under load.
 
+mod control;
 mod fault;
 mod link;
 mod run;
 
 use std::path::Path;
+use std::time::Duration;
 
 use flow::{EncodingChoice, Mode};
 
@@ -24,7 +27,7 @@ use crate::{Lab, LabError, LabOptions, Stop};
 pub(crate) fn run(
     binary: &Path,
     stop: &Stop,
-    mode: Mode,
+    (mode, hung): (Mode, Duration),
     encodings: &[EncodingChoice],
 ) -> Result<bool, LabError> {
     // In other modes answers don't pass HNLB.
@@ -36,7 +39,7 @@ pub(crate) fn run(
         let mut lab = Lab::up(LabOptions { stop: stop.clone(), ..LabOptions::default() })?;
         link::make(&lab)?;
         let how = LabRun { mode, ..LabRun::emulated(encoding) };
-        failures.extend(run::run(&mut lab, binary, &how, &progress)?);
+        failures.extend(run::run(&mut lab, binary, &how, (hung, &progress))?);
         if signals {
             failures.extend(run::run_passive(&mut lab, binary, &how, &progress)?);
         }

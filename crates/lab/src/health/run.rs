@@ -11,7 +11,7 @@ use crate::topology::{BACKENDS, Family, Host, vip};
 use crate::{Balancer, Lab, LabError};
 
 /// Steps of [`run`].
-pub(super) const STEPS: usize = 2 + Fault::ALL.len();
+pub(super) const STEPS: usize = 3 + Fault::ALL.len();
 /// Steps of [`run_passive`].
 pub(super) const PASSIVE_STEPS: usize = 1;
 /// The signals that count where nothing is probed.
@@ -26,7 +26,7 @@ const WEB: &str = "{ check = \"http\", path = \"/health\", body = \"well\", inte
 const DNS: &str = "{ check = \"dns\", name = \"who.lab\", interval = \"200ms\", \
     timeout = \"400ms\", rise = 2, fall = 2, jitter = 50 }";
 /// How long HNLB may take to notice; generous, for busy machines.
-const NOTICED: Duration = Duration::from_secs(60);
+pub(super) const NOTICED: Duration = Duration::from_secs(60);
 /// Requests of each family after a change, four times round the backends.
 const REQUESTS: usize = 16;
 
@@ -36,7 +36,7 @@ pub(super) fn run(
     lab: &mut Lab,
     binary: &Path,
     how: &LabRun,
-    progress: &Progress,
+    (hung, progress): (Duration, &Progress),
 ) -> Result<Vec<String>, LabError> {
     let name = format!("{}, {}", how.mode, how.encoding.name());
     progress.step(&format!("{name}: starting hnlb"));
@@ -45,12 +45,14 @@ pub(super) fn run(
     let mut run = Run { lab, balancer: &balancer, name, failures: Vec::new() };
     run.settle(&|_| true)?;
     run.expect("at the start", &|_| true)?;
-    for (fault, ill) in Fault::ALL.into_iter().zip(&BACKENDS) {
+    for (fault, ill) in Fault::ALL.into_iter().zip(BACKENDS.iter().cycle()) {
         progress.step(&format!("{}: {} {}", run.name, ill.name, fault.name()));
         run.one(fault, ill)?;
     }
     progress.step(&format!("{}: all backends stopped", run.name));
     run.all()?;
+    progress.step(&format!("{}: the control API hangs, and is killed", run.name));
+    run.without_control(hung)?;
     let Run { failures, name, .. } = run;
     end(lab, balancer, &name, failures)
 }
@@ -104,10 +106,11 @@ fn end(
     Ok(failures)
 }
 
-struct Run<'a> {
-    lab: &'a mut Lab,
-    balancer: &'a Balancer,
-    name: String,
+/// A running HNLB, and what was not as it should be.
+pub(super) struct Run<'a> {
+    pub(super) lab: &'a mut Lab,
+    pub(super) balancer: &'a Balancer,
+    pub(super) name: String,
     failures: Vec<String>,
 }
 
@@ -192,7 +195,7 @@ impl Run<'_> {
 
     /// Waits until HNLB's web services have those backends up of which `is_up`, and
     /// the others down; how long that took.
-    fn settle(&mut self, is_up: &dyn Fn(&str) -> bool) -> Result<Duration, LabError> {
+    pub(super) fn settle(&mut self, is_up: &dyn Fn(&str) -> bool) -> Result<Duration, LabError> {
         let began = Instant::now();
         while !self.is_settled(is_up)? {
             if began.elapsed() > NOTICED {
@@ -225,7 +228,11 @@ impl Run<'_> {
 
     /// Requests over new connections: none fails, and exactly those backends answer of
     /// which `is_up`.
-    fn expect(&mut self, when: &str, is_up: &dyn Fn(&str) -> bool) -> Result<(), LabError> {
+    pub(super) fn expect(
+        &mut self,
+        when: &str,
+        is_up: &dyn Fn(&str) -> bool,
+    ) -> Result<(), LabError> {
         for family in [Family::V4, Family::V6] {
             let mut seen = Vec::new();
             for _ in 0..REQUESTS {
@@ -251,7 +258,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn fail(&mut self, what: &str) {
+    pub(super) fn fail(&mut self, what: &str) {
         self.failures.push(format!("{}: {what}", self.name));
     }
 }
