@@ -2,6 +2,7 @@
 mod announce;
 mod bench;
 mod change;
+mod examples;
 mod machine;
 mod observe;
 mod packets;
@@ -22,6 +23,7 @@ pub(crate) use self::bench::{
 pub(crate) use self::change::{
     BackendAddArgs, BackendArgs, BackendCommand, ConfigCommand, ReloadArgs,
 };
+pub(crate) use self::examples::{command, parse};
 pub(crate) use self::machine::{DoctorArgs, NicCommand, NicListArgs, NicProbeArgs, SetupArgs};
 pub(crate) use self::observe::{ConnectionsArgs, StatusArgs, Top, TopArgs, WhyNotOffloadedArgs};
 pub(crate) use self::packets::{CaptureArgs, ExplainArgs, ReplayArgs, TracedFrames};
@@ -64,23 +66,19 @@ pub(crate) enum Command {
     /// Show the state and the counters of a running load balancer.
     Status(StatusArgs),
     /// Watch a running load balancer in the terminal: services, backends, workers, ports,
-    /// rates and util+. Example: hnlb top --view workers; hnlb top --once prints one
-    /// picture.
+    /// rates and util+.
     Top(TopArgs),
     /// Show connections of a running load balancer.
     Connections(ConnectionsArgs),
     /// Show where a packet would go and why: its service, its backend, its entry in the
     /// connection table, its rules in the NIC, and what changes in it. Asks a running
-    /// load balancer, or with --config a replay that needs none. Example: hnlb explain
-    /// tcp 198.51.100.7:40000 192.0.2.100:80
+    /// load balancer, or with --config a replay that needs none.
     Explain(ExplainArgs),
     /// Show why connections are not in the NIC: how many have which reason, or the reason
-    /// of the connections of one client. Example: hnlb why-not-offloaded
-    /// 198.51.100.7:40000
+    /// of the connections of one client.
     WhyNotOffloaded(WhyNotOffloadedArgs),
     /// Capture what the workers of a running load balancer receive and send into a pcapng
-    /// file, with what became of each packet and why as its comment. Example: hnlb
-    /// capture web.pcapng --service web --count 100
+    /// file, with what became of each packet and why as its comment.
     Capture(CaptureArgs),
     /// Save the configuration of a running load balancer.
     #[command(subcommand)]
@@ -89,9 +87,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Backend(BackendCommand),
     /// Take a load balancer out of service: its VIPs are withdrawn, so that routers send
-    /// packets to others; what still comes is served. Example: hnlb drain --all
+    /// packets to others; what still comes is served.
     Drain(DrainArgs),
-    /// Announce the VIPs again after `hnlb drain --all`. Example: hnlb restore --all
+    /// Announce the VIPs again after `hnlb drain --all`.
     Restore(DrainArgs),
     /// Which VIPs routers are told of, and the configuration of the programs that tell
     /// them.
@@ -120,9 +118,8 @@ pub(crate) enum Command {
     /// The machine's network cards.
     #[command(subcommand)]
     Nic(NicCommand),
-    /// Write a first configuration, for one port and one service. Example: hnlb setup
-    /// --device 0000:3b:00.0 --address 192.0.2.1/24 --vip 192.0.2.100:80 --backend
-    /// 192.0.2.11 --backend 192.0.2.12
+    /// Write a first configuration, for one port and one service, from flags; on a terminal
+    /// from questions about what the flags leave out.
     Setup(SetupArgs),
     /// Print the JSON Schema of the configuration file.
     Schema,
@@ -185,4 +182,7 @@ pub(crate) struct CheckArgs {
     /// The configuration file (TOML).
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Print errors and warnings as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -8,24 +8,33 @@ use middlebox::Attachment;
 #[derive(Debug, Subcommand)]
 pub(crate) enum NfCommand {
     /// Run a middlebox server until Ctrl-C or SIGTERM: frames of paired ports go through
-    /// instances of a network function. Example: hnlb nf run --config nf.toml
+    /// instances of a network function.
     Run(NfRunArgs),
     /// Check a middlebox server's configuration.
-    Check(NfRunArgs),
-    /// Show a running middlebox server. Example: hnlb nf status --json
+    Check(NfCheckArgs),
+    /// Show a running middlebox server.
     Status(NfStatusArgs),
     /// Run a network function of known work at an attachment until Ctrl-C or SIGTERM.
-    /// Example: hnlb nf function --attach vhost:/run/hnlb/nf0.sock
-    /// --cycles-per-packet 2000
     Function(NfFunctionArgs),
 }
 
-/// `hnlb nf run` and `hnlb nf check`
+/// `hnlb nf run`
 #[derive(Debug, Args)]
 pub(crate) struct NfRunArgs {
     /// The configuration file (TOML).
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+}
+
+/// `hnlb nf check`
+#[derive(Debug, Args)]
+pub(crate) struct NfCheckArgs {
+    /// The configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Print what the configuration has as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `hnlb nf status`

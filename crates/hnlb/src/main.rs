@@ -14,10 +14,9 @@ mod supervisor;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command, LogFormat};
+use crate::cli::{Command, LogFormat};
 
 /// Why a command ended early, told to the user on stderr.
 type CommandError = Box<dyn std::error::Error + Send + Sync>;
@@ -26,7 +25,7 @@ type CommandError = Box<dyn std::error::Error + Send + Sync>;
 type CommandResult = Result<ExitCode, CommandError>;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = cli::parse();
     log_to_stderr(cli.log_format);
     match dispatch(cli.command, cli.log_format) {
         Ok(code) => code,

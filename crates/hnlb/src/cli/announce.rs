@@ -6,12 +6,10 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `hnlb announce`
 #[derive(Debug, Subcommand)]
 pub(crate) enum AnnounceCommand {
-    /// Show which VIPs a running load balancer announces, and why not the others. Example:
-    /// hnlb announce show
+    /// Show which VIPs a running load balancer announces, and why not the others.
     Show(AnnounceShowArgs),
     /// Print the configuration of BIRD or keepalived for the [announce] of a configuration
-    /// file. Example: hnlb announce render bird --config /etc/hnlb/hnlb.toml
-    /// > /etc/bird/bird.conf
+    /// file.
     Render(RenderArgs),
 }
 

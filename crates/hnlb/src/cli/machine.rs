@@ -22,8 +22,7 @@ pub(crate) enum NicCommand {
     /// List the cards, their drivers and interfaces, and whether DPDK can have them.
     List(NicListArgs),
     /// Try out a card that carries no traffic: which rules it takes and whether packets
-    /// obey them, how many it holds, what they cost, which encoding follows. Example:
-    /// hnlb nic probe 0000:3b:00.0 --peer 0000:3b:00.1
+    /// obey them, how many it holds, what they cost, which encoding follows.
     Probe(NicProbeArgs),
 }
 
@@ -64,15 +63,15 @@ pub(crate) struct NicListArgs {
 }
 
 /// `hnlb setup`
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct SetupArgs {
     /// The DPDK device: a PCI address (hnlb nic list), or net_af_packet0,iface=NAME for
     /// an interface of the kernel.
     #[arg(long, value_name = "DEVICE")]
-    pub(crate) device: String,
+    pub(crate) device: Option<String>,
     /// An address of HNLB's own on that link, with its prefix length; may be given
     /// several times.
-    #[arg(long = "address", value_name = "ADDRESS/LENGTH", required = true)]
+    #[arg(long = "address", value_name = "ADDRESS/LENGTH")]
     pub(crate) addresses: Vec<String>,
     /// The router to all other networks, once for each family.
     #[arg(long, value_name = "ADDRESS")]
@@ -85,7 +84,7 @@ pub(crate) struct SetupArgs {
     pub(crate) name: String,
     /// The address and port that clients speak to.
     #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) vip: SocketAddr,
+    pub(crate) vip: Option<SocketAddr>,
     /// The transport protocol.
     #[arg(long, value_enum, default_value = "tcp")]
     pub(crate) protocol: flow::Transport,
@@ -96,10 +95,13 @@ pub(crate) struct SetupArgs {
     #[arg(long, value_enum, value_name = "CHECK")]
     pub(crate) check: Option<flow::Check>,
     /// A server, by default at the port of the VIP; may be given several times.
-    #[arg(long = "backend", value_name = "ADDRESS[:PORT]", required = true)]
+    #[arg(long = "backend", value_name = "ADDRESS[:PORT]")]
     pub(crate) backends: Vec<String>,
     /// Write the configuration into this file, which must not be there yet [default:
     /// standard output].
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Print the configuration, the file and the warnings as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

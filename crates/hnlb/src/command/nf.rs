@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::Socket;
 use middlebox::{Config, Function, Report, Server, Work};
 
-use crate::cli_nf::{NfCommand, NfFunctionArgs, NfRunArgs, NfStatusArgs};
+use crate::cli_nf::{NfCheckArgs, NfCommand, NfFunctionArgs, NfRunArgs, NfStatusArgs};
 use crate::supervisor::Supervisor;
 use crate::{CommandResult, output, stop};
 
@@ -45,8 +45,19 @@ fn serve(args: &NfRunArgs) -> CommandResult {
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(args: &NfRunArgs) -> CommandResult {
+fn check(args: &NfCheckArgs) -> CommandResult {
     let config = Config::load(&args.config)?;
+    if args.json {
+        let json = serde_json::json!({
+            "file": args.config,
+            "ports": config.ports.len(),
+            "pairs": config.pairs.len(),
+            "functions": config.functions.len(),
+            "buckets": config.buckets,
+        });
+        output::print(&format!("{json}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     output::print(&format!(
         "{}: {} ports in {} pairs, {} functions, {} buckets\n",
         args.config.display(),
