@@ -14,8 +14,9 @@ use pipeline::{Asked, Sample};
 use service::{Backend, Directed, HeaderChanges, HelloView, Routed, Service, WorkerScheduleState};
 use splice::{Changes, Inquiry, Peer, Record, Refusal, Rejection, Request, Response};
 use state::{BackendCounts, Counter, Counters, Shared, Snapshot};
-use terminate::{Event, Route, Segment, Settings, Terminator, Terms, Wish, World};
+use terminate::{Event, Route, Segment, Settings, Terminator, Terms, TooLong, Wish, World};
 use tls::{ClientRefusal, Finished, Pool, Refused, Started};
+use wire::quoted::{Quoted, TooBig};
 use wire::{FlowKey, Headers, TcpFlags, ethernet, vlan};
 
 use crate::access_log::ForLog;
@@ -158,13 +159,16 @@ impl TerminatorThread {
         let mut found = 0;
         for (service, packet) in drain(given, PER_TURN) {
             found += 1;
-            let Some(segment) = segment(packet.bytes()) else {
-                surroundings.counters.count(Counter::HttpsUnknown);
-                continue;
-            };
-            match service {
-                Some(service) => terminator.from_client(segment, service, now_ms, surroundings),
-                None => terminator.from_backend(segment, surroundings),
+            let frame = packet.bytes();
+            match (segment(frame), service) {
+                (Some(segment), Some(service)) => {
+                    terminator.from_client(segment, service, now_ms, surroundings);
+                }
+                (Some(segment), None) => terminator.from_backend(segment, surroundings),
+                (None, _) => match too_long(frame) {
+                    Some(told) => terminator.too_long(told, now_ms, surroundings),
+                    None => surroundings.counters.count(Counter::HttpsUnknown),
+                },
             }
         }
         let made = surroundings.counters.get(Counter::OriginatedPackets);
@@ -186,6 +190,17 @@ fn segment(frame: &[u8]) -> Option<Segment> {
         opens: flags.any(TcpFlags::SYN) && !flags.any(TcpFlags::ACK),
         resets: flags.any(TcpFlags::RST),
     })
+}
+
+/// What an ICMP packet that a worker has checked says of a segment.
+fn too_long(frame: &[u8]) -> Option<TooLong> {
+    let headers = Headers::parse(frame).ok()?;
+    let mtu = TooBig::parse(frame, &headers)?.mtu;
+    let Quoted { flow, headers } = Quoted::parse(frame, &headers)?;
+    let at = usize::from(headers.l4) + 4;
+    let number = frame.get(at..usize::from(headers.end))?.first_chunk()?;
+    let sequence = u32::from_be_bytes(*number);
+    Some(TooLong { peer: flow.dst(), own: flow.src(), sequence, mtu })
 }
 
 impl Surroundings {
@@ -427,6 +442,7 @@ impl World for Surroundings {
             Event::NoRoom => Counter::HttpsNoRoom,
             Event::BadResponse => Counter::HttpsBadResponse,
             Event::Idle => Counter::HttpsIdle,
+            Event::PathShort => Counter::HttpsPathShort,
             Event::Unknown => Counter::HttpsUnknown,
         });
     }

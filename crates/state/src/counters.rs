@@ -189,6 +189,7 @@ counters! {
         HttpsBadResponse "https_bad_response" "Responses to requests of services of protocol https that could not be read, or ended too early.",
         HttpsNoRoom "https_no_room" "Connections to services of protocol https that had to make room for another, or found none.",
         HttpsIdle "https_idle" "Connections to services of protocol https that were silent for too long in the middle of a request or a response.",
+        HttpsPathShort "https_path_short" "Reports of routers that a packet of the terminator's was too long: the next to that peer are shorter.",
         HttpsUnknown "https_unknown" "Packets of no connection given to the terminator.",
         HttpsUnsent "https_unsent" "Packets that the terminator made and could not send: no route, no buffer, or the next hop's Ethernet address isn't known yet.",
         AccessLogged "access_logged" "Lines of the access log that were written.",

@@ -10,7 +10,9 @@ use tls::BackendSession;
 
 use crate::endpoint::Endpoint;
 use crate::link::{Link, Sealed};
+use crate::paths::Paths;
 use crate::settings::Settings;
+use crate::sockets::Sockets;
 use crate::stack::Stack;
 use crate::upstream::Upstream;
 use crate::world::World;
@@ -24,6 +26,9 @@ const FIRST_PORT: u16 = 1024;
 pub(crate) struct Common {
     pub(crate) settings: Settings,
     numbers: u64,
+    pub(crate) sockets: Sockets,
+    /// Paths that take no packets as long as ours.
+    pub(crate) paths: Paths,
     /// Which ends towards backends are taken. Behind a change the terminator says by whom.
     pub(crate) backends: HashMap<[SocketAddr; 2], u64>,
     /// Whose turn it is.
@@ -32,7 +37,14 @@ pub(crate) struct Common {
 
 impl Common {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, numbers: 0, backends: HashMap::new(), present: 0 }
+        Self {
+            settings,
+            numbers: 0,
+            sockets: Sockets::default(),
+            paths: Paths::default(),
+            backends: HashMap::new(),
+            present: 0,
+        }
     }
 
     /// A number that nobody can tell beforehand.
@@ -68,7 +80,10 @@ impl Common {
                 continue;
             }
             let Settings { backend: buffers, mtu, .. } = self.settings;
-            let stack = Stack::connect([local, backend], buffers, mtu, self.number());
+            let (mtu, seed) = (self.paths.mtu(backend.ip(), mtu, now_ms), self.number());
+            let ends = [local, backend];
+            let stack = Stack::connect_with(&self.sockets, ends, buffers, mtu, seed);
+            let ends = [backend, local];
             let link = stack.map(|tcp| match session.take() {
                 None => Link::Plain(Box::new(tcp)),
                 Some(session) => Link::Sealed(Box::new(Sealed::new(tcp, session))),

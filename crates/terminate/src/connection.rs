@@ -94,7 +94,10 @@ impl Connection {
         now_ms: u64,
     ) -> Option<Self> {
         let settings = common.settings;
-        let tcp = Stack::listen(ends[1], settings.client, settings.mtu, common.number())?;
+        let sizes = [settings.client, settings.client_most];
+        let buffers = common.sockets.share(sizes, settings.memory);
+        let (mtu, seed) = (common.paths.mtu(ends[0].ip(), settings.mtu, now_ms), common.number());
+        let tcp = Stack::listen_with(&common.sockets, ends[1], buffers, mtu, seed)?;
         let secured = Secured::new(tcp, &terms.tls)?;
         Some(Self {
             ends,
@@ -125,6 +128,14 @@ impl Connection {
         };
         let mut all = busy.chain(self.upstreams.iter_mut());
         all.find(|own| own.backend == backend && own.local == local)
+    }
+
+    /// A router says that the segment `sequence` between `ends` was longer than the path takes.
+    pub(crate) fn shorten(&mut self, ends: [SocketAddr; 2], longest: usize, sequence: u32) -> bool {
+        if ends == self.ends {
+            return self.secured.tcp.shorten(longest, sequence);
+        }
+        self.upstream(ends).is_some_and(|own| own.link.shorten(longest, sequence))
     }
 
     /// Whether the client has not yet acknowledged the SYN-ACK.

@@ -45,6 +45,8 @@ pub enum Event {
     BadResponse,
     /// A connection was silent for too long.
     Idle,
+    /// A router said that a packet was too long for the path, and the next are shorter.
+    PathShort,
     /// A packet of no known connection.
     Unknown,
 }

@@ -99,6 +99,11 @@ impl Link {
         self.tcp_mut().begin_with(front);
     }
 
+    /// The path takes no packets longer than `longest`, as is said of one that was sent.
+    pub(crate) fn shorten(&mut self, longest: usize, sequence: u32) -> bool {
+        self.tcp_mut().shorten(longest, sequence)
+    }
+
     /// Whether the backend has taken the connection, and is believed.
     pub(crate) const fn has_opened(&self) -> bool {
         match self {

@@ -11,8 +11,12 @@ pub struct Settings {
     pub half_open: usize,
     /// The longest packet.
     pub mtu: usize,
-    /// What a client's connection may hold.
+    /// What a client's connection may hold: this at least,
     pub client: Buffers,
+    /// this at most,
+    pub client_most: Buffers,
+    /// and what all connections may hold before those that follow get less.
+    pub memory: usize,
     /// What a backend's connection may hold.
     pub backend: Buffers,
     /// Connections to backends at once.
@@ -47,6 +51,8 @@ impl Default for Settings {
             half_open: 4_096,
             mtu: 1_500,
             client: Buffers { receive: 65_536, send: 131_072 },
+            client_most: Buffers { receive: 1 << 20, send: 1 << 20 },
+            memory: 1 << 30,
             backend: Buffers { receive: 131_072, send: 65_536 },
             backends: 16_384,
             streams: 100,

@@ -5,11 +5,14 @@ use std::net::SocketAddr;
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
-use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::socket::tcp::{Socket, State};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 
 use crate::endpoint::{Endpoint, Stage};
+use crate::outline::TCP_HEADER;
+use crate::sender::Sender;
+use crate::sockets::Sockets;
 
 /// How often a peer that says nothing is asked whether it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
@@ -18,6 +21,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// the round trip lowers it (RFC 6298 section 5): a shorter limit would end connections over
 /// links that lose a few packets in a hundred.
 const GIVE_UP: Duration = Duration::from_secs(300);
+
+/// Bytes that are taken for the peer beyond those that may be under way: a whole record, so
+/// that records are not cut short by the window.
+const AHEAD: usize = 16 * 1024 + 64;
 
 /// Bytes that a connection may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +35,29 @@ pub struct Buffers {
     pub send: usize,
 }
 
+impl Buffers {
+    pub(crate) const fn bytes(self) -> usize {
+        self.receive.saturating_add(self.send)
+    }
+}
+
 /// A connection on smoltcp.
 pub struct Stack {
     queues: Queues,
     interface: Interface,
     sockets: SocketSet<'static>,
     socket: SocketHandle,
+    /// Where the socket comes from, and its buffers' lengths.
+    from: (Sockets, Buffers),
+    sender: Sender,
+    /// Packets that leave now.
+    ready: VecDeque<Vec<u8>>,
+    /// Whether something happened since the last poll.
+    touched: bool,
+    /// When the next is due without that.
+    due: Option<u64>,
+    /// Bytes of headers in front of data.
+    headers: usize,
     /// Bytes in front of all others, which wait for the handshake.
     front: Vec<u8>,
     closing: bool,
@@ -45,7 +69,17 @@ pub struct Stack {
 
 impl std::fmt::Debug for Stack {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Stack({:?})", self.socket().state())
+        write!(f, "Stack({:?}, {:?})", self.socket().state(), self.sender)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let (sockets, buffers) = &self.from;
+        let smoltcp::socket::Socket::Tcp(mut socket) = self.sockets.remove(self.socket);
+        // What it is used for next, it has not been yet.
+        socket.abort();
+        sockets.give(*buffers, socket);
     }
 }
 
@@ -54,7 +88,18 @@ impl Stack {
     /// numbers, and `mtu` is the longest packet.
     #[must_use]
     pub fn listen(local: SocketAddr, buffers: Buffers, mtu: usize, seed: u64) -> Option<Self> {
-        let mut stack = Self::new(local, buffers, mtu, seed)?;
+        Self::listen_with(&Sockets::default(), local, buffers, mtu, seed)
+    }
+
+    /// The same with a socket of `sockets`.
+    pub(crate) fn listen_with(
+        sockets: &Sockets,
+        local: SocketAddr,
+        buffers: Buffers,
+        mtu: usize,
+        seed: u64,
+    ) -> Option<Self> {
+        let mut stack = Self::new(sockets, local, buffers, mtu, seed)?;
         stack.socket_mut().listen((local.ip(), local.port())).ok()?;
         Some(stack)
     }
@@ -67,7 +112,18 @@ impl Stack {
         mtu: usize,
         seed: u64,
     ) -> Option<Self> {
-        let mut stack = Self::new(local, buffers, mtu, seed)?;
+        Self::connect_with(&Sockets::default(), [local, remote], buffers, mtu, seed)
+    }
+
+    /// The same with a socket of `sockets`.
+    pub(crate) fn connect_with(
+        from: &Sockets,
+        [local, remote]: [SocketAddr; 2],
+        buffers: Buffers,
+        mtu: usize,
+        seed: u64,
+    ) -> Option<Self> {
+        let mut stack = Self::new(from, local, buffers, mtu, seed)?;
         let Self { interface, sockets, socket, .. } = &mut stack;
         let socket = sockets.get_mut::<Socket<'_>>(*socket);
         let (to, from) = ((remote.ip(), remote.port()), (local.ip(), local.port()));
@@ -75,7 +131,14 @@ impl Stack {
         Some(stack)
     }
 
-    fn new(local: SocketAddr, buffers: Buffers, mtu: usize, seed: u64) -> Option<Self> {
+    fn new(
+        from: &Sockets,
+        local: SocketAddr,
+        buffers: Buffers,
+        mtu: usize,
+        seed: u64,
+    ) -> Option<Self> {
+        let headers = TCP_HEADER + if local.is_ipv4() { 20 } else { 40 };
         let mut queues = Queues { mtu, ..Queues::default() };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
@@ -86,10 +149,8 @@ impl Stack {
             // There is room for two.
             let _ = own.push(IpCidr::new(IpAddress::from(local.ip()), 0));
         });
-        let memory = |len| SocketBuffer::new(vec![0; len]);
-        let mut socket = Socket::new(memory(buffers.receive), memory(buffers.send));
+        let mut socket = from.take(buffers);
         socket.set_nagle_enabled(false);
-        socket.set_congestion_control(CongestionControl::Reno);
         socket.set_keep_alive(Some(KEEP_ALIVE));
         socket.set_timeout(Some(GIVE_UP));
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
@@ -99,6 +160,12 @@ impl Stack {
             interface,
             sockets,
             socket,
+            from: (from.clone(), buffers),
+            sender: Sender::new(mtu, headers),
+            ready: VecDeque::new(),
+            touched: true,
+            due: None,
+            headers,
             front: Vec::new(),
             closing: false,
             opened: false,
@@ -111,9 +178,33 @@ impl Stack {
         self.front = front.to_vec();
     }
 
+    /// The path to the peer takes no packets longer than `longest`, as is said of the one with
+    /// the number `sequence` (RFC 1191, RFC 8201). `false`: there is no such packet.
+    pub(crate) fn shorten(&mut self, longest: usize, sequence: u32) -> bool {
+        let is_known = self.sender.has_under_way(sequence);
+        if is_known {
+            self.sender.shorten(longest, self.headers);
+        }
+        is_known
+    }
+
     /// Whether the handshake has been complete.
     pub(crate) const fn has_opened(&self) -> bool {
         self.opened
+    }
+
+    /// Lets smoltcp do what is due, and sends what the path can take.
+    fn run(&mut self, now_ms: u64) {
+        let Self { queues, interface, sockets, sender, ready, .. } = self;
+        for packet in &queues.incoming {
+            sender.read(packet, now_ms);
+        }
+        queues.incoming.extend(sender.ask(now_ms).into_iter().flatten());
+        interface.poll(instant(now_ms), queues, sockets);
+        for packet in queues.outgoing.drain(..) {
+            sender.take(packet, ready);
+        }
+        sender.send(now_ms, ready);
     }
 
     fn socket(&self) -> &Socket<'static> {
@@ -127,7 +218,8 @@ impl Stack {
 
 /// The answer to a packet of no connection at `local`: a reset that its sender believes.
 pub(crate) fn refusal(local: SocketAddr, packet: Vec<u8>) -> Option<Vec<u8>> {
-    let mut stack = Stack::new(local, Buffers { receive: 0, send: 0 }, usize::from(u16::MAX), 0)?;
+    let (none, mtu) = (Buffers { receive: 0, send: 0 }, usize::from(u16::MAX));
+    let mut stack = Stack::new(&Sockets::default(), local, none, mtu, 0)?;
     stack.take(packet);
     stack.poll(0);
     stack.outgoing()
@@ -136,11 +228,14 @@ pub(crate) fn refusal(local: SocketAddr, packet: Vec<u8>) -> Option<Vec<u8>> {
 impl Endpoint for Stack {
     fn take(&mut self, packet: Vec<u8>) {
         self.queues.incoming.push_back(packet);
+        self.touched = true;
     }
 
     fn poll(&mut self, now_ms: u64) {
-        let now = instant(now_ms);
-        self.interface.poll(now, &mut self.queues, &mut self.sockets);
+        if !self.touched && self.due.is_none_or(|due_ms| now_ms < due_ms) {
+            return;
+        }
+        self.run(now_ms);
         let closing = self.closing;
         let socket = self.socket_mut();
         // A keep-alive asks by the byte before the next number. Behind a FIN that is the
@@ -149,7 +244,7 @@ impl Endpoint for Stack {
         if closing && socket.send_queue() == 0 && socket.keep_alive().is_some() {
             socket.set_keep_alive(None);
             socket.close();
-            self.interface.poll(now, &mut self.queues, &mut self.sockets);
+            self.run(now_ms);
         }
         let socket = self.socket();
         let finished = matches!(
@@ -163,19 +258,22 @@ impl Endpoint for Stack {
         if is_open && !self.front.is_empty() {
             let front = std::mem::take(&mut self.front);
             self.write(&front);
-            self.interface.poll(now, &mut self.queues, &mut self.sockets);
+            self.run(now_ms);
         }
         self.opened |= is_open;
         self.finished |= finished;
+        self.touched = false;
+        let at = self.interface.poll_at(instant(now_ms), &self.sockets);
+        let own = at.map(|at| u64::try_from(at.total_millis()).unwrap_or(0).max(now_ms));
+        self.due = [own, self.sender.due_ms()].into_iter().flatten().min();
     }
 
     fn due_ms(&mut self, now_ms: u64) -> Option<u64> {
-        let at = self.interface.poll_at(instant(now_ms), &self.sockets)?;
-        Some(u64::try_from(at.total_millis()).unwrap_or(0).max(now_ms))
+        if self.touched { Some(now_ms) } else { self.due.map(|due_ms| due_ms.max(now_ms)) }
     }
 
     fn outgoing(&mut self) -> Option<Vec<u8>> {
-        self.queues.outgoing.pop_front()
+        self.ready.pop_front()
     }
 
     fn stage(&self) -> Stage {
@@ -202,20 +300,24 @@ impl Endpoint for Stack {
     }
 
     fn consume(&mut self, n: usize) {
+        self.touched = true;
         // Nothing is there to be consumed behind the end.
         let _ = self.socket_mut().recv(|bytes| (n.min(bytes.len()), ()));
     }
 
     fn room(&self) -> usize {
         let socket = self.socket();
-        if socket.may_send() && !self.closing {
-            socket.send_capacity() - socket.send_queue()
-        } else {
-            0
+        if !socket.may_send() || self.closing {
+            return 0;
         }
+        let most = socket.send_capacity().min(self.sender.window().saturating_add(AHEAD));
+        let (queued, least) = (socket.send_queue(), AHEAD.min(most / 2));
+        let room = most.saturating_sub(queued);
+        if queued > 0 && room < least { 0 } else { room }
     }
 
     fn write(&mut self, bytes: &[u8]) -> usize {
+        self.touched = true;
         self.socket_mut().send_slice(bytes).unwrap_or(0)
     }
 
@@ -225,10 +327,12 @@ impl Endpoint for Stack {
 
     fn close(&mut self) {
         self.closing = true;
+        self.touched = true;
     }
 
     fn abort(&mut self) {
         self.closing = true;
+        self.touched = true;
         self.socket_mut().abort();
     }
 }

@@ -9,6 +9,7 @@ use crate::common::Common;
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::event::Event;
+use crate::paths::Paths;
 use crate::settings::Settings;
 use crate::stack;
 use crate::world::World;
@@ -26,6 +27,19 @@ pub struct Segment {
     pub opens: bool,
     /// Whether it is a reset.
     pub resets: bool,
+}
+
+/// A router's word that a packet was too long for its next link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// Who was to get the packet.
+    pub peer: SocketAddr,
+    /// Our end.
+    pub own: SocketAddr,
+    /// The packet's TCP sequence number.
+    pub sequence: u32,
+    /// The most bytes that the link takes; 0: the router does not say.
+    pub mtu: u16,
 }
 
 /// What a terminator holds.
@@ -105,6 +119,21 @@ impl Terminator {
         match self.common.backends.get(&[segment.from, segment.to]) {
             Some(id) => self.give(*id, segment, world),
             None => Self::refuse(segment, world),
+        }
+    }
+
+    /// Takes a router's word that a packet of ours was too long, if the packet may have been.
+    pub fn too_long(&mut self, told: TooLong, now_ms: u64, world: &mut impl World) {
+        let TooLong { peer, own, sequence, mtu } = told;
+        let ends = [peer, own];
+        let longest = Paths::longest(peer.ip(), mtu);
+        let id = self.clients.get(&ends).or_else(|| self.common.backends.get(&ends)).copied();
+        let connection = id.and_then(|id| self.connections.get_mut(&id));
+        if connection.is_some_and(|own| own.shorten(ends, longest, sequence)) {
+            self.common.paths.note(peer.ip(), longest, now_ms);
+            world.count(Event::PathShort);
+        } else {
+            world.count(Event::Unknown);
         }
     }
 

@@ -140,6 +140,11 @@ impl<B: PacketBuf> Stages<B> {
             }
         }
         let packet = Packet { buf, headers, interface };
+        if matches!(kind, Kind::Icmp)
+            && let Some(sender) = terminated::reported(cx, &packet)
+        {
+            return terminated::report(cx, packet, sender);
+        }
         match (kind, verdict) {
             (Kind::Flow(_), _)
                 if must_be_sound(&packet.headers, verdict) && packet.check().is_err() =>

@@ -5,12 +5,13 @@
 use flow::{ServiceId, Transport};
 use packet::PacketBuf;
 use state::Counter;
+use wire::quoted::{Quoted, TooBig};
 use wire::{FlowKey, Fragment};
 
 use crate::Outbox;
 use crate::context::{Context, Packet};
 use crate::slow::stateless::is_misplaced;
-use crate::source::is_client;
+use crate::source::{is_client, is_host};
 
 /// Who has sent a packet that is for the terminator.
 #[derive(Clone, Copy)]
@@ -50,6 +51,43 @@ pub(crate) fn terminate<B: PacketBuf, O: Outbox<B>>(
         Sender::Backend if is_misplaced(cx, source, packet.interface) => {
             return cx.count(Counter::WrongSide);
         }
+        Sender::Client(service) => Some(service),
+        Sender::Backend => None,
+    };
+    let taken = cx.out.to_terminator(service, packet.buf);
+    cx.count(if taken { Counter::HttpsTaken } else { Counter::HttpsFull });
+}
+
+/// Who was to get the packet of the terminator's that an ICMP packet reports as too long;
+/// `None`: it reports something else, or the packet was another's.
+pub(crate) fn reported<B: PacketBuf, O>(cx: &Context<'_, O>, packet: &Packet<B>) -> Option<Sender> {
+    let frame = packet.buf.bytes();
+    TooBig::parse(frame, &packet.headers)?;
+    sender(cx, &Quoted::parse(frame, &packet.headers)?.flow.reversed())
+}
+
+/// Gives such a report to the terminator.
+#[cold]
+pub(crate) fn report<B: PacketBuf, O: Outbox<B>>(
+    cx: &mut Context<'_, O>,
+    packet: Packet<B>,
+    sender: Sender,
+) {
+    if let Err(malformed) = packet.check() {
+        return cx.count(malformed.into());
+    }
+    let (frame, headers) = (packet.buf.bytes(), &packet.headers);
+    if !headers.src_addr(frame).is_some_and(|source| is_host(cx, source)) {
+        return cx.count(Counter::BadSource);
+    }
+    if !headers.transport_checksum_is_right(frame) {
+        return cx.count(Counter::BadIcmp);
+    }
+    let quoted = Quoted::parse(frame, headers).map(|quoted| quoted.flow.src().ip());
+    if quoted.is_none() || headers.dst_addr(frame) != quoted {
+        return cx.count(Counter::IcmpUnrelated);
+    }
+    let service = match sender {
         Sender::Client(service) => Some(service),
         Sender::Backend => None,
     };
