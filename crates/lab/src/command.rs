@@ -210,6 +210,9 @@ pub enum LabCommand {
         /// How often certificates are exchanged under load
         #[arg(long, default_value_t = 10)]
         swaps: u32,
+        /// Run this shell command at a client instead of the checks; it gets LAB_ADDRESS, LAB_NAME and LAB_CA of the service at port 443
+        #[arg(long, value_name = "COMMAND", conflicts_with_all = ["long", "faulty"])]
+        with: Option<String>,
     },
     /// Let HNLB's kernel serve, check backends and route over the port that HNLB drives, and flood it
     Kernel {
@@ -328,8 +331,8 @@ impl LabCommand {
                 let wanted = http::Wanted { long, faulty, seed, compare, slow, downloads };
                 http::run(binary, &stop, &wanted)
             }
-            Self::Https { long, faulty, seed, swaps } => {
-                https::run(binary, &stop, &https::Wanted { long, faulty, seed, swaps })
+            Self::Https { long, faulty, seed, swaps, with } => {
+                https::run(binary, &stop, &https::Wanted { long, faulty, seed, swaps, with })
             }
             Self::Origin { at } => http::parity::origin::serve(at, &stop),
             Self::Ask { to, cases } => http::parity::ask::ask(to, &cases, &stop),

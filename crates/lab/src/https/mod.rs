@@ -13,6 +13,7 @@ mod sealed;
 mod told;
 
 use std::path::Path;
+use std::time::Duration;
 
 use flow::Encoding;
 
@@ -26,6 +27,9 @@ pub(crate) use certificates::Certificates;
 /// What the links of the first client and of two backends do in the second part, in both
 /// directions.
 const FAULTS: Faults = Faults { lost: 5, repeated: 5, late: 20, delay_us: 500, late_us: 2_000 };
+
+/// How long a command of the user's may take.
+const WITH: Duration = Duration::from_secs(3_600);
 
 /// The port of the service that asks clients for a certificate.
 const MUTUAL_PORT: u16 = 8443;
@@ -43,6 +47,8 @@ pub(crate) struct Wanted {
     pub(crate) seed: u64,
     /// How often certificates are exchanged under load.
     pub(crate) swaps: u32,
+    /// A shell command that a client runs instead.
+    pub(crate) with: Option<String>,
 }
 
 /// Runs HNLB's program at `binary` and prints a line for each check. True if all passed.
@@ -75,11 +81,16 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
             + &bytes::services(&certificates)
             + &told
     })?;
-    let mut run = checks::Run::new(&lab, &balancer, &certificates, wanted)?;
-    run.all()?;
-    bad_link(&lab, &mut run, wanted.seed)?;
-    run.refusals()?;
-    let failures = run.failures();
+    let failures = match &wanted.with {
+        Some(command) => usize::from(!with(&lab, &certificates, command)?),
+        None => {
+            let mut run = checks::Run::new(&lab, &balancer, &certificates, wanted)?;
+            run.all()?;
+            bad_link(&lab, &mut run, wanted.seed)?;
+            run.refusals()?;
+            run.failures()
+        }
+    };
     balancer.check(&mut lab)?;
     let ended = balancer.end(&mut lab);
     lab.down()?;
@@ -90,6 +101,19 @@ pub(crate) fn run(binary: &Path, stop: &Stop, wanted: &Wanted) -> Result<bool, L
         println!("nothing failed");
     }
     Ok(failures == 0 && ended)
+}
+
+/// Runs a command at a client, and prints what it says. Whether it is content.
+fn with(lab: &Lab, certificates: &Certificates, command: &str) -> Result<bool, LabError> {
+    let script = format!(
+        "export LAB_ADDRESS={} LAB_NAME={} LAB_CA={}; {command}",
+        vip(Family::V4),
+        Certificates::FIRST,
+        certificates.ca().display(),
+    );
+    let output = lab.exec_for(CLIENTS[0].name, &["sh", "-c", &script], WITH)?;
+    print!("{}{}", output.stdout, output.stderr);
+    Ok(output.status.success())
 }
 
 /// Moves bodies over bad links of the client, and of the backends that send and store
