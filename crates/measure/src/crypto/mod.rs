@@ -7,7 +7,9 @@
 //! - `symmetric`: TLS 1.3 records sealed in bursts of 32 by each engine.
 //! - `split`: records of established connections at a fixed rate on one core,
 //!   while handshakes arrive at the same core, or at another.
+//! - `endpoint`: requests over the TCP that terminates TLS, and over the kernel's.
 mod certificate;
+mod endpoint;
 mod engine;
 mod handshake;
 mod options;

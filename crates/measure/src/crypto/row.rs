@@ -11,6 +11,8 @@ pub enum What {
     Symmetric,
     /// Records of established connections beside handshakes.
     Split,
+    /// Requests over an end point of TCP, records included.
+    Endpoint,
 }
 
 /// One measured figure, as `--json` prints it.
@@ -19,23 +21,23 @@ pub struct Row {
     /// What was measured.
     pub what: What,
     /// What did the work: `rustls`, `aws-lc-rs` (in place, in the worker's own
-    /// code), a crypto device of DPDK, or for [`What::Split`] the handshakes'
-    /// place, `same-core` or `other-core`.
+    /// code), a crypto device of DPDK, for [`What::Split`] the handshakes'
+    /// place, `same-core` or `other-core`, or for [`What::Endpoint`] who does TCP.
     pub engine: String,
     /// The algorithms.
     pub algorithm: String,
-    /// Bytes of a record's text; 0 for handshakes.
+    /// Bytes of a record's text, or of a response; 0 for handshakes.
     pub bytes: usize,
-    /// Handshakes or records in a second of one core; for [`What::Split`] the
-    /// records sealed in a second.
+    /// Handshakes, records or requests in a second of one core; for [`What::Split`]
+    /// the records sealed in a second.
     pub per_s: f64,
     /// Text sealed, in Gbit/s; null for handshakes.
     pub gbps: Option<f64>,
     /// The 50th percentile, in microseconds, of what `p99_us` is of.
     pub p50_us: f64,
     /// The 99th percentile in microseconds: of the server's time for a
-    /// handshake, of the time for a burst of 32 records, or of the time from when a
-    /// record is due to when it is sealed.
+    /// handshake, of the time for a burst of 32 records, of the time from when a
+    /// record is due to when it is sealed, or of the time for 16 requests.
     pub p99_us: f64,
     /// The 99.9th percentile in microseconds.
     pub p999_us: f64,

@@ -2,6 +2,7 @@
 use dpdk::Mempool;
 use dpdk::crypto::{RECORD_HEADER, RECORD_TAG};
 
+use super::endpoint::Point;
 use super::handshake::Handshakes;
 use super::options::{CryptoBenchError, Options};
 use super::row::Row;
@@ -39,7 +40,8 @@ pub fn run(
     let mut handshakes = Handshakes::all()?;
     let mut contestants = Contestant::all(options, &pool)?;
     let mut split = Split::new(options)?;
-    let a_round = handshakes.len() + contestants.len() + split.steps();
+    let mut endpoints = Point::all(options);
+    let a_round = handshakes.len() + contestants.len() + split.steps() + endpoints.len();
     let (mut done, all) = (0, options.repetitions() * a_round);
     let mut step = || {
         done += 1;
@@ -55,9 +57,14 @@ pub fn run(
             step();
         }
         split.repeat(options, &mut step)?;
+        for endpoint in &mut endpoints {
+            endpoint.repeat(options)?;
+            step();
+        }
     }
     let mut rows: Vec<Row> = handshakes.iter().map(Handshakes::row).collect();
     rows.extend(contestants.iter().flat_map(|contestant| contestant.rows(options)));
     rows.extend(split.rows());
+    rows.extend(endpoints.iter().map(Point::row));
     Ok(Outcome { rows, memory: memory.to_string() })
 }
