@@ -55,6 +55,7 @@ lane_two() {
     "$1" lab http --slow 500 --flood 500 --seconds 5
     "$1" lab kernel --encoding mark
     "$1" lab nf --seconds 2
+    "$1" lab nf --attach memif --seconds 1
     "$1" lab nf --attach ring --seconds 1
     "$1" lab pair
 }

@@ -80,21 +80,16 @@ impl std::fmt::Display for Attachment {
 }
 
 impl Attachment {
-    /// The server's device for attachment `number`; `None`: the server makes a thread of its
-    /// own, and the rings towards it.
+    /// The server's DPDK device for attachment `number`. A memif socket, and a thread of the
+    /// server, are none of DPDK's devices, and have their text here.
     #[must_use]
-    pub fn of_server(&self, number: usize) -> Option<String> {
-        Some(match self {
+    pub fn device(&self, number: usize) -> String {
+        match self {
             Self::Vhost(path) => {
                 format!("net_vhost{number},iface={},queues=1", path.display())
             }
-            Self::Memif(path) => format!(
-                "net_memif{number},role=server,id=0,socket={},socket-abstract=no,rsize=10",
-                path.display()
-            ),
-            Self::Ring => return None,
-            Self::Device(device) => device.clone(),
-        })
+            Self::Memif(_) | Self::Ring | Self::Device(_) => self.to_string(),
+        }
     }
 
     /// The device of the function's process; `None`: it has no process of its own.

@@ -10,6 +10,7 @@ mod config;
 mod function;
 mod inside;
 mod outbox;
+mod plug;
 mod report;
 mod server;
 mod status;

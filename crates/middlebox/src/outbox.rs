@@ -1,18 +1,20 @@
 //! Batches of frames on their way to ports and functions.
-use dpdk::{Batch, Mbuf, TxQueue};
+use dpdk::{Batch, Mbuf};
 use nf::{Middlebox, Outbox};
+
+use crate::plug::Outlet;
 
 /// The batch of one device.
 pub(crate) struct Lane {
-    queue: TxQueue,
+    outlet: Outlet,
     batch: Batch<64>,
     /// What did not fit.
     refused: Vec<Mbuf>,
 }
 
 impl Lane {
-    pub(crate) fn new(queue: TxQueue) -> Self {
-        Self { queue, batch: Batch::new(), refused: Vec::with_capacity(64) }
+    pub(crate) fn new(outlet: Outlet) -> Self {
+        Self { outlet, batch: Batch::new(), refused: Vec::with_capacity(64) }
     }
 
     fn push(&mut self, mbuf: Mbuf) {
@@ -29,7 +31,7 @@ impl Lane {
         if self.batch.is_empty() {
             return false;
         }
-        self.queue.tx_burst(&mut self.batch);
+        self.outlet.send(&mut self.batch);
         let all = self.batch.is_empty();
         self.refused.extend(self.batch.drain());
         all
@@ -43,8 +45,8 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    pub(crate) fn new(ports: Vec<TxQueue>, functions: Vec<TxQueue>) -> Self {
-        let lanes = |queues: Vec<TxQueue>| queues.into_iter().map(Lane::new).collect();
+    pub(crate) fn new(ports: Vec<Outlet>, functions: Vec<Outlet>) -> Self {
+        let lanes = |outlets: Vec<Outlet>| outlets.into_iter().map(Lane::new).collect();
         Self { ports: lanes(ports), functions: lanes(functions) }
     }
 

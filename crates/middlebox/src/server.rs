@@ -12,9 +12,11 @@ use dpdk::{
 };
 use nf::Middlebox;
 
+use crate::attachment::Attachment;
 use crate::config::{Config, ConfigError, FunctionConfig, Idle};
 use crate::inside::Inside;
 use crate::outbox::Lanes;
+use crate::plug::{Intake, Outlet, Plug};
 use crate::report::Report;
 use crate::work::{Inspect, Work};
 
@@ -54,6 +56,9 @@ pub enum ServerError {
         /// Why.
         source: PortError,
     },
+    /// A memif socket.
+    #[error(transparent)]
+    Memif(#[from] memif::BindError),
     /// The thread.
     #[error("the polling thread can't be started: {0}")]
     Thread(std::io::Error),
@@ -69,7 +74,7 @@ pub enum ServerError {
 pub struct Server {
     config: Config,
     ports: Vec<Port>,
-    functions: Vec<Port>,
+    functions: Vec<Plug>,
     /// Functions in this process.
     inside: Vec<Inside>,
     links: Arc<Vec<AtomicBool>>,
@@ -116,6 +121,7 @@ impl Server {
         let buffers = (config.memory_mb * (MIB / 2 / BUFFER_BYTES)).min(262_143);
         let pool = Mempool::new("middlebox", buffers, 256, DATA_ROOM)?;
         let (mut ports, mut functions, mut inside) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ends = Vec::new();
         for port in &config.ports {
             let wanted = PortConfig {
                 rx_desc: port.rx_descriptors,
@@ -131,14 +137,25 @@ impl Server {
             if let Some(directory) = attach.socket().and_then(std::path::Path::parent) {
                 private(directory);
             }
-            functions.push(match attach.of_server(number) {
-                Some(device) => open("function", name, &device, &PortConfig::default(), &pool)?,
-                None => {
+            let device = |port| {
+                let of =
+                    |source| ServerError::Port { what: "function", name: name.clone(), source };
+                Plug::device(port).map_err(of)
+            };
+            let (plug, intake, outlet) = match attach {
+                Attachment::Memif(path) => Plug::memif(path, &pool)?,
+                Attachment::Ring => {
                     let (port, own) = Inside::start(number, name, *core, function(name), &pool)?;
                     inside.push(own);
-                    port
+                    device(port)?
                 }
-            });
+                Attachment::Vhost(_) | Attachment::Device(_) => {
+                    let wanted = PortConfig::default();
+                    device(open("function", name, &attach.device(number), &wanted, &pool)?)?
+                }
+            };
+            functions.push(plug);
+            ends.push((intake, outlet));
         }
         let links: Vec<AtomicBool> = functions.iter().map(|_| AtomicBool::new(false)).collect();
         let mut this = Self {
@@ -155,26 +172,27 @@ impl Server {
             eal: Some(eal),
         };
         this.look();
-        this.spawn(server)?;
+        this.spawn(server, ends)?;
         Ok(this)
     }
 
-    fn spawn(&mut self, server: Middlebox<Mbuf>) -> Result<(), ServerError> {
-        let queues = |what, names: Vec<String>, ports: &mut Vec<Port>| {
-            let (mut rx, mut tx) = (Vec::new(), Vec::new());
-            for (name, port) in names.into_iter().zip(ports) {
-                let of = |source| ServerError::Port { what, name: name.clone(), source };
-                rx.push(port.rx_queue(0).map_err(of)?);
-                tx.push(port.tx_queue(0).map_err(of)?);
-            }
-            Ok::<_, ServerError>((rx, tx))
-        };
+    fn spawn(
+        &mut self,
+        server: Middlebox<Mbuf>,
+        ends: Vec<(Intake, Outlet)>,
+    ) -> Result<(), ServerError> {
+        let (mut port_rx, mut port_tx) = (Vec::new(), Vec::new());
+        for (named, port) in self.config.ports.iter().zip(&mut self.ports) {
+            let name = &named.name;
+            let of = |source| ServerError::Port { what: "port", name: name.clone(), source };
+            port_rx.push(port.rx_queue(0).map_err(of)?);
+            port_tx.push(Outlet::Device(port.tx_queue(0).map_err(of)?));
+        }
         let port_names: Vec<String> =
             self.config.ports.iter().map(|port| port.name.clone()).collect();
         let names: Vec<String> =
             self.config.functions.iter().map(|function| function.name.clone()).collect();
-        let (port_rx, port_tx) = queues("port", port_names.clone(), &mut self.ports)?;
-        let (function_rx, function_tx) = queues("function", names.clone(), &mut self.functions)?;
+        let (function_rx, function_tx) = ends.into_iter().unzip();
         let poller = Poller {
             server,
             port_rx,
@@ -208,8 +226,8 @@ impl Server {
 
     fn look(&mut self) {
         let functions = self.functions.iter().zip(&self.config.functions).zip(self.links.iter());
-        for ((port, function), link) in functions {
-            let up = port.link_up();
+        for ((plug, function), link) in functions {
+            let up = plug.link_up();
             if link.swap(up, Ordering::AcqRel) != up {
                 let state = if up { "attached" } else { "gone" };
                 tracing::info!(function = function.name, "the network function is {state}");
@@ -282,7 +300,7 @@ fn private(directory: &std::path::Path) {
 struct Poller {
     server: Middlebox<Mbuf>,
     port_rx: Vec<RxQueue>,
-    function_rx: Vec<RxQueue>,
+    function_rx: Vec<Intake>,
     lanes: Lanes,
     links: Arc<Vec<AtomicBool>>,
     /// The links as the middlebox knows them.
@@ -340,8 +358,12 @@ impl Poller {
         let mut batch = Batch::<32>::new();
         let mut found = 0;
         // Functions first: what they have has waited for longer.
-        for (number, rx) in (0..).zip(&mut self.function_rx) {
-            found += rx.rx_burst(&mut batch);
+        for (number, intake) in (0..).zip(&mut self.function_rx) {
+            let garbled = intake.take(&mut batch);
+            if garbled > 0 {
+                self.server.garbled_by_function(number, garbled);
+            }
+            found += batch.len();
             for mbuf in batch.drain() {
                 self.server.from_function(number, mbuf, now_ns, &mut self.lanes);
             }

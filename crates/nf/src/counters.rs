@@ -69,11 +69,13 @@ pub enum Drop {
     Unmarked,
     /// The function returned it with a tag that no frame has had of late.
     Foreign,
+    /// The function's attachment says of it what can't be, so that it can't be read.
+    Garbled,
 }
 
 impl Drop {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NoPort,
         Self::NotIp,
         Self::Malformed,
@@ -87,6 +89,7 @@ impl Drop {
         Self::NoFunction,
         Self::Unmarked,
         Self::Foreign,
+        Self::Garbled,
     ];
 
     /// Its name in counters.
@@ -106,12 +109,16 @@ impl Drop {
             Self::NoFunction => "no_function",
             Self::Unmarked => "unmarked",
             Self::Foreign => "foreign",
+            Self::Garbled => "garbled",
         }
     }
 
     /// Whether the frame came from a port rather than from a function.
     #[must_use]
     pub const fn is_before_function(self) -> bool {
-        !matches!(self, Self::PortQueueFull | Self::NoFunction | Self::Unmarked | Self::Foreign)
+        !matches!(
+            self,
+            Self::PortQueueFull | Self::NoFunction | Self::Unmarked | Self::Foreign | Self::Garbled
+        )
     }
 }

@@ -176,6 +176,14 @@ impl<P: PacketBuf> Middlebox<P> {
         self.balancer.report_busy(busy);
     }
 
+    /// A function has returned frames that its attachment can't read.
+    pub fn garbled_by_function(&mut self, number: u16, frames: u64) {
+        if let Some(function) = self.functions.get_mut(usize::from(number)) {
+            function.counters.from_packets += frames;
+            self.drops[Drop::Garbled as usize] += frames;
+        }
+    }
+
     /// A function's queue had no room for a frame that was sent to it.
     pub fn refused_by_function(&mut self, number: u16, packet: &P, now_ns: u64) {
         let Some(function) = self.functions.get_mut(usize::from(number)) else { return };

@@ -49,7 +49,7 @@ pub(super) struct FunctionStatus {
 }
 
 /// What becomes of frames that a function returns, rather than of those it gets.
-const AFTER: [&str; 4] = ["port_queue_full", "no_function", "unmarked", "foreign"];
+const AFTER: [&str; 5] = ["port_queue_full", "no_function", "unmarked", "foreign", "garbled"];
 
 impl Status {
     /// What doesn't add up; the server must be still.
