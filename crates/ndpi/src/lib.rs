@@ -9,6 +9,7 @@ mod frames;
 mod inspector;
 mod library;
 pub mod record;
+mod replay;
 
 pub use frames::Conversation;
 pub use inspector::Inspector;

@@ -49,7 +49,9 @@ enum Command {
         flows: u32,
     },
     /// Compare the simulation of one processor with a real instance on a core of its
-    /// own, at 20, 50, 80 and 95 % load. Example: hnlb-ndpi check --service times.json
+    /// own, at 20, 50, 80 and 95 % load. Packets that other processes disturbed are left
+    /// out, and a load with too many of them is tried again. Example: hnlb-ndpi check
+    /// --service times.json
     Check {
         /// The recorded times.
         #[arg(long, value_name = "FILE")]
@@ -57,7 +59,7 @@ enum Command {
         /// Packets of each load.
         #[arg(long, value_name = "N", default_value_t = 200_000)]
         packets: usize,
-        /// The instance's core.
+        /// The instance's core; by default the last. The source has another.
         #[arg(long, value_name = "CORE")]
         core: Option<u32>,
         /// Print a JSON object a load.
@@ -153,34 +155,50 @@ fn compare(file: &std::path::Path, packets: usize, core: Option<u32>, json: bool
     }
     let _eal = eal()?;
     if !json {
-        println!(
-            "{:>5} {:>9} {:>19} {:>19} {:>19} {:>13}",
-            "load",
-            "packets",
-            "p50 us sim / real",
-            "p95 us sim / real",
-            "p99 us sim / real",
-            "dropped"
-        );
+        println!("{HEAD}");
     }
+    let mut verdicts = Vec::new();
     check::check(&times, packets, core, &mut |row| {
+        verdicts.push((row.load_percent, row.is_within));
         if json {
             println!("{}", serde_json::to_string(row).unwrap_or_default());
-            return;
+        } else {
+            println!("{}", line(row));
         }
-        println!(
-            "{:>4}% {:>9} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>9.1} {:>6} {:>6}",
-            row.load_percent,
-            row.packets,
-            row.simulated_p50_us,
-            row.real_p50_us,
-            row.simulated_p95_us,
-            row.real_p95_us,
-            row.simulated_p99_us,
-            row.real_p99_us,
-            row.simulated_dropped,
-            row.real_dropped
-        );
     })?;
+    if !json {
+        let of = |wanted| {
+            let loads = verdicts.iter().filter(|(_, is_within)| *is_within == wanted);
+            let loads: Vec<String> = loads.map(|(load, _)| format!("{load} %")).collect();
+            if loads.is_empty() { "none".to_owned() } else { loads.join(", ") }
+        };
+        println!("p95 within 20 % of the simulation's: {}", of(Some(true)));
+        println!("further apart: {}; not comparable: {}", of(Some(false)), of(None));
+    }
     Ok(())
+}
+
+const HEAD: &str = " load   real   packets disturbed tries   p50 us sim / real   p95 us sim / real   \
+     p99 us sim / real       dropped  p95";
+
+fn line(row: &check::Row) -> String {
+    let pair = |simulated: f64, real: f64| format!("{simulated:>9.1} {real:>9.1}");
+    let verdict = match row.is_within {
+        Some(true) => "within 20 %",
+        Some(false) => "apart",
+        None => "disturbed",
+    };
+    format!(
+        "{:>4}% {:>5.1}% {:>9} {:>8.1}% {:>5} {} {} {} {:>6} {:>6}  {verdict}",
+        row.load_percent,
+        row.real_load_percent,
+        row.packets,
+        row.disturbed_percent,
+        row.tries,
+        pair(row.simulated_p50_us, row.real_p50_us),
+        pair(row.simulated_p95_us, row.real_p95_us),
+        pair(row.simulated_p99_us, row.real_p99_us),
+        row.simulated_dropped,
+        row.real_dropped
+    )
 }

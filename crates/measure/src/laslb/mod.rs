@@ -20,5 +20,5 @@ pub use experiment::Experiment;
 pub use nf::Hash;
 pub use row::{LaslbGoal, LaslbRow, goals};
 pub use run::{Options, run};
-pub use service::{ApplicationTimes, ServiceTimes};
+pub use service::{ApplicationTimes, POLL_NS, ServiceTimes};
 pub use single::model_latencies;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use traffic::{Application, Rng};
 
 /// Nanoseconds of a poll that finds packets.
-pub(crate) const POLL_NS: u64 = 200;
+pub const POLL_NS: u64 = 200;
 /// Nanoseconds a packet that the software balancer adds.
 pub(crate) const SLB_NS: u64 = 800;
 

@@ -13,10 +13,20 @@ use crate::report::{Machine, ReportError};
 
 /// Said beside all figures.
 const NOTE: &str = "All figures are of a discrete-event simulation: eight processors with queues of \
-    1024 packets, polls of 32 and drawn service times, and the balance crate itself. The \
-    service times are calibrated to the thesis' processor loads (2.2 µs a packet on average), not \
-    recorded from a real function. Latencies contain 60 µs of way through NIC and PCIe. Percentiles \
-    are of all packets of all draws of addresses; the thesis made one draw.";
+    1024 packets, polls of 32 and drawn service times, and the balance crate itself. Latencies \
+    contain 60 µs of way through NIC and PCIe. Percentiles are of all packets of all draws of \
+    addresses; the thesis made one draw.";
+
+/// Where service times are from.
+fn service_note(rows: &[LaslbRow]) -> &'static str {
+    if rows.iter().any(|row| row.service == "recorded") {
+        "Service times are drawn from those recorded of libndpi, scaled to 2.2 µs a packet on \
+            average, which is calibrated to the thesis' processor loads."
+    } else {
+        "Service times are a model that is calibrated to the thesis' processor loads (2.2 µs a \
+            packet on average), not recorded from a real function."
+    }
+}
 
 /// A section: what it shows, and what the thesis says.
 struct Chapter {
@@ -94,7 +104,12 @@ pub fn write_laslb(
     rows: &[LaslbRow],
 ) -> Result<Vec<PathBuf>, ReportError> {
     let goals = goals(rows);
-    let all = serde_json::json!({ "note": NOTE, "machine": machine, "goals": goals, "rows": rows });
+    let all = serde_json::json!({
+        "note": format!("{NOTE} {}", service_note(rows)),
+        "machine": machine,
+        "goals": goals,
+        "rows": rows,
+    });
     let mut files = vec![("laslb.json".to_owned(), serde_json::to_string_pretty(&all)? + "\n")];
     let mut drawn = Vec::new();
     for chapter in &CHAPTERS {
@@ -111,7 +126,8 @@ pub fn write_laslb(
 /// The goals and all rows for a terminal.
 #[must_use]
 pub fn laslb_text(rows: &[LaslbRow]) -> String {
-    let mut text = format!("{NOTE}\n\n{}", goal_table(&goals(rows)).text());
+    let goals = goal_table(&goals(rows)).text();
+    let mut text = format!("{NOTE} {}\n\n{goals}", service_note(rows));
     for chapter in &CHAPTERS {
         let own: Vec<&LaslbRow> = of(chapter, rows).collect();
         if !own.is_empty() {
@@ -236,7 +252,7 @@ fn page(
 ) -> String {
     let body = html! {
         h1 { "LASLB's experiments" }
-        p.note { (NOTE) }
+        p.note { (NOTE) " " (service_note(rows)) }
         (section("Goals", &goal_table(goals).html()))
         @for chapter in CHAPTERS.iter().filter(|chapter| of(chapter, rows).next().is_some()) {
             (section(&format!("{} {}", chapter.section, chapter.title), &html! {
