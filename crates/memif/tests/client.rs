@@ -1,6 +1,6 @@
 //! The server's side against clients of our own: good ones, dying ones, and such as write
 //! what can't be.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
