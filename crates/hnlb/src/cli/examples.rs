@@ -61,7 +61,7 @@ const EXAMPLES: &[&str] = &[
     "hnlb bench churn --quick",
     "hnlb bench workers --quick",
     "hnlb bench paper --quick --out results",
-    "hnlb bench compare --quick",
+    "hnlb bench compare --seconds 1 --rounds 3",
     "hnlb bench xenoflow --quick",
     "hnlb bench crypto --quick",
     "hnlb bench http --quick",
