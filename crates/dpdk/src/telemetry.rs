@@ -155,13 +155,15 @@ fn table(out: *mut sys::rte_tel_data, lines: &[(String, Value)]) -> c_int {
     let begun = unsafe { sys::rte_tel_data_start_dict(out) };
     for (name, value) in lines.iter().take(sys::RTE_TEL_MAX_DICT_ENTRIES as usize) {
         let name = words(&plain(name));
-        // SAFETY: `out` is as above, all texts are C strings, which DPDK copies. A line
-        // that DPDK does not take is missing, which no caller could mend.
+        // A line that DPDK does not take is missing, which no caller could mend.
         let _ = match value {
+            // SAFETY: `out` is as above, the name is a C string, which DPDK copies.
             Value::Number(value) => unsafe { sys::hnlb_tel_add(out, name.as_ptr(), *value) },
-            Value::Text(value) => unsafe {
-                sys::rte_tel_data_add_dict_string(out, name.as_ptr(), words(value).as_ptr())
-            },
+            Value::Text(value) => {
+                let value = words(value);
+                // SAFETY: `out` is as above, both texts are C strings, which DPDK copies.
+                unsafe { sys::rte_tel_data_add_dict_string(out, name.as_ptr(), value.as_ptr()) }
+            }
         };
     }
     begun
