@@ -1,7 +1,7 @@
 //! Records behind a handshake that was handed over.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+#[allow(clippy::indexing_slicing, reason = "tests may")]
 #[path = "support/handed_over.rs"]
-mod handed_over;
+mod support;
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 fn what_is_not_touched_is_opened_as_it_was() {
     // Records, a change of keys, records; in TLS 1.2 and 1.3.
     for version in [0, 1] {
-        handed_over::check(&[version, 0, 200, 1, 0, 3, 0, 2, 255, 3, 0, 0, 7]);
+        support::check(&[version, 0, 200, 1, 0, 3, 0, 2, 255, 3, 0, 0, 7]);
     }
 }
 
@@ -19,6 +19,6 @@ proptest! {
     fn nothing_but_the_clients_bytes_comes_out(
         steps in prop::collection::vec(any::<u8>(), 1..40),
     ) {
-        handed_over::check(&steps);
+        support::check(&steps);
     }
 }

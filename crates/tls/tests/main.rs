@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
 
 mod backends;
+mod handed_over;
 mod keys;
 mod pool;
 mod sessions;
