@@ -51,7 +51,7 @@ impl Codes {
     pub fn of(statuses: &[u16]) -> Self {
         let mut codes = Self::default();
         for place in statuses.iter().filter_map(|status| place(*status)) {
-            codes.0.iter_mut().nth(place).into_iter().for_each(|count| *count += 1);
+            codes.0.get_mut(place).into_iter().for_each(|count| *count += 1);
         }
         codes
     }
@@ -68,7 +68,7 @@ impl Codes {
         classes.iter_mut().zip(others).for_each(|(class, count)| *class = *count);
         for (code, count) in CODES.iter().zip(codes) {
             let class = usize::from(code / 100 - 1);
-            classes.iter_mut().nth(class).into_iter().for_each(|sum| *sum += *count);
+            classes.get_mut(class).into_iter().for_each(|sum| *sum += *count);
         }
         classes
     }
