@@ -20,11 +20,11 @@ pub struct Announce {
     pub table: u32,
     /// For how long a VIP must have been able to serve before it is announced.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "0s", "x-maximum" = "1h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "0s", "x-maximum" = "1h"))]
     pub settle: Duration,
     /// For how long HNLB serves on at its end, once the VIPs are withdrawn: as long as routers may need to use other ways.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "0s", "x-maximum" = "1h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "0s", "x-maximum" = "1h"))]
     pub leave: Duration,
     /// What BIRD is told.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,11 +61,11 @@ pub struct Bgp {
     pub router_id: Option<Ipv4Addr>,
     /// For how long a router keeps the routes of a load balancer that says nothing.
     #[serde(default = "Bgp::hold", with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "3s", "x-maximum" = "10m"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "3s", "x-maximum" = "10m"))]
     pub hold: Duration,
     /// The interval of BFD's packets, by which a router notices in three intervals that the load balancer is gone; without it there is no BFD.
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "10ms", "x-maximum" = "10s"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "10ms", "x-maximum" = "10s"))]
     pub bfd: Option<Duration>,
     /// A router. The VIPs of its address family are announced to it.
     #[serde(rename = "peer")]
@@ -128,7 +128,7 @@ pub struct Vrrp {
     pub priority: u8,
     /// How often the one that has the addresses says so; the others wait for about three intervals.
     #[serde(default = "Vrrp::interval", with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "10ms", "x-maximum" = "40s"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "10ms", "x-maximum" = "40s"))]
     pub interval: Duration,
     /// The addresses, on-link at the interface: gateways of routers towards the VIPs, and of backends.
     #[schemars(with = "Vec<text::InterfaceAddress>", length(min = 1))]

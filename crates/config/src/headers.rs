@@ -71,7 +71,7 @@ pub struct Sticky {
     pub same_site: SameSite,
     /// How long browsers keep the cookie; by default until they are closed.
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "8760h"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "8760h"))]
     pub max_age: Option<Duration>,
 }
 

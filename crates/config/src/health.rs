@@ -20,11 +20,11 @@ pub struct Health {
     pub port: Option<u16>,
     /// The time from the end of a probe to the begin of the next.
     #[serde(default = "interval", with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "50ms", "x-maximum" = "1h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "50ms", "x-maximum" = "1h"))]
     pub interval: Duration,
     /// The time after which a probe without an answer has failed.
     #[serde(default = "timeout", with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "10ms", "x-maximum" = "10m"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "10ms", "x-maximum" = "10m"))]
     pub timeout: Duration,
     /// The number of probes in a row that must pass before a backend that is down is up.
     #[serde(default = "rise")]
@@ -40,7 +40,7 @@ pub struct Health {
     pub jitter: u8,
     /// The time in which the weight of a backend that has come up rises to the configured one, in ten steps. Not for stateless services.
     #[serde(default, with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "0s", "x-maximum" = "24h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "0s", "x-maximum" = "24h"))]
     pub slow_start: Duration,
     /// What happens to the connections of a backend that goes down.
     #[serde(default = "on_down")]
@@ -92,14 +92,14 @@ pub struct Passive {
     pub timeouts: Option<u32>,
     /// How long a new connection may wait for its first answer, and how long a next hop may be unknown.
     #[serde(default = "timeout", with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "200ms", "x-maximum" = "1m"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "200ms", "x-maximum" = "1m"))]
     pub timeout: Duration,
     /// Whether a backend is down while its next hop, itself or a gateway, does not answer.
     #[serde(default = "next_hop")]
     pub next_hop: bool,
     /// How long a backend stays down at first after resets or timeouts. Each further time is twice as long as the last, up to 64 times this one, until the backend has served for as long as it was down.
     #[serde(default = "hold", with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "1h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "1h"))]
     pub hold: Duration,
     /// The part of the service's backends that resets and timeouts may have down at a time, in percent, rounded down to whole backends.
     #[serde(default = "most")]

@@ -74,7 +74,7 @@ pub struct Maintenance {
     pub content_type: String,
     /// After how long clients may ask again, as the field Retry-After says it in whole seconds.
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "24h"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "24h"))]
     pub retry_after: Option<Duration>,
     /// What the file has.
     #[serde(skip)]

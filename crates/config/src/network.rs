@@ -67,7 +67,7 @@ pub struct Neighbours {
     pub max: u32,
     /// How long a resolved address counts as valid before the neighbour is probed again.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "1h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "1h"))]
     pub refresh: Duration,
     /// Whether a resolved Ethernet address stays as long as the neighbour answers there, whatever other stations claim.
     pub pin: bool,

@@ -115,7 +115,7 @@ impl<'a> Reference<'a> {
 fn text(format: Option<&str>, schema: &Value) -> String {
     let bound = |key| schema.get(key).and_then(Value::as_str);
     match (format, bound("x-minimum"), bound("x-maximum")) {
-        (Some("duration"), Some(least), Some(most)) => format!("`\"{least}\"` to `\"{most}\"`"),
+        (Some("time-span"), Some(least), Some(most)) => format!("`\"{least}\"` to `\"{most}\"`"),
         (Some("ip"), ..) => "IP address".to_owned(),
         (Some("prefix"), ..) => "prefix".to_owned(),
         (Some("interface-address"), ..) => "IP address with prefix length".to_owned(),

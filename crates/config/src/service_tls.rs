@@ -37,7 +37,7 @@ pub struct ServiceTls {
     pub forward_client_certificate: bool,
     /// For how long browsers are told to ask for the host by HTTPS only, as the field Strict-Transport-Security says it (RFC 6797). A backend that sends the field itself is not contradicted. Only with the protocol `https`.
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "1s", "x-maximum" = "87600h"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "87600h"))]
     pub hsts: Option<Duration>,
     /// A certificate; at least one is needed.
     #[serde(rename = "certificate", default)]

@@ -18,23 +18,23 @@ pub struct Conntrack {
     pub connections_v6: u32,
     /// The idle time after which a TCP connection is removed while its handshake is incomplete. Timeouts of embryonic connections (`tcp_syn`, `udp_unanswered`) halve whenever the free half of the table has halved, down to 1 second.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "1h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_syn: Duration,
     /// The idle time after which an established TCP connection is removed.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "168h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "168h"))]
     pub tcp_established: Duration,
     /// The idle time after which a closed TCP connection (FIN in both directions, or RST) is removed. After a RST of an open connection, and after the FIN of a client whose answers go past the load balancer, it is 4 minutes while an eighth of the table is free.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "1h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_closing: Duration,
     /// The idle time after which a UDP flow is removed.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "24h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub udp: Duration,
     /// The idle time after which a UDP flow is removed whose server has not answered; at most `udp`.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "24h"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub udp_unanswered: Duration,
     /// How many connections of one service may be embryonic (the server has not answered, or the client has not gone on since), in percent of the table's free room; 0: no limit. With 100 a flood of one service takes half of an empty table. More of them are served by Maglev without state, or dropped if the mode is `fullnat`.
     #[schemars(range(min = 0, max = 1000))]
@@ -50,23 +50,23 @@ pub struct Conntrack {
 pub struct Timeouts {
     /// As `conntrack.tcp_syn`.
     #[serde(with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "1h"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_syn: Option<Duration>,
     /// As `conntrack.tcp_established`.
     #[serde(with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "168h"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "168h"))]
     pub tcp_established: Option<Duration>,
     /// As `conntrack.tcp_closing`.
     #[serde(with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "1h"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_closing: Option<Duration>,
     /// As `conntrack.udp`.
     #[serde(with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "24h"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub udp: Option<Duration>,
     /// As `conntrack.udp_unanswered`.
     #[serde(with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "duration", "x-minimum" = "100ms", "x-maximum" = "24h"))]
+    #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub udp_unanswered: Option<Duration>,
 }
 
@@ -128,7 +128,7 @@ pub struct Fragments {
     pub datagrams: u32,
     /// How long a worker waits for the missing fragments of a datagram.
     #[serde(with = "text::duration")]
-    #[schemars(with = "String", extend("format" = "duration", "x-minimum" = "10ms", "x-maximum" = "60s"))]
+    #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "10ms", "x-maximum" = "60s"))]
     pub timeout: Duration,
 }
 

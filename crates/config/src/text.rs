@@ -106,7 +106,7 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), BadText> {
     match format {
         "name" => check_name(text),
         "device" => check_device(text),
-        "duration" => parse_duration(text).map(drop).map_err(|e| BadText(e.to_string())),
+        "time-span" => parse_duration(text).map(drop).map_err(|e| BadText(e.to_string())),
         "port-range" => parse_port_range(text).map(drop),
         "status-range" => parse_status_range(text).map(drop),
         "mode" => parse_mode(text).map(drop),
@@ -146,7 +146,7 @@ pub(crate) fn example(format: &str) -> Option<&'static str> {
     Some(match format {
         "name" => "web",
         "device" => "0000:3b:00.0",
-        "duration" => "30s",
+        "time-span" => "30s",
         "port-range" => "1024-65535",
         "status-range" => "200-399",
         "mode" => "0660",
