@@ -25,6 +25,9 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// How long a client may take until it is connected: another can't be heard meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How many looks and messages a client has to hang up after it was told to.
+const LINGER_LOOKS: u32 = 20;
+
 /// There is no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
@@ -155,6 +158,7 @@ fn serve(listener: &OwnedFd, shared: &Shared, name: &str) {
             Err(reason) => {
                 // One that is gone already can't be told.
                 let _ = tell(&client, &Message::Disconnect { reason: reason.to_string() });
+                let_read(&client);
                 tracing::warn!("{name}: the client is disconnected: {reason}");
             }
         }
@@ -199,6 +203,16 @@ fn converse(client: &OwnedFd, shared: &Shared) -> Result<String, DisconnectReaso
         };
         if let Err(error) = tell(client, &answer) {
             return gone(error);
+        }
+    }
+}
+
+/// Lets a client read why it is disconnected: the kernel reports a reset in place of that
+/// if the socket is closed while it holds messages of the client.
+fn let_read(client: &OwnedFd) {
+    for _ in 0..LINGER_LOOKS {
+        if ready(client) && !matches!(hear(client), Ok(Some(_))) {
+            return;
         }
     }
 }
