@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrayvec::ArrayVec;
 use conntrack::{ConnId, Hit};
 use flow::{AdmissionPolicy, Direction, HopId, InterfaceId, PortId};
-use packet::HeapPacket;
+use packet::{HeapPacket, PacketBuf as _};
 use pipeline::{BURST, Outbox, Pipeline};
 use segments::{Segment, segment};
 use state::{Counter, Marked, Offload, QueueAction, Source};

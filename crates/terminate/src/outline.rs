@@ -55,7 +55,7 @@ impl Outline {
 
 /// A number of smoltcp's, which are signed.
 const fn number(of: i32) -> u32 {
-    of.cast_unsigned()
+    of as u32
 }
 
 /// Where TCP begins in a packet.
@@ -109,7 +109,7 @@ pub(crate) fn cut(packet: &mut Vec<u8>, most: usize) -> Option<Vec<u8>> {
 /// Changes the number of a segment of ours.
 pub(crate) fn renumber(packet: &mut [u8], sequence: u32) -> Option<()> {
     let at = start(packet)?;
-    let number = TcpSeqNumber(sequence.cast_signed());
+    let number = TcpSeqNumber(sequence as i32);
     TcpPacket::new_unchecked(packet.get_mut(at..)?).set_seq_number(number);
     seal(packet, at)
 }
@@ -128,8 +128,8 @@ pub(crate) fn acknowledgement(
         tcp.clear_flags();
         tcp.set_ack(true);
         tcp.set_header_len(TCP_HEADER as u8);
-        tcp.set_seq_number(TcpSeqNumber(sequence.cast_signed()));
-        tcp.set_ack_number(TcpSeqNumber(acknowledged.cast_signed()));
+        tcp.set_seq_number(TcpSeqNumber(sequence as i32));
+        tcp.set_ack_number(TcpSeqNumber(acknowledged as i32));
         tcp.set_window_len(window);
         tcp.set_urgent_at(0);
     }

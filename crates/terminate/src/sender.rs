@@ -84,7 +84,7 @@ pub(crate) struct Sender {
 
 impl std::fmt::Debug for Sender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let from = |at: u32| at.wrapping_sub(self.oldest).cast_signed();
+        let from = |at: u32| at.wrapping_sub(self.oldest) as i32;
         f.debug_struct("Sender")
             .field("window", &self.window)
             .field("phase", &self.phase)
@@ -279,7 +279,7 @@ impl Sender {
         }
         self.got.retain(|range| is_before(to, range.1));
         match self.phase {
-            Phase::Repair(until) if is_before(to, until) => return,
+            Phase::Repair(until) if is_before(to, until) => {}
             Phase::Repair(_) => self.phase = Phase::Open,
             Phase::Silence(until) => {
                 if !is_before(to, until) {

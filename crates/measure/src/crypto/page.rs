@@ -172,7 +172,7 @@ impl Outcome {
                 series: self.curves(What::Split, name, rate, |row| row.gbps),
                 ..Plot::default()
             };
-            let delays: [(&str, fn(&Row) -> f64); 3] = [
+            let delays: [(&str, Figure); 3] = [
                 ("p50", |row| row.p50_us),
                 ("p99", |row| row.p99_us),
                 ("p99.9", |row| row.p999_us),
@@ -191,6 +191,9 @@ impl Outcome {
         plots
     }
 }
+
+/// A figure of a row.
+type Figure = fn(&Row) -> f64;
 
 /// `text` in lower case, with a hyphen for each blank.
 fn file_name(text: &str) -> String {
