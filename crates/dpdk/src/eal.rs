@@ -222,7 +222,11 @@ fn arguments(config: &EalConfig, memory: &Memory) -> Result<Vec<String>, EalErro
     args.extend(["-m".to_owned(), config.memory_mb.to_string()]);
     match (memory, &config.file_prefix) {
         (Memory::Huge { .. }, Some(prefix)) => args.push(format!("--file-prefix={prefix}")),
-        (Memory::Huge { .. }, None) => args.push("--in-memory".to_owned()),
+        // A device over vhost-user passes on a file for each piece of memory, and may
+        // have eight: a page in a file of its own is a piece.
+        (Memory::Huge { .. }, None) => {
+            args.extend(["--in-memory", "--single-file-segments"].map(str::to_owned));
+        }
         // Ordinary pages are the legacy memory model, which --in-memory excludes;
         // this is the part of it that applies: nothing shared, no files.
         (Memory::Ordinary { .. }, _) => {
@@ -269,7 +273,9 @@ mod tests {
         let memory = Memory::Ordinary { megabytes: 512, free: None };
         let args = arguments(&EalConfig::default(), &memory).unwrap();
         let huge = arguments(&EalConfig::default(), &Memory::Huge { megabytes: 512 }).unwrap();
-        assert!(huge.contains(&"--in-memory".to_owned()), "{huge:?}");
+        for wanted in ["--in-memory", "--single-file-segments"] {
+            assert!(huge.iter().any(|arg| arg == wanted), "{wanted} in {huge:?}");
+        }
         for wanted in ["--no-shconf", "--no-huge", "--no-pci", "--no-telemetry"] {
             assert!(args.iter().any(|arg| arg == wanted), "{wanted} in {args:?}");
         }
