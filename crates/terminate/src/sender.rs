@@ -75,7 +75,10 @@ pub(crate) struct Sender {
     /// Ranges behind `oldest` that the peer has got, in order.
     got: Vec<(u32, u32)>,
     held: VecDeque<Held>,
-    /// The last packet of the peer's, the number behind it, and its window.
+    /// Our SYN, until it is answered or was sent a second time at once.
+    syn: Option<Vec<u8>>,
+    /// The last packet of the peer's, the number behind it, and its window; empty before it
+    /// has acknowledged our SYN.
     peer: Vec<u8>,
     peer_next: u32,
     peer_window: u16,
@@ -122,6 +125,7 @@ impl Sender {
             timer: Timer::default(),
             got: Vec::new(),
             held: VecDeque::new(),
+            syn: None,
             peer: Vec::new(),
             peer_next: 0,
             peer_window: 0,
@@ -225,6 +229,7 @@ impl Sender {
     fn meet(&mut self, packet: &[u8], seen: &Outline) {
         let taken = seen.data + u32::from(seen.opens) + u32::from(seen.ends);
         let next = seen.sequence.wrapping_add(taken);
+        self.syn = None;
         if self.peer.is_empty() {
             let front = headers(packet).unwrap_or(0);
             self.peer = packet.get(..front).unwrap_or_default().to_vec();
@@ -324,6 +329,10 @@ impl Sender {
             self.held.clear();
             self.got.clear();
             self.has_opened = true;
+            self.syn = made.acknowledged.is_none().then(|| packet.clone());
+        }
+        if made.resets && self.has_opened && self.peer.is_empty() {
+            return self.refuse(packet, made.sequence, out);
         }
         if made.resets && self.has_opened && is_before(self.sent, made.sequence) {
             // The peer believes no reset behind data that it lacks (RFC 5961 section 3).
@@ -341,6 +350,18 @@ impl Sender {
         }
         self.made = end;
         self.hold(packet, made.sequence);
+    }
+
+    /// Sends a reset before the peer has acknowledged our SYN. If it has acknowledged another
+    /// number, it still has an earlier connection between the same ends, in TIME-WAIT most
+    /// often, and the reset ends that: it has the peer's number and no other. The SYN follows
+    /// at once, as Linux sends it, instead of a second later.
+    fn refuse(&mut self, packet: Vec<u8>, sequence: u32, out: &mut VecDeque<Vec<u8>>) {
+        let is_ours = self.sent.wrapping_sub(sequence) <= 1;
+        out.push_back(packet);
+        if !is_ours {
+            out.extend(self.syn.take());
+        }
     }
 
     /// Puts a packet, or what it is cut into, behind those that wait.
