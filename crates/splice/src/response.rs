@@ -2,12 +2,17 @@
 //!
 //! Nothing is kept but the present line, as far as it can matter, and the requests that
 //! have no response yet.
+mod fields;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
 use arrayvec::ArrayVec;
 
+use self::fields::Fields;
+pub use self::waiting::MAX_WAITING;
+use self::waiting::Waiting;
 use crate::framing::Chunked;
-
-/// Requests of a connection that wait for their responses, at most.
-pub const MAX_WAITING: u32 = 32;
 
 /// Bytes of a field that says how long a response is, at most.
 const LINE: usize = 128;
@@ -102,18 +107,6 @@ pub(crate) enum Heard {
     Whole(Whole),
 }
 
-/// Requests without a response, the first in the lowest bit.
-#[derive(Clone, Copy, Debug, Default)]
-struct Waiting {
-    count: u32,
-    heads: u32,
-    upgrades: u32,
-    sticks: u32,
-    /// When they were sent: a ring, in which the first one's is at `first`.
-    at_ms: [u32; MAX_WAITING as usize],
-    first: u32,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -126,32 +119,12 @@ enum State {
     All,
 }
 
-/// What the header has said so far.
-#[derive(Clone, Copy, Debug, Default)]
-struct Fields {
-    minor: u8,
-    status: u16,
-    length: Option<u64>,
-    chunked: bool,
-    close: bool,
-    keep_alive: bool,
-}
-
 impl Responses {
     /// Notes a request. `false`: too many wait already, and this one has to.
     pub fn ask(&mut self, asked: Asked) -> bool {
-        let waiting = &mut self.waiting;
-        if waiting.count >= MAX_WAITING {
+        if !self.waiting.push(asked) {
             return false;
         }
-        waiting.heads |= u32::from(asked.head) << waiting.count;
-        waiting.upgrades |= u32::from(asked.upgrades) << waiting.count;
-        waiting.sticks |= u32::from(asked.sticks) << waiting.count;
-        let place = waiting.place(waiting.count);
-        if let Some(at_ms) = waiting.at_ms.get_mut(place) {
-            *at_ms = asked.at_ms;
-        }
-        waiting.count += 1;
         self.asked = self.asked.wrapping_add(1);
         true
     }
@@ -159,20 +132,20 @@ impl Responses {
     /// Whether no more requests can be noted.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.waiting.count >= MAX_WAITING
+        self.waiting.is_full()
     }
 
     /// Whether every request has its whole response.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.waiting.count == 0 && self.state == State::StatusLine && self.header == 0
+        self.waiting.count() == 0 && self.state == State::StatusLine && self.header == 0
     }
 
     /// How many bytes of a body are still to be [gone over](Self::skip), if nothing else can
     /// come before another request.
     pub(crate) fn rest(&self) -> Option<u64> {
         match self.state {
-            _ if self.waiting.count > 0 => None,
+            _ if self.waiting.count() > 0 => None,
             State::Body(left) => Some(left),
             State::StatusLine if self.header == 0 => Some(0),
             _ => None,
@@ -188,7 +161,7 @@ impl Responses {
     /// Whether the first request without a whole response has got nothing yet.
     #[must_use]
     pub const fn waits(&self) -> bool {
-        self.waiting.count > 0
+        self.waiting.count() > 0
     }
 
     /// The place of the last request that was noted.
@@ -297,7 +270,7 @@ impl Responses {
 
     /// Counts bytes of a header, of which `len` have come.
     const fn count(&mut self, len: usize) -> Result<(), BadResponse> {
-        if self.header == 0 && self.waiting.count == 0 {
+        if self.header == 0 && self.waiting.count() == 0 {
             return Err(BadResponse::NotAsked);
         }
         self.header = self.header.saturating_add(len as u32);
@@ -368,7 +341,7 @@ impl Responses {
 
     fn header_ends(&mut self) -> Result<Head, BadResponse> {
         let Fields { minor, status, length, chunked, close, keep_alive } = self.fields;
-        let asked = self.waiting.asked();
+        let asked = self.waiting.first();
         let Asked { head: is_head, upgrades, .. } = asked;
         if chunked && (length.is_some() || minor == 0) {
             return Err(BadResponse::Length);
@@ -398,190 +371,6 @@ impl Responses {
         let bytes = u64::from(self.header) + std::mem::take(&mut self.body);
         self.whole = Some(Whole { number: self.ended, bytes });
         (self.header, self.ended) = (0, self.ended.wrapping_add(1));
-        let waiting = &mut self.waiting;
-        waiting.count = waiting.count.saturating_sub(1);
-        waiting.first = (waiting.first + 1) % MAX_WAITING;
-        for bits in [&mut waiting.heads, &mut waiting.upgrades, &mut waiting.sticks] {
-            *bits >>= 1;
-        }
-    }
-}
-
-impl Waiting {
-    /// The place of a request's time, by its number from the first one.
-    const fn place(&self, number: u32) -> usize {
-        ((self.first + number) % MAX_WAITING) as usize
-    }
-
-    /// The first one.
-    fn asked(&self) -> Asked {
-        let [head, upgrades, sticks] =
-            [self.heads, self.upgrades, self.sticks].map(|bits| bits & 1 == 1);
-        let at_ms = self.at_ms.get(self.place(0)).copied().unwrap_or_default();
-        Asked { head, upgrades, sticks, at_ms }
-    }
-}
-
-impl Fields {
-    /// A line of the header; `is_whole`: nothing of it was left out.
-    fn take(&mut self, line: &[u8], is_whole: bool) -> Result<(), BadResponse> {
-        let colon = line.iter().position(|byte| *byte == b':');
-        let Some((name, value)) = colon.and_then(|colon| line.split_at_checked(colon)) else {
-            // The name may be longer than what is kept of the line.
-            return if is_whole { Err(BadResponse::Field) } else { Ok(()) };
-        };
-        if name.is_empty() || !name.iter().all(|byte| crate::request::is_token(*byte)) {
-            return Err(BadResponse::Field);
-        }
-        let value = value.get(1..).unwrap_or_default().trim_ascii();
-        let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
-        if ["content-length", "transfer-encoding", "connection"].into_iter().all(|own| !is(own)) {
-            return Ok(());
-        }
-        if !is_whole {
-            return Err(BadResponse::TooLong);
-        }
-        if is("content-length") {
-            let length = crate::request::decimal(value).filter(|length| *length < 1 << 53);
-            if self.length.is_some() || length.is_none() {
-                return Err(BadResponse::Length);
-            }
-            self.length = length;
-        } else if is("transfer-encoding") {
-            if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(BadResponse::Chunks);
-            }
-            self.chunked = true;
-        } else {
-            for token in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                self.close |= token.eq_ignore_ascii_case(b"close");
-                self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
-            }
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// A response, whether it answers HEAD, and whether it is an interim one.
-    fn response(kind: u8, size: usize, head: bool) -> (Vec<u8>, bool) {
-        let body = vec![b'\n'; size];
-        let text = match kind % 5 {
-            0 => format!("HTTP/1.1 200 OK\r\nA: b\r\ncontent-length:  {size} \r\n\r\n"),
-            1 => "HTTP/1.1 200\r\nTransfer-Encoding: Chunked\r\n\r\n".to_owned(),
-            2 => format!("HTTP/1.1 304 Not Modified\r\nContent-Length: {size}\r\n\r\n"),
-            3 => "HTTP/1.1 204 No\r\n\r\n".to_owned(),
-            _ => format!("HTTP/1.1 103 Early\r\nLink: {}\r\n\r\n", "x".repeat(size)),
-        };
-        let mut bytes = text.into_bytes();
-        match kind % 5 {
-            0 if !head => bytes.extend(body),
-            1 if !head => {
-                for chunk in body.chunks(7) {
-                    bytes.extend(format!("{:x}\r\n", chunk.len()).bytes());
-                    bytes.extend(chunk);
-                    bytes.extend(b"\r\n");
-                }
-                bytes.extend(b"0\r\n\r\n");
-            }
-            _ => {}
-        }
-        (bytes, kind % 5 == 4)
-    }
-
-    proptest! {
-        #[test]
-        fn responses_end_where_they_were_made_to_end(
-            kinds in prop::collection::vec((any::<u8>(), 0_usize..300, any::<bool>()), 1..9),
-            cut in 1_usize..50,
-        ) {
-            let (mut stream, mut ends) = (Vec::new(), Vec::new());
-            let mut responses = Responses::default();
-            for (kind, size, head) in kinds {
-                let (bytes, interim) = response(kind, size, head);
-                stream.extend(bytes);
-                if interim {
-                    stream.extend(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-                }
-                let asked = responses.ask(Asked { head, ..Asked::default() });
-                prop_assert!(asked);
-                ends.push(stream.len());
-            }
-            let mut read = 0;
-            for piece in stream.chunks(cut) {
-                prop_assert!(!responses.is_idle());
-                responses.read(piece, |_| ()).unwrap();
-                read += piece.len();
-                let whole = ends.iter().filter(|end| **end <= read).count();
-                prop_assert_eq!(responses.waiting.count as usize, ends.len() - whole);
-            }
-            prop_assert!(responses.is_idle());
-            prop_assert_eq!(responses.read(b"H", |_| ()), Err(BadResponse::NotAsked));
-        }
-
-        #[test]
-        fn skipping_a_body_is_as_good_as_reading_it(size in 1_u32..2_000, skipped in 0_u32..3_000) {
-            let header = format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n");
-            let mut responses = Responses::default();
-            responses.ask(Asked::default());
-            responses.read(header.as_bytes(), |_| ()).unwrap();
-            let passed = responses.skip(skipped);
-            prop_assert_eq!(passed, skipped.min(size));
-            responses.read(&vec![b'x'; (size - passed) as usize], |_| ()).unwrap();
-            prop_assert!(responses.is_idle());
-        }
-    }
-
-    #[test]
-    fn what_could_be_read_in_two_ways_is_refused_by_name() {
-        let long = format!("Content-Length: {}1\r\n", "0".repeat(200));
-        for (text, why) in [
-            ("HTTP/2 200\r\n", BadResponse::StatusLine),
-            ("HTTP/1.1 20\r\n", BadResponse::StatusLine),
-            ("HTTP/1.1 2000 OK\r\n", BadResponse::StatusLine),
-            ("HTTP/1.1 999 OK\r\n", BadResponse::StatusLine),
-            ("\r\nHTTP/1.1 200 OK\r\n", BadResponse::StatusLine),
-            ("HTTP/1.1 200 OK\n", BadResponse::Field),
-            ("HTTP/1.1 200 OK\r\nA: b\rc\r\n", BadResponse::Field),
-            ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n", BadResponse::Field),
-            ("HTTP/1.1 200 OK\r\nA : b\r\n", BadResponse::Field),
-            ("HTTP/1.1 200 OK\r\nA\r\n", BadResponse::Field),
-            ("HTTP/1.1 200 OK\r\nContent-Length: +1\r\n", BadResponse::Length),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n", BadResponse::Length),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n", BadResponse::Length),
-            (
-                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-                BadResponse::Length,
-            ),
-            ("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", BadResponse::Length),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n", BadResponse::Chunks),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx", BadResponse::Chunks),
-            ("HTTP/1.1 101 Switching\r\n\r\n", BadResponse::NotUpgraded),
-            (&format!("HTTP/1.1 200 OK\r\n{long}"), BadResponse::TooLong),
-        ] {
-            let mut responses = Responses::default();
-            responses.ask(Asked::default());
-            assert_eq!(responses.read(text.as_bytes(), |_| ()), Err(why), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn bytes_until_the_end_are_no_responses() {
-        for text in [
-            "HTTP/1.1 200 OK\r\n\r\n",
-            "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx",
-            "HTTP/1.1 200 OK\r\nConnection: a, Close\r\nContent-Length: 0\r\n\r\n",
-            "HTTP/1.1 101 Switching Protocols\r\n\r\n",
-        ] {
-            let mut responses = Responses::default();
-            responses.ask(Asked { head: false, upgrades: true, ..Asked::default() });
-            responses.read(text.as_bytes(), |_| ()).unwrap();
-            assert!(responses.is_all(), "{text:?}");
-            assert_eq!(responses.read(b"anything", |_| ()), Ok(()));
-        }
+        self.waiting.pop();
     }
 }
