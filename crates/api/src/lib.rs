@@ -7,6 +7,7 @@
 //! flowing, and another process takes its place.
 #![forbid(unsafe_code)]
 
+mod bodies;
 mod client;
 #[cfg(test)]
 mod contract;
@@ -17,7 +18,9 @@ mod error;
 mod events;
 mod extract;
 mod gate;
+mod handlers;
 mod metrics;
+mod nic_metrics;
 mod open_metrics;
 mod openapi;
 mod origin;
@@ -36,12 +39,13 @@ mod socket;
 mod socket_file;
 mod tokens;
 mod traffic_metrics;
+mod worker_metrics;
 
+pub use bodies::{BackendBody, ReloadBody, WeightBody};
 pub use client::Client;
 pub use credentials::{CredentialsError, check};
 pub use error::{AskError, SocketError};
 pub use events::{Event, EventKind};
-pub use routes::{BackendBody, ReloadBody, WeightBody};
 pub use save::Saved;
 pub use server::{Settings, serve};
 pub use socket::Socket;

@@ -1,4 +1,5 @@
 //! Text in the format OpenMetrics 1.0.
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The media type of the format.
@@ -53,6 +54,20 @@ impl OpenMetrics {
         escape(text, help);
         text.push('\n');
         Family { text, name, suffix }
+    }
+
+    /// A family with a sample of each counter, whose name is the label's value.
+    pub(crate) fn by_name(
+        &mut self,
+        family: (&'static str, Kind),
+        label: &str,
+        help: &str,
+        counters: &BTreeMap<String, u64>,
+    ) {
+        let mut family = self.family(family, None, help);
+        for (name, value) in counters {
+            family.sample(&[(label, name)], *value as f64);
+        }
     }
 
     /// The whole text.
