@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessLog {
-    /// The file: an absolute path. A file that is moved away, as logrotate does it, gets a new one in its place within a second.
+    /// The absolute path of the log file. When the file is moved away, as logrotate does, HNLB opens a new one within a second.
     pub file: PathBuf,
-    /// Of so many requests that a worker sees, one is logged; 1: every request.
+    /// One in this many requests that a worker sees is logged; 1: every request.
     #[serde(default = "every")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub sample: u32,

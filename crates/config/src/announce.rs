@@ -12,24 +12,24 @@ use crate::{Config, text};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Announce {
-    /// The kernel's interface that the routes lead over. HNLB makes it; it is up while a VIP is announced, and goes with the process.
+    /// The kernel interface that the routes point to. HNLB creates it; it is up while a VIP is announced, and disappears with the process.
     #[schemars(extend("format" = "kernel-interface"))]
     pub device: String,
     /// The kernel's routing table with the routes. No other program should use it.
     #[schemars(range(min = 256, max = 4_294_967_295u32))]
     pub table: u32,
-    /// For how long a VIP must have been able to serve before it is announced.
+    /// How long a VIP must have been able to serve before it is announced.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "0s", "x-maximum" = "1h"))]
     pub settle: Duration,
-    /// For how long HNLB serves on at its end, once the VIPs are withdrawn: as long as routers may need to use other ways.
+    /// How long HNLB keeps serving at shutdown after it has withdrawn the VIPs: the time that routers may need to switch to other paths.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "0s", "x-maximum" = "1h"))]
     pub leave: Duration,
-    /// What BIRD is told.
+    /// Settings for BIRD.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bgp: Option<Bgp>,
-    /// What keepalived is told.
+    /// Settings for keepalived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vrrp: Option<Vrrp>,
 }
@@ -51,19 +51,19 @@ impl Default for Announce {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bgp {
-    /// The number of the load balancer's own autonomous system.
+    /// The load balancer's own AS number.
     #[serde(rename = "as")]
     #[schemars(range(min = 1, max = 4_294_967_294u32))]
     pub asn: u32,
-    /// The load balancer's number among routers; by default the first IPv4 address of its interfaces.
+    /// The load balancer's BGP router ID; by default the first IPv4 address of its interfaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "ip"))]
     pub router_id: Option<Ipv4Addr>,
-    /// For how long a router keeps the routes of a load balancer that says nothing.
+    /// How long a router keeps the routes of a load balancer that has gone silent.
     #[serde(default = "Bgp::hold", with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "3s", "x-maximum" = "10m"))]
     pub hold: Duration,
-    /// The interval of BFD's packets, by which a router notices in three intervals that the load balancer is gone; without it there is no BFD.
+    /// The interval of BFD packets; a router notices after three intervals that the load balancer is gone. Without it there is no BFD.
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "10ms", "x-maximum" = "10s"))]
     pub bfd: Option<Duration>,
@@ -98,15 +98,15 @@ pub struct BgpPeer {
     /// Its address.
     #[schemars(with = "String", extend("format" = "ip"))]
     pub address: IpAddr,
-    /// The number of its autonomous system.
+    /// Its AS number.
     #[serde(rename = "as")]
     #[schemars(range(min = 1, max = 4_294_967_294u32))]
     pub asn: u32,
-    /// The secret of the session (RFC 2385), without quotation marks, backslashes and control characters.
+    /// The TCP MD5 password of the session (RFC 2385), without quotation marks, backslashes and control characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 80))]
     pub password: Option<String>,
-    /// How many hops away it may be; by default it must be on-link.
+    /// How many hops away the router may be; by default it must be on-link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub multihop: Option<u8>,
@@ -116,21 +116,21 @@ pub struct BgpPeer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Vrrp {
-    /// The `kernel` of the interface over which the load balancers hear each other, and which gets the addresses.
+    /// The `kernel` name of the interface on which the load balancers exchange VRRP and which gets the addresses.
     #[schemars(extend("format" = "kernel-interface"))]
     pub interface: String,
-    /// The number of the virtual router, the same on all its load balancers and used by nobody else on the link.
+    /// The virtual router ID, the same on all its load balancers and used by no other router on the link.
     #[schemars(range(min = 1, max = 255))]
     pub id: u8,
     /// The load balancer with the highest priority gets the addresses.
     #[serde(default = "Vrrp::priority")]
     #[schemars(range(min = 1, max = 254))]
     pub priority: u8,
-    /// How often the one that has the addresses says so; the others wait for about three intervals.
+    /// How often the load balancer that has the addresses advertises; the others take over after about three intervals.
     #[serde(default = "Vrrp::interval", with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "10ms", "x-maximum" = "40s"))]
     pub interval: Duration,
-    /// The addresses, on-link at the interface: gateways of routers towards the VIPs, and of backends.
+    /// The addresses, on-link at the interface: the next hop of routers towards the VIPs, and the gateway of backends.
     #[schemars(with = "Vec<text::InterfaceAddress>", length(min = 1))]
     pub addresses: Vec<IpNet>,
 }

@@ -3,19 +3,19 @@ use flow::Refuse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What HNLB answers to packets that go no further.
+/// What HNLB answers to packets that it does not forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Answers {
-    /// The answer to packets for a port of a VIP that no service has.
+    /// The answer to packets for a port of a VIP that no service uses.
     pub closed_ports: Refuse,
-    /// The number of ICMP errors and RSTs that each worker may send in a second. What would exceed it is dropped and counted as `icmp_limited`.
+    /// The number of ICMP errors and RSTs that each worker may send per second. A packet whose answer would exceed it is dropped and counted as `icmp_limited`.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub per_second: u32,
-    /// The number of echo requests that each worker answers in a second. What would exceed it is dropped and counted as `echo_limited`.
+    /// The number of echo requests that each worker answers per second. Requests beyond it are dropped and counted as `echo_limited`.
     #[schemars(range(min = 0, max = 10_000_000))]
     pub echoes_per_second: u32,
-    /// The number of packets that each worker may give to the kernel in a second, over all interfaces with `kernel`. What would exceed it is dropped and counted as `to_kernel_limited`.
+    /// The number of packets that each worker may hand to the kernel per second, over all interfaces with `kernel`. Packets beyond it are dropped and counted as `to_kernel_limited`.
     #[schemars(range(min = 0, max = 10_000_000))]
     pub to_kernel_per_second: u32,
 }

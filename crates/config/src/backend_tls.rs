@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackendTls {
-    /// The authorities that have signed the backends' certificates, as PEM.
+    /// The CAs that have signed the backends' certificates, as PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// The fingerprints of the certificates that backends may have, as `openssl x509 -noout -fingerprint -sha256` prints them behind the `=`: 64 hexadecimal digits, with or without colons. With `ca` both must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<String>,
-    /// The name that backends are asked for (SNI), and that their certificates must be for; by default a backend's address.
+    /// The server name that HNLB sends to backends (SNI) and that their certificates must carry; by default a backend's address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }

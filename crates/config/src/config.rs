@@ -19,7 +19,7 @@ use crate::{
 pub struct Config {
     /// DPDK's environment abstraction layer: memory and arguments.
     pub eal: Eal,
-    /// A device that packets come from and go to. At least one is needed.
+    /// A device that receives and sends packets. At least one is needed.
     #[serde(rename = "port")]
     pub ports: Vec<Port>,
     /// A layer-3 interface on a port: its addresses and VLAN. At least one is needed.
@@ -28,7 +28,7 @@ pub struct Config {
     /// A route to addresses that are not on-link; the longest prefix wins.
     #[serde(rename = "route")]
     pub routes: Vec<Route>,
-    /// A neighbour with a fixed Ethernet address, which is not resolved.
+    /// A neighbour with a fixed Ethernet address, which HNLB does not resolve.
     #[serde(rename = "neighbour")]
     pub static_neighbours: Vec<Neighbour>,
     /// The worker cores and how they poll.
@@ -39,7 +39,7 @@ pub struct Config {
     pub fragments: Fragments,
     /// Offload of connections into the match table of the NIC.
     pub offload: Offload,
-    /// What HNLB answers to packets that go no further.
+    /// What HNLB answers to packets that it does not forward.
     pub answers: Answers,
     /// The neighbour table (ARP and NDP).
     pub neighbours: Neighbours,
@@ -49,16 +49,16 @@ pub struct Config {
     /// A virtual address and the backends behind it.
     #[serde(rename = "service")]
     pub services: Vec<Service>,
-    /// Where a running load balancer is asked, and told what to change.
+    /// The socket through which a running load balancer is queried and changed.
     pub status: Status,
-    /// The control API over TCP with TLS, and the names that it answers to.
+    /// The control API over TCP with TLS, and the host names that it accepts.
     pub api: Api,
-    /// What load balancers that serve the same VIPs have in common.
+    /// Settings that load balancers serving the same VIPs share.
     pub fleet: Fleet,
-    /// Lines about requests; without it nothing is logged of them.
+    /// A log line per request; without this table HNLB logs no requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access_log: Option<AccessLog>,
-    /// How routers learn of the VIPs; without it they are told by hand.
+    /// How routers learn of the VIPs; without it their routes are configured by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub announce: Option<Announce>,
 }

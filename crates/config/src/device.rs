@@ -14,9 +14,9 @@ pub struct Eal {
     pub memory_mb: u32,
     /// Whether that memory is taken from huge pages.
     pub huge_pages: HugePages,
-    /// Whether the status is served at DPDK's telemetry socket, too, where root alone may ask.
+    /// Whether DPDK's telemetry socket, which only root may use, serves the status as well.
     pub telemetry: bool,
-    /// Further EAL arguments, one per string, as `["--file-prefix=lb1"]`.
+    /// Further EAL arguments, one per string, such as `["--file-prefix=lb1"]`.
     pub args: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct Port {
     /// Its name, by which interfaces refer to it; at most 32 letters, digits, `_`, `-` and `.`.
     #[schemars(extend("format" = "name"))]
     pub name: String,
-    /// The DPDK device: a PCI address, as `0000:3b:00.0`, or a virtual device with its arguments, as `net_af_packet0,iface=eth1`; or `xdp:eth1`, an interface of the kernel whose XDP program is the match table.
+    /// The DPDK device: a PCI address, such as `0000:3b:00.0`, or a virtual device with its arguments, such as `net_af_packet0,iface=eth1`; or `xdp:eth1`, a kernel interface whose XDP program is the match table.
     #[schemars(extend("format" = "device"))]
     pub device: String,
     /// The largest IP packet, in bytes; at least 1280 if an interface of the port has an IPv6 address.
@@ -85,11 +85,11 @@ const fn descriptors() -> u16 {
 pub struct Nic {
     /// The card whose limits and quirks the emulated NIC has.
     pub profile: CardProfile,
-    /// Entries of the match table, as many as the card of the profile can have; by default as the profile says. A NAT connection takes two.
+    /// Entries of the match table, at most as many as the card of the profile can have; by default as the profile says. A NAT connection takes two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4_194_304))]
     pub capacity: Option<u32>,
-    /// Receive queues towards the workers, as many as the card of the profile can have.
+    /// Receive queues towards the workers, at most as many as the card of the profile can have.
     #[serde(default = "queues")]
     #[schemars(range(min = 1, max = 256))]
     pub queues: u16,

@@ -5,7 +5,7 @@ use service::Key128;
 
 use crate::text;
 
-/// What load balancers that serve the same VIPs have in common.
+/// Settings that load balancers serving the same VIPs share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fleet {

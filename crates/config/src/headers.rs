@@ -14,13 +14,13 @@ use crate::text;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Headers {
-    /// Fields that take the place of all with the same name, as `X-Frame-Options: DENY`.
+    /// Fields that replace all fields with the same name, such as `X-Frame-Options: DENY`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// Fields that come beside those with the same name, as `Vary: Origin`.
+    /// Fields that are added to those with the same name, such as `Vary: Origin`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// Names of fields that are left out, as `Server`.
+    /// Names of fields that are removed, such as `Server`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
 }
@@ -50,14 +50,14 @@ pub struct Sticky {
     /// The cookie's name.
     #[serde(default = "name")]
     pub cookie: String,
-    /// The key that the cookie's values are made with: 32 hexadecimal digits, as `openssl rand -hex 16` prints them. Load balancers with the same key and backends make the same cookies; with another key clients get another backend.
+    /// The key from which the cookie's values are made: 32 hexadecimal digits, as `openssl rand -hex 16` prints them. Load balancers with the same key and backends make the same cookies; after a change of the key, clients get another backend.
     #[serde(with = "text::plain")]
     #[schemars(extend("format" = "key"), with = "String")]
     pub key: Key128,
     /// The path below which browsers send the cookie.
     #[serde(default = "root")]
     pub path: String,
-    /// The domain to whose hosts browsers send the cookie; by default only the host that set it.
+    /// The domain whose hosts browsers send the cookie to; by default only the host that set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
     /// Whether the cookie is kept from scripts.
@@ -66,7 +66,7 @@ pub struct Sticky {
     /// Whether browsers send the cookie over TLS only.
     #[serde(default)]
     pub secure: bool,
-    /// With which requests that come from other sites browsers send the cookie.
+    /// With which cross-site requests browsers send the cookie.
     #[serde(default)]
     pub same_site: SameSite,
     /// How long browsers keep the cookie; by default until they are closed.

@@ -12,13 +12,13 @@ use crate::text;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Health {
-    /// What a probe asks.
+    /// What a probe sends.
     pub check: Check,
     /// The port that probes go to; by default the backend's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<u16>,
-    /// The time from the end of a probe to the begin of the next.
+    /// The time from the end of a probe to the start of the next.
     #[serde(default = "interval", with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "50ms", "x-maximum" = "1h"))]
     pub interval: Duration,
@@ -26,11 +26,11 @@ pub struct Health {
     #[serde(default = "timeout", with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "10ms", "x-maximum" = "10m"))]
     pub timeout: Duration,
-    /// The number of probes in a row that must pass before a backend that is down is up.
+    /// The number of probes in a row that must pass before a backend that is down counts as up.
     #[serde(default = "rise")]
     #[schemars(range(min = 1, max = 1000))]
     pub rise: u32,
-    /// The number of probes in a row that must fail before a backend that is up is down. The first probe after the start decides alone. The longest time from a failure to that point is `fall` times the sum of `timeout` and `interval` with its jitter.
+    /// The number of probes in a row that must fail before a backend that is up counts as down. The first probe after start-up decides alone. The longest time from a failure to that point is `fall` times the sum of `timeout` and `interval` with its jitter.
     #[serde(default = "fall")]
     #[schemars(range(min = 1, max = 1000))]
     pub fall: u32,
@@ -54,23 +54,23 @@ pub struct Health {
     /// The header `Host` of the request, and the server's name in TLS; by default the backend's address and port. Only with the checks `http` and `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Further headers of the request, as `["x-probe: hnlb"]`. Only with the checks `http` and `https`.
+    /// Further headers of the request, such as `["x-probe: hnlb"]`. Only with the checks `http` and `https`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
-    /// The status codes that pass, as `"200"` or `"200-299"`; by default `"200-399"`. Only with the checks `http` and `https`.
+    /// The status codes that pass, such as `"200"` or `"200-299"`; by default `"200-399"`. Only with the checks `http` and `https`.
     #[serde(default, with = "text::status_range", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "status-range"))]
     pub status: Option<RangeInclusive<u16>>,
-    /// Text that the first 64 KiB of the answer's body must have. Only with the checks `http` and `https`.
+    /// Text that the first 64 KiB of the response body must contain. Only with the checks `http` and `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The name that is asked for; needed with the check `dns`, and only then.
+    /// The name in the query; needed with the check `dns`, and only then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The service in the request, at most 127 bytes; by default the whole server. Only with the check `grpc`.
+    /// The service named in the request, at most 127 bytes; by default the whole server. Only with the check `grpc`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc_service: Option<String>,
-    /// Signals that workers see in the packets of clients' connections, beside probes. Without this table they count only with the check `passive`.
+    /// Signals that workers see in the packets of clients' connections, in addition to probes. Without this table they count only with the check `passive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passive: Option<Passive>,
     /// The program and its arguments; needed with the check `command`, and only then. `HNLB_SERVICE`, `HNLB_ADDRESS` and `HNLB_PORT` in its environment name the backend.
@@ -86,7 +86,7 @@ pub struct Passive {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub resets: Option<u32>,
-    /// The number of new connections in a row that had no answer within `timeout`, while none was answered. By default 5 with TCP and 0 with UDP.
+    /// The number of new connections in a row that got no answer within `timeout`, with none answered in between. By default 5 with TCP and 0 with UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub timeouts: Option<u32>,
@@ -97,11 +97,11 @@ pub struct Passive {
     /// Whether a backend is down while its next hop, itself or a gateway, does not answer.
     #[serde(default = "next_hop")]
     pub next_hop: bool,
-    /// How long a backend stays down at first after resets or timeouts. Each further time is twice as long as the last, up to 64 times this one, until the backend has served for as long as it was down.
+    /// How long a backend stays down at first after resets or timeouts. Each further period is twice as long as the last, up to 64 times the first, until the backend has served for as long as it was down.
     #[serde(default = "hold", with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "1h"))]
     pub hold: Duration,
-    /// The part of the service's backends that resets and timeouts may have down at a time, in percent, rounded down to whole backends.
+    /// The share of the service's backends that resets and timeouts may take down at a time, in percent, rounded down to whole backends.
     #[serde(default = "most")]
     #[schemars(range(min = 0, max = 100))]
     pub most: u8,

@@ -19,23 +19,23 @@ pub struct HttpRoute {
     /// The beginning of the path, in whole segments: `/api` matches `/api` and `/api/users`, and not `/apis`. The path is compared as the client wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// A header that the request has, as `x-beta: yes`, or `x-beta` for any value.
+    /// A header that the request has, such as `x-beta: yes`, or `x-beta` for any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// A cookie that the request has, as `beta=yes`, or `beta` for any value.
+    /// A cookie that the request has, such as `beta=yes`, or `beta` for any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<String>,
     /// The server name (SNI) that a TLS client asks for; `*.example.com` stands for all names below `example.com`. Only with the protocol `tls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
-    /// A protocol that a TLS client offers (ALPN), as `h2`, `http/1.1` or `acme-tls/1`. Only with the protocol `tls`.
+    /// A protocol that a TLS client offers (ALPN), such as `h2`, `http/1.1` or `acme-tls/1`. Only with the protocol `tls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpn: Option<String>,
     /// The group of backends that gets the request. A route has exactly one of `group`, `redirect` and `maintenance`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]
     pub group: Option<String>,
-    /// HNLB sends the client elsewhere.
+    /// HNLB redirects the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<Redirect>,
     /// HNLB answers with a page.
@@ -47,7 +47,7 @@ pub struct HttpRoute {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Redirect {
-    /// Where to: an `http://` or `https://` URL, or a path of the same host. `{host}` stands for the host of the request without its port, `{path}` for its path, and `{query}` for its query with the `?`; `https://{host}{path}{query}` is the same page over TLS.
+    /// The target: an `http://` or `https://` URL, or a path of the same host. `{host}` stands for the host of the request without its port, `{path}` for its path, and `{query}` for its query with the `?`; `https://{host}{path}{query}` is the same page over TLS.
     pub location: String,
     /// The status code: 301 and 308 are permanent, 302, 303 and 307 are not; with 307 and 308 the client repeats the method and the body.
     #[serde(default = "found")]
@@ -69,10 +69,10 @@ pub struct Maintenance {
     /// The file with the page: an absolute path, and UTF-8 of 12,288 bytes at most. HNLB reads it with the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// What the page is, as the field Content-Type says it.
+    /// The media type of the page, sent in the field Content-Type.
     #[serde(default = "html")]
     pub content_type: String,
-    /// After how long clients may ask again, as the field Retry-After says it in whole seconds.
+    /// How long clients are to wait before they try again, sent in the field Retry-After in whole seconds.
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "24h"))]
     pub retry_after: Option<Duration>,

@@ -24,10 +24,10 @@ pub struct Interface {
     #[serde(default, with = "text::optional", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "mac"))]
     pub mac: Option<Mac>,
-    /// Its addresses with the length of the on-link prefix, as `["10.71.0.1/24", "fd71::1/64"]`.
+    /// Its addresses with the length of the on-link prefix, such as `["10.71.0.1/24", "fd71::1/64"]`.
     #[schemars(with = "Vec<text::InterfaceAddress>", length(min = 1))]
     pub addresses: Vec<IpNet>,
-    /// The name of an interface of the kernel's in its place, as `hnlb0`: HNLB makes it, with this interface's addresses, and the kernel gets what is for none of the services. See exceptions.md.
+    /// The name of a kernel interface that stands for this one, such as `hnlb0`: HNLB creates it, with this interface's addresses, and hands the kernel the packets that are for none of the services. See exceptions.md.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "kernel-interface"))]
     pub kernel: Option<String>,
@@ -37,7 +37,7 @@ pub struct Interface {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
-    /// The destinations, as `0.0.0.0/0` or `2001:db8::/32`.
+    /// The destinations, such as `0.0.0.0/0` or `2001:db8::/32`.
     #[schemars(with = "String", extend("format" = "prefix"))]
     pub prefix: IpNet,
     /// The next hop: an address on-link at an interface.
@@ -65,11 +65,11 @@ pub struct Neighbours {
     /// The number of neighbours that the table holds.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub max: u32,
-    /// How long a resolved address counts as valid before the neighbour is probed again.
+    /// How long a resolved address is valid before HNLB probes the neighbour again.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "1h"))]
     pub refresh: Duration,
-    /// Whether a resolved Ethernet address stays as long as the neighbour answers there, whatever other stations claim.
+    /// Whether a resolved Ethernet address is kept as long as the neighbour answers there, whatever other stations claim.
     pub pin: bool,
 }
 

@@ -11,31 +11,31 @@ use crate::text;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceTls {
-    /// The oldest version that is spoken.
+    /// The oldest version that HNLB accepts.
     #[serde(default)]
     pub min_version: TlsVersion,
-    /// Whether clients may speak HTTP/2, which they ask for by ALPN. Backends are spoken to in HTTP/1.1. Only with the protocol `https`.
+    /// Whether clients may use HTTP/2, which they negotiate by ALPN. HNLB uses HTTP/1.1 towards backends. Only with the protocol `https`.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub http2: bool,
-    /// The protocols that clients may agree upon by ALPN, by preference; those of the service's routes come behind them. Without any, what clients ask for is passed over. Only with the protocol `tls`.
+    /// The protocols that clients may negotiate by ALPN, in order of preference; those of the service's routes follow them. Without any, HNLB ignores the protocols that clients offer. Only with the protocol `tls`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alpn: Vec<String>,
-    /// The file with the key of session tickets: 32 bytes, or 64 hexadecimal digits; readable by nobody but its owner. Instances with the same key take each other's tickets. Without a file the key is random, and ends with the process.
+    /// The file with the key of session tickets: 32 bytes, or 64 hexadecimal digits; readable only by its owner. Instances with the same key accept each other's tickets. Without a file the key is random and is lost when the process ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket_key: Option<PathBuf>,
-    /// The authorities of clients' certificates, as PEM. Without it clients are not asked for a certificate.
+    /// The CAs of client certificates, as PEM. Without it, HNLB requests no client certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_ca: Option<PathBuf>,
-    /// Whether clients without a certificate of `client_ca` are refused.
+    /// Whether HNLB refuses clients without a certificate from `client_ca`.
     #[serde(default = "yes")]
     pub client_required: bool,
-    /// The lists of certificates that the authorities of `client_ca` have revoked, as PEM. A client whose authority has no list in the file is refused.
+    /// The certificate revocation lists of the CAs in `client_ca`, as PEM. HNLB refuses a client whose CA has no list in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_crl: Option<PathBuf>,
-    /// Whether backends get a client's certificate itself in the field Client-Cert (RFC 9440), beside the fields X-Client-Cert-Subject, -Serial and -Fingerprint. Only with the protocol `https`.
+    /// Whether backends get the client's certificate itself in the field Client-Cert (RFC 9440), in addition to the fields X-Client-Cert-Subject, -Serial and -Fingerprint. Only with the protocol `https`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward_client_certificate: bool,
-    /// For how long browsers are told to ask for the host by HTTPS only, as the field Strict-Transport-Security says it (RFC 6797). A backend that sends the field itself is not contradicted. Only with the protocol `https`.
+    /// How long browsers are to use HTTPS only for the host, sent in the field Strict-Transport-Security (RFC 6797). If a backend sends the field itself, HNLB leaves it unchanged. Only with the protocol `https`.
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "1s", "x-maximum" = "87600h"))]
     pub hsts: Option<Duration>,
@@ -48,12 +48,12 @@ pub struct ServiceTls {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsCertificate {
-    /// The names for which it is shown: `www.example.org`, or `*.example.org` for names of one more label. A certificate without names is shown to all other clients.
+    /// The server names for which HNLB sends it: `www.example.org`, or `*.example.org` for names of one more label. All other clients get the certificate without names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The file with the chain as PEM, the service's own certificate first.
+    /// The file with the certificate chain as PEM, the service's own certificate first.
     pub chain: PathBuf,
-    /// The file with the private key as PEM; readable by nobody but its owner.
+    /// The file with the private key as PEM; readable only by its owner.
     pub key: PathBuf,
     /// The file with an OCSP response as DER, which is stapled to the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,7 @@ pub struct Pool {
     /// The addresses that backends see as clients. Backends must send answers to these addresses to HNLB.
     #[schemars(with = "Vec<text::Address>", length(min = 1))]
     pub addresses: Vec<IpAddr>,
-    /// The ports used at each address, as `"1024-65535"`.
+    /// The ports used at each address, such as `"1024-65535"`.
     #[serde(default = "ports", with = "text::port_range")]
     #[schemars(with = "String", extend("format" = "port-range"))]
     pub ports: RangeInclusive<u16>,
@@ -47,16 +47,16 @@ pub struct Service {
     /// The address that clients send to. HNLB answers for it (ARP, NDP, ICMP echo) at the interface where it is on-link.
     #[schemars(with = "String", extend("format" = "ip"))]
     pub vip: IpAddr,
-    /// The port that clients send to, or `"any"` for all ports that no other service of the VIP has.
+    /// The port that clients send to, or `"any"` for all ports that no other service of the VIP uses.
     #[serde(with = "text::service_port")]
     #[schemars(with = "text::ServicePort")]
     pub port: Option<u16>,
     /// What is balanced: connections of a transport protocol, or requests.
     pub protocol: Protocol,
-    /// How packets get to the backends.
+    /// How packets reach the backends.
     #[serde(default)]
     pub mode: Mode,
-    /// Whether the service is balanced without connections: the key `by` alone chooses the backend, in proportion to the weights, and the scheduler is ignored. Only with the mode `dsr`.
+    /// Whether the service is balanced without connections: `by` alone chooses the backend, in proportion to the weights, and the scheduler is ignored. Only with the mode `dsr`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stateless: bool,
     /// What chooses the backend of a stateless service.
@@ -66,26 +66,26 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]
     pub pool: Option<String>,
-    /// The source address of outer packets, of the backends' family; by default that of the interface towards the backend. Only with a mode that tunnels.
+    /// The source address of outer packets, of the backends' family; by default that of the interface towards the backend. Only with a tunnel mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "ip"), with = "Option<String>")]
     pub tunnel_source: Option<IpAddr>,
-    /// Time to live or hop limit of outer packets, by default 64. Only with a mode that tunnels.
+    /// Time to live or hop limit of outer packets, by default 64. Only with a tunnel mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 255))]
     pub tunnel_ttl: Option<u8>,
-    /// The UDP port at which backends receive tunnelled packets, by default the one that the mode names. Only with a mode that tunnels in UDP.
+    /// The UDP port at which backends receive tunnelled packets, by default the mode's own. Only with a mode that tunnels over UDP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub tunnel_port: Option<u16>,
-    /// How the backend of a new connection is chosen. Packets of connections that are not in the table (after a restart, after their timeout, or because it is full) go where hashing says: with `maglev` and `source-hash` to the same backend as before, with all others mostly to another, which resets a TCP connection.
+    /// How the backend of a new connection is chosen. Hashing chooses the backend for packets of connections that are not in the table (after a restart, after their timeout, or because the table is full): with `maglev` and `source-hash` the same backend as before, with all other schedulers mostly another one, which resets a TCP connection.
     #[serde(default)]
     pub scheduler: Scheduler,
     /// Slots of the service's Maglev table: a prime, at least 100 times the number of backends.
     #[serde(default = "maglev_size")]
     #[schemars(range(min = 101, max = 16_777_213))]
     pub maglev_size: u32,
-    /// The percentage of the connection table that the service's connections may take, in any state. Those beyond it are served by Maglev without state, or dropped if the mode is `fullnat`.
+    /// The percentage of the connection table that the service's connections may take, in any state. Maglev serves further connections without state; in mode `fullnat` they are dropped.
     #[serde(default = "share", skip_serializing_if = "is_whole")]
     #[schemars(range(min = 1, max = 100))]
     pub share: u8,
@@ -101,40 +101,40 @@ pub struct Service {
     /// How the backends of a service with the affinity `quic-cid` make connection ids; one for each value of `rotation` in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quic: Vec<Quic>,
-    /// How long the service's connections are kept without packets.
+    /// How long the service's idle connections are kept.
     #[serde(default, skip_serializing_if = "Timeouts::is_default")]
     pub timeouts: Timeouts,
-    /// Health checks of its backends; without them all are taken to be up.
+    /// Health checks of its backends; without them all backends count as up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
     /// When the requests of one connection get different backends of a group. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Rebalance::is_never")]
     pub rebalance: Rebalance,
-    /// The header that each connection to a backend begins with, and which says who the client is; none without it. Backends must expect it. Only with the protocols `http`, `https`, `tls` and `tcp`, and the mode `nat`.
+    /// The header with the client's address that each connection to a backend begins with; by default there is none. Backends must expect it. Only with the protocols `http`, `https`, `tls` and `tcp`, and the mode `nat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocol>,
-    /// Whether TLS ends at HNLB, which has the certificates in `tls`, and backends get what is in its records, as it is. Only with the protocol `tls`.
+    /// Whether HNLB terminates TLS, with the certificates in `tls`, and sends backends the decrypted bytes unchanged. Only with the protocol `tls`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub terminate: bool,
-    /// How TLS is terminated. Only with the protocol `https`, or with `terminate`, which need it.
+    /// How HNLB terminates TLS. Required, and allowed only, with the protocol `https` or with `terminate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ServiceTls>,
-    /// How TLS is spoken with backends, which are spoken to in the clear without it. Only with the protocol `https`, or with `terminate`.
+    /// How HNLB uses TLS towards backends; without this table it sends to them in the clear. Only with the protocol `https`, or with `terminate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_tls: Option<BackendTls>,
-    /// What becomes of the fields of requests. Only with the protocols `http` and `https`.
+    /// How HNLB changes the header fields of requests. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub request_headers: Headers,
-    /// What becomes of the fields of responses. Only with the protocols `http` and `https`.
+    /// How HNLB changes the header fields of responses. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub response_headers: Headers,
-    /// A cookie by which a client's requests reach the same backend again. Only with the protocols `http` and `https`.
+    /// A cookie that sends a client's requests to the same backend again. Only with the protocols `http` and `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sticky: Option<Sticky>,
     /// Which requests, or TLS connections, go to which backends. Only with the protocols `http`, `https` and `tls`.
     #[serde(rename = "route", default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<HttpRoute>,
-    /// A server behind the service. At least one is needed, but for a service whose route without a condition answers every request by itself.
+    /// A server behind the service. At least one is needed, except in a service whose route without a condition answers every request by itself.
     #[serde(rename = "backend", default)]
     pub backends: Vec<Backend>,
 }
@@ -196,7 +196,7 @@ impl Service {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
-    /// Its address, of the VIP's family, or of either family with a mode that tunnels.
+    /// Its address, of the VIP's family, or of either family with a tunnel mode.
     #[schemars(with = "String", extend("format" = "ip"))]
     pub address: IpAddr,
     /// Its port; by default the port that the client asked for. Not allowed in a service of any port, and only with the modes `nat` and `fullnat`.
@@ -207,7 +207,7 @@ pub struct Backend {
     #[serde(default = "weight")]
     #[schemars(range(min = 0, max = 65535))]
     pub weight: u16,
-    /// Whether it gets new connections only while no other backend does (all are down or drained): a server that says sorry, or one that costs more.
+    /// Whether it gets new connections only while no other backend can (all are down or drained): a server with a maintenance page, or one that costs more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub backup: bool,
     /// The server ids that it writes into QUIC connection ids, in hexadecimal; one for each length in the service's `quic`. Only with the affinity `quic-cid`.
@@ -224,16 +224,16 @@ pub struct Backend {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quic {
-    /// The first three bits of connection ids that are made this way.
+    /// The first three bits of connection ids made this way.
     #[schemars(range(min = 0, max = 6))]
     pub rotation: u8,
-    /// The number of bytes of server ids.
+    /// The length of server ids in bytes.
     #[schemars(range(min = 1, max = 15))]
     pub server_id_length: u8,
-    /// The number of bytes of the nonce behind the server id; both are 19 at most.
+    /// The length in bytes of the nonce behind the server id; the two lengths together are at most 19.
     #[schemars(range(min = 4, max = 18))]
     pub nonce_length: u8,
-    /// The AES-128 key that server id and nonce are encrypted with: 32 hexadecimal digits. Without a key they are in the clear, and anybody can choose a client's backend and see which clients share one.
+    /// The AES-128 key that encrypts server id and nonce: 32 hexadecimal digits. Without a key they are in the clear, and anybody can choose a client's backend and see which clients share one.
     #[serde(default, with = "text::optional", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "key"), with = "Option<String>")]
     pub key: Option<Key128>,

@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::text;
 
-/// Where a running load balancer is asked, and told what to change.
+/// The socket through which a running load balancer is queried and changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Status {
-    /// The path of the Unix socket that `hnlb status`, `hnlb reload` and `hnlb backend` ask. HNLB makes its directory if that is missing and lies below /run.
+    /// The path of the Unix socket that `hnlb status`, `hnlb reload` and `hnlb backend` connect to. HNLB creates its directory if that is missing and lies below /run.
     pub socket: PathBuf,
-    /// The user, by name, that the socket belongs to and that may change things by it, as root may; by default the one that HNLB runs as.
+    /// The user, by name, that owns the socket and that, like root, may make changes through it; by default the user that HNLB runs as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The group, by name, that the socket belongs to; by default that of the user that HNLB runs as.
+    /// The group, by name, of the socket; by default that of the user that HNLB runs as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The permissions of the socket in octal. `0660` lets the members of `group` in: every user but the owner and root may ask for the status, and change nothing.
+    /// The permissions of the socket in octal. `0660` admits the members of `group`: every user except the owner and root may read the status but change nothing.
     #[serde(with = "text::mode")]
     #[schemars(with = "String", extend("format" = "mode"))]
     pub mode: u32,
-    /// The path of the file that remembers over a restart which backends are drained; by default that of the socket with `.state` behind it.
+    /// The path of the file that keeps across a restart which backends are drained; by default the socket's path with `.state` appended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_file: Option<PathBuf>,
 }

@@ -10,7 +10,7 @@ use crate::text;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conntrack {
-    /// The number of IPv4 connections that the table holds. When it is full, Maglev serves further connections without state.
+    /// The number of IPv4 connections that the table holds. When the table is full, Maglev serves further connections without state.
     #[schemars(range(min = 64, max = 33_554_432))]
     pub connections: u32,
     /// The number of IPv6 connections that the table holds.
@@ -24,7 +24,7 @@ pub struct Conntrack {
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "168h"))]
     pub tcp_established: Duration,
-    /// The idle time after which a closed TCP connection (FIN in both directions, or RST) is removed. After a RST of an open connection, and after the FIN of a client whose answers go past the load balancer, it is 4 minutes while an eighth of the table is free.
+    /// The idle time after which a closed TCP connection (FIN in both directions, or RST) is removed. After a RST of an open connection, and after the FIN of a client whose answers bypass the load balancer, the time is 4 minutes while an eighth of the table is free.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "1h"))]
     pub tcp_closing: Duration,
@@ -32,14 +32,14 @@ pub struct Conntrack {
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub udp: Duration,
-    /// The idle time after which a UDP flow is removed whose server has not answered; at most `udp`.
+    /// The idle time after which a UDP flow whose server has not answered is removed; at most `udp`.
     #[serde(with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub udp_unanswered: Duration,
-    /// How many connections of one service may be embryonic (the server has not answered, or the client has not gone on since), in percent of the table's free room; 0: no limit. With 100 a flood of one service takes half of an empty table. More of them are served by Maglev without state, or dropped if the mode is `fullnat`.
+    /// How many connections of one service may be embryonic (the server has not answered, or the client has sent nothing since), in percent of the table's free room; 0: no limit. With 100, a flood of one service takes half of an empty table. Maglev serves further ones without state; in mode `fullnat` they are dropped.
     #[schemars(range(min = 0, max = 1000))]
     pub embryonic_service: u32,
-    /// The same for the clients of one network, an IPv4 /24 or an IPv6 /64, in all services.
+    /// The same limit for the clients of one network, an IPv4 /24 or an IPv6 /64, across all services.
     #[schemars(range(min = 0, max = 1000))]
     pub embryonic_source: u32,
 }
@@ -123,7 +123,7 @@ impl Default for Conntrack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fragments {
-    /// The number of datagrams whose fragments each worker follows at a time. It holds a quarter as many fragments that come before the first one of their datagram, those of one source address in an eighth of that room; the oldest make room for newer ones.
+    /// The number of datagrams whose fragments each worker tracks at a time. A worker holds a quarter as many fragments that arrive before the first one of their datagram, those of one source address in an eighth of that room; the oldest make room for newer ones.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub datagrams: u32,
     /// How long a worker waits for the missing fragments of a datagram.

@@ -26,7 +26,7 @@ pub struct Workers {
     pub idle: Idle,
     /// Whether packets that match no rule are spread over the workers by the load that they cause. Nothing is balanced with one worker.
     pub balance: Balance,
-    /// What happens to packets on their way when the NIC sends a part of the traffic to another worker.
+    /// What happens to packets in flight when the NIC moves a part of the traffic to another worker.
     pub move_order: MoveOrder,
 }
 
@@ -51,7 +51,7 @@ impl Default for Workers {
 pub enum Idle {
     /// It keeps polling: the lowest latency, but the worker needs a core of its own.
     Spin,
-    /// It yields its core to other threads after some empty polls, and sleeps when nothing comes for longer: for 50 µs at a time, or, if it is the only worker and all ports have emulated NICs, until a packet comes.
+    /// It yields its core to other threads after some empty polls, and sleeps when its queues stay empty: for 50 µs at a time, or, if it is the only worker and all ports have emulated NICs, until a packet arrives.
     Yield,
     /// `spin` if every thread has a core of its own and no port is `xdp:`, else `yield`.
     #[default]
@@ -73,11 +73,11 @@ pub enum Balance {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MoveOrder {
-    /// As `drain`, begun when the old worker has just emptied its queue, or after 1 ms, so that the new worker hardly waits.
+    /// As `drain`, but the move begins when the old worker has just emptied its queue, or after 1 ms, so that the new worker hardly waits.
     #[default]
     Idle,
     /// The new worker leaves its queue alone until the old one has emptied its own, so that no packet overtakes another of its connection.
     Drain,
-    /// Nobody waits, and packets may overtake others of their connection.
+    /// No worker waits, and packets may overtake others of their connection.
     Instant,
 }

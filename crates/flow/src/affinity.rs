@@ -5,7 +5,7 @@ words! {
     /// What keeps a client at its backend.
     #[derive(Default)]
     Affinity: "affinity" {
-        /// The 5-tuple: a client whose address or port changes is a new one.
+        /// The 5-tuple: a client whose address or port changes counts as a new client.
         #[default]
         FiveTuple => "5-tuple",
         /// The QUIC connection id as well: a packet of an unknown 5-tuple goes to the backend that its connection id names (draft-ietf-quic-load-balancers), if it names one. Only with the protocol `udp`.

@@ -6,7 +6,7 @@ words! {
     /// every backend down, and no backup is up.
     #[derive(Default)]
     AllDown: "all_down" {
-        /// They get the answer that the service's `refuse` says.
+        /// They get the answer that the service's `refuse` names.
         #[default]
         Refuse => "refuse",
         /// All backends serve as if they were up: checks that fail everywhere may be wrong.

@@ -10,7 +10,7 @@ words! {
         Http => "http",
         /// A GET request over HTTPS. The certificate is not verified.
         Https => "https",
-        /// A DNS query over UDP. Answers with the codes NOERROR and NXDOMAIN pass.
+        /// A DNS query over UDP. Responses with the codes NOERROR and NXDOMAIN pass.
         Dns => "dns",
         /// An ICMP echo.
         Icmp => "icmp",
@@ -18,7 +18,7 @@ words! {
         Grpc => "grpc",
         /// A program. Exit status 0 passes.
         Command => "command",
-        /// Nothing is asked: only passive signals count.
+        /// HNLB sends no probes: only passive signals count.
         Passive => "passive",
     }
 }

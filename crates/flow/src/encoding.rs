@@ -15,7 +15,7 @@ words! {
     /// How the NIC tells the worker what it matched.
     #[derive(Default)]
     Encoding: "encoding" {
-        /// The NIC rewrites packets of established connections and sends them on; no worker sees them.
+        /// The NIC rewrites and forwards packets of established connections; no worker sees them.
         Rewrite => "rewrite",
         /// The packet's mark names the connection: any number of backends.
         Mark => "mark",
@@ -39,7 +39,7 @@ pub enum EncodingChoice {
 }
 
 const AUTO: &str = "auto";
-const AUTO_MEANING: &str = "The first of `rewrite`, `mark`, `queue` and `off` that a probe of the device at start-up finds possible.";
+const AUTO_MEANING: &str = "The first of `rewrite`, `mark`, `queue` and `off` that a probe of the device finds possible at start-up.";
 
 impl EncodingChoice {
     /// Every choice, in the order in which they are documented.

@@ -2,7 +2,7 @@
 use crate::word::words;
 
 words! {
-    /// How packets get to the backends.
+    /// How packets reach the backends.
     #[derive(Default)]
     Mode: "mode" {
         /// HNLB rewrites the destination only: the backend sees the client's address, and must send its answers through HNLB.

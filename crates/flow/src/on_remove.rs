@@ -11,7 +11,7 @@ words! {
         Keep => "keep",
         /// HNLB forgets them and withdraws their rules: the next packet goes to another backend, which resets a TCP connection that it doesn't know.
         Move => "move",
-        /// HNLB withdraws the rules of TCP connections and answers the next packet of either side by a RST to both; UDP flows move.
+        /// HNLB withdraws the rules of TCP connections and answers the next packet of either side with a RST to both; UDP flows move.
         Reset => "reset",
     }
 }

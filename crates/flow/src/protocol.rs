@@ -5,15 +5,15 @@ use crate::word::words;
 words! {
     /// What a service balances: packets of a transport protocol, or requests of a protocol above it.
     Protocol: "protocol" {
-        /// Connections over TCP (RFC 9293).
+        /// TCP connections (RFC 9293).
         Tcp => "tcp",
-        /// Flows of UDP (RFC 768).
+        /// UDP flows (RFC 768).
         Udp => "udp",
-        /// Requests of HTTP/1 (RFC 9112) over TCP: HNLB answers the client's SYN itself, reads the request, and chooses the backend by it.
+        /// HTTP/1 requests (RFC 9112) over TCP: HNLB answers the client's SYN itself, reads the request, and chooses the backend by it.
         Http => "http",
-        /// Connections over TCP that begin with TLS (RFC 8446): HNLB answers the client's SYN itself, reads the ClientHello, and chooses the backend by the server name and the ALPN protocols in it. Nothing is decrypted, unless the service has `terminate`: then HNLB has the certificates, and backends get what is in the records.
+        /// TCP connections that begin with TLS (RFC 8446): HNLB answers the client's SYN itself, reads the ClientHello, and chooses the backend by the server name and the ALPN protocols in it. HNLB decrypts nothing, unless the service has `terminate`: then HNLB has the certificates, and backends get the decrypted bytes.
         Tls => "tls",
-        /// Requests of HTTP/1 over TLS (RFC 9110 section 4.2.2): HNLB has the certificates, ends TCP and TLS towards the client, and sends the requests to backends over TCP.
+        /// HTTP/1 requests over TLS (RFC 9110 section 4.2.2): HNLB has the certificates, terminates the client's TCP and TLS, and sends the requests to backends over TCP.
         Https => "https",
     }
 }

@@ -5,7 +5,7 @@ words! {
     /// When the requests of one connection get different backends of the same group. A request for another group always goes there.
     #[derive(Default)]
     Rebalance: "rebalance" {
-        /// Never: requests of a connection for one group stay at one backend.
+        /// Never: all requests of a connection for one group go to one backend.
         #[default]
         Never => "never",
         /// The scheduler chooses a backend for each request.

@@ -5,7 +5,7 @@ words! {
     /// The answer to a packet that no service or no backend takes.
     #[derive(Default)]
     Refuse: "refuse" {
-        /// As a host answers for a closed port: a RST to TCP (RFC 9293 section 3.10.7.1), ICMP "port unreachable" to UDP.
+        /// The answer of a host with a closed port: a RST to TCP (RFC 9293 section 3.10.7.1), ICMP "port unreachable" to UDP.
         #[default]
         Reset => "reset",
         /// ICMP "port unreachable" (RFC 1122 section 3.2.2.1, RFC 4443 section 3.1), to TCP as well.

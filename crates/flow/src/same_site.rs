@@ -10,7 +10,7 @@ words! {
         Lax => "lax",
         /// With none.
         Strict => "strict",
-        /// With all; browsers ask for `secure` too.
+        /// With all; browsers then require `secure` too.
         None => "none",
     }
 }

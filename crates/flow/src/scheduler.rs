@@ -13,12 +13,12 @@ words! {
         WeightedRoundRobin => "weighted-round-robin",
         /// The backend with the fewest connections for its weight.
         LeastConnections => "least-connections",
-        /// Consistent hashing over addresses and ports: few connections move when backends change.
+        /// Consistent hashing of addresses and ports: few connections move when backends change.
         #[default]
         Maglev => "maglev",
-        /// Consistent hashing over the client's address: all connections of a client go to one backend.
+        /// Consistent hashing of the client's address: all connections of a client go to one backend.
         SourceHash => "source-hash",
-        /// Of two backends picked at random by weight, the one that has answered new connections sooner: from SYN to SYN-ACK, or to the first answer in UDP. Only with the modes `nat` and `fullnat`.
+        /// Of two backends picked at random by weight, the one that has answered new connections faster: from SYN to SYN-ACK, or to the first answer in UDP. Only with the modes `nat` and `fullnat`.
         LeastLatency => "least-latency",
     }
 }

@@ -10,7 +10,7 @@ words! {
         Source => "source",
         /// The low bits of the Toeplitz hash of addresses and ports that NICs use for receive side scaling: each 5-tuple goes to one backend, however alike the clients' addresses are. HNLB balances these packets in software.
         Hash => "hash",
-        /// The low bits of the CRC-32 of addresses and ports, by which a NIC with tables of rules by index (`bluefield3`; DPDK 23.11 or later) balances by itself: each 5-tuple goes to one backend.
+        /// The low bits of the CRC-32 of addresses and ports, by which a NIC with tables of indexed rules (`bluefield3`; DPDK 23.11 or later) balances by itself: each 5-tuple goes to one backend.
         Crc32 => "crc32",
     }
 }

@@ -1,7 +1,7 @@
 //! What a probe asks a backend, and which answer passes.
 use std::ops::RangeInclusive;
 
-/// What a probe asks.
+/// What a probe sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// A TCP handshake.

@@ -34,7 +34,7 @@ pub struct Target {
     pub key: TargetKey,
     /// Where probes go to; checks without ports ignore its port.
     pub at: SocketAddr,
-    /// What a probe asks.
+    /// What a probe sends.
     pub check: Check,
     /// When it is probed.
     pub settings: Settings,

@@ -38,7 +38,7 @@ pub enum Device {
 /// One way of running HNLB in the lab.
 #[derive(Debug, Clone)]
 pub struct LabRun {
-    /// How packets get to the backends.
+    /// How packets reach the backends.
     pub mode: Mode,
     /// How matches are told.
     pub encoding: EncodingChoice,

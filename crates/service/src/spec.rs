@@ -22,7 +22,7 @@ pub struct ServiceSpec {
     pub port: Option<u16>,
     /// TCP or UDP.
     pub proto: Transport,
-    /// How packets get to the backends.
+    /// How packets reach the backends.
     pub mode: ModeSpec,
     /// How backends are chosen for new connections.
     pub scheduler: Scheduler,

@@ -45,7 +45,7 @@ pub struct Snapshot {
 /// What the load balancer answers itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answers {
-    /// The answer to packets for a port of a VIP that no service has.
+    /// The answer to packets for a port of a VIP that no service uses.
     pub closed_ports: Refuse,
     /// ICMP errors and RSTs that one worker may send in a second.
     pub per_second: u32,

@@ -20,7 +20,7 @@ pub struct ServerSettings {
     /// The protocols by preference (RFC 7301), as `http/1.1`; without any a client's
     /// wishes are passed over.
     pub alpn: Vec<String>,
-    /// The oldest version that is spoken.
+    /// The oldest version that HNLB accepts.
     pub oldest: Version,
     /// The key of session tickets.
     pub tickets: TicketKey,

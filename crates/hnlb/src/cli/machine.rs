@@ -88,7 +88,7 @@ pub(crate) struct SetupArgs {
     /// The transport protocol.
     #[arg(long, value_enum, default_value = "tcp")]
     pub(crate) protocol: flow::Transport,
-    /// How packets get to the backends.
+    /// How packets reach the backends.
     #[arg(long, value_enum, default_value = "nat")]
     pub(crate) mode: flow::Mode,
     /// Check the backends' health: tcp, http, https, icmp or grpc.

@@ -40,7 +40,7 @@ pub struct Options {
     pub together: bool,
     /// Whether HNLB keeps a neighbour's address against other stations' claims.
     pub pin: bool,
-    /// How packets get to the backends.
+    /// How packets reach the backends.
     pub mode: Mode,
     /// How the NIC tells the worker what it matched.
     pub encoding: EncodingChoice,
