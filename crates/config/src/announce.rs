@@ -67,7 +67,7 @@ pub struct Bgp {
     #[serde(default, with = "text::optional_duration", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "time-span", "x-minimum" = "10ms", "x-maximum" = "10s"))]
     pub bfd: Option<Duration>,
-    /// A router. The VIPs of its address family are announced to it.
+    /// A router, which learns the VIPs of its own address family.
     #[serde(rename = "peer")]
     #[schemars(length(min = 1))]
     pub peers: Vec<BgpPeer>,

@@ -34,11 +34,11 @@ pub struct Health {
     #[serde(default = "fall")]
     #[schemars(range(min = 1, max = 1000))]
     pub fall: u32,
-    /// By how much an interval may differ at random from `interval`, in percent.
+    /// The largest random deviation of an interval from `interval`, in percent.
     #[serde(default = "jitter")]
     #[schemars(range(min = 0, max = 100))]
     pub jitter: u8,
-    /// The time in which the weight of a backend that has come up rises to the configured one, in ten steps. Not for stateless services.
+    /// The time over which the weight of a backend that has come up rises to the configured one, in ten steps. Not for stateless services.
     #[serde(default, with = "text::duration")]
     #[schemars(with = "String", extend("format" = "time-span", "x-minimum" = "0s", "x-maximum" = "24h"))]
     pub slow_start: Duration,

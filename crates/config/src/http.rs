@@ -63,7 +63,7 @@ pub struct Maintenance {
     #[serde(default = "unavailable")]
     #[schemars(range(min = 200, max = 503))]
     pub status: u16,
-    /// The page. It is given here or in `file`.
+    /// The content of the page, given here or in `file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The file with the page: an absolute path, and UTF-8 of 12,288 bytes at most. HNLB reads it with the configuration.

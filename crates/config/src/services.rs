@@ -95,7 +95,7 @@ pub struct Service {
     /// The answer to packets that no backend takes: all are drained, the pool is exhausted, or another connection has the 5-tuple.
     #[serde(default, skip_serializing_if = "Refuse::is_reset")]
     pub refuse: Refuse,
-    /// What keeps a client at its backend.
+    /// The property by which a client stays at its backend.
     #[serde(default, skip_serializing_if = "Affinity::is_five_tuple")]
     pub affinity: Affinity,
     /// How the backends of a service with the affinity `quic-cid` make connection ids; one for each value of `rotation` in use.

@@ -2,7 +2,7 @@
 use crate::word::words;
 
 words! {
-    /// What keeps a client at its backend.
+    /// The property by which a client stays at its backend.
     #[derive(Default)]
     Affinity: "affinity" {
         /// The 5-tuple: a client whose address or port changes counts as a new client.
