@@ -15,7 +15,7 @@ mod routes;
 pub use announcer::{Announcer, Standing, Verdict};
 pub use bird::{ROUTE_PROTOCOL, bird};
 pub use keepalived::keepalived;
-pub use routes::Routes;
+pub use routes::{Changes, Routes};
 
 /// Why there is nothing to render.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -43,26 +43,60 @@ impl Routes {
         Ok(Self { device, index, table, netlink, installed: BTreeSet::new(), up: false })
     }
 
-    /// Has routes for `vips`, and for no others. The VIPs that got a route, and those that
-    /// lost theirs. After an error the next call goes on where this one failed.
-    ///
-    /// # Errors
-    /// What the kernel refuses.
-    pub fn follow(&mut self, vips: &BTreeSet<IpAddr>) -> io::Result<[Vec<IpAddr>; 2]> {
+    /// Whether there is a route for `vip`.
+    #[must_use]
+    pub fn has(&self, vip: IpAddr) -> bool {
+        self.installed.contains(&vip)
+    }
+
+    /// Has routes for `vips`, and for no others, as far as the kernel takes them; what it
+    /// refuses is tried again with the next call.
+    pub fn follow(&mut self, vips: &BTreeSet<IpAddr>) -> Changes {
+        let mut changes = Changes::default();
+        if self.up && self.device.is_running().is_ok_and(|runs| !runs) {
+            // With the device the kernel has taken its routes down.
+            self.up = false;
+            changes.lost = std::mem::take(&mut self.installed).into_iter().collect();
+        }
         let gone: Vec<IpAddr> = self.installed.difference(vips).copied().collect();
-        let new: Vec<IpAddr> = vips.difference(&self.installed).copied().collect();
-        for vip in &gone {
-            self.netlink.remove_route(*vip, self.index, self.table)?;
-            self.installed.remove(vip);
+        for vip in gone {
+            match self.netlink.remove_route(vip, self.index, self.table) {
+                Ok(()) => {
+                    self.installed.remove(&vip);
+                    changes.gone.push(vip);
+                }
+                Err(error) => changes.error = Some(error),
+            }
         }
         if self.up == vips.is_empty() {
-            self.device.enabled(!vips.is_empty())?;
-            self.up = !vips.is_empty();
+            match self.device.enabled(!vips.is_empty()) {
+                Ok(()) => self.up = !vips.is_empty(),
+                Err(error) => changes.error = Some(error),
+            }
         }
-        for vip in &new {
-            self.netlink.add_route(*vip, self.index, self.table)?;
-            self.installed.insert(*vip);
+        let new: Vec<IpAddr> = vips.difference(&self.installed).copied().collect();
+        for vip in new {
+            match self.netlink.add_route(vip, self.index, self.table) {
+                Ok(()) => {
+                    self.installed.insert(vip);
+                    changes.new.push(vip);
+                }
+                Err(error) => changes.error = Some(error),
+            }
         }
-        Ok([new, gone])
+        changes
     }
+}
+
+/// What [`Routes::follow`] has done.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// VIPs that got a route.
+    pub new: Vec<IpAddr>,
+    /// VIPs that lost theirs.
+    pub gone: Vec<IpAddr>,
+    /// VIPs whose routes somebody else had removed, by setting the device down.
+    pub lost: Vec<IpAddr>,
+    /// The last that the kernel refused.
+    pub error: Option<io::Error>,
 }

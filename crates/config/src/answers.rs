@@ -18,6 +18,9 @@ pub struct Answers {
     /// The number of packets that each worker may hand to the kernel per second, over all interfaces with `kernel`. Packets beyond it are dropped and counted as `to_kernel_limited`.
     #[schemars(range(min = 0, max = 10_000_000))]
     pub to_kernel_per_second: u32,
+    /// The number of packets that HNLB takes from the kernel per second, over all interfaces with `kernel`. Packets beyond it wait in the kernel's queue, which drops those that it has no room for.
+    #[schemars(range(min = 0, max = 10_000_000))]
+    pub from_kernel_per_second: u32,
 }
 
 impl Default for Answers {
@@ -27,6 +30,7 @@ impl Default for Answers {
             per_second: 100,
             echoes_per_second: 10_000,
             to_kernel_per_second: 50_000,
+            from_kernel_per_second: 200_000,
         }
     }
 }

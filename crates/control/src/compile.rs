@@ -115,9 +115,15 @@ pub(crate) fn compile(
 /// What workers answer by `answers`.
 #[must_use]
 pub const fn answers(answers: &config::Answers) -> Answers {
-    let config::Answers { closed_ports, per_second, echoes_per_second, to_kernel_per_second } =
-        *answers;
-    Answers { closed_ports, per_second, echoes_per_second, to_kernel_per_second }
+    let config::Answers { closed_ports, per_second, echoes_per_second, .. } = *answers;
+    let config::Answers { to_kernel_per_second, from_kernel_per_second, .. } = *answers;
+    Answers {
+        closed_ports,
+        per_second,
+        echoes_per_second,
+        to_kernel_per_second,
+        from_kernel_per_second,
+    }
 }
 
 fn interfaces(plan: &Plan, ids: &mut Ids, ports: &[PortFact]) -> Result<Interfaces, CompileError> {

@@ -224,11 +224,13 @@ impl fmt::Display for Step {
                 per_second,
                 echoes_per_second,
                 to_kernel_per_second,
+                from_kernel_per_second,
             }) => {
                 write!(
                     f,
                     "answers: closed_ports {closed_ports}, per_second {per_second}, \
-                     echoes_per_second {echoes_per_second}, to_kernel_per_second {to_kernel_per_second}"
+                     echoes_per_second {echoes_per_second}, to_kernel_per_second {to_kernel_per_second}, \
+                     from_kernel_per_second {from_kernel_per_second}"
                 )
             }
             Self::Reorder(order) => write!(f, "{order}"),

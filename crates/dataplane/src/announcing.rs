@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use announce::{Announcer, Routes, Standing, Verdict};
+use announce::{Announcer, Changes, Routes, Standing, Verdict};
 use config::Announce;
 use control::Refusal;
 use status::{AnnounceStatus, AnnouncedVip};
@@ -60,29 +60,27 @@ impl Announcing {
     }
 
     fn install(&mut self, vips: &BTreeSet<IpAddr>) {
-        match self.routes.follow(vips) {
-            Ok([new, gone]) => {
-                self.error.clear();
-                new.iter().for_each(|vip| tracing::info!("vip {vip} is announced"));
-                for vip in &gone {
-                    let verdict = self.announcer.verdicts().get(vip);
-                    let why = verdict.map_or("no service has it", |own| own.word());
-                    tracing::warn!("vip {vip} is announced no more: {why}");
-                }
-            }
-            Err(error) => {
-                let error = error.to_string();
-                if error != self.error {
-                    tracing::error!(
-                        device = self.device,
-                        table = self.table,
-                        error,
-                        "the kernel refuses a route of a VIP; it is tried again"
-                    );
-                }
-                self.error = error;
-            }
+        let Changes { new, gone, lost, error } = self.routes.follow(vips);
+        if !lost.is_empty() {
+            let device = &self.device;
+            tracing::warn!(device, "somebody has set the device down, and with it the routes");
         }
+        new.iter().for_each(|vip| tracing::info!("vip {vip} is announced"));
+        for vip in &gone {
+            let verdict = self.announcer.verdicts().get(vip);
+            let why = verdict.map_or("no service has it", |own| own.word());
+            tracing::warn!("vip {vip} is announced no more: {why}");
+        }
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        if error != self.error && !error.is_empty() {
+            tracing::error!(
+                device = self.device,
+                table = self.table,
+                error,
+                "the kernel refuses a route of a VIP; it is tried again"
+            );
+        }
+        self.error = error;
     }
 
     /// Withdraws all VIPs or has them announced again, if that is said; what is announced
@@ -112,10 +110,12 @@ impl Announcing {
 
     /// What is announced, and why the rest is not.
     pub(crate) fn status(&self) -> AnnounceStatus {
-        let vips = self.announcer.verdicts().iter().map(|(vip, verdict)| AnnouncedVip {
-            vip: vip.to_string(),
-            announced: *verdict == Verdict::Announced,
-            state: verdict.word().to_owned(),
+        let vips = self.announcer.verdicts().iter().map(|(vip, verdict)| {
+            let is_wanted = *verdict == Verdict::Announced;
+            let announced = is_wanted && self.routes.has(*vip);
+            let refused = is_wanted && !announced;
+            let state = if refused { "refused by the kernel" } else { verdict.word() };
+            AnnouncedVip { vip: vip.to_string(), announced, state: state.to_owned() }
         });
         AnnounceStatus {
             device: self.device.clone(),

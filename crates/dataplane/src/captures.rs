@@ -26,8 +26,9 @@ pub(crate) struct Captures {
 
 struct Running {
     id: u64,
-    /// Of each worker; none once the capture has ended.
-    rings: Vec<rtrb::Consumer<Caught>>,
+    /// Of each worker, with the comment of the last packet that came in there; none once
+    /// the capture has ended.
+    rings: Vec<(rtrb::Consumer<Caught>, String)>,
     lost: Arc<AtomicU64>,
     waiting: VecDeque<CapturedFrame>,
     waiting_bytes: usize,
@@ -71,7 +72,7 @@ impl Captures {
             let catcher = Catcher { filter: filter.clone(), ring, lost: Arc::clone(&lost) };
             let busy = |_| Refusal::Capturing("a worker has not ended its last capture".to_owned());
             worker.push(catcher).map_err(busy)?;
-            rings.push(caught);
+            rings.push((caught, String::new()));
         }
         self.last += 1;
         let until_ms = now_ms + u64::from(order.seconds) * 1000;
@@ -109,7 +110,16 @@ impl Captures {
     ///
     /// # Errors
     /// There is no such capture.
-    pub(crate) fn stop(&mut self, id: u64, now_ms: u64) -> Result<CaptureBatch, Refusal> {
+    pub(crate) fn stop(
+        &mut self,
+        id: u64,
+        shared: &Shared,
+        now_ms: u64,
+    ) -> Result<CaptureBatch, Refusal> {
+        if let Some(running) = self.running.as_mut().filter(|running| running.id == id) {
+            // What workers have caught since the last turn.
+            running.drain(shared, now_ms);
+        }
         let mut batch = self.take(id, now_ms)?;
         self.running = None;
         batch.ended = Some("it was ended".to_owned());
@@ -127,14 +137,13 @@ impl Captures {
 impl Running {
     fn drain(&mut self, shared: &Shared, now_ms: u64) {
         let Self { rings, waiting, waiting_bytes, left, .. } = self;
-        let mut about = String::new();
-        for ring in rings {
+        for (ring, about) in rings {
             while *waiting_bytes < WAITING && left.packets > 0 && left.bytes > 0 {
                 let Ok(caught) = ring.pop() else { break };
                 left.packets -= 1;
                 left.bytes = left.bytes.saturating_sub(caught.bytes.len() as u64);
                 *waiting_bytes += caught.bytes.len();
-                waiting.push_back(frame(&caught, shared, &mut about, now_ms));
+                waiting.push_back(frame(&caught, shared, about, now_ms));
             }
         }
     }

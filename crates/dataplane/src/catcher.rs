@@ -146,20 +146,26 @@ impl Catcher {
             for sent in &mut sent {
                 sent.raised = caught.raised.clone();
             }
-            if self.filter.before {
-                self.put(caught);
+            // What leaves takes its comment from the packet before it.
+            if self.filter.before && !self.put(caught) {
+                continue;
             }
             if self.filter.after {
-                sent.drain(..).for_each(|sent| self.put(sent));
+                for sent in sent.drain(..) {
+                    self.put(sent);
+                }
             }
         }
         arrival.serve(pipeline, (source, &mut others), now_ms, outbox);
     }
 
-    fn put(&mut self, caught: Caught) {
-        if self.ring.push(caught).is_err() {
+    /// Whether there was room.
+    fn put(&mut self, caught: Caught) -> bool {
+        let has_room = self.ring.push(caught).is_ok();
+        if !has_room {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
+        has_room
     }
 }
 

@@ -33,6 +33,8 @@ const PER_TURN: usize = 64;
 const PAUSE: Duration = Duration::from_micros(100);
 /// How long an interface that the kernel refuses stays untried, in milliseconds.
 const RETRY_MS: u64 = 1000;
+/// How long the kernel may save up what it does not send, in milliseconds.
+const BURST_MS: u64 = 10;
 /// The longest frame: an IP packet of 64 KiB behind an Ethernet header.
 const ROOM: usize = (1 << 16) + 14;
 
@@ -86,6 +88,33 @@ impl Taps {
     }
 }
 
+/// How many packets may be taken from the kernel now.
+#[derive(Debug, Default)]
+struct Allowance {
+    /// In thousandths of a packet.
+    left: u64,
+    at_ms: u64,
+}
+
+impl Allowance {
+    /// Adds what `per_second` gives until `now_ms`, up to that of [`BURST_MS`].
+    fn refill(&mut self, per_second: u32, now_ms: u64) {
+        let passed_ms = now_ms.saturating_sub(self.at_ms).min(BURST_MS);
+        let rate = u64::from(per_second);
+        // A packet at least, however low the rate is.
+        let most = (rate * BURST_MS).max(if rate > 0 { 1_000 } else { 0 });
+        (self.left, self.at_ms) = ((self.left + rate * passed_ms).min(most), now_ms);
+    }
+
+    const fn packets(&self) -> usize {
+        (self.left / 1_000) as usize
+    }
+
+    const fn spend(&mut self) {
+        self.left = self.left.saturating_sub(1_000);
+    }
+}
+
 /// Everything the thread owns.
 pub(crate) struct ExceptionThread {
     shared: Arc<Shared>,
@@ -102,6 +131,7 @@ pub(crate) struct ExceptionThread {
     pool: Mempool,
     counters: Arc<Counters>,
     room: Vec<u8>,
+    allowance: Allowance,
 }
 
 impl ExceptionThread {
@@ -116,7 +146,20 @@ impl ExceptionThread {
     ) -> Self {
         let followed = shared.snapshot();
         let (counters, room) = (Arc::default(), vec![0; ROOM]);
-        Self { shared, followed, retry_ms: None, taps, given, send, bell, pool, counters, room }
+        let (retry_ms, allowance) = (None, Allowance::default());
+        Self {
+            shared,
+            followed,
+            retry_ms,
+            taps,
+            given,
+            send,
+            bell,
+            pool,
+            counters,
+            room,
+            allowance,
+        }
     }
 
     /// Its counters.
@@ -127,7 +170,9 @@ impl ExceptionThread {
     /// Runs until `stop`.
     pub(crate) fn run(mut self, clock: Clock, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            self.follow(clock.now_ms());
+            let now_ms = clock.now_ms();
+            self.follow(now_ms);
+            self.allowance.refill(self.followed.answers.from_kernel_per_second, now_ms);
             let given = self.give();
             let taken = self.take();
             if let Some(bell) = self.bell.as_ref().filter(|_| taken > 0) {
@@ -135,6 +180,8 @@ impl ExceptionThread {
             }
             if self.send.slots() == 0 {
                 std::thread::sleep(PAUSE);
+            } else if self.allowance.packets() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
             } else if given + taken == 0 {
                 self.wait();
             }
@@ -172,13 +219,14 @@ impl ExceptionThread {
     /// Takes what the kernel sends, as far as the worker has room. Returns how many
     /// packets.
     fn take(&mut self) -> usize {
-        let Self { followed, taps, send, pool, counters, room, .. } = self;
+        let Self { followed, taps, send, pool, counters, room, allowance, .. } = self;
         let mut count = 0;
         for (id, tap) in &taps.0 {
             let Some(own) = followed.interfaces.get(*id) else { continue };
-            for _ in 0..PER_TURN.min(send.slots()) {
+            for _ in 0..PER_TURN.min(send.slots()).min(allowance.packets()) {
                 let Some(frame) = tap.take(room) else { break };
                 count += 1;
+                allowance.spend();
                 let packet = outgoing(pool, frame, own);
                 if packet.is_some_and(|packet| send.push((own.port, packet)).is_ok()) {
                     counters.count(Counter::FromKernel);
@@ -193,12 +241,35 @@ impl ExceptionThread {
 
     /// Waits for the kernel to send something, a millisecond at most: workers make no
     /// system call to wake this thread.
-    fn wait(&self) {
+    fn wait(&mut self) {
         let taps = self.taps.0.values();
         let mut taps: Vec<PollFd<'_>> =
             taps.map(|tap| PollFd::new(tap.as_fd(), PollFlags::POLLIN)).collect();
         let most = if taps.is_empty() { 20u8 } else { 1 };
         let _ = poll(&mut taps, PollTimeout::from(most));
+        // After `ip link delete` a file tells nothing but that, and tells it at once.
+        let failed: Vec<bool> = taps
+            .into_iter()
+            .map(|own| own.revents().is_some_and(|told| told.contains(PollFlags::POLLERR)))
+            .collect();
+        if failed.contains(&true) {
+            self.make_again(&failed);
+        }
+    }
+
+    /// Lets go of the kernel's interfaces that have `failed`, so that they are made again.
+    #[cold]
+    fn make_again(&mut self, failed: &[bool]) {
+        let mut failed = failed.iter();
+        self.taps.0.retain(|_, tap| {
+            let is_gone = failed.next() == Some(&true);
+            if is_gone {
+                let kernel = tap.name();
+                tracing::error!(kernel, "the kernel's interface is gone; it is made again");
+            }
+            !is_gone
+        });
+        self.retry_ms = Some(0);
     }
 }
 
@@ -207,4 +278,39 @@ fn outgoing(pool: &Mempool, frame: &[u8], own: &Interface) -> Option<Mbuf> {
     let mut packet = Mbuf::copy_from(pool, frame)?;
     let is_tagged = own.vlan.is_none_or(|id| vlan::push(&mut packet, id));
     is_tagged.then_some(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// In any stretch of time no more is allowed than the rate gives, and what may be
+        /// saved up; and it is all of that if it is spent at once.
+        #[test]
+        fn the_kernel_sends_no_more_than_the_rate(
+            rate in 0_u32..1_000_000,
+            steps in prop::collection::vec((0_u64..5, any::<bool>()), 1..200),
+        ) {
+            let (mut allowance, mut now_ms, mut spent) = (Allowance::default(), 100, 0_u64);
+            allowance.refill(rate, now_ms);
+            for (passed_ms, spends) in steps {
+                now_ms += passed_ms;
+                allowance.refill(rate, now_ms);
+                while spends && allowance.packets() > 0 {
+                    allowance.spend();
+                    spent += 1;
+                }
+                let given = u64::from(rate) * (now_ms - 100 + BURST_MS) / 1_000 + 1;
+                prop_assert!(spent <= given, "{spent} of {given}");
+            }
+            while allowance.packets() > 0 {
+                allowance.spend();
+            }
+            allowance.refill(rate, now_ms + BURST_MS);
+            prop_assert!(allowance.packets() as u64 >= u64::from(rate) * BURST_MS / 1_000);
+        }
+    }
 }

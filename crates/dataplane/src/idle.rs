@@ -84,6 +84,11 @@ impl Waiter {
         if let Some(bell) = &bell {
             bell.hang();
         }
+        if idle == Idle::Yield {
+            // The kernel lets a thread sleep up to 50 µs longer than it asks for, which is as
+            // long as a nap.
+            let _ = nix::sys::prctl::set_timerslack(1);
+        }
         Self { idle, empty: 0, bell, naps, next: NAP }
     }
 

@@ -142,7 +142,10 @@ impl Reporter {
                 Some(control::outcome(captures.start(order, shared, &names, now_ms)))
             }
             Request::TakeCapture { id } => Some(control::outcome(self.captures.take(*id, now_ms))),
-            Request::StopCapture { id } => Some(control::outcome(self.captures.stop(*id, now_ms))),
+            Request::StopCapture { id } => {
+                let Self { captures, shared, .. } = self;
+                Some(control::outcome(captures.stop(*id, shared, now_ms)))
+            }
             Request::Announce { withdraw } => {
                 Some(control::outcome(self.steer_announcing(*withdraw, now_ms)))
             }

@@ -31,6 +31,7 @@ impl Tap {
         let builder = DeviceBuilder::new().name(name).layer(Layer::L2).enable(false);
         let device = builder.mac_addr(like.mac.0).mtu(like.mtu).build_sync()?;
         device.set_nonblocking(true)?;
+        prepare(name);
         prepare_ipv6(name, like);
         device.enabled(true)?;
         let bare = Interface { addresses: Vec::new(), ..like.clone() };
@@ -60,6 +61,7 @@ impl Tap {
         for address in gone {
             self.device.remove_address(address.addr())?;
         }
+        prepare_ipv6(&self.name, like);
         let new = like.addresses.iter().filter(|own| !self.like.addresses.contains(own));
         for address in new {
             self.add(*address)?;
@@ -75,10 +77,15 @@ impl Tap {
 
     fn add(&self, address: IpNet) -> io::Result<()> {
         let length = address.prefix_len();
-        match address.addr() {
+        let added = match address.addr() {
             IpAddr::V4(own) => self.device.add_address_v4(own, length),
             IpAddr::V6(own) => self.device.add_address_v6(own, length),
-        }
+        };
+        // From a change of which a later step failed, or by somebody else.
+        added.or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Ok(()),
+            _ => Err(error),
+        })
     }
 
     /// Gives a frame to the kernel, which then has received it.
@@ -114,4 +121,9 @@ fn prepare_ipv6(name: &str, like: &Interface) {
     if like.addresses.iter().any(|own| own.addr().is_ipv6()) {
         set("disable_ipv6", "0");
     }
+}
+
+/// The first address of a network may go without taking the others along.
+fn prepare(name: &str) {
+    let _ = fs::write(format!("/proc/sys/net/ipv4/conf/{name}/promote_secondaries"), "1");
 }

@@ -18,6 +18,8 @@ use crate::patience::PATIENCE;
 
 /// Packets received at once.
 const BURST: usize = 32;
+/// Bursts of a queue that are dropped before a trial, at most.
+const DRAINED: usize = 1024;
 /// A frame that does not come back within so long is lost, in nanoseconds.
 const LOST_NS: u64 = 50_000_000;
 /// Seed of the hash of a match table in the kernel: nobody sends to it.
@@ -86,12 +88,16 @@ impl TrialCard {
         })
     }
 
-    /// Drops what comes from before.
+    /// Drops what comes from before, as far as it ends: a card that is in use goes on
+    /// receiving.
     fn drain(&mut self) {
         let mut batch = Batch::<BURST>::new();
         let peers = self.peer.iter_mut().flat_map(|peer| &mut peer.rx);
         for queue in self.own.iter_mut().chain(peers) {
-            while queue.rx_burst(&mut batch) > 0 {
+            for _ in 0..DRAINED {
+                if queue.rx_burst(&mut batch) == 0 {
+                    break;
+                }
                 batch.clear();
             }
         }

@@ -5,6 +5,7 @@ mod cli;
 mod cli_nf;
 mod command;
 mod control_process;
+mod journal;
 mod key_process;
 mod output;
 mod secrecy;
@@ -31,7 +32,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hnlb: {error}");
+            let priority = if journal::is_stderr() { journal::ERROR } else { "" };
+            eprintln!("{priority}hnlb: {error}");
             ExitCode::FAILURE
         }
     }
@@ -75,6 +77,9 @@ fn log_to_stderr(format: LogFormat) {
     let stderr = std::io::stderr;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
     match format {
+        LogFormat::Text if journal::is_stderr() => {
+            log.with_ansi(false).event_format(journal::Format::default()).init();
+        }
         LogFormat::Text => log.with_ansi(stderr().is_terminal()).init(),
         LogFormat::Json => log.json().init(),
     }

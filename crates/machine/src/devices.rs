@@ -10,7 +10,9 @@ pub(crate) fn examine(tree: &Tree, config: &Config, findings: &mut Vec<Finding>)
     for (port, address) in ports {
         match all.iter().find(|nic| nic.address.eq_ignore_ascii_case(&address)) {
             Some(nic) => {
-                by_vfio |= nic.driver.as_deref() != Some("mlx5_core");
+                // The others work without it.
+                let other = ["mlx5_core", "uio_pci_generic", "igb_uio"];
+                by_vfio |= nic.driver.as_deref().is_none_or(|own| !other.contains(&own));
                 findings.push(bound(tree, subject(port), nic));
                 numa(tree, config, port, nic, findings);
             }

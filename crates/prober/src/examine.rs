@@ -33,14 +33,14 @@ pub fn examine(card: &mut dyn Card, options: &Options, tell: &dyn Fn(&str)) -> R
     let mut tables = Vec::new();
     for rules in kinds(card, &probe) {
         tell(&format!("rules of encoding {}", rules.encoding()));
-        tables.push(table::fill(card, &rules, options, &mut held));
+        tables.push(table::fill(card, &rules, (options, tell), &mut held));
     }
     tell("the redirection table");
     let redirection = redirection::measure(card);
     // The last, since a port that has queues makes rules by them only.
     if let Some(rules) = kinds(card, &probe).pop() {
         tell("rules through a queue of operations");
-        tables.extend(table::fill_by_queue(card, &rules, options));
+        tables.extend(table::fill_by_queue(card, &rules, (options, tell)));
     }
     let left_rules = held.end(card.flows());
     let advice = advice::advise(card.facts(), probe, &tables);

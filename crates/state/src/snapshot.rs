@@ -53,6 +53,8 @@ pub struct Answers {
     pub echoes_per_second: u32,
     /// Packets that one worker may give to the kernel in a second.
     pub to_kernel_per_second: u32,
+    /// Packets that are taken from the kernel in a second.
+    pub from_kernel_per_second: u32,
 }
 
 impl Snapshot {

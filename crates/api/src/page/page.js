@@ -438,6 +438,8 @@ const showService = async (picture, [name, backend]) => {
   if (backend) query.set("backend", backend);
   const list = await ask(`/v1/connections?${query}`);
   found = list.found;
+  // The last pages have gone meanwhile.
+  if (skip && skip >= found) skip = Math.max(0, Math.ceil(found / PAGE) - 1) * PAGE;
   connections.show(list.connections);
   const last = skip + list.connections.length;
   byId("connections-about").textContent = found ? `${skip + 1} to ${last} of ${found}, in the order of the table` : "";

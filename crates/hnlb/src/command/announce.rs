@@ -39,6 +39,10 @@ fn print(own: &AnnounceStatus, json: bool) -> CommandResult {
     for vip in &own.vips {
         let _ = writeln!(text, "{:<40} {}", vip.vip, vip.state);
     }
+    if !own.error.is_empty() {
+        let AnnounceStatus { device, table, error, .. } = own;
+        eprintln!("warning: the kernel refuses a route over {device} in table {table}: {error}");
+    }
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

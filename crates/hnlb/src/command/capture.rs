@@ -1,8 +1,9 @@
 //! `hnlb capture`: what workers receive and send, into a pcapng file.
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::capture::{CaptureWriter, Format, Note};
 use api::Client;
@@ -13,6 +14,8 @@ use status::{CaptureBatch, CaptureStarted, CapturedFrame};
 use crate::cli::CaptureArgs;
 use crate::{CommandError, CommandResult, output, stop};
 
+/// How often a person who waits is told how far it is.
+const TOLD: Duration = Duration::from_secs(1);
 /// How long frames wait to be taken.
 const EVERY: Duration = Duration::from_millis(50);
 
@@ -21,15 +24,19 @@ pub(crate) fn run(args: &CaptureArgs) -> CommandResult {
     let client = Client::new(&args.socket);
     let started: CaptureStarted = client.post(&["v1", "captures"], &order(args))?;
     let id = started.id.to_string();
-    let ports: Vec<&str> = started.ports.iter().map(String::as_str).collect();
-    let mut writer = CaptureWriter::create(&args.out, Format::PcapNg, &ports, &[])?;
-    let (frames, batch) = take_all(&client, &id, &mut writer, &stopped)?;
-    writer.finish()?;
+    let saved = save(args, &client, (&id, &started.ports), &stopped);
+    if saved.is_err() {
+        // Otherwise it would go on, and no other could begin. It may have ended by itself.
+        let _: Result<CaptureBatch, _> = client.delete(&["v1", "captures", &id]);
+    }
+    let (frames, batch) = saved?;
     let ended = batch.ended.unwrap_or_default();
-    if args.out == Path::new("-") {
+    let report = json!({ "frames": frames, "lost": batch.lost, "ended": ended });
+    if args.out == Path::new("-") && args.json {
+        eprintln!("{report}");
+    } else if args.out == Path::new("-") {
         eprintln!("hnlb: {frames} frames, {} packets lost: {ended}", batch.lost);
     } else if args.json {
-        let report = json!({ "frames": frames, "lost": batch.lost, "ended": ended });
         output::print(&format!("{report}\n"))?;
     } else {
         let file = args.out.display();
@@ -39,6 +46,20 @@ pub(crate) fn run(args: &CaptureArgs) -> CommandResult {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Saves the capture with this number, of these ports: how many frames, and the last batch.
+fn save(
+    args: &CaptureArgs,
+    client: &Client,
+    (id, ports): (&str, &[String]),
+    stopped: &AtomicBool,
+) -> Result<(u64, CaptureBatch), CommandError> {
+    let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
+    let mut writer = CaptureWriter::create(&args.out, Format::PcapNg, &ports, &[])?;
+    let taken = take_all(client, id, &mut writer, stopped)?;
+    writer.finish()?;
+    Ok(taken)
 }
 
 fn order(args: &CaptureArgs) -> CaptureOrder {
@@ -67,6 +88,8 @@ fn take_all(
 ) -> Result<(u64, CaptureBatch), CommandError> {
     let path = ["v1", "captures", id];
     let mut frames = 0;
+    let (began, is_watched) = (Instant::now(), std::io::stderr().is_terminal());
+    let mut told = began;
     loop {
         let stops = stopped.load(Ordering::Relaxed);
         let batch: CaptureBatch = if stops { client.delete(&path)? } else { client.get(&path)? };
@@ -76,6 +99,10 @@ fn take_all(
         }
         if stops || batch.ended.is_some() && batch.frames.is_empty() {
             return Ok((frames, batch));
+        }
+        if is_watched && told.elapsed() >= TOLD {
+            told = Instant::now();
+            eprintln!("hnlb: {frames} frames in {} s", began.elapsed().as_secs());
         }
         std::thread::sleep(EVERY);
     }

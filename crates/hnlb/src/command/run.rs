@@ -1,6 +1,7 @@
 //! `hnlb run`: the load balancer.
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use api::Socket;
@@ -73,9 +74,16 @@ pub(crate) fn run(args: &RunArgs, log_format: LogFormat) -> CommandResult {
 /// Withdraws the VIPs and serves on for `time`, until routers use other ways; another
 /// Ctrl-C or SIGTERM ends the program at once. `watch` is called meanwhile.
 fn leave(balancer: &LoadBalancer, time: Duration, mut watch: impl FnMut()) {
-    let asked = balancer.connect().map_err(CallError::from);
-    let request = Request::Announce { withdraw: Some(true) };
-    match asked.and_then(|link| Caller::new(link).ask::<AnnounceStatus>(&request)) {
+    let withdrawn = balancer.connect().map_err(CallError::from).and_then(|link| {
+        let request = Request::Announce { withdraw: Some(true) };
+        let asking = apart("withdraw", move || Caller::new(link).ask::<AnnounceStatus>(&request))?;
+        while !asking.is_finished() {
+            watch();
+            std::thread::sleep(LOOK);
+        }
+        asking.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread failed").into()))
+    });
+    match withdrawn {
         Ok(_) => {}
         Err(error) => return tracing::error!("the VIPs are not withdrawn before the end: {error}"),
     }
@@ -89,10 +97,23 @@ fn leave(balancer: &LoadBalancer, time: Duration, mut watch: impl FnMut()) {
 
 /// SIGHUP is a request like that of `hnlb reload`; the load balancer logs its result.
 fn reload(balancer: &LoadBalancer) {
-    let request = Request::Reload { file: None, dry_run: false };
-    let asked = balancer.connect().map_err(CallError::from);
-    match asked.and_then(|link| Caller::new(link).ask::<Reloaded>(&request)) {
-        Ok(_) | Err(CallError::Refused(_)) => {}
-        Err(error) => tracing::error!("SIGHUP: {error}"),
+    let asking = balancer.connect().and_then(|link| {
+        let request = Request::Reload { file: None, dry_run: false };
+        apart("reload", move || match Caller::new(link).ask::<Reloaded>(&request) {
+            Ok(_) | Err(CallError::Refused(_)) => {}
+            Err(error) => tracing::error!("SIGHUP: {error}"),
+        })
+    });
+    if let Err(error) = asking {
+        tracing::error!("SIGHUP: {error}");
     }
+}
+
+/// Runs `asks` in a thread of its own: a reload may take longer than systemd waits for a
+/// sign of life, and traffic does not depend on it.
+fn apart<T: Send + 'static>(
+    name: &str,
+    asks: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(asks)
 }

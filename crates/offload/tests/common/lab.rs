@@ -256,6 +256,7 @@ fn shared(sample: u32, admit: AdmissionPolicy) -> Shared {
             per_second: 10,
             echoes_per_second: 10,
             to_kernel_per_second: 10,
+            from_kernel_per_second: 10,
         },
     };
     let port = |mac| PortShared {

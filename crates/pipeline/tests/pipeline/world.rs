@@ -287,6 +287,7 @@ pub(crate) fn snapshot(plan: &Plan) -> Snapshot {
             per_second: plan.icmp_errors,
             echoes_per_second: plan.echoes,
             to_kernel_per_second: plan.to_kernel,
+            from_kernel_per_second: 0,
         },
     }
 }

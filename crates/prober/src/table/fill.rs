@@ -14,11 +14,11 @@ const WATCHED: usize = 16;
 /// A destroyed rule that still matches after so long is given up, in nanoseconds.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// Fills the table with `rules`, and empties it again.
+/// Fills the table with `rules`, and empties it again; tells how full it is.
 pub(crate) fn fill(
     card: &mut dyn Card,
     rules: &TrialRules,
-    options: &Options,
+    how: (&Options, &dyn Fn(&str)),
     held: &mut Held,
 ) -> TableReport {
     let mut leading = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn fill(
         leading.extend(card.flows().create(&rule).ok());
     }
     let mut filling = Filling { steps: Vec::new(), since: Vec::new(), handles: Vec::new() };
-    let refusal = filling.insert(card, rules, options);
+    let refusal = filling.insert(card, rules, how);
     let in_table = filling.handles.len() as u32;
     let (destruction, matched_after_destruction_ns) = filling.empty(card, rules, held);
     for handle in leading.into_iter().rev() {
@@ -58,11 +58,12 @@ impl Filling {
         &mut self,
         card: &mut dyn Card,
         rules: &TrialRules,
-        options: &Options,
+        (options, tell): (&Options, &dyn Fn(&str)),
     ) -> Option<String> {
         let mut refusal = None;
         for number in 0..options.most_rules {
             if is_step(number) {
+                tell(&format!("a packet of each rule, {number} rules in the table"));
                 self.step(card, rules, options);
             }
             let Some(rule) = rules.rule(number) else { break };

@@ -19,7 +19,7 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 pub(crate) fn fill_by_queue(
     card: &mut dyn Card,
     rules: &TrialRules,
-    options: &Options,
+    (options, tell): (&Options, &dyn Fn(&str)),
 ) -> Option<TableReport> {
     let most = options.most_rules;
     let config = QueueConfig { queues: 1, depth: DEPTH, counters: most, aging: most };
@@ -34,7 +34,7 @@ pub(crate) fn fill_by_queue(
     };
     let table = card.flows().create_table(&template).ok()?;
     let mut filling = Filling { steps: Vec::new(), handles: Vec::new(), last: (0, 0) };
-    let refusal = filling.insert(card, rules, &table, most);
+    let refusal = filling.insert(card, rules, &table, (most, tell));
     let in_table = filling.handles.len() as u32;
     filling.empty(card);
     // A table that can't be destroyed goes with the port.
@@ -64,7 +64,7 @@ impl Filling {
         card: &mut dyn Card,
         rules: &TrialRules,
         table: &TableHandle,
-        most: u32,
+        (most, tell): (u32, &dyn Fn(&str)),
     ) -> Option<String> {
         self.last = (0, card.now_ns());
         let (mut number, mut refusal) = (0, None);
@@ -89,6 +89,7 @@ impl Filling {
                 Err(error) => refusal = Some(error),
             }
             if is_step(number) {
+                tell(&format!("{number} rules in the table"));
                 self.step(card, number);
             }
         }

@@ -70,7 +70,12 @@ fn completed(args: &SetupArgs) -> Result<SetupArgs, CommandError> {
 /// Writes a file that must not be there.
 fn write(file: &Path, text: &str) -> Result<(), CommandError> {
     let at = || format!("write {}", file.display());
-    let mut out = std::fs::File::create_new(file).map_err(|error| format!("{}: {error}", at()))?;
+    let mut out = std::fs::File::create_new(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            format!("{}: the file is there already; move it away, or give --out another", at())
+        }
+        _ => format!("{}: {error}", at()),
+    })?;
     std::io::Write::write_all(&mut out, text.as_bytes())
         .map_err(|error| format!("{}: {error}", at()).into())
 }
