@@ -71,6 +71,14 @@ pub(crate) struct Down {
     /// it has repeated them itself.
     pub(crate) owned: Option<u32>,
     pub(crate) repeated_ms: u64,
+    /// The number behind the urgent data of the backend's last segment, if it had any.
+    pub(crate) urgent: Option<u32>,
+}
+
+/// How far the end of urgent data is from a segment's first byte, both in the numbers of the
+/// segment's receiver; 0: it is not behind that byte, or beyond what a segment can say.
+pub(crate) fn urgent(first: u32, end: u32) -> u16 {
+    if before(first, end) { end.wrapping_sub(first).try_into().unwrap_or(0) } else { 0 }
 }
 
 /// One connection of a client's, and the one to its backend.
@@ -148,6 +156,8 @@ pub(crate) struct Conn {
     pub(crate) learnt: bool,
     /// What the client's last segment says of congestion (ECE and CWR).
     pub(crate) congestion: u8,
+    /// The number behind the urgent data of the client's last segment, if it had any.
+    pub(crate) urgent: Option<u32>,
     /// Its requests that are logged and have no whole response, and where the response ends
     /// that the first of them waits for.
     pub(crate) records: Queue,
@@ -288,6 +298,7 @@ impl Conn {
     /// Notes the clock and the congestion of a client's segment.
     pub(crate) fn see_client(&mut self, got: &Received, frame: &[u8]) {
         self.congestion = got.outline.flags & ECN;
+        self.urgent = got.urgent_end();
         if self.granted.timestamps
             && let Some(stamps) = got.stamps(frame)
         {

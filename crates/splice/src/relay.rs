@@ -1,6 +1,7 @@
 //! An open connection: packets are changed and go on (messages M6 to M9).
 mod pieces;
 mod requests;
+mod response_pieces;
 mod responses;
 
 use flow::Direction;
@@ -8,24 +9,28 @@ use packet::PacketBuf;
 use wire::Headers;
 
 use crate::agent::Common;
-use crate::connection::{Conn, Reading, State};
+use crate::connection::{Conn, Reading, State, urgent};
 use crate::edits::before;
 use crate::segment::{ACK, FIN, Outline, RST, Received, SYN, clear_ecn};
 use crate::world::{Event, Fate, World};
 
+/// How often the agent repeats what it has acknowledged itself.
+const REPEAT_MS: u64 = 400;
 /// Of a body's bytes so many may pass unread at once, so that numbers can be compared.
 pub(crate) const STRETCH: u32 = 1 << 30;
 
 impl Conn {
     /// A segment of the client's to its backend, at the client's number `sequence`.
     pub(crate) fn to_backend(&self, sequence: u32, flags: u8) -> Option<Outline> {
+        let first = self.edits.forward(sequence);
         Some(Outline {
             src: self.client(),
             dst: self.backend?,
-            sequence: self.edits.forward(sequence),
+            sequence: first,
             acknowledgement: self.told_server(self.acked),
             flags: self.flags(flags | self.congestion),
             window: self.window_to_backend(self.window, self.acked),
+            urgent: self.urgent.map_or(0, |end| urgent(first, self.edits.forward(end))),
             account: Some(self.account(Direction::Forward)),
         })
     }
@@ -108,6 +113,7 @@ impl Common {
             acknowledgement: conn.told_server(acknowledgement),
             flags: conn.flags(flags),
             window: conn.window_to_backend(window, acknowledgement),
+            urgent: 0,
             account: None,
         };
         let map = |edge: u32, up: bool| conn.to_server(edge, up);
@@ -136,6 +142,7 @@ impl Common {
         world: &mut impl World<B>,
     ) -> Fate {
         conn.seen_ms = now_ms;
+        conn.down.urgent = got.urgent_end();
         if got.has(SYN) {
             self.acknowledge(conn, world);
             return Fate::Taken;
@@ -192,6 +199,7 @@ impl Common {
             acknowledgement: if got.has(ACK) { told } else { 0 },
             flags: conn.flags(flags),
             window: conn.own_window(false),
+            urgent: got.outline.urgent,
             account: Some(conn.account(Direction::Reply)),
         };
         let client = conn.client().ip();

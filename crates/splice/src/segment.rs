@@ -23,6 +23,9 @@ pub(crate) struct Outline {
     pub(crate) acknowledgement: u32,
     pub(crate) flags: u8,
     pub(crate) window: u16,
+    /// How many of its bytes, and of those behind it, come up to the end of urgent data; 0:
+    /// there is none.
+    pub(crate) urgent: u16,
     /// For whom it counts once it is sent.
     pub(crate) account: Option<Account>,
 }
@@ -30,12 +33,19 @@ pub(crate) struct Outline {
 impl Outline {
     /// A RST that acknowledges nothing.
     pub(crate) const fn reset(src: SocketAddr, dst: SocketAddr, sequence: u32) -> Self {
-        Self { src, dst, sequence, acknowledgement: 0, flags: RST, window: 0, account: None }
+        let (flags, account) = (RST, None);
+        Self { src, dst, sequence, acknowledgement: 0, flags, window: 0, urgent: 0, account }
     }
 
     /// The same, for the counts of `account`.
     pub(crate) const fn of(self, account: Account) -> Self {
         Self { account: Some(account), ..self }
+    }
+
+    /// That of the segment behind `length` bytes of data.
+    pub(crate) const fn behind(self, length: usize) -> Self {
+        let urgent = (self.urgent as usize).saturating_sub(length) as u16;
+        Self { sequence: self.sequence.wrapping_add(length as u32), urgent, ..self }
     }
 }
 
@@ -65,10 +75,17 @@ impl Received {
             acknowledgement: repr.acknowledgement,
             flags: repr.flags.0,
             window: repr.window,
+            urgent: if repr.flags.0 & URG == 0 { 0 } else { segment.header.urgent() },
             account: None,
         };
         let options = l4 + tcp::LEN;
         Some(Self { outline, options, data: options + segment.options.len(), end, l3, l4 })
+    }
+
+    /// The number behind its urgent data, if it has any (RFC 6093 section 2).
+    pub(crate) fn urgent_end(&self) -> Option<u32> {
+        let Outline { sequence, urgent, .. } = self.outline;
+        (urgent > 0).then(|| sequence.wrapping_add(urgent.into()))
     }
 
     pub(crate) const fn has(&self, flags: u8) -> bool {
@@ -249,8 +266,10 @@ pub(crate) fn emit<B: PacketBuf>(
     view.set_sequence(outline.sequence);
     view.set_acknowledgement(outline.acknowledgement);
     view.set_data_offset(((tcp::LEN + options.len()) as u8 / 4) << 4);
-    view.set_control(outline.flags);
+    let urgent = if outline.urgent == 0 { 0 } else { URG };
+    view.set_control(outline.flags & !URG | urgent);
     view.set_window(outline.window);
+    view.set_urgent(outline.urgent);
     let sum = checksum::sum(view.as_bytes(), pseudo);
     view.set_checksum(checksum::of(data, checksum::sum(options, sum)));
     *header = *view.as_bytes();
@@ -278,6 +297,7 @@ pub(crate) const SYN: u8 = TcpFlags::SYN;
 pub(crate) const RST: u8 = TcpFlags::RST;
 pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = TcpFlags::ACK;
+pub(crate) const URG: u8 = 0x20;
 pub(crate) const ECE: u8 = 0x40;
 pub(crate) const CWR: u8 = 0x80;
 /// The flags of explicit congestion notification.

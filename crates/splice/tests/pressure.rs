@@ -149,6 +149,34 @@ fn a_full_table_takes_a_client_in_the_place_of_a_slow_or_idle_one() {
 }
 
 #[test]
+fn connections_that_have_ended_make_place_and_those_of_which_packets_come_stay() {
+    let mut scene = Scene::new(Settings { connections: 32, ..Settings::default() });
+    let answer = Refusal::RequestLine.answer().len() as u32;
+    let mut behind = [0; 32];
+    let acknowledge = |scene: &mut Scene, number: usize, behind| {
+        scene.send_acknowledging(number, [1_012, behind], ACK, &[]);
+    };
+    for (number, behind) in behind.iter_mut().enumerate() {
+        scene.ask(number, b"nonsense\r\n\r\n");
+        *behind = scene.seen.isn[0].wrapping_add(answer + 2);
+        acknowledge(&mut scene, number, *behind);
+    }
+    assert!(!scene.is_served(99), "none has had its time");
+    for _ in 0..6 {
+        scene.wait(100);
+        acknowledge(&mut scene, 7, behind[7]);
+    }
+    for number in 100..131 {
+        assert!(scene.is_served(number), "client {number}");
+        assert_eq!(scene.agent.usage().connections, 32);
+    }
+    assert!(!scene.is_served(99), "the last that has ended is not quiet");
+    let sent = scene.seen.sent;
+    acknowledge(&mut scene, 7, behind[7]);
+    assert_eq!((scene.seen.sent, scene.count(Event::Evicted)), (sent, 0), "7 is known");
+}
+
+#[test]
 fn a_client_that_says_nothing_is_reset_after_a_minute() {
     let mut scene = Scene::new(Settings::default());
     scene.ask(0, &[]);

@@ -91,6 +91,7 @@ impl Common {
             clocks: Clocks::new(client, told),
             learnt: known.is_some(),
             congestion: 0,
+            urgent: None,
             records: Queue::default(),
             log_end: None,
             loan: None,

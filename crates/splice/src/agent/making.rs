@@ -35,6 +35,7 @@ impl Common {
             acknowledgement: conn.next,
             flags,
             window: conn.own_window(flags & SYN != 0),
+            urgent: 0,
             account: None,
         }
     }

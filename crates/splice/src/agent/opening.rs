@@ -84,6 +84,7 @@ impl Common {
             acknowledgement: 0,
             flags: if conn.granted.ecn { SYN | ECN } else { SYN },
             window: conn.first_window,
+            urgent: 0,
             account: Some(conn.account(Direction::Forward)),
         };
         let stamps = Stamps { echo: 0, ..conn.clocks.for_server() };
@@ -120,6 +121,11 @@ impl Common {
             {
                 let outline = Outline::reset(conn.client(), backend, got.outline.acknowledgement);
                 Self::make(&outline.of(conn.account(Direction::Forward)), &[], &[], world);
+                if conn.state == State::Connecting(1) {
+                    // Nothing is in its way any more; Linux does not wait for the timer
+                    // either.
+                    self.connect(conn, world);
+                }
             }
             return;
         }

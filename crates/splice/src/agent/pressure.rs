@@ -15,6 +15,11 @@ const RESERVE: usize = 8;
 
 /// So long a connection may stay, whoever comes.
 const SPARED_MS: u64 = 1_000;
+/// So long one that has ended may stay behind its last packet: a side that lacks an
+/// acknowledgement repeats itself sooner.
+const ENDED_MS: u64 = 500;
+/// Connections that have ended and are looked at for one that may go.
+const LOOKS: usize = 8;
 
 /// The connections that may have to go, the first of each first.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub(super) struct Orders {
     /// Those whose client has asked for nothing more, by their last packet but those of
     /// the fast path.
     idle: Order,
+    /// Those that have ended, and linger for what is still on its way.
+    ended: Order,
     /// Those that have a large block, by the time since when.
     holders: Order,
     reserve: usize,
@@ -34,7 +41,7 @@ impl Orders {
         let Settings { connections, headers, .. } = *settings;
         let order = || Order::new(connections);
         let reserve = RESERVE.min(headers / 4);
-        Self { young: order(), idle: order(), holders: order(), reserve }
+        Self { young: order(), idle: order(), ended: order(), holders: order(), reserve }
     }
 
     /// The connection `at` is as it is now.
@@ -42,14 +49,29 @@ impl Orders {
     pub(super) fn follow(&mut self, at: usize, conn: &Conn) {
         self.young.set(at, matches!(conn.state, State::Half | State::Front));
         self.idle.set(at, conn.is_settled());
+        self.ended.set(at, conn.has_ended());
         self.holders.set(at, conn.has_large());
     }
 
     /// The connection `at` is no more.
     pub(super) fn forget(&mut self, at: usize) {
-        for order in [&mut self.young, &mut self.idle, &mut self.holders] {
+        for order in [&mut self.young, &mut self.idle, &mut self.ended, &mut self.holders] {
             order.set(at, false);
         }
+    }
+
+    /// A connection that has ended and of which nothing has come lately, as `is_quiet` says;
+    /// one of which something has goes behind the others.
+    fn ended(&mut self, is_quiet: impl Fn(usize) -> bool) -> Option<usize> {
+        for _ in 0..LOOKS.min(self.ended.len()) {
+            let at = self.ended.first()?;
+            if is_quiet(at) {
+                return Some(at);
+            }
+            self.ended.set(at, false);
+            self.ended.set(at, true);
+        }
+        None
     }
 
     /// Connections whose client has asked for nothing more.
@@ -59,6 +81,10 @@ impl Orders {
 }
 
 impl Conn {
+    const fn has_ended(&self) -> bool {
+        matches!(self.state, State::Answered | State::Closing | State::Reset)
+    }
+
     fn has_large(&self) -> bool {
         let blocks = [&self.block, &self.down.block];
         blocks.into_iter().flatten().any(Block::is_large)
@@ -83,14 +109,20 @@ impl Agent {
         if self.table.len() < self.common.settings.connections {
             return;
         }
+        let table = &self.table;
+        let quiet_ms = |at| {
+            table.peek(at).map_or(0, |conn| now_ms.saturating_sub(conn.since_ms.max(conn.seen_ms)))
+        };
+        if let Some(at) = self.orders.ended(|at| quiet_ms(at) >= ENDED_MS) {
+            self.act(at, now_ms, world, |_, conn, _| {
+                conn.become_(State::Gone, now_ms);
+                Fate::Taken
+            });
+            return;
+        }
         let Orders { young, idle, .. } = &self.orders;
         let (young, idle) = (young.first(), idle.first());
-        let table = &self.table;
-        let old = |at: &usize| {
-            table.peek(*at).is_some_and(|conn| {
-                now_ms >= conn.since_ms.max(conn.seen_ms).saturating_add(SPARED_MS)
-            })
-        };
+        let old = |at: &usize| quiet_ms(*at) >= SPARED_MS;
         // A client may be slow, but not do anything all the time: its age counts.
         let slow = |at: &usize| {
             table.peek(*at).is_some_and(|conn| now_ms >= conn.since_ms.saturating_add(SPARED_MS))

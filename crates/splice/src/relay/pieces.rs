@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use packet::PacketBuf;
 
+use super::REPEAT_MS;
 use crate::agent::Common;
 use crate::connection::{Conn, Reading, State};
 use crate::edits::{Edit, before};
@@ -10,8 +11,6 @@ use crate::options::{Change, MAX_OPTIONS};
 use crate::segment::{ACK, CWR, FIN, Outline, PSH, RST, Received};
 use crate::world::{Event, World};
 
-/// How often the agent repeats what it has acknowledged itself.
-const REPEAT_MS: u64 = 400;
 /// How long it waits at most before it repeats what stands for no bytes of the client's.
 const LONGEST_MS: u64 = 60_000;
 
@@ -101,7 +100,7 @@ impl Common {
             Self::make(&outline, &options, piece, world);
             // The sender says once that it has slowed down.
             outline.flags &= !CWR;
-            outline.sequence = outline.sequence.wrapping_add(piece.len() as u32);
+            outline = outline.behind(piece.len());
         }
     }
 
@@ -202,7 +201,7 @@ impl Common {
             if behind.is_empty() {
                 return;
             }
-            new.sequence = new.sequence.wrapping_add(piece.len() as u32);
+            new = new.behind(piece.len());
             rest = behind;
         }
     }
@@ -226,6 +225,7 @@ impl Common {
             acknowledgement: conn.next,
             flags: RST | ACK,
             window: 0,
+            urgent: 0,
             account: None,
         };
         Self::make(&outline, &conn.options_to_client(), &[], world);
