@@ -1,6 +1,7 @@
-//! What routes ask about a request that the L7 agent or the terminator has read.
-use service::RequestView;
-use splice::Request;
+//! What routes ask about a request that the L7 agent or the terminator has read, and about
+//! a ClientHello.
+use service::{HelloView, RequestView};
+use splice::{Hello, Request};
 
 /// A request, as the routes of a service read it.
 #[derive(Debug)]
@@ -27,5 +28,20 @@ impl RequestView for Asked<'_, '_> {
     fn has_cookie(&self, name: &str, value: Option<&str>) -> bool {
         let found = self.0.cookie(name);
         found.is_some_and(|own| value.is_none_or(|value| own == value.as_bytes()))
+    }
+}
+
+/// A ClientHello as routes read it.
+#[derive(Debug)]
+pub(super) struct Greeting<'a>(pub(super) &'a Hello);
+
+impl HelloView for Greeting<'_> {
+    fn name(&self) -> &str {
+        let name = self.0.name.as_deref().unwrap_or_default();
+        std::str::from_utf8(name).unwrap_or_default()
+    }
+
+    fn offers(&self, protocol: &str) -> bool {
+        self.0.protocols().any(|own| own == protocol.as_bytes())
     }
 }

@@ -51,6 +51,7 @@ pub(crate) mod spliced;
 mod spliced_counters;
 mod spliced_error;
 pub(crate) mod stateless;
+mod surroundings;
 pub(crate) mod terminated;
 pub(crate) mod waiting;
 

@@ -15,7 +15,7 @@ use crate::Outbox;
 use crate::context::{Context, Packet};
 use crate::pipeline::Stages;
 use crate::slow::act::trim;
-use crate::slow::spliced::address;
+use crate::slow::surroundings::address;
 use crate::source::is_host;
 
 /// A quoted segment, and how its sender knows it.

@@ -16,7 +16,7 @@ use state::{Counter, Source};
 use crate::Outbox;
 use crate::context::{Context, Packet};
 use crate::pipeline::Stages;
-use crate::slow::{act, spliced};
+use crate::slow::{act, surroundings};
 
 /// The most packets of one worker that wait for the Ethernet address of their next hop.
 pub const WAITING: usize = 64;
@@ -123,10 +123,10 @@ impl<B: PacketBuf> Stages<B> {
             Then::Forward(delivery, account) => {
                 act::forward(cx, &mut self.acting, packet, &delivery, (hop, account));
             }
-            Then::Send(to, counter, account) => match spliced::address(cx, &mut packet, to) {
+            Then::Send(to, counter, account) => match surroundings::address(cx, &mut packet, to) {
                 Ok(port) => {
                     cx.count(counter);
-                    spliced::carry(cx, &packet, account);
+                    surroundings::carry(cx, &packet, account);
                     cx.out.send(port, packet.buf);
                 }
                 Err(counter) => cx.count(counter),
