@@ -107,7 +107,7 @@ fn read(lab: &Lab, running: &Running) -> Result<Reading, LabError> {
 
 /// The workers' OPS between two reports in nanoseconds: as a share of REF,
 /// which counts all the time that passed.
-pub(crate) fn busy_ns(before: &Status, after: &Status) -> f64 {
+fn busy_ns(before: &Status, after: &Status) -> f64 {
     busy_share(before, after) * (after.uptime_seconds - before.uptime_seconds) * 1e9
 }
 

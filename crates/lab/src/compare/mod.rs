@@ -17,7 +17,7 @@ use std::path::Path;
 pub use contender::Contender;
 pub(crate) use cpu::{process_ns, process_times_ns, threads_ns, threads_times_ns};
 pub use measured::Measured;
-pub(crate) use measured::{busy_ns, busy_share};
+pub(crate) use measured::busy_share;
 
 use crate::load::Connections;
 use crate::{Lab, LabError, LabOptions, Stop, host};

@@ -2,8 +2,9 @@
 //! certificate, in the same lab with the same clients and backends.
 //!
 //! HAProxy and nginx have one thread for everything and are charged with the time of their
-//! process. HNLB is charged with util+ of its worker, as in [`crate::http_bench`], and with
-//! all time of its threads `terminator` and `handshake0`, also where they find nothing to do.
+//! process. HNLB is charged with its worker's time times util+, as in [`crate::http_bench`],
+//! and with all time of its threads `terminator` and `handshake0`, also where they find
+//! nothing to do.
 
 mod row;
 mod systems;

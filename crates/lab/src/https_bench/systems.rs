@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flow::Encoding;
 
-use crate::compare::{busy_ns, process_ns, threads_ns};
+use crate::compare::{busy_share, process_ns, threads_ns};
 use crate::config::LabRun;
 use crate::http_bench::{self, System};
 use crate::https::Certificates;
@@ -18,6 +18,8 @@ pub(super) const PORT: u16 = 443;
 pub(super) const SHAKE: &str = "/shake";
 /// The threads of HNLB's that do nothing but TLS.
 const THREADS: [&str; 2] = ["terminator", "handshake"];
+/// Its thread that polls without end.
+const WORKER: &str = "worker";
 
 pub(super) const fn target() -> SocketAddr {
     SocketAddr::new(IpAddr::V4(VIP4), PORT)
@@ -32,8 +34,8 @@ pub(super) struct Running(http_bench::Running);
 
 /// What a system has used up to now.
 pub(super) enum Reading {
-    /// The worker's status, and nanoseconds of the threads.
-    Hnlb(Box<Status>, u64),
+    /// The worker's status, how many nanoseconds it has run, and those of the threads.
+    Hnlb(Box<Status>, u64, u64),
     Process(u64),
 }
 
@@ -42,8 +44,9 @@ impl Reading {
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn since(&self, before: &Self) -> f64 {
         match (before, self) {
-            (Self::Hnlb(before, from), Self::Hnlb(after, to)) => {
-                busy_ns(before, after) + to.saturating_sub(*from) as f64
+            (Self::Hnlb(before, began, from), Self::Hnlb(after, ended, to)) => {
+                let run_ns = ended.saturating_sub(*began) as f64;
+                busy_share(before, after) * run_ns + to.saturating_sub(*from) as f64
             }
             (Self::Process(from), Self::Process(to)) => to.saturating_sub(*from) as f64,
             _ => 0.0,
@@ -88,8 +91,8 @@ impl Running {
         let pid = self.0.pid();
         match self.0.balancer() {
             Some(balancer) => {
-                let used = threads_ns(pid, &THREADS)?;
-                Ok(Reading::Hnlb(Box::new(balancer.status(lab)?), used))
+                let status = Box::new(balancer.status(lab)?);
+                Ok(Reading::Hnlb(status, threads_ns(pid, &[WORKER])?, threads_ns(pid, &THREADS)?))
             }
             None => process_ns(pid).map(Reading::Process),
         }

@@ -42,8 +42,8 @@ pub(crate) struct Simulation<'a> {
     recent: [f64; CPUS as usize],
     looked_ns: u64,
     busy_at_look: [u64; CPUS as usize],
-    /// The earliest event of all processors.
-    next_ns: u64,
+    /// The next event of each processor, at its queue or on a way back.
+    due_ns: [u64; CPUS as usize],
     measured_from_ns: u64,
     outcome: Outcome,
 }
@@ -69,7 +69,7 @@ impl<'a> Simulation<'a> {
             recent: [0.0; CPUS as usize],
             looked_ns: 0,
             busy_at_look: [0; CPUS as usize],
-            next_ns: u64::MAX,
+            due_ns: [u64::MAX; CPUS as usize],
             measured_from_ns: warm_up_ns,
             outcome: Outcome::new(length_ns - warm_up_ns)?,
         };
@@ -202,8 +202,10 @@ impl<'a> Simulation<'a> {
     fn offer(&mut self, cpu: u16, packet: Packet, now_ns: u64) {
         let Some(function) = self.functions.get_mut(usize::from(cpu)) else { return };
         let taken = function.offer(packet, now_ns);
-        if let Some(done_ns) = function.done_ns() {
-            self.next_ns = self.next_ns.min(done_ns);
+        if let (Some(done_ns), Some(due_ns)) =
+            (function.done_ns(), self.due_ns.get_mut(usize::from(cpu)))
+        {
+            *due_ns = (*due_ns).min(done_ns);
         }
         if taken {
             return;
@@ -218,15 +220,27 @@ impl<'a> Simulation<'a> {
 
     /// Everything until `now_ns`, in the order of time.
     fn advance(&mut self, now_ns: u64) {
-        while self.next_ns <= now_ns {
-            let at_ns = self.next_ns;
-            for cpu in 0..self.functions.len() {
-                self.finish(cpu, at_ns);
-                self.come_back(cpu, at_ns);
+        loop {
+            let at_ns = self.due_ns.into_iter().fold(u64::MAX, u64::min);
+            if at_ns > now_ns {
+                return;
             }
-            let done = self.functions.iter().filter_map(NetworkFunction::done_ns);
-            let back = self.away.iter().filter_map(|away| away.front().map(|(at_ns, _)| *at_ns));
-            self.next_ns = done.chain(back).min().unwrap_or(u64::MAX);
+            for cpu in 0..self.due_ns.len() {
+                // What another processor has sent back may be for this one.
+                if self.due_ns.get(cpu).is_some_and(|due_ns| *due_ns <= at_ns) {
+                    self.finish(cpu, at_ns);
+                    self.come_back(cpu, at_ns);
+                    self.set_due(cpu);
+                }
+            }
+        }
+    }
+
+    fn set_due(&mut self, cpu: usize) {
+        let done_ns = self.functions.get(cpu).and_then(NetworkFunction::done_ns);
+        let back_ns = self.away.get(cpu).and_then(VecDeque::front).map(|(at_ns, _)| *at_ns);
+        if let Some(due_ns) = self.due_ns.get_mut(cpu) {
+            *due_ns = done_ns.unwrap_or(u64::MAX).min(back_ns.unwrap_or(u64::MAX));
         }
     }
 
