@@ -5,7 +5,7 @@ SOAK_MINUTES ?= 30
 API_CASES ?= 10000
 
 .PHONY: help deps rust build deb demo test check test-cargo test-instructions test-loom test-miri test-e2e \
-	test-vm test-api test-deb test-releases fuzz soak soak-reload soak-xdp \
+	test-vm test-api test-deb test-systemd test-container test-releases fuzz soak soak-reload soak-xdp \
 	test-xdp-kernels
 
 help:
@@ -22,6 +22,8 @@ help:
 	@echo 'make test-xdp-kernels  the XDP program on Linux 5.15, 6.1 and 6.12, in QEMU'
 	@echo 'make test-api  the control API against API_CASES=$(API_CASES) random requests'
 	@echo 'make test-deb  the package, installed, run and removed in a clean Debian (root)'
+	@echo 'make test-systemd  the package under systemd, in QEMU: watchdog, reload, upgrade (root)'
+	@echo 'make test-container  the container image, built by buildah and run (root)'
 	@echo 'make test-releases  crate dpdk against the headers of DPDK 23.11 and 24.11'
 	@echo 'make deps      install the Debian packages needed (root or sudo)'
 	@echo 'make fuzz      every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
@@ -111,6 +113,12 @@ test-api: rust deps
 
 test-deb: deb
 	@sh scripts/test-deb.sh $(TARGET)/deb/hnlb_*.deb
+
+test-systemd: deb
+	@sh scripts/test-systemd.sh $(TARGET)/deb/hnlb_*.deb $(TARGET)/vm
+
+test-container: deb
+	@sh scripts/test-container.sh $(TARGET)/deb/hnlb_*.deb
 
 fuzz: rust
 	@sh scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -9,8 +9,6 @@
 
 mod bodies;
 mod client;
-#[cfg(test)]
-mod contract;
 mod credentials;
 mod endpoint;
 mod engine;
@@ -37,6 +35,8 @@ mod server;
 mod service_metrics;
 mod socket;
 mod socket_file;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod traffic_metrics;
 mod worker_metrics;

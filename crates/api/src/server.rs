@@ -89,8 +89,8 @@ mod tests {
     use tokio_rustls::TlsConnector;
 
     use super::*;
-    use crate::contract::obedient;
     use crate::credentials;
+    use crate::tests::obedient;
 
     const VIEWER: &str = "viewer-0123456789abcdef0123456789abcdef";
     const OPERATOR: &str = "operator-0123456789abcdef0123456789abcdef";

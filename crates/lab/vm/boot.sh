@@ -10,6 +10,10 @@
 # root in /; what it prints comes out here. VM_DEVICES are further words for QEMU, which
 # runs in the network namespace VM_NETNS if that is set. Exit status: the command's; 77
 # with a reason if this machine cannot do it; 124 if it took longer than SECONDS.
+#
+# With VM_DISK, an ext4 image, that is the guest's root file system instead, and its
+# /sbin/init is run; COMMAND is left out, and a program there writes the exit status to
+# /dev/ttyS1. The kernel is emulated, unless VM_ACCEL says otherwise.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -79,18 +83,21 @@ for word in "$@"; do
     printf "'%s' " "$(printf %s "$word" | sed "s/'/'\\\\''/g")"
 done > "$work/share/command"
 
+roots="-virtfs local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"
+roots="$roots -virtfs local,path=$share,mount_tag=share,security_model=none,readonly=on"
+roots="$roots -virtfs local,path=$work/share,mount_tag=command,security_model=none,readonly=on"
+[ -z "${VM_DISK:-}" ] || roots="-drive file=$VM_DISK,if=virtio,format=raw"
+
 # Console on the first serial port, the command's exit status on the second.
 set +e
 ${VM_NETNS:+ip netns exec $VM_NETNS} timeout -k 5 "$seconds" qemu-system-x86_64 \
-    -accel tcg,thread=multi -cpu max -smp 2 -m 1536 \
+    ${VM_ACCEL:--accel tcg,thread=multi} -cpu max -smp 2 -m 1536 \
     -nodefaults -no-user-config -display none -no-reboot \
     -kernel "$kernel" -initrd "$work/initramfs" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable${VM_DISK:+ hnlb.disk}" \
     ${VM_DEVICES:-} \
     -serial stdio -serial "file:$work/status" \
-    -virtfs "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap" \
-    -virtfs "local,path=$share,mount_tag=share,security_model=none,readonly=on" \
-    -virtfs "local,path=$work/share,mount_tag=command,security_model=none,readonly=on" \
+    $roots \
     < /dev/null
 qemu=$?
 set -e
