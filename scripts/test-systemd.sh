@@ -131,6 +131,26 @@ systemctl reload hnlb.service
 hnlb status --json | grep -q '"weight": *3'
 is MainPID "$pid"
 ok "reloaded: the weight is another, the process the same"
+hnlb backend weight web 10.71.0.11 5 > /dev/null
+hnlb config save > /dev/null
+grep -q '^weight = 5' /etc/hnlb/hnlb.toml
+ok "saved: a change by the API is in the file"
+cp /etc/hnlb/hnlb.toml /root/good.toml
+echo 'nonsense = 1' >> /etc/hnlb/hnlb.toml
+if systemctl reload hnlb.service 2> /dev/null; then
+    echo "FAILED  a broken file is reloaded"
+    exit 1
+fi
+cp /root/good.toml /etc/hnlb/hnlb.toml
+is MainPID "$pid"
+journalctl --sync
+journalctl --no-pager -u hnlb.service --priority err -o cat | grep -q nonsense
+journalctl --no-pager -u hnlb.service --priority info -o cat | grep -q 'running; '
+if journalctl --no-pager -u hnlb.service --priority warning -o cat | grep -q 'running; '; then
+    echo "FAILED  what is no warning is one in the journal"
+    exit 1
+fi
+ok "the journal has priorities: a broken file is an error there"
 kill -STOP "$pid"
 restarted() { [ "$(state NRestarts)" -ge 1 ] && is ActiveState active && ! is MainPID "$pid"; }
 wait_for 300 "hung: the watchdog has ended it, and it runs again" restarted
