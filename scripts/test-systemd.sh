@@ -131,7 +131,7 @@ systemctl reload hnlb.service
 hnlb status --json | grep -q '"weight": *3'
 is MainPID "$pid"
 ok "reloaded: the weight is another, the process the same"
-hnlb backend weight web 10.71.0.11 5 > /dev/null
+hnlb backend weight web 10.71.0.11 --weight 5 > /dev/null
 hnlb config save > /dev/null
 grep -q '^weight = 5' /etc/hnlb/hnlb.toml
 ok "saved: a change by the API is in the file"

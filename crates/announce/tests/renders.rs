@@ -59,6 +59,20 @@ fn bird_takes_what_is_rendered_for_it() {
 }
 
 #[test]
+fn bfd_needs_to_know_where_a_peer_that_is_not_on_link_is_spoken_to_from() {
+    let sessions = |text: &str| {
+        let config = Config::parse(text, "hnlb.toml").unwrap_or_else(|error| panic!("{error}"));
+        let text = announce::bird(&config, "f").unwrap();
+        text.matches("\tbfd on;").count()
+    };
+    let with = format!("{BASE}{BGP}");
+    assert_eq!(sessions(&with), 2);
+    let without = with.replace(", \"fd71::2/64\"", "");
+    assert_ne!(with, without);
+    assert_eq!(sessions(&without), 1, "the on-link peer's");
+}
+
+#[test]
 fn without_a_peer_of_a_family_bird_has_no_table_of_it() {
     let bgp =
         "[announce.bgp]\nas = 65001\n[[announce.bgp.peer]]\naddress = \"10.71.0.254\"\nas = 1\n";
@@ -83,6 +97,16 @@ fn keepalived_takes_what_is_rendered_for_it() {
     }
     // It says more than it fails: interfaces that are not there yet are no error.
     judged("keepalived", &["-t", "-f"], &text);
+}
+
+#[test]
+fn intervals_of_keepalived_have_two_places() {
+    for (interval, rendered) in [("1050ms", "1.05"), ("2s", "2.00"), ("500ms", "0.50")] {
+        let text = VRRP.replace("250ms", interval);
+        let text = announce::keepalived(&config(&text), "f").unwrap();
+        let line = format!("\tadvert_int {rendered}");
+        assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
+    }
 }
 
 #[test]

@@ -97,3 +97,14 @@ fn a_backend_that_has_an_earlier_connection_is_reset_and_sent_the_syn_again_once
         assert_eq!(found, [[(RST, 77_777)].as_slice(), &[syn; 1][..syns]].concat());
     }
 }
+
+#[test]
+fn a_request_is_logged_with_the_last_byte_of_its_response_and_not_before() {
+    let mut scene = Scene::new();
+    let header = b"HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n";
+    scene.send(1, ACK, header);
+    scene.send(1, ACK, &[b'x'; 399]);
+    assert!(scene.around.logged.is_empty(), "{:?}", scene.around.logged);
+    scene.send(1, ACK, b"x");
+    assert_eq!(scene.around.logged, [header.len() as u64 + 400]);
+}

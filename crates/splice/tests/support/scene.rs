@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use flow::{Account, BackendId, ServiceId};
 use packet::{HeapPacket, PacketBuf};
 use splice::{
-    Agent, Answer, Choice, Event, Hello, Inquiry, Peer, Refusal, Rejection, Request, Settings,
-    Speaks, Terms, World,
+    Agent, Answer, Choice, Event, Hello, Inquiry, Peer, Record, Refusal, Rejection, Request,
+    Settings, Speaks, Terms, World,
 };
 use wire::Headers;
 
@@ -33,6 +33,8 @@ pub(crate) struct Sent {
 pub(crate) struct Around {
     sent: Vec<Sent>,
     pub(crate) events: Vec<Event>,
+    /// Bytes of the responses that were logged.
+    pub(crate) logged: Vec<u64>,
 }
 
 impl Around {
@@ -84,6 +86,14 @@ impl World<HeapPacket> for Around {
         Ok(Choice::Backend { backend, terms: Terms { keeps: true, ..Terms::default() } })
     }
 
+    fn logs(&mut self, _: ServiceId) -> bool {
+        true
+    }
+
+    fn log(&mut self, record: &Record) {
+        self.logged.push(record.bytes[1]);
+    }
+
     fn count(&mut self, event: Event) {
         self.events.push(event);
     }
@@ -118,7 +128,8 @@ impl Scene {
 
     /// The same before the backend has answered the SYN.
     pub(crate) fn asked(options: &'static [u8]) -> Self {
-        let (agent, around) = (Agent::new(Settings::default()), Around::default());
+        let (agent, around) =
+            (Agent::new(Settings { records: 16, ..Settings::default() }), Around::default());
         let (next, got) = ([999, 4_999], [0; 2]);
         let mut scene = Self { agent, around, next, got, options, urgent: 0 };
         scene.send(0, SYN, &[]);
