@@ -9,7 +9,13 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 /// What a line of an error begins with.
-pub(crate) const ERROR: &str = "<3>";
+const ERROR: &str = "<3>";
+
+/// The last words of a program that ends early, for standard error.
+pub(crate) fn last_words(error: &str) -> String {
+    let priority = if is_stderr() { ERROR } else { "" };
+    error.lines().map(|line| format!("{priority}{line}\n")).collect()
+}
 
 /// Whether standard error goes to the journal: systemd says which stream that is.
 pub(crate) fn is_stderr() -> bool {
@@ -44,7 +50,9 @@ where
             Level::INFO => "<6>",
             _ => "<7>",
         };
-        to.write_str(priority)?;
-        self.0.format_event(cx, to, event)
+        // A message may have several lines, and each is an entry of the journal.
+        let mut text = String::new();
+        self.0.format_event(cx, Writer::new(&mut text), event)?;
+        text.lines().try_for_each(|line| writeln!(to, "{priority}{line}"))
     }
 }

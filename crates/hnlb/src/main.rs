@@ -32,8 +32,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let priority = if journal::is_stderr() { journal::ERROR } else { "" };
-            eprintln!("{priority}hnlb: {error}");
+            eprint!("{}", journal::last_words(&format!("hnlb: {error}")));
             ExitCode::FAILURE
         }
     }
