@@ -54,9 +54,10 @@ impl Needs {
         let between = switch_rings(config) as u32 * SWITCH_RING;
         // The main thread has a cache, too.
         let caches = (workers + nics + 1) * CACHE_AT_MOST;
-        // Both rings are there from the start, since a reload may bring the first interface
-        // of the kernel's.
-        let kernel = workers * TO_KERNEL as u32 + FROM_KERNEL as u32;
+        let kernel = match config.interfaces.iter().any(|own| own.kernel.is_some()) {
+            true => workers * TO_KERNEL as u32 + FROM_KERNEL as u32,
+            false => 0,
+        };
         let terminator = match config.services.iter().any(|own| own.tls.is_some()) {
             true => workers * TO_TERMINATOR as u32 + FROM_TERMINATOR as u32,
             false => 0,
@@ -185,8 +186,7 @@ mod tests {
         let rings = 16 * 4096 + 4 * 64;
         let wire = 4096 + 64;
         assert!(large.buffers > rings + wire, "{large:?}");
-        let kernel = 4 * TO_KERNEL as u32 + FROM_KERNEL as u32;
-        assert!(large.buffers < rings + wire + kernel + 16_384, "{large:?}");
+        assert!(large.buffers < rings + wire + 16_384, "{large:?}");
         // A page for each, or as close as they get.
         assert_eq!(large.bytes(&ORDINARY), 4096);
         assert_eq!(large.bytes(&Memory::Huge { megabytes: 1 }), 2432);

@@ -1,4 +1,5 @@
 /* The part of libndpi that hnlb-ndpi calls, without libndpi's types. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include <ndpi_api.h>
@@ -13,7 +14,7 @@ struct hnlb_flow {
 	uint8_t done;
 };
 
-void *hnlb_ndpi_new(void)
+static void *new_module(void)
 {
 	struct ndpi_detection_module_struct *module = ndpi_init_detection_module(ndpi_no_prefs);
 	if (module == NULL)
@@ -22,6 +23,17 @@ void *hnlb_ndpi_new(void)
 	NDPI_BITMASK_SET_ALL(all);
 	ndpi_set_protocol_detection_bitmask2(module, &all);
 	ndpi_finalize_initialization(module);
+	return module;
+}
+
+/* One at a time: libndpi sets up libgcrypt with its first module, and libgcrypt aborts the
+ * process if two threads do that at once. */
+void *hnlb_ndpi_new(void)
+{
+	static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_lock(&creating);
+	void *module = new_module();
+	pthread_mutex_unlock(&creating);
 	return module;
 }
 

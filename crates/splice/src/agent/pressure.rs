@@ -18,6 +18,9 @@ const SPARED_MS: u64 = 1_000;
 /// So long one that has ended may stay behind its last packet: a side that lacks an
 /// acknowledgement repeats itself sooner.
 const ENDED_MS: u64 = 500;
+/// So long it may stay behind its end, whatever still comes: nobody keeps a place by packets
+/// that say nothing.
+const OVER_MS: u64 = 10_000;
 /// Connections that have ended and are looked at for one that may go.
 const LOOKS: usize = 8;
 
@@ -113,7 +116,11 @@ impl Agent {
         let quiet_ms = |at| {
             table.peek(at).map_or(0, |conn| now_ms.saturating_sub(conn.since_ms.max(conn.seen_ms)))
         };
-        if let Some(at) = self.orders.ended(|at| quiet_ms(at) >= ENDED_MS) {
+        let is_over = |at| {
+            let age_ms = table.peek(at).map_or(0, |conn| now_ms.saturating_sub(conn.since_ms));
+            quiet_ms(at) >= ENDED_MS || age_ms >= OVER_MS
+        };
+        if let Some(at) = self.orders.ended(is_over) {
             self.act(at, now_ms, world, |_, conn, _| {
                 conn.become_(State::Gone, now_ms);
                 Fate::Taken
