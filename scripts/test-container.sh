@@ -52,34 +52,7 @@ echo "test-container: built: $(builder inspect --type image --format '{{.OCIv1.C
 # Entry point and command of the image are what a container runs.
 container=$(builder from --pull-never hnlb)
 mkdir "$work/etc" "$work/hnlb"
-cat > "$work/etc/hnlb.toml" << END
-[eal]
-memory_mb = 128
-huge_pages = "never"
-
-[workers]
-idle = "yield"
-
-[conntrack]
-connections = 1024
-
-[[port]]
-name = "p0"
-device = "net_ring0"
-
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24"]
-
-[[service]]
-name = "web"
-vip = "10.71.0.100"
-port = 80
-protocol = "tcp"
-
-[[service.backend]]
-address = "10.71.0.11"
-END
+cp scripts/no-device.toml "$work/etc/hnlb.toml"
 inside() {
     builder run -v "$work/etc:/etc/hnlb:ro" -v "$work/hnlb:/run/hnlb" "$container" -- "$@"
 }

@@ -6,6 +6,7 @@
 # Needs root, debootstrap and a Debian mirror (MIRROR).
 set -eu
 package=$(realpath "$1")
+configuration=$(realpath "$(dirname "$0")/no-device.toml")
 mirror=${MIRROR:-http://deb.debian.org/debian}
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
     echo "test-deb: skipped: root and debootstrap are needed (apt-get install debootstrap)"
@@ -55,34 +56,7 @@ for file in /lib/systemd/system/hnlb.service /usr/share/bash-completion/completi
     inside test -e "$file" || fail "$file is missing"
 done
 mkdir -p "$root/etc/hnlb"
-cat > "$root/etc/hnlb/hnlb.toml" <<END
-[eal]
-memory_mb = 256
-huge_pages = "never"
-
-[workers]
-idle = "yield"
-
-[conntrack]
-connections = 1024
-
-[[port]]
-name = "p0"
-device = "net_ring0"
-
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24"]
-
-[[service]]
-name = "web"
-vip = "10.71.0.100"
-port = 80
-protocol = "tcp"
-
-[[service.backend]]
-address = "10.71.0.11"
-END
+cp "$configuration" "$root/etc/hnlb/hnlb.toml"
 inside hnlb check /etc/hnlb/hnlb.toml
 chroot "$root" /usr/bin/hnlb run --config /etc/hnlb/hnlb.toml > "$root/tmp/log" 2>&1 &
 running=$!

@@ -60,34 +60,7 @@ inside apt-get clean
 umount "$root/proc"
 rm "$root/usr/sbin/policy-rc.d"
 
-cat > "$root/root/hnlb.toml" << END
-[eal]
-memory_mb = 128
-huge_pages = "never"
-
-[workers]
-idle = "yield"
-
-[conntrack]
-connections = 1024
-
-[[port]]
-name = "p0"
-device = "net_ring0"
-
-[[interface]]
-port = "p0"
-addresses = ["10.71.0.1/24"]
-
-[[service]]
-name = "web"
-vip = "10.71.0.100"
-port = 80
-protocol = "tcp"
-
-[[service.backend]]
-address = "10.71.0.11"
-END
+cp "$here/no-device.toml" "$root/root/hnlb.toml"
 cat > "$root/root/test.sh" << 'END'
 # Runs in the guest, as a service of systemd's.
 set -eu
